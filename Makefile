@@ -1,0 +1,46 @@
+# Nodeless. `make help` lists what there is.
+SHELL := /bin/bash
+GO ?= go
+BIN := bin/nodeless
+VERSION := $(shell git describe --tags --always --dirty 2>/dev/null || echo dev)
+LDFLAGS := -s -w -X main.version=$(VERSION)
+export GOFLAGS ?= -buildvcs=false
+
+.PHONY: help up down build test test-deps generate lint bench clean
+
+help: ## list the targets
+	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
+
+up: build ## build, then run a cluster on this machine with a demo: pods come, machines come; Ctrl-C ends it
+	@$(BIN) up --demo
+
+down: build ## stop a cluster that runs in the background
+	@$(BIN) down
+
+build: $(BIN) ## build bin/nodeless
+
+# Without a warm build cache the embedded control plane (etcd, kube-apiserver, …) takes minutes to compile: say so at once,
+# and name the packages that were compiled while it goes on.
+$(BIN): go.mod go.sum $(shell find cmd api engine catalog cloud region internal examples -type f -not -path '*/testdata/*' -not -name '*_test.go' 2>/dev/null)
+	@scripts/build $(BIN) '$(LDFLAGS)'
+
+test: test-deps build ## all tests: units, real API server, user stories through the binary
+	@scripts/test
+
+test-deps:
+	@scripts/test-deps
+
+generate: ## make generated files again (downloads the price data module, about 96 MB)
+	$(GO) -C catalog/generate run -mod=mod .
+
+lint: bin/golangci-lint ## golangci-lint (built from source at first, some minutes)
+	bin/golangci-lint run ./...
+
+bin/golangci-lint: tools/go.mod tools/go.sum
+	$(GO) build -C tools -o $(CURDIR)/$@ github.com/golangci/golangci-lint/v2/cmd/golangci-lint
+
+bench: build ## latency and scale of the main job, and the engine's benchmarks
+	@scripts/bench
+
+clean: ## remove what was built
+	rm -rf bin

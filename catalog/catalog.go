@@ -1,0 +1,173 @@
+// Package catalog holds the facts about EC2 instance types (sizes, devices, network limits, zones, prices) and the
+// formulas that make a node's capacity and allocatable resources of them.
+//
+// The facts are one compressed file, made by `make generate` (go -C catalog/generate run .) from public Go modules of the
+// versions Origin names. They are a table of a stated date, not a quote. The formulas are pure; each names its source.
+package catalog
+
+import (
+	"hash/fnv"
+	"slices"
+	"strings"
+)
+
+// Type is an EC2 instance type.
+type Type struct {
+	Name              string
+	VCPU              int
+	MemoryMiB         int64   // nominal, as DescribeInstanceTypes gives it
+	Arch              string  // amd64 or arm64
+	CPUManufacturer   string  // intel, amd or aws
+	ClockGHz          float64 // sustained clock, 0 if not known
+	Hypervisor        string  // nitro, xen, or "" for bare metal
+	BareMetal         bool
+	MaxENIs           int // of the default network card
+	IPv4PerENI        int
+	BranchENIs        int // interfaces for security groups of pods; 0 where there is no trunk
+	NetworkMbps       int // burst bandwidth where the type has a burst
+	NetworkBaseMbps   int // sustained bandwidth, which Karpenter's label instance-network-bandwidth tells; 0 if not known
+	EBSMbps           int // baseline
+	EBSMaxMbps        int
+	LocalNVMeGB       int
+	CurrentGeneration bool
+	Burstable         bool // CPU credits: t2, t3, t3a, t4g
+	GPU               Device
+	Accelerator       Device
+
+	Category   string // letters before the generation: c, m, r, inf, trn, u …
+	Family     string // such as c7i
+	Generation int    // 7 of c7i, 1 of u-6tb1; 0 if the name has none
+	Size       string // such as 2xlarge
+}
+
+// Device is what a type carries several of: GPUs (MiB each) or accelerators (cores each).
+type Device struct {
+	Manufacturer string // nvidia, amd, habana, aws
+	Name         string
+	Count        int
+	MiB          int // memory of each GPU as sold; DescribeInstanceTypes tells less for some (g5: 22888 of 24576)
+	Cores        int // cores of each accelerator
+}
+
+// Zone is an availability zone. The name's letter follows the number in the zone's id; in real accounts the two are
+// shuffled against each other.
+type Zone struct{ Name, ID string }
+
+// Offer is a type in a region. Prices are micro-dollars per hour for Linux on shared tenancy.
+type Offer struct {
+	Type             *Type
+	Zones            []Zone // where the type is offered, by ID; shared: do not change it
+	OnDemand         int64
+	Spot             []int64 // spot price in each of Zones on the data's day; empty if it is not sold as spot
+	SpotAverage      int64   // spot price averaged over time and zones; 0 if not known
+	InterruptionRate string  // class of the last month: "<5%", "5-10%", … ; "" if not known
+}
+
+// Types are all types, by name. The slice is shared: do not change it.
+func Types() []*Type { return load().types }
+
+// Lookup finds a type by name.
+func Lookup(name string) (*Type, bool) {
+	t, ok := load().byName[name]
+	return t, ok
+}
+
+// Regions are the names of the regions the catalogue has prices of, sorted.
+func Regions() []string { return load().regionNames }
+
+// Zones are the availability zones of a region, by ID; nil for a region that is not in the catalogue.
+func Zones(region string) []Zone {
+	if r := load().regions[region]; r != nil {
+		return r.zones
+	}
+	return nil
+}
+
+// InRegion are the types a region offers, by name. The slice is shared: do not change it.
+func InRegion(region string) []*Offer {
+	if r := load().regions[region]; r != nil {
+		return r.offers
+	}
+	return nil
+}
+
+// OfferOf is what a region offers of a type.
+func OfferOf(region, typeName string) (*Offer, bool) {
+	r := load().regions[region]
+	if r == nil {
+		return nil, false
+	}
+	o, ok := r.byType[typeName]
+	return o, ok
+}
+
+// OnDemand is a type's on-demand price in a region, in micro-dollars per hour.
+func OnDemand(region, typeName string) (int64, bool) {
+	o, ok := OfferOf(region, typeName)
+	if !ok {
+		return 0, false
+	}
+	return o.OnDemand, true
+}
+
+// SpotAverage is an estimate of a type's average spot price in a zone (by name), in micro-dollars per hour: the zone's price
+// on the data's day, moved in proportion so that the zones' mean is the region's average, which is all the source has.
+func SpotAverage(region, zone, typeName string) (int64, bool) {
+	o, ok := OfferOf(region, typeName)
+	if !ok || len(o.Spot) == 0 {
+		return 0, false
+	}
+	i := slices.IndexFunc(o.Zones, func(z Zone) bool { return z.Name == zone })
+	if i < 0 {
+		return 0, false
+	}
+	if o.SpotAverage == 0 {
+		return o.Spot[i], true
+	}
+	var sum int64
+	for _, p := range o.Spot {
+		sum += p
+	}
+	return o.Spot[i] * o.SpotAverage * int64(len(o.Spot)) / sum, true
+}
+
+// InterruptionRate is the class of how often a type's spot instances in a region were interrupted in a month, such as
+// "<5%"; false if it is not known.
+func InterruptionRate(region, typeName string) (string, bool) {
+	o, ok := OfferOf(region, typeName)
+	if !ok || o.InterruptionRate == "" {
+		return "", false
+	}
+	return o.InterruptionRate, true
+}
+
+// Origin says from which data, of which dates, the catalogue was made.
+func Origin() string { return load().origin }
+
+// LeftOut is how many types are known by name or price but have no complete data in any of the sources. Most are newer than
+// May 2025: they have a price and network limits, but no source tells their vCPUs and memory.
+func LeftOut() int { return load().leftOut }
+
+// zoneName makes us-west-2b of usw2-az2.
+func zoneName(region, id string) string {
+	_, n, ok := strings.Cut(id, "-az")
+	if !ok || len(n) != 1 || n[0] < '1' || n[0] > '9' {
+		return region + "-" + id
+	}
+	return region + string('a'+n[0]-'1')
+}
+
+// spread assigns spot prices, which the source lists without their zones, to zones: in an order drawn from the names, so
+// that the cheapest is not always the same zone.
+func spread(prices []int64, region, typeName string, zones int) []int64 {
+	if len(prices) == 0 {
+		return nil
+	}
+	h := fnv.New32a()
+	_, _ = h.Write([]byte(region + "/" + typeName))
+	out := make([]int64, zones)
+	for i := range out {
+		out[i] = prices[(i+int(h.Sum32()%uint32(zones)))%len(prices)]
+	}
+	return out
+}

@@ -1,0 +1,187 @@
+package aws
+
+import (
+	awssdk "github.com/aws/aws-sdk-go-v2/aws"
+	ec2types "github.com/aws/aws-sdk-go-v2/service/ec2/types"
+	ec2v1 "github.com/aws/karpenter-provider-aws/pkg/apis/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+
+	"github.com/nodeless/nodeless/catalog"
+	"github.com/nodeless/nodeless/engine/model"
+)
+
+const gib = int64(1) << 30
+
+// sizing is what a class says about the room on its machines, read once for all types.
+type sizing struct {
+	kubelet    catalog.Kubelet
+	interfaces []*ec2v1.NetworkInterface
+}
+
+func (p *Provider) sizingOf(class *ec2v1.EC2NodeClass) sizing {
+	disk, bottlerocket := diskBytes(class), class.AMIFamily() == ec2v1.AMIFamilyBottlerocket
+	s := sizing{interfaces: class.Spec.NetworkInterfaces, kubelet: catalog.Kubelet{
+		ReservedENIs: p.o.ReservedENIs, ReserveByPods: bottlerocket, RootVolumeBytes: &disk, VMOverheadPercent: &p.o.VMMemoryOverheadPercent,
+		InstanceStoreRAID0: class.Spec.InstanceStorePolicy != nil && *class.Spec.InstanceStorePolicy == ec2v1.InstanceStorePolicyRAID0,
+	}}
+	for _, i := range s.interfaces {
+		if i.NetworkCardIndex == 0 && i.InterfaceType == ec2v1.InterfaceTypeEFAOnly {
+			s.kubelet.EFAOnlyENIs++
+		}
+	}
+	k := class.Spec.Kubelet
+	if k == nil {
+		return s
+	}
+	if k.MaxPods != nil {
+		n := int64(*k.MaxPods)
+		s.kubelet.MaxPods = &n
+	}
+	if k.PodsPerCore != nil && !bottlerocket {
+		s.kubelet.PodsPerCore = int(*k.PodsPerCore)
+	}
+	s.kubelet.KubeReserved, s.kubelet.SystemReserved = reserved(k.KubeReserved), reserved(k.SystemReserved)
+	s.kubelet.EvictionHardMemory = evictionHard(k.EvictionHard, "memory.available")
+	s.kubelet.EvictionHardStorage = evictionHard(k.EvictionHard, "nodefs.available")
+	return s
+}
+
+// reserved are the amounts a class gives; names the scheduler does not count, such as pid, have no place.
+func reserved(amounts map[string]string) catalog.Amounts {
+	amount := func(name string, value func(*resource.Quantity) int64) *int64 {
+		q, err := resource.ParseQuantity(amounts[name])
+		if err != nil {
+			return nil
+		}
+		n := value(&q)
+		return &n
+	}
+	return catalog.Amounts{
+		CPU:    amount("cpu", (*resource.Quantity).MilliValue),
+		Memory: amount("memory", (*resource.Quantity).Value), Storage: amount("ephemeral-storage", (*resource.Quantity).Value),
+	}
+}
+
+func evictionHard(signals map[string]string, name string) *catalog.Threshold {
+	t, err := threshold(signals[name])
+	if err != nil { // none, or a class that validation refuses
+		return nil
+	}
+	return &t
+}
+
+// room is what a machine of the type has, and what of it pods may use (karpenter.md §6.4).
+func (s sizing) room(t *ec2types.InstanceTypeInfo) (capacity, allocatable model.Resources) {
+	x := typeOf(t)
+	n := catalog.NodeOf(&x, s.kubelet)
+	capacity = devices(t)
+	capacity[model.Pods], capacity[model.PodENI], capacity[model.EFA] = n.Pods, n.PodENI, s.efas(t)
+	allocatable = capacity
+	capacity[model.CPU], capacity[model.Memory], capacity[model.EphemeralStorage] = n.CPU, n.MemoryBytes, n.EphemeralBytes
+	allocatable[model.CPU], allocatable[model.Memory] = n.AllocatableCPU, n.AllocatableMemoryBytes
+	allocatable[model.EphemeralStorage] = n.AllocatableEphemeralBytes
+	return capacity, allocatable
+}
+
+// typeOf is what EC2 tells of a type, as far as a node's room depends on it: EC2 knows types the catalogue does not.
+func typeOf(t *ec2types.InstanceTypeInfo) catalog.Type {
+	x := catalog.Type{
+		Name: string(t.InstanceType), VCPU: int(cpus(t)), MemoryMiB: memoryMiB(t), Arch: arch(t), Hypervisor: string(t.Hypervisor),
+		BranchENIs: branchInterfaces(string(t.InstanceType)),
+	}
+	if i := t.InstanceStorageInfo; i != nil {
+		x.LocalNVMeGB = int(awssdk.ToInt64(i.TotalSizeInGB))
+	}
+	n := t.NetworkInfo
+	if n == nil || len(n.NetworkCards) == 0 {
+		return x
+	}
+	card := int(awssdk.ToInt32(n.DefaultNetworkCardIndex))
+	if card < 0 || card >= len(n.NetworkCards) {
+		card = 0
+	}
+	x.MaxENIs, x.IPv4PerENI = int(awssdk.ToInt32(n.NetworkCards[card].MaximumNetworkInterfaces)), int(awssdk.ToInt32(n.Ipv4AddressesPerInterface))
+	return x
+}
+
+// devices are a machine's GPUs and accelerators.
+func devices(t *ec2types.InstanceTypeInfo) model.Resources {
+	var r model.Resources
+	if t.GpuInfo != nil {
+		for _, g := range t.GpuInfo.Gpus {
+			switch awssdk.ToString(g.Manufacturer) {
+			case "NVIDIA":
+				r[model.NvidiaGPU] += int64(awssdk.ToInt32(g.Count))
+			case "AMD":
+				r[model.AMDGPU] += int64(awssdk.ToInt32(g.Count))
+			case "Habana":
+				r[model.Gaudi] += int64(awssdk.ToInt32(g.Count))
+			}
+		}
+	}
+	if t.NeuronInfo != nil {
+		for _, d := range t.NeuronInfo.NeuronDevices {
+			n := int64(awssdk.ToInt32(d.Count))
+			r[model.Neuron] += n
+			if d.CoreInfo != nil {
+				r[model.NeuronCore] += n * int64(awssdk.ToInt32(d.CoreInfo.Count))
+			}
+		}
+	}
+	return r
+}
+
+// efas is how many Elastic Fabric Adapters a machine is launched with when pods ask for them.
+func (s sizing) efas(t *ec2types.InstanceTypeInfo) int64 {
+	if s.interfaces != nil {
+		n := int64(0)
+		for _, i := range s.interfaces {
+			if i.InterfaceType == ec2v1.InterfaceTypeEFAOnly {
+				n++
+			}
+		}
+		return n
+	}
+	if t.NetworkInfo == nil || t.NetworkInfo.EfaInfo == nil {
+		return 0
+	}
+	return int64(awssdk.ToInt32(t.NetworkInfo.EfaInfo.MaximumEfaInterfaces))
+}
+
+// defaultDisk is the size of a root volume nobody sized.
+const defaultDisk = 20 * gib
+
+// dataDevice is the device that holds containers and their files, by image family.
+func dataDevice(family string) string {
+	if family == ec2v1.AMIFamilyBottlerocket {
+		return "/dev/xvdb"
+	}
+	return "/dev/xvda"
+}
+
+// diskBytes is the size of the volume the node's file system is on: the one marked as root, else the family's device;
+// with custom images the last one.
+func diskBytes(class *ec2v1.EC2NodeClass) int64 {
+	var last, byName, root *resource.Quantity
+	for _, d := range class.Spec.BlockDeviceMappings {
+		if d == nil || d.EBS == nil || d.EBS.VolumeSize == nil {
+			continue
+		}
+		last = d.EBS.VolumeSize
+		if awssdk.ToString(d.DeviceName) == dataDevice(class.AMIFamily()) {
+			byName = d.EBS.VolumeSize
+		}
+		if d.RootVolume {
+			root = d.EBS.VolumeSize
+		}
+	}
+	switch {
+	case root != nil:
+		return root.Value()
+	case class.AMIFamily() == ec2v1.AMIFamilyCustom && last != nil:
+		return last.Value()
+	case byName != nil:
+		return byName.Value()
+	}
+	return defaultDisk
+}

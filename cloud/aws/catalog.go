@@ -1,0 +1,180 @@
+package aws
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"reflect"
+	"slices"
+	"strings"
+
+	ec2types "github.com/aws/aws-sdk-go-v2/service/ec2/types"
+	ec2v1 "github.com/aws/karpenter-provider-aws/pkg/apis/v1"
+
+	"github.com/nodeless/nodeless/cloud"
+	"github.com/nodeless/nodeless/engine/model"
+)
+
+// classCatalog is what can be had under a class; never changed after it was made, but for version.
+type classCatalog struct {
+	version     string // of the object it was last found valid for; "" = look closer each time
+	fingerprint string // of what in the class it depends on
+	generation  int    // of the goods
+	types       []model.InstanceType
+	index       map[string]int // type name → index into types
+	labels      map[string]map[string]string
+	images      map[string]int    // type name → index into the class's images
+	zoneIDs     map[string]string // zone → zone id
+}
+
+// Catalog is what can be had under a class, by name.
+func (p *Provider) Catalog(ctx context.Context, ref cloud.ClassRef) ([]model.InstanceType, error) {
+	class, err := p.readyClass(ref)
+	if err != nil {
+		return nil, err
+	}
+	c, err := p.catalogOf(ctx, class)
+	if err != nil {
+		return nil, err
+	}
+	return c.types, nil
+}
+
+func (p *Provider) catalogOf(ctx context.Context, class *ec2v1.EC2NodeClass) (*classCatalog, error) {
+	if err := ctx.Err(); err != nil {
+		return nil, err
+	}
+	goods, err := p.market.goods(ctx)
+	if err != nil {
+		return nil, fmt.Errorf("catalog of EC2NodeClass %q: %w", class.Name, err)
+	}
+	version := ""
+	if class.ResourceVersion != "" {
+		version = string(class.UID) + "/" + class.ResourceVersion
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	have := p.catalogs[class.Name]
+	if have != nil && have.generation == goods.generation && version != "" && have.version == version {
+		return have, nil
+	}
+	if problems := validate(class); len(problems) > 0 {
+		return nil, fmt.Errorf("EC2NodeClass %q: %s: %w", class.Name, strings.Join(problems, "; "), cloud.ErrClassNotReady)
+	}
+	print := fingerprint(class)
+	if have == nil || have.generation != goods.generation || have.fingerprint != print {
+		fresh := p.assemble(class, goods)
+		if have != nil && reflect.DeepEqual(fresh.types, have.types) {
+			// What changed is no matter of this class: callers go on with the slice they know.
+			fresh.types = have.types
+		}
+		fresh.fingerprint, fresh.generation = print, goods.generation
+		have = fresh
+		p.catalogs[class.Name] = have
+	}
+	have.version = version
+	return have, nil
+}
+
+// fingerprint is everything of a class that its catalogue depends on.
+func fingerprint(class *ec2v1.EC2NodeClass) string {
+	text, err := json.Marshal([]any{
+		class.Spec.Kubelet, class.Spec.BlockDeviceMappings, class.Spec.InstanceStorePolicy, class.Spec.NetworkInterfaces,
+		class.AMIFamily(), class.Status.Subnets, class.Status.AMIs,
+	})
+	if err != nil { // These types always have a JSON form.
+		return ""
+	}
+	return string(text)
+}
+
+func (p *Provider) assemble(class *ec2v1.EC2NodeClass, g *goods) *classCatalog {
+	c := &classCatalog{
+		types: make([]model.InstanceType, 0, len(g.types)), index: make(map[string]int, len(g.types)),
+		labels: make(map[string]map[string]string, len(g.types)), images: make(map[string]int, len(g.types)),
+		zoneIDs: map[string]string{},
+	}
+	var zones []string
+	for _, s := range class.Status.Subnets {
+		zones = append(zones, s.Zone)
+		c.zoneIDs[s.Zone] = s.ZoneID
+	}
+	slices.Sort(zones)
+	zones = slices.Compact(zones)
+	sizes, images := p.sizingOf(class), imageRequirements(class)
+	for i := range g.types {
+		t := &g.types[i]
+		name := string(t.InstanceType)
+		offerings := g.offerings(p.o.AWS.Region, t, zones)
+		if len(offerings) == 0 || arch(t) == "" {
+			continue
+		}
+		labels := typeLabels(t, p.o.AWS.Region)
+		rs := typeRequirements(labels, offerings, c.zoneIDs)
+		image := slices.IndexFunc(images, func(want model.Requirements) bool { return rs.Conflict(want, nil) == "" })
+		if image < 0 {
+			continue
+		}
+		capacity, allocatable := sizes.room(t)
+		c.index[name], c.labels[name], c.images[name] = len(c.types), labels, image
+		c.types = append(c.types, model.InstanceType{
+			Name: name, Requirements: rs, Offerings: offerings,
+			Capacity: capacity, Allocatable: allocatable,
+		})
+	}
+	return c
+}
+
+// offerings are the zones and capacity types a type can be had in, by zone, then capacity type. Spot counts at the
+// on-demand price where no spot price is known.
+func (g *goods) offerings(region string, t *ec2types.InstanceTypeInfo, zones []string) []model.Offering {
+	name := string(t.InstanceType)
+	price, priced := g.onDemand[name]
+	if !priced {
+		price, priced = staticPrice(region, name)
+	}
+	onDemand := priced && supports(t, ec2types.UsageClassTypeOnDemand)
+	spot := supports(t, ec2types.UsageClassTypeSpot)
+	var out []model.Offering
+	for _, zone := range zones {
+		if !g.zones[name][zone] {
+			continue
+		}
+		if onDemand {
+			out = append(out, model.Offering{Zone: zone, CapacityType: model.OnDemand, Price: price, Available: true})
+		}
+		spotPrice, known := g.spot[spotKey{name, zone}]
+		if !known {
+			spotPrice, known = price, priced
+		}
+		if spot && known {
+			out = append(out, model.Offering{Zone: zone, CapacityType: model.Spot, Price: spotPrice, Available: true})
+		}
+	}
+	return out
+}
+
+// supports reports whether EC2 sells the type that way; a type that does not say is sold on demand.
+func supports(t *ec2types.InstanceTypeInfo, usage ec2types.UsageClassType) bool {
+	if len(t.SupportedUsageClasses) == 0 {
+		return usage == ec2types.UsageClassTypeOnDemand
+	}
+	return slices.Contains(t.SupportedUsageClasses, usage)
+}
+
+// imageRequirements are what the class's images ask of a machine, in their order: the best image is first.
+func imageRequirements(class *ec2v1.EC2NodeClass) []model.Requirements {
+	out := make([]model.Requirements, len(class.Status.AMIs))
+	for i, image := range class.Status.AMIs {
+		var rs []model.Requirement
+		for _, r := range image.Requirements {
+			one, err := model.NewRequirement(r.Key, model.Operator(r.Operator), r.Values...)
+			if err != nil { // Nobody but a foreign hand writes such a status; the image then fits nothing.
+				one = model.OneOf(model.LabelInstanceType, "")
+			}
+			rs = append(rs, one)
+		}
+		out[i] = model.NewRequirements(rs...)
+	}
+	return out
+}

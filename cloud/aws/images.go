@@ -1,0 +1,252 @@
+package aws
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+
+	awssdk "github.com/aws/aws-sdk-go-v2/aws"
+	"github.com/aws/aws-sdk-go-v2/service/ec2"
+	ec2types "github.com/aws/aws-sdk-go-v2/service/ec2/types"
+	"github.com/aws/aws-sdk-go-v2/service/ssm"
+	ssmtypes "github.com/aws/aws-sdk-go-v2/service/ssm/types"
+	ec2v1 "github.com/aws/karpenter-provider-aws/pkg/apis/v1"
+	corev1 "k8s.io/api/core/v1"
+)
+
+// variant is what an image of an alias is made for.
+type variant string
+
+const (
+	standard variant = "standard"
+	nvidia   variant = "nvidia"
+	neuron   variant = "neuron"
+)
+
+// requirements on the machines an image of this variant boots on.
+func (v variant) requirements() []corev1.NodeSelectorRequirement {
+	is := func(key string, op corev1.NodeSelectorOperator) corev1.NodeSelectorRequirement {
+		return corev1.NodeSelectorRequirement{Key: key, Operator: op}
+	}
+	switch v {
+	case nvidia:
+		return []corev1.NodeSelectorRequirement{is(ec2v1.LabelInstanceGPUCount, corev1.NodeSelectorOpExists)}
+	case neuron:
+		return []corev1.NodeSelectorRequirement{is(ec2v1.LabelInstanceAcceleratorCount, corev1.NodeSelectorOpExists)}
+	}
+	return []corev1.NodeSelectorRequirement{
+		is(ec2v1.LabelInstanceAcceleratorCount, corev1.NodeSelectorOpDoesNotExist),
+		is(ec2v1.LabelInstanceGPUCount, corev1.NodeSelectorOpDoesNotExist),
+	}
+}
+
+// aliasPath is one SSM parameter behind an alias and what its image is for.
+type aliasPath struct {
+	name     string
+	variants []variant
+}
+
+// aliasPaths are the public SSM parameters of an alias (node-groups-and-ips.md §5.2).
+func aliasPaths(family, version, kubernetes string) []aliasPath {
+	var out []aliasPath
+	if family == ec2v1.AMIFamilyBottlerocket {
+		version = strings.TrimPrefix(version, "v")
+		for _, arch := range []string{"x86_64", "arm64"} {
+			plain := []variant{standard}
+			if arch == "x86_64" {
+				plain = append(plain, neuron)
+			}
+			base := "/aws/service/bottlerocket/aws-k8s-" + kubernetes
+			out = append(out, aliasPath{fmt.Sprintf("%s/%s/%s/image_id", base, arch, version), plain},
+				aliasPath{fmt.Sprintf("%s-nvidia/%s/%s/image_id", base, arch, version), []variant{nvidia}})
+		}
+		return out
+	}
+	for _, arch := range []string{"x86_64", "arm64"} {
+		for _, v := range []variant{standard, nvidia, neuron} {
+			if v == neuron && arch == "arm64" {
+				continue
+			}
+			name := "recommended"
+			if version != ec2v1.AliasVersionLatest {
+				name = fmt.Sprintf("amazon-eks-node-al2023-%s-%s-%s-%s", arch, v, kubernetes, version)
+			}
+			path := fmt.Sprintf("/aws/service/eks/optimized-ami/%s/amazon-linux-2023/%s/%s/%s/image_id", kubernetes, arch, v, name)
+			out = append(out, aliasPath{path, []variant{v}})
+		}
+	}
+	return out
+}
+
+func (p *Provider) resolveImages(ctx context.Context, class *ec2v1.EC2NodeClass) (verdict, error) {
+	const condition = ec2v1.ConditionTypeAMIsReady
+	if problems := validateImages(class); len(problems) > 0 {
+		class.Status.AMIs = nil
+		return unready(condition, "AMISelectorInvalid", "%s", strings.Join(problems, "; ")), nil
+	}
+	var found []image
+	for i, term := range class.Spec.AMISelectorTerms {
+		images, err := p.termImages(ctx, term)
+		if err != nil {
+			return verdict{}, err
+		}
+		if len(images) == 0 && term.Alias != "" {
+			class.Status.AMIs = nil
+			return unready(condition, "AMINotFound", "spec.amiSelectorTerms[%d].alias: no image for %q and Kubernetes %s in region %s; "+
+				"use al2023@latest or a version that exists", i, term.Alias, p.o.KubernetesVersion, p.o.AWS.Region), nil
+		}
+		found = append(found, images...)
+	}
+	class.Status.AMIs = newest(found)
+	if len(class.Status.AMIs) == 0 {
+		return unready(condition, "AMINotFound", "spec.amiSelectorTerms: no available image in region %s matches; check the terms and the owner",
+			p.o.AWS.Region), nil
+	}
+	return ready(condition), nil
+}
+
+// image is an image under one set of requirements.
+type image struct {
+	ec2v1.AMI
+	created string // RFC 3339, as EC2 gives it
+}
+
+// termImages finds the images of one selector term.
+func (p *Provider) termImages(ctx context.Context, term ec2v1.AMISelectorTerm) ([]image, error) {
+	in := &ec2.DescribeImagesInput{IncludeDeprecated: awssdk.Bool(true), MaxResults: awssdk.Int32(1000)}
+	variants := map[string][]variant{}
+	switch {
+	case term.Alias != "" || term.SSMParameter != "":
+		paths := []aliasPath{{name: term.SSMParameter}}
+		if term.Alias != "" {
+			family, version, err := parseAlias(term.Alias)
+			if err != nil {
+				return nil, err
+			}
+			paths = aliasPaths(family, version, p.o.KubernetesVersion)
+		}
+		for _, path := range paths {
+			id, err := p.parameter(ctx, path.name)
+			if err != nil {
+				return nil, err
+			}
+			if id != "" {
+				variants[id] = append(variants[id], path.variants...)
+			}
+		}
+		if len(variants) == 0 {
+			return nil, nil
+		}
+		in.Filters = append(in.Filters, filter("image-id", sortedKeys(variants)...))
+	case term.ID != "":
+		in.Filters = append(in.Filters, filter("image-id", term.ID))
+	default:
+		in.Filters = append(in.Filters, tagFilters(term.Tags)...)
+		if term.Name != "" {
+			in.Filters = append(in.Filters, filter("name", term.Name))
+		}
+		in.Owners = []string{"self", "amazon"}
+		if term.Owner != "" {
+			in.Owners = []string{term.Owner}
+		}
+	}
+	in.Filters = append(in.Filters, filter("state", "available"))
+	return p.describeImages(ctx, in, variants)
+}
+
+func (p *Provider) describeImages(ctx context.Context, in *ec2.DescribeImagesInput, variants map[string][]variant) ([]image, error) {
+	var out []image
+	pages := ec2.NewDescribeImagesPaginator(p.ec2, in)
+	for pages.HasMorePages() {
+		page, err := pages.NextPage(ctx)
+		if err != nil {
+			return nil, wrap("describe images", "ec2:DescribeImages", err)
+		}
+		for _, i := range page.Images {
+			out = append(out, p.imageEntries(i, variants[awssdk.ToString(i.ImageId)])...)
+		}
+	}
+	return out, nil
+}
+
+// imageEntries is an image once per variant, or once if nothing is known of it but its architecture.
+func (p *Provider) imageEntries(i ec2types.Image, variants []variant) []image {
+	arch, ok := ec2v1.AWSToKubeArchitectures[string(i.Architecture)]
+	if !ok {
+		return nil
+	}
+	onArch := corev1.NodeSelectorRequirement{Key: corev1.LabelArchStable, Operator: corev1.NodeSelectorOpIn, Values: []string{arch}}
+	deprecated := awssdk.ToString(i.DeprecationTime)
+	base := image{created: awssdk.ToString(i.CreationDate), AMI: ec2v1.AMI{
+		ID: awssdk.ToString(i.ImageId), Name: awssdk.ToString(i.Name),
+		// Times in this format compare as text.
+		Deprecated: deprecated != "" && deprecated < p.now().UTC().Format("2006-01-02T15:04:05.000Z"),
+	}}
+	if len(variants) == 0 {
+		base.Requirements = []corev1.NodeSelectorRequirement{onArch}
+		return []image{base}
+	}
+	var out []image
+	for _, v := range variants {
+		one := base
+		one.Requirements = append([]corev1.NodeSelectorRequirement{onArch}, v.requirements()...)
+		out = append(out, one)
+	}
+	return out
+}
+
+// newest keeps, for each set of requirements, the best image: not deprecated, then newest, then by id. Best first.
+func newest(images []image) []ec2v1.AMI {
+	slices.SortFunc(images, func(a, b image) int {
+		return cmp.Or(boolCompare(a.Deprecated, b.Deprecated), -cmp.Compare(a.created, b.created), cmp.Compare(a.ID, b.ID),
+			cmp.Compare(fmt.Sprint(a.Requirements), fmt.Sprint(b.Requirements)))
+	})
+	var out []ec2v1.AMI
+	seen := map[string]bool{}
+	for _, i := range images {
+		key := fmt.Sprint(i.Requirements)
+		if !seen[key] {
+			seen[key] = true
+			out = append(out, i.AMI)
+		}
+	}
+	return out
+}
+
+func boolCompare(a, b bool) int {
+	switch {
+	case a == b:
+		return 0
+	case b:
+		return -1
+	}
+	return 1
+}
+
+// parameter is the value of an SSM parameter, "" if there is none; it is believed for parameterAge.
+func (p *Provider) parameter(ctx context.Context, name string) (string, error) {
+	p.mu.Lock()
+	c, ok := p.parameters[name]
+	p.mu.Unlock()
+	if ok && p.now().Sub(c.at) < parameterAge {
+		return c.value, nil
+	}
+	out, err := p.ssm.GetParameter(ctx, &ssm.GetParameterInput{Name: awssdk.String(name)})
+	var missing *ssmtypes.ParameterNotFound
+	var value string
+	switch {
+	case err == nil && out.Parameter != nil:
+		value = awssdk.ToString(out.Parameter.Value)
+	case errors.As(err, &missing), code(err) == "ValidationException":
+		// A name that SSM finds malformed names no parameter either.
+	case err != nil:
+		return "", wrap("get SSM parameter "+name, "ssm:GetParameter", err)
+	}
+	p.mu.Lock()
+	p.parameters[name] = cached[string]{value, p.now()}
+	p.mu.Unlock()
+	return value, nil
+}

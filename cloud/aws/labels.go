@@ -1,0 +1,165 @@
+package aws
+
+import (
+	"math"
+	"regexp"
+	"strconv"
+	"strings"
+
+	awssdk "github.com/aws/aws-sdk-go-v2/aws"
+	ec2types "github.com/aws/aws-sdk-go-v2/service/ec2/types"
+	ec2v1 "github.com/aws/karpenter-provider-aws/pkg/apis/v1"
+
+	"github.com/nodeless/nodeless/engine/model"
+)
+
+// typeKeys are the labels that an instance type decides. A requirement on any other key is no matter of the type.
+var typeKeys = map[string]bool{
+	model.LabelInstanceType: true, model.LabelArch: true, model.LabelOS: true, model.LabelRegion: true,
+	ec2v1.LabelInstanceHypervisor: true, ec2v1.LabelInstanceEncryptionInTransitSupported: true,
+	ec2v1.LabelInstanceCategory: true, ec2v1.LabelInstanceCapabilityFlex: true, ec2v1.LabelInstanceFamily: true,
+	ec2v1.LabelInstanceGeneration: true, ec2v1.LabelInstanceLocalNVME: true, ec2v1.LabelInstanceSize: true,
+	ec2v1.LabelInstanceCPU: true, ec2v1.LabelInstanceCPUManufacturer: true,
+	ec2v1.LabelInstanceCPUSustainedClockSpeedMhz: true, ec2v1.LabelInstanceMemory: true,
+	ec2v1.LabelInstanceEBSBandwidth: true, ec2v1.LabelInstanceNetworkBandwidth: true,
+	ec2v1.LabelInstanceGPUName: true, ec2v1.LabelInstanceGPUManufacturer: true, ec2v1.LabelInstanceGPUCount: true,
+	ec2v1.LabelInstanceGPUMemory: true, ec2v1.LabelInstanceAcceleratorName: true,
+	ec2v1.LabelInstanceAcceleratorManufacturer: true, ec2v1.LabelInstanceAcceleratorCount: true,
+	ec2v1.LabelInstanceTenancy: true,
+	// Nothing here ever has these: a requirement that they exist leaves no type.
+	ec2v1.LabelCapacityReservationID: true, ec2v1.LabelCapacityReservationType: true,
+	ec2v1.LabelPlacementGroupID: true, ec2v1.LabelPlacementGroupPartition: true, "node.kubernetes.io/windows-build": true,
+}
+
+// typeName splits names such as c7gn.2xlarge or u-6tb1.metal: category, generation.
+var typeName = regexp.MustCompile(`^([a-z]+)(?:-[0-9]+tb)?([0-9]+)[^.]*\.`)
+
+// typeLabels are the labels every machine of a type carries (karpenter.md §6.3).
+func typeLabels(t *ec2types.InstanceTypeInfo, region string) map[string]string {
+	name := string(t.InstanceType)
+	l := map[string]string{
+		model.LabelInstanceType: name, model.LabelOS: "linux", model.LabelArch: arch(t), model.LabelRegion: region,
+		ec2v1.LabelInstanceHypervisor: string(t.Hypervisor), ec2v1.LabelInstanceTenancy: "default",
+		ec2v1.LabelInstanceCPU:                          strconv.FormatInt(cpus(t), 10),
+		ec2v1.LabelInstanceMemory:                       strconv.FormatInt(memoryMiB(t), 10),
+		ec2v1.LabelInstanceEncryptionInTransitSupported: strconv.FormatBool(t.NetworkInfo != nil && awssdk.ToBool(t.NetworkInfo.EncryptionInTransitSupported)),
+	}
+	if parts := typeName.FindStringSubmatch(name); parts != nil {
+		l[ec2v1.LabelInstanceCategory], l[ec2v1.LabelInstanceGeneration] = parts[1], parts[2]
+	}
+	if family, size, ok := strings.Cut(name, "."); ok {
+		l[ec2v1.LabelInstanceFamily], l[ec2v1.LabelInstanceSize] = family, size
+		l[ec2v1.LabelInstanceCapabilityFlex] = strconv.FormatBool(strings.Contains(family, "-flex"))
+	}
+	if p := t.ProcessorInfo; p != nil {
+		l[ec2v1.LabelInstanceCPUManufacturer] = kebab(awssdk.ToString(p.Manufacturer))
+		if ghz := awssdk.ToFloat64(p.SustainedClockSpeedInGhz); ghz > 0 {
+			l[ec2v1.LabelInstanceCPUSustainedClockSpeedMhz] = strconv.Itoa(int(math.Round(ghz * 1000)))
+		}
+	}
+	if e := t.EbsInfo; e != nil && e.EbsOptimizedInfo != nil && e.EbsOptimizedSupport == ec2types.EbsOptimizedSupportDefault {
+		l[ec2v1.LabelInstanceEBSBandwidth] = strconv.Itoa(int(awssdk.ToInt32(e.EbsOptimizedInfo.MaximumBandwidthInMbps)))
+	}
+	if s := t.InstanceStorageInfo; s != nil && s.NvmeSupport != ec2types.EphemeralNvmeSupportUnsupported && s.TotalSizeInGB != nil {
+		l[ec2v1.LabelInstanceLocalNVME] = strconv.FormatInt(*s.TotalSizeInGB, 10)
+	}
+	if mbps := networkMbps(t); mbps > 0 {
+		l[ec2v1.LabelInstanceNetworkBandwidth] = strconv.FormatInt(mbps, 10)
+	}
+	acceleratorLabels(t, l)
+	for k, v := range l {
+		if v == "" {
+			delete(l, k)
+		}
+	}
+	return l
+}
+
+// acceleratorLabels adds what is known of GPUs and inference chips; several kinds in one machine have no label.
+func acceleratorLabels(t *ec2types.InstanceTypeInfo, l map[string]string) {
+	if t.GpuInfo != nil && len(t.GpuInfo.Gpus) == 1 {
+		g := t.GpuInfo.Gpus[0]
+		l[ec2v1.LabelInstanceGPUName] = kebab(awssdk.ToString(g.Name))
+		l[ec2v1.LabelInstanceGPUManufacturer] = kebab(awssdk.ToString(g.Manufacturer))
+		l[ec2v1.LabelInstanceGPUCount] = strconv.Itoa(int(awssdk.ToInt32(g.Count)))
+		if g.MemoryInfo != nil {
+			l[ec2v1.LabelInstanceGPUMemory] = strconv.Itoa(int(awssdk.ToInt32(g.MemoryInfo.SizeInMiB)))
+		}
+	}
+	var name, maker string
+	var count int32
+	switch {
+	case t.NeuronInfo != nil && len(t.NeuronInfo.NeuronDevices) == 1:
+		d := t.NeuronInfo.NeuronDevices[0]
+		name, maker, count = awssdk.ToString(d.Name), "aws", awssdk.ToInt32(d.Count)
+	case t.NeuronInfo == nil && t.InferenceAcceleratorInfo != nil && len(t.InferenceAcceleratorInfo.Accelerators) == 1:
+		a := t.InferenceAcceleratorInfo.Accelerators[0]
+		name, maker, count = awssdk.ToString(a.Name), awssdk.ToString(a.Manufacturer), awssdk.ToInt32(a.Count)
+	default:
+		return
+	}
+	l[ec2v1.LabelInstanceAcceleratorName] = kebab(name)
+	l[ec2v1.LabelInstanceAcceleratorManufacturer] = kebab(maker)
+	l[ec2v1.LabelInstanceAcceleratorCount] = strconv.Itoa(int(count))
+}
+
+// networkMbps is the bandwidth a machine can keep up, over all its network cards; 0 if EC2 does not say.
+func networkMbps(t *ec2types.InstanceTypeInfo) int64 {
+	if t.NetworkInfo == nil {
+		return 0
+	}
+	sum := 0.0
+	for _, c := range t.NetworkInfo.NetworkCards {
+		sum += awssdk.ToFloat64(c.BaselineBandwidthInGbps)
+	}
+	return int64(math.Round(sum * 1000))
+}
+
+// typeRequirements are the labels as requirements, plus the zones and capacity types the type can be had in.
+func typeRequirements(labels map[string]string, offerings []model.Offering, zoneIDs map[string]string) model.Requirements {
+	rs := make([]model.Requirement, 0, len(labels)+3)
+	for k, v := range labels {
+		rs = append(rs, model.Requirement{Key: k, Values: []string{v}})
+	}
+	var zones, ids, kinds []string
+	for _, o := range offerings {
+		zones, kinds = append(zones, o.Zone), append(kinds, o.CapacityType)
+		if id := zoneIDs[o.Zone]; id != "" {
+			ids = append(ids, id)
+		}
+	}
+	rs = append(rs, model.OneOf(model.LabelZone, zones...), model.OneOf(model.LabelCapacityType, kinds...))
+	if len(ids) > 0 {
+		rs = append(rs, model.OneOf(ec2v1.LabelTopologyZoneID, ids...))
+	}
+	return model.NewRequirements(rs...)
+}
+
+// arch is Kubernetes' name for the architecture, "" if it has none.
+func arch(t *ec2types.InstanceTypeInfo) string {
+	if t.ProcessorInfo == nil {
+		return ""
+	}
+	for _, a := range t.ProcessorInfo.SupportedArchitectures {
+		if k, ok := ec2v1.AWSToKubeArchitectures[string(a)]; ok {
+			return k
+		}
+	}
+	return ""
+}
+
+func cpus(t *ec2types.InstanceTypeInfo) int64 {
+	if t.VCpuInfo == nil {
+		return 0
+	}
+	return int64(awssdk.ToInt32(t.VCpuInfo.DefaultVCpus))
+}
+
+func memoryMiB(t *ec2types.InstanceTypeInfo) int64 {
+	if t.MemoryInfo == nil {
+		return 0
+	}
+	return awssdk.ToInt64(t.MemoryInfo.SizeInMiB)
+}
+
+func kebab(s string) string { return strings.ToLower(strings.ReplaceAll(s, " ", "-")) }

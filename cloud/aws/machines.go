@@ -1,0 +1,179 @@
+package aws
+
+import (
+	"context"
+	"fmt"
+	"slices"
+
+	awssdk "github.com/aws/aws-sdk-go-v2/aws"
+	"github.com/aws/aws-sdk-go-v2/service/ec2"
+	ec2types "github.com/aws/aws-sdk-go-v2/service/ec2/types"
+	ec2v1 "github.com/aws/karpenter-provider-aws/pkg/apis/v1"
+
+	"github.com/nodeless/nodeless/cloud"
+	"github.com/nodeless/nodeless/engine/model"
+)
+
+// Get finds one machine by id. Calls at about the same time share one DescribeInstances.
+func (p *Provider) Get(ctx context.Context, id string) (cloud.Machine, error) {
+	m, err := p.get.do(ctx, id)
+	if err != nil {
+		return cloud.Machine{}, fmt.Errorf("get machine %s: %w", id, err)
+	}
+	return m, nil
+}
+
+// Terminate asks for the end of a machine. Calls at about the same time share one TerminateInstances.
+func (p *Provider) Terminate(ctx context.Context, id string) error {
+	if _, err := p.kill.do(ctx, id); err != nil {
+		return fmt.Errorf("terminate machine %s: %w", id, err)
+	}
+	return nil
+}
+
+// List is every machine of the cluster that is not terminated.
+func (p *Provider) List(ctx context.Context) ([]cloud.Machine, error) {
+	machines, err := p.describe(ctx, &ec2.DescribeInstancesInput{MaxResults: awssdk.Int32(1000), Filters: []ec2types.Filter{
+		filter("tag-key", ec2v1.NodeClaimTagKey),
+		filter("tag:"+ec2v1.EKSClusterNameTagKey, p.o.ClusterName),
+		filter("instance-state-name", "pending", "running", "stopping", "stopped", "shutting-down"),
+	}})
+	if err != nil {
+		return nil, fmt.Errorf("list machines of cluster %s: %w", p.o.ClusterName, err)
+	}
+	return machines, nil
+}
+
+// machinesByToken are the machines launched with a token, in whatever state.
+func (p *Provider) machinesByToken(ctx context.Context, token string) ([]cloud.Machine, error) {
+	machines, err := p.describe(ctx, &ec2.DescribeInstancesInput{MaxResults: awssdk.Int32(1000), Filters: []ec2types.Filter{
+		filter("tag:"+tagToken, token), filter("tag:"+ec2v1.EKSClusterNameTagKey, p.o.ClusterName),
+	}})
+	if err != nil {
+		return nil, fmt.Errorf("look for an earlier launch: %w", err)
+	}
+	return machines, nil
+}
+
+func (p *Provider) describe(ctx context.Context, in *ec2.DescribeInstancesInput) ([]cloud.Machine, error) {
+	var out []cloud.Machine
+	pages := ec2.NewDescribeInstancesPaginator(p.ec2, in)
+	for pages.HasMorePages() {
+		page, err := pages.NextPage(ctx)
+		if err != nil {
+			return nil, wrap("describe instances", "ec2:DescribeInstances", err)
+		}
+		for _, r := range page.Reservations {
+			for _, i := range r.Instances {
+				out = append(out, machineOf(i))
+			}
+		}
+	}
+	slices.SortFunc(out, func(a, b cloud.Machine) int { return compareStrings(a.ID, b.ID) })
+	return out, nil
+}
+
+// machineOf translates EC2's view of an instance.
+func machineOf(i ec2types.Instance) cloud.Machine {
+	m := cloud.Machine{
+		ID: awssdk.ToString(i.InstanceId), Type: string(i.InstanceType), ImageID: awssdk.ToString(i.ImageId),
+		CapacityType: model.OnDemand, Launched: awssdk.ToTime(i.LaunchTime),
+	}
+	if i.Placement != nil {
+		m.Zone = awssdk.ToString(i.Placement.AvailabilityZone)
+	}
+	if i.InstanceLifecycle == ec2types.InstanceLifecycleTypeSpot || i.SpotInstanceRequestId != nil {
+		m.CapacityType = model.Spot
+	}
+	for _, t := range i.Tags {
+		switch awssdk.ToString(t.Key) {
+		case ec2v1.NodeClaimTagKey:
+			m.Claim = awssdk.ToString(t.Value)
+		case ec2v1.NodePoolTagKey:
+			m.Pool = awssdk.ToString(t.Value)
+		case ec2v1.NodeClassTagKey:
+			m.Class = awssdk.ToString(t.Value)
+		}
+	}
+	if i.State != nil {
+		m.State = machineState(i.State.Name)
+	}
+	m.ProviderID = providerID(m.Zone, m.ID)
+	m.Labels = map[string]string{
+		model.LabelInstanceType: m.Type, model.LabelZone: m.Zone, model.LabelCapacityType: m.CapacityType, model.LabelOS: "linux",
+	}
+	if a, ok := ec2v1.AWSToKubeArchitectures[string(i.Architecture)]; ok {
+		m.Labels[model.LabelArch] = a
+	}
+	return m
+}
+
+// machineState translates; a stopped instance is one that stops, since nothing here starts it again.
+func machineState(s ec2types.InstanceStateName) cloud.MachineState {
+	switch s {
+	case ec2types.InstanceStateNamePending:
+		return cloud.Pending
+	case ec2types.InstanceStateNameRunning:
+		return cloud.Running
+	case ec2types.InstanceStateNameStopping, ec2types.InstanceStateNameStopped:
+		return cloud.Stopping
+	case ec2types.InstanceStateNameShuttingDown:
+		return cloud.Terminating
+	}
+	return cloud.Terminated
+}
+
+// describeMachines answers a batch of Get.
+func (p *Provider) describeMachines(ctx context.Context, ids []string) map[string]outcome[cloud.Machine] {
+	machines, err := p.describe(ctx, &ec2.DescribeInstancesInput{InstanceIds: ids})
+	return settle(ctx, ids, err, p.describeMachines, func(out map[string]outcome[cloud.Machine]) {
+		for _, m := range machines {
+			if m.State != cloud.Terminated {
+				out[m.ID] = outcome[cloud.Machine]{value: m}
+			}
+		}
+	})
+}
+
+// terminateMachines answers a batch of Terminate.
+func (p *Provider) terminateMachines(ctx context.Context, ids []string) map[string]outcome[struct{}] {
+	answer, err := p.ec2.TerminateInstances(ctx, &ec2.TerminateInstancesInput{InstanceIds: ids})
+	err = wrap("terminate instances", "ec2:TerminateInstances", err)
+	return settle(ctx, ids, err, p.terminateMachines, func(out map[string]outcome[struct{}]) {
+		for _, i := range answer.TerminatingInstances {
+			// An instance that had ended before is gone for good.
+			if i.CurrentState == nil || i.CurrentState.Name != ec2types.InstanceStateNameTerminated {
+				out[awssdk.ToString(i.InstanceId)] = outcome[struct{}]{}
+			}
+		}
+	})
+}
+
+// settle makes an outcome for every id of a batch. EC2 fails a whole call for one id it does not know: then each id is
+// asked about on its own. What an answer leaves out is not found.
+func settle[T any](ctx context.Context, ids []string, err error, again func(context.Context, []string) map[string]outcome[T],
+	found func(map[string]outcome[T]),
+) map[string]outcome[T] {
+	out := make(map[string]outcome[T], len(ids))
+	unknown := isUnknownInstance(code(err))
+	if unknown && len(ids) > 1 {
+		for _, id := range ids {
+			out[id] = again(ctx, []string{id})[id]
+		}
+		return out
+	}
+	for _, id := range ids {
+		out[id] = outcome[T]{err: cloud.ErrNotFound}
+		if err != nil && !unknown {
+			out[id] = outcome[T]{err: err}
+		}
+	}
+	if err == nil {
+		found(out)
+	}
+	return out
+}
+
+func isUnknownInstance(code string) bool {
+	return code == codeInstanceMissing || code == "InvalidInstanceID.Malformed" || code == "InvalidInstanceId.NotFound"
+}

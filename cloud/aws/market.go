@@ -1,0 +1,240 @@
+package aws
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"sync"
+	"time"
+
+	awssdk "github.com/aws/aws-sdk-go-v2/aws"
+	"github.com/aws/aws-sdk-go-v2/service/ec2"
+	ec2types "github.com/aws/aws-sdk-go-v2/service/ec2/types"
+
+	"github.com/nodeless/nodeless/engine/model"
+)
+
+// goods is what a region offers: never changed after it was made.
+type goods struct {
+	generation int // differs when anything below does
+	types      []ec2types.InstanceTypeInfo
+	zones      map[string]map[string]bool // type → zones that have it
+	onDemand   map[string]model.Price     // by type; static prices fill the gaps
+	spot       map[spotKey]model.Price
+	at         map[section]time.Time
+}
+
+type spotKey struct{ instanceType, zone string }
+
+// section is a part of goods that is read on its own.
+type section int
+
+const (
+	sectionTypes section = iota
+	sectionOnDemand
+	sectionSpot
+)
+
+var sectionAges = map[section]time.Duration{sectionTypes: typesAge, sectionOnDemand: onDemandAge, sectionSpot: spotAge}
+
+// market reads goods when they are first asked for, and again in the background when they have become old.
+type market struct {
+	p *Provider
+
+	mu      sync.Mutex
+	now     *goods
+	reading map[section]bool
+	first   chan struct{} // closed when the first reading is over; nil when none is under way
+	failed  error         // of the first reading
+}
+
+func newMarket(p *Provider) *market { return &market{p: p, reading: map[section]bool{}} }
+
+// goods is the newest there is. Only the very first call waits.
+func (m *market) goods(ctx context.Context) (*goods, error) {
+	m.mu.Lock()
+	if m.now != nil {
+		defer m.mu.Unlock()
+		m.refresh()
+		return m.now, nil
+	}
+	if m.first == nil {
+		m.first = make(chan struct{})
+		go m.open(m.first)
+	}
+	first := m.first
+	m.mu.Unlock()
+	select {
+	case <-first:
+	case <-ctx.Done():
+		return nil, ctx.Err()
+	}
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if m.now == nil {
+		return nil, m.failed
+	}
+	return m.now, nil
+}
+
+// open is the first reading: types must come, prices may be late.
+func (m *market) open(done chan struct{}) {
+	defer close(done)
+	prices := make(chan func(*goods), 2)
+	for _, which := range []section{sectionOnDemand, sectionSpot} {
+		go func() { prices <- m.read(which) }()
+	}
+	late := make(chan struct{})
+	timer := m.p.o.Clock.AfterFunc(priceWait, func() { close(late) })
+	defer timer.Stop()
+	types, err := m.p.readTypes(m.p.ctx)
+	next := &goods{generation: 1, zones: map[string]map[string]bool{}, at: map[section]time.Time{sectionTypes: m.p.now()}}
+	if err == nil {
+		types(next)
+	}
+	waiting := 2
+wait:
+	for ; err == nil && waiting > 0; waiting-- {
+		select {
+		case apply := <-prices:
+			apply(next)
+		case <-late:
+			break wait
+		}
+	}
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.first, m.failed = nil, err
+	if err != nil {
+		return
+	}
+	m.now = next
+	if waiting > 0 {
+		go func() {
+			for range waiting {
+				m.apply(<-prices)
+			}
+		}()
+	}
+}
+
+// refresh starts to read what is old, once each. The caller holds the lock.
+func (m *market) refresh() {
+	now := m.p.now()
+	for which, age := range sectionAges {
+		if m.reading[which] || now.Sub(m.now.at[which]) < age {
+			continue
+		}
+		m.reading[which] = true
+		go func() {
+			change := m.read(which)
+			m.apply(change)
+			m.mu.Lock()
+			defer m.mu.Unlock()
+			m.reading[which] = false
+		}()
+	}
+}
+
+// apply makes a change on a copy; the generation moves on only if something is different.
+func (m *market) apply(change func(*goods)) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	next := *m.now
+	next.at = maps.Clone(m.now.at)
+	change(&next)
+	if !m.now.same(&next) {
+		next.generation++
+	}
+	m.now = &next
+}
+
+func (g *goods) same(o *goods) bool {
+	return maps.Equal(g.onDemand, o.onDemand) && maps.Equal(g.spot, o.spot) &&
+		maps.EqualFunc(g.zones, o.zones, func(a, b map[string]bool) bool { return maps.Equal(a, b) }) && sameTypes(g.types, o.types)
+}
+
+// sameTypes goes by name: what a type is does not change under its name.
+func sameTypes(a, b []ec2types.InstanceTypeInfo) bool {
+	return slices.EqualFunc(a, b, func(x, y ec2types.InstanceTypeInfo) bool { return x.InstanceType == y.InstanceType })
+}
+
+// read reads one part and returns the change it makes. After a failure nothing changes but the time of the next try.
+func (m *market) read(which section) func(*goods) {
+	var change func(*goods)
+	var err error
+	switch which {
+	case sectionTypes:
+		change, err = m.p.readTypes(m.p.ctx)
+	case sectionOnDemand:
+		change, err = m.p.readOnDemand(m.p.ctx)
+	case sectionSpot:
+		change, err = m.p.readSpot(m.p.ctx)
+	}
+	at := m.p.now()
+	if err != nil {
+		if !errors.Is(err, context.Canceled) {
+			m.p.log.Warn("the market is out of date; older or static figures are used", "error", err)
+		}
+		// Tried again after a minute, not at every look.
+		at = at.Add(time.Minute - sectionAges[which])
+	}
+	return func(g *goods) {
+		if err == nil {
+			change(g)
+		}
+		g.at[which] = at
+	}
+}
+
+func (p *Provider) readTypes(ctx context.Context) (func(*goods), error) {
+	var types []ec2types.InstanceTypeInfo
+	pages := ec2.NewDescribeInstanceTypesPaginator(p.ec2, &ec2.DescribeInstanceTypesInput{
+		Filters: []ec2types.Filter{
+			filter("supported-virtualization-type", "hvm"),
+			filter("processor-info.supported-architecture", "x86_64", "arm64"),
+		},
+		MaxResults: awssdk.Int32(100),
+	})
+	for pages.HasMorePages() {
+		page, err := pages.NextPage(ctx)
+		if err != nil {
+			return nil, wrap("describe instance types", "ec2:DescribeInstanceTypes", err)
+		}
+		types = append(types, page.InstanceTypes...)
+	}
+	slices.SortFunc(types, func(a, b ec2types.InstanceTypeInfo) int { return compareStrings(a.InstanceType, b.InstanceType) })
+	zones := map[string]map[string]bool{}
+	offered := ec2.NewDescribeInstanceTypeOfferingsPaginator(p.ec2, &ec2.DescribeInstanceTypeOfferingsInput{
+		LocationType: ec2types.LocationTypeAvailabilityZone, MaxResults: awssdk.Int32(1000),
+	})
+	for offered.HasMorePages() {
+		page, err := offered.NextPage(ctx)
+		if err != nil {
+			return nil, wrap("describe instance type offerings", "ec2:DescribeInstanceTypeOfferings", err)
+		}
+		for _, o := range page.InstanceTypeOfferings {
+			t := string(o.InstanceType)
+			if zones[t] == nil {
+				zones[t] = map[string]bool{}
+			}
+			zones[t][awssdk.ToString(o.Location)] = true
+		}
+	}
+	if len(types) == 0 || len(zones) == 0 {
+		return nil, fmt.Errorf("region %s offers no instance types", p.o.AWS.Region)
+	}
+	return func(g *goods) { g.types, g.zones = types, zones }, nil
+}
+
+func compareStrings[S ~string](a, b S) int {
+	switch {
+	case a < b:
+		return -1
+	case a > b:
+		return 1
+	}
+	return 0
+}

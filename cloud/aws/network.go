@@ -1,0 +1,229 @@
+package aws
+
+import (
+	"cmp"
+	"context"
+	"math"
+	"slices"
+	"sync"
+	"time"
+
+	awssdk "github.com/aws/aws-sdk-go-v2/aws"
+	"github.com/aws/aws-sdk-go-v2/service/ec2"
+	ec2types "github.com/aws/aws-sdk-go-v2/service/ec2/types"
+	ec2v1 "github.com/aws/karpenter-provider-aws/pkg/apis/v1"
+
+	"github.com/nodeless/nodeless/internal/clock"
+)
+
+func (p *Provider) resolveSubnets(ctx context.Context, class *ec2v1.EC2NodeClass) (verdict, error) {
+	const condition, field = ec2v1.ConditionTypeSubnetsReady, "spec.subnetSelectorTerms"
+	var asks [][]ec2types.Filter
+	var ids []string
+	for _, t := range class.Spec.SubnetSelectorTerms {
+		if t.ID != "" {
+			ids = append(ids, t.ID)
+		} else if len(t.Tags) > 0 {
+			asks = append(asks, tagFilters(t.Tags))
+		}
+	}
+	if len(ids) > 0 {
+		asks = append(asks, []ec2types.Filter{filter("subnet-id", ids...)})
+	}
+	found := map[string]ec2v1.Subnet{}
+	for _, filters := range asks {
+		subnets, err := p.describeSubnets(ctx, filters)
+		if err != nil {
+			return verdict{}, err
+		}
+		for _, s := range subnets {
+			id := awssdk.ToString(s.SubnetId)
+			found[id] = ec2v1.Subnet{ID: id, Zone: awssdk.ToString(s.AvailabilityZone), ZoneID: awssdk.ToString(s.AvailabilityZoneId)}
+		}
+	}
+	// By zone and id, not by free addresses: a status that flaps is a write for nothing.
+	class.Status.Subnets = sortedValues(found, func(a, b ec2v1.Subnet) int {
+		return cmp.Or(cmp.Compare(a.Zone, b.Zone), cmp.Compare(a.ID, b.ID))
+	})
+	if len(found) == 0 {
+		return unready(condition, "SubnetsNotFound",
+			"%s: no subnet in region %s matches; check the terms, or tag subnets accordingly", field, p.o.AWS.Region), nil
+	}
+	return ready(condition), nil
+}
+
+func (p *Provider) describeSubnets(ctx context.Context, filters []ec2types.Filter) ([]ec2types.Subnet, error) {
+	started := p.now()
+	pages := ec2.NewDescribeSubnetsPaginator(p.ec2, &ec2.DescribeSubnetsInput{Filters: filters, MaxResults: awssdk.Int32(500)})
+	var out []ec2types.Subnet
+	for pages.HasMorePages() {
+		page, err := pages.NextPage(ctx)
+		if err != nil {
+			return nil, wrap("describe subnets", "ec2:DescribeSubnets", err)
+		}
+		out = append(out, page.Subnets...)
+	}
+	for _, s := range out {
+		p.subnets.observe(awssdk.ToString(s.SubnetId), int64(awssdk.ToInt32(s.AvailableIpAddressCount)), started)
+	}
+	return out, nil
+}
+
+func (p *Provider) resolveSecurityGroups(ctx context.Context, class *ec2v1.EC2NodeClass) (verdict, error) {
+	const condition, field = ec2v1.ConditionTypeSecurityGroupsReady, "spec.securityGroupSelectorTerms"
+	var asks [][]ec2types.Filter
+	for _, t := range class.Spec.SecurityGroupSelectorTerms {
+		switch {
+		case t.ID != "":
+			asks = append(asks, []ec2types.Filter{filter("group-id", t.ID)})
+		case t.Name != "":
+			asks = append(asks, []ec2types.Filter{filter("group-name", t.Name)})
+		case len(t.Tags) > 0:
+			asks = append(asks, tagFilters(t.Tags))
+		}
+	}
+	found := map[string]ec2v1.SecurityGroup{}
+	for _, filters := range asks {
+		pages := ec2.NewDescribeSecurityGroupsPaginator(p.ec2, &ec2.DescribeSecurityGroupsInput{Filters: filters, MaxResults: awssdk.Int32(500)})
+		for pages.HasMorePages() {
+			page, err := pages.NextPage(ctx)
+			if err != nil {
+				return verdict{}, wrap("describe security groups", "ec2:DescribeSecurityGroups", err)
+			}
+			for _, g := range page.SecurityGroups {
+				id := awssdk.ToString(g.GroupId)
+				found[id] = ec2v1.SecurityGroup{ID: id, Name: awssdk.ToString(g.GroupName)}
+			}
+		}
+	}
+	class.Status.SecurityGroups = sortedValues(found, func(a, b ec2v1.SecurityGroup) int { return cmp.Compare(a.ID, b.ID) })
+	if len(found) == 0 {
+		return unready(condition, "SecurityGroupsNotFound",
+			"%s: no security group in region %s matches; check the terms, or tag groups accordingly", field, p.o.AWS.Region), nil
+	}
+	return ready(condition), nil
+}
+
+func sortedValues[V any](m map[string]V, by func(a, b V) int) []V {
+	out := make([]V, 0, len(m))
+	for _, v := range m {
+		out = append(out, v)
+	}
+	slices.SortFunc(out, by)
+	return out
+}
+
+// subnetBook knows how many addresses subnets have left: what EC2 last said, less what launches since then took.
+type subnetBook struct {
+	clk clock.Clock
+
+	mu         sync.Mutex
+	known      map[string]*subnetState
+	refreshing bool
+}
+
+type subnetState struct {
+	free  int64
+	at    time.Time
+	taken []taking
+}
+
+type taking struct {
+	at        time.Time
+	addresses int64
+}
+
+func newSubnetBook(clk clock.Clock) *subnetBook {
+	return &subnetBook{clk: clk, known: map[string]*subnetState{}}
+}
+
+// observe records what a call begun at started said; launches before that are in its answer.
+func (b *subnetBook) observe(id string, free int64, started time.Time) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	s := b.known[id]
+	if s == nil {
+		s = &subnetState{}
+		b.known[id] = s
+	}
+	s.free, s.at = free, started
+	s.taken = slices.DeleteFunc(s.taken, func(t taking) bool { return t.at.Before(started) })
+}
+
+// full records that EC2 said there is no address left.
+func (b *subnetBook) full(id string) { b.observe(id, 0, b.clk.Now()) }
+
+// take counts addresses against a subnet until the next observation.
+func (b *subnetBook) take(id string, addresses int64) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if s := b.known[id]; s != nil {
+		s.taken = append(s.taken, taking{b.clk.Now(), addresses})
+	}
+}
+
+// best is, per zone, the subnet with most addresses left, ties by id. A zone stays even when its subnets look full: the
+// figures are up to a minute old and EC2 has the last word.
+//
+// Subnets in avoid come last.
+func (b *subnetBook) best(subnets []ec2v1.Subnet, avoid map[string]bool) map[string]ec2v1.Subnet {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	out, most := map[string]ec2v1.Subnet{}, map[string]int64{}
+	for _, s := range subnets {
+		left := int64(0)
+		if k := b.known[s.ID]; k != nil {
+			left = k.free
+			for _, t := range k.taken {
+				left -= t.addresses
+			}
+		}
+		if avoid[s.ID] {
+			left = math.MinInt64
+		}
+		have, ok := out[s.Zone]
+		if !ok || left > most[s.Zone] || (left == most[s.Zone] && s.ID < have.ID) {
+			out[s.Zone], most[s.Zone] = s, left
+		}
+	}
+	return out
+}
+
+// stale reports whether some subnet was not looked at for a while, and then makes the caller the one who looks.
+func (b *subnetBook) stale(subnets []ec2v1.Subnet) bool {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if b.refreshing {
+		return false
+	}
+	for _, s := range subnets {
+		if k := b.known[s.ID]; k == nil || b.clk.Now().Sub(k.at) > subnetAge {
+			b.refreshing = true
+			return true
+		}
+	}
+	return false
+}
+
+func (b *subnetBook) refreshed() {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.refreshing = false
+}
+
+// bestSubnets is the subnet to launch into per zone; free addresses are read again in the background when they are old.
+func (p *Provider) bestSubnets(class *ec2v1.EC2NodeClass, avoid map[string]bool) map[string]ec2v1.Subnet {
+	if p.subnets.stale(class.Status.Subnets) {
+		var ids []string
+		for _, s := range class.Status.Subnets {
+			ids = append(ids, s.ID)
+		}
+		go func() {
+			defer p.subnets.refreshed()
+			if _, err := p.describeSubnets(p.ctx, []ec2types.Filter{filter("subnet-id", ids...)}); err != nil {
+				p.log.Warn("free addresses of subnets are out of date", "error", err)
+			}
+		}()
+	}
+	return p.subnets.best(class.Status.Subnets, avoid)
+}

@@ -1,0 +1,124 @@
+package aws
+
+import (
+	"context"
+	"encoding/json"
+	"math"
+	"strconv"
+	"strings"
+	"time"
+
+	awssdk "github.com/aws/aws-sdk-go-v2/aws"
+	"github.com/aws/aws-sdk-go-v2/service/ec2"
+	"github.com/aws/aws-sdk-go-v2/service/pricing"
+	pricingtypes "github.com/aws/aws-sdk-go-v2/service/pricing/types"
+
+	"github.com/nodeless/nodeless/engine/model"
+)
+
+// pricingRegion is the nearest region that serves the price list (AWS Billing user guide, "Price List Query API
+// endpoints").
+func pricingRegion(region string) string {
+	switch {
+	case strings.HasPrefix(region, "cn-"):
+		return "cn-northwest-1"
+	case strings.HasPrefix(region, "ap-"):
+		return "ap-south-1"
+	case strings.HasPrefix(region, "eu-"):
+		return "eu-central-1"
+	}
+	return "us-east-1"
+}
+
+// readOnDemand reads the price list: Linux, shared tenancy, no software, in use.
+func (p *Provider) readOnDemand(ctx context.Context) (func(*goods), error) {
+	prices := map[string]model.Price{}
+	for _, family := range []string{"Compute Instance", "Compute Instance (bare metal)"} {
+		in := &pricing.GetProductsInput{ServiceCode: awssdk.String("AmazonEC2"), MaxResults: awssdk.Int32(100)}
+		for _, f := range [][2]string{
+			{"regionCode", p.o.AWS.Region}, {"serviceCode", "AmazonEC2"}, {"preInstalledSw", "NA"}, {"operatingSystem", "Linux"},
+			{"capacitystatus", "Used"}, {"marketoption", "OnDemand"}, {"tenancy", "Shared"}, {"productFamily", family},
+		} {
+			in.Filters = append(in.Filters, pricingtypes.Filter{
+				Type: pricingtypes.FilterTypeTermMatch, Field: awssdk.String(f[0]), Value: awssdk.String(f[1]),
+			})
+		}
+		pages := pricing.NewGetProductsPaginator(p.pricing, in)
+		for pages.HasMorePages() {
+			page, err := pages.NextPage(ctx)
+			if err != nil {
+				return nil, wrap("get products from the price list", "pricing:GetProducts", err)
+			}
+			for _, product := range page.PriceList {
+				if t, price, ok := parseProduct([]byte(product)); ok {
+					prices[t] = price
+				}
+			}
+		}
+	}
+	return func(g *goods) { g.onDemand = prices }, nil
+}
+
+// parseProduct reads an entry of the price list: the type and its price per hour. Entries without a price in US dollars
+// (or yuan, in China) are passed over.
+func parseProduct(text []byte) (instanceType string, price model.Price, ok bool) {
+	var entry struct {
+		Product struct {
+			Attributes struct {
+				InstanceType string `json:"instanceType"`
+			} `json:"attributes"`
+		} `json:"product"`
+		Terms struct {
+			OnDemand map[string]struct {
+				PriceDimensions map[string]struct {
+					PricePerUnit map[string]string `json:"pricePerUnit"`
+				} `json:"priceDimensions"`
+			} `json:"OnDemand"`
+		} `json:"terms"`
+	}
+	if json.Unmarshal(text, &entry) != nil || entry.Product.Attributes.InstanceType == "" {
+		return "", 0, false
+	}
+	for _, term := range entry.Terms.OnDemand {
+		for _, d := range term.PriceDimensions {
+			for _, currency := range []string{"USD", "CNY"} {
+				if price, ok := parsePrice(d.PricePerUnit[currency]); ok {
+					return entry.Product.Attributes.InstanceType, price, true
+				}
+			}
+		}
+	}
+	return "", 0, false
+}
+
+func parsePrice(dollars string) (model.Price, bool) {
+	f, err := strconv.ParseFloat(dollars, 64)
+	if err != nil || f <= 0 || math.IsInf(f, 0) {
+		return 0, false
+	}
+	return model.Price(math.Round(f * 1e6)), true
+}
+
+// readSpot reads the spot price of each type and zone that holds now.
+func (p *Provider) readSpot(ctx context.Context) (func(*goods), error) {
+	prices, newest := map[spotKey]model.Price{}, map[spotKey]time.Time{}
+	pages := ec2.NewDescribeSpotPriceHistoryPaginator(p.ec2, &ec2.DescribeSpotPriceHistoryInput{
+		ProductDescriptions: []string{"Linux/UNIX", "Linux/UNIX (Amazon VPC)"},
+		StartTime:           awssdk.Time(p.now()),
+		MaxResults:          awssdk.Int32(1000),
+	})
+	for pages.HasMorePages() {
+		page, err := pages.NextPage(ctx)
+		if err != nil {
+			return nil, wrap("describe spot price history", "ec2:DescribeSpotPriceHistory", err)
+		}
+		for _, h := range page.SpotPriceHistory {
+			price, ok := parsePrice(awssdk.ToString(h.SpotPrice))
+			key := spotKey{string(h.InstanceType), awssdk.ToString(h.AvailabilityZone)}
+			if at := awssdk.ToTime(h.Timestamp); ok && (newest[key].IsZero() || at.After(newest[key])) {
+				prices[key], newest[key] = price, at
+			}
+		}
+	}
+	return func(g *goods) { g.spot = prices }, nil
+}

@@ -1,0 +1,149 @@
+package aws
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	awssdk "github.com/aws/aws-sdk-go-v2/aws"
+	"github.com/aws/aws-sdk-go-v2/service/ec2"
+	"github.com/aws/aws-sdk-go-v2/service/iam"
+	iamtypes "github.com/aws/aws-sdk-go-v2/service/iam/types"
+	ec2v1 "github.com/aws/karpenter-provider-aws/pkg/apis/v1"
+)
+
+// resolveProfile takes the profile the class names, or keeps one of our own that carries the class's role.
+func (p *Provider) resolveProfile(ctx context.Context, class *ec2v1.EC2NodeClass) (verdict, error) {
+	const condition = ec2v1.ConditionTypeInstanceProfileReady
+	role := class.Spec.Role
+	if named := awssdk.ToString(class.Spec.InstanceProfile); named != "" {
+		class.Status.InstanceProfile = named
+		return ready(condition), nil
+	}
+	if role == "" {
+		class.Status.InstanceProfile = ""
+		return unready(condition, "InstanceProfileMissing", "spec.role: set it, or spec.instanceProfile; nodes need an IAM role to join"), nil
+	}
+	name := p.profileName(class)
+	p.mu.Lock()
+	seen, ok := p.profiles[class.Name]
+	p.mu.Unlock()
+	if !ok || seen.value != role || p.now().Sub(seen.at) > profileAge {
+		if err := p.ensureProfile(ctx, class, name, role); err != nil {
+			if code(err) == codeNoEntity {
+				class.Status.InstanceProfile = ""
+				return unready(condition, "RoleNotFound", "spec.role: IAM role %q does not exist; create it or correct the name", role), nil
+			}
+			return verdict{}, err
+		}
+		p.mu.Lock()
+		p.profiles[class.Name] = cached[string]{role, p.now()}
+		p.mu.Unlock()
+	}
+	class.Status.InstanceProfile = name
+	return ready(condition), nil
+}
+
+// profileName is one fixed name per cluster, region and class, so that it is found again by anybody.
+func (p *Provider) profileName(class *ec2v1.EC2NodeClass) string {
+	return class.LegacyInstanceProfileName(p.o.ClusterName, p.o.AWS.Region)
+}
+
+func (p *Provider) ensureProfile(ctx context.Context, class *ec2v1.EC2NodeClass, name, role string) error {
+	profile, err := p.findProfile(ctx, name)
+	if err != nil {
+		return err
+	}
+	if profile == nil {
+		_, err := p.iam.CreateInstanceProfile(ctx, &iam.CreateInstanceProfileInput{
+			InstanceProfileName: &name, Tags: p.profileTags(class),
+		})
+		if err != nil && code(err) != codeEntityExists {
+			return wrap("create instance profile "+name, "iam:CreateInstanceProfile", err)
+		}
+		profile = &iamtypes.InstanceProfile{}
+	}
+	for _, r := range profile.Roles {
+		if awssdk.ToString(r.RoleName) == role {
+			return nil
+		}
+		// A profile holds one role; the old one has to go first.
+		_, err := p.iam.RemoveRoleFromInstanceProfile(ctx, &iam.RemoveRoleFromInstanceProfileInput{InstanceProfileName: &name, RoleName: r.RoleName})
+		if err != nil {
+			return wrap("remove role from instance profile "+name, "iam:RemoveRoleFromInstanceProfile", err)
+		}
+	}
+	_, err = p.iam.AddRoleToInstanceProfile(ctx, &iam.AddRoleToInstanceProfileInput{InstanceProfileName: &name, RoleName: &role})
+	return wrap(fmt.Sprintf("add role %s to instance profile %s", role, name), "iam:AddRoleToInstanceProfile and iam:PassRole", err)
+}
+
+// findProfile is nil if there is no such profile.
+func (p *Provider) findProfile(ctx context.Context, name string) (*iamtypes.InstanceProfile, error) {
+	out, err := p.iam.GetInstanceProfile(ctx, &iam.GetInstanceProfileInput{InstanceProfileName: &name})
+	switch {
+	case code(err) == codeNoEntity:
+		return nil, nil
+	case err != nil:
+		return nil, wrap("get instance profile "+name, "iam:GetInstanceProfile", err)
+	}
+	return out.InstanceProfile, nil
+}
+
+func (p *Provider) profileTags(class *ec2v1.EC2NodeClass) []iamtypes.Tag {
+	tags := class.InstanceProfileTags(p.o.ClusterName, p.o.AWS.Region)
+	var out []iamtypes.Tag
+	for _, k := range sortedKeys(tags) {
+		out = append(out, iamtypes.Tag{Key: awssdk.String(k), Value: awssdk.String(tags[k])})
+	}
+	return out
+}
+
+// Finalize removes what the provider made for a class that is being deleted: its instance profile and its launch
+// templates. Call it when no machine of the class is left. Calling it again is harmless.
+func (p *Provider) Finalize(ctx context.Context, class *ec2v1.EC2NodeClass) error {
+	err := errors.Join(p.deleteTemplates(ctx, class.Name), p.deleteProfile(ctx, p.profileName(class)))
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	delete(p.profiles, class.Name)
+	delete(p.catalogs, class.Name)
+	return err
+}
+
+func (p *Provider) deleteProfile(ctx context.Context, name string) error {
+	profile, err := p.findProfile(ctx, name)
+	if err != nil || profile == nil {
+		return err
+	}
+	for _, r := range profile.Roles {
+		_, err := p.iam.RemoveRoleFromInstanceProfile(ctx, &iam.RemoveRoleFromInstanceProfileInput{InstanceProfileName: &name, RoleName: r.RoleName})
+		if err != nil && code(err) != codeNoEntity {
+			return wrap("remove role from instance profile "+name, "iam:RemoveRoleFromInstanceProfile", err)
+		}
+	}
+	_, err = p.iam.DeleteInstanceProfile(ctx, &iam.DeleteInstanceProfileInput{InstanceProfileName: &name})
+	if code(err) == codeNoEntity {
+		return nil
+	}
+	return wrap("delete instance profile "+name, "iam:DeleteInstanceProfile", err)
+}
+
+func (p *Provider) deleteTemplates(ctx context.Context, class string) error {
+	pages := ec2.NewDescribeLaunchTemplatesPaginator(p.ec2, &ec2.DescribeLaunchTemplatesInput{
+		Filters: append(tagFilters(map[string]string{ec2v1.EKSClusterNameTagKey: p.o.ClusterName}), filter("tag:"+ec2v1.LabelNodeClass, class)),
+	})
+	var failed []error
+	for pages.HasMorePages() {
+		page, err := pages.NextPage(ctx)
+		if err != nil {
+			return wrap("describe launch templates", "ec2:DescribeLaunchTemplates", err)
+		}
+		for _, t := range page.LaunchTemplates {
+			_, err := p.ec2.DeleteLaunchTemplate(ctx, &ec2.DeleteLaunchTemplateInput{LaunchTemplateId: t.LaunchTemplateId})
+			if err != nil && !isMissingTemplate(code(err)) {
+				failed = append(failed, wrap("delete launch template "+awssdk.ToString(t.LaunchTemplateName), "ec2:DeleteLaunchTemplate", err))
+			}
+			p.templates.forget(awssdk.ToString(t.LaunchTemplateName))
+		}
+	}
+	return errors.Join(failed...)
+}

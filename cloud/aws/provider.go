@@ -1,0 +1,184 @@
+// Package aws is the cloud provider for Amazon EC2, on aws-sdk-go-v2.
+//
+// Resolve turns an EC2NodeClass into subnets, security groups, images and an instance profile; Catalog says what can be
+// had under it; Launch starts one machine with one CreateFleet call; every machine carries tags by which it is found
+// again. The only call on the hot path of a launch is CreateFleet: all else comes from caches.
+//
+// Facts about EC2 and about Karpenter's contract: shared/reference/karpenter.md §6, node-groups-and-ips.md §5.2.
+package aws
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"sync"
+	"time"
+
+	awssdk "github.com/aws/aws-sdk-go-v2/aws"
+	"github.com/aws/aws-sdk-go-v2/service/ec2"
+	"github.com/aws/aws-sdk-go-v2/service/iam"
+	"github.com/aws/aws-sdk-go-v2/service/pricing"
+	"github.com/aws/aws-sdk-go-v2/service/sqs"
+	"github.com/aws/aws-sdk-go-v2/service/ssm"
+	ec2v1 "github.com/aws/karpenter-provider-aws/pkg/apis/v1"
+
+	"github.com/nodeless/nodeless/cloud"
+	"github.com/nodeless/nodeless/internal/clock"
+)
+
+// How long what was read from AWS is believed (karpenter.md §6.5; spot prices are read more often than there, since they
+// move and the call is cheap).
+const (
+	typesAge      = 12 * time.Hour
+	onDemandAge   = 12 * time.Hour
+	spotAge       = 10 * time.Minute
+	subnetAge     = time.Minute
+	profileAge    = 15 * time.Minute
+	parameterAge  = 5 * time.Minute
+	launchMemory  = time.Hour        // how long a token's outcome is remembered
+	settleAfter   = 10 * time.Second // how long a machine that EC2 knows by token may be missing from its lists
+	priceWait     = 2 * time.Second  // how long the first catalog waits for prices before it takes the static ones
+	defaultMemory = 0.075            // VM_MEMORY_OVERHEAD_PERCENT of Karpenter
+)
+
+// Options says which account, region and cluster a Provider works for.
+type Options struct {
+	AWS             awssdk.Config // Region must be set
+	ClusterName     string
+	ClusterEndpoint string // URL of the API server as nodes reach it
+	ClusterCA       []byte // PEM
+	ClusterDNS      string // address nodes give to pods; "" = the node's own default
+	ServiceCIDR     string
+	// KubernetesVersion is major.minor, such as "1.36"; it chooses the image behind an alias.
+	KubernetesVersion string
+	// VMMemoryOverheadPercent is the part of a type's memory that the hypervisor keeps, as a fraction; 0 = 0.075.
+	VMMemoryOverheadPercent float64
+	// ReservedENIs is how many interfaces of a machine are not for pods.
+	ReservedENIs int
+	// InterruptionQueue is the name of the SQS queue that EventBridge feeds; "" = no notices.
+	InterruptionQueue string
+	// Classes reads the cluster's cache; nil if there is no such class. The object is never modified.
+	Classes func(name string) *ec2v1.EC2NodeClass
+	Clock   clock.Clock  // nil = real time
+	Log     *slog.Logger // nil = discarded
+}
+
+// Provider implements cloud.Provider and cloud.Interrupter. It is safe for concurrent use.
+type Provider struct {
+	o   Options
+	ctx context.Context // ends background refreshes
+	log *slog.Logger
+
+	ec2     *ec2.Client
+	ssm     *ssm.Client
+	iam     *iam.Client
+	sqs     *sqs.Client
+	pricing *pricing.Client
+
+	market    *market
+	subnets   *subnetBook
+	templates *templateBook
+	launches  *launchBook
+	get       *batcher[cloud.Machine]
+	kill      *batcher[struct{}]
+	queue     queue
+
+	mu         sync.Mutex
+	catalogs   map[string]*classCatalog // by class name
+	parameters map[string]cached[string]
+	profiles   map[string]cached[string] // by class name: the role the profile was last seen with
+}
+
+var (
+	_ cloud.Provider    = (*Provider)(nil)
+	_ cloud.Interrupter = (*Provider)(nil)
+)
+
+// cached is a value and when it was read.
+type cached[T any] struct {
+	value T
+	at    time.Time
+}
+
+// New is a provider for one cluster. It makes no call; background refreshes end with ctx.
+func New(ctx context.Context, o Options) (*Provider, error) {
+	switch {
+	case o.AWS.Region == "":
+		return nil, errors.New("aws provider: no region; set AWS_REGION or --region")
+	case o.ClusterName == "":
+		return nil, errors.New("aws provider: no cluster name; instances are found again by it, set --cluster-name")
+	case o.KubernetesVersion == "":
+		return nil, errors.New("aws provider: no Kubernetes version; image aliases need it")
+	case o.Classes == nil:
+		return nil, errors.New("aws provider: no source of node classes")
+	case o.VMMemoryOverheadPercent < 0 || o.VMMemoryOverheadPercent >= 1:
+		return nil, fmt.Errorf("aws provider: VM memory overhead %v is not a fraction between 0 and 1", o.VMMemoryOverheadPercent)
+	}
+	if o.VMMemoryOverheadPercent == 0 {
+		o.VMMemoryOverheadPercent = defaultMemory
+	}
+	if o.Clock == nil {
+		o.Clock = clock.Real{}
+	}
+	if o.Log == nil {
+		o.Log = slog.New(slog.DiscardHandler)
+	}
+	p := &Provider{
+		o: o, ctx: ctx, log: o.Log,
+		ec2: ec2.NewFromConfig(o.AWS), ssm: ssm.NewFromConfig(o.AWS), iam: iam.NewFromConfig(o.AWS),
+		sqs: sqs.NewFromConfig(o.AWS),
+		// The price list is served from few regions; its answers cover all of them.
+		pricing:    pricing.NewFromConfig(o.AWS, func(c *pricing.Options) { c.Region = pricingRegion(o.AWS.Region) }),
+		subnets:    newSubnetBook(o.Clock),
+		templates:  newTemplateBook(),
+		launches:   newLaunchBook(o.Clock),
+		catalogs:   map[string]*classCatalog{},
+		parameters: map[string]cached[string]{},
+		profiles:   map[string]cached[string]{},
+	}
+	p.market = newMarket(p)
+	p.get = newBatcher(ctx, o.Clock, p.describeMachines)
+	p.kill = newBatcher(ctx, o.Clock, p.terminateMachines)
+	return p, nil
+}
+
+// Name is "aws".
+func (p *Provider) Name() string { return "aws" }
+
+// now is the provider's time.
+func (p *Provider) now() time.Time { return p.o.Clock.Now() }
+
+// ClassHash is the value of annotation karpenter.k8s.aws/ec2nodeclass-hash; it differs when machines launched before no
+// longer are what the class asks for. "" when the class is invalid and has no hash.
+func ClassHash(class *ec2v1.EC2NodeClass) string {
+	if len(validateImages(class)) > 0 {
+		return ""
+	}
+	return class.Hash(nil)
+}
+
+// readyClass is the class behind a reference once it is resolved; it must not be modified.
+func (p *Provider) readyClass(ref cloud.ClassRef) (*ec2v1.EC2NodeClass, error) {
+	class := p.o.Classes(ref.Name)
+	if class == nil {
+		return nil, fmt.Errorf("EC2NodeClass %q does not exist; create it or correct nodeClassRef.name: %w", ref.Name, cloud.ErrClassNotReady)
+	}
+	if class.DeletionTimestamp != nil {
+		return nil, fmt.Errorf("EC2NodeClass %q is being deleted: %w", ref.Name, cloud.ErrClassNotReady)
+	}
+	// Read by hand: StatusConditions() would fill in missing conditions on the shared object.
+	for _, c := range class.Status.Conditions {
+		if c.Type != "Ready" {
+			continue
+		}
+		if c.Status != "True" {
+			return nil, fmt.Errorf("EC2NodeClass %q: %s: %w", ref.Name, c.Message, cloud.ErrClassNotReady)
+		}
+		if len(class.Status.Subnets) == 0 || len(class.Status.AMIs) == 0 {
+			break
+		}
+		return class, nil
+	}
+	return nil, fmt.Errorf("EC2NodeClass %q is not resolved yet: %w", ref.Name, cloud.ErrClassNotReady)
+}

@@ -1,0 +1,104 @@
+package aws
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+
+	awssdk "github.com/aws/aws-sdk-go-v2/aws"
+	ec2types "github.com/aws/aws-sdk-go-v2/service/ec2/types"
+	ec2v1 "github.com/aws/karpenter-provider-aws/pkg/apis/v1"
+
+	"github.com/nodeless/nodeless/cloud"
+)
+
+// verdict is what one step of Resolve found out about a class: a condition.
+type verdict struct {
+	condition string
+	reason    string // "" = all is well
+	message   string
+}
+
+func ready(condition string) verdict { return verdict{condition: condition} }
+
+func unready(condition, reason, format string, args ...any) verdict {
+	return verdict{condition, reason, fmt.Sprintf(format, args...)}
+}
+
+// Resolve fills the status of a class (subnets, security groups, images, instance profile) and its conditions. class
+// must be the caller's own copy. What the user has to mend becomes a condition that is False and names the field and the
+// remedy; an error is returned only for trouble that passes, and leaves the condition it touches as it was.
+func (p *Provider) Resolve(ctx context.Context, class *ec2v1.EC2NodeClass) error {
+	steps := []struct {
+		condition, field string
+		do               func(context.Context, *ec2v1.EC2NodeClass) (verdict, error)
+	}{
+		{ec2v1.ConditionTypeValidationSucceeded, "spec", p.resolveValidation},
+		{ec2v1.ConditionTypeSubnetsReady, "spec.subnetSelectorTerms", p.resolveSubnets},
+		{ec2v1.ConditionTypeSecurityGroupsReady, "spec.securityGroupSelectorTerms", p.resolveSecurityGroups},
+		{ec2v1.ConditionTypeAMIsReady, "spec.amiSelectorTerms", p.resolveImages},
+		{ec2v1.ConditionTypeInstanceProfileReady, "spec.role", p.resolveProfile},
+		{ec2v1.ConditionTypePlacementGroupReady, "spec.placementGroupSelector", p.resolvePlacementGroup},
+		{ec2v1.ConditionTypeCapacityReservationsReady, "spec.capacityReservationSelectorTerms", p.resolveReservations},
+	}
+	conditions := class.StatusConditions()
+	var failed []error
+	for _, step := range steps {
+		v, err := step.do(ctx, class)
+		switch {
+		case errors.Is(err, cloud.ErrUnauthorized):
+			v = unready(step.condition, "Unauthorized", "%s: %v", step.field, err)
+		case err != nil:
+			failed = append(failed, fmt.Errorf("resolve EC2NodeClass %s, %s: %w", class.Name, step.field, err))
+			continue
+		}
+		if v.reason == "" {
+			conditions.SetTrue(step.condition)
+		} else {
+			conditions.SetFalse(step.condition, v.reason, v.message)
+		}
+	}
+	return errors.Join(failed...)
+}
+
+func (p *Provider) resolveValidation(_ context.Context, class *ec2v1.EC2NodeClass) (verdict, error) {
+	if problems := validate(class); len(problems) > 0 {
+		return unready(ec2v1.ConditionTypeValidationSucceeded, "ValidationFailed", "%s", strings.Join(problems, "; ")), nil
+	}
+	return ready(ec2v1.ConditionTypeValidationSucceeded), nil
+}
+
+func (p *Provider) resolvePlacementGroup(_ context.Context, class *ec2v1.EC2NodeClass) (verdict, error) {
+	if class.Spec.PlacementGroupSelector != nil {
+		return unready(ec2v1.ConditionTypePlacementGroupReady, "NotSupported",
+			"spec.placementGroupSelector is not supported; remove it, machines are then placed freely"), nil
+	}
+	return ready(ec2v1.ConditionTypePlacementGroupReady), nil
+}
+
+// resolveReservations reports unused reservations without making the class unready: on-demand and spot still work.
+func (p *Provider) resolveReservations(_ context.Context, class *ec2v1.EC2NodeClass) (verdict, error) {
+	if len(class.Spec.CapacityReservationSelectorTerms) > 0 {
+		return unready(ec2v1.ConditionTypeCapacityReservationsReady, "NotSupported",
+			"spec.capacityReservationSelectorTerms is not supported; machines are launched on-demand or spot"), nil
+	}
+	return ready(ec2v1.ConditionTypeCapacityReservationsReady), nil
+}
+
+// tagFilters turns the tags of a selector term into EC2 filters; the value * asks for the key alone.
+func tagFilters(tags map[string]string) []ec2types.Filter {
+	var out []ec2types.Filter
+	for _, k := range sortedKeys(tags) {
+		if v := tags[k]; v == "*" {
+			out = append(out, filter("tag-key", k))
+		} else {
+			out = append(out, filter("tag:"+k, v))
+		}
+	}
+	return out
+}
+
+func filter(name string, values ...string) ec2types.Filter {
+	return ec2types.Filter{Name: awssdk.String(name), Values: values}
+}

@@ -1,0 +1,137 @@
+package aws
+
+import (
+	"errors"
+	"slices"
+	"strings"
+	"testing"
+
+	awssdk "github.com/aws/aws-sdk-go-v2/aws"
+	ec2v1 "github.com/aws/karpenter-provider-aws/pkg/apis/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+
+	"github.com/nodeless/nodeless/cloud"
+)
+
+func TestResolveFillsTheStatus(t *testing.T) {
+	a, p, class := stage(t)
+	var subnets, images []string
+	for _, s := range class.Status.Subnets {
+		subnets = append(subnets, s.Zone+"/"+s.ID+"/"+s.ZoneID)
+	}
+	for _, i := range class.Status.AMIs {
+		images = append(images, i.ID)
+	}
+	slices.Sort(images)
+	if !slices.Equal(subnets, []string{"us-west-2a/subnet-a1/usw2-az1", "us-west-2a/subnet-a2/usw2-az1", "us-west-2b/subnet-b1/usw2-az2", "us-west-2c/subnet-c1/usw2-az3"}) {
+		t.Errorf("subnets %v", subnets)
+	}
+	if !slices.Equal(images, []string{"ami-arm", "ami-gpu", "ami-x86"}) || len(class.Status.SecurityGroups) != 1 {
+		t.Errorf("images %v, groups %v", images, class.Status.SecurityGroups)
+	}
+	if a.profiles[class.Status.InstanceProfile] == nil || !strings.HasPrefix(class.Status.InstanceProfile, "demo_") {
+		t.Errorf("profile %q does not exist", class.Status.InstanceProfile)
+	}
+	before := class.DeepCopy()
+	resolve(t, p, class)
+	if before.Status.InstanceProfile != class.Status.InstanceProfile || a.count("CreateInstanceProfile") != 1 {
+		t.Error("resolving again changed something")
+	}
+}
+
+// What the user has to mend is a condition that names the field and the remedy.
+func TestResolveSaysWhatToMend(t *testing.T) {
+	for _, c := range []struct {
+		name, condition string
+		spoil           func(*ec2v1.EC2NodeClass)
+		say             []string
+	}{
+		{"selector that finds nothing", "SubnetsReady", func(c *ec2v1.EC2NodeClass) {
+			c.Spec.SubnetSelectorTerms = []ec2v1.SubnetSelectorTerm{{Tags: map[string]string{"no": "where"}}}
+		}, []string{"spec.subnetSelectorTerms", "us-west-2"}},
+		{"security group that is not there", "SecurityGroupsReady", func(c *ec2v1.EC2NodeClass) {
+			c.Spec.SecurityGroupSelectorTerms = []ec2v1.SecurityGroupSelectorTerm{{Name: "nobody"}}
+		}, []string{"spec.securityGroupSelectorTerms"}},
+		{"unknown alias family", "AMIsReady", func(c *ec2v1.EC2NodeClass) { c.Spec.AMISelectorTerms[0].Alias = "ubuntu@latest" }, []string{"spec.amiSelectorTerms[0]", "ubuntu", "al2023"}},
+		{"malformed alias", "AMIsReady", func(c *ec2v1.EC2NodeClass) { c.Spec.AMISelectorTerms[0].Alias = "al2023" }, []string{"family@version"}},
+		{"unknown alias version", "AMIsReady", func(c *ec2v1.EC2NodeClass) { c.Spec.AMISelectorTerms[0].Alias = "al2023@v19990101" }, []string{"v19990101", "1.36"}},
+		{"role that is not there", "InstanceProfileReady", func(c *ec2v1.EC2NodeClass) { c.Spec.Role = "ghost" }, []string{"spec.role", "ghost"}},
+		{"no role", "InstanceProfileReady", func(c *ec2v1.EC2NodeClass) { c.Spec.Role = "" }, []string{"spec.role"}},
+		{"bad kubelet amount", "ValidationSucceeded", func(c *ec2v1.EC2NodeClass) {
+			c.Spec.Kubelet = &ec2v1.KubeletConfiguration{KubeReserved: map[string]string{"cpu": "lots"}, EvictionHard: map[string]string{"memory.available": "120%"}}
+		}, []string{"spec.kubelet.kubeReserved[cpu]", "spec.kubelet.evictionHard[memory.available]"}},
+		{"restricted tag", "ValidationSucceeded", func(c *ec2v1.EC2NodeClass) { c.Spec.Tags = map[string]string{"karpenter.sh/nodeclaim": "x"} }, []string{"spec.tags[karpenter.sh/nodeclaim]"}},
+		{"placement group", "PlacementGroupReady", func(c *ec2v1.EC2NodeClass) {
+			c.Spec.PlacementGroupSelector = &ec2v1.PlacementGroupSelector{Name: awssdk.String("x")}
+		}, []string{"spec.placementGroupSelector"}},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			class := newClass("default")
+			c.spoil(class)
+			p := connect(t, newAccount().config(), nil)
+			if err := p.Resolve(t.Context(), class); err != nil {
+				t.Fatal(err)
+			}
+			got := class.StatusConditions().Get(c.condition)
+			if !got.IsFalse() || got.Reason == "" || class.StatusConditions().Root().IsTrue() {
+				t.Fatalf("condition %+v", got)
+			}
+			for _, s := range c.say {
+				if !strings.Contains(got.Message, s) {
+					t.Errorf("message %q does not say %q", got.Message, s)
+				}
+			}
+			ClassHash(class)
+		})
+	}
+}
+
+func TestResolveTellsPassingTroubleFromMissingRights(t *testing.T) {
+	a, class := newAccount(), newClass("default")
+	p := connect(t, a.config(), nil)
+	a.fail["DescribeSubnets"] = []error{apiError("RequestLimitExceeded", "slow down")}
+	a.fail["DescribeSecurityGroups"] = []error{apiError("UnauthorizedOperation", "no")}
+	err := p.Resolve(t.Context(), class)
+	if !errors.Is(err, cloud.ErrThrottled) || !class.StatusConditions().Get("SubnetsReady").IsUnknown() {
+		t.Errorf("throttled: %v, %+v", err, class.StatusConditions().Get("SubnetsReady"))
+	}
+	if got := class.StatusConditions().Get("SecurityGroupsReady"); !got.IsFalse() || !strings.Contains(got.Message, "ec2:DescribeSecurityGroups") {
+		t.Errorf("unauthorized: %+v", got)
+	}
+}
+
+func TestFinalizeLeavesNothingBehind(t *testing.T) {
+	a, p, class := stage(t)
+	mustLaunch(t, p, requestFor("c"))
+	for range 2 {
+		if err := p.Finalize(t.Context(), class); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if len(a.profiles)+len(a.templates) != 0 {
+		t.Errorf("left: %v %v", a.profiles, a.templates)
+	}
+}
+
+func TestRoleCanChange(t *testing.T) {
+	a, p, class := stage(t)
+	a.roles["other"] = true
+	class.Spec.Role = "other"
+	resolve(t, p, class)
+	if roles := a.profiles[class.Status.InstanceProfile].Roles; len(roles) != 1 || *roles[0].RoleName != "other" {
+		t.Errorf("roles %v", roles)
+	}
+}
+
+func TestHashFollowsWhatMachinesAreMadeOf(t *testing.T) {
+	a, b := newClass("a"), newClass("a")
+	b.Spec.SubnetSelectorTerms = nil
+	if ClassHash(a) != ClassHash(b) || ClassHash(a) == "" {
+		t.Error("a selector changed the hash")
+	}
+	size := resource.MustParse("50Gi")
+	b.Spec.BlockDeviceMappings = []*ec2v1.BlockDeviceMapping{{DeviceName: awssdk.String("/dev/xvda"), EBS: &ec2v1.BlockDevice{VolumeSize: &size}}}
+	if ClassHash(a) == ClassHash(b) {
+		t.Error("another disk did not change the hash")
+	}
+}

@@ -1,0 +1,244 @@
+package aws
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/base64"
+	"encoding/hex"
+	"encoding/json"
+	"fmt"
+	"sync"
+
+	awssdk "github.com/aws/aws-sdk-go-v2/aws"
+	"github.com/aws/aws-sdk-go-v2/service/ec2"
+	ec2types "github.com/aws/aws-sdk-go-v2/service/ec2/types"
+	ec2v1 "github.com/aws/karpenter-provider-aws/pkg/apis/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+)
+
+// templateKey tells the launch templates of one launch apart: machines of one template boot alike.
+type templateKey struct {
+	image   int   // index into the class's images
+	maxPods int32 // 0 = the image works it out
+	efas    int64 // adapters to attach; 0 unless pods ask for them
+}
+
+// template is a launch template: its content decides its name.
+type template struct {
+	name string
+	in   *ec2.CreateLaunchTemplateInput
+}
+
+func (p *Provider) templateFor(class *ec2v1.EC2NodeClass, b boot, key templateKey) (template, error) {
+	if key.maxPods > 0 {
+		b.maxPods = &key.maxPods
+	}
+	text, err := b.userData()
+	if err != nil {
+		return template{}, err
+	}
+	tags := p.sharedTags(class)
+	data := &ec2types.RequestLaunchTemplateData{
+		ImageId:             awssdk.String(class.Status.AMIs[key.image].ID),
+		UserData:            awssdk.String(base64.StdEncoding.EncodeToString([]byte(text))),
+		BlockDeviceMappings: disks(class),
+		IamInstanceProfile:  &ec2types.LaunchTemplateIamInstanceProfileSpecificationRequest{Name: awssdk.String(class.Status.InstanceProfile)},
+		Monitoring:          &ec2types.LaunchTemplatesMonitoringRequest{Enabled: awssdk.Bool(awssdk.ToBool(class.Spec.DetailedMonitoring))},
+		MetadataOptions:     metadata(class.Spec.MetadataOptions),
+		TagSpecifications: []ec2types.LaunchTemplateTagSpecificationRequest{
+			{ResourceType: ec2types.ResourceTypeNetworkInterface, Tags: tagList(tags)},
+			{ResourceType: ec2types.ResourceTypeSpotInstancesRequest, Tags: tagList(tags)},
+		},
+	}
+	if c := class.Spec.CPUOptions; c != nil && c.NestedVirtualization != nil {
+		data.CpuOptions = &ec2types.LaunchTemplateCpuOptionsRequest{NestedVirtualization: ec2types.NestedVirtualizationSpecification(*c.NestedVirtualization)}
+	}
+	if data.NetworkInterfaces = interfaces(class, key.efas); data.NetworkInterfaces == nil {
+		data.SecurityGroupIds = groupIDs(class)
+	}
+	in := &ec2.CreateLaunchTemplateInput{
+		LaunchTemplateData: data,
+		TagSpecifications:  []ec2types.TagSpecification{{ResourceType: ec2types.ResourceTypeLaunchTemplate, Tags: tagList(tags)}},
+	}
+	content, err := json.Marshal(in)
+	if err != nil {
+		return template{}, fmt.Errorf("hash launch template of EC2NodeClass %s: %w", class.Name, err)
+	}
+	sum := sha256.Sum256(content)
+	t := template{name: ec2v1.LaunchTemplateNamePrefix + "/" + hex.EncodeToString(sum[:])[:20], in: in}
+	in.LaunchTemplateName = &t.name
+	return t, nil
+}
+
+func groupIDs(class *ec2v1.EC2NodeClass) []string {
+	var out []string
+	for _, g := range class.Status.SecurityGroups {
+		out = append(out, g.ID)
+	}
+	return out
+}
+
+// interfaces are the network interfaces a template has to spell out; nil if EC2's single default one will do.
+func interfaces(class *ec2v1.EC2NodeClass, efas int64) []ec2types.LaunchTemplateInstanceNetworkInterfaceSpecificationRequest {
+	type spec = ec2types.LaunchTemplateInstanceNetworkInterfaceSpecificationRequest
+	nic := func(card, device int32, kind string) spec {
+		return spec{NetworkCardIndex: awssdk.Int32(card), DeviceIndex: awssdk.Int32(device), InterfaceType: awssdk.String(kind),
+			Groups: groupIDs(class), DeleteOnTermination: awssdk.Bool(true)}
+	}
+	var out []spec
+	switch {
+	case len(class.Spec.NetworkInterfaces) > 0:
+		for _, i := range class.Spec.NetworkInterfaces {
+			out = append(out, nic(i.NetworkCardIndex, i.DeviceIndex, string(i.InterfaceType)))
+		}
+	case efas > 0:
+		for i := range int32(efas) {
+			out = append(out, nic(i, min(i, 1), "efa"))
+		}
+	case class.Spec.AssociatePublicIPAddress != nil || class.Spec.IPPrefixCount != nil || class.Spec.ConnectionTracking != nil:
+		out = append(out, nic(0, 0, "interface"))
+	default:
+		return nil
+	}
+	for i := range out {
+		if c := class.Spec.ConnectionTracking; c != nil {
+			out[i].ConnectionTrackingSpecification = &ec2types.ConnectionTrackingSpecificationRequest{
+				TcpEstablishedTimeout: c.TCPEstablishedTimeout, UdpStreamTimeout: c.UDPStreamTimeout, UdpTimeout: c.UDPTimeout,
+			}
+		}
+	}
+	out[0].AssociatePublicIpAddress = class.Spec.AssociatePublicIPAddress
+	out[0].Ipv4PrefixCount = class.Spec.IPPrefixCount
+	return out
+}
+
+// metadata is how pods and processes reach the instance metadata service; Karpenter's defaults where nothing is said.
+func metadata(o *ec2v1.MetadataOptions) *ec2types.LaunchTemplateInstanceMetadataOptionsRequest {
+	out := &ec2types.LaunchTemplateInstanceMetadataOptionsRequest{
+		HttpEndpoint: ec2types.LaunchTemplateInstanceMetadataEndpointStateEnabled, HttpProtocolIpv6: ec2types.LaunchTemplateInstanceMetadataProtocolIpv6Disabled,
+		HttpPutResponseHopLimit: awssdk.Int32(1), HttpTokens: ec2types.LaunchTemplateHttpTokensStateRequired,
+		InstanceMetadataTags: ec2types.LaunchTemplateInstanceMetadataTagsStateDisabled,
+	}
+	if o == nil {
+		return out
+	}
+	if o.HTTPEndpoint != nil {
+		out.HttpEndpoint = ec2types.LaunchTemplateInstanceMetadataEndpointState(*o.HTTPEndpoint)
+	}
+	if o.HTTPProtocolIPv6 != nil {
+		out.HttpProtocolIpv6 = ec2types.LaunchTemplateInstanceMetadataProtocolIpv6(*o.HTTPProtocolIPv6)
+	}
+	if o.HTTPPutResponseHopLimit != nil {
+		out.HttpPutResponseHopLimit = awssdk.Int32(int32(*o.HTTPPutResponseHopLimit))
+	}
+	if o.HTTPTokens != nil {
+		out.HttpTokens = ec2types.LaunchTemplateHttpTokensState(*o.HTTPTokens)
+	}
+	return out
+}
+
+// disks are the class's volumes, or the image family's usual ones.
+func disks(class *ec2v1.EC2NodeClass) []ec2types.LaunchTemplateBlockDeviceMappingRequest {
+	mappings := class.Spec.BlockDeviceMappings
+	if len(mappings) == 0 {
+		mappings = usualDisks(class.AMIFamily())
+	}
+	var out []ec2types.LaunchTemplateBlockDeviceMappingRequest
+	for _, m := range mappings {
+		e := m.EBS
+		d := &ec2types.LaunchTemplateEbsBlockDeviceRequest{
+			DeleteOnTermination: e.DeleteOnTermination, Encrypted: e.Encrypted, Iops: narrow(e.IOPS), KmsKeyId: e.KMSKeyID,
+			SnapshotId: e.SnapshotID, Throughput: narrow(e.Throughput), VolumeInitializationRate: e.VolumeInitializationRate,
+		}
+		if d.DeleteOnTermination == nil {
+			// A volume that outlives its machine is paid for and found by nobody.
+			d.DeleteOnTermination = awssdk.Bool(true)
+		}
+		if e.VolumeType != nil {
+			d.VolumeType = ec2types.VolumeType(*e.VolumeType)
+		}
+		if e.VolumeSize != nil {
+			d.VolumeSize = awssdk.Int32(int32(ceil(float64(e.VolumeSize.Value()) / float64(gib))))
+		}
+		out = append(out, ec2types.LaunchTemplateBlockDeviceMappingRequest{DeviceName: m.DeviceName, Ebs: d})
+	}
+	return out
+}
+
+func usualDisks(family string) []*ec2v1.BlockDeviceMapping {
+	disk := func(device, size string) *ec2v1.BlockDeviceMapping {
+		quantity := resource.MustParse(size)
+		return &ec2v1.BlockDeviceMapping{DeviceName: awssdk.String(device), EBS: &ec2v1.BlockDevice{
+			Encrypted: awssdk.Bool(true), VolumeType: awssdk.String("gp3"), VolumeSize: &quantity,
+		}}
+	}
+	switch family {
+	case ec2v1.AMIFamilyCustom:
+		return nil
+	case ec2v1.AMIFamilyBottlerocket:
+		return []*ec2v1.BlockDeviceMapping{disk("/dev/xvda", "4Gi"), disk("/dev/xvdb", "20Gi")}
+	}
+	return []*ec2v1.BlockDeviceMapping{disk("/dev/xvda", "20Gi")}
+}
+
+func narrow(n *int64) *int32 {
+	if n == nil {
+		return nil
+	}
+	return awssdk.Int32(int32(*n))
+}
+
+// templateBook remembers which templates exist, and lets one caller create each.
+type templateBook struct {
+	mu    sync.Mutex
+	known map[string]bool
+	busy  map[string]chan struct{}
+}
+
+func newTemplateBook() *templateBook {
+	return &templateBook{known: map[string]bool{}, busy: map[string]chan struct{}{}}
+}
+
+func (b *templateBook) forget(name string) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	delete(b.known, name)
+}
+
+// ensureTemplate makes sure, once, that a template exists. One that somebody made before has the same content, since its
+// name says so.
+func (p *Provider) ensureTemplate(ctx context.Context, t template) error {
+	b := p.templates
+	for {
+		b.mu.Lock()
+		if b.known[t.name] {
+			b.mu.Unlock()
+			return nil
+		}
+		wait, busy := b.busy[t.name]
+		if !busy {
+			b.busy[t.name] = make(chan struct{})
+		}
+		b.mu.Unlock()
+		if !busy {
+			break
+		}
+		select {
+		case <-wait:
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+	}
+	_, err := p.ec2.CreateLaunchTemplate(ctx, t.in)
+	if code(err) == "InvalidLaunchTemplateName.AlreadyExistsException" {
+		err = nil
+	}
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	close(b.busy[t.name])
+	delete(b.busy, t.name)
+	if err == nil {
+		b.known[t.name] = true
+	}
+	return wrap("create launch template "+t.name, "ec2:CreateLaunchTemplate", err)
+}

@@ -1,0 +1,230 @@
+package aws
+
+import (
+	"bytes"
+	"encoding/base64"
+	"encoding/json"
+	"fmt"
+	"io"
+	"mime"
+	"mime/multipart"
+	"net/mail"
+	"slices"
+	"strings"
+
+	ec2v1 "github.com/aws/karpenter-provider-aws/pkg/apis/v1"
+	"sigs.k8s.io/yaml"
+
+	"github.com/nodeless/nodeless/cloud"
+	"github.com/nodeless/nodeless/engine/model"
+)
+
+// unregistered keeps pods away until the controller has finished the Node (karpenter.md §3.1).
+var unregistered = model.Taint{Key: "karpenter.sh/unregistered", Effect: model.NoExecute}
+
+// boot is what a machine needs to know to join the cluster as the right Node.
+type boot struct {
+	options   *Options
+	class     *ec2v1.EC2NodeClass
+	labels    map[string]string
+	taints    []model.Taint
+	maxPods   *int32 // nil = the image works it out
+	nodeClass string // image family
+}
+
+// bootOf collects it for a request and a capacity type. Labels that the kubelet may not set itself are left to the
+// controller, which syncs them when the Node is there.
+func (p *Provider) bootOf(class *ec2v1.EC2NodeClass, req *cloud.LaunchRequest, capacityType string) boot {
+	b := boot{options: &p.o, class: class, nodeClass: class.AMIFamily(), labels: map[string]string{}}
+	for k, v := range req.Labels {
+		if kubeletMaySet(k) {
+			b.labels[k] = v
+		}
+	}
+	b.labels[model.LabelCapacityType] = capacityType
+	b.labels[ec2v1.LabelNodeClass] = class.Name
+	if req.Pool != "" {
+		b.labels[model.LabelPool] = req.Pool
+	}
+	b.taints = append(slices.Concat(req.Taints, req.StartupTaints), unregistered)
+	if class.Spec.Kubelet != nil {
+		b.maxPods = class.Spec.Kubelet.MaxPods
+	}
+	return b
+}
+
+// kubeletMaySet reports whether a kubelet is allowed to register with the label (NodeRestriction admission plug-in).
+func kubeletMaySet(key string) bool {
+	domain, _, ok := strings.Cut(key, "/")
+	if !ok || (domain != "kubernetes.io" && domain != "k8s.io" && !strings.HasSuffix(domain, ".kubernetes.io") && !strings.HasSuffix(domain, ".k8s.io")) {
+		return true
+	}
+	switch key {
+	case model.LabelHostname, model.LabelInstanceType, model.LabelOS, model.LabelArch, model.LabelZone, model.LabelRegion,
+		"beta.kubernetes.io/instance-type", "beta.kubernetes.io/os", "beta.kubernetes.io/arch",
+		"failure-domain.beta.kubernetes.io/zone", "failure-domain.beta.kubernetes.io/region":
+		return true
+	}
+	for _, d := range []string{"kubelet.kubernetes.io", "node.kubernetes.io"} {
+		if domain == d || strings.HasSuffix(domain, "."+d) {
+			return true
+		}
+	}
+	return false
+}
+
+// userData is the text a machine boots with, by image family.
+func (b boot) userData() (string, error) {
+	custom := ""
+	if b.class.Spec.UserData != nil {
+		custom = *b.class.Spec.UserData
+	}
+	switch b.nodeClass {
+	case ec2v1.AMIFamilyCustom:
+		return custom, nil
+	case ec2v1.AMIFamilyBottlerocket:
+		return b.bottlerocket(custom)
+	}
+	parts, err := customParts(custom)
+	if err != nil {
+		return "", fmt.Errorf("spec.userData of EC2NodeClass %s: %w", b.class.Name, err)
+	}
+	config, err := b.nodeConfig()
+	if err != nil {
+		return "", err
+	}
+	// Later NodeConfigs win over earlier ones: what the cluster needs comes last.
+	return archive(append(parts, part{nodeConfigType, config})), nil
+}
+
+// nodeConfig is the NodeConfig of nodeadm (node.eks.aws/v1alpha1), as YAML.
+func (b boot) nodeConfig() (string, error) {
+	config, err := b.kubeletConfig()
+	if err != nil {
+		return "", err
+	}
+	spec := map[string]any{
+		"cluster": map[string]any{
+			"name":                 b.options.ClusterName,
+			"apiServerEndpoint":    b.options.ClusterEndpoint,
+			"certificateAuthority": base64.StdEncoding.EncodeToString(b.options.ClusterCA),
+			"cidr":                 b.options.ServiceCIDR,
+		},
+		"kubelet": map[string]any{"config": config, "flags": []string{"--node-labels=" + b.labelList()}},
+	}
+	if s := b.class.Spec.InstanceStorePolicy; s != nil && *s == ec2v1.InstanceStorePolicyRAID0 {
+		spec["instance"] = map[string]any{"localStorage": map[string]any{"strategy": "RAID0"}}
+	}
+	text, err := yaml.Marshal(map[string]any{"apiVersion": "node.eks.aws/v1alpha1", "kind": "NodeConfig", "spec": spec})
+	if err != nil {
+		return "", fmt.Errorf("render NodeConfig for EC2NodeClass %s: %w", b.class.Name, err)
+	}
+	return string(text), nil
+}
+
+// kubeletConfig is the class's kubelet settings (whose field names are KubeletConfiguration's) and what the cluster asks.
+func (b boot) kubeletConfig() (map[string]any, error) {
+	config := map[string]any{}
+	if k := b.class.Spec.Kubelet; k != nil {
+		text, err := json.Marshal(k)
+		if err == nil {
+			err = json.Unmarshal(text, &config)
+		}
+		if err != nil {
+			return nil, fmt.Errorf("render spec.kubelet of EC2NodeClass %s: %w", b.class.Name, err)
+		}
+	}
+	var taints []map[string]any
+	for _, t := range b.taints {
+		taint := map[string]any{"key": t.Key, "effect": string(t.Effect)}
+		if t.Value != "" {
+			taint["value"] = t.Value
+		}
+		taints = append(taints, taint)
+	}
+	config["registerWithTaints"] = taints
+	if b.maxPods != nil {
+		config["maxPods"] = *b.maxPods
+	}
+	if _, ok := config["clusterDNS"]; !ok && b.options.ClusterDNS != "" {
+		config["clusterDNS"] = []string{b.options.ClusterDNS}
+	}
+	return config, nil
+}
+
+func (b boot) labelList() string {
+	var out []string
+	for _, k := range sortedKeys(b.labels) {
+		out = append(out, k+"="+b.labels[k])
+	}
+	return strings.Join(out, ",")
+}
+
+const nodeConfigType = "application/node.eks.aws"
+
+// part is one part of a MIME multipart document.
+type part struct{ contentType, body string }
+
+// archive writes a multipart document with a fixed boundary: equal content must give equal text.
+func archive(parts []part) string {
+	const boundary = "//"
+	var out strings.Builder
+	fmt.Fprintf(&out, "MIME-Version: 1.0\nContent-Type: multipart/mixed; boundary=%q\n\n", boundary)
+	for _, p := range parts {
+		fmt.Fprintf(&out, "--%s\nContent-Type: %s\n\n%s\n", boundary, p.contentType, strings.TrimSuffix(p.body, "\n"))
+	}
+	fmt.Fprintf(&out, "--%s--\n", boundary)
+	return out.String()
+}
+
+// customParts splits a class's user data: a multipart document, a NodeConfig, or a script.
+func customParts(text string) ([]part, error) {
+	trimmed := strings.TrimSpace(text)
+	switch {
+	case trimmed == "":
+		return nil, nil
+	case strings.HasPrefix(trimmed, "MIME-Version:") || strings.HasPrefix(trimmed, "Content-Type:"):
+		return splitParts(trimmed)
+	case isNodeConfig(trimmed):
+		return []part{{nodeConfigType, text}}, nil
+	}
+	return []part{{`text/x-shellscript; charset="us-ascii"`, text}}, nil
+}
+
+func isNodeConfig(text string) bool {
+	var head struct {
+		APIVersion string `json:"apiVersion"`
+	}
+	return yaml.Unmarshal([]byte(text), &head) == nil && strings.HasPrefix(head.APIVersion, "node.eks.aws/")
+}
+
+func splitParts(text string) ([]part, error) {
+	message, err := mail.ReadMessage(strings.NewReader(text))
+	if err != nil {
+		return nil, fmt.Errorf("not a MIME document: %w", err)
+	}
+	kind, params, err := mime.ParseMediaType(message.Header.Get("Content-Type"))
+	if err != nil || !strings.HasPrefix(kind, "multipart/") || params["boundary"] == "" {
+		return nil, fmt.Errorf("MIME header needs Content-Type: multipart/mixed with a boundary, has %q", message.Header.Get("Content-Type"))
+	}
+	var out []part
+	reader := multipart.NewReader(message.Body, params["boundary"])
+	for {
+		p, err := reader.NextRawPart()
+		if err == io.EOF {
+			return out, nil
+		}
+		if err != nil {
+			return nil, fmt.Errorf("read MIME part %d: %w", len(out)+1, err)
+		}
+		var body bytes.Buffer
+		if _, err := io.Copy(&body, p); err != nil {
+			return nil, fmt.Errorf("read MIME part %d: %w", len(out)+1, err)
+		}
+		kind := p.Header.Get("Content-Type")
+		if e := p.Header.Get("Content-Transfer-Encoding"); e != "" {
+			kind += "\nContent-Transfer-Encoding: " + e
+		}
+		out = append(out, part{kind, body.String()})
+	}
+}

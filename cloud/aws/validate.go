@@ -1,0 +1,173 @@
+package aws
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"strconv"
+	"strings"
+
+	ec2v1 "github.com/aws/karpenter-provider-aws/pkg/apis/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+
+	"github.com/nodeless/nodeless/catalog"
+)
+
+// validate lists what is wrong with a class, each with its field. The API server refuses most of it already; what is
+// here must not get as far as a launch, whichever way the object came into the cluster.
+func validate(class *ec2v1.EC2NodeClass) []string {
+	return slices.Concat(validateImages(class), validateIdentity(class), validateKubelet(class.Spec.Kubelet), validateDisks(class))
+}
+
+func validateIdentity(class *ec2v1.EC2NodeClass) []string {
+	var bad []string
+	profile := class.Spec.InstanceProfile
+	if (class.Spec.Role == "") == (profile == nil || *profile == "") {
+		bad = append(bad, "spec.role, spec.instanceProfile: set exactly one of the two")
+	}
+	for _, key := range sortedKeys(class.Spec.Tags) {
+		if key == "" {
+			bad = append(bad, "spec.tags: empty tag keys are not allowed")
+		}
+		for _, pattern := range ec2v1.RestrictedTagPatterns {
+			if pattern.MatchString(key) {
+				bad = append(bad, fmt.Sprintf("spec.tags[%s]: this tag is set by the controller; remove it", key))
+			}
+		}
+	}
+	return bad
+}
+
+// imageFamilies are the families of aliases and of spec.amiFamily, lower case → proper name, "" if known but not
+// supported.
+var imageFamilies = map[string]string{
+	"al2023": ec2v1.AMIFamilyAL2023, "bottlerocket": ec2v1.AMIFamilyBottlerocket, "custom": ec2v1.AMIFamilyCustom,
+	"al2": "", "windows2019": "", "windows2022": "", "windows2025": "",
+}
+
+// parseAlias splits family@version. It stands in for EC2NodeClass.Alias, which ends the process on a malformed one.
+func parseAlias(alias string) (family, version string, err error) {
+	name, version, ok := strings.Cut(alias, "@")
+	if !ok || version == "" || strings.Contains(version, "@") {
+		return "", "", fmt.Errorf("alias %q must have the form family@version, such as al2023@latest", alias)
+	}
+	family, known := imageFamilies[name]
+	switch {
+	case !known || name == "custom":
+		return "", "", fmt.Errorf("alias %q: unknown family %q; use al2023 or bottlerocket", alias, name)
+	case family == "":
+		return "", "", fmt.Errorf("alias %q: family %q is not supported; use al2023 or bottlerocket", alias, name)
+	}
+	return family, version, nil
+}
+
+func validateImages(class *ec2v1.EC2NodeClass) []string {
+	var bad []string
+	aliases := 0
+	for i, t := range class.Spec.AMISelectorTerms {
+		field := fmt.Sprintf("spec.amiSelectorTerms[%d]", i)
+		switch {
+		case t.Alias != "":
+			aliases++
+			if _, _, err := parseAlias(t.Alias); err != nil {
+				bad = append(bad, field+": "+err.Error())
+			}
+		case len(t.Tags) == 0 && t.ID == "" && t.Name == "" && t.SSMParameter == "":
+			bad = append(bad, field+": give one of alias, id, name, tags, ssmParameter")
+		}
+	}
+	switch {
+	case len(class.Spec.AMISelectorTerms) == 0:
+		bad = append(bad, "spec.amiSelectorTerms: must not be empty; use [{alias: al2023@latest}]")
+	case aliases > 0 && len(class.Spec.AMISelectorTerms) > 1:
+		bad = append(bad, "spec.amiSelectorTerms: an alias must be the only term")
+	}
+	if f := class.Spec.AMIFamily; f != nil {
+		if name, known := imageFamilies[strings.ToLower(*f)]; !known || name == "" || name != *f {
+			bad = append(bad, fmt.Sprintf("spec.amiFamily: %q is not supported; use AL2023, Bottlerocket or Custom", *f))
+		}
+	} else if aliases == 0 && len(class.Spec.AMISelectorTerms) > 0 {
+		bad = append(bad, "spec.amiFamily: must be set when spec.amiSelectorTerms has no alias")
+	}
+	return bad
+}
+
+func validateKubelet(k *ec2v1.KubeletConfiguration) []string {
+	if k == nil {
+		return nil
+	}
+	var bad []string
+	for _, m := range []struct {
+		field string
+		set   map[string]string
+	}{{"kubeReserved", k.KubeReserved}, {"systemReserved", k.SystemReserved}} {
+		for _, name := range sortedKeys(m.set) {
+			if q, err := resource.ParseQuantity(m.set[name]); err != nil || q.Sign() < 0 {
+				bad = append(bad, fmt.Sprintf("spec.kubelet.%s[%s]: %q is not an amount", m.field, name, m.set[name]))
+			}
+		}
+	}
+	for _, name := range sortedKeys(k.EvictionHard) {
+		if _, err := threshold(k.EvictionHard[name]); err != nil {
+			bad = append(bad, fmt.Sprintf("spec.kubelet.evictionHard[%s]: %v", name, err))
+		}
+	}
+	if k.MaxPods != nil && *k.MaxPods < 0 {
+		bad = append(bad, "spec.kubelet.maxPods: must not be negative")
+	}
+	if k.PodsPerCore != nil && *k.PodsPerCore < 0 {
+		bad = append(bad, "spec.kubelet.podsPerCore: must not be negative")
+	}
+	return bad
+}
+
+func validateDisks(class *ec2v1.EC2NodeClass) []string {
+	var bad []string
+	roots := 0
+	for i, d := range class.Spec.BlockDeviceMappings {
+		if d == nil || d.EBS == nil {
+			bad = append(bad, fmt.Sprintf("spec.blockDeviceMappings[%d].ebs: must be set", i))
+			continue
+		}
+		if d.DeviceName == nil || *d.DeviceName == "" {
+			bad = append(bad, fmt.Sprintf("spec.blockDeviceMappings[%d].deviceName: must be set, such as /dev/xvda", i))
+		}
+		if d.EBS.VolumeSize == nil && d.EBS.SnapshotID == nil {
+			bad = append(bad, fmt.Sprintf("spec.blockDeviceMappings[%d].ebs: set volumeSize or snapshotID", i))
+		}
+		if d.RootVolume {
+			roots++
+		}
+	}
+	if roots > 1 {
+		bad = append(bad, "spec.blockDeviceMappings: only one may have rootVolume: true")
+	}
+	return bad
+}
+
+// threshold is an eviction signal's value: an amount, or a percentage, where 100 % means "no threshold", as in the
+// kubelet's configuration (kubelet-config.v1beta1).
+func threshold(value string) (catalog.Threshold, error) {
+	if percent, ok := strings.CutSuffix(value, "%"); ok {
+		p, err := strconv.ParseFloat(percent, 64)
+		if err != nil || !(p >= 0 && p <= 100) {
+			return catalog.Threshold{}, fmt.Errorf("%q is not a percentage", value)
+		}
+		return catalog.Threshold{Percent: p}, nil
+	}
+	q, err := resource.ParseQuantity(value)
+	if err != nil || q.Sign() < 0 {
+		return catalog.Threshold{}, fmt.Errorf("%q is neither an amount nor a percentage", value)
+	}
+	return catalog.Threshold{Bytes: q.Value()}, nil
+}
+
+func ceil(f float64) int64 {
+	n := int64(f)
+	if float64(n) < f {
+		n++
+	}
+	return n
+}
+
+func sortedKeys[V any](m map[string]V) []string { return slices.Sorted(maps.Keys(m)) }

@@ -1,0 +1,84 @@
+package wiretest
+
+import (
+	"testing"
+
+	awssdk "github.com/aws/aws-sdk-go-v2/aws"
+	ec2v1 "github.com/aws/karpenter-provider-aws/pkg/apis/v1"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+
+	"github.com/nodeless/nodeless/engine/model"
+	"github.com/nodeless/nodeless/internal/nodesim"
+)
+
+// What the plan counts on is what the node has: for every type the provider's expectation, made of what EC2 tells over the
+// wire, is the Node that the simulated kubelet registers from the user data and disk of a launch.
+func TestNodesHaveTheRoomThatIsExpected(t *testing.T) {
+	for name, change := range map[string]func(*ec2v1.EC2NodeClassSpec){
+		"default settings": func(*ec2v1.EC2NodeClassSpec) {},
+		"the class's own settings": func(s *ec2v1.EC2NodeClassSpec) {
+			policy := ec2v1.InstanceStorePolicyRAID0
+			s.InstanceStorePolicy = &policy
+			size := resource.MustParse("100Gi")
+			s.BlockDeviceMappings = []*ec2v1.BlockDeviceMapping{{
+				DeviceName: awssdk.String("/dev/xvda"), RootVolume: true, EBS: &ec2v1.BlockDevice{VolumeSize: &size},
+			}}
+			s.Kubelet = &ec2v1.KubeletConfiguration{
+				MaxPods: awssdk.Int32(110), PodsPerCore: awssdk.Int32(20),
+				KubeReserved:   map[string]string{"cpu": "150m", "memory": "700Mi"},
+				SystemReserved: map[string]string{"memory": "100M", "ephemeral-storage": "2Gi"},
+				EvictionHard:   map[string]string{"memory.available": "5%", "nodefs.available": "15%"},
+			}
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			p := newPlace(t)
+			change(&p.classes["default"].Spec)
+			p.compareRoom(t)
+		})
+	}
+}
+
+func (p *place) compareRoom(t *testing.T) {
+	t.Helper()
+	provider := p.connect(t)
+	result, err := provider.Launch(t.Context(), requestFor("any", "general"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	var m nodesim.Machine
+	for _, i := range p.region.Instances() {
+		if i.ID == result.Machine.ID {
+			m = nodesim.Machine{UserData: i.UserData, RootDisk: i.RootDiskGiB << 30}
+		}
+	}
+	types, err := provider.Catalog(t.Context(), requestFor("any", "general").Class)
+	if err != nil || len(types) < 500 {
+		t.Fatalf("%d types, %v", len(types), err)
+	}
+	for i := range types {
+		it := &types[i]
+		m.Type = it.Name
+		capacity, allocatable, err := nodesim.Resources(m)
+		if err != nil {
+			t.Fatal(err)
+		}
+		sameAmounts(t, it.Name+": capacity", it.Capacity, capacity)
+		sameAmounts(t, it.Name+": allocatable", it.Allocatable, allocatable)
+	}
+}
+
+func sameAmounts(t *testing.T, what string, expected model.Resources, have corev1.ResourceList) {
+	t.Helper()
+	for i, name := range model.WellKnownResources {
+		q := have[corev1.ResourceName(name)]
+		amount := q.Value()
+		if i == model.CPU {
+			amount = q.MilliValue()
+		}
+		if amount != expected[i] {
+			t.Errorf("%s of %s is expected to be %d, the node has %d", what, name, expected[i], amount)
+		}
+	}
+}

@@ -1,0 +1,130 @@
+// Package cloud is the contract between Nodeless and whatever gives it machines.
+//
+// A provider implements Provider and, where it can, the optional abilities. cloudtest.Run proves it.
+package cloud
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"github.com/nodeless/nodeless/engine/model"
+)
+
+// Errors that providers return, wrapped with act, object and cause.
+var (
+	// ErrNotFound: the machine does not exist (any more).
+	ErrNotFound = errors.New("machine not found")
+	// ErrNoCapacity: none of the offerings asked for could be had. LaunchResult.Exhausted says which were tried.
+	ErrNoCapacity = errors.New("no capacity")
+	// ErrClassNotReady: the node class is missing or could not be resolved; its conditions say why.
+	ErrClassNotReady = errors.New("node class not ready")
+	// ErrThrottled: the cloud asks to slow down; the same call may be made again later.
+	ErrThrottled = errors.New("throttled")
+	// ErrUnauthorized: credentials or permissions are missing. Trying again does not help.
+	ErrUnauthorized = errors.New("not authorized")
+)
+
+// ClassRef names a node class object of the cluster.
+type ClassRef struct{ Group, Kind, Name string }
+
+// Provider gives and takes machines. All methods are safe for concurrent use and stop when ctx does.
+type Provider interface {
+	// Name is short and fixed, such as "aws".
+	Name() string
+	// Catalog is what can be had under a node class, by name; capacity and overhead follow the class's settings.
+	// Resources are at the fixed indices of model.WellKnownResources. The result is shared: do not change it. It is the
+	// same slice as long as nothing changed. Fails with ErrClassNotReady.
+	Catalog(ctx context.Context, class ClassRef) ([]model.InstanceType, error)
+	// Launch starts one machine. It is idempotent by Token: the same token gives the same machine again, also after a
+	// crash of the caller. A launch that succeeded may still report offerings that were found exhausted on the way.
+	// Fails with ErrNoCapacity (and Exhausted filled), ErrClassNotReady, ErrThrottled, ErrUnauthorized.
+	Launch(ctx context.Context, req LaunchRequest) (LaunchResult, error)
+	// Terminate asks for the end of a machine; nil means that it is on its way, ErrNotFound that it is gone for good.
+	// Calling it again is harmless.
+	Terminate(ctx context.Context, id string) error
+	// Get finds one machine by id; ErrNotFound if it is gone (terminated counts as gone).
+	Get(ctx context.Context, id string) (Machine, error)
+	// List is every machine of this cluster that is not terminated, whoever launched it, found by tag.
+	List(ctx context.Context) ([]Machine, error)
+}
+
+// LaunchRequest asks for one machine out of several candidates.
+type LaunchRequest struct {
+	Token         string // the NodeClaim's UID
+	Claim         string // the NodeClaim's name
+	Pool          string // "" for a claim of no pool
+	Class         ClassRef
+	Requirements  model.Requirements // what type, zone and capacity type must satisfy
+	Requests      model.Resources    // what the machine must hold
+	Labels        map[string]string  // labels the Node is to register with
+	Taints        []model.Taint      // taints the Node is to register with
+	StartupTaints []model.Taint
+	// Unavailable are offerings known to be exhausted; they are not to be tried.
+	Unavailable map[model.OfferingKey]bool
+}
+
+// LaunchResult is a machine that was started.
+type LaunchResult struct {
+	Machine   Machine
+	Exhausted []model.OfferingKey // offerings the cloud had no capacity for
+}
+
+// Machine is an instance as the cloud knows it.
+type Machine struct {
+	ID           string // such as i-0123456789abcdef0
+	ProviderID   string // as in Node.spec.providerID, such as aws:///us-west-2a/i-0123456789abcdef0
+	Claim        string // from its tags
+	Pool         string // from its tags
+	Class        string // from its tags
+	Type         string
+	Zone         string
+	CapacityType string
+	ImageID      string
+	State        MachineState
+	Launched     time.Time
+	// Labels are what the cloud decides about the Node: instance type, zone, capacity type, arch and so on.
+	Labels map[string]string
+	// Capacity and Allocatable are what is expected of the Node; zero when not known (from List and Get).
+	Capacity, Allocatable model.Resources
+}
+
+// MachineState is the life of a machine.
+type MachineState string
+
+// States of a machine.
+const (
+	Pending     MachineState = "pending"
+	Running     MachineState = "running"
+	Stopping    MachineState = "stopping"
+	Terminating MachineState = "shutting-down"
+	Terminated  MachineState = "terminated"
+)
+
+// Interrupter is a provider that hears of machines that will be taken away.
+type Interrupter interface {
+	// Interruptions returns waiting notices, blocking up to a poll interval when there are none. A notice comes again
+	// until Done was called on it.
+	Interruptions(ctx context.Context) ([]Interruption, error)
+	Done(ctx context.Context, notice Interruption) error
+}
+
+// Interruption is a notice about a machine.
+type Interruption struct {
+	MachineID string
+	Kind      InterruptionKind
+	At        time.Time
+	Handle    string // the provider's own, for Done
+}
+
+// InterruptionKind says what will happen, or has.
+type InterruptionKind string
+
+// Kinds of interruptions.
+const (
+	SpotInterruption        InterruptionKind = "SpotInterruption"
+	RebalanceRecommendation InterruptionKind = "RebalanceRecommendation"
+	ScheduledChange         InterruptionKind = "ScheduledChange"
+	MachineStopping         InterruptionKind = "InstanceStopping"
+	MachineTerminating      InterruptionKind = "InstanceTerminating"
+)

@@ -1,0 +1,306 @@
+package cloudtest
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"reflect"
+	"slices"
+	"strings"
+	"sync"
+
+	"github.com/nodeless/nodeless/cloud"
+	"github.com/nodeless/nodeless/engine/model"
+)
+
+func (t *teller) catalogue() {
+	types := t.types()
+	if !slices.IsSortedFunc(types, func(a, b model.InstanceType) int { return strings.Compare(a.Name, b.Name) }) {
+		t.Error("types are not sorted by name")
+	}
+	for _, it := range types {
+		if !it.Allocatable.Fits(it.Capacity) || it.Allocatable[model.CPU] <= 0 {
+			t.Errorf("%s: allocatable %v is no proper part of capacity %v", it.Name, it.Allocatable, it.Capacity)
+		}
+		if len(it.Offerings) == 0 {
+			t.Errorf("%s: no offerings", it.Name)
+		}
+		if r, _ := it.Requirements.Get(model.LabelInstanceType); !slices.Equal(r.Values, []string{it.Name}) {
+			t.Errorf("%s: its label says %v", it.Name, r)
+		}
+		for _, o := range it.Offerings {
+			if o.Price <= 0 || o.Zone == "" {
+				t.Errorf("%s: offering %+v without price or zone", it.Name, o)
+			}
+		}
+	}
+	// Prices may still come in, and are a change.
+	again := t.types()
+	if &again[0] != &types[0] && reflect.DeepEqual(again, types) {
+		t.Error("nothing changed, but the slice is another one")
+	}
+}
+
+func (t *teller) obeys() {
+	want := t.offers()[3]
+	m := t.launch(t.request("obeys", exactly(want)...)).Machine
+	if keyOf(m) != want.OfferingKey {
+		t.Errorf("launched %v, required %v", keyOf(m), want.OfferingKey)
+	}
+	for label, value := range map[string]string{model.LabelInstanceType: want.Type, model.LabelZone: want.Zone, model.LabelCapacityType: want.CapacityType} {
+		if m.Labels[label] != value {
+			t.Errorf("label %s is %q, want %q", label, m.Labels[label], value)
+		}
+	}
+	if !pod().Fits(m.Allocatable) || m.ID == "" || !strings.HasSuffix(m.ProviderID, m.ID) || m.ImageID == "" {
+		t.Errorf("machine is incomplete: %+v", m)
+	}
+	t.alive(1)
+}
+
+func (t *teller) cheapest() {
+	offers := t.offers()
+	m := t.launch(t.request("cheap", model.OneOf(model.LabelCapacityType, model.OnDemand))).Machine
+	i := slices.IndexFunc(offers, func(o offer) bool { return o.OfferingKey == keyOf(m) })
+	if i < 0 || offers[i].price != offers[0].price {
+		t.Errorf("launched %v; %v costs %v", keyOf(m), offers[0].OfferingKey, offers[0].price)
+	}
+}
+
+func (t *teller) sameToken() {
+	req := t.request("twin", model.OneOf(model.LabelCapacityType, model.OnDemand))
+	first, second := t.launch(req).Machine, t.launch(req).Machine
+	if first.ID != second.ID {
+		t.Errorf("one token gave %s and %s", first.ID, second.ID)
+	}
+	t.alive(1)
+}
+
+func (t *teller) sameTokenAfterRestart() {
+	offers := t.offers()
+	first := t.launch(t.request("phoenix", exactly(offers[0])...)).Machine
+	for _, rs := range [][]model.Requirement{
+		exactly(offers[0]), exactly(offers[1]),
+		{model.OneOf(model.LabelCapacityType, model.Spot, model.OnDemand)},
+	} {
+		t.p = t.cloud.Connect(t.T)
+		if again := t.launch(t.request("phoenix", rs...)).Machine; again.ID != first.ID || keyOf(again) != keyOf(first) {
+			t.Errorf("after a restart, asked for %v: machine %s %v, before %s %v", rs, again.ID, keyOf(again), first.ID, keyOf(first))
+		}
+	}
+	t.alive(1)
+}
+
+func (t *teller) noCapacity() {
+	o := t.offers()[0]
+	t.cloud.Exhaust(t.T, o.OfferingKey)
+	result, err := t.p.Launch(context.Background(), t.request("dry", exactly(o)...))
+	if !errors.Is(err, cloud.ErrNoCapacity) {
+		t.Fatalf("error %v, want ErrNoCapacity", err)
+	}
+	if !slices.Equal(result.Exhausted, []model.OfferingKey{o.OfferingKey}) {
+		t.Errorf("exhausted %v, want %v", result.Exhausted, o.OfferingKey)
+	}
+	t.alive(0)
+}
+
+func (t *teller) nextBest() {
+	offers := t.offers()
+	best := offers[0]
+	rest := slices.IndexFunc(offers, func(o offer) bool { return o.price > best.price })
+	if rest < 0 {
+		t.Skip("all offerings cost the same")
+	}
+	var dry []model.OfferingKey
+	for _, o := range offers[:rest] {
+		dry = append(dry, o.OfferingKey)
+	}
+	t.cloud.Exhaust(t.T, dry...)
+	m := t.launch(t.request("second", model.OneOf(model.LabelCapacityType, model.OnDemand))).Machine
+	i := slices.IndexFunc(offers, func(o offer) bool { return o.OfferingKey == keyOf(m) })
+	if i < rest || offers[i].price != offers[rest].price {
+		t.Errorf("launched %v, the next best is %v", keyOf(m), offers[rest].OfferingKey)
+	}
+	t.alive(1)
+}
+
+func (t *teller) spotFallsThrough() {
+	onDemand := t.offers()[0]
+	spot := onDemand.OfferingKey
+	spot.CapacityType = model.Spot
+	t.cloud.Exhaust(t.T, spot)
+	req := t.request("faller", model.OneOf(model.LabelInstanceType, onDemand.Type), model.OneOf(model.LabelZone, onDemand.Zone),
+		model.OneOf(model.LabelCapacityType, model.Spot, model.OnDemand))
+	result := t.launch(req)
+	if keyOf(result.Machine) != onDemand.OfferingKey {
+		t.Errorf("launched %v, want %v", keyOf(result.Machine), onDemand.OfferingKey)
+	}
+	if !slices.Contains(result.Exhausted, spot) {
+		t.Errorf("exhausted %v does not name %v", result.Exhausted, spot)
+	}
+	t.p = t.cloud.Connect(t.T)
+	req.Unavailable = map[model.OfferingKey]bool{spot: true}
+	if again := t.launch(req).Machine; again.ID != result.Machine.ID {
+		t.Errorf("after a restart %s, before %s", again.ID, result.Machine.ID)
+	}
+	t.alive(1)
+}
+
+func (t *teller) triedAgain() {
+	offers := t.offers()
+	t.cloud.Exhaust(t.T, offers[0].OfferingKey)
+	if _, err := t.p.Launch(context.Background(), t.request("stubborn", exactly(offers[0])...)); !errors.Is(err, cloud.ErrNoCapacity) {
+		t.Fatalf("error %v, want ErrNoCapacity", err)
+	}
+	if m := t.launch(t.request("stubborn", exactly(offers[1])...)).Machine; keyOf(m) != offers[1].OfferingKey {
+		t.Errorf("launched %v, want %v", keyOf(m), offers[1].OfferingKey)
+	}
+	t.alive(1)
+}
+
+func (t *teller) unavailable() {
+	offers := t.offers()
+	other := slices.IndexFunc(offers, func(o offer) bool { return o.Type != offers[0].Type })
+	if other < 0 {
+		t.Fatal("the cloud has a single type for a small pod, the story needs two")
+	}
+	req := t.request("picky", model.OneOf(model.LabelInstanceType, offers[0].Type, offers[other].Type),
+		model.OneOf(model.LabelCapacityType, model.OnDemand))
+	req.Unavailable = map[model.OfferingKey]bool{}
+	for _, o := range offers {
+		if o.Type == offers[0].Type {
+			req.Unavailable[o.OfferingKey] = true
+		}
+	}
+	if m := t.launch(req).Machine; m.Type != offers[other].Type {
+		t.Errorf("launched %v; all of %s was said to be unavailable", keyOf(m), offers[0].Type)
+	}
+}
+
+func (t *teller) terminateTwice() {
+	m := t.launch(t.request("mortal")).Machine
+	for range 2 {
+		if err := t.p.Terminate(context.Background(), m.ID); err != nil && !errors.Is(err, cloud.ErrNotFound) {
+			t.Fatalf("terminate: %v", err)
+		}
+	}
+	t.alive(0)
+	t.cloud.Settle(t.T)
+	if err := t.p.Terminate(context.Background(), m.ID); !errors.Is(err, cloud.ErrNotFound) {
+		t.Errorf("terminate a machine that is gone: %v, want ErrNotFound", err)
+	}
+}
+
+func (t *teller) gone() {
+	m := t.launch(t.request("leaver")).Machine
+	stays := t.launch(t.request("stayer")).Machine
+	if got, err := t.p.Get(context.Background(), m.ID); err != nil || got.Claim != "leaver" || keyOf(got) != keyOf(m) || got.ProviderID != m.ProviderID {
+		t.Errorf("get gives %+v, %v; launched was %+v", got, err, m)
+	}
+	if err := t.p.Terminate(context.Background(), m.ID); err != nil {
+		t.Fatalf("terminate: %v", err)
+	}
+	t.cloud.Settle(t.T)
+	if got, err := t.p.Get(context.Background(), m.ID); !errors.Is(err, cloud.ErrNotFound) {
+		t.Errorf("get a machine that is gone: %+v, %v, want ErrNotFound", got, err)
+	}
+	if _, there := t.listed("leaver"); there {
+		t.Error("list still has the machine that is gone")
+	}
+	if got, _ := t.listed("stayer"); got.ID != stays.ID {
+		t.Errorf("list lost the other machine: %+v", got)
+	}
+}
+
+func (t *teller) unknown() {
+	m := t.launch(t.request("neighbour")).Machine
+	ids := []string{m.ID, "i-0123456789abcdef0"}
+	errs := make([]error, len(ids))
+	var all sync.WaitGroup
+	for i, id := range ids {
+		all.Go(func() { _, errs[i] = t.p.Get(context.Background(), id) })
+	}
+	all.Wait()
+	if errs[0] != nil || !errors.Is(errs[1], cloud.ErrNotFound) {
+		t.Errorf("get known and unknown together: %v", errs)
+	}
+	for i, id := range ids {
+		all.Go(func() { errs[i] = t.p.Terminate(context.Background(), id) })
+	}
+	all.Wait()
+	if errs[0] != nil || !errors.Is(errs[1], cloud.ErrNotFound) {
+		t.Errorf("terminate known and unknown together: %v", errs)
+	}
+	t.alive(0)
+}
+
+func (t *teller) foundAgain() {
+	m := t.launch(t.request("lost")).Machine
+	t.p = t.cloud.Connect(t.T)
+	found, there := t.listed("lost")
+	if !there || found.ID != m.ID || found.Pool != "general" || found.Class != t.cloud.Ready.Name || keyOf(found) != keyOf(m) {
+		t.Errorf("found %+v, launched was %+v", found, m)
+	}
+}
+
+func (t *teller) many() {
+	const n = 40
+	ids := make([]string, n)
+	var all sync.WaitGroup
+	for i := range n {
+		all.Go(func() {
+			result, err := t.p.Launch(context.Background(), t.request(fmt.Sprintf("many-%d", i)))
+			if err != nil {
+				t.Errorf("launch %d: %v", i, err)
+			}
+			ids[i] = result.Machine.ID
+		})
+	}
+	all.Wait()
+	slices.Sort(ids)
+	if len(slices.Compact(ids)) != n {
+		t.Errorf("%d launches gave %d machines", n, len(slices.Compact(ids)))
+	}
+	t.alive(n)
+}
+
+func (t *teller) oneToken() {
+	req := t.request("sole", model.OneOf(model.LabelCapacityType, model.OnDemand))
+	var all sync.WaitGroup
+	for range 8 {
+		all.Go(func() {
+			if _, err := t.p.Launch(context.Background(), req); err != nil {
+				t.Errorf("launch: %v", err)
+			}
+		})
+	}
+	all.Wait()
+	t.alive(1)
+}
+
+func (t *teller) notReady() {
+	for _, class := range []cloud.ClassRef{t.cloud.NotReady, t.cloud.Missing} {
+		req := t.request("early")
+		req.Class = class
+		if _, err := t.p.Launch(context.Background(), req); !errors.Is(err, cloud.ErrClassNotReady) {
+			t.Errorf("launch under %s: %v, want ErrClassNotReady", class.Name, err)
+		}
+		if _, err := t.p.Catalog(context.Background(), class); !errors.Is(err, cloud.ErrClassNotReady) {
+			t.Errorf("catalogue of %s: %v, want ErrClassNotReady", class.Name, err)
+		}
+	}
+	t.alive(0)
+}
+
+func (t *teller) cancelled() {
+	t.types()
+	ctx, cancel := context.WithCancel(context.Background())
+	cancel()
+	if _, err := t.p.Launch(ctx, t.request("never")); !errors.Is(err, context.Canceled) {
+		t.Errorf("launch: %v, want context.Canceled", err)
+	}
+	if _, err := t.p.Get(ctx, "i-0123456789abcdef0"); !errors.Is(err, context.Canceled) {
+		t.Errorf("get: %v, want context.Canceled", err)
+	}
+	t.alive(0)
+}

@@ -1,0 +1,104 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"time"
+
+	"github.com/nodeless/nodeless/internal/steps"
+)
+
+// detach starts the same command in the background and returns when it is ready.
+func detach(ctx context.Context, o upOptions) error {
+	if err := prepareDataDir(o.dataDir); err != nil {
+		return err
+	}
+	if s, err := loadSession(o.dataDir); err == nil {
+		return fmt.Errorf("a cluster already runs from %s (process %d); stop it with: nodeless down", o.dataDir, s.PID)
+	}
+	if err := os.Remove(sessionFile(o.dataDir)); err != nil && !errors.Is(err, os.ErrNotExist) {
+		return fmt.Errorf("remove old session: %w", err)
+	}
+	self, err := os.Executable()
+	if err != nil {
+		return fmt.Errorf("start in the background: %w", err)
+	}
+	logPath := filepath.Join(o.dataDir, "logs", "up.log")
+	if err := os.MkdirAll(filepath.Dir(logPath), 0o700); err != nil {
+		return fmt.Errorf("start in the background: %w", err)
+	}
+	log, err := os.OpenFile(logPath, os.O_CREATE|os.O_TRUNC|os.O_WRONLY, 0o600)
+	if err != nil {
+		return fmt.Errorf("start in the background: %w", err)
+	}
+	defer log.Close()
+	cmd := exec.CommandContext(context.WithoutCancel(ctx), self, o.arguments()...) // it outlives this command
+	cmd.Stdout, cmd.Stderr = log, log
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true}
+	if err := cmd.Start(); err != nil {
+		return fmt.Errorf("start in the background: %w", err)
+	}
+	p := steps.New(os.Stdout)
+	p.Begin("Start in the background (process %d)", cmd.Process.Pid)
+	return awaitSession(ctx, o, cmd, logPath, p)
+}
+
+// arguments are the flags for the process in the background.
+func (o upOptions) arguments() []string {
+	return []string{
+		"up", "--data-dir", o.dataDir, "--region", o.region, "--boot-time", o.bootTime.String(),
+		fmt.Sprintf("--seed=%d", o.seed), fmt.Sprintf("--demo=%t", o.demo),
+		fmt.Sprintf("--merge-kubeconfig=%t", o.kubeconfig), fmt.Sprintf("--controller=%t", o.controller),
+		"--ready-timeout", o.readyTimeout.String(),
+	}
+}
+
+func awaitSession(ctx context.Context, o upOptions, cmd *exec.Cmd, logPath string, p *steps.Printer) error {
+	exited := make(chan error, 1)
+	go func() { exited <- cmd.Wait() }()
+	poll := time.NewTicker(50 * time.Millisecond)
+	defer poll.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			p.Fail()
+			_ = cmd.Process.Signal(syscall.SIGTERM)
+			return errors.Join(ctx.Err(), <-exited)
+		case err := <-exited:
+			p.Fail()
+			return fmt.Errorf("it ended before it was ready: %s (%w; log: %s)", lastLine(logPath), err, logPath)
+		case <-poll.C:
+		}
+		s, err := loadSession(o.dataDir)
+		if err != nil {
+			continue
+		}
+		p.Done("")
+		p.Line("  kubeconfig %s", s.Kubeconfig)
+		p.Line("  region     %s", s.RegionURL)
+		p.Line("  Try: nodeless kubectl get nodes    Stop: nodeless down")
+		return nil
+	}
+}
+
+// lastLine is the last line of a log that is not empty, without the command's name before it.
+func lastLine(path string) string {
+	f, err := os.Open(path)
+	if err != nil {
+		return "no log"
+	}
+	defer f.Close()
+	if st, err := f.Stat(); err == nil && st.Size() > 8192 {
+		_, _ = f.Seek(-8192, io.SeekEnd)
+	}
+	data, _ := io.ReadAll(f)
+	lines := strings.Split(strings.TrimSpace(string(data)), "\n")
+	return strings.TrimPrefix(lines[len(lines)-1], "nodeless: ")
+}

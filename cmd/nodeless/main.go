@@ -1,0 +1,137 @@
+// Command nodeless gives a Kubernetes cluster its compute without anybody managing nodes.
+//
+// `nodeless up` runs a whole cluster on this machine: the real control plane, a simulated AWS region and the controller.
+// `nodeless run` runs the controller alone, against any cluster.
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/signal"
+	"path/filepath"
+	"strings"
+	"syscall"
+
+	"github.com/spf13/cobra"
+)
+
+// version is set by the linker (see Makefile).
+var version = "dev"
+
+// Exit codes, as `nodeless help exit-codes` says.
+const (
+	exitOK          = 0
+	exitFailure     = 2
+	exitInterrupted = 130
+)
+
+// exitError carries an exit code through cobra.
+type exitError int
+
+func (e exitError) Error() string { return fmt.Sprintf("exit status %d", int(e)) }
+
+func main() { os.Exit(run(os.Args[1:])) }
+
+func run(args []string) int {
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	defer stop()
+	context.AfterFunc(ctx, stop) // a second Ctrl-C kills
+	root := newRoot()
+	root.SetArgs(args)
+	err := root.ExecuteContext(ctx)
+	var code exitError
+	switch {
+	case err == nil:
+		return exitOK
+	case errors.As(err, &code):
+		return int(code)
+	case ctx.Err() != nil && errors.Is(err, context.Canceled):
+		return exitInterrupted
+	}
+	fmt.Fprintln(os.Stderr, "nodeless:", err)
+	if strings.HasPrefix(err.Error(), "unknown ") {
+		fmt.Fprintln(os.Stderr, "See: nodeless --help")
+	}
+	return exitFailure
+}
+
+func newRoot() *cobra.Command {
+	root := &cobra.Command{
+		Use:   "nodeless",
+		Short: "Compute for Kubernetes that nobody has to manage",
+		Long: `Nodeless launches the machine a pending pod needs and takes it away when it is no longer worth its price.
+
+  nodeless up --demo     a whole cluster on this machine, with a simulated AWS region: watch machines come and go
+  nodeless run           the controller alone, against the cluster of your kubeconfig
+  nodeless kubectl …     kubectl, already pointed at the cluster of "nodeless up"`,
+		SilenceUsage:      true,
+		SilenceErrors:     true,
+		Version:           version,
+		CompletionOptions: cobra.CompletionOptions{HiddenDefaultCmd: false},
+	}
+	root.AddCommand(newUp(), newDown(), newStatus(), newRun(), newKubectl(), newVersion(), exitCodes())
+	for _, c := range root.Commands() {
+		bindEnvironment(c)
+	}
+	return root
+}
+
+func exitCodes() *cobra.Command {
+	return &cobra.Command{
+		Use:   "exit-codes",
+		Short: "What the exit codes mean",
+		Long: `  0    done
+  2    wrong usage or failure; the last line on stderr says what, why and what to do
+  130  interrupted (Ctrl-C) before the work was done
+
+"nodeless kubectl" exits as kubectl does. "nodeless status" exits with 2 if nothing runs.`,
+	}
+}
+
+// bindEnvironment lets NODELESS_DATA_DIR and the like stand for flags that are not given.
+func bindEnvironment(c *cobra.Command) {
+	if c.DisableFlagParsing || c.RunE == nil {
+		return
+	}
+	next := c.PreRunE
+	c.PreRunE = func(cmd *cobra.Command, args []string) error {
+		if err := flagsFromEnvironment(cmd); err != nil {
+			return err
+		}
+		if next != nil {
+			return next(cmd, args)
+		}
+		return nil
+	}
+}
+
+// dataDirFlag adds --data-dir.
+func dataDirFlag(c *cobra.Command, dir *string) {
+	c.Flags().StringVar(dir, "data-dir", "", "folder of the cluster's state (default: "+defaultDataDirHelp+")")
+}
+
+const defaultDataDirHelp = "$XDG_DATA_HOME/nodeless or ~/.local/share/nodeless"
+
+// resolveDataDir is the absolute folder: the flag, $NODELESS_DATA_DIR or the default.
+func resolveDataDir(flag string) (string, error) {
+	if flag == "" {
+		flag = os.Getenv("NODELESS_DATA_DIR")
+	}
+	if flag == "" {
+		base := os.Getenv("XDG_DATA_HOME")
+		if base == "" {
+			home, err := os.UserHomeDir()
+			if err != nil {
+				return "", fmt.Errorf("find the data directory: %w; say where with --data-dir", err)
+			}
+			base = filepath.Join(home, ".local", "share")
+		}
+		flag = filepath.Join(base, "nodeless")
+	}
+	if strings.ContainsRune(flag, 0) {
+		return "", fmt.Errorf("data directory %q: not a path", flag)
+	}
+	return filepath.Abs(flag)
+}

@@ -1,0 +1,180 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/nodeless/nodeless/catalog"
+	"github.com/nodeless/nodeless/internal/steps"
+)
+
+const (
+	contextName = "nodeless" // of the kubeconfig
+	clusterName = "nodeless" // in tags and user data
+	dataDirMark = ".nodeless"
+)
+
+type upOptions struct {
+	dataDir      string
+	region       string
+	bootTime     time.Duration
+	seed         uint64
+	demo         bool
+	detach       bool
+	kubeconfig   bool
+	controller   bool
+	readyTimeout time.Duration
+}
+
+func newUp() *cobra.Command {
+	var o upOptions
+	c := &cobra.Command{
+		Use:   "up",
+		Short: "Run a whole cluster on this machine, with a simulated AWS region",
+		Long: `Starts etcd, kube-apiserver, kube-controller-manager and kube-scheduler in this process, a simulated AWS region that speaks
+AWS's own protocols, and the Nodeless controller. Machines are simulated: they boot in --boot-time, register as nodes and
+pretend to run pods; no container runs. Everything listens on loopback only and needs no root, no Docker and no network.
+
+The context "nodeless" is added to your kubeconfig; your current context stays what it is. State lives in --data-dir and
+survives restarts. Ctrl-C or "nodeless down" ends it.`,
+		Example: `  nodeless up --demo                 watch a hundred pods turn into machines
+  nodeless up --detach               in the background, until "nodeless down"
+  nodeless up --region us-east-1 --boot-time 45s`,
+		Args: cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			var err error
+			if o.dataDir, err = resolveDataDir(o.dataDir); err != nil {
+				return err
+			}
+			if err := o.settleRegion(cmd.Flags().Changed("region")); err != nil {
+				return err
+			}
+			if err := o.validate(); err != nil {
+				return err
+			}
+			if o.detach {
+				return detach(cmd.Context(), o)
+			}
+			return up(cmd.Context(), o, steps.New(os.Stdout))
+		},
+	}
+	dataDirFlag(c, &o.dataDir)
+	f := c.Flags()
+	f.StringVar(&o.region, "region", "us-west-2", "AWS region to simulate: its types, zones and prices")
+	f.DurationVar(&o.bootTime, "boot-time", 5*time.Second, "median time from launch to a registered node; single machines vary around it")
+	f.Uint64Var(&o.seed, "seed", 1, "seed of the region's chance: capacity, spot prices, boot times")
+	f.BoolVar(&o.demo, "demo", false, "apply the example deployment of 100 pods and show what becomes of it")
+	f.BoolVar(&o.detach, "detach", false, "return when the cluster is ready and go on in the background")
+	f.BoolVar(&o.kubeconfig, "merge-kubeconfig", true, `add the context "nodeless" to your kubeconfig`)
+	f.BoolVar(&o.controller, "controller", true, `run the controller too; with --controller=false run it yourself: "nodeless run"`)
+	f.DurationVar(&o.readyTimeout, "ready-timeout", 2*time.Minute, "give up if the cluster is not ready after this time")
+	_ = c.RegisterFlagCompletionFunc("region", cobra.FixedCompletions(catalog.Regions(), cobra.ShellCompDirectiveNoFileComp))
+	return c
+}
+
+// regionFile remembers in which region a cluster lives: its machines are there.
+func regionFile(dir string) string { return filepath.Join(dir, "region", "name") }
+
+// settleRegion makes an existing cluster stay in its region.
+func (o *upOptions) settleRegion(asked bool) error {
+	kept, err := os.ReadFile(regionFile(o.dataDir))
+	home := strings.TrimSpace(string(kept))
+	switch {
+	case err != nil || home == "" || home == o.region:
+		return nil // a new cluster; what else is wrong with the folder is said when it is opened
+	case asked:
+		return fmt.Errorf("--region %s: the cluster in %s lives in %s; leave the flag out, or make another cluster with --data-dir", o.region, o.dataDir, home)
+	}
+	o.region = home
+	return nil
+}
+
+func (o upOptions) validate() error {
+	if len(catalog.Zones(o.region)) == 0 {
+		return fmt.Errorf("--region %q: not in the catalogue; there are %v", o.region, catalog.Regions())
+	}
+	if o.bootTime < 0 || o.bootTime > time.Hour {
+		return fmt.Errorf("--boot-time %s: give a time between 0s and 1h", o.bootTime)
+	}
+	if o.readyTimeout <= 0 {
+		return fmt.Errorf("--ready-timeout %s: give a time above 0s", o.readyTimeout)
+	}
+	return nil
+}
+
+// up runs the cluster until ctx is done or a part of it fails.
+func up(ctx context.Context, o upOptions, p *steps.Printer) error {
+	if err := prepareDataDir(o.dataDir); err != nil {
+		return err
+	}
+	l := &local{o: o, p: p}
+	started := time.Now()
+	startCtx, cancel := context.WithTimeoutCause(ctx, o.readyTimeout,
+		fmt.Errorf("not ready after %s (--ready-timeout); the logs are in %s", o.readyTimeout, filepath.Join(o.dataDir, "logs")))
+	defer cancel()
+	err := l.start(ctx, startCtx)
+	defer l.stop()
+	if err != nil {
+		p.Fail()
+		if cause := context.Cause(startCtx); cause != nil && ctx.Err() == nil {
+			return fmt.Errorf("%w (%w)", cause, err)
+		}
+		return err
+	}
+	l.welcome(time.Since(started))
+	if o.demo {
+		if err := l.demo(ctx); err != nil && ctx.Err() == nil {
+			return err
+		}
+	}
+	select {
+	case <-ctx.Done():
+		p.EndStatus()
+		return nil // Ctrl-C is how it ends
+	case err := <-l.failed:
+		p.EndStatus()
+		return err
+	}
+}
+
+// prepareDataDir makes the folder and marks it as ours, so that `down --wipe` knows it.
+func prepareDataDir(dir string) error {
+	if err := os.MkdirAll(dir, 0o700); err != nil {
+		return fmt.Errorf("data directory: %w; choose another with --data-dir", err)
+	}
+	f, err := os.OpenFile(filepath.Join(dir, dataDirMark), os.O_CREATE|os.O_WRONLY, 0o600)
+	if err != nil {
+		return fmt.Errorf("data directory %s cannot be written: %w; choose another with --data-dir", dir, err)
+	}
+	return f.Close()
+}
+
+// welcome says where things are and what to try next.
+func (l *local) welcome(took time.Duration) {
+	l.p.Line("")
+	l.p.Line("Ready in %.1fs at %s. Machines are simulated and boot in about %s; the control plane and the AWS protocol are real.",
+		took.Seconds(), l.plane.APIServerURL(), l.o.bootTime)
+	self := l.selfName()
+	l.p.Line("  %s kubectl create deployment web --image=nginx --replicas=20", self)
+	l.p.Line("  %s kubectl get nodeclaims,nodes -o wide", self)
+	if l.o.kubeconfig && l.merged {
+		l.p.Line("  kubectl --context %s get pods        (your current context is unchanged)", contextName)
+	}
+	l.p.Line("  AWS_ENDPOINT_URL=%s aws ec2 describe-instances", l.regionURL)
+	l.p.Line("  Stop: Ctrl-C, or %s down", self)
+	l.p.Line("")
+}
+
+// selfName is how the user called this program.
+func (l *local) selfName() string {
+	if self := os.Args[0]; filepath.Base(self) != self {
+		return self
+	}
+	return "nodeless"
+}

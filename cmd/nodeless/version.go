@@ -1,0 +1,68 @@
+package main
+
+import (
+	"encoding/json"
+	"fmt"
+	"runtime"
+	"runtime/debug"
+
+	"github.com/spf13/cobra"
+
+	"github.com/nodeless/nodeless/catalog"
+)
+
+// versionInfo is what `nodeless version -o json` prints.
+type versionInfo struct {
+	Version    string `json:"version"`
+	Kubernetes string `json:"kubernetes"`
+	Karpenter  string `json:"karpenterAPI"`
+	Catalog    string `json:"catalog"`
+	Go         string `json:"go"`
+	Platform   string `json:"platform"`
+}
+
+func currentVersion() versionInfo {
+	v := versionInfo{
+		Version: version, Catalog: catalog.Origin(), Go: runtime.Version(),
+		Platform: runtime.GOOS + "/" + runtime.GOARCH,
+	}
+	if info, ok := debug.ReadBuildInfo(); ok {
+		for _, m := range info.Deps {
+			switch m.Path {
+			case "k8s.io/kubernetes":
+				v.Kubernetes = m.Version
+			case "sigs.k8s.io/karpenter":
+				v.Karpenter = m.Version
+			}
+		}
+	}
+	return v
+}
+
+func newVersion() *cobra.Command {
+	var output string
+	c := &cobra.Command{
+		Use:   "version",
+		Short: "Print the versions of Nodeless and of what is built into it",
+		Args:  cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			v := currentVersion()
+			switch output {
+			case "json":
+				out, err := json.MarshalIndent(v, "", "  ")
+				if err != nil {
+					return err
+				}
+				fmt.Fprintln(cmd.OutOrStdout(), string(out))
+			case "":
+				fmt.Fprintf(cmd.OutOrStdout(), "nodeless %s\nkubernetes %s (embedded control plane)\nkarpenter.sh/v1 as of %s\ncatalogue %s\n%s %s\n",
+					v.Version, v.Kubernetes, v.Karpenter, v.Catalog, v.Go, v.Platform)
+			default:
+				return fmt.Errorf("unknown output %q: use -o json, or nothing for text", output)
+			}
+			return nil
+		},
+	}
+	c.Flags().StringVarP(&output, "output", "o", "", "json, or nothing for text")
+	return c
+}

@@ -1,0 +1,76 @@
+package codec
+
+import (
+	"bytes"
+	"reflect"
+	"strings"
+	"testing"
+
+	"github.com/nodeless/nodeless/engine/gen"
+)
+
+func TestACaseComesBackAsItWas(t *testing.T) {
+	for seed := range uint64(50) {
+		c := Case{Snapshot: gen.Random(seed), Notes: []string{"limit: pool small"}}
+		var b bytes.Buffer
+		if err := WriteJSON(&b, c); err != nil {
+			t.Fatal(err)
+		}
+		first := b.String()
+		back, err := ReadJSON(&b)
+		if err != nil {
+			t.Fatalf("seed %d: %v", seed, err)
+		}
+		var again bytes.Buffer
+		if err := WriteJSON(&again, back); err != nil || again.String() != first {
+			t.Fatalf("seed %d: the case changed on its way, %v", seed, err)
+		}
+		if !reflect.DeepEqual(back.Notes, c.Notes) {
+			t.Fatalf("notes %v", back.Notes)
+		}
+	}
+}
+
+func TestBadCasesAreRefused(t *testing.T) {
+	for text, want := range map[string]string{
+		"":                              "EOF",
+		"{}":                            "Snapshot is missing",
+		`{"Snapshots":{}}`:              "Snapshots",
+		`{"Snapshot":{"Pending":[{}]}}`: "Pending[0].Shape",
+	} {
+		if _, err := ReadJSON(strings.NewReader(text)); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%s: error %v, want it to name %s", text, err, want)
+		}
+	}
+}
+
+func TestBadScenariosNameLineAndField(t *testing.T) {
+	for text, want := range map[string]string{
+		"\npods x web":                   "line 2: pods x",
+		"pods 1":                         "a name",
+		"pods 1 web cpu=lots":            "cpu",
+		"pods 1 web cpus=1":              `unknown field "cpus"`,
+		"pods 1 web require(cores>many)": "cores>many",
+		"pods 1 web require(a":           "bracket",
+		"pool p types(c9)":               "c9",
+		"pool p limit(cpu=x)":            "cpu",
+		"pool p disrupt(maybe)":          "maybe",
+		"type t offers(a spot)":          "offer",
+		"type t offers(a spot cheap)":    "cheap",
+		"node n state=asleep":            "asleep",
+		"node n taint(gpu)":              "gpu",
+		"cluster x":                      "unknown declaration",
+	} {
+		if _, _, err := Scenario(text); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%q: error %v, want it to name %s", text, err, want)
+		}
+	}
+}
+
+func FuzzScenario(f *testing.F) {
+	f.Add("type c2 cpu=2 offers(a spot 0.04)\npool p require(arch=arm64@2)\npods 2 web cpu=1 any(zone=a) prefer(1 zone=b)\nnode n type=c2 runs(a)")
+	f.Add("(")
+	f.Fuzz(func(_ *testing.T, text string) {
+		_, _, _ = Scenario(text)
+	})
+}

@@ -1,0 +1,121 @@
+package codec
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/nodeless/nodeless/engine/explain"
+	"github.com/nodeless/nodeless/engine/model"
+)
+
+// Plan writes a plan for people: equal launches and equal answers once, pods by the name before their number, without
+// identities. Empty plans are "nothing".
+func Plan(s *model.Snapshot, p model.Plan) string {
+	var b strings.Builder
+	b.WriteString(placements(p))
+	b.WriteString(launches(p))
+	b.WriteString(unplaced(p))
+	for _, r := range p.Removals {
+		fmt.Fprintf(&b, "remove %s as %s: %s\n", r.Node, r.Method, explain.Removal(s, r))
+	}
+	for _, k := range p.Kept {
+		fmt.Fprintf(&b, "keep %s\n", explain.Kept(k))
+	}
+	if p.Partial {
+		b.WriteString("the search was cut\n")
+	}
+	if b.Len() == 0 {
+		return "nothing\n"
+	}
+	return b.String()
+}
+
+func placements(p model.Plan) string {
+	byNode := map[string][]model.PodKey{}
+	var nodes []string
+	for _, x := range p.Placements {
+		if byNode[x.Node] == nil {
+			nodes = append(nodes, x.Node)
+		}
+		byNode[x.Node] = append(byNode[x.Node], x.Pod)
+	}
+	slices.Sort(nodes)
+	var b strings.Builder
+	for _, n := range nodes {
+		fmt.Fprintf(&b, "place %s on %s\n", names(byNode[n]), n)
+	}
+	return b.String()
+}
+
+func launches(p model.Plan) string {
+	var texts []string
+	var total model.Price
+	for _, l := range p.Launches {
+		total += l.Chosen.Price
+		text := fmt.Sprintf("%s %s in %s at %s from %s for %s\n  types %s\n", l.Chosen.Type, l.Chosen.CapacityType, l.Chosen.Zone,
+			explain.Dollars(l.Chosen.Price), l.Pool, names(l.Pods), strings.Join(l.Types, " "))
+		if l.RunnerUp.Type != "" {
+			text += fmt.Sprintf("  next best %s %s in %s at %s\n", l.RunnerUp.Type, l.RunnerUp.CapacityType, l.RunnerUp.Zone, explain.Dollars(l.RunnerUp.Price))
+		}
+		texts = append(texts, text+"  requires "+l.Requirements.String()+"\n")
+	}
+	slices.Sort(texts)
+	var b strings.Builder
+	for i := 0; i < len(texts); {
+		n := 1
+		for i+n < len(texts) && texts[i+n] == texts[i] {
+			n++
+		}
+		fmt.Fprintf(&b, "launch %d × %s", n, texts[i])
+		i += n
+	}
+	if len(texts) > 0 {
+		fmt.Fprintf(&b, "costs %s, at least %s\n", explain.Dollars(total), explain.Dollars(p.LowerBound))
+	}
+	return b.String()
+}
+
+func unplaced(p model.Plan) string {
+	byReason := map[string][]model.PodKey{}
+	var reasons []string
+	for _, u := range p.Unplaced {
+		text := fmt.Sprintf("%s: %s\n", u.Reason.Rule, explain.Pod(u.Reason))
+		for _, v := range u.Reason.Pools {
+			if len(v.Funnel) > 0 {
+				text += fmt.Sprintf("  %s: %s\n", v.Pool, explain.Funnel(v))
+			}
+		}
+		if byReason[text] == nil {
+			reasons = append(reasons, text)
+		}
+		byReason[text] = append(byReason[text], u.Pod)
+	}
+	slices.Sort(reasons)
+	var b strings.Builder
+	for _, r := range reasons {
+		fmt.Fprintf(&b, "no place for %s, %s", names(byReason[r]), r)
+	}
+	return b.String()
+}
+
+// names are the pods counted by the part of the name before the number, such as "3 db, 15 web".
+func names(pods []model.PodKey) string {
+	count := map[string]int{}
+	var bases []string
+	for _, p := range pods {
+		base := p.Name
+		if i := strings.LastIndexByte(base, '-'); i > 0 {
+			base = base[:i]
+		}
+		if count[base] == 0 {
+			bases = append(bases, base)
+		}
+		count[base]++
+	}
+	slices.Sort(bases)
+	for i, base := range bases {
+		bases[i] = fmt.Sprintf("%d %s", count[base], base)
+	}
+	return strings.Join(bases, ", ")
+}

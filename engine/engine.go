@@ -1,0 +1,26 @@
+// Package engine decides: which machines pending pods need, and which machines are not worth their price.
+//
+// It is pure. The same Snapshot and Policy give the same Plan, byte for byte: no client, clock, goroutine, random
+// global or map order decides anything, and only the standard library is imported. internal/arch holds it to that.
+package engine
+
+import (
+	"github.com/nodeless/nodeless/engine/methods"
+	"github.com/nodeless/nodeless/engine/model"
+	"github.com/nodeless/nodeless/engine/pack"
+)
+
+// Provision gives every pending pod a place, a launch or a Reason.
+func Provision(s *model.Snapshot, p model.Policy) model.Plan {
+	return pack.Provision(s, p)
+}
+
+// Disrupt names the machines that should go, and says of every other candidate why it stays. It launches nothing; a
+// machine on which a pending pod would be placed stays.
+func Disrupt(s *model.Snapshot, p model.Policy) model.Plan {
+	needed := map[string]bool{}
+	for _, placement := range pack.Provision(s, p).Placements {
+		needed[placement.Node] = true
+	}
+	return methods.Run(s, needed)
+}

@@ -1,0 +1,297 @@
+// Package model holds the engine's data: an immutable Snapshot of a cluster goes in, a Plan comes out.
+//
+// Everything is in canonical order (said at each field), so that equal clusters are equal values and give equal plans.
+// Nothing here knows Kubernetes' Go types, a cloud or a clock; internal/kube translates.
+package model
+
+import "time"
+
+// Label keys that have a meaning to the engine. Names: Kubernetes well-known labels and karpenter.sh/v1.
+const (
+	LabelPool         = "karpenter.sh/nodepool"
+	LabelCapacityType = "karpenter.sh/capacity-type"
+	LabelZone         = "topology.kubernetes.io/zone"
+	LabelRegion       = "topology.kubernetes.io/region"
+	LabelInstanceType = "node.kubernetes.io/instance-type"
+	LabelArch         = "kubernetes.io/arch"
+	LabelOS           = "kubernetes.io/os"
+	LabelHostname     = "kubernetes.io/hostname"
+)
+
+// Capacity types.
+const (
+	OnDemand = "on-demand"
+	Spot     = "spot"
+	Reserved = "reserved"
+)
+
+// Snapshot is a cluster at one instant. It is never changed after it was made; several may share structure.
+type Snapshot struct {
+	Now           time.Time
+	ResourceNames []string // by resource index; begins with WellKnownResources
+	Shapes        []Shape  // distinct pod shapes, by Key
+	Pending       []Pod    // pods that wait for a place, by Created, then Namespace, Name
+	Nodes         []Node   // machines that exist or are on their way, by Name
+	Pools         []Pool   // by Weight descending, then Name
+	Daemons       []Daemon // DaemonSets, by Namespace, Name
+}
+
+// PodKey identifies one pod through its life.
+type PodKey struct{ Namespace, Name, UID string }
+
+// Pod is one pod of a shape.
+type Pod struct {
+	PodKey
+	Shape    int // index into Snapshot.Shapes
+	Priority int32
+	Created  time.Time
+}
+
+// Shape is all that decides where a pod may go; equal pods share one.
+type Shape struct {
+	Key         string    // canonical text of everything below; unique in a snapshot
+	Requests    Resources // init containers, sidecars and overhead included; Pods is 1
+	Required    Requirements
+	AnyOf       []Requirements // required node affinity terms: at least one must hold; none = no such rule
+	Preferred   []Preference
+	Tolerations []Toleration
+	// Unmodelled names constraints of the pod that this engine does not decide yet, such as "topologySpreadConstraints";
+	// such a pod is not given a machine but a Reason, never a wrong machine.
+	Unmodelled []string
+}
+
+// Preference is a node affinity the pod would rather have, with its weight 1..100.
+type Preference struct {
+	Weight int32
+	Terms  Requirements
+}
+
+// Daemon is a DaemonSet: a pod of its shape runs on every node it fits.
+type Daemon struct {
+	Namespace, Name string
+	Shape           Shape
+}
+
+// Effect is what a taint does to a pod that does not tolerate it.
+type Effect string
+
+// Taint effects.
+const (
+	NoSchedule       Effect = "NoSchedule"
+	PreferNoSchedule Effect = "PreferNoSchedule"
+	NoExecute        Effect = "NoExecute"
+)
+
+// Taint keeps pods away that do not tolerate it.
+type Taint struct {
+	Key, Value string
+	Effect     Effect
+}
+
+// Toleration lets a pod onto nodes with a matching taint. Empty Key with Exists matches every taint; empty Effect
+// every effect.
+type Toleration struct {
+	Key, Value string
+	Exists     bool // operator Exists; else Equal
+	Effect     Effect
+}
+
+// Tolerates reports whether t matches the taint.
+func (t Toleration) Tolerates(taint Taint) bool {
+	if t.Effect != "" && t.Effect != taint.Effect {
+		return false
+	}
+	if t.Key == "" {
+		return t.Exists
+	}
+	return t.Key == taint.Key && (t.Exists || t.Value == taint.Value)
+}
+
+// Untolerated is the first taint with effect NoSchedule or NoExecute that no toleration matches, and whether there is
+// one.
+func Untolerated(taints []Taint, tolerations []Toleration) (Taint, bool) {
+taints:
+	for _, taint := range taints {
+		if taint.Effect == PreferNoSchedule {
+			continue
+		}
+		for _, t := range tolerations {
+			if t.Tolerates(taint) {
+				continue taints
+			}
+		}
+		return taint, true
+	}
+	return Taint{}, false
+}
+
+// NodeState is how far a machine is on its way.
+type NodeState int
+
+// States of a machine, in order.
+const (
+	InFlight    NodeState = iota // claimed; no Node object yet
+	Registered                   // the Node exists; startup work is not over
+	Initialized                  // ready for pods, all resources there
+)
+
+// Node is a machine: managed or not, existing or on its way.
+type Node struct {
+	Name         string // the Node's name; the NodeClaim's while there is no Node
+	Claim        string // NodeClaim, "" if not managed by us
+	Pool         string // NodePool, "" if none
+	Type         string
+	Zone         string
+	CapacityType string
+	Labels       Requirements // each label as key In [value]; for a machine in flight what its claim requires
+	Taints       []Taint      // what counts for scheduling: startup and boot-time taints are left out until Initialized
+	Capacity     Resources    // counts against the pool's limits
+	Allocatable  Resources
+	Used         Resources // requests of pods bound to it, plus daemons that will come
+	Price        Price     // 0 if not known
+	State        NodeState
+	Created      time.Time
+	Initialized  time.Time  // zero if not yet
+	LastPodEvent time.Time  // last time a pod came or went, zero if never
+	Pods         []BoundPod // by Namespace, Name
+	Deleting     bool       // being drained or terminated: takes no pods
+	Cordoned     bool       // spec.unschedulable: takes no pods
+	DoNotDisrupt bool       // annotation karpenter.sh/do-not-disrupt on the node
+	Drifted      string     // reason of drift, "" if none
+}
+
+// Free is what can still be requested.
+func (n *Node) Free() Resources { return n.Allocatable.Minus(n.Used) }
+
+// BoundPod is a pod that has its place.
+type BoundPod struct {
+	Pod
+	Daemon       bool // owned by a DaemonSet or the node itself: goes with the node
+	DoNotDisrupt bool
+	Terminal     bool // Succeeded or Failed
+}
+
+// DisruptionPolicy is a pool's spec.disruption.
+type DisruptionPolicy struct {
+	ConsolidateAfter time.Duration
+	Never            bool // consolidateAfter: Never
+	WhenEmptyOnly    bool // consolidationPolicy: WhenEmpty
+	AllowedEmpty     int  // nodes the budgets allow to go now for being empty; computed by internal/kube, cron and all
+	AllowedDrifted   int  // … for drift
+	AllowedUnderused int  // … for under-use
+}
+
+// Limits are a pool's spec.limits: resource index → most that may exist. Only indices with Set count.
+type Limits struct {
+	Set      [MaxResources]bool
+	Most     Resources
+	NodesSet bool
+	Nodes    int64
+}
+
+// Pool is a NodePool that may launch machines.
+type Pool struct {
+	Name          string
+	Weight        int32
+	Requirements  Requirements // spec requirements, template labels and the pool's own label
+	Taints        []Taint
+	StartupTaints []Taint
+	Limits        Limits
+	Usage         Resources // capacity of all its machines, also those in flight or going
+	NodeCount     int64
+	Types         []InstanceType // what its node class offers; shared, by Name
+	NotReady      string         // why it may not launch now, "" if it may
+	Disruption    DisruptionPolicy
+}
+
+// InstanceType is a kind of machine.
+type InstanceType struct {
+	Name         string
+	Requirements Requirements // its labels, each In [value]
+	Capacity     Resources
+	Allocatable  Resources  // capacity less reserved resources and eviction thresholds
+	Offerings    []Offering // by Zone, CapacityType
+}
+
+// Offering is a type that can be had in a zone on a capacity type, at a price.
+type Offering struct {
+	Zone         string
+	CapacityType string
+	Price        Price
+	Available    bool // false while the cloud lately had none
+}
+
+// OfferingKey names an offering.
+type OfferingKey struct{ Type, Zone, CapacityType string }
+
+// Policy is what is a matter of choice, not of correctness.
+type Policy struct {
+	// MaxTypes is the most instance types a launch may name; 0 = 60 (as Karpenter's AWS provider).
+	MaxTypes int
+	// MaxSteps bounds the search in steps; 0 = the default. A plan that was cut says so in Partial.
+	MaxSteps int
+}
+
+// Plan is what should be done; nothing in it has happened yet.
+type Plan struct {
+	Placements []Placement // by pod
+	Launches   []Launch    // by ID
+	Unplaced   []Unplaced  // by pod
+	Removals   []Removal   // by Node
+	Kept       []Kept      // nodes that were looked at and stay, by Node
+	Partial    bool        // the search was cut; what is here is good, more may be possible
+	LowerBound Price       // no set of launches for these pods can be cheaper; 0 = not computed
+}
+
+// Placement says that an existing machine, or one on its way, has room for the pod.
+type Placement struct {
+	Pod  PodKey
+	Node string
+}
+
+// Launch is a new machine.
+type Launch struct {
+	ID           string // digest of the content: the same launch of the same pods has the same ID
+	Pool         string
+	Requirements Requirements // for the NodeClaim: pool ∧ pods, with the candidate types, zones and capacity types
+	Types        []string     // candidate types, cheapest first
+	Requests     Resources    // pods and daemons
+	Pods         []PodKey
+	Chosen       Candidate
+	RunnerUp     Candidate // zero if there was none
+}
+
+// Candidate is one way to launch.
+type Candidate struct {
+	OfferingKey
+	Price Price
+}
+
+// Unplaced is a pod that gets nothing, and why.
+type Unplaced struct {
+	Pod    PodKey
+	Reason Reason
+}
+
+// Method is the reason for which a node goes.
+type Method string
+
+// Disruption methods, as in karpenter.sh/v1 budgets.
+const (
+	Empty         Method = "Empty"
+	Drifted       Method = "Drifted"
+	Underutilized Method = "Underutilized"
+)
+
+// Removal is a machine that should go.
+type Removal struct {
+	Node, Claim, Pool string
+	Method            Method
+	Saves             Price
+}
+
+// Kept is a machine that was a candidate and stays.
+type Kept struct {
+	Node   string
+	Reason Reason
+}

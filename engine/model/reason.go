@@ -1,0 +1,56 @@
+package model
+
+// Rule names the constraint that decided.
+type Rule string
+
+// Rules a Reason can name.
+const (
+	RuleUnmodelled   Rule = "Unmodelled"   // a constraint of the pod that the engine does not decide yet
+	RulePoolNotReady Rule = "PoolNotReady" // the pool or its node class is not ready
+	RuleTaint        Rule = "Taint"
+	RuleRequirement  Rule = "Requirement" // node selector or affinity against pool, type or offering
+	RuleResource     Rule = "Resource"    // no type is large enough, or none has the resource
+	RuleLimit        Rule = "Limit"       // the pool's limit would be exceeded
+	RuleCapacity     Rule = "Capacity"    // all offerings that fit are out of stock for now
+	RuleMinValues    Rule = "MinValues"
+	RuleNoPool       Rule = "NoPool" // there is no pool at all
+
+	RuleCatalog Rule = "Catalog" // the types the pool's node class offers: where each funnel begins
+	RuleSteps   Rule = "Steps"   // the search was cut (Plan.Partial); the next plan goes on
+
+	RuleNeeded         Rule = "Needed"         // pods that wait have their place there
+	RuleNotInitialized Rule = "NotInitialized" // the machine is still on its way
+
+	RuleBudget       Rule = "Budget"
+	RuleDoNotDisrupt Rule = "DoNotDisrupt"
+	RuleNotEmpty     Rule = "NotEmpty"
+	RuleTooYoung     Rule = "TooYoung" // consolidateAfter is not over
+	RuleNever        Rule = "Never"    // consolidateAfter: Never
+)
+
+// Reason is why something did not happen, as data. engine/explain makes sentences of it.
+type Reason struct {
+	Rule   Rule
+	Object string // what the rule was about: a taint, a label key, a resource name, a PDB …
+	Detail string // the value that was asked or offered, as a person would write it
+	Best   string // what came nearest, such as "740Gi" of a resource, "" if nothing did
+	BestOf string // whose Best is: an instance type
+	Pools  []PoolVerdict
+}
+
+// PoolVerdict is what one pool answered to one pod: a funnel of how many of its types were left after each rule.
+type PoolVerdict struct {
+	Pool   string
+	Rule   Rule // the rule that left nothing
+	Object string
+	Detail string
+	Best   string
+	BestOf string
+	Funnel []FunnelStep
+}
+
+// FunnelStep says how many types were left after a rule.
+type FunnelStep struct {
+	Rule Rule
+	Left int
+}

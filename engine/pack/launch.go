@@ -1,0 +1,148 @@
+package pack
+
+import (
+	"cmp"
+	"crypto/sha256"
+	"encoding/hex"
+	"fmt"
+	"slices"
+	"strconv"
+
+	"github.com/nodeless/nodeless/engine/model"
+	"github.com/nodeless/nodeless/engine/rules"
+)
+
+// launch turns machines into launches and hands the pods out, most important first.
+func (p *problem) launch(machines []machine) {
+	next := map[*group]int{}
+	for i := range machines {
+		m := &machines[i]
+		var pods []int
+		for _, t := range m.takes {
+			from := next[t.group]
+			pods = append(pods, t.group.pods[from:from+t.n]...)
+			next[t.group] = from + t.n
+		}
+		slices.Sort(pods)
+		p.plan.Launches = append(p.plan.Launches, p.launchOf(m, pods))
+	}
+	for _, g := range p.groups {
+		g.pods = g.pods[next[g]:]
+		g.left = len(g.pods)
+	}
+	p.plan.LowerBound = p.lowerBound(machines)
+}
+
+func (p *problem) launchOf(m *machine, pods []int) model.Launch {
+	v := p.views[m.view]
+	l := model.Launch{
+		Pool:         v.Pool.Name,
+		Requirements: p.requirements(m),
+		Requests:     m.load.Plus(v.Overhead[m.typ]),
+		Chosen:       m.chosen,
+		RunnerUp:     m.runnerUp,
+	}
+	for _, t := range m.types {
+		l.Types = append(l.Types, v.Pool.Types[t].Name)
+	}
+	for _, i := range pods {
+		l.Pods = append(l.Pods, p.s.Pending[i].PodKey)
+	}
+	l.ID = digest(&l)
+	return l
+}
+
+// requirements are those of the claim: pool and pods, one value for each custom label that a pod asks for, and the types,
+// zones and capacity types that are possible.
+func (p *problem) requirements(m *machine) model.Requirements {
+	v := p.views[m.view]
+	rs := v.Requirements
+	for _, t := range m.takes {
+		rs = rs.And(p.classes[t.group.class].options[m.view][t.opt].Wants)
+	}
+	out := slices.Clone(rs)
+	for i, r := range out {
+		if _, custom := m.custom.Get(r.Key); custom {
+			out[i] = oneValue(r)
+		}
+	}
+	types, zones, capacity := []string{}, []string{}, []string{}
+	for _, t := range m.types {
+		types = append(types, v.Pool.Types[t].Name)
+		for _, f := range v.Offers[t] {
+			if f.Available && m.zones[f.Zone] && m.capacity[f.Capacity] {
+				zones = append(zones, v.Zones[f.Zone])
+				capacity = append(capacity, v.Capacities[f.Capacity])
+			}
+		}
+	}
+	return out.And(model.NewRequirements(model.OneOf(model.LabelInstanceType, types...),
+		model.OneOf(model.LabelZone, zones...), model.OneOf(model.LabelCapacityType, capacity...)))
+}
+
+// oneValue narrows a label that a pod asks for to one value, since a machine has but one: the first that is listed, or
+// where any will do the smallest bound or an invented one.
+func oneValue(r model.Requirement) model.Requirement {
+	switch {
+	case !r.Complement && len(r.Values) > 1:
+		r.Values = r.Values[:1]
+	case r.Complement && !r.AllowsAbsence():
+		for i := range int64(len(r.Values) + 1) {
+			value := "any-" + strconv.FormatInt(i, 10)
+			switch {
+			case r.Gte != nil:
+				value = strconv.FormatInt(*r.Gte+i, 10)
+			case r.Lte != nil:
+				value = strconv.FormatInt(*r.Lte-i, 10)
+			}
+			if r.Has(value) {
+				return model.Requirement{Key: r.Key, Values: []string{value}, MinValues: r.MinValues}
+			}
+		}
+	}
+	return r
+}
+
+// digest is the launch's identity: equal launches of the same pods are the same launch.
+func digest(l *model.Launch) string {
+	h := sha256.New()
+	fmt.Fprintf(h, "%q %q %q %v\n", l.Pool, l.Requirements.String(), l.Types, l.Requests)
+	for _, pod := range l.Pods {
+		fmt.Fprintf(h, "%q %q %q\n", pod.Namespace, pod.Name, pod.UID)
+	}
+	return hex.EncodeToString(h.Sum(nil)[:16])
+}
+
+func candidateOf(v *rules.View, w way) model.Candidate {
+	return model.Candidate{
+		OfferingKey: model.OfferingKey{
+			Type: v.Pool.Types[w.typ].Name, Zone: v.Zones[w.offer.Zone], CapacityType: v.Capacities[w.offer.Capacity],
+		},
+		Price: w.offer.Price,
+	}
+}
+
+// lowerBound is what the launched pods cost at least: each resource for itself, at the rates of the machines that give
+// most of it for the money.
+func (p *problem) lowerBound(machines []machine) model.Price {
+	var sums model.Resources
+	for _, m := range machines {
+		for _, t := range m.takes {
+			for _, i := range p.active {
+				value := min(p.classes[t.group.class].rates[i].of(t.group.request[i]), 1<<40)
+				sums[i] += int64(value) * int64(t.n)
+			}
+		}
+	}
+	return model.Price(slices.Max(sums[:]) >> 10)
+}
+
+// sort puts the plan into its canonical order.
+func (p *problem) sort() {
+	byPod := func(a, b model.PodKey) int {
+		return cmp.Or(cmp.Compare(a.Namespace, b.Namespace), cmp.Compare(a.Name, b.Name), cmp.Compare(a.UID, b.UID))
+	}
+	slices.SortStableFunc(p.plan.Placements, func(a, b model.Placement) int { return byPod(a.Pod, b.Pod) })
+	slices.SortStableFunc(p.plan.Launches, func(a, b model.Launch) int { return cmp.Compare(a.ID, b.ID) })
+	slices.SortStableFunc(p.plan.Unplaced, func(a, b model.Unplaced) int { return byPod(a.Pod, b.Pod) })
+}

@@ -1,0 +1,61 @@
+package engine_test
+
+import (
+	"encoding/json"
+	"testing"
+
+	"github.com/nodeless/nodeless/engine"
+	"github.com/nodeless/nodeless/engine/check"
+	"github.com/nodeless/nodeless/engine/explain"
+	"github.com/nodeless/nodeless/engine/gen"
+	"github.com/nodeless/nodeless/engine/model"
+)
+
+const seeds = 3000
+
+// judge checks what the engine says of a snapshot and gives it as JSON.
+func judge(t *testing.T, seed uint64, s *model.Snapshot, policy model.Policy) string {
+	t.Helper()
+	provision, disrupt := engine.Provision(s, policy), engine.Disrupt(s, policy)
+	for _, plan := range []model.Plan{provision, disrupt} {
+		for _, v := range check.Plan(s, policy, plan) {
+			t.Errorf("seed %d: %s", seed, v.Error())
+		}
+	}
+	for _, v := range check.Answered(s, provision) {
+		t.Errorf("seed %d: %s", seed, v.Error())
+	}
+	for _, u := range provision.Unplaced {
+		if explain.Pod(u.Reason) == "" {
+			t.Errorf("seed %d: pod %s: no sentence for %+v", seed, u.Pod.Name, u.Reason)
+		}
+	}
+	text, err := json.Marshal([]model.Plan{provision, disrupt})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(text)
+}
+
+func TestEveryPlanKeepsEveryPromise(t *testing.T) {
+	for seed := range uint64(seeds) {
+		s := gen.Random(seed)
+		once := judge(t, seed, s, model.Policy{})
+		if again := judge(t, seed, s, model.Policy{}); again != once {
+			t.Fatalf("seed %d: two plans for one snapshot:\n%s\n%s", seed, once, again)
+		}
+		shuffled := gen.Canonical(gen.Shuffle(s, seed))
+		if other := judge(t, seed, shuffled, model.Policy{}); other != once {
+			t.Fatalf("seed %d: another order gives another plan:\n%s\n%s", seed, once, other)
+		}
+		if t.Failed() {
+			return
+		}
+	}
+}
+
+func TestAPlanThatWasCutKeepsEveryPromise(t *testing.T) {
+	for seed := range uint64(300) {
+		judge(t, seed, gen.Random(seed), model.Policy{MaxSteps: 1 + int(seed)%40, MaxTypes: 1 + int(seed)%5})
+	}
+}

@@ -1,0 +1,115 @@
+package rules
+
+import "github.com/nodeless/nodeless/engine/model"
+
+// Option is one way for a pod to run in a pool: one of its alternatives (Required and a term of AnyOf), and what that
+// leaves.
+type Option struct {
+	Wants    model.Requirements // of the pod, all of this alternative
+	Custom   model.Requirements // pool and pod on labels that neither type nor offering decides
+	Types    Bits
+	Zones    []bool // by View.Zones
+	Capacity []bool // by View.Capacities
+}
+
+// Alternatives are the conjunctions of which one must hold.
+func Alternatives(required model.Requirements, anyOf []model.Requirements) []model.Requirements {
+	if len(anyOf) == 0 {
+		return []model.Requirements{required}
+	}
+	out := make([]model.Requirements, len(anyOf))
+	for i, term := range anyOf {
+		out[i] = required.And(term)
+	}
+	return out
+}
+
+// Options are the ways that leave a type with an offering, available now or not, in the order of the alternatives.
+func (v *View) Options(required model.Requirements, anyOf []model.Requirements) []Option {
+	var out []Option
+	for _, wants := range Alternatives(required, anyOf) {
+		if o, key := v.option(wants); key == "" && !o.Types.Empty() {
+			out = append(out, o)
+		}
+	}
+	return out
+}
+
+// option is what the wants leave of the pool, and the custom label or offering key that the pool cannot give, if any.
+func (v *View) option(wants model.Requirements) (Option, string) {
+	o := Option{Wants: wants, Types: NewBits(len(v.Pool.Types)), Zones: trues(len(v.Zones)), Capacity: trues(len(v.Capacities))}
+	var ofTypes model.Requirements
+	for _, w := range wants {
+		switch {
+		case w.Key == model.LabelZone:
+			if !narrow(o.Zones, v.Zones, w) {
+				return o, w.Key
+			}
+		case w.Key == model.LabelCapacityType:
+			if !narrow(o.Capacity, v.Capacities, w) {
+				return o, w.Key
+			}
+		case v.OfTypes(w.Key):
+			ofTypes = append(ofTypes, w)
+		default:
+			have, ok := v.Requirements.Get(w.Key)
+			if ok && !have.Overlaps(w) || !ok && !w.AllowsAbsence() {
+				return o, w.Key
+			}
+			if ok {
+				o.Custom = append(o.Custom, have.And(w))
+			}
+		}
+	}
+	for t := range v.Pool.Types {
+		if v.Eligible.Has(t) && v.allowsAll(t, ofTypes) && v.offers(t, &o) {
+			o.Types.Set(t)
+		}
+	}
+	return o, ""
+}
+
+func (v *View) allowsAll(t int, wants model.Requirements) bool {
+	for _, w := range wants {
+		if !v.typeAllows(t, w) {
+			return false
+		}
+	}
+	return true
+}
+
+func (v *View) offers(t int, o *Option) bool {
+	for _, f := range v.Offers[t] {
+		if o.Zones[f.Zone] && o.Capacity[f.Capacity] {
+			return true
+		}
+	}
+	return false
+}
+
+func narrow(allowed []bool, values []string, w model.Requirement) bool {
+	left := false
+	for i, value := range values {
+		allowed[i] = allowed[i] && w.Has(value)
+		left = left || allowed[i]
+	}
+	return left
+}
+
+func trues(n int) []bool {
+	out := make([]bool, n)
+	for i := range out {
+		out[i] = true
+	}
+	return out
+}
+
+// Compatible reports whether labels that were chosen so far for a machine can still be as a joining pod needs.
+func Compatible(chosen, joining model.Requirements) bool {
+	for _, j := range joining {
+		if c, ok := chosen.Get(j.Key); ok && !c.Overlaps(j) {
+			return false
+		}
+	}
+	return true
+}

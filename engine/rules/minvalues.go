@@ -1,0 +1,91 @@
+package rules
+
+import "github.com/nodeless/nodeless/engine/model"
+
+// ShortOfValues is the first requirement with minValues for which the types (by index) have too few distinct values, and
+// how many they have. zones and capacity say which offerings the machine may still have.
+func (v *View) ShortOfValues(types []int, zones, capacity []bool) (model.Requirement, int, bool) {
+	for _, r := range v.MinValues {
+		seen := map[string]bool{}
+		for _, t := range types {
+			for _, value := range v.valuesOf(t, r, zones, capacity) {
+				seen[value] = true
+			}
+		}
+		if len(seen) < r.MinValues {
+			return r, len(seen), true
+		}
+	}
+	return model.Requirement{}, 0, false
+}
+
+// valuesOf are the values that a type can give to the key of r and that r allows.
+func (v *View) valuesOf(t int, r model.Requirement, zones, capacity []bool) []string {
+	var out []string
+	add := func(value string) {
+		if r.Has(value) {
+			out = append(out, value)
+		}
+	}
+	switch r.Key {
+	case model.LabelZone, model.LabelCapacityType:
+		for _, o := range v.Offers[t] {
+			if !o.Available || !zones[o.Zone] || !capacity[o.Capacity] {
+				continue
+			}
+			if r.Key == model.LabelZone {
+				add(v.Zones[o.Zone])
+			} else {
+				add(v.Capacities[o.Capacity])
+			}
+		}
+	default:
+		have, ok := TypeLabel(&v.Pool.Types[t], r.Key)
+		if ok && !have.Complement {
+			for _, value := range have.Values {
+				add(value)
+			}
+		}
+	}
+	return out
+}
+
+// WithMinValues takes at most most of the types, which come cheapest first, so that minValues hold: first those which
+// bring a value that is still missing, then the cheapest among the first cheap ones. The order is kept. It reports
+// whether minValues hold.
+func (v *View) WithMinValues(types []int, cheap, most int, zones, capacity []bool) ([]int, bool) {
+	take := make([]bool, len(types))
+	taken := 0
+	for _, r := range v.MinValues {
+		seen := map[string]bool{}
+		for i, t := range types {
+			if len(seen) >= r.MinValues {
+				break
+			}
+			fresh := false
+			for _, value := range v.valuesOf(t, r, zones, capacity) {
+				fresh = fresh || !seen[value]
+				seen[value] = true
+			}
+			if fresh && !take[i] {
+				take[i] = true
+				taken++
+			}
+		}
+	}
+	if taken > most {
+		return nil, false
+	}
+	out := make([]int, 0, min(most, len(types)))
+	for i, t := range types {
+		if !take[i] && i < cheap && taken < most {
+			take[i] = true
+			taken++
+		}
+		if take[i] {
+			out = append(out, t)
+		}
+	}
+	_, _, short := v.ShortOfValues(out, zones, capacity)
+	return out, !short
+}

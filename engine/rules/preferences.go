@@ -1,0 +1,24 @@
+package rules
+
+import "github.com/nodeless/nodeless/engine/model"
+
+// Score is the weight of the preferences that the labels satisfy. A preference never forbids anything.
+func Score(preferred []model.Preference, labels model.Requirements) int64 {
+	var score int64
+	for _, p := range preferred {
+		if labels.Conflict(p.Terms, nil) == "" {
+			score += int64(p.Weight)
+		}
+	}
+	return score
+}
+
+// LabelsOf are the labels a machine of the type gets in the pool for an offering.
+func (v *View) LabelsOf(t int, o Offer) model.Requirements {
+	rs := v.Requirements.And(v.Pool.Types[t].Requirements)
+	return rs.And(model.Requirements{
+		model.OneOf(model.LabelCapacityType, v.Capacities[o.Capacity]),
+		model.OneOf(model.LabelInstanceType, v.Pool.Types[t].Name),
+		model.OneOf(model.LabelZone, v.Zones[o.Zone]),
+	})
+}

@@ -1,0 +1,221 @@
+package rules
+
+import (
+	"slices"
+
+	"github.com/nodeless/nodeless/engine/model"
+)
+
+// Verdict says why a pod of the shape cannot have a machine of the pool: which rule left no type, and how many each left
+// before. room is what the limits leave. names are the snapshot's resources. Slow and plain: it runs only for shapes that
+// found no place.
+func (v *View) Verdict(s *model.Shape, room Room, names []string) model.PoolVerdict {
+	out := model.PoolVerdict{Pool: v.Pool.Name}
+	if v.Pool.NotReady != "" {
+		out.Rule, out.Detail = model.RulePoolNotReady, v.Pool.NotReady
+		return out
+	}
+	if t, bad := model.Untolerated(v.Pool.Taints, s.Tolerations); bad {
+		out.Rule, out.Object = model.RuleTaint, TaintText(t)
+		return out
+	}
+	out.Funnel = append(out.Funnel, model.FunnelStep{Rule: model.RuleCatalog, Left: len(v.Pool.Types)})
+	if len(v.Pool.Types) == 0 {
+		out.Rule = model.RuleCatalog
+		return out
+	}
+	best := out
+	for i, wants := range Alternatives(s.Required, s.AnyOf) {
+		tried := out
+		tried.Funnel = slices.Clone(out.Funnel)
+		v.funnel(s, wants, room, names, &tried)
+		if i == 0 || Progress(tried.Rule) > Progress(best.Rule) {
+			best = tried
+		}
+	}
+	return best
+}
+
+// Progress orders the rules by how near a pod came to a machine.
+func Progress(r model.Rule) int {
+	return slices.Index([]model.Rule{
+		model.RulePoolNotReady, model.RuleCatalog, model.RuleTaint, model.RuleRequirement, model.RuleResource,
+		model.RuleLimit, model.RuleCapacity, model.RuleMinValues, model.RuleSteps,
+	}, r)
+}
+
+// TaintText is a taint as kubectl takes it.
+func TaintText(t model.Taint) string {
+	text := t.Key
+	if t.Value != "" {
+		text += "=" + t.Value
+	}
+	return text + ":" + string(t.Effect)
+}
+
+func (v *View) funnel(s *model.Shape, wants model.Requirements, room Room, names []string, out *model.PoolVerdict) {
+	o, key := v.option(wants)
+	left := indices(o.Types)
+	if key != "" || len(left) == 0 {
+		v.blameLabel(wants, key, out)
+		return
+	}
+	step := func(rule model.Rule, types []int) bool {
+		left = types
+		out.Funnel = append(out.Funnel, model.FunnelStep{Rule: rule, Left: len(types)})
+		if len(types) == 0 {
+			out.Rule = rule
+		}
+		return len(types) > 0
+	}
+	step(model.RuleRequirement, left)
+	before := left
+	if !step(model.RuleResource, filter(left, func(t int) bool { return s.Requests.Fits(v.Net[t]) })) {
+		v.blameResource(s, before, names, out)
+		return
+	}
+	before = left
+	limits := &v.Pool.Limits
+	if !step(model.RuleLimit, filter(left, func(t int) bool { return room.Allows(limits, &v.Pool.Types[t].Capacity) })) {
+		v.blameLimit(before, room, names, out)
+		return
+	}
+	before = left
+	if !step(model.RuleCapacity, filter(left, func(t int) bool { return v.available(t, &o) })) {
+		out.Object = v.Pool.Types[before[0]].Name
+		return
+	}
+	if r, n, short := v.ShortOfValues(left, o.Zones, o.Capacity); short {
+		step(model.RuleMinValues, nil)
+		out.Object, out.Detail, out.Best = r.Key, model.Quantity("", int64(r.MinValues)), model.Quantity("", int64(n))
+		return
+	}
+	out.Rule = model.RuleSteps
+}
+
+func (v *View) available(t int, o *Option) bool {
+	for _, f := range v.Offers[t] {
+		if f.Available && o.Zones[f.Zone] && o.Capacity[f.Capacity] {
+			return true
+		}
+	}
+	return false
+}
+
+// blameLabel finds the label that left no type: first the pool's own requirements, then the pod's, one by one.
+func (v *View) blameLabel(wants model.Requirements, key string, out *model.PoolVerdict) {
+	out.Rule = model.RuleRequirement
+	out.Funnel = append(out.Funnel, model.FunnelStep{Rule: model.RuleRequirement})
+	if v.Eligible.Empty() {
+		out.Object, out.Detail = v.blamePool()
+		return
+	}
+	if key != "" {
+		out.Object = key
+		if r, ok := wants.Get(key); ok {
+			out.Detail = r.String()
+		}
+		return
+	}
+	for i := range wants {
+		if o, _ := v.option(wants[:i+1]); o.Types.Empty() {
+			out.Object, out.Detail = wants[i].Key, wants[i].String()
+			return
+		}
+	}
+}
+
+// blamePool names the pool's requirement that no type of its own satisfies.
+func (v *View) blamePool() (key, detail string) {
+	left := make([]int, len(v.Pool.Types))
+	for t := range left {
+		left[t] = t
+	}
+	for _, r := range v.Requirements {
+		if left = filter(left, func(t int) bool { return v.typeAllows(t, r) }); len(left) == 0 {
+			return r.Key, r.String()
+		}
+	}
+	for _, key := range []string{model.LabelZone, model.LabelCapacityType} {
+		if r, ok := v.Requirements.Get(key); ok {
+			return key, r.String()
+		}
+	}
+	return "", ""
+}
+
+// blameResource names the resource of which no type has enough; if each is enough on some type, all of them together.
+func (v *View) blameResource(s *model.Shape, types []int, names []string, out *model.PoolVerdict) {
+	for i, asked := range s.Requests {
+		if asked <= 0 {
+			continue
+		}
+		most := types[0]
+		for _, t := range types {
+			if v.Net[t][i] > v.Net[most][i] {
+				most = t
+			}
+		}
+		if v.Net[most][i] >= asked {
+			continue
+		}
+		name := resourceName(names, i)
+		out.Object, out.Detail = name, model.Quantity(name, asked)
+		if v.Net[most][i] > 0 {
+			out.Best, out.BestOf = model.Quantity(name, v.Net[most][i]), v.Pool.Types[most].Name
+		}
+		return
+	}
+	out.Detail = s.Requests.NonNegative().Amounts(names)
+}
+
+// blameLimit names the limit that even the smallest type which fits would exceed.
+func (v *View) blameLimit(types []int, room Room, names []string, out *model.PoolVerdict) {
+	l := &v.Pool.Limits
+	if room.Nodes <= 0 {
+		out.Object, out.Detail = "nodes", model.Quantity("", l.Nodes)
+		out.Best = model.Quantity("", max(l.Nodes-room.Nodes, 0))
+		return
+	}
+	smallest, over := types[0], -1
+	for _, t := range types {
+		i := overLimit(&room, l, &v.Pool.Types[t].Capacity)
+		if over < 0 || i == over && v.Pool.Types[t].Capacity[i] < v.Pool.Types[smallest].Capacity[i] {
+			smallest, over = t, i
+		}
+	}
+	if over < 0 {
+		return
+	}
+	name := resourceName(names, over)
+	out.Object, out.Detail = name, model.Quantity(name, l.Most[over])
+	out.Best = model.Quantity(name, model.Resources{0: l.Most[over]}.Minus(model.Resources{0: room.Left[over]})[0])
+	out.BestOf = v.Pool.Types[smallest].Name
+}
+
+func resourceName(names []string, i int) string {
+	if i < len(names) {
+		return names[i]
+	}
+	return "resource " + model.Quantity("", int64(i))
+}
+
+func indices(b Bits) []int {
+	var out []int
+	for i := range len(b) * 64 {
+		if b.Has(i) {
+			out = append(out, i)
+		}
+	}
+	return out
+}
+
+func filter(types []int, keep func(int) bool) []int {
+	var out []int
+	for _, t := range types {
+		if keep(t) {
+			out = append(out, t)
+		}
+	}
+	return out
+}

@@ -1,0 +1,164 @@
+package rules
+
+import (
+	"math"
+	"slices"
+
+	"github.com/nodeless/nodeless/engine/model"
+)
+
+// MaxPrice is the most that arithmetic on prices has to bear, per hour; dearer offerings count as this dear.
+const MaxPrice model.Price = 1 << 40
+
+// Offer is an offering that a pool allows, with indices into its View.
+type Offer struct {
+	Zone, Capacity int
+	Price          model.Price
+	Available      bool
+}
+
+// View is a pool prepared for one call: what it allows of its types, and what daemons leave of them.
+type View struct {
+	Pool         *model.Pool
+	Requirements model.Requirements // the pool's, with its own label
+	Zones        []string
+	Capacities   []string
+	Offers       [][]Offer // by type: those the pool allows, by price, zone, capacity type
+	Net          []model.Resources
+	Overhead     []model.Resources // what daemons take, by type
+	Eligible     Bits              // types the pool's requirements allow, with an offering it allows
+	MinValues    []model.Requirement
+
+	typeKeys map[string]bool
+}
+
+// NewView prepares a pool.
+func NewView(p *model.Pool, daemons []model.Daemon) *View {
+	v := &View{
+		Pool:         p,
+		Requirements: p.Requirements,
+		Offers:       make([][]Offer, len(p.Types)),
+		Net:          make([]model.Resources, len(p.Types)),
+		Overhead:     make([]model.Resources, len(p.Types)),
+		Eligible:     NewBits(len(p.Types)),
+		typeKeys:     map[string]bool{},
+	}
+	if _, ok := p.Requirements.Get(model.LabelPool); !ok {
+		v.Requirements = p.Requirements.And(model.Requirements{model.OneOf(model.LabelPool, p.Name)})
+	}
+	for _, r := range v.Requirements {
+		if r.MinValues > 0 {
+			v.MinValues = append(v.MinValues, r)
+		}
+	}
+	v.indexOffers()
+	v.narrowTypes()
+	v.addDaemons(daemons)
+	return v
+}
+
+func (v *View) indexOffers() {
+	zone, hasZone := v.Requirements.Get(model.LabelZone)
+	capacity, hasCapacity := v.Requirements.Get(model.LabelCapacityType)
+	zones, capacities := map[string]int{}, map[string]int{}
+	index := func(names *[]string, seen map[string]int, r model.Requirement, has bool, value string) int {
+		i, ok := seen[value]
+		if !ok {
+			i = -1
+			if !has || r.Has(value) {
+				i = len(*names)
+				*names = append(*names, value)
+			}
+			seen[value] = i
+		}
+		return i
+	}
+	for t := range v.Pool.Types {
+		offerings := v.Pool.Types[t].Offerings
+		offers := make([]Offer, 0, len(offerings))
+		for _, o := range offerings {
+			z := index(&v.Zones, zones, zone, hasZone, o.Zone)
+			c := index(&v.Capacities, capacities, capacity, hasCapacity, o.CapacityType)
+			if z >= 0 && c >= 0 {
+				offers = append(offers, Offer{z, c, min(max(o.Price, 0), MaxPrice), o.Available})
+			}
+		}
+		v.Offers[t] = offers
+	}
+}
+
+func (v *View) narrowTypes() {
+	for t := range v.Pool.Types {
+		ok := len(v.Offers[t]) > 0
+		for i := 0; ok && i < len(v.Requirements); i++ {
+			ok = v.typeAllows(t, v.Requirements[i])
+		}
+		if ok {
+			v.Eligible.Set(t)
+		}
+	}
+}
+
+// OfTypes reports whether the key is decided by the instance type: some type of the pool has it as a label, so a type
+// without it makes machines without it.
+func (v *View) OfTypes(key string) bool {
+	if key == model.LabelInstanceType {
+		return true
+	}
+	if ofOffering(key) || key == model.LabelPool {
+		return false
+	}
+	known, ok := v.typeKeys[key]
+	if !ok {
+		known = slices.ContainsFunc(v.Pool.Types, func(t model.InstanceType) bool {
+			_, has := t.Requirements.Get(key)
+			return has
+		})
+		v.typeKeys[key] = known
+	}
+	return known
+}
+
+// ofOffering reports whether the key is decided by the offering.
+func ofOffering(key string) bool { return key == model.LabelZone || key == model.LabelCapacityType }
+
+// typeAllows reports whether machines of type t can have the label as wanted, as far as the type decides it.
+func (v *View) typeAllows(t int, want model.Requirement) bool {
+	if !v.OfTypes(want.Key) {
+		return true
+	}
+	have, ok := TypeLabel(&v.Pool.Types[t], want.Key)
+	if !ok {
+		return want.AllowsAbsence()
+	}
+	if len(have.Values) != 1 || have.Complement {
+		if of, ok := v.Requirements.Get(want.Key); ok {
+			have = have.And(of)
+		}
+	}
+	return have.Overlaps(want)
+}
+
+// TypeLabel is what an instance type says of a label, and whether it says anything. Every type has its own name.
+func TypeLabel(t *model.InstanceType, key string) (model.Requirement, bool) {
+	r, ok := t.Requirements.Get(key)
+	if !ok && key == model.LabelInstanceType {
+		return model.Requirement{Key: key, Values: []string{t.Name}}, true
+	}
+	return r, ok
+}
+
+// Room is what the pool's limits still allow after launches were planned.
+type Room struct {
+	Left  model.Resources // only where Limits.Set
+	Nodes int64
+}
+
+// Room is what the pool may still launch before anything is planned.
+func (v *View) Room() Room {
+	r := Room{Left: v.Pool.Limits.Most.Minus(v.Pool.Usage), Nodes: math.MaxInt64}
+	if v.Pool.Limits.NodesSet {
+		r.Nodes = v.Pool.Limits.Nodes - max(v.Pool.NodeCount, 0)
+	}
+	return r
+}

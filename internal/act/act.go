@@ -1,0 +1,96 @@
+// Package act carries a plan out: it writes to the Kubernetes API, and nowhere else. It is idempotent: the names of
+// what it creates follow from the plan's content, so that a crash and a replay create nothing twice. Where the world
+// has moved on it does nothing and says so: a conflict means a new plan, never a forced one.
+package act
+
+import (
+	"context"
+	"log/slog"
+
+	"k8s.io/apimachinery/pkg/runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/nodeless/nodeless/engine/explain"
+	"github.com/nodeless/nodeless/engine/model"
+	"github.com/nodeless/nodeless/internal/clock"
+	"github.com/nodeless/nodeless/internal/world"
+)
+
+// EventRecorder records Kubernetes events; client-go's record.EventRecorder is one.
+type EventRecorder interface {
+	Event(object runtime.Object, eventtype, reason, message string)
+}
+
+// Options are what an Actor needs.
+type Options struct {
+	// Client writes, and reads one claim when a name is taken: that read must not come from a cache. Required.
+	Client   client.Client
+	World    *world.World              // required
+	Recorder EventRecorder             // default: events are dropped
+	Clock    clock.Clock               // default the real one
+	Explain  func(model.Reason) string // default engine/explain
+	Log      *slog.Logger              // default slog.Default
+	Parallel int                       // creates at the same time; default 16
+}
+
+// Actor carries out plans. Apply is for one goroutine at a time.
+type Actor struct {
+	o        Options
+	reporter *reporter
+}
+
+// Result is what became of a plan.
+type Result struct {
+	Created  []string  // NodeClaims
+	Existing []string  // NodeClaims that a former run of the same plan created
+	Removed  []string  // NodeClaims that were asked to go
+	Refused  []Refusal // what was not done because the world has moved on: a new plan is needed
+	Errors   []error   // API errors: the next plan tries again
+}
+
+// Refusal is a part of a plan that is no longer right.
+type Refusal struct {
+	Object string // NodePool or NodeClaim
+	Why    string
+}
+
+// New is an Actor.
+func New(o Options) *Actor {
+	if o.Clock == nil {
+		o.Clock = clock.Real{}
+	}
+	if o.Recorder == nil {
+		o.Recorder = silent{}
+	}
+	if o.Explain == nil {
+		o.Explain = explain.Pod
+	}
+	if o.Log == nil {
+		o.Log = slog.Default()
+	}
+	if o.Parallel <= 0 {
+		o.Parallel = 16
+	}
+	return &Actor{o: o, reporter: newReporter(o)}
+}
+
+// Apply carries out the plan that was made of the snapshot. It returns when all API calls were answered.
+func (a *Actor) Apply(ctx context.Context, s *model.Snapshot, p model.Plan) Result {
+	var r Result
+	claims := a.launch(ctx, s, p.Launches, &r)
+	a.remove(ctx, s, p.Removals, &r)
+	for _, refusal := range r.Refused {
+		a.o.Log.Info("part of a plan was no longer right", "object", refusal.Object, "why", refusal.Why)
+	}
+	for _, err := range r.Errors {
+		a.o.Log.Warn("part of a plan failed; the next plan tries again", "error", err)
+	}
+	if len(p.Launches)+len(p.Placements)+len(p.Unplaced) > 0 || len(s.Pending) == 0 {
+		a.reporter.report(s, &p, claims)
+	}
+	return r
+}
+
+type silent struct{}
+
+func (silent) Event(runtime.Object, string, string, string) {}

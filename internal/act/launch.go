@@ -1,0 +1,201 @@
+package act
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"strings"
+	"sync"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/types"
+	karpv1 "sigs.k8s.io/karpenter/pkg/apis/v1"
+
+	"github.com/nodeless/nodeless/engine/model"
+	"github.com/nodeless/nodeless/internal/kube"
+)
+
+// most name lengths: a claim's name becomes a label value and part of a host name.
+const (
+	mostName = 63
+	shortID  = 10
+)
+
+// errTaken means that every name for a launch belongs to something else.
+var errTaken = errors.New("its names are taken")
+
+// order is a launch that may be carried out.
+type order struct {
+	launch *model.Launch
+	pool   *karpv1.NodePool
+	chosen *model.InstanceType
+	expect kube.Expected
+}
+
+// launch creates the NodeClaims that are still right, several at a time, and gives their names by launch ID.
+func (a *Actor) launch(ctx context.Context, s *model.Snapshot, launches []model.Launch, r *Result) map[string]string {
+	claims := map[string]string{}
+	var mu sync.Mutex
+	var wg sync.WaitGroup
+	slots := make(chan struct{}, a.o.Parallel)
+	known := map[string]bool{}
+	for i := range s.Nodes {
+		known[s.Nodes[i].Claim] = true
+	}
+	for _, o := range a.admit(s, launches, r) {
+		slots <- struct{}{}
+		wg.Go(func() {
+			defer func() { <-slots }()
+			name, created, err := a.create(ctx, o, known)
+			mu.Lock()
+			defer mu.Unlock()
+			switch {
+			case errors.Is(err, errTaken):
+				r.Refused = append(r.Refused, Refusal{Object: "NodeClaim " + name, Why: err.Error()})
+				return
+			case err != nil:
+				r.Errors = append(r.Errors, err)
+				return
+			case created:
+				r.Created = append(r.Created, name)
+			default:
+				r.Existing = append(r.Existing, name)
+			}
+			claims[o.launch.ID] = name
+		})
+	}
+	wg.Wait()
+	return claims
+}
+
+// admit gives the launches whose pool still is as the plan believed, and has room for them within its limits. It looks at
+// the pool and its usage now, not at the snapshot: a plan may be older than other launches.
+func (a *Actor) admit(s *model.Snapshot, launches []model.Launch, r *Result) []order {
+	var out []order
+	admitted := map[string]model.Resources{}
+	count := map[string]int64{}
+	for i := range launches {
+		l := &launches[i]
+		o, err := a.order(s, l)
+		if err == nil {
+			used, nodes := a.o.World.PoolUsage(l.Pool)
+			err = a.withinLimits(o, used.Plus(admitted[l.Pool]), nodes+count[l.Pool])
+		}
+		if err != nil {
+			r.Refused = append(r.Refused, Refusal{Object: "NodePool " + l.Pool, Why: err.Error()})
+			continue
+		}
+		admitted[l.Pool] = admitted[l.Pool].Plus(o.expect.Capacity)
+		count[l.Pool]++
+		out = append(out, o)
+	}
+	return out
+}
+
+// order looks up what a launch needs.
+func (a *Actor) order(s *model.Snapshot, l *model.Launch) (order, error) {
+	o := order{launch: l, pool: a.o.World.NodePool(l.Pool)}
+	if o.pool == nil || o.pool.DeletionTimestamp != nil {
+		return o, errors.New("the NodePool is gone")
+	}
+	var offered *model.Pool
+	for i := range s.Pools {
+		if s.Pools[i].Name == l.Pool {
+			offered = &s.Pools[i]
+		}
+	}
+	if offered == nil {
+		return o, errors.New("the NodePool was not in the plan's snapshot")
+	}
+	candidates := map[string]bool{l.Chosen.Type: true}
+	for _, t := range l.Types {
+		candidates[t] = true
+	}
+	o.expect = kube.Expected{Candidate: l.Chosen}
+	for i := range offered.Types {
+		t := &offered.Types[i]
+		if !candidates[t.Name] {
+			continue
+		}
+		o.expect.Capacity = o.expect.Capacity.Max(t.Capacity)
+		if t.Name == l.Chosen.Type {
+			o.chosen, o.expect.Allocatable = t, t.Allocatable
+		}
+	}
+	if o.chosen == nil {
+		return o, fmt.Errorf("the NodePool does not offer type %s", l.Chosen.Type)
+	}
+	return o, nil
+}
+
+func (a *Actor) withinLimits(o order, used model.Resources, nodes int64) error {
+	p, err := a.o.World.Names().Pool(o.pool, kube.PoolState{Now: a.o.Clock.Now()})
+	if err != nil {
+		return err
+	}
+	if p.Limits.NodesSet && nodes+1 > p.Limits.Nodes {
+		return fmt.Errorf("limit of %d nodes is reached", p.Limits.Nodes)
+	}
+	names := a.o.World.Names().List()
+	for i, set := range p.Limits.Set {
+		if set && o.expect.Capacity[i] > 0 && used[i]+o.expect.Capacity[i] > p.Limits.Most[i] {
+			return fmt.Errorf("limit of %s %s would be exceeded: %s in use, %s more wanted", names[i],
+				model.Quantity(names[i], p.Limits.Most[i]), model.Quantity(names[i], used[i]), model.Quantity(names[i], o.expect.Capacity[i]))
+		}
+	}
+	return nil
+}
+
+// create writes the claim, and reports whether it was not there before. A twin the plan did not know is this very launch,
+// made by a former run. One it knew (another pod took its place there, or it is going) is not enough: the plan wants a
+// further machine. Then the next name is made from both, so that a replay finds the same one again.
+func (a *Actor) create(ctx context.Context, o order, known map[string]bool) (string, bool, error) {
+	id := o.launch.ID
+	name := claimName(o.launch.Pool, id)
+	for range 4 {
+		claim := a.o.World.Names().NewClaim(name, o.pool, *o.launch, o.chosen, o.expect)
+		err := a.o.Client.Create(ctx, claim)
+		switch {
+		case err == nil:
+			a.o.World.ObserveClaim(claim)
+			return name, true, nil
+		case !apierrors.IsAlreadyExists(err):
+			return name, false, fmt.Errorf("create NodeClaim %s: %w", name, err)
+		}
+		twin := &karpv1.NodeClaim{}
+		if err := a.o.Client.Get(ctx, types.NamespacedName{Name: name}, twin); err != nil {
+			if apierrors.IsNotFound(err) {
+				continue // it has just gone: the name is free
+			}
+			return name, false, fmt.Errorf("read NodeClaim %s: %w", name, err)
+		}
+		a.o.World.ObserveClaim(twin)
+		if twin.DeletionTimestamp == nil && !known[name] && twin.Annotations[kube.AnnotationLaunch] == o.launch.ID {
+			return name, false, nil
+		}
+		sum := sha256.Sum256([]byte(id + " " + string(twin.UID)))
+		id = hex.EncodeToString(sum[:])
+		name = claimName(o.launch.Pool, id)
+	}
+	return name, false, errTaken
+}
+
+// claimName is <pool>-<start of the launch's ID>, in what a label value may hold.
+func claimName(pool, id string) string {
+	id = strings.Map(func(r rune) rune {
+		if r >= 'a' && r <= 'z' || r >= '0' && r <= '9' {
+			return r
+		}
+		return -1
+	}, strings.ToLower(id))
+	if len(id) < shortID {
+		sum := sha256.Sum256([]byte(id))
+		id = hex.EncodeToString(sum[:])
+	}
+	if most := mostName - 1 - shortID; len(pool) > most {
+		pool = strings.TrimRight(pool[:most], "-.")
+	}
+	return pool + "-" + id[:shortID]
+}

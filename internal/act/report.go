@@ -1,0 +1,205 @@
+package act
+
+import (
+	"fmt"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
+	karpv1 "sigs.k8s.io/karpenter/pkg/apis/v1"
+
+	"github.com/nodeless/nodeless/engine/model"
+)
+
+const (
+	// sayAgain is how long the same is not said of the same pod again (as Karpenter).
+	sayAgain = 5 * time.Minute
+	// disagreeAfter is how long a pod that fits a ready machine may stay unbound before that is worth an event.
+	disagreeAfter = 10 * time.Second
+	// settle is how long a new pod is not told that pools are not ready yet.
+	settle = 5 * time.Second
+)
+
+// reporter says on pods and machines what was decided, sparingly.
+type reporter struct {
+	o         Options
+	said      map[model.PodKey]said
+	stuck     map[model.PodKey]stuck
+	nominated bucket
+	failed    bucket
+}
+
+type said struct {
+	what string
+	at   time.Time
+}
+
+// stuck is since when a pod has its place on the same ready machine and is not bound.
+type stuck struct {
+	node  string
+	since time.Time
+}
+
+func newReporter(o Options) *reporter {
+	return &reporter{
+		o: o, said: map[model.PodKey]said{}, stuck: map[model.PodKey]stuck{},
+		nominated: bucket{perSecond: 5, most: 10}, failed: bucket{perSecond: 20, most: 100},
+	}
+}
+
+// report writes the events of a plan about pods; claims are the NodeClaims by launch ID.
+func (r *reporter) report(s *model.Snapshot, p *model.Plan, claims map[string]string) {
+	r.forget(s)
+	for i := range p.Launches {
+		l := &p.Launches[i]
+		if name, ok := claims[l.ID]; ok {
+			for _, pod := range l.Pods {
+				r.nominate(pod, "Pod should schedule on: nodeclaim/"+name, s.Now)
+			}
+		}
+	}
+	nodes := map[string]*model.Node{}
+	for i := range s.Nodes {
+		nodes[s.Nodes[i].Name] = &s.Nodes[i]
+	}
+	placed := map[model.PodKey]bool{}
+	for _, at := range p.Placements {
+		n := nodes[at.Node]
+		if n == nil {
+			continue
+		}
+		if n.State == model.Initialized {
+			placed[at.Pod] = true
+			r.disagree(at, s.Now)
+			continue
+		}
+		kind := "node/"
+		if n.State == model.InFlight {
+			kind = "nodeclaim/"
+		}
+		r.nominate(at.Pod, "Pod should schedule on: "+kind+n.Name, s.Now)
+	}
+	for pod := range r.stuck {
+		if !placed[pod] {
+			delete(r.stuck, pod)
+		}
+	}
+	r.unplaced(s, p.Unplaced)
+}
+
+// unplaced says why pods got nothing. That pools are not ready yet is normal for a moment.
+func (r *reporter) unplaced(s *model.Snapshot, unplaced []model.Unplaced) {
+	if len(unplaced) == 0 {
+		return
+	}
+	created := make(map[model.PodKey]time.Time, len(s.Pending))
+	for i := range s.Pending {
+		created[s.Pending[i].PodKey] = s.Pending[i].Created
+	}
+	for _, u := range unplaced {
+		if u.Reason.Rule == model.RuleSteps || onlyNotReady(u.Reason) && s.Now.Sub(created[u.Pod]) < settle {
+			continue
+		}
+		r.say(u.Pod, corev1.EventTypeWarning, "FailedScheduling", "Failed to schedule pod, "+r.o.Explain(u.Reason), s.Now, &r.failed)
+	}
+}
+
+func onlyNotReady(reason model.Reason) bool {
+	if reason.Rule == model.RulePoolNotReady {
+		return true
+	}
+	for _, p := range reason.Pools {
+		if p.Rule != model.RulePoolNotReady {
+			return false
+		}
+	}
+	return len(reason.Pools) > 0
+}
+
+func (r *reporter) nominate(pod model.PodKey, what string, now time.Time) {
+	r.say(pod, corev1.EventTypeNormal, "Nominated", what, now, &r.nominated)
+}
+
+// disagree says when kube-scheduler does not bind a pod to a ready machine that it should fit.
+func (r *reporter) disagree(at model.Placement, now time.Time) {
+	was, known := r.stuck[at.Pod]
+	if !known || was.node != at.Node {
+		r.stuck[at.Pod] = stuck{node: at.Node, since: now}
+		return
+	}
+	if now.Sub(was.since) < disagreeAfter {
+		return
+	}
+	verdict := "it has not said why"
+	if pod := r.o.World.Pod(types.NamespacedName{Namespace: at.Pod.Namespace, Name: at.Pod.Name}); pod != nil {
+		for _, c := range pod.Status.Conditions {
+			if c.Type == corev1.PodScheduled && c.Message != "" {
+				verdict = c.Message
+			}
+		}
+	}
+	what := fmt.Sprintf("Pod should fit node/%s, but kube-scheduler does not bind it: %s", at.Node, verdict)
+	r.say(at.Pod, corev1.EventTypeWarning, "SchedulerDisagrees", what, now, &r.failed)
+}
+
+// removed says on a machine why it goes.
+func (r *reporter) removed(claim *karpv1.NodeClaim, node *corev1.Node, m *model.Removal) {
+	r.o.Recorder.Event(claim, corev1.EventTypeNormal, "DisruptionTerminating", "Disrupting NodeClaim: "+string(m.Method))
+	if node != nil {
+		r.o.Recorder.Event(node, corev1.EventTypeNormal, "DisruptionTerminating", "Disrupting Node: "+string(m.Method))
+	}
+}
+
+// say writes an event on a pod, unless the same was said lately or too much is said at once: then a later plan says it.
+func (r *reporter) say(key model.PodKey, kind, reason, message string, now time.Time, rate *bucket) {
+	what := reason + " " + message
+	if was, ok := r.said[key]; ok && was.what == what && now.Sub(was.at) < sayAgain {
+		return
+	}
+	pod := r.o.World.Pod(types.NamespacedName{Namespace: key.Namespace, Name: key.Name})
+	if pod == nil || string(pod.UID) != key.UID || !rate.take(now) {
+		return
+	}
+	r.said[key] = said{what: what, at: now}
+	r.o.Recorder.Event(pod, kind, reason, message)
+}
+
+// forget drops what is remembered of pods that do not wait any more.
+func (r *reporter) forget(s *model.Snapshot) {
+	if len(r.said) == 0 && len(r.stuck) == 0 {
+		return
+	}
+	waiting := make(map[model.PodKey]bool, len(s.Pending))
+	for i := range s.Pending {
+		waiting[s.Pending[i].PodKey] = true
+	}
+	for pod := range r.said {
+		if !waiting[pod] {
+			delete(r.said, pod)
+		}
+	}
+	for pod := range r.stuck {
+		if !waiting[pod] {
+			delete(r.stuck, pod)
+		}
+	}
+}
+
+// bucket lets so many events through per second, and a few more at once.
+type bucket struct {
+	perSecond, most float64
+	used            float64
+	at              time.Time
+}
+
+func (b *bucket) take(now time.Time) bool {
+	if passed := now.Sub(b.at).Seconds(); passed > 0 {
+		b.used = max(0, b.used-passed*b.perSecond)
+		b.at = now
+	}
+	if b.used+1 > b.most {
+		return false
+	}
+	b.used++
+	return true
+}

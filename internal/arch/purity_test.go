@@ -1,0 +1,103 @@
+package arch
+
+import (
+	"fmt"
+	"go/ast"
+	"go/importer"
+	"go/parser"
+	"go/token"
+	"go/types"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+)
+
+// unordered is the comment that a range over a map in the engine must carry, on its own line or the one above, with a
+// reason: sums, membership and collecting-then-sorting do not depend on the order.
+const unordered = "order does not matter:"
+
+// impure names what a pure function cannot call, by import path and name ("" = all of the package).
+var impure = map[string][]string{
+	"time":         {"Now", "Since", "Until", "After", "AfterFunc", "Sleep", "Tick", "NewTimer", "NewTicker"},
+	"os":           {""},
+	"log":          {""},
+	"log/slog":     {""},
+	"sync":         {""},
+	"sync/atomic":  {""},
+	"net":          {""},
+	"net/http":     {""},
+	"runtime":      {""},
+	"crypto/rand":  {""},
+	"math/rand":    {""},
+	"math/rand/v2": {"Int", "IntN", "Int64", "Int64N", "N", "Uint64", "Float64", "Perm", "Shuffle"},
+}
+
+func TestTheEngineIsPure(t *testing.T) {
+	fset := token.NewFileSet()
+	imp := importer.ForCompiler(fset, "source", nil)
+	for _, p := range packages(t) {
+		if !under(p.rel(), "engine") {
+			continue
+		}
+		var files []*ast.File
+		for _, name := range p.GoFiles {
+			f, err := parser.ParseFile(fset, filepath.Join(p.Dir, name), nil, parser.ParseComments)
+			if err != nil {
+				t.Fatal(err)
+			}
+			files = append(files, f)
+		}
+		info := &types.Info{Types: map[ast.Expr]types.TypeAndValue{}, Uses: map[*ast.Ident]types.Object{}}
+		if _, err := (&types.Config{Importer: imp}).Check(p.ImportPath, fset, files, info); err != nil {
+			t.Fatalf("type-check %s: %v", p.rel(), err)
+		}
+		for _, f := range files {
+			for _, finding := range impurities(fset, f, info) {
+				t.Errorf("%s\n  rule: the engine is pure: same snapshot and policy, same plan (DESIGN, idea 1)", finding)
+			}
+		}
+	}
+}
+
+// impurities are the places of a file where something other than its arguments could decide.
+func impurities(fset *token.FileSet, f *ast.File, info *types.Info) []string {
+	var found []string
+	reasons := map[int]bool{}
+	for _, g := range f.Comments {
+		for _, c := range g.List {
+			if strings.Contains(c.Text, unordered) {
+				reasons[fset.Position(c.Pos()).Line] = true
+			}
+		}
+	}
+	add := func(n ast.Node, format string, args ...any) {
+		found = append(found, fmt.Sprintf("%s: %s", fset.Position(n.Pos()), fmt.Sprintf(format, args...)))
+	}
+	ast.Inspect(f, func(n ast.Node) bool {
+		switch n := n.(type) {
+		case *ast.GoStmt:
+			add(n, "starts a goroutine")
+		case *ast.SelectStmt:
+			add(n, "selects on channels")
+		case *ast.RangeStmt:
+			if _, isMap := info.TypeOf(n.X).Underlying().(*types.Map); isMap {
+				line := fset.Position(n.Pos()).Line
+				if !reasons[line] && !reasons[line-1] {
+					add(n, "ranges over a map; say `// %s …` if it really does not, else sort the keys", unordered)
+				}
+			}
+		case *ast.Ident:
+			o := info.Uses[n]
+			if o == nil || o.Pkg() == nil {
+				return true
+			}
+			names, listed := impure[o.Pkg().Path()]
+			if _, isFunc := o.(*types.Func); listed && isFunc && (names[0] == "" || (slices.Contains(names, o.Name()) && o.Parent() == o.Pkg().Scope())) {
+				add(n, "calls %s.%s", o.Pkg().Path(), o.Name())
+			}
+		}
+		return true
+	})
+	return found
+}

@@ -1,0 +1,74 @@
+package controller
+
+import (
+	"log/slog"
+	"sync"
+
+	ec2v1 "github.com/aws/karpenter-provider-aws/pkg/apis/v1"
+	"github.com/go-logr/logr"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
+	"k8s.io/client-go/rest"
+	"sigs.k8s.io/controller-runtime/pkg/cache"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	ctrllog "sigs.k8s.io/controller-runtime/pkg/log"
+	karpv1 "sigs.k8s.io/karpenter/pkg/apis/v1"
+)
+
+// scheme knows the built-in kinds, Karpenter's and its AWS provider's.
+var scheme = sync.OnceValue(func() *runtime.Scheme {
+	s := runtime.NewScheme()
+	if err := clientgoscheme.AddToScheme(s); err != nil {
+		panic(err) // the built-in kinds always fit an empty scheme
+	}
+	karpenter := schema.GroupVersion{Group: "karpenter.sh", Version: "v1"}
+	s.AddKnownTypes(karpenter, &karpv1.NodePool{}, &karpv1.NodePoolList{}, &karpv1.NodeClaim{}, &karpv1.NodeClaimList{})
+	metav1.AddToGroupVersion(s, karpenter)
+	amazon := schema.GroupVersion{Group: "karpenter.k8s.aws", Version: "v1"}
+	s.AddKnownTypes(amazon, &ec2v1.EC2NodeClass{}, &ec2v1.EC2NodeClassList{})
+	metav1.AddToGroupVersion(s, amazon)
+	return s
+})
+
+// newCache holds what decisions need and no more of it.
+func newCache(cfg *rest.Config) (cache.Cache, error) {
+	return cache.New(cfg, cache.Options{
+		Scheme: scheme(), DefaultTransform: cache.TransformStripManagedFields(), ReaderFailOnMissingInformer: true,
+		ByObject: map[client.Object]cache.ByObject{&corev1.Pod{}: {Transform: leanPod}},
+	})
+}
+
+// leanPod leaves out of a pod what nobody here reads: images, commands, environment, probes and statuses of containers
+// are most of its size.
+func leanPod(o any) (any, error) {
+	pod, ok := o.(*corev1.Pod)
+	if !ok {
+		return o, nil
+	}
+	pod.ManagedFields = nil
+	delete(pod.Annotations, corev1.LastAppliedConfigAnnotation)
+	lean(pod.Spec.InitContainers)
+	lean(pod.Spec.Containers)
+	pod.Spec.EphemeralContainers = nil
+	pod.Status.ContainerStatuses, pod.Status.InitContainerStatuses, pod.Status.EphemeralContainerStatuses = nil, nil, nil
+	return pod, nil
+}
+
+func lean(containers []corev1.Container) {
+	for i := range containers {
+		c := &containers[i]
+		containers[i] = corev1.Container{
+			Name: c.Name, Ports: c.Ports, Resources: c.Resources, RestartPolicy: c.RestartPolicy,
+		}
+	}
+}
+
+var quietOnce sync.Once
+
+// quietLibraries gives controller-runtime the log, which otherwise complains that it has none.
+func quietLibraries(log *slog.Logger) {
+	quietOnce.Do(func() { ctrllog.SetLogger(logr.FromSlogHandler(log.Handler())) })
+}

@@ -1,0 +1,243 @@
+// Package controller puts the rooms together: one cache, one world, one loop, and the caretakers of machines, pools and
+// classes, all of one process.
+package controller
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"path/filepath"
+	"strings"
+	"time"
+
+	ec2v1 "github.com/aws/karpenter-provider-aws/pkg/apis/v1"
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/collectors"
+	"golang.org/x/sync/errgroup"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/client-go/discovery"
+	"k8s.io/client-go/kubernetes"
+	typedcorev1 "k8s.io/client-go/kubernetes/typed/core/v1"
+	"k8s.io/client-go/rest"
+	"k8s.io/client-go/tools/record"
+	"sigs.k8s.io/controller-runtime/pkg/cache"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	karpv1 "sigs.k8s.io/karpenter/pkg/apis/v1"
+
+	"github.com/nodeless/nodeless/cloud"
+	"github.com/nodeless/nodeless/cloud/aws"
+	"github.com/nodeless/nodeless/internal/act"
+	"github.com/nodeless/nodeless/internal/clock"
+	"github.com/nodeless/nodeless/internal/lifecycle"
+	"github.com/nodeless/nodeless/internal/loop"
+	"github.com/nodeless/nodeless/internal/status"
+	"github.com/nodeless/nodeless/internal/world"
+)
+
+// Options are what Run needs.
+type Options struct {
+	REST *rest.Config // required
+	// Provider makes the cloud once node classes can be read; required. kubernetesVersion is major.minor.
+	Provider func(ctx context.Context, classes func(string) *ec2v1.EC2NodeClass, kubernetesVersion string) (cloud.Provider, error)
+	Clock    clock.Clock  // default the real one
+	Log      *slog.Logger // default slog.Default
+	// OnDecision is called after each turn of the loop; may be nil.
+	OnDecision func(loop.Decision)
+	// OnReady is called once, when this process knows the cluster and, with leader election, leads; may be nil.
+	OnReady func()
+	DataDir string // plans that failed the check are saved below it; "" = nowhere
+	// MetricsAddress and HealthAddress are where /metrics, /healthz and /readyz are served; "" = nowhere.
+	MetricsAddress, HealthAddress string
+	// Profiling serves /debug/pprof beside /metrics.
+	Profiling bool
+	// LeaderElection lets one of several replicas act, by a Lease in LeaderNamespace (default kube-system). Identity
+	// names this replica (default the host's name).
+	LeaderElection            bool
+	LeaderNamespace, Identity string
+	// QPS limits requests to the API server; 0 = what REST says, or 200 a second.
+	QPS float32
+}
+
+func (o Options) defaults() (Options, error) {
+	if o.REST == nil || o.Provider == nil {
+		return o, errors.New("controller: REST and Provider are required")
+	}
+	if o.Clock == nil {
+		o.Clock = clock.Real{}
+	}
+	if o.Log == nil {
+		o.Log = slog.Default()
+	}
+	o.REST = rest.CopyConfig(o.REST)
+	if o.QPS > 0 {
+		o.REST.QPS, o.REST.Burst = o.QPS, int(2*o.QPS)
+	} else if o.REST.QPS == 0 {
+		o.REST.QPS, o.REST.Burst = 200, 400
+	}
+	return o, nil
+}
+
+// rooms are what Run puts together.
+type rooms struct {
+	cache     cache.Cache
+	world     *world.World
+	actor     *act.Actor
+	lifecycle *lifecycle.Lifecycle
+	keeper    *status.Keeper
+	registry  *prometheus.Registry
+	events    record.EventBroadcaster
+}
+
+// Run controls a cluster until ctx is done, and returns nil then; or why it cannot go on.
+func Run(ctx context.Context, o Options) error {
+	o, err := o.defaults()
+	if err != nil {
+		return err
+	}
+	quietLibraries(o.Log)
+	kube, err := kubernetes.NewForConfig(o.REST)
+	if err != nil {
+		return fmt.Errorf("controller: %w", err)
+	}
+	h := &health{}
+	stopServers, err := serve(o, h)
+	if err != nil {
+		return err
+	}
+	defer stopServers()
+	if err := awaitCRDs(ctx, kube.Discovery()); err != nil {
+		return stopped(ctx, err)
+	}
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	r, err := build(ctx, o, kube)
+	if err != nil {
+		return stopped(ctx, err)
+	}
+	defer r.events.Shutdown()
+	h.registry.Store(r.registry)
+	return stopped(ctx, r.run(ctx, o, kube, h))
+}
+
+// stopped is no error if it is only that ctx is done.
+func stopped(ctx context.Context, err error) error {
+	if ctx.Err() != nil && (err == nil || errors.Is(err, context.Canceled)) {
+		return nil
+	}
+	return err
+}
+
+func build(ctx context.Context, o Options, kube kubernetes.Interface) (*rooms, error) {
+	version, err := kubernetesVersion(kube.Discovery())
+	if err != nil {
+		return nil, err
+	}
+	r := &rooms{registry: prometheus.NewRegistry(), events: record.NewBroadcaster(record.WithContext(ctx))}
+	r.registry.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
+	if r.cache, err = newCache(o.REST); err != nil {
+		return nil, fmt.Errorf("controller: cache: %w", err)
+	}
+	api, err := client.New(o.REST, client.Options{Scheme: scheme()}) // built-in kinds go as protobuf by default
+	if err != nil {
+		return nil, fmt.Errorf("controller: client: %w", err)
+	}
+	r.events.StartRecordingToSink(&typedcorev1.EventSinkImpl{Interface: kube.CoreV1().Events("")})
+	recorder := r.events.NewRecorder(scheme(), corev1.EventSource{Component: "karpenter"})
+	r.world = world.New(world.Options{Clock: o.Clock})
+	r.actor = act.New(act.Options{Client: api, World: r.world, Recorder: recorder, Clock: o.Clock, Log: o.Log})
+	classes := status.NewClasses(r.cache)
+	provider, err := o.Provider(ctx, classes.Get, version)
+	if err != nil {
+		return nil, fmt.Errorf("controller: cloud provider: %w", err)
+	}
+	r.lifecycle, err = lifecycle.New(ctx, lifecycle.Options{
+		Cloud: provider, Cache: r.cache, Client: api, World: r.world, Recorder: recorder, Clock: o.Clock, Log: o.Log,
+		Annotations: classAnnotations(classes), Registry: r.registry,
+	})
+	if err != nil {
+		return nil, fmt.Errorf("controller: %w", err)
+	}
+	r.keeper, err = status.New(ctx, status.Options{
+		Provider: provider, Classes: classes, Cache: r.cache, Client: api, World: r.world, Recorder: recorder,
+		ClassHash: aws.ClassHash, Clock: o.Clock, Log: o.Log,
+	})
+	if err != nil {
+		return nil, fmt.Errorf("controller: status: %w", err)
+	}
+	return r, nil
+}
+
+// classAnnotations note on a claim the hash of its class, by which drift is found later.
+func classAnnotations(classes *status.Classes) func(*karpv1.NodeClaim) map[string]string {
+	return func(claim *karpv1.NodeClaim) map[string]string {
+		if claim.Spec.NodeClassRef == nil {
+			return nil
+		}
+		class := classes.Get(claim.Spec.NodeClassRef.Name)
+		if class == nil || class.Annotations[ec2v1.AnnotationEC2NodeClassHash] == "" {
+			return nil
+		}
+		return map[string]string{
+			ec2v1.AnnotationEC2NodeClassHash:        class.Annotations[ec2v1.AnnotationEC2NodeClassHash],
+			ec2v1.AnnotationEC2NodeClassHashVersion: class.Annotations[ec2v1.AnnotationEC2NodeClassHashVersion],
+		}
+	}
+}
+
+// run starts the rooms and returns when one of them fails or ctx is done, after all have stopped.
+func (r *rooms) run(ctx context.Context, o Options, kube kubernetes.Interface, h *health) error {
+	group, ctx := errgroup.WithContext(ctx)
+	group.Go(func() error { return r.cache.Start(ctx) })
+	group.Go(func() error {
+		if err := r.world.Attach(ctx, r.cache); err != nil {
+			return err
+		}
+		if !r.cache.WaitForCacheSync(ctx) {
+			return context.Cause(ctx)
+		}
+		h.synced.Store(true)
+		return lead(ctx, o, kube, func(ctx context.Context) error {
+			if o.OnReady != nil {
+				o.OnReady()
+			}
+			return r.act(ctx, o)
+		})
+	})
+	return group.Wait()
+}
+
+// act is what only the leader does.
+func (r *rooms) act(ctx context.Context, o Options) error {
+	badPlans := ""
+	if o.DataDir != "" {
+		badPlans = filepath.Join(o.DataDir, "bad-plans")
+	}
+	m := newLoopMetrics(r.registry)
+	group, ctx := errgroup.WithContext(ctx)
+	group.Go(func() error { return r.lifecycle.Run(ctx) })
+	group.Go(func() error { return r.keeper.Run(ctx) })
+	group.Go(func() error {
+		return loop.Run(ctx, loop.Options{
+			World: r.world, Actor: r.actor, Clock: o.Clock, Log: o.Log, BadPlans: badPlans,
+			OnDecision: func(d loop.Decision) {
+				m.observe(d)
+				if o.OnDecision != nil {
+					o.OnDecision(d)
+				}
+			},
+		})
+	})
+	return group.Wait()
+}
+
+// kubernetesVersion is the API server's, major.minor.
+func kubernetesVersion(d discovery.ServerVersionInterface) (string, error) {
+	v, err := d.ServerVersion()
+	if err != nil {
+		return "", fmt.Errorf("controller: version of the API server: %w", err)
+	}
+	return v.Major + "." + strings.TrimRight(v.Minor, "+"), nil
+}
+
+const crdWait = 30 * time.Second

@@ -1,0 +1,63 @@
+package controller
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/discovery"
+)
+
+// needed are the custom resources without which nothing can be done.
+var needed = []struct{ groupVersion, plural string }{
+	{"karpenter.sh/v1", "nodepools"},
+	{"karpenter.sh/v1", "nodeclaims"},
+	{"karpenter.k8s.aws/v1", "ec2nodeclasses"},
+}
+
+// awaitCRDs waits a while until the API server serves what is needed; the error names what is missing and how to get it.
+func awaitCRDs(ctx context.Context, d discovery.ServerResourcesInterface) error {
+	wait, cancel := context.WithTimeout(ctx, crdWait)
+	defer cancel()
+	tick := time.NewTicker(250 * time.Millisecond)
+	defer tick.Stop()
+	for {
+		missing, err := missingCRDs(d)
+		if err == nil && len(missing) == 0 {
+			return nil
+		}
+		select {
+		case <-wait.Done():
+			switch {
+			case ctx.Err() != nil:
+				return context.Cause(ctx)
+			case err != nil:
+				return fmt.Errorf("controller: which CRDs exist: %w", err)
+			}
+			return fmt.Errorf("controller: the cluster has no CRD %s; install Karpenter's CRDs: "+
+				"helm upgrade --install karpenter-crd oci://public.ecr.aws/karpenter/karpenter-crd --version 1.14.1", strings.Join(missing, ", "))
+		case <-tick.C:
+		}
+	}
+}
+
+func missingCRDs(d discovery.ServerResourcesInterface) ([]string, error) {
+	var missing []string
+	for _, n := range needed {
+		group, _, _ := strings.Cut(n.groupVersion, "/")
+		list, err := d.ServerResourcesForGroupVersion(n.groupVersion)
+		switch {
+		case apierrors.IsNotFound(err):
+		case err != nil:
+			return nil, err
+		case slices.ContainsFunc(list.APIResources, func(r metav1.APIResource) bool { return r.Name == n.plural }):
+			continue
+		}
+		missing = append(missing, n.plural+"."+group)
+	}
+	return missing, nil
+}

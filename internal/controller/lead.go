@@ -1,0 +1,87 @@
+package controller
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/tools/leaderelection"
+	"k8s.io/client-go/tools/leaderelection/resourcelock"
+)
+
+// Lease of the leader; its durations are controller-runtime's defaults.
+const (
+	leaseName     = "nodeless-leader-election"
+	leaseDuration = 15 * time.Second
+	renewDeadline = 10 * time.Second
+	retryPeriod   = 2 * time.Second
+)
+
+var errLost = errors.New("controller: leadership was lost; another replica acts now")
+
+// lead calls f once this process may act. Losing the lease ends f, and is an error: the process starts afresh.
+func lead(ctx context.Context, o Options, kube kubernetes.Interface, f func(context.Context) error) error {
+	if !o.LeaderElection {
+		return f(ctx)
+	}
+	namespace, identity := o.LeaderNamespace, o.Identity
+	if namespace == "" {
+		namespace = "kube-system"
+	}
+	if identity == "" {
+		identity, _ = os.Hostname()
+	}
+	identity = fmt.Sprintf("%s_%d", identity, os.Getpid())
+	inner, cancel := context.WithCancel(ctx)
+	defer cancel()
+	done, started := make(chan error, 1), make(chan struct{})
+	lock := &resourcelock.LeaseLock{
+		LeaseMeta: metav1.ObjectMeta{Namespace: namespace, Name: leaseName}, Client: kube.CoordinationV1(),
+		LockConfig: resourcelock.ResourceLockConfig{Identity: identity},
+	}
+	elector, err := leaderelection.NewLeaderElector(leaderelection.LeaderElectionConfig{
+		Lock: lock, LeaseDuration: leaseDuration, RenewDeadline: renewDeadline, RetryPeriod: retryPeriod,
+		ReleaseOnCancel: false, // not before what is under way has ended; see below
+		Callbacks: leaderelection.LeaderCallbacks{
+			OnStartedLeading: func(leading context.Context) {
+				close(started)
+				done <- f(leading)
+				cancel()
+			},
+			OnStoppedLeading: func() {},
+		},
+	})
+	if err != nil {
+		return fmt.Errorf("controller: leader election: %w", err)
+	}
+	elector.Run(inner)
+	select {
+	case <-started: // whoever led ends what is under way before anything else goes on
+		err := <-done
+		release(context.WithoutCancel(ctx), lock)
+		if err != nil {
+			return err
+		}
+	default:
+	}
+	if ctx.Err() != nil {
+		return nil
+	}
+	return errLost
+}
+
+// release gives the lease back, if it is still ours, so that a successor need not wait it out. If that fails, it does.
+func release(ctx context.Context, lock *resourcelock.LeaseLock) {
+	ctx, cancel := context.WithTimeout(ctx, retryPeriod)
+	defer cancel()
+	held, _, err := lock.Get(ctx)
+	if err != nil || held.HolderIdentity != lock.Identity() {
+		return
+	}
+	held.HolderIdentity, held.LeaseDurationSeconds = "", 1
+	_ = lock.Update(ctx, *held)
+}

@@ -1,0 +1,93 @@
+package kube
+
+import (
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	karpv1 "sigs.k8s.io/karpenter/pkg/apis/v1"
+
+	"github.com/nodeless/nodeless/engine/model"
+)
+
+// Forever is the end of what has no end.
+var Forever = time.Date(9999, 1, 1, 0, 0, 0, 0, time.UTC)
+
+// Pod is what matters of a pod besides its shape. It is comparable: equal Pods make no difference to any decision.
+type Pod struct {
+	Key       model.PodKey
+	Priority  int32
+	Created   time.Time
+	Node      string // spec.nodeName, "" if not bound
+	DaemonSet string // namespace/name of the DaemonSet that owns it, "" if none
+	Static    bool   // owned by its Node: goes with it
+	Waiting   bool   // wants a place: unbound, not ending, not gated, for the default scheduler, not a daemon's
+	Terminal  bool   // Succeeded or Failed
+	Deleting  bool
+	HeldUntil time.Time // karpenter.sh/do-not-disrupt: until then; zero if not held
+	Event     time.Time // when it was last seen to come or end, by its own conditions; zero if not known
+}
+
+// Daemon reports whether the pod goes with its node.
+func (p *Pod) Daemon() bool { return p.DaemonSet != "" || p.Static }
+
+// ReadPod translates all but the shape of a pod.
+func ReadPod(pod *corev1.Pod) Pod {
+	p := Pod{
+		Key:     model.PodKey{Namespace: pod.Namespace, Name: pod.Name, UID: string(pod.UID)},
+		Created: pod.CreationTimestamp.Time, Node: pod.Spec.NodeName,
+		Terminal:  pod.Status.Phase == corev1.PodSucceeded || pod.Status.Phase == corev1.PodFailed,
+		Deleting:  pod.DeletionTimestamp != nil,
+		HeldUntil: heldUntil(pod),
+	}
+	if pod.Spec.Priority != nil {
+		p.Priority = *pod.Spec.Priority
+	}
+	if owner := metav1.GetControllerOfNoCopy(pod); owner != nil {
+		switch owner.Kind {
+		case "DaemonSet":
+			p.DaemonSet = pod.Namespace + "/" + owner.Name
+		case "Node":
+			p.Static = true
+		}
+	}
+	scheduler := pod.Spec.SchedulerName
+	p.Waiting = p.Node == "" && !p.Terminal && !p.Deleting && !p.Daemon() && len(pod.Spec.SchedulingGates) == 0 &&
+		(scheduler == "" || scheduler == corev1.DefaultSchedulerName)
+	if p.Node != "" && !p.Daemon() {
+		p.Event = lastEvent(pod, p.Terminal)
+	}
+	return p
+}
+
+// lastEvent is when the pod was bound or, if it is terminal, the last change of any of its conditions.
+func lastEvent(pod *corev1.Pod, terminal bool) time.Time {
+	var at time.Time
+	for i := range pod.Status.Conditions {
+		c := &pod.Status.Conditions[i]
+		if (terminal || c.Type == corev1.PodScheduled && c.Status == corev1.ConditionTrue) && c.LastTransitionTime.After(at) {
+			at = c.LastTransitionTime.Time
+		}
+	}
+	return at
+}
+
+// heldUntil reads karpenter.sh/do-not-disrupt: "true", or a duration since the pod's start; any other value is ignored
+// (reference karpenter.md §3.3).
+func heldUntil(pod *corev1.Pod) time.Time {
+	value, ok := pod.Annotations[karpv1.DoNotDisruptAnnotationKey]
+	if !ok {
+		return time.Time{}
+	}
+	if value == "true" {
+		return Forever
+	}
+	d, err := time.ParseDuration(value)
+	if err != nil || d <= 0 {
+		return time.Time{}
+	}
+	if pod.Status.StartTime == nil {
+		return Forever
+	}
+	return pod.Status.StartTime.Add(d)
+}

@@ -1,0 +1,120 @@
+package kubeconfig
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"time"
+
+	"go.yaml.in/yaml/v3"
+	"k8s.io/client-go/tools/clientcmd"
+)
+
+// edit changes a file under kubectl's own lock, whole or not at all. The change says whether there is anything to write.
+func edit(path string, create bool, change func(root *yaml.Node) (bool, error)) error {
+	if target, err := filepath.EvalSymlinks(path); err == nil {
+		path = target // a link into a folder of dotfiles stays a link
+	}
+	if create {
+		if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
+			return fmt.Errorf("kubeconfig: %w", err)
+		}
+	}
+	unlock, err := lock(path + ".lock")
+	if err != nil {
+		return err
+	}
+	defer unlock()
+	doc, err := load(path)
+	if err != nil {
+		return err
+	}
+	if changed, err := change(doc.Content[0]); err != nil || !changed {
+		return err
+	}
+	var out bytes.Buffer
+	enc := yaml.NewEncoder(&out)
+	enc.SetIndent(2)
+	if err := errors.Join(enc.Encode(doc), enc.Close()); err != nil {
+		return fmt.Errorf("kubeconfig %s: %w", path, err)
+	}
+	if _, err := clientcmd.Load(out.Bytes()); err != nil {
+		return fmt.Errorf("kubeconfig %s: the change would break it: %w", path, err)
+	}
+	return replace(path, out.Bytes())
+}
+
+// load parses a file; a missing or empty one is an empty kubeconfig.
+func load(path string) (*yaml.Node, error) {
+	raw, err := os.ReadFile(path)
+	if err != nil && !errors.Is(err, os.ErrNotExist) {
+		return nil, fmt.Errorf("kubeconfig: %w", err)
+	}
+	var doc yaml.Node
+	malformed := func(err error) error {
+		return fmt.Errorf("kubeconfig %s is malformed and was left alone: %w; mend it, or point KUBECONFIG to another file", path, err)
+	}
+	if err := yaml.Unmarshal(raw, &doc); err != nil {
+		return nil, malformed(err)
+	}
+	if doc.Kind == 0 || doc.Content[0].Tag == "!!null" {
+		doc = yaml.Node{Kind: yaml.DocumentNode, Content: []*yaml.Node{mapping("apiVersion", scalar("v1"), "kind", scalar("Config"))}}
+		return &doc, nil
+	}
+	if doc.Content[0].Kind != yaml.MappingNode {
+		return nil, malformed(errors.New("it is not a mapping"))
+	}
+	if _, err := clientcmd.Load(raw); err != nil {
+		return nil, malformed(err)
+	}
+	return &doc, nil
+}
+
+// replace keeps the file's mode; a new file is for its owner alone.
+func replace(path string, data []byte) error {
+	mode := os.FileMode(0o600)
+	if info, err := os.Stat(path); err == nil {
+		mode = info.Mode().Perm()
+	}
+	tmp, err := os.CreateTemp(filepath.Dir(path), ".kubeconfig-*")
+	if err != nil {
+		return fmt.Errorf("kubeconfig: %w", err)
+	}
+	defer func() { _ = os.Remove(tmp.Name()) }() // gone already if all went well
+	_, err = tmp.Write(data)
+	if err := errors.Join(err, tmp.Chmod(mode), tmp.Sync(), tmp.Close()); err != nil {
+		return fmt.Errorf("kubeconfig %s: %w", path, err)
+	}
+	if err := os.Rename(tmp.Name(), path); err != nil {
+		return fmt.Errorf("kubeconfig: %w", err)
+	}
+	return nil
+}
+
+// lockPatience is how long another program may take to edit the file.
+const lockPatience = 2 * time.Second
+
+// lock makes the lock file that kubectl and client-go use, too.
+func lock(path string) (unlock func(), err error) {
+	deadline := time.NewTimer(lockPatience)
+	defer deadline.Stop()
+	retry := time.NewTicker(20 * time.Millisecond)
+	defer retry.Stop()
+	for {
+		f, err := os.OpenFile(path, os.O_CREATE|os.O_EXCL, 0)
+		if err == nil {
+			_ = f.Close()
+			return func() { _ = os.Remove(path) }, nil
+		}
+		if !errors.Is(err, os.ErrExist) {
+			return nil, fmt.Errorf("kubeconfig: %w", err)
+		}
+		select {
+		case <-retry.C:
+		case <-deadline.C:
+			return nil, fmt.Errorf("kubeconfig: another program is editing it; if none is, delete %s", path)
+		}
+	}
+}

@@ -1,0 +1,97 @@
+package kubectl
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+type result struct {
+	code        int
+	out, errOut string
+}
+
+func run(kubeconfig string, args ...string) result {
+	var out, errOut bytes.Buffer
+	code := Run(args, kubeconfig, strings.NewReader(""), &out, &errOut)
+	return result{code, out.String(), errOut.String()}
+}
+
+// cluster is an API server that knows one thing: its version, whose text is the given name.
+func cluster(t *testing.T, name string) (kubeconfig string) {
+	t.Helper()
+	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.URL.Path != "/version" {
+			http.NotFound(w, r)
+			return
+		}
+		w.Header().Set("Content-Type", "application/json")
+		_ = json.NewEncoder(w).Encode(map[string]string{"major": "1", "minor": "36", "gitVersion": "v1.36.2+" + name})
+	}))
+	t.Cleanup(s.Close)
+	kubeconfig = filepath.Join(t.TempDir(), "kubeconfig")
+	err := os.WriteFile(kubeconfig, fmt.Appendf(nil, `apiVersion: v1
+kind: Config
+clusters: [{name: %[1]s, cluster: {server: %[2]q}}]
+contexts: [{name: %[1]s, context: {cluster: %[1]s}}]
+current-context: %[1]s
+`, name, s.URL), 0o600)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return kubeconfig
+}
+
+func TestItTalksToOurClusterUnlessAnotherIsNamed(t *testing.T) {
+	ours, theirs := cluster(t, "ours"), cluster(t, "theirs")
+	t.Setenv("KUBECONFIG", theirs)
+	for _, c := range []struct {
+		args []string
+		want string
+	}{
+		{[]string{"version"}, "+ours"},
+		{[]string{"config", "current-context"}, "ours"},
+		{[]string{"version", "--context", "theirs"}, "+theirs"},
+		{[]string{"--kubeconfig=" + theirs, "version"}, "+theirs"},
+		{[]string{"config", "current-context", "--kubeconfig", theirs}, "theirs"},
+	} {
+		if got := run(ours, c.args...); got.code != 0 || !strings.Contains(got.out, c.want) {
+			t.Errorf("kubectl %v: %+v, want exit 0 and %q", c.args, got, c.want)
+		}
+	}
+	if os.Getenv("KUBECONFIG") != theirs {
+		t.Error("the user's KUBECONFIG was changed")
+	}
+}
+
+func TestExitCodesAndMessagesAreKubectls(t *testing.T) {
+	ours := cluster(t, "ours")
+	if got := run(ours, "get", "pods"); got.code != 1 || got.errOut == "" {
+		t.Errorf("a server that knows no pods: %+v", got)
+	}
+	if got := run(ours, "get", "--no-such-flag"); got.code != 1 || !strings.Contains(got.errOut, "unknown flag: --no-such-flag") {
+		t.Errorf("an unknown flag: %+v", got)
+	}
+	if got := run(ours, "version", "--client"); got.code != 0 || !strings.Contains(got.out, "Client Version: v1.36.") {
+		t.Errorf("version: %+v", got)
+	}
+}
+
+func TestWithoutAClusterItSaysWhatToDo(t *testing.T) {
+	missing := filepath.Join(t.TempDir(), "kubeconfig")
+	if got := run(missing, "-n", "default", "get", "pods"); got.code != 1 || !strings.Contains(got.errOut, "nodeless up") {
+		t.Errorf("get pods: %+v", got)
+	}
+	if got := run(missing, "get", "--help"); got.code != 0 || !strings.Contains(got.out, "Usage") {
+		t.Errorf("help: %+v", got)
+	}
+	if got := run(missing, "version", "--client"); got.code != 0 {
+		t.Errorf("version: %+v", got)
+	}
+}

@@ -1,0 +1,115 @@
+package lifecycle
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	karpv1 "sigs.k8s.io/karpenter/pkg/apis/v1"
+)
+
+// How long a claim may take (karpenter.md §3.1).
+const (
+	launchTimeout       = 5 * time.Minute
+	registrationTimeout = 15 * time.Minute
+)
+
+// turn is one look at a claim. Steps change the claim's status and its Node; what changed is written at the end.
+type turn struct {
+	claim *karpv1.NodeClaim
+	node  *corev1.Node // nil while there is none
+	again time.Duration
+}
+
+// in asks for another look in d.
+func (t *turn) in(d time.Duration) {
+	if d > 0 && (t.again == 0 || d < t.again) {
+		t.again = d
+	}
+}
+
+// claim brings one claim a step further.
+func (l *Lifecycle) claim(ctx context.Context, name string) (time.Duration, error) {
+	claim, err := l.readClaim(ctx, name)
+	if claim == nil {
+		return 0, err
+	}
+	if claim.DeletionTimestamp != nil {
+		return l.finalize(ctx, claim)
+	}
+	t := &turn{claim: claim}
+	before := claim.DeepCopy()
+	for _, step := range []func(context.Context, *turn) (goOn bool, err error){l.expire, l.askLaunch, l.register, l.initialize, l.noteIdle} {
+		goOn, stepErr := step(ctx, t)
+		if stepErr != nil {
+			err = stepErr
+		}
+		if !goOn || stepErr != nil {
+			break
+		}
+	}
+	if claim.DeletionTimestamp == nil {
+		err = errors.Join(err, l.writeStatus(ctx, before, claim))
+	}
+	return t.again, err
+}
+
+// expire ends a claim that is older than it may get: at once, no budget holds it and nothing is started before
+// (karpenter.md §3.1).
+func (l *Lifecycle) expire(ctx context.Context, t *turn) (bool, error) {
+	if t.claim.Spec.ExpireAfter.Duration == nil {
+		return true, nil
+	}
+	age := *t.claim.Spec.ExpireAfter.Duration
+	if left := t.claim.CreationTimestamp.Add(age).Sub(l.now()); left > 0 {
+		t.in(left)
+		return true, nil
+	}
+	if err := l.deleteClaim(ctx, t.claim, "expired"); err != nil {
+		return false, err
+	}
+	l.tell(t.claim, l.o.World.Node(t.claim.Status.NodeName), corev1.EventTypeNormal, "Expired",
+		fmt.Sprintf("NodeClaim is older than spec.expireAfter (%s) and is deleted", age))
+	return false, nil
+}
+
+// askLaunch hands a claim that has no machine to the launch workers, and gives up on one that takes too long.
+func (l *Lifecycle) askLaunch(ctx context.Context, t *turn) (bool, error) {
+	if conditionTrue(t.claim, karpv1.ConditionTypeLaunched) {
+		return true, nil
+	}
+	left := t.claim.CreationTimestamp.Add(launchTimeout).Sub(l.now())
+	if left <= 0 && !l.isInFlight(t.claim.Name) {
+		return false, l.deleteClaim(ctx, t.claim, "launch_timeout")
+	}
+	t.in(max(left, time.Second))
+	if !l.isInFlight(t.claim.Name) && l.notTriedYet(t.claim) {
+		l.launches.Add(t.claim.Name)
+	}
+	return false, nil
+}
+
+// notTriedYet reports whether nothing was heard of a launch; one that failed is tried again by the launch queue.
+func (l *Lifecycle) notTriedYet(claim *karpv1.NodeClaim) bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return !l.tried[claim.UID]
+}
+
+func (l *Lifecycle) isInFlight(claim string) bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.inFlight[claim]
+}
+
+func (l *Lifecycle) setInFlight(claim string, yes bool) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if yes {
+		l.inFlight[claim] = true
+	} else {
+		delete(l.inFlight, claim)
+	}
+}

@@ -1,0 +1,178 @@
+// Package drain decides, purely, how the pods of a machine that is going leave it: who is evicted now, who is deleted
+// because the time is up, who is waited for, and when to look again.
+//
+// Facts: shared/reference/karpenter.md §3.2.
+package drain
+
+import (
+	"cmp"
+	"slices"
+	"time"
+
+	"github.com/nodeless/nodeless/engine/model"
+)
+
+const (
+	// Stuck is how long after its end was due a pod is no longer waited for: its kubelet does not answer.
+	Stuck = time.Minute
+	// leastGrace is the shortest grace period of a direct deletion: 0 would take the pod's object away while it runs.
+	leastGrace = time.Second
+)
+
+// Group is the order in which pods leave.
+type Group int
+
+// Groups, first to last.
+const (
+	Normal Group = iota
+	Daemons
+	Critical
+	CriticalDaemons
+)
+
+// Pod is one pod on the machine, with all that matters here.
+type Pod struct {
+	Key      model.PodKey
+	Daemon   bool // owned by a DaemonSet
+	Critical bool // of priority class system-cluster-critical or system-node-critical
+	Static   bool // owned by the Node
+	Terminal bool
+	Tolerant bool // tolerates the disrupted taint: it wants to stay to the end
+	// HeldUntil is the end of karpenter.sh/do-not-disrupt; zero = not held.
+	HeldUntil time.Time
+	// Grace is the pod's own termination grace period.
+	Grace time.Duration
+	// Ends is when a pod that is being deleted is due to end (its deletionTimestamp); zero = it is not being deleted.
+	Ends time.Time
+	// NotBefore is when an eviction that was refused may be tried again; zero = now.
+	NotBefore time.Time
+}
+
+// Group is the group that the pod leaves with.
+func (p *Pod) Group() Group {
+	switch {
+	case p.Critical && p.Daemon:
+		return CriticalDaemons
+	case p.Critical:
+		return Critical
+	case p.Daemon:
+		return Daemons
+	}
+	return Normal
+}
+
+// Drainable reports whether the pod is one that a drain removes.
+func (p *Pod) Drainable() bool { return !p.Static && !p.Terminal && !p.Tolerant }
+
+func (p *Pod) waitedFor(now time.Time) bool {
+	return p.Drainable() && (p.Ends.IsZero() || now.Before(p.Ends.Add(Stuck)))
+}
+
+// Deletion is a pod to be deleted directly, whatever its PodDisruptionBudget says.
+type Deletion struct {
+	Key   model.PodKey
+	Grace time.Duration
+}
+
+// Why is the reason why a pod is waited for.
+type Why string
+
+// Reasons to wait.
+const (
+	Ending       Why = "it is ending"
+	Held         Why = "karpenter.sh/do-not-disrupt"
+	Refused      Why = "its eviction was refused"
+	EarlierGroup Why = "other pods leave first"
+)
+
+// Waiting is a pod that is waited for.
+type Waiting struct {
+	Key model.PodKey
+	Why Why
+}
+
+// Result is what to do now. Lists are by namespace and name.
+type Result struct {
+	Evict   []model.PodKey
+	Delete  []Deletion
+	Waiting []Waiting
+	// Next is when something changes by the clock alone; zero = never.
+	Next time.Time
+	// Done: no pod is left that is waited for.
+	Done bool
+}
+
+// Step decides what happens to the pods of a machine now. A zero deadline means that the drain may take for ever.
+//
+// Groups leave one after the other; a pod that its grace period would keep beyond the deadline is deleted at once,
+// whatever its group, its budget or do-not-disrupt.
+func Step(now, deadline time.Time, pods []Pod) Result {
+	left := make([]*Pod, 0, len(pods))
+	for i := range pods {
+		if pods[i].waitedFor(now) {
+			left = append(left, &pods[i])
+		}
+	}
+	slices.SortFunc(left, func(a, b *Pod) int {
+		return cmp.Or(cmp.Compare(a.Key.Namespace, b.Key.Namespace), cmp.Compare(a.Key.Name, b.Key.Name), cmp.Compare(a.Key.UID, b.Key.UID))
+	})
+	r := Result{Done: len(left) == 0}
+	if r.Done {
+		return r
+	}
+	active := slices.MinFunc(left, func(a, b *Pod) int { return cmp.Compare(a.Group(), b.Group()) }).Group()
+	for _, p := range left {
+		r.decide(p, now, deadline, active)
+	}
+	return r
+}
+
+func (r *Result) decide(p *Pod, now, deadline time.Time, active Group) {
+	if overdue(p, now, deadline) {
+		r.Delete = append(r.Delete, Deletion{p.Key, max(deadline.Sub(now), leastGrace)})
+		return
+	}
+	if !deadline.IsZero() && p.Ends.IsZero() {
+		r.wake(now, deadline.Add(-p.Grace))
+	}
+	switch {
+	case !p.Ends.IsZero():
+		r.wait(p, Ending)
+		r.wake(now, p.Ends.Add(Stuck))
+	case p.Group() != active:
+		r.wait(p, EarlierGroup)
+	case now.Before(p.HeldUntil):
+		r.wait(p, Held)
+		r.wake(now, p.HeldUntil)
+	case now.Before(p.NotBefore):
+		r.wait(p, Refused)
+		r.wake(now, p.NotBefore)
+	default:
+		r.Evict = append(r.Evict, p.Key)
+	}
+}
+
+// overdue reports whether only a direct deletion ends the pod in time: its grace period, or a deletion that was asked
+// for with more grace than is left, reaches beyond the deadline.
+func overdue(p *Pod, now, deadline time.Time) bool {
+	switch {
+	case deadline.IsZero():
+		return false
+	case p.Ends.IsZero():
+		return !now.Before(deadline.Add(-p.Grace))
+	}
+	shortest := deadline
+	if soonest := now.Add(leastGrace); soonest.After(shortest) {
+		shortest = soonest
+	}
+	// The API keeps whole seconds: an end within the same second cannot be improved on.
+	return p.Ends.Sub(shortest) >= time.Second
+}
+
+func (r *Result) wait(p *Pod, why Why) { r.Waiting = append(r.Waiting, Waiting{p.Key, why}) }
+
+func (r *Result) wake(now, at time.Time) {
+	if at.After(now) && (r.Next.IsZero() || at.Before(r.Next)) {
+		r.Next = at
+	}
+}

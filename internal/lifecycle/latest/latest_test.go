@@ -1,0 +1,33 @@
+package latest
+
+import (
+	"testing"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+)
+
+func node(version string) *corev1.Node {
+	return &corev1.Node{ObjectMeta: metav1.ObjectMeta{UID: "u", ResourceVersion: version}}
+}
+
+func TestTheNewerOfCacheAndWriteIsRead(t *testing.T) {
+	var o Objects[*corev1.Node]
+	want := func(cached, version string) {
+		t.Helper()
+		if got := o.Of(node(cached)).ResourceVersion; got != version {
+			t.Errorf("with %s in the cache %s is read, want %s", cached, got, version)
+		}
+	}
+	want("8", "8")
+	o.Wrote(node("10"))
+	o.Wrote(node("9"))   // an answer that came late
+	want("8", "10")      // the cache has not seen it
+	want("9", "10")      // nor this
+	want("100", "100")   // versions are numbers
+	want("8", "8")       // what the cache had overtaken is forgotten
+	o.Wrote(node("101")) // and written anew
+	want("8", "101")
+	o.Forget("u")
+	want("8", "8")
+}

@@ -1,0 +1,195 @@
+package lifecycle
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/types"
+	karpv1 "sigs.k8s.io/karpenter/pkg/apis/v1"
+
+	"github.com/nodeless/nodeless/cloud"
+	"github.com/nodeless/nodeless/engine/model"
+)
+
+// launch gives a claim its machine. It runs on workers of its own, so that a slow cloud stalls nothing else.
+func (l *Lifecycle) launch(ctx context.Context, name string) (_ time.Duration, err error) {
+	l.setInFlight(name, true)
+	defer func() {
+		l.setInFlight(name, false)
+		l.claims.Add(name)
+	}()
+	claim, err := l.readClaim(ctx, name)
+	if claim == nil || err != nil || claim.DeletionTimestamp != nil || conditionTrue(claim, karpv1.ConditionTypeLaunched) {
+		return 0, err
+	}
+	if err := l.ensureFinalizer(ctx, claim); err != nil {
+		return 0, err
+	}
+	got, err := l.ask(ctx, claim)
+	l.exhausted(claim, got.Exhausted, err)
+	switch {
+	case errors.Is(err, cloud.ErrNoCapacity):
+		l.noMachine(claim)
+		l.o.Recorder.Event(claim, corev1.EventTypeWarning, "InsufficientCapacityError", fmt.Sprintf("NodeClaim %s event: %v", name, err))
+		return 0, l.deleteClaim(ctx, claim, "insufficient_capacity")
+	case errors.Is(err, cloud.ErrClassNotReady):
+		l.o.Recorder.Event(claim, corev1.EventTypeWarning, "NodeClassNotReady", fmt.Sprintf("NodeClaim %s event: %v", name, err))
+		return 0, l.deleteClaim(ctx, claim, "nodeclass_not_ready")
+	case err != nil:
+		return 0, errors.Join(fmt.Errorf("launch: %w", err), l.launchUnknown(ctx, claim, err))
+	}
+	return 0, l.writeLaunched(ctx, claim, got.Machine)
+}
+
+// ensureFinalizer is for claims that somebody else made: without it a deletion would leave the machine behind.
+func (l *Lifecycle) ensureFinalizer(ctx context.Context, claim *karpv1.NodeClaim) error {
+	if slices.Contains(claim.Finalizers, karpv1.TerminationFinalizer) {
+		return nil
+	}
+	before := claim.DeepCopy()
+	claim.Finalizers = append(claim.Finalizers, karpv1.TerminationFinalizer)
+	return l.writeMeta(ctx, before, claim)
+}
+
+// ask makes the call, unless its answer is known and only waits to be written.
+func (l *Lifecycle) ask(ctx context.Context, claim *karpv1.NodeClaim) (cloud.LaunchResult, error) {
+	l.mu.Lock()
+	got, known := l.launched[claim.UID]
+	sentBefore := l.sent[claim.UID]
+	l.tried[claim.UID] = true
+	l.mu.Unlock()
+	if known {
+		got.Exhausted = nil
+		return got, nil
+	}
+	req, err := l.o.World.Names().LaunchRequest(claim)
+	if err != nil {
+		return cloud.LaunchResult{}, err
+	}
+	req.Unavailable = l.o.World.Unavailable()
+	l.setSent(claim.UID, true)
+	start := l.now()
+	got, err = l.o.Cloud.Launch(ctx, req)
+	l.metrics.launch.Observe(l.now().Sub(start).Seconds())
+	switch {
+	case err == nil:
+		l.mu.Lock()
+		l.launched[claim.UID] = got
+		l.mu.Unlock()
+		l.o.World.MarkAvailable(model.OfferingKey{Type: got.Machine.Type, Zone: got.Machine.Zone, CapacityType: got.Machine.CapacityType})
+		l.metrics.created.WithLabelValues(claim.Labels[karpv1.NodePoolLabelKey]).Inc()
+	case errors.Is(err, cloud.ErrClassNotReady), errors.Is(err, cloud.ErrUnauthorized):
+		l.setSent(claim.UID, sentBefore) // this call started nothing
+	}
+	return got, err
+}
+
+// setSent remembers whether a launch may have started a machine that nobody wrote down.
+func (l *Lifecycle) setSent(uid types.UID, yes bool) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if yes {
+		l.sent[uid] = true
+	} else {
+		delete(l.sent, uid)
+	}
+}
+
+// exhausted takes what the cloud ran out of from the next snapshots, and tells people if another offering was had: their
+// pods notice nothing.
+func (l *Lifecycle) exhausted(claim *karpv1.NodeClaim, keys []model.OfferingKey, err error) {
+	if len(keys) == 0 {
+		return
+	}
+	l.o.World.MarkExhausted(keys)
+	for _, k := range keys {
+		l.metrics.exhausted.WithLabelValues(k.CapacityType).Inc()
+	}
+	if err == nil {
+		l.o.Recorder.Event(claim, corev1.EventTypeNormal, "InsufficientCapacityError",
+			fmt.Sprintf("NodeClaim %s event: no capacity for %s; the next best was launched", claim.Name, offerings(keys)))
+	}
+}
+
+// offerings names the first few of keys.
+func offerings(keys []model.OfferingKey) string {
+	const most = 10
+	var named []string
+	for _, k := range keys[:min(len(keys), most)] {
+		named = append(named, fmt.Sprintf("%s %s in %s", k.CapacityType, k.Type, k.Zone))
+	}
+	if more := len(keys) - most; more > 0 {
+		named = append(named, fmt.Sprintf("%d more", more))
+	}
+	return strings.Join(named, ", ")
+}
+
+// noMachine remembers that the cloud gave nothing for a claim: its deletion need not look for a machine.
+func (l *Lifecycle) noMachine(claim *karpv1.NodeClaim) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.failed[claim.UID] = true
+}
+
+func (l *Lifecycle) launchUnknown(ctx context.Context, claim *karpv1.NodeClaim, cause error) error {
+	before := claim.DeepCopy()
+	claim.StatusConditions().SetUnknownWithReason(karpv1.ConditionTypeLaunched, "LaunchFailed", truncate(cause.Error()))
+	return l.writeStatus(ctx, before, claim)
+}
+
+// truncate keeps a message within what the API accepts for a condition.
+func truncate(message string) string {
+	const most = 2048
+	if len(message) <= most {
+		return message
+	}
+	return message[:most-3] + "..."
+}
+
+// writeLaunched notes on the claim what was launched: labels first, so that a claim that is Launched has them.
+func (l *Lifecycle) writeLaunched(ctx context.Context, claim *karpv1.NodeClaim, m cloud.Machine) error {
+	before := claim.DeepCopy()
+	if claim.Labels == nil {
+		claim.Labels = map[string]string{}
+	}
+	maps.Copy(claim.Labels, m.Labels)
+	if l.o.Annotations != nil {
+		if claim.Annotations == nil {
+			claim.Annotations = map[string]string{}
+		}
+		maps.Copy(claim.Annotations, l.o.Annotations(claim))
+	}
+	names := l.o.World.Names()
+	claim.Status.ProviderID, claim.Status.ImageID = m.ProviderID, m.ImageID
+	claim.Status.Capacity, claim.Status.Allocatable = names.ResourceList(m.Capacity), names.ResourceList(m.Allocatable)
+	err := l.writeMeta(ctx, before, claim)
+	if err == nil {
+		claim.StatusConditions().SetTrue(karpv1.ConditionTypeLaunched)
+		err = l.writeStatus(ctx, before, claim)
+	}
+	switch {
+	case apierrors.IsNotFound(err):
+		// Somebody took the finalizer and the claim away meanwhile: nobody else knows of the machine yet.
+		if _, err := l.terminate(ctx, m.ID); err != nil {
+			return err
+		}
+		l.forget(claim.UID, m.ID)
+		return nil
+	case err != nil:
+		return err
+	}
+	l.mu.Lock()
+	delete(l.launched, claim.UID)
+	delete(l.tried, claim.UID)
+	delete(l.sent, claim.UID)
+	l.mu.Unlock()
+	l.o.Log.Info("machine is launched", "nodeclaim", claim.Name, "machine", m.ID, "type", m.Type, "zone", m.Zone, "capacityType", m.CapacityType)
+	return nil
+}

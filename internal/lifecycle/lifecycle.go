@@ -1,0 +1,139 @@
+// Package lifecycle carries each machine through its life: a NodeClaim is launched, its Node is registered and
+// initialized, later drained and terminated; what was lost on the way is collected.
+//
+// A NodeClaim is the record of an intent: everything here can be stopped at any line and is taken up again from the
+// objects and the cloud. Names and order of the steps: shared/reference/karpenter.md §3, §7.
+package lifecycle
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"sync"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/cache"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	karpv1 "sigs.k8s.io/karpenter/pkg/apis/v1"
+
+	"github.com/nodeless/nodeless/cloud"
+	"github.com/nodeless/nodeless/internal/clock"
+	"github.com/nodeless/nodeless/internal/lifecycle/latest"
+	"github.com/nodeless/nodeless/internal/lifecycle/queue"
+	"github.com/nodeless/nodeless/internal/world"
+)
+
+// EventRecorder records Kubernetes events; client-go's record.EventRecorder is one.
+type EventRecorder interface {
+	Event(object runtime.Object, eventtype, reason, message string)
+}
+
+// Options are what a Lifecycle needs.
+type Options struct {
+	Cloud    cloud.Provider // required
+	Cache    cache.Cache    // required; New adds indexes to it, so it must not be started before
+	Client   client.Client  // required; must read from the API server itself
+	World    *world.World   // required
+	Recorder EventRecorder  // required
+	Clock    clock.Clock    // default the real one
+	Log      *slog.Logger   // default slog.Default
+	// Annotations are what a claim gets noted at its launch beside what it has, such as its node class's hash; may be nil.
+	Annotations func(*karpv1.NodeClaim) map[string]string
+	// Registry gets the metrics; nil = they are not kept.
+	Registry prometheus.Registerer
+	// Launches is how many machines are asked for at the same time; default 64.
+	Launches int
+}
+
+// Workers for claims that need no launch, and for nodes that are drained.
+const workers = 16
+
+// Lifecycle is the machines' caretaker.
+type Lifecycle struct {
+	o       Options
+	metrics *metrics
+
+	claims, launches, nodes *queue.Queue
+
+	wroteClaims latest.Objects[*karpv1.NodeClaim]
+	wroteNodes  latest.Objects[*corev1.Node]
+	lists       lister
+
+	mu        sync.Mutex // guards all below
+	inFlight  map[string]bool
+	launched  map[types.UID]cloud.LaunchResult // until it is written on the claim
+	tried     map[types.UID]bool               // launches that failed and are tried again by their queue
+	sent      map[types.UID]bool               // launches of which nobody knows whether they started a machine
+	looked    map[types.UID]time.Time          // when the machine of such a claim was first looked for in vain
+	failed    map[types.UID]bool               // the cloud said no: there is no machine to look for
+	gone      map[string]bool                  // machine IDs of which the cloud says that they are gone
+	polls     map[string]int                   // machine ID → how often its end was asked for
+	podEvents map[string]time.Time             // Node name → when a pod came or went
+	evictions map[types.UID]attempt            // pods
+}
+
+// New is a Lifecycle. It registers indexes and handlers on the cache.
+func New(ctx context.Context, o Options) (*Lifecycle, error) {
+	if o.Clock == nil {
+		o.Clock = clock.Real{}
+	}
+	if o.Log == nil {
+		o.Log = slog.Default()
+	}
+	if o.Launches <= 0 {
+		o.Launches = 64
+	}
+	l := &Lifecycle{
+		o: o, metrics: newMetrics(o.Registry),
+		claims:   queue.New("NodeClaim", o.Clock, o.Log),
+		launches: queue.New("launch", o.Clock, o.Log),
+		nodes:    queue.New("drain", o.Clock, o.Log),
+		inFlight: map[string]bool{}, launched: map[types.UID]cloud.LaunchResult{}, failed: map[types.UID]bool{}, tried: map[types.UID]bool{},
+		sent: map[types.UID]bool{}, looked: map[types.UID]time.Time{},
+		gone: map[string]bool{}, polls: map[string]int{}, podEvents: map[string]time.Time{}, evictions: map[types.UID]attempt{},
+	}
+	l.lists = lister{list: o.Cloud.List}
+	if err := l.index(ctx); err != nil {
+		return nil, fmt.Errorf("lifecycle: %w", err)
+	}
+	if err := l.watch(ctx); err != nil {
+		return nil, fmt.Errorf("lifecycle: %w", err)
+	}
+	return l, nil
+}
+
+// Run works until ctx is done. The cache must be synced.
+func (l *Lifecycle) Run(ctx context.Context) error {
+	if err := l.inherit(ctx); err != nil {
+		return fmt.Errorf("lifecycle: %w", err)
+	}
+	var wg sync.WaitGroup
+	wg.Go(func() { l.claims.Run(ctx, workers, l.claim) })
+	wg.Go(func() { l.launches.Run(ctx, l.o.Launches, l.launch) })
+	wg.Go(func() { l.nodes.Run(ctx, workers, l.node) })
+	wg.Go(func() { l.collectForever(ctx) })
+	if source, ok := l.o.Cloud.(cloud.Interrupter); ok {
+		wg.Go(func() { l.interruptions(ctx, source) })
+	}
+	wg.Wait()
+	return nil
+}
+
+func (l *Lifecycle) now() time.Time { return l.o.Clock.Now() }
+
+// every calls f again and again, each time as long after the last as f says, until ctx is done.
+func (l *Lifecycle) every(ctx context.Context, f func() time.Duration) {
+	for ctx.Err() == nil {
+		due := make(chan struct{})
+		timer := l.o.Clock.AfterFunc(f(), func() { close(due) })
+		select {
+		case <-ctx.Done():
+			timer.Stop()
+		case <-due:
+		}
+	}
+}

@@ -1,0 +1,176 @@
+package lifecycle
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	karpv1 "sigs.k8s.io/karpenter/pkg/apis/v1"
+
+	"github.com/nodeless/nodeless/internal/kube"
+)
+
+// register makes the Node that came with the claim's provider ID the claim's own.
+func (l *Lifecycle) register(ctx context.Context, t *turn) (bool, error) {
+	nodes, err := l.nodesOf(ctx, t.claim.Status.ProviderID)
+	if err != nil {
+		return false, err
+	}
+	conditions := t.claim.StatusConditions()
+	if conditions.IsTrue(karpv1.ConditionTypeRegistered) {
+		if len(nodes) == 1 {
+			t.node = nodes[0]
+		}
+		return t.node != nil, nil
+	}
+	switch len(nodes) {
+	case 0:
+		return false, l.awaitNode(ctx, t)
+	case 1:
+	default:
+		conditions.SetFalse(karpv1.ConditionTypeRegistered, "MultipleNodesFound",
+			fmt.Sprintf("%d Nodes have provider ID %s; delete those that are not this machine", len(nodes), t.claim.Status.ProviderID))
+		return false, nil
+	}
+	node := nodes[0]
+	if node.DeletionTimestamp != nil {
+		return false, l.deleteClaim(ctx, t.claim, "node_deleted")
+	}
+	if node.Labels[karpv1.NodeRegisteredLabelKey] != "true" && !hasTaint(node, karpv1.UnregisteredNoExecuteTaint) {
+		const message = "Missing karpenter.sh/unregistered taint which prevents registration related race conditions on Karpenter-managed nodes"
+		if conditions.SetFalse(karpv1.ConditionTypeRegistered, "UnregisteredTaintMissing", message) {
+			l.o.Recorder.Event(t.claim, corev1.EventTypeWarning, "UnregisteredTaintMissing", message)
+		}
+		return false, l.awaitNode(ctx, t)
+	}
+	if err := l.adopt(ctx, t.claim, node); err != nil {
+		return false, err
+	}
+	t.node = node
+	t.claim.Status.NodeName = node.Name
+	conditions.SetTrue(karpv1.ConditionTypeRegistered)
+	return true, nil
+}
+
+// awaitNode gives up on a machine whose Node does not come in time.
+func (l *Lifecycle) awaitNode(ctx context.Context, t *turn) error {
+	since := t.claim.StatusConditions().Get(karpv1.ConditionTypeLaunched).LastTransitionTime.Time
+	left := since.Add(registrationTimeout).Sub(l.now())
+	if left <= 0 {
+		return l.deleteClaim(ctx, t.claim, "registration_timeout")
+	}
+	t.in(max(left, time.Second))
+	return nil
+}
+
+// adopt writes, in one patch, all that the claim wants its Node to be; if the machine is ready at once, that it is
+// initialized too.
+func (l *Lifecycle) adopt(ctx context.Context, claim *karpv1.NodeClaim, node *corev1.Node) error {
+	before := node.DeepCopy()
+	if node.Labels == nil {
+		node.Labels = map[string]string{}
+	}
+	if node.Annotations == nil {
+		node.Annotations = map[string]string{}
+	}
+	maps.Copy(node.Labels, claim.Labels)
+	node.Labels[karpv1.NodeRegisteredLabelKey] = "true"
+	for k, v := range claim.Annotations {
+		if !strings.HasPrefix(k, "nodeless.sh/") && k != corev1.LastAppliedConfigAnnotation {
+			node.Annotations[k] = v
+		}
+	}
+	node.Spec.Taints = adoptedTaints(node, claim)
+	own(node, claim)
+	if len(notInitialized(node, claim)) == 0 {
+		node.Labels[karpv1.NodeInitializedLabelKey] = "true"
+	}
+	return l.writeNode(ctx, before, node)
+}
+
+// adoptedTaints are the Node's own and its claim's, less the unregistered one.
+func adoptedTaints(node *corev1.Node, claim *karpv1.NodeClaim) []corev1.Taint {
+	out := slices.DeleteFunc(slices.Clone(node.Spec.Taints), func(t corev1.Taint) bool {
+		return t.MatchTaint(&karpv1.UnregisteredNoExecuteTaint)
+	})
+	if node.Labels[karpv1.NodeDoNotSyncTaintsLabelKey] == "true" {
+		return out
+	}
+	for _, want := range slices.Concat(claim.Spec.Taints, claim.Spec.StartupTaints) {
+		if !slices.ContainsFunc(out, func(t corev1.Taint) bool { return t.MatchTaint(&want) }) {
+			out = append(out, want)
+		}
+	}
+	return out
+}
+
+// own puts finalizer and owner on a Node.
+func own(node *corev1.Node, claim *karpv1.NodeClaim) {
+	if !slices.Contains(node.Finalizers, karpv1.TerminationFinalizer) {
+		node.Finalizers = append(node.Finalizers, karpv1.TerminationFinalizer)
+	}
+	if slices.ContainsFunc(node.OwnerReferences, func(o metav1.OwnerReference) bool { return o.UID == claim.UID }) {
+		return
+	}
+	block := true
+	node.OwnerReferences = append(node.OwnerReferences, metav1.OwnerReference{
+		APIVersion: "karpenter.sh/v1", Kind: "NodeClaim", Name: claim.Name, UID: claim.UID, BlockOwnerDeletion: &block,
+	})
+}
+
+func hasTaint(node *corev1.Node, taint corev1.Taint) bool {
+	return slices.ContainsFunc(node.Spec.Taints, func(t corev1.Taint) bool { return t.MatchTaint(&taint) })
+}
+
+// initialize waits until the machine is fit for the pods it was made for.
+func (l *Lifecycle) initialize(ctx context.Context, t *turn) (bool, error) {
+	conditions := t.claim.StatusConditions()
+	if conditions.IsTrue(karpv1.ConditionTypeInitialized) {
+		return true, nil
+	}
+	if why := notInitialized(t.node, t.claim); len(why) > 0 {
+		conditions.SetUnknownWithReason(karpv1.ConditionTypeInitialized, why[0].reason, why[0].message)
+		return false, nil
+	}
+	if t.node.Labels[karpv1.NodeInitializedLabelKey] != "true" {
+		before := t.node.DeepCopy()
+		t.node.Labels[karpv1.NodeInitializedLabelKey] = "true"
+		if err := l.writeNode(ctx, before, t.node); err != nil {
+			return false, err
+		}
+	}
+	conditions.SetTrue(karpv1.ConditionTypeInitialized)
+	l.o.Log.Info("machine is initialized", "nodeclaim", t.claim.Name, "node", t.node.Name)
+	return true, nil
+}
+
+type obstacle struct{ reason, message string }
+
+// notInitialized says what stands between a Node and its being initialized, in a fixed order.
+func notInitialized(node *corev1.Node, claim *karpv1.NodeClaim) []obstacle {
+	var out []obstacle
+	if !isReady(node) {
+		out = append(out, obstacle{"NodeNotReady", "the Node is not ready"})
+	}
+	for _, t := range node.Spec.Taints {
+		switch {
+		case slices.ContainsFunc(claim.Spec.StartupTaints, func(s corev1.Taint) bool { return s.MatchTaint(&t) }):
+			out = append(out, obstacle{"StartupTaintsExist", fmt.Sprintf("startup taint %s is still there", t.ToString())})
+		case kube.IsEphemeral(t.Key):
+			out = append(out, obstacle{"KnownEphemeralTaintsExist", fmt.Sprintf("taint %s is still there", t.ToString())})
+		}
+	}
+	names := slices.Sorted(maps.Keys(claim.Spec.Resources.Requests))
+	for _, name := range names {
+		wanted, has := claim.Spec.Resources.Requests[name], node.Status.Allocatable[name]
+		if !wanted.IsZero() && has.IsZero() {
+			out = append(out, obstacle{"ResourceNotRegistered", fmt.Sprintf("resource %s is not there yet", name)})
+		}
+	}
+	return out
+}

@@ -1,0 +1,125 @@
+package lifecycle
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	karpv1 "sigs.k8s.io/karpenter/pkg/apis/v1"
+
+	"github.com/nodeless/nodeless/cloud"
+)
+
+// How often the end of a machine is asked for.
+const (
+	firstPoll = 250 * time.Millisecond
+	mostPoll  = 5 * time.Second
+)
+
+// finalize ends a claim: its Node first, which is drained, then its machine, then the claim itself.
+func (l *Lifecycle) finalize(ctx context.Context, claim *karpv1.NodeClaim) (time.Duration, error) {
+	if !slices.Contains(claim.Finalizers, karpv1.TerminationFinalizer) {
+		return 0, nil
+	}
+	if l.isInFlight(claim.Name) {
+		return 0, nil // the launch looks at the claim again when it is over
+	}
+	if err := l.setDeadline(ctx, claim); err != nil {
+		return 0, err
+	}
+	draining, err := l.endNodes(ctx, claim)
+	if draining || err != nil {
+		return 0, err // the Node's end is an event
+	}
+	id, again, err := l.machineOf(ctx, claim)
+	if again > 0 || err != nil {
+		return again, err
+	}
+	if id != "" {
+		if again, err := l.terminate(ctx, id); again > 0 || err != nil {
+			return again, err
+		}
+	}
+	return 0, l.dropFinalizer(ctx, claim)
+}
+
+// setDeadline notes when the claim's termination grace period ends.
+func (l *Lifecycle) setDeadline(ctx context.Context, claim *karpv1.NodeClaim) error {
+	const key = karpv1.NodeClaimTerminationTimestampAnnotationKey
+	if claim.Spec.TerminationGracePeriod == nil || claim.Annotations[key] != "" {
+		return nil
+	}
+	before := claim.DeepCopy()
+	if claim.Annotations == nil {
+		claim.Annotations = map[string]string{}
+	}
+	claim.Annotations[key] = claim.DeletionTimestamp.Add(claim.Spec.TerminationGracePeriod.Duration).Format(time.RFC3339)
+	return l.writeMeta(ctx, before, claim)
+}
+
+// deadline is when the pods of a claim's machine must be gone; zero = never.
+func deadline(claim *karpv1.NodeClaim) time.Time {
+	if claim == nil {
+		return time.Time{}
+	}
+	if at, err := time.Parse(time.RFC3339, claim.Annotations[karpv1.NodeClaimTerminationTimestampAnnotationKey]); err == nil {
+		return at
+	}
+	if claim.Spec.TerminationGracePeriod != nil && claim.DeletionTimestamp != nil {
+		return claim.DeletionTimestamp.Add(claim.Spec.TerminationGracePeriod.Duration)
+	}
+	return time.Time{}
+}
+
+// endNodes asks for the end of the claim's Nodes, and reports whether one of them is being drained.
+func (l *Lifecycle) endNodes(ctx context.Context, claim *karpv1.NodeClaim) (bool, error) {
+	nodes, err := l.nodesOf(ctx, claim.Status.ProviderID)
+	if err != nil {
+		return false, err
+	}
+	draining := false
+	for _, node := range nodes {
+		if slices.Contains(node.Finalizers, karpv1.TerminationFinalizer) {
+			draining = true
+		}
+		if node.DeletionTimestamp != nil {
+			l.nodes.Add(node.Name)
+			continue
+		}
+		uid := node.UID
+		if err := l.o.Client.Delete(ctx, node.DeepCopy(), client.Preconditions{UID: &uid}); client.IgnoreNotFound(err) != nil {
+			return false, fmt.Errorf("delete Node %s: %w", node.Name, err)
+		}
+	}
+	return draining, nil
+}
+
+// terminate asks for a machine's end, and says when to ask again; 0 when it is gone.
+func (l *Lifecycle) terminate(ctx context.Context, id string) (time.Duration, error) {
+	if l.isGone(id) {
+		return 0, nil
+	}
+	err := l.o.Cloud.Terminate(ctx, id)
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	switch {
+	case errors.Is(err, cloud.ErrNotFound):
+		l.gone[id] = true
+		delete(l.polls, id)
+		return 0, nil
+	case err != nil:
+		return 0, fmt.Errorf("terminate %s: %w", id, err)
+	}
+	n := l.polls[id]
+	l.polls[id]++
+	return min(firstPoll<<min(n, 10), mostPoll), nil
+}
+
+func (l *Lifecycle) isGone(id string) bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.gone[id]
+}

@@ -1,0 +1,221 @@
+// Package loop decides when to decide: at once when the last plan is settled, a little later while changes keep
+// coming, and when a machine's consolidateAfter falls due. What is decided is the engine's matter, doing it act's.
+package loop
+
+import (
+	"context"
+	"log/slog"
+	"time"
+
+	"github.com/nodeless/nodeless/engine"
+	"github.com/nodeless/nodeless/engine/check"
+	"github.com/nodeless/nodeless/engine/model"
+	"github.com/nodeless/nodeless/internal/act"
+	"github.com/nodeless/nodeless/internal/clock"
+)
+
+const (
+	// resync is how long nothing is decided at most: budgets open and close by the clock.
+	resync = 10 * time.Second
+	// retry is how long after an API error the next plan is made.
+	retry = time.Second
+)
+
+// World is where snapshots come from; *world.World is one.
+type World interface {
+	Snapshot() *model.Snapshot
+	Changed() <-chan struct{}
+}
+
+// Actor carries plans out; *act.Actor is one.
+type Actor interface {
+	Apply(ctx context.Context, s *model.Snapshot, p model.Plan) act.Result
+}
+
+// Options are what Run needs.
+type Options struct {
+	World  World       // required
+	Actor  Actor       // required
+	Clock  clock.Clock // default the real one
+	Policy model.Policy
+	// Leading is closed when this process may act; nil if it always may.
+	Leading <-chan struct{}
+	// Provision and Disrupt are the engine's; replaced in tests.
+	Provision, Disrupt func(*model.Snapshot, model.Policy) model.Plan
+	// Check judges a plan and says what is wrong with it; default engine/check.
+	Check func(*model.Snapshot, model.Policy, model.Plan) []string
+	// BadPlans is the folder for plans that failed the check; "" = they are not saved.
+	BadPlans string
+	// OnDecision is called after each plan was carried out, on the loop's goroutine.
+	OnDecision func(Decision)
+	Log        *slog.Logger // default slog.Default
+
+	answered func(*model.Snapshot, model.Plan) []string // of the engine's own plans for pods
+}
+
+// Decision is one turn of the loop, for those who watch. Its Snapshot and Plan are shared: do not change them.
+type Decision struct {
+	At       time.Time
+	Pending  int // pods that waited
+	Nodes    int // machines in the snapshot
+	Snapshot *model.Snapshot
+	Plan     model.Plan    // what was carried out: launches and removals together
+	Bad      []string      // why a plan was not carried out
+	Took     time.Duration // from the snapshot to the plan
+	Result   act.Result
+}
+
+// defaults fills in what was left out.
+func (o Options) defaults() Options {
+	if o.Clock == nil {
+		o.Clock = clock.Real{}
+	}
+	if o.Check == nil {
+		o.Check = judge
+	}
+	if o.Provision == nil {
+		o.Provision, o.answered = engine.Provision, answered
+	}
+	if o.Disrupt == nil {
+		o.Disrupt = engine.Disrupt
+	}
+	if o.Log == nil {
+		o.Log = slog.Default()
+	}
+	return o
+}
+
+func judge(s *model.Snapshot, policy model.Policy, plan model.Plan) []string {
+	var out []string
+	for _, v := range check.Plan(s, policy, plan) {
+		out = append(out, v.Error())
+	}
+	return out
+}
+
+// answered says which pods a plan for pods leaves without exactly one answer. A plan of engine.Disrupt answers none, and
+// check.Plan cannot tell the two apart when both are empty.
+func answered(s *model.Snapshot, plan model.Plan) []string {
+	var out []string
+	for _, v := range check.Answered(s, plan) {
+		out = append(out, v.Error())
+	}
+	return out
+}
+
+// Run decides until ctx is done; it returns nil then.
+func Run(ctx context.Context, o Options) error {
+	o = o.defaults()
+	if o.Leading != nil {
+		select {
+		case <-o.Leading:
+		case <-ctx.Done():
+			return nil
+		}
+	}
+	l := &loop{o: o, alarm: make(chan struct{}, 1), logged: map[string]bool{}}
+	l.turn(ctx)
+	for {
+		l.setAlarm()
+		select {
+		case <-ctx.Done():
+			l.timer.Stop()
+			return nil
+		case <-o.World.Changed():
+			l.pace.change(o.Clock.Now())
+		case <-l.alarm:
+			if !l.wake().After(o.Clock.Now()) {
+				l.turn(ctx)
+			}
+		}
+	}
+}
+
+// loop is the state of a Run.
+type loop struct {
+	o      Options
+	pace   pace
+	next   time.Time // when a plan is due even if nothing changes
+	alarm  chan struct{}
+	timer  clock.Timer
+	logged map[string]bool
+}
+
+// wake is when the next plan is due: after a change, or at the latest when the last plan said.
+func (l *loop) wake() time.Time {
+	if at, changed := l.pace.due(); changed && at.Before(l.next) {
+		return at
+	}
+	return l.next
+}
+
+func (l *loop) setAlarm() {
+	if l.timer != nil {
+		l.timer.Stop()
+	}
+	l.timer = l.o.Clock.AfterFunc(l.wake().Sub(l.o.Clock.Now()), func() {
+		select {
+		case l.alarm <- struct{}{}:
+		default:
+		}
+	})
+}
+
+// turn decides and acts twice: pods first, since they wait, then machines, in the light of what was done for the pods.
+func (l *loop) turn(ctx context.Context) {
+	l.pace.settled()
+	select { // what changed up to here is in the snapshot
+	case <-l.o.World.Changed():
+	default:
+	}
+	d := l.provision(ctx)
+	due, ok := l.disrupt(ctx, &d)
+	now := l.o.Clock.Now()
+	l.next = now.Add(resync)
+	if len(d.Result.Errors) > 0 {
+		l.next = now.Add(retry)
+	}
+	if ok && due.Before(l.next) {
+		l.next = later(due, now)
+	}
+	if l.o.OnDecision != nil {
+		l.o.OnDecision(d)
+	}
+}
+
+// provision answers the pods that wait.
+func (l *loop) provision(ctx context.Context) Decision {
+	s := l.o.World.Snapshot()
+	plan, bad := l.judged(s, "Provision", l.o.Provision, l.o.answered)
+	d := Decision{
+		At: s.Now, Pending: len(s.Pending), Nodes: len(s.Nodes), Snapshot: s, Plan: plan, Bad: bad,
+		Took: l.o.Clock.Now().Sub(s.Now),
+	}
+	if len(bad) == 0 {
+		d.Result = l.o.Actor.Apply(ctx, s, plan)
+	}
+	return d
+}
+
+// disrupt removes machines that are not worth their price, adds what was done to the decision, and says when the next
+// one may become so.
+func (l *loop) disrupt(ctx context.Context, d *Decision) (time.Time, bool) {
+	s := l.o.World.Snapshot()
+	plan, bad := l.judged(s, "Disrupt", l.o.Disrupt, nil)
+	d.Bad = append(d.Bad, bad...)
+	d.Plan.Removals, d.Plan.Kept = plan.Removals, plan.Kept
+	if len(plan.Removals) > 0 {
+		r := l.o.Actor.Apply(ctx, s, model.Plan{Removals: plan.Removals})
+		d.Result.Removed = r.Removed
+		d.Result.Refused = append(d.Result.Refused, r.Refused...)
+		d.Result.Errors = append(d.Result.Errors, r.Errors...)
+	}
+	return nextDue(s)
+}
+
+func later(a, b time.Time) time.Time {
+	if a.After(b) {
+		return a
+	}
+	return b
+}

@@ -1,0 +1,193 @@
+package loop
+
+import (
+	"context"
+	"os"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/nodeless/nodeless/engine/model"
+	"github.com/nodeless/nodeless/internal/act"
+	"github.com/nodeless/nodeless/internal/clock"
+)
+
+var noon = time.Date(2026, 6, 3, 12, 0, 0, 0, time.UTC)
+
+// stage is a cluster with nothing but a clock: each snapshot is what the test put there.
+type stage struct {
+	*clock.Virtual
+	changed chan struct{}
+	nodes   []model.Node
+	pools   []model.Pool
+	applied []model.Plan
+}
+
+func (s *stage) Changed() <-chan struct{} { return s.changed }
+
+func (s *stage) Snapshot() *model.Snapshot {
+	return &model.Snapshot{Now: s.Now(), Nodes: s.nodes, Pools: s.pools}
+}
+
+func (s *stage) Apply(_ context.Context, _ *model.Snapshot, p model.Plan) act.Result {
+	s.applied = append(s.applied, p)
+	return act.Result{}
+}
+
+func nothing(*model.Snapshot, model.Policy) model.Plan { return model.Plan{} }
+
+func fine(*model.Snapshot, model.Policy, model.Plan) []string { return nil }
+
+// begin runs a loop on the stage; each value of turns is a turn that has ended.
+func begin(t *testing.T, s *stage, o Options) (turns chan Decision) {
+	t.Helper()
+	turns = make(chan Decision, 100)
+	o.World, o.Actor, o.Clock = s, s, s.Virtual
+	if o.Provision == nil {
+		o.Provision = nothing
+	}
+	if o.Disrupt == nil {
+		o.Disrupt = nothing
+	}
+	if o.Check == nil {
+		o.Check = fine
+	}
+	o.OnDecision = func(d Decision) { turns <- d }
+	ctx, cancel := context.WithCancel(t.Context())
+	done := make(chan error, 1)
+	go func() { done <- Run(ctx, o) }()
+	t.Cleanup(func() {
+		cancel()
+		if err := <-done; err != nil {
+			t.Error(err)
+		}
+	})
+	return turns
+}
+
+func newStage() *stage { return &stage{Virtual: clock.NewVirtual(noon), changed: make(chan struct{})} }
+
+// await is the next turn.
+func await(t *testing.T, turns chan Decision) Decision {
+	t.Helper()
+	select {
+	case d := <-turns:
+		return d
+	case <-time.After(10 * time.Second):
+		t.Fatal("no decision")
+		return Decision{}
+	}
+}
+
+// wakesAt waits until the loop sleeps until a time, given from noon.
+func (s *stage) wakesAt(t *testing.T, want time.Duration) {
+	t.Helper()
+	deadline := time.Now().Add(10 * time.Second)
+	for {
+		at, ok := s.Next()
+		if ok && at.Equal(noon.Add(want)) {
+			return
+		}
+		if time.Now().After(deadline) {
+			t.Fatalf("sleeps until %v (%v), want noon + %v", at, ok, want)
+		}
+		<-time.After(time.Millisecond)
+	}
+}
+
+func TestALonePodIsAnsweredAfterAMomentOfQuiet(t *testing.T) {
+	s := newStage()
+	turns := begin(t, s, Options{})
+	await(t, turns)
+	s.wakesAt(t, resync)
+	s.changed <- struct{}{}
+	s.wakesAt(t, firstQuiet)
+	s.Advance(firstQuiet)
+	if d := await(t, turns); !d.At.Equal(noon.Add(firstQuiet)) {
+		t.Errorf("decided at %v", d.At)
+	}
+}
+
+func TestARushIsAnsweredInFewPlans(t *testing.T) {
+	var p pace
+	now, plans := noon, 0
+	for range 1000 { // a pod every 2 ms: 2 s
+		if at, ok := p.due(); ok && !at.After(now) {
+			plans++
+			p.settled()
+		}
+		p.change(now)
+		now = now.Add(2 * time.Millisecond)
+	}
+	if plans < 5 || plans > 8 {
+		t.Errorf("%d plans in 2 s", plans)
+	}
+}
+
+func TestTheNextConsolidationIsAwaitedNotPolled(t *testing.T) {
+	s := newStage()
+	s.pools = []model.Pool{{Name: "p", Disruption: model.DisruptionPolicy{ConsolidateAfter: 7 * time.Second}}}
+	s.nodes = []model.Node{
+		{Name: "a", Claim: "a", Pool: "p", State: model.Initialized, Initialized: noon, LastPodEvent: noon.Add(-time.Second)},
+		{Name: "b", Claim: "b", Pool: "p", State: model.Registered},
+		{Name: "c", Claim: "c", Pool: "p", State: model.Initialized, Initialized: noon, Deleting: true},
+	}
+	turns := begin(t, s, Options{})
+	await(t, turns)
+	s.wakesAt(t, 7*time.Second)
+	s.Advance(7 * time.Second)
+	if d := await(t, turns); !d.At.Equal(noon.Add(7 * time.Second)) {
+		t.Errorf("decided at %v", d.At)
+	}
+	s.wakesAt(t, 7*time.Second+resync)
+}
+
+func TestAPlanThatBreaksAPromiseIsSavedAndNotCarriedOut(t *testing.T) {
+	s, dir := newStage(), t.TempDir()
+	bad := model.Plan{Launches: []model.Launch{{ID: "bad"}}}
+	turns := begin(t, s, Options{
+		BadPlans:  dir,
+		Provision: func(*model.Snapshot, model.Policy) model.Plan { return bad },
+		Disrupt:   func(*model.Snapshot, model.Policy) model.Plan { panic("out of its wits") },
+		Check: func(_ *model.Snapshot, _ model.Policy, p model.Plan) []string {
+			if len(p.Launches) > 0 {
+				return []string{"fits: the launch does not"}
+			}
+			return nil
+		},
+	})
+	d := await(t, turns)
+	if len(s.applied) != 0 || !strings.Contains(strings.Join(d.Bad, " "), "out of its wits") {
+		t.Errorf("applied %v, bad %v", s.applied, d.Bad)
+	}
+	files, err := os.ReadDir(dir)
+	if err != nil || len(files) != 2 {
+		t.Errorf("saved %v, %v", files, err)
+	}
+}
+
+func TestPodsComeFirstThenMachines(t *testing.T) {
+	s := newStage()
+	turns := begin(t, s, Options{
+		Provision: func(*model.Snapshot, model.Policy) model.Plan {
+			return model.Plan{Launches: []model.Launch{{ID: "l"}}}
+		},
+		Disrupt: func(*model.Snapshot, model.Policy) model.Plan {
+			return model.Plan{Removals: []model.Removal{{Node: "n"}}}
+		},
+	})
+	d := await(t, turns)
+	if len(s.applied) != 2 || len(s.applied[0].Launches) != 1 || len(s.applied[1].Removals) != 1 || len(d.Plan.Removals) != 1 {
+		t.Errorf("applied %+v", s.applied)
+	}
+}
+
+func TestNothingIsDecidedBeforeLeading(t *testing.T) {
+	s, leading := newStage(), make(chan struct{})
+	turns := begin(t, s, Options{Leading: leading})
+	if len(turns) != 0 {
+		t.Fatal("decided without leading")
+	}
+	close(leading)
+	await(t, turns)
+}

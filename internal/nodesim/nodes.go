@@ -1,0 +1,184 @@
+package nodesim
+
+import (
+	"context"
+	"fmt"
+	"maps"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/nodeless/nodeless/catalog"
+)
+
+// reconcileNode registers the Node of a booted machine and keeps its Ready condition true, as its kubelet would.
+func (s *Simulator) reconcileNode(ctx context.Context, name string) error {
+	m := s.machine(name)
+	if m == nil {
+		return nil
+	}
+	node, err := s.nodes.Get(name)
+	switch {
+	case apierrors.IsNotFound(err):
+		return s.register(ctx, m)
+	case err != nil:
+		return err
+	case isReady(node):
+		return nil
+	}
+	node = node.DeepCopy()
+	now := metav1.NewTime(s.o.Clock.Now())
+	node.Status.Conditions = readyConditions(now)
+	_, err = s.client.CoreV1().Nodes().UpdateStatus(ctx, node, metav1.UpdateOptions{})
+	if apierrors.IsConflict(err) || apierrors.IsNotFound(err) {
+		return nil // the newer version comes through the watch
+	}
+	return err
+}
+
+func (s *Simulator) register(ctx context.Context, m *Machine) error {
+	k, err := parseUserData(m.UserData)
+	k.RootDisk = m.RootDisk
+	if err != nil {
+		s.o.Log.Warn("machine boots but joins no cluster", "machine", m.ID, "error", err)
+		return nil
+	}
+	t, ok := catalog.Lookup(m.Type)
+	if !ok {
+		s.o.Log.Warn("machine of a type that is not in the catalogue", "machine", m.ID, "type", m.Type)
+		return nil
+	}
+	_, err = s.client.CoreV1().Nodes().Create(ctx, newNode(m, t, k, metav1.NewTime(s.o.Clock.Now())), metav1.CreateOptions{})
+	if err != nil && !apierrors.IsAlreadyExists(err) {
+		return fmt.Errorf("register node %s: %w", m.Name, err)
+	}
+	return nil
+}
+
+// removeNode does what a cloud controller does when an instance is terminated: its Node is deleted.
+func (s *Simulator) removeNode(ctx context.Context, name string) error {
+	node, err := s.nodes.Get(name)
+	if apierrors.IsNotFound(err) || (err == nil && node.DeletionTimestamp != nil) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	err = s.client.CoreV1().Nodes().Delete(ctx, name, metav1.DeleteOptions{
+		Preconditions: &metav1.Preconditions{UID: &node.UID},
+	})
+	if apierrors.IsNotFound(err) || apierrors.IsConflict(err) {
+		return nil
+	}
+	return err
+}
+
+func isReady(node *corev1.Node) bool {
+	for _, c := range node.Status.Conditions {
+		if c.Type == corev1.NodeReady {
+			return c.Status == corev1.ConditionTrue
+		}
+	}
+	return false
+}
+
+func readyConditions(now metav1.Time) []corev1.NodeCondition {
+	condition := func(t corev1.NodeConditionType, v corev1.ConditionStatus, reason string) corev1.NodeCondition {
+		return corev1.NodeCondition{Type: t, Status: v, Reason: reason, LastHeartbeatTime: now, LastTransitionTime: now}
+	}
+	return []corev1.NodeCondition{
+		condition(corev1.NodeMemoryPressure, corev1.ConditionFalse, "KubeletHasSufficientMemory"),
+		condition(corev1.NodeDiskPressure, corev1.ConditionFalse, "KubeletHasNoDiskPressure"),
+		condition(corev1.NodePIDPressure, corev1.ConditionFalse, "KubeletHasSufficientPID"),
+		condition(corev1.NodeReady, corev1.ConditionTrue, "KubeletReady"),
+	}
+}
+
+// newNode is the Node a kubelet on machine m registers.
+func newNode(m *Machine, t *catalog.Type, k kubelet, now metav1.Time) *corev1.Node {
+	labels := map[string]string{
+		corev1.LabelHostname:           m.Name,
+		corev1.LabelArchStable:         t.Arch,
+		corev1.LabelOSStable:           "linux",
+		corev1.LabelInstanceTypeStable: m.Type,
+		corev1.LabelTopologyZone:       m.Zone,
+		corev1.LabelTopologyRegion:     m.Region,
+		"topology.k8s.aws/zone-id":     m.ZoneID,
+	}
+	maps.Copy(labels, k.Labels)
+	taints := k.Taints
+	for i := range taints {
+		if taints[i].Effect == corev1.TaintEffectNoExecute {
+			taints[i].TimeAdded = &now
+		}
+	}
+	capacity, allocatable := amounts(t, k)
+	return &corev1.Node{
+		ObjectMeta: metav1.ObjectMeta{Name: m.Name, Labels: labels},
+		Spec:       corev1.NodeSpec{ProviderID: m.ProviderID, Taints: taints},
+		Status: corev1.NodeStatus{
+			Capacity: capacity, Allocatable: allocatable,
+			Conditions: readyConditions(now),
+			Addresses: []corev1.NodeAddress{
+				{Type: corev1.NodeInternalIP, Address: m.IP.String()},
+				{Type: corev1.NodeInternalDNS, Address: m.Name},
+				{Type: corev1.NodeHostName, Address: m.Name},
+			},
+			NodeInfo: corev1.NodeSystemInfo{
+				Architecture: t.Arch, OperatingSystem: "linux", OSImage: "Amazon Linux 2023 (simulated)",
+				KubeletVersion: "v1.36.2", ContainerRuntimeVersion: "simulated://1",
+				MachineID: m.ID, SystemUUID: m.ID, BootID: m.ID, KernelVersion: "simulated",
+			},
+		},
+	}
+}
+
+// Resources are the capacity and allocatable resources of the Node that a machine registers; its type, user data and root
+// disk decide.
+func Resources(m Machine) (capacity, allocatable corev1.ResourceList, err error) {
+	t, ok := catalog.Lookup(m.Type)
+	if !ok {
+		return nil, nil, fmt.Errorf("resources of a node: type %q is not in the catalogue", m.Type)
+	}
+	k, err := parseUserData(m.UserData)
+	if err != nil {
+		return nil, nil, fmt.Errorf("resources of a node of type %s: %w", m.Type, err)
+	}
+	k.RootDisk = m.RootDisk
+	capacity, allocatable = amounts(t, k)
+	return capacity, allocatable, nil
+}
+
+// amounts are the capacity and allocatable resources of a node of type t under its kubelet's settings.
+func amounts(t *catalog.Type, k kubelet) (capacity, allocatable corev1.ResourceList) {
+	n := catalog.NodeOf(t, k.settings())
+	common := corev1.ResourceList{corev1.ResourcePods: *resource.NewQuantity(n.Pods, resource.DecimalSI)}
+	add := func(name corev1.ResourceName, count int) {
+		if count > 0 {
+			common[name] = *resource.NewQuantity(int64(count), resource.DecimalSI)
+		}
+	}
+	add("vpc.amazonaws.com/pod-eni", int(n.PodENI))
+	switch t.GPU.Manufacturer {
+	case "nvidia":
+		add("nvidia.com/gpu", t.GPU.Count)
+	case "amd":
+		add("amd.com/gpu", t.GPU.Count)
+	case "habana":
+		add("habana.ai/gaudi", t.GPU.Count)
+	}
+	if t.Accelerator.Manufacturer == "aws" {
+		add("aws.amazon.com/neuron", t.Accelerator.Count)
+		add("aws.amazon.com/neuroncore", t.Accelerator.Count*t.Accelerator.Cores)
+	}
+	list := func(cpu, memory, storage int64) corev1.ResourceList {
+		l := maps.Clone(common)
+		l[corev1.ResourceCPU] = *resource.NewMilliQuantity(cpu, resource.DecimalSI)
+		l[corev1.ResourceMemory] = *resource.NewQuantity(memory, resource.BinarySI)
+		l[corev1.ResourceEphemeralStorage] = *resource.NewQuantity(storage, resource.BinarySI)
+		return l
+	}
+	return list(n.CPU, n.MemoryBytes, n.EphemeralBytes), list(n.AllocatableCPU, n.AllocatableMemoryBytes, n.AllocatableEphemeralBytes)
+}

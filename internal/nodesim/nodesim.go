@@ -1,0 +1,295 @@
+// Package nodesim does for simulated machines what a kubelet, a CNI plugin and a cloud controller do for real ones:
+// a machine that has booted registers its Node with the labels and taints of its user data, keeps its lease, gives pods
+// addresses, runs them, ends them with their grace periods; when the machine is gone, its Node goes too.
+//
+// No container runs: processes are pretended. A pod that would end by itself (restartPolicy Never or OnFailure) succeeds
+// after the time its annotation nodeless.sh/run-for or the `sleep` in its command says, else after two seconds.
+//
+// Own code instead of kwok's packages: see docs/adr/0004-own-node-simulator.md.
+package nodesim
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net/netip"
+	"sync"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/fields"
+	"k8s.io/client-go/informers"
+	"k8s.io/client-go/kubernetes"
+	listers "k8s.io/client-go/listers/core/v1"
+	"k8s.io/client-go/rest"
+	"k8s.io/client-go/tools/cache"
+	"k8s.io/client-go/util/workqueue"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/nodeless/nodeless/internal/clock"
+)
+
+// Machine is a booted instance, as the simulator needs to see it.
+type Machine struct {
+	ID         string
+	ProviderID string
+	Name       string // private DNS name: the Node's name
+	IP         netip.Addr
+	Type       string
+	Zone       string
+	ZoneID     string
+	Region     string
+	UserData   []byte // decoded
+	RootDisk   int64  // bytes; 0 = as the image has it
+}
+
+// EventKind says what became of a machine.
+type EventKind int
+
+// What becomes of machines.
+const (
+	Booted EventKind = iota // its kubelet comes up; also sent for machines that had booted before the watch began
+	Ending                  // it was told to shut down: its processes stop
+	Gone                    // it is terminated
+)
+
+// Event is one change of one machine.
+type Event struct {
+	Kind    EventKind
+	Machine Machine
+}
+
+// Machines is where machines come from.
+type Machines interface {
+	// Watch delivers the machines there are, then every change, in order, until ctx is done.
+	Watch(ctx context.Context) <-chan Event
+	// AssignPodIP takes an address for a pod out of the machine's subnet; the same again for the same pod.
+	AssignPodIP(machineID, podUID string) (netip.Addr, error)
+	// ReleasePodIP gives it back; unknown pods are ignored.
+	ReleasePodIP(podUID string)
+	// PodsWithIP are the UIDs of the pods that hold an address.
+	PodsWithIP() []string
+}
+
+// Options of a simulator.
+type Options struct {
+	REST     *rest.Config
+	Machines Machines
+	Clock    clock.Clock
+	Log      *slog.Logger
+}
+
+const (
+	workers = 16 // concurrent API writes; the API server on two cores is saturated before
+	// heartbeat is how often a lease is renewed; kube-controller-manager calls a node unknown after 50 s
+	// (--node-monitor-grace-period, Kubernetes 1.36). A kubelet renews every 10 s, which for 1,000 nodes on a laptop is
+	// most of what an idle cluster would do.
+	heartbeat = 30 * time.Second
+)
+
+// Simulator runs the machines of one region as Nodes of one cluster.
+type Simulator struct {
+	o      Options
+	client kubernetes.Interface
+	pods   listers.PodLister
+	byNode cache.Indexer
+	nodes  listers.NodeLister
+	queue  workqueue.TypedRateLimitingInterface[string]
+	mu     sync.Mutex
+	booted map[string]*machine // by node name
+}
+
+type machine struct {
+	Machine
+	ending bool
+}
+
+const indexByNode = "node"
+
+// Run simulates until ctx is done. Machines that had booted before are taken up again, so a restart loses nothing.
+func Run(ctx context.Context, o Options) error {
+	cfg := rest.CopyConfig(o.REST)
+	cfg.ContentType = "application/vnd.kubernetes.protobuf"
+	cfg.AcceptContentTypes = "application/vnd.kubernetes.protobuf,application/json"
+	cfg.UserAgent = "nodeless-nodesim"
+	cfg.QPS, cfg.Burst = 2000, 4000
+	client, err := kubernetes.NewForConfig(cfg)
+	if err != nil {
+		return fmt.Errorf("node simulator: client: %w", err)
+	}
+	s := &Simulator{
+		o: o, client: client, booted: map[string]*machine{},
+		queue: workqueue.NewTypedRateLimitingQueue(workqueue.DefaultTypedControllerRateLimiter[string]()),
+	}
+	return s.run(ctx)
+}
+
+func (s *Simulator) run(ctx context.Context) error {
+	defer s.queue.ShutDown()
+	if err := s.watch(ctx); err != nil {
+		return err
+	}
+	s.releaseLost()
+	var wg sync.WaitGroup
+	for range workers {
+		wg.Go(func() { s.work(ctx) })
+	}
+	wg.Go(func() { s.keepLeases(ctx) })
+	for e := range s.o.Machines.Watch(ctx) {
+		s.apply(e)
+	}
+	s.queue.ShutDown()
+	wg.Wait()
+	return context.Cause(ctx)
+}
+
+// watch starts the informers on bound pods and on nodes, and waits until both are filled.
+func (s *Simulator) watch(ctx context.Context) error {
+	slim := informers.WithTransform(func(o any) (any, error) {
+		if m, ok := o.(metav1.Object); ok {
+			m.SetManagedFields(nil)
+		}
+		return o, nil
+	})
+	bound := informers.NewSharedInformerFactoryWithOptions(s.client, 0, slim,
+		informers.WithTweakListOptions(func(o *metav1.ListOptions) {
+			o.FieldSelector = fields.OneTermNotEqualSelector("spec.nodeName", "").String()
+		}))
+	all := informers.NewSharedInformerFactoryWithOptions(s.client, 0, slim)
+	pods, nodes := bound.Core().V1().Pods(), all.Core().V1().Nodes()
+	s.pods, s.nodes, s.byNode = pods.Lister(), nodes.Lister(), pods.Informer().GetIndexer()
+	err := pods.Informer().AddIndexers(cache.Indexers{indexByNode: func(o any) ([]string, error) {
+		return []string{o.(*corev1.Pod).Spec.NodeName}, nil
+	}})
+	if err != nil {
+		return fmt.Errorf("node simulator: %w", err)
+	}
+	if _, err := pods.Informer().AddEventHandler(s.handler("pod/")); err != nil {
+		return fmt.Errorf("node simulator: watch pods: %w", err)
+	}
+	if _, err := nodes.Informer().AddEventHandler(s.handler("node/")); err != nil {
+		return fmt.Errorf("node simulator: watch nodes: %w", err)
+	}
+	bound.Start(ctx.Done())
+	all.Start(ctx.Done())
+	if !cache.WaitForCacheSync(ctx.Done(), pods.Informer().HasSynced, nodes.Informer().HasSynced) {
+		return errors.New("node simulator: stopped before pods and nodes were read")
+	}
+	return nil
+}
+
+// releaseLost gives back the addresses of pods that went while nobody was watching.
+func (s *Simulator) releaseLost() {
+	alive := map[string]bool{}
+	for _, o := range s.byNode.List() {
+		alive[string(o.(*corev1.Pod).UID)] = true
+	}
+	for _, uid := range s.o.Machines.PodsWithIP() {
+		if !alive[uid] {
+			s.o.Machines.ReleasePodIP(uid)
+		}
+	}
+}
+
+// handler puts every change into the queue under the kind's prefix.
+func (s *Simulator) handler(prefix string) cache.ResourceEventHandler {
+	add := func(o any) {
+		if key, err := cache.DeletionHandlingMetaNamespaceKeyFunc(o); err == nil {
+			s.queue.Add(prefix + key)
+		}
+	}
+	return cache.ResourceEventHandlerFuncs{
+		AddFunc:    add,
+		UpdateFunc: func(_, o any) { add(o) },
+		DeleteFunc: func(o any) {
+			if d, ok := o.(cache.DeletedFinalStateUnknown); ok {
+				o = d.Obj
+			}
+			if pod, ok := o.(*corev1.Pod); ok {
+				s.o.Machines.ReleasePodIP(string(pod.UID))
+			}
+		},
+	}
+}
+
+// apply takes one machine event; the work itself is done by the queue's workers.
+func (s *Simulator) apply(e Event) {
+	name := e.Machine.Name
+	s.mu.Lock()
+	switch e.Kind {
+	case Booted:
+		s.booted[name] = &machine{Machine: e.Machine}
+	case Ending:
+		if m := s.booted[name]; m != nil {
+			m.ending = true
+		}
+	case Gone:
+		delete(s.booted, name)
+	}
+	s.mu.Unlock()
+	switch e.Kind {
+	case Booted:
+		s.queue.Add("node/" + name)
+		s.enqueuePods(name)
+	case Gone:
+		s.queue.Add("gone/" + name)
+	}
+}
+
+// enqueuePods looks again at every pod of a node.
+func (s *Simulator) enqueuePods(node string) {
+	pods, _ := s.byNode.ByIndex(indexByNode, node)
+	for _, o := range pods {
+		if key, err := cache.MetaNamespaceKeyFunc(o); err == nil {
+			s.queue.Add("pod/" + key)
+		}
+	}
+}
+
+// machine is the running machine behind a node, or nil.
+func (s *Simulator) machine(node string) *Machine {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	m := s.booted[node]
+	if m == nil || m.ending {
+		return nil
+	}
+	return &m.Machine
+}
+
+func (s *Simulator) work(ctx context.Context) {
+	for {
+		key, stop := s.queue.Get()
+		if stop {
+			return
+		}
+		err := s.reconcile(ctx, key)
+		switch {
+		case err == nil || ctx.Err() != nil:
+			s.queue.Forget(key)
+		default:
+			s.o.Log.Debug("node simulator: will try again", "object", key, "error", err)
+			s.queue.AddRateLimited(key)
+		}
+		s.queue.Done(key)
+	}
+}
+
+func (s *Simulator) reconcile(ctx context.Context, key string) error {
+	kind, rest, _ := cutKey(key)
+	switch kind {
+	case "pod":
+		return s.reconcilePod(ctx, rest)
+	case "node":
+		return s.reconcileNode(ctx, rest)
+	default:
+		return s.removeNode(ctx, rest)
+	}
+}
+
+// later looks at the key again after d.
+func (s *Simulator) later(key string, d time.Duration) {
+	s.o.Clock.AfterFunc(d, func() { s.queue.Add(key) })
+}

@@ -1,0 +1,144 @@
+package nodesim
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/utils/ptr"
+
+	"github.com/nodeless/nodeless/catalog"
+)
+
+const userData = `MIME-Version: 1.0
+Content-Type: multipart/mixed; boundary="//"
+
+--//
+Content-Type: text/x-shellscript; charset="us-ascii"
+
+#!/bin/bash
+echo a user's own script
+
+--//
+Content-Type: application/node.eks.aws
+
+apiVersion: node.eks.aws/v1alpha1
+kind: NodeConfig
+spec:
+  cluster: {name: prod, apiServerEndpoint: https://127.0.0.1:1}
+  kubelet:
+    config:
+      maxPods: 20
+      registerWithTaints: [{key: karpenter.sh/unregistered, effect: NoExecute}]
+      kubeReserved: {cpu: 100m, memory: 300Mi}
+    flags: ["--node-labels=karpenter.sh/nodepool=general-purpose,team=data"]
+
+--//--
+`
+
+func TestAMachineRegistersAsItsUserDataSays(t *testing.T) {
+	k, err := parseUserData([]byte(userData))
+	if err != nil {
+		t.Fatal(err)
+	}
+	instance, _ := catalog.Lookup("m5.large")
+	m := &Machine{ID: "i-1", ProviderID: "aws:///us-west-2a/i-1", Name: "ip-10-0-0-4", Type: "m5.large", Zone: "us-west-2a", Region: "us-west-2"}
+	node := newNode(m, instance, k, metav1.Now())
+	for key, want := range map[string]string{
+		"karpenter.sh/nodepool": "general-purpose", "team": "data", "kubernetes.io/arch": "amd64",
+		"node.kubernetes.io/instance-type": "m5.large", "topology.kubernetes.io/zone": "us-west-2a",
+	} {
+		if node.Labels[key] != want {
+			t.Errorf("label %s is %q, want %q", key, node.Labels[key], want)
+		}
+	}
+	if len(node.Spec.Taints) != 1 || node.Spec.Taints[0].Key != "karpenter.sh/unregistered" || node.Spec.Taints[0].TimeAdded == nil {
+		t.Errorf("taints %v, want the one of the user data", node.Spec.Taints)
+	}
+	if got := node.Status.Allocatable.Pods().Value(); got != 20 {
+		t.Errorf("takes %d pods, want 20", got)
+	}
+	if got := node.Status.Allocatable.Cpu().MilliValue(); got != 1900 {
+		t.Errorf("allocatable CPU %dm, want 1900m", got)
+	}
+	k.RootDisk = 100 << 30
+	if got := newNode(m, instance, k, metav1.Now()).Status.Capacity.StorageEphemeral().Value(); got != 100<<30 {
+		t.Errorf("a root disk of 100 GiB gives %d bytes of ephemeral storage", got)
+	}
+	if !isReady(node) || node.Spec.ProviderID != m.ProviderID {
+		t.Errorf("node is not ready or has provider id %q", node.Spec.ProviderID)
+	}
+}
+
+func TestUserDataThatJoinsNoCluster(t *testing.T) {
+	for name, data := range map[string]string{
+		"empty":           "",
+		"a script":        "#!/bin/bash\necho hello\n",
+		"no cluster":      "kind: NodeConfig\nspec: {}\n",
+		"broken MIME":     "Content-Type: multipart/mixed; boundary=x\n\n--x\nno end",
+		"not even a type": "multipart/mixed",
+	} {
+		if _, err := parseUserData([]byte(data)); err == nil || !strings.Contains(err.Error(), "user data") {
+			t.Errorf("%s: error %v", name, err)
+		}
+	}
+}
+
+func pod(mutate func(*corev1.Pod)) *corev1.Pod {
+	p := &corev1.Pod{Spec: corev1.PodSpec{RestartPolicy: corev1.RestartPolicyNever, Containers: []corev1.Container{{Name: "app"}}}}
+	mutate(p)
+	return p
+}
+
+func TestHowLongAPodRuns(t *testing.T) {
+	for name, tc := range map[string]struct {
+		pod  *corev1.Pod
+		want time.Duration
+		ends bool
+	}{
+		"a server":         {pod(func(p *corev1.Pod) { p.Spec.RestartPolicy = corev1.RestartPolicyAlways }), 0, false},
+		"a job":            {pod(func(*corev1.Pod) {}), 2 * time.Second, true},
+		"sleep 5":          {pod(func(p *corev1.Pod) { p.Spec.Containers[0].Command = []string{"sh", "-c", "echo hi && sleep 5; exit 0"} }), 5 * time.Second, true},
+		"sleep infinity":   {pod(func(p *corev1.Pod) { p.Spec.Containers[0].Args = []string{"sleep", "infinity"} }), forever, true},
+		"annotation":       {pod(func(p *corev1.Pod) { p.Annotations = map[string]string{AnnotationRunFor: "90s"} }), 90 * time.Second, true},
+		"annotation wrong": {pod(func(p *corev1.Pod) { p.Annotations = map[string]string{AnnotationRunFor: "soon"} }), 2 * time.Second, true},
+	} {
+		if got, ends := runTime(tc.pod); got != tc.want || ends != tc.ends {
+			t.Errorf("%s: %s %t, want %s %t", name, got, ends, tc.want, tc.ends)
+		}
+	}
+	stops := pod(func(p *corev1.Pod) {
+		p.Spec.Containers[0].Lifecycle = &corev1.Lifecycle{PreStop: &corev1.LifecycleHandler{Sleep: &corev1.SleepAction{Seconds: 7}}}
+	})
+	if got := stopTime(stops); got != 7*time.Second {
+		t.Errorf("a preStop sleep of 7 s takes %s", got)
+	}
+}
+
+func TestStatusOfAPod(t *testing.T) {
+	now := metav1.Now()
+	p := pod(func(p *corev1.Pod) {
+		p.Spec.InitContainers = []corev1.Container{{Name: "setup"}, {Name: "sidecar", RestartPolicy: ptr.To(corev1.ContainerRestartPolicyAlways)}}
+		p.Spec.ReadinessGates = []corev1.PodReadinessGate{{ConditionType: "example.com/ready"}}
+	})
+	p.Status = runningStatus(p, "10.0.0.4", "10.0.0.9", now)
+	if p.Status.Phase != corev1.PodRunning || p.Status.PodIP != "10.0.0.9" || len(p.Status.ContainerStatuses) != 1 {
+		t.Errorf("status %+v", p.Status)
+	}
+	if s := p.Status.InitContainerStatuses; s[0].State.Terminated == nil || s[1].State.Running == nil {
+		t.Errorf("init containers %+v, want the first ended and the sidecar running", s)
+	}
+	if isPodReady(p) {
+		t.Error("ready with a closed readiness gate")
+	}
+	p.Status.Conditions = append(p.Status.Conditions, corev1.PodCondition{Type: "example.com/ready", Status: corev1.ConditionTrue})
+	p.Status.Conditions = setReady(p, p.Status.Conditions, now)
+	if !isPodReady(p) {
+		t.Error("not ready with an open readiness gate")
+	}
+	if after := endedStatus(p, now); after.Phase != corev1.PodSucceeded || after.ContainerStatuses[0].State.Terminated == nil {
+		t.Errorf("ended status %+v", after)
+	}
+}

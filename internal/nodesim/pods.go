@@ -1,0 +1,221 @@
+package nodesim
+
+import (
+	"context"
+	"fmt"
+	"strconv"
+	"strings"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/tools/cache"
+	"k8s.io/utils/ptr"
+)
+
+// AnnotationRunFor says how long the pretended process of a pod that ends by itself runs, as a Go duration.
+const AnnotationRunFor = "nodeless.sh/run-for"
+
+const (
+	defaultRun   = 2 * time.Second
+	addressRetry = 5 * time.Second
+	forever      = 100 * 365 * 24 * time.Hour
+)
+
+func cutKey(key string) (kind, rest string, ok bool) { return strings.Cut(key, "/") }
+
+// reconcilePod moves one pod one step on: start, finish or remove.
+func (s *Simulator) reconcilePod(ctx context.Context, key string) error {
+	namespace, name, err := cache.SplitMetaNamespaceKey(key)
+	if err != nil {
+		return err
+	}
+	pod, err := s.pods.Pods(namespace).Get(name)
+	if apierrors.IsNotFound(err) {
+		return nil // its address went back when it was deleted
+	}
+	if err != nil {
+		return err
+	}
+	m := s.machine(pod.Spec.NodeName)
+	switch {
+	case m == nil:
+		return nil // not ours, or not booted: the machine's boot brings it back here
+	case pod.DeletionTimestamp != nil:
+		return s.stopPod(ctx, key, pod)
+	case pod.Status.Phase == corev1.PodPending || pod.Status.Phase == "":
+		return s.startPod(ctx, key, pod, m)
+	case pod.Status.Phase == corev1.PodRunning:
+		if done, err := s.openGates(ctx, pod); done {
+			return err
+		}
+		return s.finishPod(ctx, key, pod)
+	}
+	s.o.Machines.ReleasePodIP(string(pod.UID))
+	return nil
+}
+
+func (s *Simulator) startPod(ctx context.Context, key string, pod *corev1.Pod, m *Machine) error {
+	ip := m.IP
+	if !pod.Spec.HostNetwork {
+		var err error
+		if ip, err = s.o.Machines.AssignPodIP(m.ID, string(pod.UID)); err != nil {
+			s.later("pod/"+key, addressRetry)
+			return s.waitForAddress(ctx, pod, m, err)
+		}
+	}
+	pod = pod.DeepCopy()
+	now := metav1.NewTime(s.o.Clock.Now())
+	pod.Status = runningStatus(pod, m.IP.String(), ip.String(), now)
+	if err := s.updateStatus(ctx, pod); err != nil {
+		return err
+	}
+	if d, ends := runTime(pod); ends {
+		s.later("pod/"+key, d)
+	}
+	return nil
+}
+
+// openGates reports a running pod Ready, or not, after its readiness gates changed; done says that something was written.
+func (s *Simulator) openGates(ctx context.Context, pod *corev1.Pod) (done bool, err error) {
+	if len(pod.Spec.ReadinessGates) == 0 {
+		return false, nil
+	}
+	after := pod.DeepCopy()
+	after.Status.Conditions = setReady(pod, after.Status.Conditions, metav1.NewTime(s.o.Clock.Now()))
+	if isPodReady(after) == isPodReady(pod) {
+		return false, nil
+	}
+	return true, s.updateStatus(ctx, after)
+}
+
+func isPodReady(pod *corev1.Pod) bool {
+	for _, c := range pod.Status.Conditions {
+		if c.Type == corev1.PodReady {
+			return c.Status == corev1.ConditionTrue
+		}
+	}
+	return false
+}
+
+// waitForAddress shows on the pod why it does not start, in the words of the VPC CNI.
+func (s *Simulator) waitForAddress(ctx context.Context, pod *corev1.Pod, m *Machine, cause error) error {
+	pod = pod.DeepCopy()
+	message := fmt.Sprintf("failed to assign an IP address to container: %v", cause)
+	if len(pod.Status.ContainerStatuses) > 0 {
+		if w := pod.Status.ContainerStatuses[0].State.Waiting; w != nil && w.Message == message {
+			return nil
+		}
+	}
+	pod.Status.HostIP = m.IP.String()
+	pod.Status.ContainerStatuses = nil
+	for _, c := range pod.Spec.Containers {
+		pod.Status.ContainerStatuses = append(pod.Status.ContainerStatuses, corev1.ContainerStatus{
+			Name: c.Name, Image: c.Image,
+			State: corev1.ContainerState{Waiting: &corev1.ContainerStateWaiting{Reason: "ContainerCreating", Message: message}},
+		})
+	}
+	return s.updateStatus(ctx, pod)
+}
+
+// finishPod ends a pod whose process ends by itself, when its time has come.
+func (s *Simulator) finishPod(ctx context.Context, key string, pod *corev1.Pod) error {
+	d, ends := runTime(pod)
+	if !ends || pod.Status.StartTime == nil {
+		return nil
+	}
+	if left := pod.Status.StartTime.Add(d).Sub(s.o.Clock.Now()); left > 0 {
+		s.later("pod/"+key, left)
+		return nil
+	}
+	pod = pod.DeepCopy()
+	pod.Status = endedStatus(pod, metav1.NewTime(s.o.Clock.Now()))
+	if err := s.updateStatus(ctx, pod); err != nil {
+		return err
+	}
+	s.o.Machines.ReleasePodIP(string(pod.UID))
+	return nil
+}
+
+// stopPod lets a deleted pod's process end, then removes the object as a kubelet does.
+func (s *Simulator) stopPod(ctx context.Context, key string, pod *corev1.Pod) error {
+	grace := time.Duration(ptr.Deref(pod.DeletionGracePeriodSeconds, 0)) * time.Second
+	asked := pod.DeletionTimestamp.Add(-grace)
+	if left := asked.Add(min(grace, stopTime(pod))).Sub(s.o.Clock.Now()); left > 0 {
+		s.later("pod/"+key, left)
+		return nil
+	}
+	err := s.client.CoreV1().Pods(pod.Namespace).Delete(ctx, pod.Name, metav1.DeleteOptions{
+		GracePeriodSeconds: ptr.To[int64](0),
+		Preconditions:      &metav1.Preconditions{UID: &pod.UID},
+	})
+	if apierrors.IsNotFound(err) || apierrors.IsConflict(err) {
+		err = nil // gone, or another pod of that name
+	}
+	if err == nil {
+		s.o.Machines.ReleasePodIP(string(pod.UID))
+	}
+	return err
+}
+
+// updateStatus writes the status; somebody else's newer version or end of the pod comes back through the watch.
+func (s *Simulator) updateStatus(ctx context.Context, pod *corev1.Pod) error {
+	_, err := s.client.CoreV1().Pods(pod.Namespace).UpdateStatus(ctx, pod, metav1.UpdateOptions{})
+	if apierrors.IsNotFound(err) || apierrors.IsConflict(err) {
+		return nil
+	}
+	return err
+}
+
+// runTime is how long a pod runs that ends by itself, and whether it does.
+func runTime(pod *corev1.Pod) (time.Duration, bool) {
+	if pod.Spec.RestartPolicy == corev1.RestartPolicyAlways || pod.Spec.RestartPolicy == "" {
+		return 0, false
+	}
+	d := defaultRun
+	if n, ok := sleepIn(pod.Spec.Containers); ok {
+		d = n
+	}
+	if v, err := time.ParseDuration(pod.Annotations[AnnotationRunFor]); err == nil && v >= 0 {
+		d = v
+	}
+	return d, true
+}
+
+// sleepIn is the longest `sleep N` among the containers' commands.
+func sleepIn(containers []corev1.Container) (longest time.Duration, found bool) {
+	for _, c := range containers {
+		words := strings.FieldsFunc(strings.Join(append(append([]string{}, c.Command...), c.Args...), " "),
+			func(r rune) bool { return r == ' ' || r == ';' || r == '&' || r == '\n' })
+		for i := 0; i+1 < len(words); i++ {
+			if strings.TrimPrefix(words[i], "/bin/") != "sleep" {
+				continue
+			}
+			if words[i+1] == "infinity" {
+				return forever, true
+			}
+			if n, err := strconv.ParseFloat(strings.TrimSuffix(words[i+1], "s"), 64); err == nil && n >= 0 && n < 1e6 {
+				longest, found = max(longest, time.Duration(n*float64(time.Second))), true
+			}
+		}
+	}
+	return longest, found
+}
+
+// stopTime is how long a pod's processes take to end when told to: as long as a preStop sleep says, else no time.
+func stopTime(pod *corev1.Pod) time.Duration {
+	var d time.Duration
+	for _, c := range pod.Spec.Containers {
+		if c.Lifecycle == nil || c.Lifecycle.PreStop == nil {
+			continue
+		}
+		if p := c.Lifecycle.PreStop; p.Sleep != nil {
+			d = max(d, time.Duration(p.Sleep.Seconds)*time.Second)
+		} else if p.Exec != nil {
+			n, _ := sleepIn([]corev1.Container{{Command: p.Exec.Command}})
+			d = max(d, n)
+		}
+	}
+	return d
+}

@@ -1,0 +1,199 @@
+package nodesim
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"io"
+	"mime"
+	"mime/multipart"
+	"net/mail"
+	"strconv"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+	"k8s.io/utils/ptr"
+	"sigs.k8s.io/yaml"
+
+	"github.com/nodeless/nodeless/catalog"
+)
+
+// kubelet is what a machine and its user data tell its kubelet.
+type kubelet struct {
+	Cluster        string
+	Labels         map[string]string
+	Taints         []corev1.Taint
+	MaxPods        int
+	PodsPerCore    int
+	KubeReserved   map[string]string
+	SystemReserved map[string]string
+	EvictionHard   map[string]string
+	RAID0          bool  // the node's disk is its local NVMe
+	RootDisk       int64 // of the machine, bytes; 0 = as its image has it
+}
+
+// nodeConfig is the part of nodeadm's NodeConfig (node.eks.aws/v1alpha1, AL2023) that decides what a Node looks like.
+type nodeConfig struct {
+	Kind string `json:"kind"`
+	Spec struct {
+		Cluster struct {
+			Name string `json:"name"`
+		} `json:"cluster"`
+		Instance struct {
+			LocalStorage struct {
+				Strategy string `json:"strategy"`
+			} `json:"localStorage"`
+		} `json:"instance"`
+		Kubelet struct {
+			Config struct {
+				MaxPods            int               `json:"maxPods"`
+				PodsPerCore        int               `json:"podsPerCore"`
+				RegisterWithTaints []corev1.Taint    `json:"registerWithTaints"`
+				KubeReserved       map[string]string `json:"kubeReserved"`
+				SystemReserved     map[string]string `json:"systemReserved"`
+				EvictionHard       map[string]string `json:"evictionHard"`
+			} `json:"config"`
+			Flags []string `json:"flags"`
+		} `json:"kubelet"`
+	} `json:"spec"`
+}
+
+// parseUserData reads the NodeConfig documents of AL2023 user data, plain or as MIME parts; later ones win, key by key.
+// A machine whose user data names no cluster would never join one: that is an error.
+func parseUserData(data []byte) (kubelet, error) {
+	k := kubelet{Labels: map[string]string{}}
+	parts, err := mimeParts(data)
+	if err != nil {
+		return k, fmt.Errorf("user data: %w", err)
+	}
+	for _, p := range parts {
+		var c nodeConfig
+		if err := yaml.Unmarshal(p, &c); err != nil || c.Kind != "NodeConfig" {
+			continue // a shell script or another document
+		}
+		k.merge(c)
+	}
+	if k.Cluster == "" {
+		return k, errors.New("user data: no NodeConfig with spec.cluster.name: this machine joins no cluster")
+	}
+	return k, nil
+}
+
+func (k *kubelet) merge(c nodeConfig) {
+	kc := c.Spec.Kubelet.Config
+	if c.Spec.Cluster.Name != "" {
+		k.Cluster = c.Spec.Cluster.Name
+	}
+	if kc.MaxPods > 0 {
+		k.MaxPods = kc.MaxPods
+	}
+	if kc.PodsPerCore > 0 {
+		k.PodsPerCore = kc.PodsPerCore
+	}
+	if kc.RegisterWithTaints != nil {
+		k.Taints = kc.RegisterWithTaints
+	}
+	if kc.KubeReserved != nil {
+		k.KubeReserved = kc.KubeReserved
+	}
+	if kc.SystemReserved != nil {
+		k.SystemReserved = kc.SystemReserved
+	}
+	if kc.EvictionHard != nil {
+		k.EvictionHard = kc.EvictionHard
+	}
+	if strategy := c.Spec.Instance.LocalStorage.Strategy; strategy != "" {
+		k.RAID0 = strategy == "RAID0"
+	}
+	for _, f := range c.Spec.Kubelet.Flags {
+		list, ok := strings.CutPrefix(f, "--node-labels=")
+		if !ok {
+			continue
+		}
+		for _, kv := range strings.Split(list, ",") {
+			if key, value, ok := strings.Cut(strings.Trim(kv, `"`), "="); ok {
+				k.Labels[key] = value
+			}
+		}
+	}
+}
+
+// settings are the kubelet's as the catalogue's formulas take them.
+func (k kubelet) settings() catalog.Kubelet {
+	out := catalog.Kubelet{
+		PodsPerCore: k.PodsPerCore, KubeReserved: reserved(k.KubeReserved), SystemReserved: reserved(k.SystemReserved),
+		EvictionHardMemory: threshold(k.EvictionHard["memory.available"]), EvictionHardStorage: threshold(k.EvictionHard["nodefs.available"]),
+		InstanceStoreRAID0: k.RAID0,
+	}
+	if k.RootDisk > 0 {
+		out.RootVolumeBytes = &k.RootDisk
+	}
+	if k.MaxPods > 0 {
+		out.MaxPods = ptr.To(int64(k.MaxPods))
+	}
+	return out
+}
+
+func reserved(amounts map[string]string) catalog.Amounts {
+	var out catalog.Amounts
+	if q, err := resource.ParseQuantity(amounts["cpu"]); err == nil {
+		out.CPU = ptr.To(q.MilliValue())
+	}
+	out.Memory, out.Storage = wholeBytes(amounts["memory"]), wholeBytes(amounts["ephemeral-storage"])
+	return out
+}
+
+// wholeBytes reads a quantity of memory or storage; nil if there is none or it is none.
+func wholeBytes(s string) *int64 {
+	q, err := resource.ParseQuantity(s)
+	if err != nil {
+		return nil
+	}
+	return ptr.To(q.Value())
+}
+
+// threshold reads an amount or a percentage; nil if there is none or it is neither.
+func threshold(s string) *catalog.Threshold {
+	if percent, ok := strings.CutSuffix(s, "%"); ok {
+		p, err := strconv.ParseFloat(percent, 64)
+		if err != nil {
+			return nil
+		}
+		return &catalog.Threshold{Percent: p}
+	}
+	if n := wholeBytes(s); n != nil {
+		return &catalog.Threshold{Bytes: *n}
+	}
+	return nil
+}
+
+// mimeParts splits a MIME multipart document; anything else is one part.
+func mimeParts(data []byte) ([][]byte, error) {
+	if !bytes.Contains(data, []byte("multipart/mixed")) {
+		return [][]byte{data}, nil
+	}
+	m, err := mail.ReadMessage(bytes.NewReader(data))
+	if err != nil {
+		return nil, fmt.Errorf("MIME header: %w", err)
+	}
+	_, params, err := mime.ParseMediaType(m.Header.Get("Content-Type"))
+	if err != nil {
+		return nil, fmt.Errorf("MIME content type: %w", err)
+	}
+	var parts [][]byte
+	for r := multipart.NewReader(m.Body, params["boundary"]); ; {
+		p, err := r.NextPart()
+		if errors.Is(err, io.EOF) {
+			return parts, nil
+		}
+		if err != nil {
+			return nil, fmt.Errorf("MIME part %d: %w", len(parts)+1, err)
+		}
+		body, err := io.ReadAll(io.LimitReader(p, 1<<20))
+		if err != nil {
+			return nil, fmt.Errorf("MIME part %d: %w", len(parts)+1, err)
+		}
+		parts = append(parts, body)
+	}
+}

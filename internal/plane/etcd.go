@@ -1,0 +1,161 @@
+package plane
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/url"
+	"os"
+	"path/filepath"
+	"runtime/debug"
+	"sync"
+	"time"
+
+	"go.etcd.io/etcd/server/v3/embed"
+)
+
+// store is the embedded etcd, reachable through a socket in a folder that only this user may enter.
+type store struct {
+	dir     string
+	socket  string
+	cleanup func()
+	server  *embed.Etcd
+
+	failed chan struct{}
+	once   sync.Once
+	err    error
+}
+
+func (s *store) fail(err error) {
+	s.once.Do(func() {
+		s.err = err
+		close(s.failed)
+	})
+}
+
+// startEtcd checks etcd's files and brings it up; damaged files become a *CorruptError.
+func (p *Plane) startEtcd(ctx context.Context) error {
+	s := &store{dir: filepath.Join(p.dir, "etcd"), failed: make(chan struct{})}
+	if err := checkFiles(s.dir); err != nil {
+		return err
+	}
+	if err := s.makeSocket(); err != nil {
+		return err
+	}
+	p.etcd = s
+	started := make(chan *embed.Etcd, 1)
+	go s.serve(started)
+	select {
+	case s.server = <-started:
+	case <-s.failed:
+		return &CorruptError{Dir: s.dir, Cause: s.err}
+	case <-ctx.Done():
+		return fmt.Errorf("start etcd: %w; see %s", context.Cause(ctx), p.o.LogFile)
+	}
+	select {
+	case <-s.server.Server.ReadyNotify():
+	case <-s.failed:
+		return &CorruptError{Dir: s.dir, Cause: s.err}
+	case <-ctx.Done():
+		return fmt.Errorf("wait for etcd: %w; see %s", context.Cause(ctx), p.o.LogFile)
+	}
+	go func() {
+		select {
+		case <-s.failed:
+			p.fail("etcd", s.err)
+		case <-p.done:
+		}
+	}()
+	return markInitialised(s.dir)
+}
+
+// serve runs etcd's bootstrap in a goroutine of its own, because what etcd's logger calls fatal ends the goroutine, and
+// because a damaged database file may be mapped shorter than its pages say.
+func (s *store) serve(started chan<- *embed.Etcd) {
+	debug.SetPanicOnFault(true)
+	defer func() {
+		if r := recover(); r != nil {
+			s.fail(fmt.Errorf("etcd: %v", r))
+		}
+	}()
+	e, err := embed.StartEtcd(s.config())
+	if err != nil {
+		s.fail(err)
+		return
+	}
+	started <- e
+	for err := range e.Err() {
+		s.fail(err)
+	}
+}
+
+func (s *store) config() *embed.Config {
+	client := url.URL{Scheme: "unix", Path: s.socket}
+	peer := url.URL{Scheme: "http", Host: "localhost:2380"} // a name only: a single member has nobody to listen to
+	c := embed.NewConfig()
+	c.Name, c.Dir = "nodeless", s.dir
+	c.ListenClientUrls, c.AdvertiseClientUrls = []url.URL{client}, []url.URL{peer} // nobody asks where it is
+	c.ListenPeerUrls, c.AdvertisePeerUrls = nil, []url.URL{peer}
+	c.InitialCluster = c.InitialClusterFromName(c.Name)
+	c.EnableGRPCGateway = false
+	// Without fsync the machine's sudden death may lose the last seconds. The process's death, kill -9 included, loses
+	// nothing: what was written is in the page cache, which belongs to the kernel. A cluster of simulated machines can
+	// live with the first, and writes are ten times faster on slow disks.
+	c.UnsafeNoFsync = true
+	// The only member waits for nobody, so it may elect itself soon after the start.
+	c.TickMs, c.ElectionMs = 50, 250
+	c.QuotaBackendBytes = 8 << 30
+	c.MaxRequestBytes = 3 << 20 // headroom above the API server's own limit of 3 MB of JSON, which is smaller as protobuf
+	c.ZapLoggerBuilder = embed.NewZapLoggerBuilder(etcdLogger(s.fail))
+	return c
+}
+
+// endpoint is what the API server connects to.
+func (s *store) endpoint() string { return "unix://" + s.socket }
+
+// maxSocketPath is the longest address of a Unix socket on Linux and macOS, with a little room.
+const maxSocketPath = 100
+
+// makeSocket chooses where the socket lies: in the data directory (0700), or, if that path is too long for a socket, in a
+// fresh private folder.
+func (s *store) makeSocket() error {
+	if err := os.MkdirAll(s.dir, 0o700); err != nil {
+		return fmt.Errorf("etcd folder: %w", err)
+	}
+	s.socket, s.cleanup = filepath.Join(s.dir, "etcd.sock"), func() {}
+	if len(s.socket) > maxSocketPath {
+		dir, err := os.MkdirTemp("", "nodeless-") // 0700
+		if err != nil {
+			return fmt.Errorf("folder for etcd's socket: %w", err)
+		}
+		s.socket, s.cleanup = filepath.Join(dir, "etcd.sock"), func() { _ = os.RemoveAll(dir) }
+	}
+	if err := os.Remove(s.socket); err != nil && !errors.Is(err, os.ErrNotExist) {
+		return fmt.Errorf("etcd's socket: %w", err)
+	}
+	return nil
+}
+
+// stop closes etcd, gently within limit, then hard.
+func (s *store) stop(limit time.Duration) {
+	defer s.cleanup()
+	if s.server == nil {
+		return
+	}
+	closed := make(chan struct{})
+	go func() {
+		defer close(closed)
+		s.server.Close()
+	}()
+	deadline := time.NewTimer(limit)
+	defer deadline.Stop()
+	select {
+	case <-closed:
+	case <-deadline.C:
+		go s.server.Server.HardStop()
+		select {
+		case <-closed:
+		case <-time.After(limit / 2):
+		}
+	}
+}

@@ -1,0 +1,100 @@
+package plane
+
+import (
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"sync"
+
+	"google.golang.org/grpc/grpclog"
+	"k8s.io/klog/v2"
+	"k8s.io/klog/v2/textlogger"
+)
+
+// maxLog is the size at which a log file is put aside.
+const maxLog = 32 << 20
+
+// logs is where everything the components say goes. The loggers of Kubernetes, gRPC and etcd are globals that cannot be
+// exchanged safely once goroutines use them, so they are set once to this writer, and only its file changes.
+var logs = &logWriter{}
+
+var redirect sync.Once
+
+// openLog begins a new log file and keeps the last one beside it.
+func openLog(path string) error {
+	if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
+		return fmt.Errorf("log folder: %w", err)
+	}
+	if err := logs.open(path); err != nil {
+		return fmt.Errorf("log file: %w", err)
+	}
+	redirect.Do(func() {
+		klog.SetLogger(textlogger.NewLogger(textlogger.NewConfig(textlogger.Output(logs))))
+		klog.OsExit = fatalExit
+		grpclog.SetLoggerV2(grpclog.NewLoggerV2(io.Discard, logs, logs))
+		quietEtcdClient()
+	})
+	return nil
+}
+
+func closeLog() { logs.close() }
+
+// logWriter writes to a file that is put aside when it has grown too large. Without a file it drops what it is given:
+// goroutines of a stopped control plane may still have something to say.
+type logWriter struct {
+	mu   sync.Mutex
+	path string
+	file *os.File
+	size int
+}
+
+func (w *logWriter) open(path string) error {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.path = path
+	return w.rotate()
+}
+
+func (w *logWriter) rotate() error {
+	if w.file != nil {
+		_ = w.file.Close()
+		w.file = nil
+	}
+	if err := os.Rename(w.path, w.path+".1"); err != nil && !os.IsNotExist(err) {
+		return err
+	}
+	f, err := os.OpenFile(w.path, os.O_CREATE|os.O_WRONLY|os.O_TRUNC, 0o600)
+	if err != nil {
+		return err
+	}
+	w.file, w.size = f, 0
+	return nil
+}
+
+func (w *logWriter) Write(b []byte) (int, error) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.file == nil {
+		return len(b), nil
+	}
+	if w.size += len(b); w.size > maxLog {
+		if err := w.rotate(); err != nil {
+			return len(b), nil //nolint:nilerr // a full disk must not stop the control plane for its log's sake
+		}
+		w.size = len(b)
+	}
+	if _, err := w.file.Write(b); err != nil {
+		return len(b), nil //nolint:nilerr // as above
+	}
+	return len(b), nil
+}
+
+func (w *logWriter) close() {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.file != nil {
+		_ = w.file.Close()
+		w.file = nil
+	}
+}

@@ -1,0 +1,224 @@
+package plane
+
+import (
+	"bytes"
+	"crypto/ecdsa"
+	"crypto/elliptic"
+	"crypto/rand"
+	"crypto/x509"
+	"crypto/x509/pkix"
+	"encoding/pem"
+	"errors"
+	"fmt"
+	"math/big"
+	"net"
+	"os"
+	"path/filepath"
+	"slices"
+	"time"
+)
+
+const (
+	authorityLife = 10 * 365 * 24 * time.Hour
+	leafLife      = 365 * 24 * time.Hour
+	renewBefore   = 30 * 24 * time.Hour
+)
+
+// pair is a certificate and its key, in memory and as files.
+type pair struct {
+	cert              *x509.Certificate
+	key               *ecdsa.PrivateKey
+	certPEM, keyPEM   []byte
+	certFile, keyFile string
+}
+
+// pki is everything the components prove themselves with. The front proxy has an authority of its own: whoever holds a
+// certificate of it may speak for any user.
+type pki struct {
+	ca, frontCA                         *pair
+	serving, kubelet, front             *pair
+	admin, controllerManager, scheduler *pair
+	serviceAccountKey                   string // private key file
+	serviceAccountPub                   string // public key file
+}
+
+// ensurePKI loads the certificates in dir and makes those that are missing, unreadable, of another authority, for other
+// names, or about to expire.
+func ensurePKI(dir, serviceCIDR string, now time.Time) (*pki, error) {
+	if err := os.MkdirAll(dir, 0o700); err != nil {
+		return nil, fmt.Errorf("certificates: %w", err)
+	}
+	first, err := serviceIP(serviceCIDR)
+	if err != nil {
+		return nil, err
+	}
+	var p pki
+	for _, c := range []struct {
+		into **pair
+		file string
+		want x509.Certificate
+		by   **pair // nil: signs itself
+	}{
+		{&p.ca, "ca", authority("nodeless"), nil},
+		{&p.frontCA, "front-proxy-ca", authority("nodeless-front-proxy"), nil},
+		{&p.serving, "kube-apiserver", server("kube-apiserver", first), &p.ca},
+		{&p.kubelet, "kube-apiserver-kubelet-client", clientOf("kube-apiserver-kubelet-client", "system:masters"), &p.ca},
+		{&p.front, "front-proxy-client", clientOf("front-proxy-client", ""), &p.frontCA},
+		{&p.admin, "admin", clientOf("nodeless-admin", "system:masters"), &p.ca},
+		{&p.controllerManager, "kube-controller-manager", clientOf("system:kube-controller-manager", "system:masters"), &p.ca},
+		{&p.scheduler, "kube-scheduler", clientOf("system:kube-scheduler", "system:masters"), &p.ca},
+	} {
+		var by *pair
+		if c.by != nil {
+			by = *c.by
+		}
+		if *c.into, err = ensurePair(filepath.Join(dir, c.file), c.want, by, now); err != nil {
+			return nil, fmt.Errorf("certificate %s: %w", c.file, err)
+		}
+	}
+	p.serviceAccountKey, p.serviceAccountPub = filepath.Join(dir, "service-account.key"), filepath.Join(dir, "service-account.pub")
+	if err := ensureKey(p.serviceAccountKey, p.serviceAccountPub); err != nil {
+		return nil, fmt.Errorf("service account key: %w", err)
+	}
+	return &p, nil
+}
+
+func authority(name string) x509.Certificate {
+	return x509.Certificate{
+		Subject: pkix.Name{CommonName: name}, IsCA: true, BasicConstraintsValid: true,
+		KeyUsage: x509.KeyUsageCertSign | x509.KeyUsageDigitalSignature,
+	}
+}
+
+func server(name string, service net.IP) x509.Certificate {
+	return x509.Certificate{
+		Subject: pkix.Name{CommonName: name}, KeyUsage: x509.KeyUsageDigitalSignature,
+		ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth},
+		DNSNames: []string{
+			"localhost", "kubernetes", "kubernetes.default", "kubernetes.default.svc", "kubernetes.default.svc.cluster.local",
+		},
+		IPAddresses: []net.IP{net.IPv4(127, 0, 0, 1), service},
+	}
+}
+
+func clientOf(name, group string) x509.Certificate {
+	c := x509.Certificate{
+		Subject: pkix.Name{CommonName: name}, KeyUsage: x509.KeyUsageDigitalSignature,
+		ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageClientAuth},
+	}
+	if group != "" {
+		c.Subject.Organization = []string{group}
+	}
+	return c
+}
+
+func ensurePair(base string, want x509.Certificate, by *pair, now time.Time) (*pair, error) {
+	p := &pair{certFile: base + ".crt", keyFile: base + ".key"}
+	if p.load() == nil && p.serves(want, by, now) {
+		return p, nil
+	}
+	return p, p.issue(want, by, now)
+}
+
+// load reads both files; an error means that they cannot be used.
+func (p *pair) load() (err error) {
+	if p.certPEM, err = os.ReadFile(p.certFile); err != nil {
+		return err
+	}
+	if p.keyPEM, err = os.ReadFile(p.keyFile); err != nil {
+		return err
+	}
+	cert, _ := pem.Decode(p.certPEM)
+	key, _ := pem.Decode(p.keyPEM)
+	if cert == nil || key == nil {
+		return errors.New("not PEM")
+	}
+	if p.cert, err = x509.ParseCertificate(cert.Bytes); err != nil {
+		return err
+	}
+	p.key, err = x509.ParseECPrivateKey(key.Bytes)
+	return err
+}
+
+// serves says whether a loaded pair is still what is wanted.
+func (p *pair) serves(want x509.Certificate, by *pair, now time.Time) bool {
+	signer := p
+	if by != nil {
+		signer = by
+	}
+	return p.key.PublicKey.Equal(p.cert.PublicKey) &&
+		now.After(p.cert.NotBefore) && now.Add(renewBefore).Before(p.cert.NotAfter) &&
+		p.cert.CheckSignatureFrom(signer.cert) == nil &&
+		p.cert.Subject.CommonName == want.Subject.CommonName &&
+		slices.Equal(p.cert.Subject.Organization, want.Subject.Organization) &&
+		slices.Equal(p.cert.DNSNames, want.DNSNames) &&
+		slices.EqualFunc(p.cert.IPAddresses, want.IPAddresses, net.IP.Equal)
+}
+
+func (p *pair) issue(want x509.Certificate, by *pair, now time.Time) (err error) {
+	if p.key, err = ecdsa.GenerateKey(elliptic.P256(), rand.Reader); err != nil {
+		return err
+	}
+	if want.SerialNumber, err = rand.Int(rand.Reader, new(big.Int).Lsh(big.NewInt(1), 120)); err != nil {
+		return err
+	}
+	want.NotBefore, want.NotAfter = now.Add(-time.Hour), now.Add(leafLife)
+	signer, signerKey := &want, p.key
+	if by == nil {
+		want.NotAfter = now.Add(authorityLife)
+	} else {
+		signer, signerKey = by.cert, by.key
+	}
+	der, err := x509.CreateCertificate(rand.Reader, &want, signer, &p.key.PublicKey, signerKey)
+	if err != nil {
+		return err
+	}
+	if p.cert, err = x509.ParseCertificate(der); err != nil {
+		return err
+	}
+	if p.keyPEM, err = encodeKey(p.key); err != nil {
+		return err
+	}
+	p.certPEM = pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der})
+	return errors.Join(writeFile(p.keyFile, p.keyPEM), writeFile(p.certFile, p.certPEM))
+}
+
+func encodeKey(key *ecdsa.PrivateKey) ([]byte, error) {
+	der, err := x509.MarshalECPrivateKey(key)
+	if err != nil {
+		return nil, err
+	}
+	return pem.EncodeToMemory(&pem.Block{Type: "EC PRIVATE KEY", Bytes: der}), nil
+}
+
+// ensureKey keeps the key that signs service account tokens: with another one, all tokens handed out would be void.
+func ensureKey(private, public string) error {
+	var key *ecdsa.PrivateKey
+	if raw, err := os.ReadFile(private); err == nil {
+		if block, _ := pem.Decode(raw); block != nil {
+			key, _ = x509.ParseECPrivateKey(block.Bytes)
+		}
+	}
+	if key == nil {
+		var err error
+		if key, err = ecdsa.GenerateKey(elliptic.P256(), rand.Reader); err != nil {
+			return err
+		}
+		raw, err := encodeKey(key)
+		if err != nil {
+			return err
+		}
+		if err := writeFile(private, raw); err != nil {
+			return err
+		}
+	}
+	der, err := x509.MarshalPKIXPublicKey(&key.PublicKey)
+	if err != nil {
+		return err
+	}
+	want := pem.EncodeToMemory(&pem.Block{Type: "PUBLIC KEY", Bytes: der})
+	if have, err := os.ReadFile(public); err == nil && bytes.Equal(have, want) {
+		return nil
+	}
+	return writeFile(public, want)
+}

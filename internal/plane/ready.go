@@ -1,0 +1,56 @@
+package plane
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/kubernetes"
+)
+
+// awaitAPIServer waits for /readyz: storage is reachable and the default roles exist.
+func (p *Plane) awaitAPIServer(ctx context.Context) error {
+	c, err := kubernetes.NewForConfig(p.RESTConfig())
+	if err != nil {
+		return fmt.Errorf("client for the API server: %w", err)
+	}
+	began, checked := time.Now(), false
+	return p.await(ctx, apiserver, func(ctx context.Context) error {
+		_, err := c.Discovery().RESTClient().Get().AbsPath("/readyz").DoRaw(ctx)
+		if err != nil && !checked && time.Since(began) > suspicious {
+			checked = true
+			if damage := p.etcd.checkObjects(ctx); damage != nil {
+				p.fail("etcd", &CorruptError{Dir: p.etcd.dir, Cause: damage})
+			}
+		}
+		return err
+	})
+}
+
+// suspicious is how long the API server may take before its data is looked at; it needs 2 s.
+const suspicious = 10 * time.Second
+
+// awaitClients waits until the scheduler has its caches and the controllers have made the ServiceAccount without which no
+// pod can be created in the namespace default.
+func (p *Plane) awaitClients(ctx context.Context, synced <-chan struct{}) error {
+	c, err := kubernetes.NewForConfig(p.RESTConfig())
+	if err != nil {
+		return fmt.Errorf("client for the API server: %w", err)
+	}
+	err = p.await(ctx, controllerManager+" (ServiceAccount default/default)", func(ctx context.Context) error {
+		_, err := c.CoreV1().ServiceAccounts(metav1.NamespaceDefault).Get(ctx, "default", metav1.GetOptions{})
+		return err
+	})
+	if err != nil {
+		return err
+	}
+	select {
+	case <-synced:
+		return nil
+	case <-p.failed:
+		return p.Err()
+	case <-ctx.Done():
+		return fmt.Errorf("wait for %s: %w; see %s", scheduler, context.Cause(ctx), p.o.LogFile)
+	}
+}

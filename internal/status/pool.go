@@ -1,0 +1,124 @@
+package status
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	karpv1 "sigs.k8s.io/karpenter/pkg/apis/v1"
+
+	"github.com/nodeless/nodeless/internal/kube"
+)
+
+// poolPause is how long after a write a pool's status is not written again.
+const poolPause = time.Second
+
+// pool brings one NodePool's hash, conditions and sums up to date.
+func (k *Keeper) pool(ctx context.Context, name string) (time.Duration, error) {
+	if wait := k.pause(name); wait > 0 {
+		return wait, nil
+	}
+	cached := &karpv1.NodePool{}
+	if err := k.o.Cache.Get(ctx, client.ObjectKey{Name: name}, cached); err != nil {
+		if apierrors.IsNotFound(err) {
+			return 0, nil
+		}
+		return 0, fmt.Errorf("read NodePool %s: %w", name, err)
+	}
+	pool := k.wrotePools.Of(cached).DeepCopy()
+	if err := k.stampPool(ctx, pool); err != nil {
+		return 0, err
+	}
+	before := pool.DeepCopy()
+	k.judge(ctx, pool)
+	k.sum(pool)
+	if equal(before.Status, pool.Status) {
+		return 0, nil
+	}
+	if err := k.o.Client.Status().Patch(ctx, pool, locked(before)); err != nil {
+		return 0, client.IgnoreNotFound(err)
+	}
+	k.wrotePools.Wrote(pool.DeepCopy())
+	k.mu.Lock()
+	k.lastPool[name] = k.o.Clock.Now()
+	k.mu.Unlock()
+	return 0, nil
+}
+
+// pause is how long a pool's status is still left alone.
+func (k *Keeper) pause(name string) time.Duration {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	return k.lastPool[name].Add(poolPause).Sub(k.o.Clock.Now())
+}
+
+func (k *Keeper) stampPool(ctx context.Context, pool *karpv1.NodePool) error {
+	before := pool.DeepCopy()
+	metav1.SetMetaDataAnnotation(&pool.ObjectMeta, karpv1.NodePoolHashAnnotationKey, pool.Hash())
+	metav1.SetMetaDataAnnotation(&pool.ObjectMeta, karpv1.NodePoolHashVersionAnnotationKey, karpv1.NodePoolHashVersion)
+	if equal(before.ObjectMeta, pool.ObjectMeta) {
+		return nil
+	}
+	if err := k.o.Client.Patch(ctx, pool, client.MergeFrom(before)); err != nil {
+		return fmt.Errorf("annotate NodePool %s: %w", pool.Name, err)
+	}
+	k.wrotePools.Wrote(pool.DeepCopy())
+	return nil
+}
+
+// judge sets the conditions.
+func (k *Keeper) judge(ctx context.Context, pool *karpv1.NodePool) {
+	conditions := pool.StatusConditions()
+	err := pool.RuntimeValidate(ctx)
+	if err != nil {
+		err = fmt.Errorf("spec.template: %w", err) // all that it looks at is there
+	} else {
+		_, err = k.o.World.Names().Pool(pool, kube.PoolState{Now: k.o.Clock.Now()})
+	}
+	if err != nil {
+		conditions.SetFalse(karpv1.ConditionTypeValidationSucceeded, "NodePoolValidationFailed", err.Error())
+	} else {
+		conditions.SetTrue(karpv1.ConditionTypeValidationSucceeded)
+	}
+	reason, message := k.classVerdict(pool)
+	if reason != "" {
+		conditions.SetFalse(karpv1.ConditionTypeNodeClassReady, reason, message)
+	} else {
+		conditions.SetTrue(karpv1.ConditionTypeNodeClassReady)
+	}
+}
+
+// classVerdict is why the pool's class cannot be used; "" if it can.
+func (k *Keeper) classVerdict(pool *karpv1.NodePool) (reason, message string) {
+	ref := kube.ClassRef(pool.Spec.Template.Spec.NodeClassRef)
+	if ref.Group != classGroup || ref.Kind != classKind {
+		return "NodeClassNotFound", fmt.Sprintf("spec.template.spec.nodeClassRef: %s of group %q is not known; use %s of group %q", ref.Kind, ref.Group, classKind, classGroup)
+	}
+	class := k.o.Classes.Get(ref.Name)
+	switch {
+	case class == nil:
+		return "NodeClassNotFound", fmt.Sprintf("EC2NodeClass %q does not exist; create it or correct spec.template.spec.nodeClassRef.name", ref.Name)
+	case class.DeletionTimestamp != nil:
+		return "NodeClassTerminating", fmt.Sprintf("EC2NodeClass %q is being deleted", ref.Name)
+	}
+	if why := notReady(class); why != "" {
+		return "NodeClassNotReady", why
+	}
+	return "", ""
+}
+
+// sum fills in what the pool's machines have together.
+func (k *Keeper) sum(pool *karpv1.NodePool) {
+	used, nodes := k.o.World.PoolUsage(pool.Name)
+	list := k.o.World.Names().ResourceList(used)
+	list[corev1.ResourceName("nodes")] = *resource.NewQuantity(nodes, resource.DecimalSI)
+	pool.Status.Resources, pool.Status.Nodes = list, &nodes
+	if class := k.o.Classes.Get(kube.ClassRef(pool.Spec.Template.Spec.NodeClassRef).Name); class != nil {
+		pool.Status.NodeClassObservedGeneration = class.Generation
+	}
+}

@@ -1,0 +1,165 @@
+// Package status keeps what NodePools and EC2NodeClasses say of themselves: conditions, sums, hashes; and it gives the
+// world what each class offers.
+package status
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"sync"
+	"time"
+
+	ec2v1 "github.com/aws/karpenter-provider-aws/pkg/apis/v1"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/equality"
+	"k8s.io/apimachinery/pkg/runtime"
+	toolscache "k8s.io/client-go/tools/cache"
+	"sigs.k8s.io/controller-runtime/pkg/cache"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	karpv1 "sigs.k8s.io/karpenter/pkg/apis/v1"
+
+	"github.com/nodeless/nodeless/cloud"
+	"github.com/nodeless/nodeless/engine/model"
+	"github.com/nodeless/nodeless/internal/clock"
+	"github.com/nodeless/nodeless/internal/lifecycle/latest"
+	"github.com/nodeless/nodeless/internal/lifecycle/queue"
+	"github.com/nodeless/nodeless/internal/world"
+)
+
+// Catalog says what a class offers; a cloud.Provider is one.
+type Catalog interface {
+	Catalog(ctx context.Context, class cloud.ClassRef) ([]model.InstanceType, error)
+}
+
+// Resolver fills the status of the caller's copy of a class; an error means trouble that passes.
+type Resolver interface {
+	Resolve(ctx context.Context, class *ec2v1.EC2NodeClass) error
+}
+
+// Finalizer removes what was made in the cloud for a class that is going.
+type Finalizer interface {
+	Finalize(ctx context.Context, class *ec2v1.EC2NodeClass) error
+}
+
+// EventRecorder records Kubernetes events; client-go's record.EventRecorder is one.
+type EventRecorder interface {
+	Event(object runtime.Object, eventtype, reason, message string)
+}
+
+// Options are what a Keeper needs.
+type Options struct {
+	// Provider offers machines; if it is a Resolver and a Finalizer too, classes are resolved and finalized with it.
+	Provider Catalog
+	Classes  *Classes      // required; the provider reads it too
+	Cache    cache.Cache   // required
+	Client   client.Client // required; must read from the API server itself
+	World    *world.World  // required
+	Recorder EventRecorder // required
+	// ClassHash is the value of a class's hash annotation, "" for none; default the class's own.
+	ClassHash func(*ec2v1.EC2NodeClass) string
+	Clock     clock.Clock  // default the real one
+	Log       *slog.Logger // default slog.Default
+}
+
+// Keeper keeps statuses.
+type Keeper struct {
+	o              Options
+	pools, classes *queue.Queue
+	wrotePools     latest.Objects[*karpv1.NodePool]
+
+	mu       sync.Mutex
+	lastPool map[string]time.Time // when a pool's status was last written
+}
+
+// New is a Keeper. It registers handlers on the cache.
+func New(ctx context.Context, o Options) (*Keeper, error) {
+	if o.Clock == nil {
+		o.Clock = clock.Real{}
+	}
+	if o.Log == nil {
+		o.Log = slog.Default()
+	}
+	if o.ClassHash == nil {
+		o.ClassHash = func(c *ec2v1.EC2NodeClass) string { return c.Hash(nil) }
+	}
+	k := &Keeper{
+		o: o, pools: queue.New("NodePool status", o.Clock, o.Log), classes: queue.New("EC2NodeClass", o.Clock, o.Log),
+		lastPool: map[string]time.Time{},
+	}
+	for _, h := range []struct {
+		object client.Object
+		seen   func(client.Object)
+	}{
+		{&karpv1.NodePool{}, k.sawPool},
+		{&karpv1.NodeClaim{}, k.sawClaim},
+		{&corev1.Node{}, k.sawNode},
+		{&ec2v1.EC2NodeClass{}, k.sawClass},
+	} {
+		informer, err := o.Cache.GetInformer(ctx, h.object, cache.BlockUntilSynced(false))
+		if err != nil {
+			return nil, fmt.Errorf("watch %T: %w", h.object, err)
+		}
+		if _, err := informer.AddEventHandler(handler(h.seen)); err != nil {
+			return nil, fmt.Errorf("watch %T: %w", h.object, err)
+		}
+	}
+	return k, nil
+}
+
+// Run works until ctx is done. The cache must be synced.
+func (k *Keeper) Run(ctx context.Context) error {
+	var wg sync.WaitGroup
+	wg.Go(func() { k.pools.Run(ctx, 4, k.pool) })
+	wg.Go(func() { k.classes.Run(ctx, 4, k.class) })
+	wg.Wait()
+	return nil
+}
+
+func handler(seen func(client.Object)) toolscache.ResourceEventHandler {
+	see := func(o any) {
+		if missed, ok := o.(toolscache.DeletedFinalStateUnknown); ok {
+			o = missed.Obj
+		}
+		if object, ok := o.(client.Object); ok {
+			seen(object)
+		}
+	}
+	return toolscache.ResourceEventHandlerFuncs{AddFunc: see, UpdateFunc: func(_, now any) { see(now) }, DeleteFunc: see}
+}
+
+func (k *Keeper) sawPool(o client.Object) {
+	k.pools.Add(o.GetName())
+	if ref := o.(*karpv1.NodePool).Spec.Template.Spec.NodeClassRef; ref != nil {
+		k.classes.Add(ref.Name)
+	}
+}
+
+func (k *Keeper) sawClaim(o client.Object) {
+	claim := o.(*karpv1.NodeClaim)
+	if pool := claim.Labels[karpv1.NodePoolLabelKey]; pool != "" {
+		k.pools.Add(pool)
+		k.pools.After(pool, time.Second) // the world, which sums up, may hear of it later
+	}
+	if claim.DeletionTimestamp != nil && claim.Spec.NodeClassRef != nil {
+		if c := k.o.Classes.Get(claim.Spec.NodeClassRef.Name); c != nil && c.DeletionTimestamp != nil {
+			k.classes.After(c.Name, time.Second)
+		}
+	}
+}
+
+func (k *Keeper) sawNode(o client.Object) {
+	if pool := o.GetLabels()[karpv1.NodePoolLabelKey]; pool != "" {
+		k.pools.After(pool, time.Second)
+	}
+}
+
+func (k *Keeper) sawClass(o client.Object) {
+	k.classes.Add(o.GetName())
+	for _, pool := range k.o.World.NodePools() {
+		if ref := pool.Spec.Template.Spec.NodeClassRef; ref != nil && ref.Name == o.GetName() {
+			k.pools.Add(pool.Name)
+		}
+	}
+}
+
+func equal(a, b any) bool { return equality.Semantic.DeepEqual(a, b) }

@@ -1,0 +1,177 @@
+package world
+
+import (
+	"cmp"
+	"slices"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/nodeless/nodeless/engine/model"
+	"github.com/nodeless/nodeless/internal/kube"
+)
+
+// pod is a pod that waits or has its place.
+type pod struct {
+	kube.Pod
+	generation int64
+	shape      *shape
+}
+
+// place is what is on a node.
+type place struct {
+	pods map[types.NamespacedName]*pod
+	left time.Time // when a pod that counts was last seen to go
+}
+
+func comparePods(a, b *pod) int {
+	return cmp.Or(a.Created.Compare(b.Created), compareKeys(a, b))
+}
+
+func compareKeys(a, b *pod) int {
+	return cmp.Or(cmp.Compare(a.Key.Namespace, b.Key.Namespace), cmp.Compare(a.Key.Name, b.Key.Name), cmp.Compare(a.Key.UID, b.Key.UID))
+}
+
+func (w *World) updatePod(o *corev1.Pod, now time.Time) {
+	if !w.podObjects.put(o, now) {
+		return
+	}
+	key := keyOf(o)
+	old, info := w.pods[key], kube.ReadPod(o)
+	sameSpec := old != nil && o.Generation != 0 && old.generation == o.Generation && old.Key == info.Key
+	if sameSpec && old.Pod == info {
+		return
+	}
+	var s *shape
+	if info.Waiting || info.Node != "" {
+		if sameSpec {
+			s = w.shapes.hold(old.shape)
+		} else {
+			s = w.shapes.intern(w.names.Shape(o))
+		}
+	}
+	if old != nil {
+		w.unlink(key, old, old.Key != info.Key, now)
+	}
+	if s != nil {
+		w.link(key, &pod{Pod: info, generation: o.Generation, shape: s})
+	}
+	if s != nil || old != nil {
+		w.poke()
+	}
+}
+
+func (w *World) deletePod(o *corev1.Pod, now time.Time) {
+	if !w.podObjects.drop(o, now) {
+		return
+	}
+	key := keyOf(o)
+	if old := w.pods[key]; old != nil {
+		w.unlink(key, old, true, now)
+		w.poke()
+	}
+}
+
+// link puts a pod where it belongs: to those that wait, or on its node.
+func (w *World) link(key types.NamespacedName, p *pod) {
+	w.pods[key] = p
+	if p.Node == "" {
+		i, _ := slices.BinarySearchFunc(w.pending, p, comparePods)
+		w.pending = slices.Insert(w.pending, i, p)
+		w.out.pending = nil
+		return
+	}
+	at := w.places[p.Node]
+	if at.pods == nil {
+		at.pods = map[types.NamespacedName]*pod{}
+		w.places[p.Node] = at
+	}
+	at.pods[key] = p
+	w.machines.touchPods(p.Node)
+}
+
+// unlink takes a pod away; gone means that it left, not that it comes back in another state.
+func (w *World) unlink(key types.NamespacedName, p *pod, gone bool, now time.Time) {
+	delete(w.pods, key)
+	w.shapes.release(p.shape)
+	if p.Node == "" {
+		if i, ok := slices.BinarySearchFunc(w.pending, p, comparePods); ok {
+			w.pending = slices.Delete(w.pending, i, i+1)
+		}
+		w.out.pending = nil
+		return
+	}
+	at := w.places[p.Node]
+	delete(at.pods, key)
+	if gone && !p.Daemon() && !p.Terminal {
+		at.left = now
+	}
+	w.places[p.Node] = at
+	if _, known := w.machines.nodes[p.Node]; !known && len(at.pods) == 0 {
+		delete(w.places, p.Node)
+	}
+	w.machines.touchPods(p.Node)
+}
+
+// model is the engine's form of the pod.
+func (p *pod) model() model.Pod {
+	return model.Pod{PodKey: p.Key, Shape: p.shape.index, Priority: p.Priority, Created: p.Created}
+}
+
+// shape is a pod shape and how many pods have it.
+type shape struct {
+	model.Shape
+	index int // in the rendered list
+	pods  int
+}
+
+// shapes are the distinct shapes of all pods that wait or have a place.
+type shapes struct {
+	byKey   map[string]*shape
+	changed bool // a shape came or went since the list was rendered
+	epoch   int  // counts renderings: indices are valid within one
+	list    []model.Shape
+}
+
+func newShapes() shapes { return shapes{byKey: map[string]*shape{}} }
+
+func (s *shapes) intern(m model.Shape) *shape {
+	if have, ok := s.byKey[m.Key]; ok {
+		return s.hold(have)
+	}
+	s.byKey[m.Key] = &shape{Shape: m, pods: 1}
+	s.changed = true
+	return s.byKey[m.Key]
+}
+
+func (s *shapes) hold(h *shape) *shape {
+	h.pods++
+	return h
+}
+
+func (s *shapes) release(h *shape) {
+	if h.pods--; h.pods == 0 {
+		delete(s.byKey, h.Key)
+		s.changed = true
+	}
+}
+
+// render numbers the shapes by key.
+func (s *shapes) render() {
+	if !s.changed {
+		return
+	}
+	keys := make([]string, 0, len(s.byKey))
+	for k := range s.byKey {
+		keys = append(keys, k)
+	}
+	slices.Sort(keys)
+	s.list = make([]model.Shape, len(keys))
+	for i, k := range keys {
+		s.byKey[k].index = i
+		s.list[i] = s.byKey[k].Shape
+	}
+	s.changed = false
+	s.epoch++
+}

@@ -1,0 +1,119 @@
+package ec2api
+
+import (
+	"encoding/json"
+	"io"
+	"net/http"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/aws/aws-sdk-go-v2/service/ec2"
+)
+
+// post sends an admin call and is what it answers.
+func (p place) post(t *testing.T, what, body string, status int) string {
+	t.Helper()
+	answer, err := http.Post(p.url+adminPath+what, "application/json", strings.NewReader(body)) //nolint:noctx // a test's own server
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = answer.Body.Close() }()
+	text, _ := io.ReadAll(answer.Body)
+	if answer.StatusCode != status {
+		t.Errorf("%s %s: %d %s, want %d", what, body, answer.StatusCode, text, status)
+	}
+	return string(text)
+}
+
+func (p place) get(t *testing.T, what string, v any) {
+	t.Helper()
+	answer, err := http.Get(p.url + adminPath + what) //nolint:noctx // a test's own server
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = answer.Body.Close() }()
+	if err := json.NewDecoder(answer.Body).Decode(v); err != nil {
+		t.Fatalf("%s: %v", what, err)
+	}
+}
+
+func TestTheAdminSeesCallsMachinesAndCost(t *testing.T) {
+	b := newBuyer(t)
+	none := []adminInstance{{}}
+	if b.get(t, "instances", &none); len(none) != 0 {
+		t.Errorf("machines before any launch: %v", none)
+	}
+	id := b.buy(t, b.fleet("claim-1", "m5.large"))
+	if _, err := b.TerminateInstances(t.Context(), &ec2.TerminateInstancesInput{InstanceIds: []string{"i-nobody"}}); err == nil {
+		t.Error("nobody was terminated")
+	}
+	var calls []adminCall
+	b.get(t, "calls", &calls)
+	launch, end := calls[len(calls)-2], calls[len(calls)-1]
+	if launch.API != "CreateFleet" || launch.Token != "claim-1" || launch.Error != "" ||
+		!launch.Time.Equal(b.clock.Now()) || launch.Summary != "1 on-demand, first m5.large of story" {
+		t.Errorf("the launch was logged as %+v", launch)
+	}
+	if !strings.HasPrefix(end.Error, "InvalidInstanceID.") || end.Summary != "InstanceId i-nobody" {
+		t.Errorf("the failure was logged as %+v", end)
+	}
+	var machines []adminInstance
+	b.get(t, "instances", &machines)
+	if len(machines) != 1 || machines[0].ID != id || machines[0].Tags["karpenter.sh/nodeclaim"] != "claim-1" || machines[0].PriceMicros != 96_000 {
+		t.Errorf("machines: %+v", machines)
+	}
+	var s adminSummary
+	if b.get(t, "summary", &s); s != (adminSummary{Instances: 1, DollarsPerHour: 0.096, Launched: 1}) {
+		t.Errorf("summary: %+v", s)
+	}
+}
+
+func TestTheAdminMakesCallsFail(t *testing.T) {
+	b := newBuyer(t)
+	b.post(t, "fail", `{"api":"CreateFleet","code":"RequestLimitExceeded","message":"slow down","status":503,"times":1}`, 200)
+	_, err := b.CreateFleet(t.Context(), b.fleet("claim-1", "m5.large"))
+	wantCode(t, err, "RequestLimitExceeded")
+	b.buy(t, b.fleet("claim-1", "m5.large"))
+}
+
+func TestTheAdminMakesCallsSlow(t *testing.T) {
+	b := newBuyer(t)
+	b.post(t, "delay", `{"api":"CreateFleet","milliseconds":1500}`, 200)
+	asked, answered := b.clock.Now(), make(chan error, 1)
+	go func() {
+		_, err := b.CreateFleet(t.Context(), b.fleet("claim-1", "m5.large"))
+		answered <- err
+	}()
+	for tick := time.Tick(time.Millisecond); ; {
+		select {
+		case err := <-answered:
+			if took := b.clock.Now().Sub(asked); err != nil || took < 1500*time.Millisecond {
+				t.Errorf("answered after %v: %v", took, err)
+			}
+			return
+		case <-tick:
+			b.clock.Advance(100 * time.Millisecond)
+		}
+	}
+}
+
+func TestTheAdminTakesNoNonsense(t *testing.T) {
+	p := newPlace(t)
+	for _, c := range []struct {
+		what, body, says string
+		status           int
+	}{
+		{"capacity", `{"type":`, "cannot be read", 400}, {"capacity", `{"kind":"m5.large"}`, `unknown field \"kind\"`, 400},
+		{"capacity", `{} {}`, "more than one", 400}, {"capacity", ``, "cannot be read", 400},
+		{"fail", `{"api":"MakeCoffee","code":"X","times":1}`, "MakeCoffee", 400}, {"fail", `{"api":"CreateFleet","times":1}`, "code", 400},
+		{"fail", `{"api":"CreateFleet","code":"X","times":-1}`, "times", 400}, {"fail", `{"api":"CreateFleet","code":"X","status":200}`, "status", 400},
+		{"delay", `{"api":"CreateFleet","milliseconds":-1}`, "milliseconds", 400}, {"delay", `{"api":"CreateFleet","milliseconds":0}`, "", 200},
+		{"interrupt", `{"instanceId":"i-nobody"}`, "i-nobody", 400}, {"rebalance", `{"instanceId":"i-nobody"}`, "i-nobody", 400},
+		{"nothing", `{}`, "", 404},
+	} {
+		if answer := p.post(t, c.what, c.body, c.status); !strings.Contains(answer, c.says) {
+			t.Errorf("%s %s answered %s, want mention of %s", c.what, c.body, answer, c.says)
+		}
+	}
+}

@@ -1,0 +1,146 @@
+package ec2api
+
+import (
+	"cmp"
+	"maps"
+	"slices"
+	"strconv"
+
+	"github.com/nodeless/nodeless/region"
+)
+
+// dryRun ends a call that was only a trial, after its parameters were read.
+func (c *call) dryRun() error {
+	trial := c.form.boolean("DryRun")
+	if err := c.form.fail(); err != nil {
+		return err
+	}
+	if trial {
+		return failure(412, "DryRunOperation", "Request would have succeeded, but DryRun flag is set.")
+	}
+	return nil
+}
+
+func createFleet(c *call) (any, error) {
+	q := c.form.fleet()
+	if err := c.dryRun(); err != nil {
+		return nil, err
+	}
+	result, err := c.region.CreateFleet(q)
+	if err != nil {
+		return nil, err
+	}
+	return fleetXML{
+		FleetID: result.FleetID,
+		Errors: setOf(result.Errors, func(e region.FleetError) fleetErrorXML {
+			return fleetErrorXML{TemplateAndOverrides: overrideOf(e.Override), Lifecycle: e.CapacityType, Code: e.Code, Message: e.Message}
+		}),
+		Instances: setOf(result.Launched, func(l region.FleetLaunch) fleetInstanceXML {
+			return fleetInstanceXML{TemplateAndOverrides: overrideOf(l.Override), Lifecycle: l.CapacityType, InstanceIDs: items(l.IDs...), InstanceType: l.Override.InstanceType}
+		}),
+	}, nil
+}
+
+func overrideOf(o region.Override) templateAndOverridesXML {
+	x := templateAndOverridesXML{
+		Specification: templateSpecXML{ID: o.TemplateID, Version: o.TemplateVersion},
+		Overrides:     overridesXML{InstanceType: o.InstanceType, SubnetID: o.SubnetID, AvailabilityZone: o.Zone, ImageID: o.ImageID},
+	}
+	if o.Priority != 0 {
+		x.Overrides.Priority = strconv.FormatFloat(o.Priority, 'f', -1, 64)
+	}
+	return x
+}
+
+type terminateAnswer struct {
+	Instances set[stateChangeXML] `xml:"instancesSet"`
+}
+
+func terminateInstances(c *call) (any, error) {
+	c.form.require("InstanceId")
+	if err := c.dryRun(); err != nil {
+		return nil, err
+	}
+	changes, err := c.region.TerminateInstances(c.form.strs("InstanceId"))
+	return terminateAnswer{Instances: setOf(changes, func(s region.StateChange) stateChangeXML {
+		return stateChangeXML{InstanceID: s.ID, CurrentState: stateOf(s.Current), PreviousState: stateOf(s.Previous)}
+	})}, err
+}
+
+func stateOf(s region.State) stateXML { return stateXML{Code: s.Code(), Name: string(s)} }
+
+func describeInstances(c *call) (any, error) {
+	return c.answerInstances(setOf(c.region.Instances(), c.surroundings().instance).Items, region.AccountID)
+}
+
+// surroundings are what an instance names only by id.
+type surroundings struct {
+	groups   map[string]string // names by id
+	profiles map[string]region.InstanceProfile
+}
+
+func (c *call) surroundings() surroundings {
+	s := surroundings{groups: map[string]string{}, profiles: map[string]region.InstanceProfile{}}
+	for _, g := range c.region.SecurityGroups() {
+		s.groups[g.ID] = g.Name
+	}
+	for _, p := range c.region.InstanceProfiles("/") {
+		s.profiles[p.Name] = p
+	}
+	return s
+}
+
+// profile is the reference to an instance profile; one that is gone is told by its name.
+func (s surroundings) profile(name string) *profileRefXML {
+	p := s.profiles[name]
+	return &profileRefXML{ARN: "arn:aws:iam::" + region.AccountID + ":instance-profile" + cmp.Or(p.Path, "/") + name, ID: p.ID}
+}
+
+func (s surroundings) instance(i region.Instance) instanceXML {
+	x := instanceXML{
+		InstanceID: i.ID, ImageID: i.ImageID, State: stateOf(i.State), PrivateDNSName: i.PrivateDNS, InstanceType: i.Type, LaunchTime: stamp(i.LaunchedAt),
+		Placement: placementXML{AvailabilityZone: i.Zone, AvailabilityZoneID: i.ZoneID, Tenancy: "default"}, Monitoring: monitoringXML{State: "disabled"},
+		SourceDestCheck: true, Architecture: i.Architecture, RootDeviceType: "ebs", RootDeviceName: region.RootDevice, VirtualizationType: "hvm",
+		SpotInstanceRequestID: i.SpotRequestID, ClientToken: i.ClientToken, Hypervisor: "xen", ENASupport: true, PlatformDetails: "Linux/UNIX",
+		TagSet: tagsOf(i.Tags),
+	}
+	if i.CapacityType == region.Spot {
+		x.Lifecycle = region.Spot
+	}
+	if i.ReasonCode != "" {
+		x.StateReason = &reasonXML{Code: i.ReasonCode, Message: i.ReasonMessage}
+	}
+	for _, g := range i.SecurityGroups {
+		x.GroupSet.Items = append(x.GroupSet.Items, groupXML{GroupID: g, GroupName: s.groups[g]})
+	}
+	if i.InstanceProfile != "" {
+		x.IAMInstanceProfile = s.profile(i.InstanceProfile)
+	}
+	if i.State == region.Terminated { // EC2 no longer tells the network of what is gone
+		x.PrivateDNSName = ""
+		return x
+	}
+	x.SubnetID, x.VpcID, x.PrivateIPAddress = i.SubnetID, region.VPCID, i.PrivateIP.String()
+	x.NetworkInterfaces = items(interfaceXML{
+		NetworkInterfaceID: "eni-" + i.ID[min(2, len(i.ID)):], SubnetID: i.SubnetID, VpcID: region.VPCID, OwnerID: region.AccountID, Status: "in-use", InterfaceType: "interface",
+		PrivateIPAddress: i.PrivateIP.String(), PrivateDNSName: i.PrivateDNS, SourceDestCheck: true, GroupSet: x.GroupSet,
+		Attachment:         attachmentXML{Status: "attached", AttachTime: stamp(i.LaunchedAt), DeleteOnTermination: true},
+		PrivateIPAddresses: items(addressXML{PrivateIPAddress: i.PrivateIP.String(), PrivateDNSName: i.PrivateDNS, Primary: true}),
+	})
+	return x
+}
+
+// tagsOf is tags in the order of their keys.
+func tagsOf(tags map[string]string) set[tagXML] {
+	return setOf(slices.Sorted(maps.Keys(tags)), func(k string) tagXML { return tagXML{Key: k, Value: tags[k]} })
+}
+
+// describeInstanceStatus: the machines of the simulated region pass their checks.
+func describeInstanceStatus(c *call) (any, error) {
+	ok := statusSummaryXML{Status: "ok", Details: items(statusDetailXML{Name: "reachability", Status: "passed"})}
+	return c.answerStatuses(setOf(c.region.Instances(), func(i region.Instance) instanceStatusXML {
+		return instanceStatusXML{
+			InstanceID: i.ID, AvailabilityZone: i.Zone, AvailabilityZoneID: i.ZoneID, State: stateOf(i.State), System: ok, Instance: ok, AttachedEBS: ok,
+		}
+	}).Items)
+}

@@ -1,0 +1,274 @@
+"""Stories told to the simulated region by boto3, a client nobody here wrote.
+
+Usage: boto3_story.py ENDPOINT REGION CLUSTER QUEUE STORY...
+The stories are the functions at the end. Those that launch need POST /advance?seconds=N beside the AWS calls, which moves
+the region's virtual clock.
+"""
+import base64
+import json
+import sys
+import urllib.request
+
+import boto3
+from botocore.config import Config
+from botocore.exceptions import ClientError
+
+ENDPOINT, REGION, CLUSTER, QUEUE = sys.argv[1:5]
+
+
+def client(service):
+    return boto3.client(
+        service, endpoint_url=ENDPOINT, region_name=REGION, aws_access_key_id="any", aws_secret_access_key="any",
+        config=Config(retries={"max_attempts": 1}),
+    )
+
+
+def post(path, body=None):
+    data = json.dumps(body or {}).encode()
+    request = urllib.request.Request(ENDPOINT + path, data=data, method="POST", headers={"Content-Type": "application/json"})
+    return urllib.request.urlopen(request).read()
+
+
+def advance(seconds):
+    post("/advance?seconds=%d" % seconds)
+
+
+def fails(code, call, **kwargs):
+    try:
+        call(**kwargs)
+    except ClientError as e:
+        assert e.response["Error"]["Code"] == code, e.response
+        return e
+    raise AssertionError("expected %s" % code)
+
+
+ec2 = client("ec2")
+
+
+def the_place():
+    vpc = ec2.describe_vpcs()["Vpcs"][0]
+    ours = {"Name": "tag:karpenter.sh/discovery", "Values": [CLUSTER]}
+    subnets = ec2.describe_subnets(Filters=[{"Name": "vpc-id", "Values": [vpc["VpcId"]]}, ours])["Subnets"]
+    assert subnets and all(s["AvailableIpAddressCount"] > 0 for s in subnets), subnets
+    assert ec2.describe_security_groups(Filters=[ours])["SecurityGroups"][0]["GroupId"].startswith("sg-")
+    fails("InvalidParameterValue", ec2.describe_subnets, Filters=[{"Name": "colour", "Values": ["red"]}])
+    return subnets
+
+
+def types_are_found_by_filters_and_pages():
+    pages = ec2.get_paginator("describe_instance_types").paginate(
+        Filters=[
+            {"Name": "processor-info.supported-architecture", "Values": ["arm64"]},
+            {"Name": "vcpu-info.default-vcpus", "Values": ["4"]},
+            {"Name": "bare-metal", "Values": ["false"]},
+        ],
+        PaginationConfig={"PageSize": 10},
+    )
+    found = [t for p in pages for t in p["InstanceTypes"]]
+    names = [t["InstanceType"] for t in found]
+    assert "m7g.xlarge" in names and len(names) == len(set(names)) and len(names) > 10, names
+    assert all(t["VCpuInfo"]["DefaultVCpus"] == 4 and t["MemoryInfo"]["SizeInMiB"] > 0 for t in found)
+    wild = ec2.describe_instance_types(Filters=[{"Name": "instance-type", "Values": ["m5.*large"]}])["InstanceTypes"]
+    assert "m5.large" in [t["InstanceType"] for t in wild]
+    one = ec2.describe_instance_types(InstanceTypes=["m5.large"])["InstanceTypes"][0]
+    assert one["VCpuInfo"]["DefaultVCpus"] == 2 and one["MemoryInfo"]["SizeInMiB"] == 8192, one
+    assert one["NetworkInfo"]["MaximumNetworkInterfaces"] == 3 and one["NetworkInfo"]["Ipv4AddressesPerInterface"] == 10
+    fails("InvalidInstanceType", ec2.describe_instance_types, InstanceTypes=["m5.tiny"])
+    offers = ec2.describe_instance_type_offerings(LocationType="availability-zone", Filters=[{"Name": "instance-type", "Values": ["m5.large"]}])
+    assert len(offers["InstanceTypeOfferings"]) >= 2, offers
+
+
+def an_image():
+    ssm = client("ssm")
+    name = "/aws/service/eks/optimized-ami/1.36/amazon-linux-2023/x86_64/standard/recommended/image_id"
+    ami = ssm.get_parameter(Name=name)["Parameter"]["Value"]
+    assert ssm.get_parameters(Names=[name, "/no/such"])["InvalidParameters"] == ["/no/such"]
+    fails("ParameterNotFound", ssm.get_parameter, Name="/no/such")
+    image = ec2.describe_images(ImageIds=[ami])["Images"][0]
+    assert image["Architecture"] == "x86_64" and image["State"] == "available", image
+    return ami
+
+
+def a_fleet_is_launched_once_and_ends(subnets, ami):
+    groups = [ec2.describe_security_groups()["SecurityGroups"][0]["GroupId"]]
+    template = ec2.create_launch_template(
+        LaunchTemplateName="story", LaunchTemplateData={
+            "ImageId": ami, "SecurityGroupIds": groups, "UserData": base64.b64encode(b"#!/bin/sh\n").decode(),
+            "MetadataOptions": {"HttpTokens": "required"}},
+        TagSpecifications=[{"ResourceType": "launch-template", "Tags": [{"Key": "story", "Value": "boto3"}]}],
+    )["LaunchTemplate"]
+    assert template["LaunchTemplateName"] == "story" and template["LaunchTemplateId"].startswith("lt-")
+    version = ec2.describe_launch_template_versions(LaunchTemplateName="story", Versions=["$Latest"])["LaunchTemplateVersions"][0]
+    assert version["LaunchTemplateData"]["ImageId"] == ami, version
+    request = dict(
+        Type="instant", ClientToken="story-token-1",
+        LaunchTemplateConfigs=[{
+            "LaunchTemplateSpecification": {"LaunchTemplateName": "story", "Version": "$Latest"},
+            "Overrides": [{"InstanceType": t, "SubnetId": s["SubnetId"]} for t in ("m5.large", "c5.large") for s in subnets[:2]],
+        }],
+        TargetCapacitySpecification={"TotalTargetCapacity": 2, "DefaultTargetCapacityType": "on-demand"},
+        OnDemandOptions={"AllocationStrategy": "lowest-price"},
+        TagSpecifications=[{"ResourceType": "instance", "Tags": [{"Key": "story", "Value": "boto3"}]}],
+    )
+    fails("DryRunOperation", ec2.create_fleet, DryRun=True, **request)
+    fleet = ec2.create_fleet(**request)
+    ids = [i for group in fleet["Instances"] for i in group["InstanceIds"]]
+    assert len(ids) == 2 and fleet["Instances"][0]["InstanceType"] in ("m5.large", "c5.large"), fleet
+    again = ec2.create_fleet(**request)
+    assert again["FleetId"] == fleet["FleetId"]
+    assert [i for group in again["Instances"] for i in group["InstanceIds"]] == ids
+    advance(120)
+    mine = [{"Name": "tag:story", "Values": ["boto3"]}, {"Name": "instance-state-name", "Values": ["running"]}]
+    found = [i for r in ec2.describe_instances(Filters=mine)["Reservations"] for i in r["Instances"]]
+    assert sorted(i["InstanceId"] for i in found) == sorted(ids), found
+    assert all(i["PrivateIpAddress"] and i["Placement"]["AvailabilityZone"] and i["LaunchTime"] for i in found)
+    assert len(ec2.describe_instance_status(InstanceIds=ids)["InstanceStatuses"]) == 2
+    ec2.create_tags(Resources=ids, Tags=[{"Key": "Name", "Value": "one & <two>"}])
+    tags = ec2.describe_tags(Filters=[{"Name": "resource-id", "Values": ids}, {"Name": "key", "Values": ["Name"]}])["Tags"]
+    assert [t["Value"] for t in tags] == ["one & <two>"] * 2, tags
+    ec2.delete_tags(Resources=ids[:1], Tags=[{"Key": "Name"}])
+    gone = ec2.terminate_instances(InstanceIds=ids)["TerminatingInstances"]
+    assert all(g["CurrentState"]["Name"] in ("shutting-down", "terminated") for g in gone), gone
+    advance(300)
+    ec2.get_waiter("instance_terminated").wait(InstanceIds=ids, WaiterConfig={"Delay": 1, "MaxAttempts": 5})
+    fails("InvalidInstanceID.NotFound", ec2.describe_instances, InstanceIds=["i-00000000000000000"])
+    ec2.delete_launch_template(LaunchTemplateName="story")
+    fails("InvalidLaunchTemplateName.NotFoundException", ec2.describe_launch_templates, LaunchTemplateNames=["story"])
+
+
+def no_capacity_is_told_per_override(subnets, ami):
+    ec2.create_launch_template(LaunchTemplateName="dry", LaunchTemplateData={"ImageId": ami})
+    for zone in {s["AvailabilityZone"] for s in subnets}:
+        post("/_nodeless/capacity", {"type": "m5.large", "zone": zone, "capacityType": "spot", "count": 0})
+    fleet = ec2.create_fleet(
+        Type="instant",
+        LaunchTemplateConfigs=[{"LaunchTemplateSpecification": {"LaunchTemplateName": "dry", "Version": "$Latest"},
+                                "Overrides": [{"InstanceType": "m5.large", "SubnetId": s["SubnetId"]} for s in subnets]}],
+        TargetCapacitySpecification={"TotalTargetCapacity": 1, "DefaultTargetCapacityType": "spot"},
+        SpotOptions={"AllocationStrategy": "price-capacity-optimized"},
+    )
+    assert fleet["Instances"] == [] and fleet["Errors"], fleet
+    assert {e["ErrorCode"] for e in fleet["Errors"]} <= {"InsufficientInstanceCapacity", "UnfulfillableCapacity"}, fleet
+    assert fleet["Errors"][0]["LaunchTemplateAndOverrides"]["Overrides"]["InstanceType"] == "m5.large"
+
+
+def one_instance_without_a_fleet(subnets, ami):
+    out = ec2.run_instances(ImageId=ami, InstanceType="t3.small", MinCount=1, MaxCount=1, SubnetId=subnets[0]["SubnetId"],
+                            InstanceMarketOptions={"MarketType": "spot"},
+                            TagSpecifications=[{"ResourceType": "instance", "Tags": [{"Key": "story", "Value": "run"}]}])
+    instance = out["Instances"][0]
+    assert instance["InstanceLifecycle"] == "spot" and instance["SubnetId"] == subnets[0]["SubnetId"], instance
+    sqs = client("sqs")
+    url = sqs.get_queue_url(QueueName=QUEUE)["QueueUrl"]
+    post("/_nodeless/interrupt", {"instanceId": instance["InstanceId"]})
+    seen = []
+    for _ in range(10):
+        for m in sqs.receive_message(QueueUrl=url, MaxNumberOfMessages=10, AttributeNames=["SentTimestamp"]).get("Messages", []):
+            seen.append(json.loads(m["Body"]))
+            assert int(m["Attributes"]["SentTimestamp"]) > 0
+            sqs.delete_message(QueueUrl=url, ReceiptHandle=m["ReceiptHandle"])
+    warning = [e for e in seen if e["detail-type"] == "EC2 Spot Instance Interruption Warning"]
+    assert warning and warning[0]["detail"]["instance-id"] == instance["InstanceId"], seen
+    sqs.send_message(QueueUrl=url, MessageBody="hello <world>")
+    assert sqs.receive_message(QueueUrl=url)["Messages"][0]["Body"] == "hello <world>"
+    assert "ApproximateNumberOfMessages" in sqs.get_queue_attributes(QueueUrl=url, AttributeNames=["All"])["Attributes"]
+    fails("AWS.SimpleQueueService.NonExistentQueue", sqs.get_queue_url, QueueName="nobody")
+
+
+def who_and_what():
+    iam = client("iam")
+    role = "nodeless-node"
+    iam.create_instance_profile(InstanceProfileName="story", Path="/karpenter/", Tags=[{"Key": "a", "Value": "b"}])
+    fails("EntityAlreadyExists", iam.create_instance_profile, InstanceProfileName="story")
+    assert iam.get_role(RoleName=role)["Role"]["RoleName"] == role
+    iam.add_role_to_instance_profile(InstanceProfileName="story", RoleName=role)
+    iam.tag_instance_profile(InstanceProfileName="story", Tags=[{"Key": "c", "Value": "d"}])
+    profile = iam.get_instance_profile(InstanceProfileName="story")["InstanceProfile"]
+    assert profile["Roles"][0]["RoleName"] == role and {t["Key"] for t in profile["Tags"]} == {"a", "c"}, profile
+    listed = iam.list_instance_profiles(PathPrefix="/karpenter/")["InstanceProfiles"]
+    assert [p["InstanceProfileName"] for p in listed] == ["story"], listed
+    iam.remove_role_from_instance_profile(InstanceProfileName="story", RoleName=role)
+    iam.delete_instance_profile(InstanceProfileName="story")
+    fails("NoSuchEntity", iam.get_instance_profile, InstanceProfileName="story")
+    assert client("sts").get_caller_identity()["Account"].isdigit()
+    eks = client("eks")
+    assert CLUSTER in eks.list_clusters()["clusters"]
+    cluster = eks.describe_cluster(name=CLUSTER)["cluster"]
+    assert cluster["endpoint"] and cluster["kubernetesNetworkConfig"]["serviceIpv4Cidr"], cluster
+    fails("ResourceNotFoundException", eks.describe_cluster, name="nobody")
+
+
+def the_price_list():
+    pricing = client("pricing")
+    where = [{"Type": "TERM_MATCH", "Field": f, "Value": v} for f, v in (
+        ("regionCode", REGION), ("operatingSystem", "Linux"), ("tenancy", "Shared"), ("productFamily", "Compute Instance"), ("capacitystatus", "Used"))]
+    prices = {}
+    for p in pricing.get_paginator("get_products").paginate(ServiceCode="AmazonEC2", Filters=where):
+        for text in p["PriceList"]:
+            product = json.loads(text)
+            term = next(iter(product["terms"]["OnDemand"].values()))
+            dimension = next(iter(term["priceDimensions"].values()))
+            prices[product["product"]["attributes"]["instanceType"]] = float(dimension["pricePerUnit"]["USD"])
+    assert len(prices) > 100 and 0.05 < prices["m5.large"] < 0.3, len(prices)
+
+
+def types():
+    zones = [z["ZoneName"] for z in ec2.describe_availability_zones()["AvailabilityZones"]]
+    assert len(zones) >= 3, zones
+    assert [r["RegionName"] for r in ec2.describe_regions()["Regions"]] == [REGION]
+    assert ec2.describe_capacity_reservations()["CapacityReservations"] == []
+    assert ec2.describe_placement_groups()["PlacementGroups"] == []
+    types_are_found_by_filters_and_pages()
+
+
+def prices():
+    the_price_list()
+
+
+def launches():
+    subnets, ami = the_place(), an_image()
+    spot = ec2.describe_spot_price_history(InstanceTypes=["m5.large"], ProductDescriptions=["Linux/UNIX"])["SpotPriceHistory"]
+    assert spot and float(spot[0]["SpotPrice"]) > 0, spot
+    a_fleet_is_launched_once_and_ends(subnets, ami)
+    no_capacity_is_told_per_override(subnets, ami)
+    one_instance_without_a_fleet(subnets, ami)
+
+
+def the_queue():
+    sqs = client("sqs")
+    url = sqs.get_queue_url(QueueName=QUEUE)["QueueUrl"]
+    sent = [sqs.send_message(QueueUrl=url, MessageBody="hello <%d>" % n)["MessageId"] for n in range(3)]
+    got = sqs.receive_message(QueueUrl=url, MaxNumberOfMessages=10, WaitTimeSeconds=20, AttributeNames=["All"])["Messages"]
+    assert [m["MessageId"] for m in got] == sent and got[0]["Body"] == "hello <0>", got
+    assert int(got[0]["Attributes"]["SentTimestamp"]) > 0 and got[0]["Attributes"]["ApproximateReceiveCount"] == "1", got
+    depth = sqs.get_queue_attributes(QueueUrl=url, AttributeNames=["All"])["Attributes"]
+    assert depth["ApproximateNumberOfMessagesNotVisible"] == "3" and depth["QueueArn"].endswith(":" + QUEUE), depth
+    sqs.delete_message(QueueUrl=url, ReceiptHandle=got[0]["ReceiptHandle"])
+    entries = [{"Id": str(n), "ReceiptHandle": m["ReceiptHandle"]} for n, m in enumerate(got[1:])]
+    assert len(sqs.delete_message_batch(QueueUrl=url, Entries=entries)["Successful"]) == 2
+    depth = sqs.get_queue_attributes(QueueUrl=url, AttributeNames=["ApproximateNumberOfMessagesNotVisible"])["Attributes"]
+    assert depth == {"ApproximateNumberOfMessagesNotVisible": "0"}, depth
+    fails("AWS.SimpleQueueService.NonExistentQueue", sqs.get_queue_url, QueueName="nobody")
+    fails("AWS.SimpleQueueService.EmptyBatchRequest", sqs.delete_message_batch, QueueUrl=url, Entries=[])
+
+
+def accounts():
+    who_and_what()
+    the_queue()
+    ssm_parameters()
+
+
+def ssm_parameters():
+    ssm = client("ssm")
+    base = "/aws/service/eks/optimized-ami/1.36/amazon-linux-2023/x86_64/standard/recommended"
+    ami = ssm.get_parameter(Name=base + "/image_id")["Parameter"]["Value"]
+    assert ami.startswith("ami-"), ami
+    assert ssm.get_parameters(Names=[base + "/image_id", "/no/such"])["InvalidParameters"] == ["/no/such"]
+    below = ssm.get_parameters_by_path(Path=base)["Parameters"]
+    assert [p["Value"] for p in below] == [ami], below
+    fails("ParameterNotFound", ssm.get_parameter, Name="/no/such")
+
+
+for story in sys.argv[5:]:
+    {"types": types, "prices": prices, "launches": launches, "accounts": accounts}[story]()
+print("ok")

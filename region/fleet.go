@@ -1,0 +1,282 @@
+package region
+
+import (
+	"cmp"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"math"
+	"slices"
+	"time"
+
+	"github.com/nodeless/nodeless/catalog"
+)
+
+// Allocation strategies of CreateFleet.
+const (
+	LowestPrice                  = "lowest-price"
+	Prioritized                  = "prioritized"
+	PriceCapacityOptimized       = "price-capacity-optimized"
+	CapacityOptimized            = "capacity-optimized"
+	CapacityOptimizedPrioritized = "capacity-optimized-prioritized"
+	Diversified                  = "diversified"
+)
+
+// FleetRequest is CreateFleet of type instant.
+type FleetRequest struct {
+	ClientToken  string
+	CapacityType string // OnDemand or Spot: the default target capacity type
+	Strategy     string // of that capacity type; "" = EC2's default, lowest-price
+	Total        int
+	Overrides    []Override
+	InstanceTags map[string]string
+	FleetTags    map[string]string
+}
+
+// Override is one way to fulfil a fleet: a launch template with a type and place.
+type Override struct {
+	TemplateID, TemplateName, TemplateVersion string
+	InstanceType                              string // "" = the template's
+	SubnetID                                  string
+	Zone                                      string
+	ImageID                                   string // "" = the template's
+	Priority                                  float64
+}
+
+// FleetResult is what was launched and what could not be.
+type FleetResult struct {
+	FleetID   string
+	Launched  []FleetLaunch
+	Errors    []FleetError
+	Templates map[string]string // template ids by name, as resolved
+}
+
+// FleetLaunch are the instances of one override.
+type FleetLaunch struct {
+	Override     Override // with zone and image filled in
+	CapacityType string
+	IDs          []string
+}
+
+// FleetError is why an override that was tried gave nothing.
+type FleetError struct {
+	Override      Override
+	CapacityType  string
+	Code, Message string
+}
+
+// token is the result of a call that had a client token.
+type token struct {
+	Digest string // of the request's parameters
+	At     time.Time
+	Fleet  *FleetResult
+	Run    []string
+}
+
+// CreateFleet launches at once what it can get, best first by the strategy. The same client token gives the same result
+// again; other parameters under a used token are IdempotentParameterMismatch.
+func (r *Region) CreateFleet(q FleetRequest) (FleetResult, error) {
+	if err := validate(q); err != nil {
+		return FleetResult{}, err
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	digest := digestOf(q)
+	if t, ok := r.tokens["fleet/"+q.ClientToken]; ok && q.ClientToken != "" {
+		if t.Digest != digest || t.Fleet == nil {
+			return FleetResult{}, apiError("IdempotentParameterMismatch", "The client token '%s' was used before with other parameters", q.ClientToken)
+		}
+		return *t.Fleet, nil
+	}
+	options, err := r.resolve(q)
+	if err != nil {
+		return FleetResult{}, err
+	}
+	result := FleetResult{FleetID: "fleet-" + r.newID(), Templates: map[string]string{}}
+	r.fulfil(q, options, &result)
+	if q.ClientToken != "" {
+		t := &token{Digest: digest, At: r.clock.Now(), Fleet: &result}
+		r.tokens["fleet/"+q.ClientToken] = t
+		r.store.put(bucketTokens, "fleet/"+q.ClientToken, t)
+	}
+	return result, r.commit()
+}
+
+func validate(q FleetRequest) error {
+	switch {
+	case len(q.Overrides) == 0:
+		return apiError("InvalidParameterValue", "LaunchTemplateConfigs must name at least one launch template")
+	case q.Total < 1 || q.Total > 1000:
+		return apiError("InvalidTargetCapacitySpecification", "TotalTargetCapacity must be between 1 and 1000, is %d", q.Total)
+	case q.CapacityType != OnDemand && q.CapacityType != Spot:
+		return apiError("InvalidParameterValue", "DefaultTargetCapacityType '%s' is not one of on-demand, spot", q.CapacityType)
+	case len(q.Overrides) > 300*50:
+		return apiError("InvalidParameterValue", "too many overrides: %d", len(q.Overrides))
+	}
+	known := map[string][]string{
+		OnDemand: {"", LowestPrice, Prioritized},
+		Spot:     {"", LowestPrice, PriceCapacityOptimized, CapacityOptimized, CapacityOptimizedPrioritized, Diversified},
+	}
+	if !slices.Contains(known[q.CapacityType], q.Strategy) {
+		return apiError("InvalidParameterValue", "allocation strategy '%s' is not one of %v for %s", q.Strategy, known[q.CapacityType][1:], q.CapacityType)
+	}
+	return nil
+}
+
+// option is an override with everything looked up.
+type option struct {
+	o        Override
+	template *LaunchTemplate
+	data     *TemplateData
+	subnet   *Subnet
+	offer    *catalog.Offer // nil where the region does not offer the type in that zone
+	price    int64
+	free     int
+	index    int
+}
+
+// resolve looks up templates, subnets, types and prices. The caller holds the lock.
+func (r *Region) resolve(q FleetRequest) ([]option, error) {
+	var out []option
+	for n, o := range q.Overrides {
+		template, data, err := r.template(o.TemplateID, o.TemplateName, o.TemplateVersion)
+		if err != nil {
+			return nil, err
+		}
+		if o.InstanceType == "" {
+			o.InstanceType = data.InstanceType
+		}
+		if o.ImageID == "" {
+			o.ImageID = data.ImageID
+		}
+		o.TemplateID, o.TemplateName = template.ID, template.Name
+		subnet, err := r.subnetFor(o)
+		if err != nil {
+			return nil, err
+		}
+		if _, ok := catalog.Lookup(o.InstanceType); !ok {
+			return nil, apiError("InvalidInstanceType", "The instance type '%s' does not exist", o.InstanceType)
+		}
+		if r.image(o.ImageID) == nil {
+			return nil, apiError("InvalidAMIID.NotFound", "The image id '[%s]' does not exist", o.ImageID)
+		}
+		o.SubnetID, o.Zone = subnet.ID, subnet.Zone
+		x := option{o: o, template: template, data: data, subnet: subnet, index: n}
+		x.offer = r.offerIn(o.InstanceType, subnet.Zone)
+		if x.offer != nil {
+			x.price = r.price(x.offer, subnet.Zone, q.CapacityType)
+			x.free = r.free(Pool{o.InstanceType, subnet.Zone, q.CapacityType})
+		}
+		out = append(out, x)
+	}
+	order(out, q.Strategy)
+	return out, nil
+}
+
+// order sorts options best first, ties by the order of the request.
+func order(options []option, strategy string) {
+	// A pool's depth counts as EC2 describes price-capacity-optimized: the cheapest among those with capacity to spare. A
+	// pool of four machines seems half as dear again, one of a hundred a tenth dearer.
+	weighted := func(x option) float64 { return float64(x.price) * (1 + 1/math.Sqrt(float64(max(x.free, 1)))) }
+	slices.SortStableFunc(options, func(a, b option) int {
+		switch strategy {
+		case Prioritized:
+			return cmp.Compare(a.o.Priority, b.o.Priority)
+		case PriceCapacityOptimized:
+			return cmp.Compare(weighted(a), weighted(b))
+		case CapacityOptimized, CapacityOptimizedPrioritized:
+			return cmp.Or(cmp.Compare(b.free, a.free), cmp.Compare(a.o.Priority, b.o.Priority))
+		}
+		return cmp.Compare(a.price, b.price)
+	})
+}
+
+// fulfil launches instances until the total is reached or every option was tried. The caller holds the lock and commits.
+func (r *Region) fulfil(q FleetRequest, options []option, result *FleetResult) {
+	left := q.Total
+	for _, x := range options {
+		if left == 0 {
+			return
+		}
+		result.Templates[x.template.Name] = x.template.ID
+		launch := FleetLaunch{Override: x.o, CapacityType: q.CapacityType}
+		var failure *APIError
+		for left > 0 && failure == nil {
+			var i *Instance
+			if i, failure = r.launch(x, q.CapacityType, q.InstanceTags, q.ClientToken, result.FleetID); failure == nil {
+				launch.IDs = append(launch.IDs, i.ID)
+				left--
+			}
+		}
+		if len(launch.IDs) > 0 {
+			result.Launched = append(result.Launched, launch)
+		}
+		if failure != nil {
+			result.Errors = append(result.Errors, FleetError{Override: x.o, CapacityType: q.CapacityType, Code: failure.Code, Message: failure.Message})
+		}
+	}
+}
+
+// launch starts one instance if its pool and subnet have room. The caller holds the lock and commits.
+func (r *Region) launch(x option, capacityType string, tags map[string]string, clientToken, fleet string) (*Instance, *APIError) {
+	pool := Pool{x.o.InstanceType, x.subnet.Zone, capacityType}
+	switch {
+	case x.offer == nil:
+		return nil, apiError("Unsupported", "Your requested instance type (%s) is not supported in your requested Availability Zone (%s).", x.o.InstanceType, x.subnet.Zone)
+	case capacityType == Spot && len(x.offer.Spot) == 0:
+		return nil, apiError("UnfulfillableCapacity", "Unable to fulfill capacity due to your request configuration: %s is not sold as spot in %s.", x.o.InstanceType, x.subnet.Zone)
+	case !r.imageFits(x.o.ImageID, x.offer.Type):
+		return nil, apiError("InvalidParameterValue", "The architecture of the image %s does not match that of the instance type %s.", x.o.ImageID, x.o.InstanceType)
+	case r.free(pool) <= 0:
+		return nil, apiError("InsufficientInstanceCapacity", "We currently do not have sufficient %s capacity in the Availability Zone you requested (%s).", x.o.InstanceType, x.subnet.Zone)
+	}
+	if err := r.overQuota(x.offer.Type, capacityType); err != nil {
+		return nil, err
+	}
+	ip, ok := r.takeAddress(x.subnet.ID)
+	if !ok {
+		return nil, apiError("InsufficientFreeAddressesInSubnet", "There are not enough free addresses in subnet '%s' to satisfy the requested number of instances.", x.subnet.ID)
+	}
+	id := "i-" + r.newID()
+	now := r.clock.Now()
+	boot := r.bootTime(id)
+	i := &Instance{
+		ID: id, Type: x.o.InstanceType, ImageID: x.o.ImageID, Architecture: r.image(x.o.ImageID).Architecture,
+		Zone: x.subnet.Zone, ZoneID: x.subnet.ZoneID, SubnetID: x.subnet.ID, PrivateIP: ip,
+		PrivateDNS: r.privateDNS(ip),
+		State:      Pending, CapacityType: capacityType, LaunchedAt: now, RunningAt: now.Add(min(toRunning, boot)), BootAt: now.Add(boot),
+		TemplateID: x.template.ID, TemplateName: x.template.Name, UserData: x.data.UserData, RootDiskGiB: x.data.RootDiskGiB,
+		SecurityGroups: x.data.SecurityGroupIDs, InstanceProfile: x.data.InstanceProfile,
+		Tags: merged(x.data.Tags["instance"], tags), ClientToken: clientToken, FleetID: fleet, PriceMicros: x.price,
+	}
+	if capacityType == Spot {
+		i.SpotRequestID = "sir-" + r.newID()[:8]
+		i.NoticeAt = r.noticeTime(id, now)
+	}
+	r.instances[id] = i
+	r.order = append(r.order, id)
+	r.pools[pool]++
+	r.save(i)
+	r.tell(Event{Kind: EventCreated, Instance: *i})
+	r.arm(i)
+	return i, nil
+}
+
+func digestOf(q any) string {
+	data, err := json.Marshal(q)
+	if err != nil {
+		return ""
+	}
+	sum := sha256.Sum256(data)
+	return hex.EncodeToString(sum[:16])
+}
+
+func merged(maps ...map[string]string) map[string]string {
+	out := map[string]string{}
+	for _, m := range maps {
+		for k, v := range m {
+			out[k] = v
+		}
+	}
+	return out
+}

@@ -1,0 +1,161 @@
+package stories
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+)
+
+// Whatever is wrong is said where it was put in, with the field and what to do.
+func TestBadInput(t *testing.T) {
+	c := up(t, "--boot-time", "0s")
+
+	t.Run("admission refuses what the schema forbids", func(t *testing.T) {
+		for name, tc := range map[string]struct{ requirement, limits, want string }{
+			"unknown operator":          {"{key: kubernetes.io/arch, operator: Is, values: [amd64]}", "{}", "operator"},
+			"In without values":         {"{key: kubernetes.io/arch, operator: In, values: []}", "{}", "must have a value defined"},
+			"Gt that is no digit":       {"{key: karpenter.k8s.aws/instance-cpu, operator: Gt, values: [many]}", "{}", "single positive integer"},
+			"limit that is no quantity": {"{key: kubernetes.io/arch, operator: Exists}", `{cpu: "ten"}`, "limits"},
+		} {
+			out, err := c.runIn(badPool("bad", tc.requirement, tc.limits), "kubectl", "apply", "-f", "-")
+			if err == nil || !strings.Contains(out, tc.want) {
+				t.Errorf("%s: error %v, output %q, want a refusal that says %q", name, err, out, tc.want)
+			}
+		}
+	})
+	t.Run("a negative limit is a condition", func(t *testing.T) {
+		c.apply(badPool("negative", "{key: kubernetes.io/arch, operator: Exists}", `{cpu: "-5"}`))
+		c.wantCondition("nodepool", "negative", "ValidationSucceeded", "limits")
+	})
+	t.Run("a pool whose class is missing", func(t *testing.T) {
+		c.apply(strings.ReplaceAll(badPool("lonely", "{key: kubernetes.io/arch, operator: Exists}", "{}"), "name: default", "name: nowhere"))
+		c.wantCondition("nodepool", "lonely", "NodeClassReady", "nowhere")
+	})
+	t.Run("a selector that finds nothing", func(t *testing.T) {
+		c.apply(badClass("nosubnets", "al2023@latest", "no-such-cluster"))
+		c.wantCondition("ec2nodeclass", "nosubnets", "SubnetsReady", "subnetSelectorTerms")
+	})
+	t.Run("an AMI alias nobody knows", func(t *testing.T) {
+		out, err := c.runIn(badClass("badfamily", "gentoo@latest", "nodeless"), "kubectl", "apply", "-f", "-")
+		if err == nil || !strings.Contains(out, "family is not supported") {
+			t.Errorf("alias of an unknown family: %v %q", err, out)
+		}
+		c.apply(badClass("badversion", "al2023@v19990101", "nodeless"))
+		c.wantCondition("ec2nodeclass", "badversion", "AMIsReady", "al2023@v19990101")
+	})
+	t.Run("a pod that no type can hold", func(t *testing.T) {
+		c.kubectl("run", "giant", "--image=nginx", "--overrides",
+			`{"spec":{"containers":[{"name":"app","image":"nginx","resources":{"requests":{"memory":"90Ti"}}}]}}`)
+		c.wantEvent(20*time.Second, "default", "giant", "memory")
+		c.kubectl("run", "gpu", "--image=nginx", "--overrides",
+			`{"spec":{"containers":[{"name":"app","image":"nginx","resources":{"limits":{"example.com/unicorn":"1"}}}]}}`)
+		c.wantEvent(20*time.Second, "default", "gpu", "example.com/unicorn")
+	})
+	t.Run("it still works", func(t *testing.T) {
+		c.kubectl("create", "deployment", "fine", "--image=nginx")
+		c.wantPods(60*time.Second, "default", "fine", 1)
+	})
+}
+
+func badPool(name, requirement, limits string) string {
+	return fmt.Sprintf(`
+apiVersion: karpenter.sh/v1
+kind: NodePool
+metadata: {name: %s}
+spec:
+  limits: %s
+  template:
+    metadata: {labels: {only: %s}}
+    spec:
+      nodeClassRef: {group: karpenter.k8s.aws, kind: EC2NodeClass, name: default}
+      requirements: [%s]
+      taints: [{key: bad-input, effect: NoSchedule}]
+`, name, limits, name, requirement)
+}
+
+func badClass(name, alias, discovery string) string {
+	return fmt.Sprintf(`
+apiVersion: karpenter.k8s.aws/v1
+kind: EC2NodeClass
+metadata: {name: %s}
+spec:
+  role: nodeless-node
+  amiSelectorTerms: [{alias: %s}]
+  subnetSelectorTerms: [{tags: {karpenter.sh/discovery: %s}}]
+  securityGroupSelectorTerms: [{tags: {karpenter.sh/discovery: nodeless}}]
+`, name, alias, discovery)
+}
+
+// wantCondition waits for a condition that is False and whose message mentions a word.
+func (c *cluster) wantCondition(kind, name, condition, word string) {
+	c.t.Helper()
+	path := fmt.Sprintf(`jsonpath={range .status.conditions[?(@.type=="%s")]}{.status} {.message}{end}`, condition)
+	c.eventually(20*time.Second, func() error {
+		out := c.kubectl("get", kind, name, "-o", path)
+		if !strings.HasPrefix(out, "False") || !strings.Contains(out, word) {
+			return fmt.Errorf("%s %s: %s is %q, want False and %q in the message", kind, name, condition, out, word)
+		}
+		return nil
+	})
+}
+
+// A second `up` on the same data directory, a damaged one, and a directory that cannot be written.
+func TestBadDataDirectory(t *testing.T) {
+	c := up(t, "--merge-kubeconfig=false")
+	out, err := c.run("up", "--data-dir", c.dir)
+	if err == nil || !strings.Contains(out, c.dir) || !strings.Contains(out, "down") {
+		t.Errorf("second up on the same data directory: %v %q, want an error with the directory and the remedy", err, out)
+	}
+	c.stop(syscall.SIGTERM)
+
+	etcd := filepath.Join(c.dir, "etcd", "member", "snap", "db")
+	if _, err := os.Stat(etcd); err != nil {
+		t.Fatalf("etcd's database is not where this test looks for it: %v", err)
+	}
+	if err := os.WriteFile(etcd, []byte("this is not a database"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	out, err = c.run("up", "--data-dir", c.dir, "--merge-kubeconfig=false")
+	if err == nil || strings.Contains(out, "goroutine") || !strings.Contains(out, c.dir) || !strings.Contains(out, "--wipe") {
+		t.Errorf("up on a damaged data directory: %v %q, want an error with the directory and the remedy, no stack", err, out)
+	}
+	out, err = c.run("down", "--data-dir", c.dir, "--wipe")
+	if err != nil {
+		t.Fatalf("down --wipe: %v %q", err, out)
+	}
+	if _, err := os.Stat(c.dir); !os.IsNotExist(err) {
+		t.Errorf("down --wipe left %s", c.dir)
+	}
+
+	file := filepath.Join(c.home, "a-file")
+	if err := os.WriteFile(file, nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if out, err := c.run("up", "--data-dir", filepath.Join(file, "x")); err == nil || !strings.Contains(out, "--data-dir") {
+		t.Errorf("up below a file: %v %q", err, out)
+	}
+	if out, err := c.run("up", "--region", "mars-1"); err == nil || !strings.Contains(out, "us-west-2") {
+		t.Errorf("up in an unknown region: %v %q, want the regions there are", err, out)
+	}
+	c.start() // so that the cleanup has something to stop
+}
+
+// A cluster's machines are in its region: it stays there, whatever the default is, and is not moved by a flag.
+func TestAClusterStaysInItsRegion(t *testing.T) {
+	c := up(t, "--region", "eu-west-1")
+	c.stop(syscall.SIGTERM)
+	c.args = nil
+	c.start()
+	if c.Session.Region != "eu-west-1" {
+		t.Errorf("started again without --region the cluster is in %s", c.Session.Region)
+	}
+	c.stop(syscall.SIGTERM)
+	if out, err := c.run("up", "--data-dir", c.dir, "--region", "us-east-1"); err == nil || !strings.Contains(out, "eu-west-1") {
+		t.Errorf("up in another region: %v %q, want an error that says where the cluster lives", err, out)
+	}
+	c.start()
+}

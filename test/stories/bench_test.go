@@ -1,0 +1,195 @@
+package stories
+
+import (
+	"bufio"
+	"context"
+	"fmt"
+	"math"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+)
+
+// The main job, measured through the built binary: the controller is a process of its own beside the control plane, so that
+// its CPU and memory can be told. Karpenter v1.14.1 measured on a machine of this kind (reference conformance.md §1): one
+// pod ≥ 1 s by design; 1,000 pods bound after 14.5–15.4 s, Running after 17.8–18.9 s, 5.9–6.4 CPU-s, 167–180 MB.
+
+// BenchmarkSinglePod is the time from a pod's creation to the CreateFleet call that serves it, over 50 pods in turn.
+func BenchmarkSinglePod(b *testing.B) {
+	for range b.N {
+		c, _ := withController(b)
+		var took []time.Duration
+		for i := range 50 {
+			took = append(took, c.podToFleet(fmt.Sprintf("single-%d", i)))
+		}
+		b.Logf("in turn: %v", took)
+		slices.Sort(took)
+		b.ReportMetric(ms(took[len(took)/2]), "ms-median")
+		b.ReportMetric(ms(took[len(took)*99/100]), "ms-p99")
+		b.ReportMetric(0, "ns/op")
+	}
+}
+
+// podToFleet creates a pod that needs a machine of its own and gives the time until the region saw its CreateFleet.
+func (c *cluster) podToFleet(name string) time.Duration {
+	before := len(c.fleets())
+	pod := &corev1.Pod{
+		ObjectMeta: metav1.ObjectMeta{Name: name, Namespace: "default"},
+		Spec: corev1.PodSpec{Containers: []corev1.Container{{
+			Name: "app", Image: "pause",
+			// Seven eighths of the machine it gets: the next pod does not fit beside it.
+			Resources: corev1.ResourceRequirements{Requests: corev1.ResourceList{corev1.ResourceCPU: resource.MustParse("7")}},
+		}}},
+	}
+	created := time.Now()
+	if err := c.Create(context.Background(), pod); err != nil {
+		c.t.Fatal(err)
+	}
+	var seen time.Time
+	c.eventually(30*time.Second, func() error {
+		fleets := c.fleets()
+		if len(fleets) <= before {
+			return fmt.Errorf("no CreateFleet for pod %s", name)
+		}
+		seen = fleets[before].Time
+		return nil
+	})
+	return seen.Sub(created)
+}
+
+type fleetCall struct {
+	API  string    `json:"api"`
+	Time time.Time `json:"time"`
+}
+
+func (c *cluster) fleets() []fleetCall {
+	var all []fleetCall
+	if err := c.admin("GET", "/_nodeless/calls", nil, &all); err != nil {
+		c.t.Fatal(err)
+	}
+	return slices.DeleteFunc(all, func(f fleetCall) bool { return f.API != "CreateFleet" })
+}
+
+// BenchmarkThousandPods creates 1,000 pods at once: 1 CPU and 2 GiB each, as in the peer's measurement.
+func BenchmarkThousandPods(b *testing.B) {
+	for range b.N {
+		c, pid := withController(b)
+		c.kubectl("create", "deployment", "many", "--image=pause", "--replicas=0")
+		c.kubectl("set", "resources", "deployment", "many", "--requests=cpu=1,memory=2Gi")
+		cpuBefore := cpuSeconds(b, pid)
+		started := time.Now()
+		c.kubectl("scale", "deployment", "many", "--replicas=1000")
+		var bound, running time.Duration
+		c.eventually(120*time.Second, func() error {
+			var pods corev1.PodList
+			if err := c.List(context.Background(), &pods, client.InNamespace("default")); err != nil {
+				return err
+			}
+			nBound, nRunning := 0, 0
+			for i := range pods.Items {
+				if pods.Items[i].Spec.NodeName != "" {
+					nBound++
+				}
+				if pods.Items[i].Status.Phase == corev1.PodRunning {
+					nRunning++
+				}
+			}
+			if nBound == 1000 && bound == 0 {
+				bound = time.Since(started)
+			}
+			if nRunning < 1000 {
+				return fmt.Errorf("%d of 1,000 pods run", nRunning)
+			}
+			running = time.Since(started)
+			return nil
+		})
+		b.ReportMetric(bound.Seconds(), "s-bound")
+		b.ReportMetric(running.Seconds(), "s-running")
+		b.ReportMetric(cpuSeconds(b, pid)-cpuBefore, "controller-cpu-s")
+		b.ReportMetric(peakMB(b, pid), "controller-peak-MB")
+		b.ReportMetric(float64(len(c.nodes())), "nodes")
+		b.ReportMetric(c.dollars(), "$/h")
+		b.ReportMetric(0, "ns/op")
+	}
+}
+
+func (c *cluster) dollars() float64 {
+	var s struct {
+		DollarsPerHour float64 `json:"dollarsPerHour"`
+	}
+	if err := c.admin("GET", "/_nodeless/summary", nil, &s); err != nil {
+		c.t.Fatal(err)
+	}
+	return s.DollarsPerHour
+}
+
+// withController starts a cluster without controller, and the controller as a process of its own.
+func withController(b *testing.B) (c *cluster, pid int) {
+	b.Helper()
+	c = up(b, "--controller=false", "--boot-time", "0s")
+	cmd := exec.Command(binary, "run", "--kubeconfig", c.Session.Kubeconfig, "--cluster-name", "nodeless", "--metrics-address", "127.0.0.1:0", "--health-address", "127.0.0.1:0")
+	cmd.Env = append(c.environment(), "AWS_ENDPOINT_URL="+c.Session.RegionURL)
+	log, err := os.Create(filepath.Join(c.home, "controller.log"))
+	if err != nil {
+		b.Fatal(err)
+	}
+	cmd.Stdout, cmd.Stderr = log, log
+	if err := cmd.Start(); err != nil {
+		b.Fatal(err)
+	}
+	b.Cleanup(func() {
+		_ = cmd.Process.Signal(syscall.SIGTERM)
+		_ = cmd.Wait()
+		_ = log.Close()
+	})
+	c.eventually(60*time.Second, func() error {
+		out := c.kubectl("get", "nodepool", "general-purpose", "-o", `jsonpath={.status.conditions[?(@.type=="Ready")].status}`)
+		if out != "True" {
+			return fmt.Errorf("pool is not ready: %q", out)
+		}
+		return nil
+	})
+	return c, cmd.Process.Pid
+}
+
+func ms(d time.Duration) float64 { return math.Round(d.Seconds()*1e4) / 10 }
+
+// cpuSeconds is the user and system time of a process so far (proc_pid_stat(5), fields 14 and 15, in 1/100 s).
+func cpuSeconds(b *testing.B, pid int) float64 {
+	data, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
+	if err != nil {
+		b.Fatal(err)
+	}
+	_, after, _ := strings.Cut(string(data), ") ")
+	fields := strings.Fields(after)
+	user, _ := strconv.ParseFloat(fields[11], 64)
+	system, _ := strconv.ParseFloat(fields[12], 64)
+	return (user + system) / 100
+}
+
+// peakMB is the largest resident size of a process so far.
+func peakMB(b *testing.B, pid int) float64 {
+	f, err := os.Open(fmt.Sprintf("/proc/%d/status", pid))
+	if err != nil {
+		b.Fatal(err)
+	}
+	defer f.Close()
+	for s := bufio.NewScanner(f); s.Scan(); {
+		if kb, ok := strings.CutPrefix(s.Text(), "VmHWM:"); ok {
+			n, _ := strconv.ParseFloat(strings.Fields(kb)[0], 64)
+			return math.Round(n / 1024)
+		}
+	}
+	return 0
+}

@@ -1,0 +1,154 @@
+package stories
+
+import (
+	"bytes"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+)
+
+const root = "../.."
+
+// shellBlocks are the ```sh blocks of a document, in order.
+func shellBlocks(t *testing.T, path string) []string {
+	t.Helper()
+	data, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var blocks []string
+	for _, part := range strings.Split(string(data), "```sh\n")[1:] {
+		block, _, ok := strings.Cut(part, "```")
+		if !ok {
+			t.Fatalf("%s: a block of commands is not closed", path)
+		}
+		blocks = append(blocks, block)
+	}
+	return blocks
+}
+
+// Every command block of README and docs runs as it stands, one document after the other, each in one shell.
+func TestDocumentsRunAsWritten(t *testing.T) {
+	documents, err := filepath.Glob(filepath.Join(root, "docs", "*.md"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	absolute, err := filepath.Abs(binary)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, path := range append([]string{filepath.Join(root, "README.md")}, documents...) {
+		blocks := shellBlocks(t, path)
+		if len(blocks) == 0 {
+			continue
+		}
+		t.Run(filepath.Base(path), func(t *testing.T) {
+			dir := t.TempDir()
+			if err := os.Mkdir(filepath.Join(dir, "bin"), 0o700); err != nil {
+				t.Fatal(err)
+			}
+			if err := os.Symlink(absolute, filepath.Join(dir, "bin", "nodeless")); err != nil {
+				t.Fatal(err)
+			}
+			env := []string{
+				"HOME=" + dir, "PATH=" + filepath.Join(dir, "bin") + ":" + os.Getenv("PATH"), "NO_COLOR=1",
+				"NODELESS_DATA_DIR=" + filepath.Join(dir, "data"),
+			}
+			t.Cleanup(func() {
+				stop := exec.Command(absolute, "down", "--wipe")
+				stop.Env = env
+				if out, err := stop.CombinedOutput(); err != nil {
+					t.Errorf("down: %v\n%s", err, out)
+				}
+			})
+			script := ""
+			for _, b := range blocks {
+				for _, line := range strings.SplitAfter(b, "\n") {
+					if strings.HasPrefix(line, "make ") {
+						checkTarget(t, strings.Fields(line)[1])
+						continue
+					}
+					script += line
+				}
+			}
+			sh := exec.Command("bash", "-euo", "pipefail", "-x", "-c", script)
+			sh.Dir, sh.Env = dir, env
+			sh.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
+			out, err := combinedOutput(sh, 3*time.Minute)
+			if err != nil {
+				t.Errorf("%s: %v\n%s", path, err, out)
+			}
+		})
+	}
+}
+
+// combinedOutput runs the command through a file, since background processes would hold a pipe open.
+func combinedOutput(cmd *exec.Cmd, limit time.Duration) (string, error) {
+	f, err := os.CreateTemp("", "nodeless-doc")
+	if err != nil {
+		return "", err
+	}
+	defer os.Remove(f.Name())
+	defer f.Close()
+	cmd.Stdout, cmd.Stderr = f, f
+	if err := cmd.Start(); err != nil {
+		return "", err
+	}
+	timer := time.AfterFunc(limit, func() { _ = syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL) })
+	defer timer.Stop()
+	err = cmd.Wait()
+	data, _ := os.ReadFile(f.Name())
+	return string(data), err
+}
+
+// checkTarget asks make whether it knows how to make something.
+func checkTarget(t *testing.T, target string) {
+	t.Helper()
+	cmd := exec.Command("make", "-n", target)
+	cmd.Dir = root
+	if out, err := cmd.CombinedOutput(); err != nil {
+		t.Errorf("make %s: %v\n%s", target, err, out)
+	}
+}
+
+func TestReadmeIsShort(t *testing.T) {
+	data, err := os.ReadFile(filepath.Join(root, "README.md"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if n := bytes.Count(data, []byte("\n")); n > 120 {
+		t.Errorf("README.md has %d lines, at most 120 are allowed", n)
+	}
+}
+
+// What a newcomer types: `nodeless up --demo` (make up is a build and this), Ctrl-C when all pods run.
+func TestDemoUntilCtrlC(t *testing.T) {
+	c := newCluster(t, "--demo", "--boot-time", "1s")
+	c.start()
+	c.eventually(90*time.Second, func() error {
+		if !strings.Contains(c.log(), "All 100 pods run") {
+			return os.ErrNotExist
+		}
+		return nil
+	})
+	out := c.log()
+	for _, want := range []string{"Machines are simulated", "inflate", "$"} {
+		if !strings.Contains(out, want) {
+			t.Errorf("the demo does not say %q:\n%s", want, out)
+		}
+	}
+	config, err := os.ReadFile(filepath.Join(c.home, ".kube", "config"))
+	if err != nil || !strings.Contains(string(config), "name: nodeless") {
+		t.Errorf("context nodeless is not in the kubeconfig (%v):\n%s", err, config)
+	}
+	c.stop(syscall.SIGINT)
+	if out, err := c.run("status", "--data-dir", c.dir); err == nil || !strings.Contains(out, "Nothing runs") {
+		t.Errorf("status after Ctrl-C: %v %q", err, out)
+	}
+	c.start() // the state was kept: the pods run again without a new launch
+	c.wantPods(60*time.Second, "default", "inflate", 100)
+}

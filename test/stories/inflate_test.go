@@ -1,0 +1,130 @@
+package stories
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/aws/aws-sdk-go-v2/service/ec2"
+	corev1 "k8s.io/api/core/v1"
+	karpv1 "sigs.k8s.io/karpenter/pkg/apis/v1"
+
+	"github.com/nodeless/nodeless/examples"
+)
+
+// call is one API call as the region saw it.
+type call struct {
+	API   string `json:"api"`
+	Token string `json:"token"`
+	Error string `json:"error"`
+}
+
+func (c *cluster) calls(api string) []call {
+	c.t.Helper()
+	var all []call
+	if err := c.admin("GET", "/_nodeless/calls", nil, &all); err != nil {
+		c.t.Fatal(err)
+	}
+	var found []call
+	for _, x := range all {
+		if x.API == api {
+			found = append(found, x)
+		}
+	}
+	return found
+}
+
+// The story of the articles: 0 → 100 → 99 → 0 pods, and machines follow.
+func TestInflate(t *testing.T) {
+	c := up(t, "--boot-time", "1s")
+	inflate, err := examples.FS.ReadFile("inflate.yaml")
+	if err != nil {
+		t.Fatal(err)
+	}
+
+	c.apply(string(inflate))
+	c.wantPods(90*time.Second, "default", "inflate", 100)
+	c.eventually(20*time.Second, c.everyClaimReady)
+	instances, err := c.instances()
+	if err != nil {
+		t.Fatal(err)
+	}
+	claims := c.claims()
+	if len(instances) != len(claims) || len(claims) == 0 {
+		t.Fatalf("%d instances for %d claims", len(instances), len(claims))
+	}
+	if fleets, runs := len(c.calls("CreateFleet")), len(c.calls("RunInstances")); fleets < len(instances) || runs > 0 {
+		t.Errorf("%d instances from %d CreateFleet and %d RunInstances calls; want CreateFleet alone", len(instances), fleets, runs)
+	}
+	c.checkColumns()
+
+	c.kubectl("scale", "deployment", "inflate", "--replicas", "99")
+	c.wantPods(30*time.Second, "default", "inflate", 99)
+
+	c.kubectl("scale", "deployment", "inflate", "--replicas", "0")
+	c.wantPods(30*time.Second, "default", "inflate", 0)
+	c.eventually(90*time.Second, c.nothingLeft)
+
+	out, err := c.ec2.DescribeInstances(context.Background(), &ec2.DescribeInstancesInput{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, r := range out.Reservations {
+		for _, i := range r.Instances {
+			if i.State.Name != "terminated" {
+				t.Errorf("instance %s is %s", *i.InstanceId, i.State.Name)
+			}
+		}
+	}
+}
+
+// everyClaimReady checks conditions, provider ids and the labels existing tools read.
+func (c *cluster) everyClaimReady() error {
+	nodes := map[string]corev1.Node{}
+	for _, n := range c.nodes() {
+		nodes[n.Name] = n
+	}
+	for _, claim := range c.claims() {
+		for _, t := range []string{karpv1.ConditionTypeLaunched, karpv1.ConditionTypeRegistered, karpv1.ConditionTypeInitialized, "Ready"} {
+			if cond := claim.StatusConditions().Get(t); cond == nil || !cond.IsTrue() {
+				return fmt.Errorf("claim %s: %s is %v", claim.Name, t, cond)
+			}
+		}
+		n, ok := nodes[claim.Status.NodeName]
+		if !ok || n.Spec.ProviderID != claim.Status.ProviderID {
+			return fmt.Errorf("claim %s: node %q with provider id %q not found", claim.Name, claim.Status.NodeName, claim.Status.ProviderID)
+		}
+		for key, want := range map[string]string{
+			karpv1.NodePoolLabelKey: "general-purpose", karpv1.NodeRegisteredLabelKey: "true",
+			karpv1.NodeInitializedLabelKey: "true", karpv1.CapacityTypeLabelKey: "on-demand", "kubernetes.io/arch": "amd64",
+		} {
+			if n.Labels[key] != want {
+				return fmt.Errorf("node %s: label %s is %q, want %q", n.Name, key, n.Labels[key], want)
+			}
+		}
+		for _, taint := range n.Spec.Taints {
+			return fmt.Errorf("node %s still has taint %s", n.Name, taint.Key)
+		}
+	}
+	return nil
+}
+
+// checkColumns compares kubectl's columns with karpenter.sh/v1's.
+func (c *cluster) checkColumns() {
+	c.t.Helper()
+	for what, want := range map[string]string{
+		"nodeclaims": "NAME TYPE CAPACITY ZONE NODE READY AGE",
+		"nodepools":  "NAME NODECLASS NODES READY AGE",
+	} {
+		head, _, _ := strings.Cut(c.kubectl("get", what), "\n")
+		if got := strings.Join(strings.Fields(head), " "); got != want {
+			c.t.Errorf("kubectl get %s: columns %q, want %q", what, got, want)
+		}
+	}
+	row := strings.Fields(c.kubectl("get", "nodepool", "general-purpose", "--no-headers"))
+	if len(row) < 4 || row[1] != "default" || row[2] != fmt.Sprint(len(c.claims())) || row[3] != "True" {
+		c.t.Errorf("kubectl get nodepool: %q, want class default, %d nodes, ready", row, len(c.claims()))
+	}
+}
