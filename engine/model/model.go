@@ -28,12 +28,13 @@ const (
 // Snapshot is a cluster at one instant. It is never changed after it was made; several may share structure.
 type Snapshot struct {
 	Now           time.Time
-	ResourceNames []string // by resource index; begins with WellKnownResources
-	Shapes        []Shape  // distinct pod shapes, by Key
-	Pending       []Pod    // pods that wait for a place, by Created, then Namespace, Name
-	Nodes         []Node   // machines that exist or are on their way, by Name
-	Pools         []Pool   // by Weight descending, then Name
-	Daemons       []Daemon // DaemonSets, by Namespace, Name
+	ResourceNames []string    // by resource index; begins with WellKnownResources
+	Shapes        []Shape     // distinct pod shapes, by Key
+	Pending       []Pod       // pods that wait for a place, by Created, then Namespace, Name
+	Nodes         []Node      // machines that exist or are on their way, by Name
+	Pools         []Pool      // by Weight descending, then Name
+	Daemons       []Daemon    // DaemonSets, by Namespace, Name
+	Namespaces    []Namespace // by Name
 }
 
 // PodKey identifies one pod through its life.
@@ -55,8 +56,21 @@ type Shape struct {
 	AnyOf       []Requirements // required node affinity terms: at least one must hold; none = no such rule
 	Preferred   []Preference
 	Tolerations []Toleration
-	// Unmodelled names constraints of the pod that this engine does not decide yet, such as "topologySpreadConstraints";
-	// such a pod is not given a machine but a Reason, never a wrong machine.
+
+	Namespace     string    // with Labels, what other pods' selectors see
+	Labels        []Label   // by Key
+	Affinity      []PodTerm // required; canonical order is the pod's own
+	AntiAffinity  []PodTerm // required
+	PreferredPods []PodPreference
+	Spread        []Spread
+	HostPorts     []HostPort
+	Volumes       []Volume
+
+	// Blocked says what must happen before any machine can take the pod, such as "persistentVolumeClaim data does not exist";
+	// "" if nothing must.
+	Blocked string
+	// Unmodelled names constraints of the pod that this engine does not decide, such as "resourceClaims"; such a pod is not
+	// given a machine but a Reason, never a wrong machine.
 	Unmodelled []string
 }
 
@@ -151,19 +165,20 @@ type Node struct {
 	Price        Price     // 0 if not known
 	State        NodeState
 	Created      time.Time
-	Initialized  time.Time  // zero if not yet
-	LastPodEvent time.Time  // last time a pod came or went, zero if never
-	Pods         []BoundPod // by Namespace, Name
-	Deleting     bool       // being drained or terminated: takes no pods
-	Cordoned     bool       // spec.unschedulable: takes no pods
-	DoNotDisrupt bool       // annotation karpenter.sh/do-not-disrupt on the node
-	Drifted      string     // reason of drift, "" if none
+	Initialized  time.Time     // zero if not yet
+	LastPodEvent time.Time     // last time a pod came or went, zero if never
+	Pods         []BoundPod    // by Namespace, Name
+	Deleting     bool          // being drained or terminated: takes no pods
+	Cordoned     bool          // spec.unschedulable: takes no pods
+	DoNotDisrupt bool          // annotation karpenter.sh/do-not-disrupt on the node
+	Drifted      string        // reason of drift, "" if none
+	AttachLimits []AttachLimit // of CSINode, by Driver
 }
 
 // Free is what can still be requested.
 func (n *Node) Free() Resources { return n.Allocatable.Minus(n.Used) }
 
-// BoundPod is a pod that has its place.
+// BoundPod is a pod that has its place. Shape is below 0 if nothing of it matters to others.
 type BoundPod struct {
 	Pod
 	Daemon       bool // owned by a DaemonSet or the node itself: goes with the node
@@ -209,8 +224,9 @@ type InstanceType struct {
 	Name         string
 	Requirements Requirements // its labels, each In [value]
 	Capacity     Resources
-	Allocatable  Resources  // capacity less reserved resources and eviction thresholds
-	Offerings    []Offering // by Zone, CapacityType
+	Allocatable  Resources     // capacity less reserved resources and eviction thresholds
+	Offerings    []Offering    // by Zone, CapacityType
+	AttachLimits []AttachLimit // by Driver; a driver that is not named has no limit
 }
 
 // Offering is a type that can be had in a zone on a capacity type, at a price.
@@ -223,14 +239,6 @@ type Offering struct {
 
 // OfferingKey names an offering.
 type OfferingKey struct{ Type, Zone, CapacityType string }
-
-// Policy is what is a matter of choice, not of correctness.
-type Policy struct {
-	// MaxTypes is the most instance types a launch may name; 0 = 60 (as Karpenter's AWS provider).
-	MaxTypes int
-	// MaxSteps bounds the search in steps; 0 = the default. A plan that was cut says so in Partial.
-	MaxSteps int
-}
 
 // Plan is what should be done; nothing in it has happened yet.
 type Plan struct {

@@ -5,7 +5,9 @@ type Rule string
 
 // Rules a Reason can name.
 const (
-	RuleUnmodelled   Rule = "Unmodelled"   // a constraint of the pod that the engine does not decide yet
+	RuleUnmodelled   Rule = "Unmodelled"   // a constraint of the pod that the engine does not decide
+	RuleBlocked      Rule = "Blocked"      // something must happen before any machine can take the pod
+	RulePriority     Rule = "Priority"     // the pod's priority is below what machines are launched for
 	RulePoolNotReady Rule = "PoolNotReady" // the pool or its node class is not ready
 	RuleTaint        Rule = "Taint"
 	RuleRequirement  Rule = "Requirement" // node selector or affinity against pool, type or offering
@@ -13,7 +15,14 @@ const (
 	RuleLimit        Rule = "Limit"       // the pool's limit would be exceeded
 	RuleCapacity     Rule = "Capacity"    // all offerings that fit are out of stock for now
 	RuleMinValues    Rule = "MinValues"
-	RuleNoPool       Rule = "NoPool" // there is no pool at all
+	RuleAffinity     Rule = "PodAffinity"
+	RuleAntiAffinity Rule = "PodAntiAffinity" // the pod's own, or that of a pod that is there
+	RuleSpread       Rule = "TopologySpread"
+	RuleHostPort     Rule = "HostPort"
+	RuleVolume       Rule = "Volume"      // where its volumes can be
+	RuleVolumeLimit  Rule = "VolumeLimit" // how many volumes a node can take
+	RuleVolumeInUse  Rule = "VolumeInUse" // ReadWriteOncePod
+	RuleNoPool       Rule = "NoPool"      // there is no pool at all
 
 	RuleCatalog Rule = "Catalog" // the types the pool's node class offers: where each funnel begins
 	RuleSteps   Rule = "Steps"   // the search was cut (Plan.Partial); the next plan goes on
@@ -36,6 +45,15 @@ type Reason struct {
 	Best   string // what came nearest, such as "740Gi" of a resource, "" if nothing did
 	BestOf string // whose Best is: an instance type
 	Pools  []PoolVerdict
+	Change Change // the smallest single change that would place it; zero if none is known
+}
+
+// Change is one edit after which a pod would have its place.
+type Change struct {
+	Rule     Rule   // the rule that would no longer stand in the way
+	Object   string // what to edit: a label key, a resource, "limit cpu", a taint
+	Pool     string // whose machines it would then get, "" if it is not about a pool
+	From, To string // as a person writes them; To "" = remove it
 }
 
 // PoolVerdict is what one pool answered to one pod: a funnel of how many of its types were left after each rule.

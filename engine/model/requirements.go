@@ -33,6 +33,9 @@ type Requirement struct {
 	Values     []string // sorted, without duplicates
 	Gte, Lte   *int64
 	MinValues  int // at least so many distinct values must remain among the candidate types; 0 = no such rule
+	// Present says that the label must be there although the rest would allow its absence: of "Exists and NotIn", and of
+	// contradictions such as "In [a] and NotIn [a]", which nothing satisfies.
+	Present bool
 }
 
 // NewRequirement builds a requirement; it fails on an operator it does not know and on bounds that are not one
@@ -62,17 +65,19 @@ func NewRequirement(key string, op Operator, values ...string) (Requirement, err
 	return r, nil
 }
 
-// bounded turns an integer comparison into inclusive bounds; a strict bound beyond the integers is DoesNotExist.
+// bounded turns an integer comparison into inclusive bounds; nothing satisfies a strict bound beyond the integers.
 func bounded(r Requirement, op Operator, n int64) Requirement {
 	switch op {
 	case Gt:
 		if n == math.MaxInt64 {
+			r.Present = true
 			return r
 		}
 		n++
 		r.Gte = &n
 	case Lt:
 		if n == math.MinInt64 {
+			r.Present = true
 			return r
 		}
 		n--
@@ -110,15 +115,26 @@ func (r Requirement) within(value string) bool {
 }
 
 // IsDoesNotExist reports whether no value is left: the label must be absent.
-func (r Requirement) IsDoesNotExist() bool { return !r.Complement && len(r.Values) == 0 }
+func (r Requirement) IsDoesNotExist() bool { return !r.Complement && len(r.Values) == 0 && !r.Present }
+
+// Impossible reports whether neither a value nor the label's absence satisfies r.
+func (r Requirement) Impossible() bool { return !r.Complement && len(r.Values) == 0 && r.Present }
 
 // AllowsAbsence reports whether a node without the label satisfies r.
 func (r Requirement) AllowsAbsence() bool {
-	return r.IsDoesNotExist() || (r.Complement && len(r.Values) > 0 && r.Gte == nil && r.Lte == nil)
+	return r.IsDoesNotExist() || (r.Complement && len(r.Values) > 0 && r.Gte == nil && r.Lte == nil && !r.Present)
 }
 
 // And is the intersection of two requirements on the same key.
 func (r Requirement) And(o Requirement) Requirement {
+	out := r.intersect(o)
+	if out.AllowsAbsence() && (!r.AllowsAbsence() || !o.AllowsAbsence()) {
+		out.Present = true
+	}
+	return out
+}
+
+func (r Requirement) intersect(o Requirement) Requirement {
 	out := Requirement{Key: r.Key, MinValues: max(r.MinValues, o.MinValues)}
 	out.Gte, out.Lte = tighter(r.Gte, o.Gte, 1), tighter(r.Lte, o.Lte, -1)
 	if out.Gte != nil && out.Lte != nil && *out.Gte > *out.Lte {
@@ -151,7 +167,8 @@ func (r Requirement) Overlaps(o Requirement) bool {
 		r, o = o, r
 	}
 	if r.Complement {
-		return !r.And(o).IsDoesNotExist()
+		both := r.intersect(o)
+		return both.Complement || len(both.Values) > 0
 	}
 	for _, v := range r.Values {
 		if r.within(v) && o.Has(v) {
@@ -212,6 +229,10 @@ func (r Requirement) String() string {
 	}
 	set := "Exists"
 	switch {
+	case r.Impossible():
+		set = "In []"
+	case r.Complement && r.Present:
+		set = "Exists and NotIn [" + strings.Join(r.Values, " ") + "]"
 	case r.IsDoesNotExist():
 		set = "DoesNotExist"
 	case r.Complement && len(r.Values) > 0:

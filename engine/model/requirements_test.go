@@ -33,8 +33,8 @@ func TestOperatorsSayWhichValuesTheyAllow(t *testing.T) {
 		{Lt, []string{"4"}, "3 -1", "4 5 x", false},
 		{Gte, []string{"4"}, "4 5", "3 4.5", false},
 		{Lte, []string{"4"}, "4 0", "5", false},
-		{Gt, []string{strconv.Itoa(math.MaxInt64)}, "", "1", true},
-		{Lt, []string{strconv.Itoa(math.MinInt64)}, "", "1", true},
+		{Gt, []string{strconv.Itoa(math.MaxInt64)}, "", "1", false},
+		{Lt, []string{strconv.Itoa(math.MinInt64)}, "", "1", false},
 	} {
 		r := req(t, "k", c.op, c.values...)
 		for _, v := range fields(c.has) {
@@ -84,10 +84,13 @@ func TestIntersections(t *testing.T) {
 		{req(t, "k", In, "a", "b"), req(t, "k", In, "b", "c"), "k In [b]"},
 		{req(t, "k", In, "a", "b"), req(t, "k", NotIn, "b"), "k In [a]"},
 		{req(t, "k", NotIn, "a"), req(t, "k", NotIn, "b"), "k NotIn [a b]"},
-		{req(t, "k", In, "a"), req(t, "k", In, "b"), "k DoesNotExist"},
-		{req(t, "k", Exists), req(t, "k", DoesNotExist), "k DoesNotExist"},
+		{req(t, "k", In, "a"), req(t, "k", In, "b"), "k In []"},
+		{req(t, "k", In, "a"), req(t, "k", NotIn, "a"), "k In []"},
+		{req(t, "k", NotIn, "a"), req(t, "k", DoesNotExist), "k DoesNotExist"},
+		{req(t, "k", Exists), req(t, "k", NotIn, "a"), "k Exists and NotIn [a]"},
+		{req(t, "k", Exists), req(t, "k", DoesNotExist), "k In []"},
 		{req(t, "k", Gt, "1"), req(t, "k", Lt, "9"), "k >= 2 and <= 8"},
-		{req(t, "k", Gt, "9"), req(t, "k", Lt, "1"), "k DoesNotExist"},
+		{req(t, "k", Gt, "9"), req(t, "k", Lt, "1"), "k In []"},
 		{req(t, "k", In, "1", "5", "x"), req(t, "k", Gte, "2"), "k In [5]"},
 		{req(t, "k", NotIn, "5"), req(t, "k", Gte, "2"), "k NotIn [5] >= 2"},
 		{req(t, "k", Gte, strconv.Itoa(math.MinInt64)), req(t, "k", Gte, "3"), "k >= 3"},

@@ -152,10 +152,12 @@ func (s *story) boot(name string) {
 	})
 }
 
+// until waits for a condition. A clock that stands moves a little meanwhile: a write that met a conflict, say with
+// kube-controller-manager's annotations on a Node, is tried again by that clock.
 func (s *story) until(name, condition string) *karpv1.NodeClaim {
 	s.Helper()
 	c := &karpv1.NodeClaim{}
-	planetest.Eventually(s, fmt.Sprintf("NodeClaim %s is %s", name, condition), func(ctx context.Context) error {
+	s.passing(20*time.Millisecond, fmt.Sprintf("NodeClaim %s is %s", name, condition), func(ctx context.Context) error {
 		if err := s.api.Get(ctx, client.ObjectKey{Name: name}, c); err != nil {
 			return err
 		}
