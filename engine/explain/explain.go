@@ -10,8 +10,15 @@ import (
 	"github.com/nodeless/nodeless/engine/model"
 )
 
-// Pod says why a pod gets nothing, in one sentence: each pool's answer, equal answers once.
+// Pod says why a pod gets nothing, in one sentence: each pool's answer, and the change after which it would get something.
 func Pod(r model.Reason) string {
+	if change := Change(r.Change); change != "" {
+		return because(r) + "; " + change
+	}
+	return because(r)
+}
+
+func because(r model.Reason) string {
 	switch r.Rule {
 	case model.RuleNoPool:
 		return "there is no node pool; create a NodePool to get machines"
@@ -58,6 +65,11 @@ func verdict(v model.PoolVerdict) string {
 		return fmt.Sprintf("all offerings that fit are out of capacity for now (such as %s)", v.Object)
 	case model.RuleMinValues:
 		return fmt.Sprintf("minValues %s of %s cannot be kept, only %s left", v.Detail, v.Object, or(v.Best, "fewer are"))
+	case model.RuleSteps:
+		return pool + " has machines for it, but the search gave it none"
+	}
+	if text := others(v); text != "" {
+		return text
 	}
 	return strings.TrimSpace(fmt.Sprintf("%s %s %s", v.Rule, v.Object, v.Detail))
 }

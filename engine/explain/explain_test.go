@@ -1,6 +1,7 @@
 package explain
 
 import (
+	"strings"
 	"testing"
 
 	"github.com/nodeless/nodeless/engine/model"
@@ -8,13 +9,18 @@ import (
 
 func TestVerdictsAreSentences(t *testing.T) {
 	for want, v := range map[string]model.PoolVerdict{
-		"no instance type of pool general-purpose has resource vpc.amazonaws.com/pod-eni":  {Pool: "general-purpose", Rule: model.RuleResource, Object: "vpc.amazonaws.com/pod-eni", Detail: "1"},
-		"pool general: needs memory 900Gi, the largest type m7i.48xlarge offers 740Gi":     {Pool: "general", Rule: model.RuleResource, Object: "memory", Detail: "900Gi", Best: "740Gi", BestOf: "m7i.48xlarge"},
-		"limit cpu 10 of pool small is reached (10 used)":                                  {Pool: "small", Rule: model.RuleLimit, Object: "cpu", Detail: "10", Best: "10"},
-		"pool gpu: does not tolerate taint gpu=true:NoSchedule":                            {Pool: "gpu", Rule: model.RuleTaint, Object: "gpu=true:NoSchedule"},
-		"no instance type or offering of pool arm has kubernetes.io/arch In [s390x]":       {Pool: "arm", Rule: model.RuleRequirement, Object: model.LabelArch, Detail: "kubernetes.io/arch In [s390x]"},
-		"pool general is not ready: no subnets found":                                      {Pool: "general", Rule: model.RulePoolNotReady, Detail: "no subnets found"},
-		"pool p: all offerings that fit are out of capacity for now (such as p5.48xlarge)": {Pool: "p", Rule: model.RuleCapacity, Object: "p5.48xlarge"},
+		"no instance type of pool general-purpose has resource vpc.amazonaws.com/pod-eni":                                                {Pool: "general-purpose", Rule: model.RuleResource, Object: "vpc.amazonaws.com/pod-eni", Detail: "1"},
+		"pool general: needs memory 900Gi, the largest type m7i.48xlarge offers 740Gi":                                                   {Pool: "general", Rule: model.RuleResource, Object: "memory", Detail: "900Gi", Best: "740Gi", BestOf: "m7i.48xlarge"},
+		"limit cpu 10 of pool small is reached (10 used)":                                                                                {Pool: "small", Rule: model.RuleLimit, Object: "cpu", Detail: "10", Best: "10"},
+		"pool gpu: does not tolerate taint gpu=true:NoSchedule":                                                                          {Pool: "gpu", Rule: model.RuleTaint, Object: "gpu=true:NoSchedule"},
+		"no instance type or offering of pool arm has kubernetes.io/arch In [s390x]":                                                     {Pool: "arm", Rule: model.RuleRequirement, Object: model.LabelArch, Detail: "kubernetes.io/arch In [s390x]"},
+		"pool general is not ready: no subnets found":                                                                                    {Pool: "general", Rule: model.RulePoolNotReady, Detail: "no subnets found"},
+		"pool p: host port TCP 8080 is taken on every machine it could have":                                                             {Pool: "p", Rule: model.RuleHostPort, Object: "TCP 8080"},
+		"pool p: its required pod affinity cannot be kept: no machine can have the same kubernetes.io/hostname as pods with app In [db]": {Pool: "p", Rule: model.RuleAffinity, Object: model.LabelHostname, Detail: "app In [db]"},
+		"pool p: no machine keeps its topology spread over topology.kubernetes.io/zone (maxSkew 1)":                                      {Pool: "p", Rule: model.RuleSpread, Object: model.LabelZone, Detail: "maxSkew 1"},
+		"pool p: no machine can be where its volume default/data is (topology.kubernetes.io/zone In [c])":                                {Pool: "p", Rule: model.RuleVolume, Object: "default/data", Detail: "topology.kubernetes.io/zone In [c]"},
+		"pool p: needs 30 volumes of driver ebs.csi.aws.com on one machine, no machine takes more than 26":                               {Pool: "p", Rule: model.RuleVolumeLimit, Object: "ebs.csi.aws.com", Detail: "30", Best: "26"},
+		"pool p: all offerings that fit are out of capacity for now (such as p5.48xlarge)":                                               {Pool: "p", Rule: model.RuleCapacity, Object: "p5.48xlarge"},
 	} {
 		if got := Verdict(v); got != want {
 			t.Errorf("got  %s\nwant %s", got, want)
@@ -40,6 +46,38 @@ func TestDollars(t *testing.T) {
 	for p, want := range map[model.Price]string{0: "$0.00/h", 40_000: "$0.04/h", 42_500: "$0.0425/h", 1_000_000: "$1.00/h", 12_345_600: "$12.3456/h", 300: "$0.0003/h"} {
 		if got := Dollars(p); got != want {
 			t.Errorf("%d: %s, want %s", p, got, want)
+		}
+	}
+}
+
+func TestEveryRuleThatLeavesAPodWithoutAPlaceHasASentence(t *testing.T) {
+	for _, rule := range []model.Rule{
+		model.RuleUnmodelled, model.RuleBlocked, model.RulePriority, model.RulePoolNotReady, model.RuleTaint, model.RuleRequirement,
+		model.RuleResource, model.RuleLimit, model.RuleCapacity, model.RuleMinValues, model.RuleAffinity, model.RuleAntiAffinity,
+		model.RuleSpread, model.RuleHostPort, model.RuleVolume, model.RuleVolumeLimit, model.RuleVolumeInUse, model.RuleNoPool,
+		model.RuleCatalog, model.RuleSteps,
+	} {
+		if got := Pod(model.Reason{Rule: rule, Object: "it", Detail: "some"}); strings.HasPrefix(got, string(rule)) {
+			t.Errorf("%s has no sentence: %s", rule, got)
+		}
+	}
+}
+
+func TestAReasonEndsWithTheChangeThatWouldHelp(t *testing.T) {
+	r := model.Reason{Rule: model.RuleBlocked, Detail: "persistentVolumeClaim data does not exist",
+		Change: model.Change{Rule: model.RuleBlocked, Object: "persistentVolumeClaim data", Pool: "general", To: "created"}}
+	want := "waits: persistentVolumeClaim data does not exist; would fit in pool general if persistentVolumeClaim data were created"
+	if got := Pod(r); got != want {
+		t.Errorf("got  %s\nwant %s", got, want)
+	}
+	for want, c := range map[string]model.Change{
+		"would fit in pool p if its pod anti-affinity on kubernetes.io/hostname were preferred, not required":                {Rule: model.RuleAntiAffinity, Object: model.LabelHostname, Pool: "p", From: "required", To: "preferred"},
+		"would fit in pool p if its topology spread over topology.kubernetes.io/zone were ScheduleAnyway, not DoNotSchedule": {Rule: model.RuleSpread, Object: model.LabelZone, Pool: "p", From: "DoNotSchedule", To: "ScheduleAnyway"},
+		"would need a NodePool": {Rule: model.RuleNoPool, Object: "NodePool", To: "created"},
+		"":                      {},
+	} {
+		if got := Change(c); got != want {
+			t.Errorf("got  %s\nwant %s", got, want)
 		}
 	}
 }

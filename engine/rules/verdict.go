@@ -39,8 +39,10 @@ func (v *View) Verdict(s *model.Shape, room Room, names []string) model.PoolVerd
 // Progress orders the rules by how near a pod came to a machine.
 func Progress(r model.Rule) int {
 	return slices.Index([]model.Rule{
-		model.RulePoolNotReady, model.RuleCatalog, model.RuleTaint, model.RuleRequirement, model.RuleResource,
-		model.RuleLimit, model.RuleCapacity, model.RuleMinValues, model.RuleSteps,
+		model.RulePoolNotReady, model.RuleCatalog, model.RuleTaint, model.RuleRequirement, model.RuleVolume,
+		model.RuleResource, model.RuleVolumeLimit, model.RuleLimit, model.RuleCapacity, model.RuleMinValues,
+		model.RuleHostPort, model.RuleVolumeInUse, model.RuleAffinity, model.RuleAntiAffinity, model.RuleSpread,
+		model.RuleSteps,
 	}, r)
 }
 

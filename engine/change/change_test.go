@@ -1,0 +1,75 @@
+package change_test
+
+import (
+	"testing"
+
+	"github.com/nodeless/nodeless/engine"
+	"github.com/nodeless/nodeless/engine/change"
+	"github.com/nodeless/nodeless/engine/codec"
+	"github.com/nodeless/nodeless/engine/explain"
+	"github.com/nodeless/nodeless/engine/model"
+)
+
+const types = `
+type c2 cpu=2 memory=4Gi pods=29 allocatable(cpu=1930m, memory=3Gi) labels(arch=amd64, family=c) offers(a on-demand 0.1, b on-demand 0.1)
+type g8 cpu=8 memory=32Gi pods=58 allocatable(cpu=7910m, memory=29Gi) labels(arch=arm64, family=g) offers(a on-demand 0.32, a spot 0.15, b on-demand 0.32)
+type m48 cpu=192 memory=768Gi pods=737 allocatable(cpu=191450m, memory=740Gi) labels(arch=amd64, family=m) offers(b on-demand 9.7)
+`
+
+// of is the change for the first pod that gets nothing.
+func of(t *testing.T, cluster string) model.Change {
+	t.Helper()
+	s, policy, err := codec.Scenario(types + cluster)
+	if err != nil {
+		t.Fatal(err)
+	}
+	plan := engine.Provision(s, policy)
+	if len(plan.Unplaced) == 0 {
+		t.Fatalf("every pod has its place:\n%s", codec.Plan(s, plan))
+	}
+	reason := plan.Unplaced[0].Reason
+	for i := range s.Pending {
+		if s.Pending[i].PodKey == plan.Unplaced[0].Pod {
+			return change.Smallest(s, &s.Shapes[s.Pending[i].Shape], nil, nil, &reason)
+		}
+	}
+	t.Fatal("the pod is not in the snapshot")
+	return model.Change{}
+}
+
+func TestTheSmallestChange(t *testing.T) {
+	for want, cluster := range map[string]string{
+		"would fit if limit cpu of pool small were 2 instead of 1":                                   "pool small limit(cpu=1)\npods 1 web cpu=1",
+		"would fit if limit memory of pool small were 14Gi instead of 11Gi":                          "pool small limit(memory=11Gi) usage(memory=10Gi)\npods 1 web cpu=1",
+		"would fit if limit nodes of pool small were 4 instead of 3":                                 "pool small limit(nodes=3) usage(nodes=3)\npods 1 web cpu=1",
+		"would fit in pool gpu if it tolerated gpu=true:NoSchedule":                                  "pool gpu taint(gpu=true:NoSchedule)\npods 1 web cpu=1",
+		"would fit in pool p if topology.kubernetes.io/zone could be b instead of a":                 "pool p\npods 1 web cpu=10 require(zone=a)",
+		"would fit in pool p if kubernetes.io/arch could be arm64 instead of s390x":                  "pool p require(family=g)\npods 1 web cpu=1 require(arch=s390x)",
+		"would fit in pool p without team red":                                                       "pool p\npods 1 web cpu=1 require(team=red)",
+		"would fit in pool p if it asked for memory 739Gi instead of 800Gi":                          "pool p\ndaemon log memory=200Mi\npods 1 db cpu=1 memory=800Gi",
+		"would fit in pool p if it asked for cpu 191450m instead of 200":                             "pool p\npods 1 db cpu=200 memory=700Gi",
+		"would fit in pool p once x1 has capacity again":                                             "type x1 cpu=400 memory=1Ti pods=100 offers(a spot 3 out)\npool p\npods 1 db cpu=300 memory=800Gi",
+		"would fit in pool p once the pool is ready (no subnets)":                                    "pool p not-ready(no subnets)\npods 1 web cpu=1",
+		"would fit if minValues of family of pool p were 3 instead of 4":                             "pool p require(family@4)\npods 1 web cpu=1",
+		"would fit if requirement topology.kubernetes.io/zone of pool p also allowed b (now a)": "pool p require(zone=a)\npods 1 db cpu=10 memory=100Gi",
+	} {
+		if got := explain.Change(of(t, cluster)); got != want {
+			t.Errorf("%s\ngot  %s\nwant %s", cluster, got, want)
+		}
+	}
+}
+
+func TestNoChangeIsNamedWhereNoneHelps(t *testing.T) {
+	for _, cluster := range []string{
+		"pool p taint(a:NoSchedule) taint(b:NoSchedule)\npods 1 web cpu=1",
+		"pool p limit(cpu=1, memory=1Gi)\npods 1 web cpu=1",
+		"pool p\npods 1 db cpu=1000 memory=1000Gi",
+		"pool p\npods 1 db cpu=1 nvidia.com/gpu=1",
+		"pool p\npods 1 db cpu=1 unmodelled(resourceClaims)",
+		"pool p require(family=none)\npods 1 db cpu=1 require(family=c, arch=arm64)",
+	} {
+		if got := of(t, cluster); got != (model.Change{}) {
+			t.Errorf("%s\nchange %+v, want none", cluster, got)
+		}
+	}
+}
