@@ -1,0 +1,125 @@
+package main
+
+import (
+	"fmt"
+	"slices"
+
+	corev1 "k8s.io/api/core/v1"
+
+	"github.com/nodeless/nodeless/engine"
+	"github.com/nodeless/nodeless/engine/check"
+	"github.com/nodeless/nodeless/engine/model"
+)
+
+// outcome is what one side made of the pods.
+type outcome struct {
+	who      string
+	usage    usage
+	machines []machine
+	unplaced int
+	bound    model.Price // 0 = none is known
+	partial  bool
+	faults   []string // what the plan's judge found
+	cost     model.Price
+}
+
+// machine is a launch in words that both sides share.
+type machine struct {
+	pods                 []string // by name
+	zones, capacityTypes []string // it may be launched in; nil = any
+}
+
+// nodeless runs the engine on the pods. The time to group the pods is counted with the engine's, although the product does that as pods
+// come and go; Karpenter's Solve reads the pods too.
+func nodeless(c *catalogue, pods []*corev1.Pod, policy model.Policy, judged bool) outcome {
+	var s *model.Snapshot
+	grouped := measure(func() { s = c.snapshot(pods) })
+	out := provision(s, policy, judged)
+	out.usage = out.usage.plus(grouped)
+	return out
+}
+
+// provision runs the engine on a snapshot. The judge's time is not counted.
+func provision(s *model.Snapshot, policy model.Policy, judged bool) outcome {
+	var plan model.Plan
+	out := outcome{who: "nodeless"}
+	if policy.Solver != model.Staged {
+		out.who += " " + string(policy.Solver)
+	}
+	out.usage = measure(func() { plan = engine.Provision(s, policy) })
+	out.unplaced, out.bound, out.partial = len(plan.Unplaced), plan.LowerBound, plan.Partial
+	for i := range plan.Launches {
+		l := &plan.Launches[i]
+		m := machine{zones: valuesOf(l.Requirements, model.LabelZone), capacityTypes: valuesOf(l.Requirements, model.LabelCapacityType)}
+		for _, p := range l.Pods {
+			m.pods = append(m.pods, p.Name)
+		}
+		out.machines = append(out.machines, m)
+	}
+	if judged {
+		for _, v := range check.Plan(s, policy, plan) {
+			out.faults = append(out.faults, v.Error())
+		}
+	}
+	return out
+}
+
+func valuesOf(rs model.Requirements, key string) []string {
+	if r, ok := rs.Get(key); ok && !r.Complement {
+		return r.Values
+	}
+	return nil
+}
+
+// price puts the same price on every outcome: each machine is the cheapest offering that holds its pods and the daemons and is where
+// it may be. Neither side's own choice of type counts.
+func (c *catalogue) price(o *outcome, requests map[string]model.Resources) error {
+	type question struct {
+		load  model.Resources
+		where string
+	}
+	known := map[question]model.Price{}
+	o.cost = 0
+	for i := range o.machines {
+		m := &o.machines[i]
+		q := question{load: c.overhead(), where: fmt.Sprint(m.zones, m.capacityTypes)}
+		for _, p := range m.pods {
+			q.load = q.load.Plus(requests[p])
+		}
+		if _, ok := known[q]; !ok {
+			known[q] = c.cheapest(q.load, m)
+		}
+		if known[q] == 0 {
+			return fmt.Errorf("%s: no type in %s holds %s", o.who, q.where, q.load.Amounts(model.WellKnownResources))
+		}
+		o.cost += known[q]
+	}
+	return nil
+}
+
+// cheapest is the price of the cheapest offering, 0 if there is none.
+func (c *catalogue) cheapest(load model.Resources, m *machine) (least model.Price) {
+	for i := range c.types {
+		t := &c.types[i]
+		if !load.Fits(t.Allocatable) {
+			continue
+		}
+		for _, o := range t.Offerings {
+			if in(m.zones, o.Zone) && in(m.capacityTypes, o.CapacityType) && (least == 0 || o.Price < least) {
+				least = o.Price
+			}
+		}
+	}
+	return least
+}
+
+func in(values []string, value string) bool { return values == nil || slices.Contains(values, value) }
+
+// requestsByName is what price needs to know of the pods.
+func requestsByName(pods []*corev1.Pod) map[string]model.Resources {
+	out := make(map[string]model.Resources, len(pods))
+	for _, p := range pods {
+		out[p.Name] = requestsOf(p)
+	}
+	return out
+}
