@@ -1,5 +1,9 @@
 // Package check is the engine's independent judge: it states every promise of a plan once, in plain slow code that shares
 // nothing with the search. It runs in tests, in the simulator and in production before a plan is carried out.
+//
+// Constraints between pods hold at the moment a pod is bound, as in kube-scheduler. The judge therefore looks for an order in
+// which the pods of the plan can be bound one after another, each allowed at its turn (order.go); what does not depend on
+// the order (anti-affinity, ports, volumes) is judged in the end state.
 package check
 
 import (
@@ -21,53 +25,61 @@ func (v Violation) Error() string { return fmt.Sprintf("%s: %s: %s", v.Promise, 
 // Plan judges a plan of engine.Provision, of engine.Disrupt, or both in one. A plan that answers no pod is taken as one of
 // Disrupt, in which pending pods need no answer; Answered asks for them all.
 func Plan(s *model.Snapshot, policy model.Policy, plan model.Plan) []Violation {
-	j := &judge{s: s, plan: &plan, maxTypes: policy.MaxTypes}
-	if j.maxTypes <= 0 {
-		j.maxTypes = 60
-	}
-	j.index()
+	j := newJudge(s, policy, &plan)
 	if len(plan.Placements)+len(plan.Launches)+len(plan.Unplaced) > 0 {
 		j.answeredOnce()
+		j.reasons()
 	}
 	j.placements()
 	j.launches()
 	j.limits()
 	j.lowerBound()
 	j.removals()
+	j.together()
 	return j.found
 }
 
 // Answered judges only whether each pending pod has exactly one answer in a plan of engine.Provision.
 func Answered(s *model.Snapshot, plan model.Plan) []Violation {
-	j := &judge{s: s, plan: &plan}
-	j.index()
+	j := newJudge(s, model.Policy{}, &plan)
 	j.answeredOnce()
 	return j.found
 }
 
 type judge struct {
 	s        *model.Snapshot
+	policy   model.Policy
 	plan     *model.Plan
 	maxTypes int
 	pending  map[model.PodKey]*model.Pod
 	nodes    map[string]*model.Node
-	pools    map[string]*model.Pool
-	typeKeys map[string]map[string]bool // labels that types decide, by pool; filled when asked for
+	pools    map[string]*catalog
+	terms    map[*model.Shape][]model.Requirements // filled when asked for
+	machines []*machine                            // filled by together
+	matching map[string][]bool                     // by selector: which shapes it chooses
+	places   map[string]*places                    // by topology key
 	found    []Violation
 }
 
-func (j *judge) index() {
-	j.typeKeys = map[string]map[string]bool{}
-	j.pending, j.nodes, j.pools = map[model.PodKey]*model.Pod{}, map[string]*model.Node{}, map[string]*model.Pool{}
-	for i := range j.s.Pending {
-		j.pending[j.s.Pending[i].PodKey] = &j.s.Pending[i]
+func newJudge(s *model.Snapshot, policy model.Policy, plan *model.Plan) *judge {
+	j := &judge{
+		s: s, policy: policy, plan: plan, maxTypes: policy.MaxTypes,
+		pending: map[model.PodKey]*model.Pod{}, nodes: map[string]*model.Node{}, pools: map[string]*catalog{},
+		terms: map[*model.Shape][]model.Requirements{}, matching: map[string][]bool{}, places: map[string]*places{},
 	}
-	for i := range j.s.Nodes {
-		j.nodes[j.s.Nodes[i].Name] = &j.s.Nodes[i]
+	if j.maxTypes <= 0 {
+		j.maxTypes = 60
 	}
-	for i := range j.s.Pools {
-		j.pools[j.s.Pools[i].Name] = &j.s.Pools[i]
+	for i := range s.Pending {
+		j.pending[s.Pending[i].PodKey] = &s.Pending[i]
 	}
+	for i := range s.Nodes {
+		j.nodes[s.Nodes[i].Name] = &s.Nodes[i]
+	}
+	for i := range s.Pools {
+		j.pools[s.Pools[i].Name] = newCatalog(&s.Pools[i])
+	}
+	return j
 }
 
 func (j *judge) fail(promise, object, format string, args ...any) {
@@ -79,44 +91,15 @@ func podName(k model.PodKey) string { return "pod " + k.Namespace + "/" + k.Name
 // shape is the shape of a pending pod, nil if there is none.
 func (j *judge) shape(k model.PodKey) *model.Shape {
 	p := j.pending[k]
-	if p == nil || p.Shape < 0 || p.Shape >= len(j.s.Shapes) {
+	if p == nil {
 		return nil
 	}
-	return &j.s.Shapes[p.Shape]
+	return j.shapeAt(p.Shape)
 }
 
-// answeredOnce: each pending pod has a place, a launch or a Reason, and only one of them; nobody else has.
-func (j *judge) answeredOnce() {
-	answers := map[model.PodKey]int{}
-	for _, p := range j.plan.Placements {
-		answers[p.Pod]++
+func (j *judge) shapeAt(i int) *model.Shape {
+	if i < 0 || i >= len(j.s.Shapes) {
+		return nil
 	}
-	for _, l := range j.plan.Launches {
-		if len(l.Pods) == 0 {
-			j.fail("answered once", "launch "+l.ID, "is for no pod")
-		}
-		for _, p := range l.Pods {
-			answers[p]++
-		}
-	}
-	for _, u := range j.plan.Unplaced {
-		answers[u.Pod]++
-		if u.Reason.Rule == "" {
-			j.fail("reason", podName(u.Pod), "gets nothing and no rule says why")
-		}
-	}
-	for i := range j.s.Pending {
-		k := j.s.Pending[i].PodKey
-		if n := answers[k]; n != 1 {
-			j.fail("answered once", podName(k), "has %d answers", n)
-		}
-		delete(answers, k)
-	}
-	strangers := 0
-	for range answers { // order does not matter: they are only counted
-		strangers++
-	}
-	if strangers > 0 {
-		j.fail("answered once", "plan", "answers %d pods that are not pending", strangers)
-	}
+	return &j.s.Shapes[i]
 }

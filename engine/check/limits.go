@@ -5,44 +5,44 @@ import "github.com/nodeless/nodeless/engine/model"
 // limits: whatever types the launches become, their pool's limits hold. A launch whose type has nothing of a resource
 // cannot break its limit, even where it was broken before.
 func (j *judge) limits() {
+	planned, launches := map[string]model.Resources{}, map[string]int64{}
+	for i := range j.plan.Launches {
+		l := &j.plan.Launches[i]
+		var largest model.Resources
+		for _, name := range l.Types {
+			if k := j.pools[l.Pool].kind(name); k != nil {
+				largest = largest.Max(k.Capacity)
+			}
+		}
+		planned[l.Pool] = planned[l.Pool].Plus(largest)
+		launches[l.Pool]++
+	}
 	for i := range j.s.Pools {
 		p := &j.s.Pools[i]
-		planned, launches := model.Resources{}, int64(0)
-		for k := range j.plan.Launches {
-			l := &j.plan.Launches[k]
-			if l.Pool != p.Name {
-				continue
-			}
-			var largest model.Resources
-			for _, name := range l.Types {
-				if t := j.typeOf(p.Name, name); t != nil {
-					largest = largest.Max(t.Capacity)
-				}
-			}
-			planned = planned.Plus(largest)
-			launches++
-		}
-		if launches == 0 {
+		if launches[p.Name] == 0 {
 			continue
 		}
+		plus := planned[p.Name]
 		for r, set := range p.Limits.Set {
-			if total := p.Usage.Plus(planned); set && planned[r] > 0 && total[r] > p.Limits.Most[r] {
-				j.fail("limit", "pool "+p.Name, "resource %d: %d used, %d planned, limit %d", r, p.Usage[r], planned[r], p.Limits.Most[r])
+			if total := p.Usage.Plus(plus); set && plus[r] > 0 && total[r] > p.Limits.Most[r] {
+				j.fail("limit", "pool "+p.Name, "resource %d: %d used, %d planned, limit %d", r, p.Usage[r], plus[r], p.Limits.Most[r])
 			}
 		}
-		if p.Limits.NodesSet && max(p.NodeCount, 0)+launches > p.Limits.Nodes {
-			j.fail("limit", "pool "+p.Name, "%d nodes and %d planned, limit %d", p.NodeCount, launches, p.Limits.Nodes)
+		if n := launches[p.Name]; p.Limits.NodesSet && max(p.NodeCount, 0)+n > p.Limits.Nodes {
+			j.fail("limit", "pool "+p.Name, "%d nodes and %d planned, limit %d", p.NodeCount, n, p.Limits.Nodes)
 		}
 	}
 }
 
-// lowerBound: no plan is cheaper than what is said to be the least.
+// lowerBound: no plan is cheaper than what is said to be the least, counted as the policy counts.
 func (j *judge) lowerBound() {
 	var total model.Price
-	for _, l := range j.plan.Launches {
-		total += l.Chosen.Price
+	for i := range j.plan.Launches {
+		c := &j.plan.Launches[i].Chosen
+		o := model.Offering{Zone: c.Zone, CapacityType: c.CapacityType, Price: c.Price, Available: true}
+		total += j.policy.Effective(c.Type, &o)
 	}
-	if j.plan.LowerBound > total {
-		j.fail("lower bound", "plan", "costs %d, but is said to cost at least %d", total, j.plan.LowerBound)
+	if j.plan.LowerBound > total || j.plan.LowerBound < 0 {
+		j.fail("lower bound", "plan", "counts for %d, but is said to cost at least %d", total, j.plan.LowerBound)
 	}
 }

@@ -43,7 +43,7 @@ func (j *judge) removals() {
 }
 
 func (j *judge) mayGo(n *model.Node, m model.Method, object string) {
-	d := j.pools[n.Pool].Disruption
+	d := j.pools[n.Pool].pool.Disruption
 	if n.State != model.Initialized || n.Deleting || n.DoNotDisrupt {
 		j.fail("disruptable", object, "is not initialized, is going already, or must not be disrupted")
 	}

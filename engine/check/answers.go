@@ -1,0 +1,95 @@
+package check
+
+import (
+	"slices"
+
+	"github.com/nodeless/nodeless/engine/model"
+)
+
+// answeredOnce: each pending pod has a place, a launch or a Reason, and only one of them; nobody else has.
+func (j *judge) answeredOnce() {
+	answers := map[model.PodKey]int{}
+	for _, p := range j.plan.Placements {
+		answers[p.Pod]++
+	}
+	for _, l := range j.plan.Launches {
+		if len(l.Pods) == 0 {
+			j.fail("answered once", "launch "+l.ID, "is for no pod")
+		}
+		for _, p := range l.Pods {
+			answers[p]++
+		}
+	}
+	for _, u := range j.plan.Unplaced {
+		answers[u.Pod]++
+		if u.Reason.Rule == "" {
+			j.fail("reason", podName(u.Pod), "gets nothing and no rule says why")
+		}
+	}
+	for i := range j.s.Pending {
+		k := j.s.Pending[i].PodKey
+		if n := answers[k]; n != 1 {
+			j.fail("answered once", podName(k), "has %d answers", n)
+		}
+		delete(answers, k)
+	}
+	if len(answers) > 0 {
+		j.fail("answered once", "plan", "answers %d pods that are not pending", len(answers))
+	}
+}
+
+// withoutPools are the rules that no pool can be blamed for: what must happen first, what the search was not given, and
+// what pods do to each other.
+var withoutPools = []model.Rule{
+	model.RuleUnmodelled, model.RuleBlocked, model.RulePriority, model.RuleSteps, model.RuleNoPool, model.RuleAffinity,
+	model.RuleAntiAffinity, model.RuleSpread, model.RuleHostPort, model.RuleVolumeInUse,
+}
+
+// reasons: a pod that gets nothing is told what every pool said, unless the pools had no say.
+func (j *judge) reasons() {
+	for i := range j.plan.Unplaced {
+		u := &j.plan.Unplaced[i]
+		r, s := &u.Reason, j.shape(u.Pod)
+		if s != nil && (r.Rule == model.RuleBlocked && s.Blocked == "" || s.Blocked != "" && r.Rule != model.RuleBlocked && r.Rule != model.RuleUnmodelled) {
+			j.fail("reason", podName(u.Pod), "rule %s, but what blocks it is %q", r.Rule, s.Blocked)
+		}
+		if p := j.pending[u.Pod]; p != nil && r.Rule == model.RulePriority && !j.belowCutoff(p) {
+			j.fail("reason", podName(u.Pod), "priority %d is not below the cut-off", p.Priority)
+		}
+		if r.Rule == model.RuleNoPool && len(j.s.Pools) > 0 {
+			j.fail("reason", podName(u.Pod), "there are %d pools", len(j.s.Pools))
+		}
+		if r.Rule == "" || len(r.Pools) == 0 && slices.Contains(withoutPools, r.Rule) {
+			continue
+		}
+		verdicts := map[string]int{}
+		for _, v := range r.Pools {
+			if v.Rule != "" {
+				verdicts[v.Pool]++
+			}
+		}
+		for k := range j.s.Pools {
+			if n := verdicts[j.s.Pools[k].Name]; n != 1 {
+				j.fail("reason", podName(u.Pod), "rule %s, and pool %s gave %d verdicts", r.Rule, j.s.Pools[k].Name, n)
+				break
+			}
+		}
+		if len(r.Pools) != len(j.s.Pools) {
+			j.fail("reason", podName(u.Pod), "%d verdicts of %d pools", len(r.Pools), len(j.s.Pools))
+		}
+	}
+}
+
+func (j *judge) belowCutoff(p *model.Pod) bool {
+	return j.policy.HasPriorityCutoff && p.Priority < j.policy.PriorityCutoff
+}
+
+// decidable: nothing must happen before the pod can run, and nothing of it is beyond the engine.
+func (j *judge) decidable(k model.PodKey, s *model.Shape) {
+	if len(s.Unmodelled) > 0 {
+		j.fail("modelled", podName(k), "has %v, which is not decided yet", s.Unmodelled)
+	}
+	if s.Blocked != "" {
+		j.fail("blocked", podName(k), "must wait: %s", s.Blocked)
+	}
+}

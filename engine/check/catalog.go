@@ -1,0 +1,140 @@
+package check
+
+import "github.com/nodeless/nodeless/engine/model"
+
+// catalog is what a pool can launch: its types by name, each with the labels it has in each of its offerings.
+type catalog struct {
+	pool     *model.Pool
+	types    map[string]*kind
+	typeKeys map[string]bool // labels that some type has: of a machine, its type decides them
+}
+
+type kind struct {
+	*model.InstanceType
+	ways []way
+	bare model.Requirements // labels whatever the offering
+}
+
+// way is a type in one of its offerings.
+type way struct {
+	kind    *kind
+	offer   *model.Offering
+	labels  model.Requirements
+	daemons *model.Resources // what daemons ask on it; filled when asked for
+}
+
+func newCatalog(p *model.Pool) *catalog {
+	c := &catalog{pool: p, types: map[string]*kind{}, typeKeys: map[string]bool{model.LabelInstanceType: true}}
+	for i := range p.Types {
+		t := &p.Types[i]
+		for _, r := range t.Requirements {
+			c.typeKeys[r.Key] = true
+		}
+		if c.types[t.Name] == nil {
+			c.types[t.Name] = &kind{InstanceType: t}
+		}
+	}
+	return c
+}
+
+// kind is the type of the name, nil if the pool has none.
+func (c *catalog) kind(name string) *kind {
+	if c == nil {
+		return nil
+	}
+	k := c.types[name]
+	if k == nil || k.bare != nil {
+		return k
+	}
+	k.bare = labelsOf(k.InstanceType, "", "")
+	k.ways = make([]way, len(k.Offerings))
+	for i := range k.Offerings {
+		o := &k.Offerings[i]
+		k.ways[i] = way{kind: k, offer: o, labels: labelsOf(k.InstanceType, o.Zone, o.CapacityType)}
+	}
+	return k
+}
+
+// labelsOf are the labels a type gives to its machine in an offering.
+func labelsOf(t *model.InstanceType, zone, capacityType string) model.Requirements {
+	own := []model.Requirement{model.OneOf(model.LabelInstanceType, t.Name)}
+	if zone != "" {
+		own = append(own, model.OneOf(model.LabelZone, zone), model.OneOf(model.LabelCapacityType, capacityType))
+	}
+	for _, r := range t.Requirements {
+		if r.Key != model.LabelInstanceType && (zone == "" || r.Key != model.LabelZone && r.Key != model.LabelCapacityType) {
+			own = append(own, r)
+		}
+	}
+	return model.NewRequirements(own...)
+}
+
+// allows: the machine may get these labels of type and offering under the requirements.
+func allows(rs, labels model.Requirements) bool {
+	for _, r := range rs {
+		if have, ok := labels.Get(r.Key); ok && !have.Overlaps(r) {
+			return false
+		}
+	}
+	return true
+}
+
+// custom are the requirements on labels that neither type nor offering decides: the machine gets them from its claim.
+func (c *catalog) custom(rs model.Requirements) model.Requirements {
+	var out model.Requirements
+	for _, r := range rs {
+		if !c.typeKeys[r.Key] && r.Key != model.LabelZone && r.Key != model.LabelCapacityType {
+			out = append(out, r)
+		}
+	}
+	return out
+}
+
+// alternatives are the conjunctions of which a pod needs one.
+func (j *judge) alternatives(s *model.Shape) []model.Requirements {
+	if out, ok := j.terms[s]; ok {
+		return out
+	}
+	out := []model.Requirements{s.Required}
+	if len(s.AnyOf) > 0 {
+		out = nil
+	}
+	for _, t := range s.AnyOf {
+		out = append(out, s.Required.And(t))
+	}
+	j.terms[s] = out
+	return out
+}
+
+// every reports whether the labels of type and offering, and then the custom ones, satisfy all the wants for sure.
+func every(wants, labels, custom model.Requirements) bool {
+	for _, w := range wants {
+		have, ok := labels.Get(w.Key)
+		if ok && !have.Overlaps(w) {
+			return false
+		}
+		if ok {
+			continue
+		}
+		if have, ok = custom.Get(w.Key); ok && !have.SubsetOf(w) || !ok && !w.AllowsAbsence() {
+			return false
+		}
+	}
+	return true
+}
+
+// satisfied: the pod's own alternatives, and where each of its volumes can be.
+func (j *judge) satisfied(s *model.Shape, labels, custom model.Requirements) (constraints, volumes bool) {
+	for _, wants := range j.alternatives(s) {
+		constraints = constraints || every(wants, labels, custom)
+	}
+	volumes = true
+	for i := range s.Volumes {
+		reachable := len(s.Volumes[i].Topology) == 0
+		for _, wants := range s.Volumes[i].Topology {
+			reachable = reachable || every(wants, labels, custom)
+		}
+		volumes = volumes && reachable
+	}
+	return constraints, volumes
+}

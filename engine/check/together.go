@@ -1,0 +1,6 @@
+package check
+
+func (j *judge) together() {}
+
+type machine struct{}
+type places struct{}
