@@ -1,0 +1,187 @@
+package oracle
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+	storagev1 "k8s.io/api/storage/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/yaml"
+)
+
+// Case is a cluster and a pod that waits.
+type Case struct {
+	Pod        *corev1.Pod                     `json:"pod"`
+	Nodes      []*corev1.Node                  `json:"nodes"`
+	Pods       []*corev1.Pod                   `json:"pods,omitempty"` // bound
+	Namespaces []*corev1.Namespace             `json:"namespaces,omitempty"`
+	Claims     []*corev1.PersistentVolumeClaim `json:"claims,omitempty"`
+	Volumes    []*corev1.PersistentVolume      `json:"volumes,omitempty"`
+	Classes    []*storagev1.StorageClass       `json:"classes,omitempty"`
+	CSINodes   []*storagev1.CSINode            `json:"csiNodes,omitempty"`
+}
+
+// YAML is the case for a person, and for testdata.
+func (c *Case) YAML() string {
+	data, err := yaml.Marshal(c)
+	if err != nil {
+		return err.Error()
+	}
+	var out []string
+	for _, line := range strings.Split(string(data), "\n") {
+		bare := strings.TrimSpace(strings.TrimPrefix(strings.TrimSpace(line), "- "))
+		if bare == "status: {}" || bare == "resources: {}" || bare == "creationTimestamp: null" || bare == "spec: {}" {
+			continue
+		}
+		out = append(out, line)
+	}
+	return strings.Join(out, "\n")
+}
+
+// feature is a group of rules that a case is about.
+type feature int
+
+const (
+	resources feature = iota
+	affinityToNodes
+	taints
+	affinityToPods
+	spread
+	ports
+	volumes
+	features
+)
+
+// gen makes one case.
+type gen struct {
+	*rand.Rand
+	on     [features]bool
+	c      *Case
+	nextID int
+}
+
+func (g *gen) chance(p float64) bool { return g.Float64() < p }
+
+func pick[T any](g *gen, from ...T) T { return from[g.IntN(len(from))] }
+
+// some are up to most of from, in their order.
+func some[T any](g *gen, most int, from ...T) []T {
+	var out []T
+	for i, v := range from {
+		if len(out) < most && g.IntN(len(from)-i) < most-len(out) {
+			out = append(out, v)
+		}
+	}
+	return out[:g.IntN(len(out)+1)]
+}
+
+func (g *gen) id(prefix string) string {
+	g.nextID++
+	return fmt.Sprintf("%s%d", prefix, g.nextID)
+}
+
+// generate makes the case with the number; equal seeds and numbers give equal cases.
+func generate(seed, number uint64) *Case {
+	g := &gen{Rand: rand.New(rand.NewPCG(seed, number)), c: &Case{}}
+	g.on[g.IntN(int(features))] = true
+	for f := range g.on {
+		g.on[f] = g.on[f] || g.chance(0.18)
+	}
+	for _, name := range []string{"blue", "default", "green"} {
+		g.c.Namespaces = append(g.c.Namespaces, g.namespace(name))
+	}
+	for i := range 2 + g.IntN(4) {
+		g.c.Nodes = append(g.c.Nodes, g.node(fmt.Sprintf("n%d", i)))
+	}
+	if g.on[volumes] {
+		g.storage()
+	}
+	bound := g.IntN(7)
+	for range bound {
+		p := g.pod(g.id("p"), true)
+		p.Spec.NodeName = pick(g, g.c.Nodes...).Name
+		g.c.Pods = append(g.c.Pods, p)
+	}
+	g.c.Pod = g.pod("pending", false)
+	return g.c
+}
+
+func (g *gen) namespace(name string) *corev1.Namespace {
+	labels := map[string]string{corev1.LabelMetadataName: name}
+	if g.chance(0.6) {
+		labels["team"] = pick(g, "red", "white")
+	}
+	return &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: name, Labels: labels}}
+}
+
+const (
+	rack    = "example.com/rack"
+	gen_    = "example.com/generation"
+	chip    = "example.com/chip"
+	gpu     = "nvidia.com/gpu"
+	betaOS  = "beta.kubernetes.io/os"
+	taintA  = "dedicated"
+	taintB  = "maintenance"
+	storage = "ebs.csi.aws.com"
+	files   = "efs.csi.aws.com"
+)
+
+func (g *gen) node(name string) *corev1.Node {
+	labels := map[string]string{corev1.LabelHostname: name}
+	if g.chance(0.05) {
+		labels[corev1.LabelHostname] = "host-of-" + name
+	}
+	if g.chance(0.85) {
+		labels[corev1.LabelTopologyZone] = pick(g, "a", "a", "b", "c")
+	}
+	if g.chance(0.6) {
+		labels[rack] = pick(g, "r1", "r2")
+	}
+	if g.on[affinityToNodes] {
+		g.nodeLabels(labels)
+	}
+	n := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: name, UID: types.UID(name), Labels: labels}}
+	n.Status.Allocatable = g.allocatable()
+	n.Status.Capacity = n.Status.Allocatable
+	n.Status.Conditions = []corev1.NodeCondition{{Type: corev1.NodeReady, Status: corev1.ConditionTrue}}
+	if g.on[taints] {
+		g.taint(n)
+	} else if g.on[spread] && g.chance(0.25) {
+		n.Spec.Taints = []corev1.Taint{{Key: taintA, Value: "x", Effect: corev1.TaintEffectNoSchedule}}
+	}
+	if g.on[spread] && g.chance(0.04) {
+		n.DeletionTimestamp = &metav1.Time{Time: noon}
+		n.Finalizers = []string{"karpenter.sh/termination"}
+	}
+	return n
+}
+
+func (g *gen) nodeLabels(labels map[string]string) {
+	if g.chance(0.7) {
+		labels["tier"] = pick(g, "gold", "silver", "")
+	}
+	if g.chance(0.7) {
+		labels[gen_] = pick(g, "1", "5", "07", "9", "10", "x9", "5.5", "9223372036854775807", "")
+	}
+	if g.chance(0.7) {
+		os := pick(g, "linux", "windows")
+		labels[corev1.LabelOSStable], labels[betaOS] = os, os
+	}
+}
+
+func (g *gen) taint(n *corev1.Node) {
+	effects := []corev1.TaintEffect{corev1.TaintEffectNoSchedule, corev1.TaintEffectNoExecute, corev1.TaintEffectPreferNoSchedule}
+	for _, key := range []string{taintA, taintB, corev1.TaintNodeMemoryPressure} {
+		for _, effect := range effects {
+			if g.chance(0.13) {
+				n.Spec.Taints = append(n.Spec.Taints, corev1.Taint{Key: key, Value: pick(g, "", "x", "y"), Effect: effect})
+			}
+		}
+	}
+	if n.Spec.Unschedulable = g.chance(0.15); n.Spec.Unschedulable && g.chance(0.6) {
+		n.Spec.Taints = append(n.Spec.Taints, corev1.Taint{Key: corev1.TaintNodeUnschedulable, Effect: corev1.TaintEffectNoSchedule})
+	}
+}

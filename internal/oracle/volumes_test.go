@@ -1,0 +1,187 @@
+package oracle
+
+import (
+	"fmt"
+
+	corev1 "k8s.io/api/core/v1"
+	storagev1 "k8s.io/api/storage/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+)
+
+// storage makes classes, claims, volumes and what nodes can attach.
+func (g *gen) storage() {
+	g.c.Classes = []*storagev1.StorageClass{
+		class("now", storagev1.VolumeBindingImmediate), class("wait", storagev1.VolumeBindingWaitForFirstConsumer),
+		class("wait-there", storagev1.VolumeBindingWaitForFirstConsumer), class("files", storagev1.VolumeBindingWaitForFirstConsumer),
+	}
+	g.c.Classes[3].Provisioner = files
+	for range 1 + g.IntN(2) {
+		g.c.Classes[2].AllowedTopologies = append(g.c.Classes[2].AllowedTopologies, g.topology())
+	}
+	for _, n := range g.c.Nodes {
+		if g.chance(0.8) {
+			g.c.CSINodes = append(g.c.CSINodes, g.csiNode(n.Name))
+		}
+	}
+	for i := range 4 {
+		g.claim(fmt.Sprintf("c%d", i))
+	}
+}
+
+func class(name string, mode storagev1.VolumeBindingMode) *storagev1.StorageClass {
+	return &storagev1.StorageClass{ObjectMeta: metav1.ObjectMeta{Name: name}, Provisioner: storage, VolumeBindingMode: &mode}
+}
+
+func (g *gen) topology() corev1.TopologySelectorTerm {
+	t := corev1.TopologySelectorTerm{}
+	if g.chance(0.9) {
+		t.MatchLabelExpressions = append(t.MatchLabelExpressions, corev1.TopologySelectorLabelRequirement{
+			Key: corev1.LabelTopologyZone, Values: pick(g, []string{"a"}, []string{"a", "b"}, []string{"c"}),
+		})
+	}
+	if g.chance(0.3) {
+		t.MatchLabelExpressions = append(t.MatchLabelExpressions, corev1.TopologySelectorLabelRequirement{Key: rack, Values: []string{"r1"}})
+	}
+	return t
+}
+
+func (g *gen) csiNode(name string) *storagev1.CSINode {
+	n := &storagev1.CSINode{ObjectMeta: metav1.ObjectMeta{Name: name}}
+	for _, driver := range []string{storage, files} {
+		if g.chance(0.2) {
+			continue
+		}
+		d := storagev1.CSINodeDriver{Name: driver, NodeID: name}
+		if g.chance(0.8) {
+			d.Allocatable = &storagev1.VolumeNodeResources{Count: new(pick[int32](g, 0, 1, 1, 2, 3))}
+		}
+		n.Spec.Drivers = append(n.Spec.Drivers, d)
+	}
+	return n
+}
+
+// claim makes a claim in each namespace, in one of the states that a claim can be in.
+func (g *gen) claim(name string) {
+	for _, namespace := range []string{"default", "blue", "green"} {
+		if g.chance(0.02) {
+			continue // the claim is missing
+		}
+		c := &corev1.PersistentVolumeClaim{ObjectMeta: metav1.ObjectMeta{Name: name, Namespace: namespace, UID: types.UID(namespace + name)}}
+		c.Spec.AccessModes = []corev1.PersistentVolumeAccessMode{pick(g, corev1.ReadWriteOnce, corev1.ReadWriteMany, corev1.ReadWriteOncePod)}
+		c.Spec.Resources.Requests = corev1.ResourceList{"storage": q("1Gi")}
+		c.Spec.StorageClassName = new(pick(g, "wait", "wait", "wait-there", "wait-there", "files"))
+		switch g.IntN(40) {
+		case 0:
+			c.Spec.StorageClassName = new("now") // not bound: has to be, first
+		case 1:
+			c.Spec.StorageClassName = new("none-such")
+		case 2:
+			c.Spec.StorageClassName = nil
+		case 3:
+			c.Spec.VolumeName = "promised" // bound by somebody, but not fully
+		case 4:
+			c.DeletionTimestamp = &metav1.Time{Time: noon}
+			c.Finalizers = []string{"kubernetes.io/pvc-protection"}
+		case 5:
+			c.Status.Phase = corev1.ClaimLost
+		case 6:
+			c.Spec.VolumeName = "gone"
+			c.Annotations = map[string]string{"pv.kubernetes.io/bind-completed": "yes"}
+		case 7:
+			c.Annotations = map[string]string{"volume.kubernetes.io/selected-node": pick(g, g.c.Nodes...).Name}
+		case 8:
+			c.Spec.StorageClassName = nil
+			c.Annotations = map[string]string{corev1.BetaStorageClassAnnotation: "wait-there"}
+		default:
+			if g.chance(0.6) {
+				g.bind(c)
+			}
+		}
+		g.c.Claims = append(g.c.Claims, c)
+	}
+}
+
+// bind gives the claim a volume.
+func (g *gen) bind(c *corev1.PersistentVolumeClaim) {
+	v := &corev1.PersistentVolume{ObjectMeta: metav1.ObjectMeta{Name: "pv-" + c.Namespace + "-" + c.Name}}
+	v.Spec.StorageClassName = *c.Spec.StorageClassName
+	v.Spec.AccessModes, v.Spec.Capacity = c.Spec.AccessModes, corev1.ResourceList{"storage": q("1Gi")}
+	v.Spec.ClaimRef = &corev1.ObjectReference{Kind: "PersistentVolumeClaim", Namespace: c.Namespace, Name: c.Name, UID: c.UID}
+	driver := pick(g, storage, storage, files)
+	handle := v.Name
+	if g.chance(0.1) {
+		handle = "vol-shared"
+	}
+	switch {
+	case g.chance(0.08):
+		v.Spec.HostPath = &corev1.HostPathVolumeSource{Path: "/data"}
+	case g.chance(0.08):
+		v.Spec.AWSElasticBlockStore = &corev1.AWSElasticBlockStoreVolumeSource{VolumeID: "aws://a/vol-" + c.Name}
+	default:
+		v.Spec.CSI = &corev1.CSIPersistentVolumeSource{Driver: driver, VolumeHandle: handle}
+	}
+	if g.chance(0.6) {
+		required := &corev1.NodeSelector{}
+		for range 1 + g.IntN(2) {
+			required.NodeSelectorTerms = append(required.NodeSelectorTerms, corev1.NodeSelectorTerm{MatchExpressions: g.volumeExpressions()})
+		}
+		v.Spec.NodeAffinity = &corev1.VolumeNodeAffinity{Required: required}
+	}
+	if g.chance(0.25) {
+		v.Labels = map[string]string{pick(g, corev1.LabelTopologyZone, corev1.LabelTopologyZone, corev1.LabelFailureDomainBetaZone): pick(g, "a", "b", "a__b")}
+	}
+	c.Spec.VolumeName = v.Name
+	c.Annotations = map[string]string{"pv.kubernetes.io/bind-completed": "yes"}
+	c.Status.Phase = corev1.ClaimBound
+	g.c.Volumes = append(g.c.Volumes, v)
+}
+
+func (g *gen) volumeExpressions() []corev1.NodeSelectorRequirement {
+	out := []corev1.NodeSelectorRequirement{{
+		Key: corev1.LabelTopologyZone, Operator: pick(g, corev1.NodeSelectorOpIn, corev1.NodeSelectorOpIn, corev1.NodeSelectorOpIn, corev1.NodeSelectorOpNotIn),
+		Values: pick(g, []string{"a"}, []string{"b"}, []string{"a", "b"}),
+	}}
+	if g.chance(0.2) {
+		out = append(out, corev1.NodeSelectorRequirement{Key: rack, Operator: pick(g, corev1.NodeSelectorOpExists, corev1.NodeSelectorOpDoesNotExist)})
+	}
+	return out
+}
+
+// mount gives the pod volumes.
+func (g *gen) mount(p *corev1.Pod) {
+	for i := range g.IntN(4) {
+		v := corev1.Volume{Name: fmt.Sprintf("v%d", i)}
+		switch g.IntN(12) {
+		case 0:
+			v.EmptyDir = &corev1.EmptyDirVolumeSource{}
+		case 1:
+			g.ephemeral(p, &v)
+		default:
+			v.PersistentVolumeClaim = &corev1.PersistentVolumeClaimVolumeSource{ClaimName: fmt.Sprintf("c%d", g.IntN(4))}
+		}
+		p.Spec.Volumes = append(p.Spec.Volumes, v)
+	}
+}
+
+// ephemeral makes a generic ephemeral volume, whose claim may not be there yet or be somebody else's.
+func (g *gen) ephemeral(p *corev1.Pod, v *corev1.Volume) {
+	v.Ephemeral = &corev1.EphemeralVolumeSource{VolumeClaimTemplate: &corev1.PersistentVolumeClaimTemplate{}}
+	if g.chance(0.05) {
+		return
+	}
+	c := &corev1.PersistentVolumeClaim{ObjectMeta: metav1.ObjectMeta{
+		Name: p.Name + "-" + v.Name, Namespace: p.Namespace, UID: types.UID(p.Name + v.Name),
+		OwnerReferences: []metav1.OwnerReference{{APIVersion: "v1", Kind: "Pod", Name: p.Name, UID: p.UID, Controller: new(true)}},
+	}}
+	if g.chance(0.05) {
+		c.OwnerReferences = nil
+	}
+	c.Spec.StorageClassName = new(pick(g, "wait", "wait-there", "files"))
+	c.Spec.AccessModes = []corev1.PersistentVolumeAccessMode{corev1.ReadWriteOnce}
+	c.Spec.Resources.Requests = corev1.ResourceList{"storage": q("1Gi")}
+	if g.chance(0.3) {
+		g.bind(c)
+	}
+	g.c.Claims = append(g.c.Claims, c)
+}
