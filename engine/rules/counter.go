@@ -1,0 +1,177 @@
+package rules
+
+import "github.com/nodeless/nodeless/engine/model"
+
+// Domains that are none.
+const (
+	noDomain      = -1 // the node does not have the label
+	unknownDomain = -2 // a machine in flight may get one of several values
+)
+
+// topology is a label key by whose values nodes are one domain each.
+type topology struct {
+	key    string
+	names  []string
+	index  map[string]int32
+	byNode []int32
+}
+
+// add gives the next node its domain.
+func (t *topology) add(name string, domain int32) {
+	if domain == 0 {
+		domain = t.named(name)
+	}
+	t.byNode = append(t.byNode, domain)
+}
+
+// named is the index of a domain.
+func (t *topology) named(name string) int32 {
+	d, ok := t.index[name]
+	if !ok {
+		d = int32(len(t.names))
+		t.index[name] = d
+		t.names = append(t.names, name)
+	}
+	return d
+}
+
+// topology is the index of a key.
+func (st *State) topology(key string) int {
+	i, ok := st.topologyOf[key]
+	if !ok {
+		i = len(st.topologies)
+		st.topologyOf[key] = i
+		st.topologies = append(st.topologies, topology{key: key, index: map[string]int32{}, byNode: make([]int32, 0, len(st.nodes))})
+		for node := range st.nodes {
+			st.topologies[i].add(st.domainOf(key, node))
+		}
+	}
+	return i
+}
+
+// domainOf is the value of the label, or noDomain or unknownDomain.
+func (st *State) domainOf(key string, node int) (string, int32) {
+	n := &st.nodes[node]
+	r, ok := n.Labels.Get(key)
+	switch {
+	case ok && !r.Complement && len(r.Values) == 1:
+		return r.Values[0], 0
+	case key == model.LabelHostname:
+		return n.Name, 0
+	case n.State != model.InFlight && (!ok || r.IsDoesNotExist()):
+		return "", noDomain
+	case n.State != model.InFlight:
+		return "", unknownDomain
+	}
+	return st.domainInFlight(key, n, r, ok)
+}
+
+// domainInFlight is what the claim and its possible types leave open of a label.
+func (st *State) domainInFlight(key string, n *model.Node, r model.Requirement, claimed bool) (string, int32) {
+	switch {
+	case key == model.LabelZone && n.Zone != "":
+		return n.Zone, 0
+	case key == model.LabelCapacityType && n.CapacityType != "":
+		return n.CapacityType, 0
+	case ofOffering(key):
+		return "", unknownDomain
+	}
+	name, absent := "", 0
+	types := possibleTypes(n, st.types[n.Pool])
+	for _, t := range types {
+		label, ok := TypeLabel(t, key)
+		switch {
+		case !ok:
+			absent++
+		case label.Complement || len(label.Values) != 1 || name != "" && name != label.Values[0]:
+			return "", unknownDomain
+		default:
+			name = label.Values[0]
+		}
+	}
+	switch {
+	case len(types) > 0 && absent == 0:
+		return name, 0
+	case absent == len(types) && !claimed:
+		return "", noDomain
+	}
+	return "", unknownDomain
+}
+
+// counterKey is what makes a counter: whom it counts, by which topology, on which nodes.
+type counterKey struct {
+	pods, topology, nodes int
+	owners                bool
+}
+
+// counter counts pods by the domain they are in: those that a selector matches or, if owners, those that have an
+// anti-affinity term.
+type counter struct {
+	topology int
+	counts   []int32 // by domain
+	total    int64   // in all domains
+	unknown  int64   // on machines whose domain is not known yet
+	spread   *levels // nil if nobody spreads by it
+}
+
+// at is the count of a domain.
+func (c *counter) at(domain int32) int32 {
+	if domain < 0 || int(domain) >= len(c.counts) {
+		return 0
+	}
+	return c.counts[domain]
+}
+
+// count adds n pods on a node.
+func (st *State) count(i, node int, n int32) {
+	c := &st.counters[i]
+	domain := st.topologies[c.topology].byNode[node]
+	switch {
+	case c.spread != nil && !c.spread.in.Has(node):
+		return
+	case domain == unknownDomain:
+		c.unknown += int64(n)
+		return
+	case domain < 0:
+		return
+	}
+	c.add(domain, n)
+}
+
+func (c *counter) add(domain, n int32) {
+	for int(domain) >= len(c.counts) {
+		c.counts = append(c.counts, 0)
+	}
+	before := c.counts[domain]
+	c.counts[domain] += n
+	c.total += int64(n)
+	if c.spread != nil {
+		c.spread.move(before, before+n)
+	}
+}
+
+// counterFor makes a counter, or finds the same one, and counts in the pods that are there.
+func (st *State) counterFor(key counterKey, spread func() *levels) int {
+	if i, ok := st.counterOf[key]; ok {
+		return i
+	}
+	i := len(st.counters)
+	st.counterOf[key] = i
+	st.counters = append(st.counters, counter{topology: key.topology})
+	if spread != nil {
+		st.counters[i].spread = spread()
+		st.registerDomains(i)
+	}
+	if key.owners {
+		return i
+	}
+	for _, id := range st.pods.matched[key.pods] {
+		st.pods.counters[id] = append(st.pods.counters[id], int32(i))
+		for _, shape := range st.pods.shapes[id] {
+			for _, r := range st.placed[shape] {
+				st.count(i, int(r.node), r.n)
+			}
+		}
+	}
+	return i
+}

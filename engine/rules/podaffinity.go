@@ -1,0 +1,109 @@
+package rules
+
+import "github.com/nodeless/nodeless/engine/model"
+
+// affinityState is a shape's required affinity and anti-affinity to pods. Facts: kube-scheduler v1.36, plugin
+// InterPodAffinity.
+type affinityState struct {
+	near  []int // counters of pods that match all affinity terms, by term
+	self  bool  // the pod matches its own affinity terms
+	apart []int // counters of pods that match an anti-affinity term, by term
+}
+
+func (st *State) affinityOf(s *model.Shape) affinityState {
+	var a affinityState
+	if len(s.Affinity) > 0 {
+		all := make([]*model.Selector, len(s.Affinity))
+		for i := range s.Affinity {
+			all[i] = &s.Affinity[i].Pods
+		}
+		pods := st.pods.selector(all...)
+		a.self = true
+		for i := range s.Affinity {
+			a.near = append(a.near, st.counterFor(counterKey{pods: pods, topology: st.topology(s.Affinity[i].Topology)}, nil))
+			a.self = a.self && s.Affinity[i].Pods.Matches(s.Namespace, st.pods.namespaces[s.Namespace], s.Labels)
+		}
+	}
+	for i := range s.AntiAffinity {
+		t := &s.AntiAffinity[i]
+		a.apart = append(a.apart, st.counterFor(counterKey{pods: st.pods.selector(&t.Pods), topology: st.topology(t.Topology)}, nil))
+	}
+	return a
+}
+
+// owns counts n pods of the shape as having its anti-affinity terms, which keep others away.
+func (st *State) owns(shape, node int, n int32) {
+	terms := st.s.Shapes[shape].AntiAffinity
+	if len(terms) == 0 {
+		return
+	}
+	if st.owned[shape] == nil {
+		for i := range terms {
+			st.owned[shape] = append(st.owned[shape], st.ownerCounter(&terms[i]))
+		}
+	}
+	for _, c := range st.owned[shape] {
+		st.count(c, node, n)
+	}
+}
+
+// ownerCounter counts pods that have the term, and makes those whom it matches look at it.
+func (st *State) ownerCounter(t *model.PodTerm) int {
+	key := counterKey{pods: st.pods.selector(&t.Pods), topology: st.topology(t.Topology), owners: true}
+	known := len(st.counters)
+	c := st.counterFor(key, nil)
+	if c == known {
+		for _, id := range st.pods.matched[key.pods] {
+			st.pods.against[id] = append(st.pods.against[id], int32(c))
+		}
+	}
+	return c
+}
+
+// affinityRule is what required affinity says: the pod's own, then that of pods that are there. Where a machine's domain is
+// not known yet nothing is sure.
+func (st *State) affinityRule(x *shapeState, shape, node int) model.Rule {
+	if len(x.affinity.near) > 0 && !st.nearby(&x.affinity, node) {
+		return model.RuleAffinity
+	}
+	for _, c := range x.affinity.apart {
+		if st.present(c, node, true) {
+			return model.RuleAntiAffinity
+		}
+	}
+	for _, c := range st.pods.against[st.pods.of[shape]] {
+		if st.present(int(c), node, false) {
+			return model.RuleAntiAffinity
+		}
+	}
+	return ""
+}
+
+// nearby reports whether each term has its pods in the node's domain, or the pod is the first of a group of its own.
+func (st *State) nearby(a *affinityState, node int) bool {
+	there, none := true, a.self
+	for _, i := range a.near {
+		c := &st.counters[i]
+		domain := st.topologies[c.topology].byNode[node]
+		if domain < 0 {
+			return false
+		}
+		there = there && c.at(domain) > 0
+		none = none && c.total == 0
+	}
+	return there || none
+}
+
+// present reports whether pods of the counter are, or may be, in the node's domain. A pod with the constraint itself (own)
+// stays away from machines whose domain is not known.
+func (st *State) present(i, node int, own bool) bool {
+	c := &st.counters[i]
+	if c.total == 0 && c.unknown == 0 && !own {
+		return false
+	}
+	domain := st.topologies[c.topology].byNode[node]
+	if domain == unknownDomain {
+		return own || c.total+c.unknown > 0
+	}
+	return domain >= 0 && (c.at(domain) > 0 || c.unknown > 0)
+}
