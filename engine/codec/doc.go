@@ -2,23 +2,48 @@
 // a text that people write and read.
 //
 // A scenario is a cluster, a line of dashes, and the plan that is expected of it. Each line of the cluster begins with
-// what it declares; then come words, amounts as name=value, and groups in round brackets. # begins a comment.
+// what it declares; then come words, amounts as name=value, and groups in round brackets. # begins a comment. A line that
+// begins with white space continues the one before. "…" holds a name, value or sentence with characters that mean
+// something here. What is said twice, or is not known, is an error that names line and field.
 //
+//	now 2026-01-02T03:04:05Z                     # only if it matters
 //	resource example.com/fpga                    # another resource than the well-known ones
+//	namespace shop labels(team=a)
 //	type c2 cpu=2 memory=4Gi pods=29 allocatable(cpu=1900m) labels(arch=amd64) offers(a spot 0.04, b on-demand 0.1 out)
-//	pool general weight=10 require(capacity-type=spot|on-demand) taint(gpu=true:NoSchedule) limit(cpu=10, nodes=3)
-//	     usage(cpu=4, nodes=2) types(c2, c4) not-ready(why) disrupt(after=30s, never, empty=1, drifted=2)
-//	daemon proxy cpu=100m tolerate(*)
-//	pods 100 web cpu=1 memory=1Gi require(arch=arm64) any(zone=a) any(zone=b) prefer(10 zone=c) tolerate(gpu) priority=5
-//	     unmodelled(podAffinity)
-//	node n1 pool=general type=c2 zone=a capacity-type=spot price=0.04 state=initialized used(cpu=1) labels(team=red)
-//	     taint(…) ready=10m event=5m runs(web, proxy daemon, job terminal, db do-not-disrupt) drifted=why
-//	     deleting cordoned do-not-disrupt unmanaged
-//	policy max-types=3 max-steps=100
+//	     attach(ebs=25) only(general)            # only these pools have this type of the name
+//	pool general weight=10 require(capacity-type=spot|on-demand) taint(gpu=true:NoSchedule) startup-taint(…)
+//	     limit(cpu=10, nodes=3) usage(cpu=4, nodes=2) types(c2, c4) not-ready("why")
+//	     disrupt(after=30s, never, when-empty, empty=1, drifted=2, underused=3)
+//	daemon proxy cpu=100m tolerate(*)            # of kube-system; otherwise namespace/name
+//	pods 100 web cpu=1 memory=1Gi ns=shop labels(app=web) priority=5 age=30s …    # web-001 to web-100
+//	pods 3 more as=web priority=9                # pods of the shape that is declared as web
+//	pod shop/web-7f9c as=web uid=… priority=5 age=30s
+//	shape db cpu=4 …                             # no pods wait; for as=db and for nodes
+//	node n1 pool=general type=c2 zone=a capacity-type=spot price=0.04 state=initialized labels(team=red) attach(ebs=25)
+//	     taint(…) age=1h ready=10m event=5m claim=claim-n1 drifted="why" used(cpu=1) deleting cordoned do-not-disrupt
+//	     unmanaged runs(web-1 as web, proxy daemon, job terminal, db do-not-disrupt, shop/x uid=… priority=5 age=1h)
+//	policy max-types=3 max-steps=100 solver=first-fit preferences=respect preference-price=0.01 node-fee=0.02
+//	     spot-risk=10 largest(cpu=64) performance(m8g=120) cutoff=0
 //
-// A line that begins with white space continues the one before. A pool without types(…) has every type that is declared.
-// A node has the size and the labels of its type; in flight, only the labels that are given. ready and event are how long
-// ago it was. A requirement is key=a|b (In), key!=a|b (NotIn), key (Exists), !key (DoesNotExist), key>4, key>=4, key<4 or
-// key<=4, each with @n for minValues n. The keys arch, os, zone, capacity-type, type and pool stand for the well-known
-// labels.
+// What a line of pods, pod, shape or daemon may say of where its pods can go:
+//
+//	require(arch=arm64, node=n1) any(zone=a) any(zone=b) prefer(10 zone=c) tolerate(gpu, gpu=true:NoSchedule, *)
+//	affinity(zone: app=web)                      # near pods with these labels, of the own namespace
+//	affinity(zone: app=web in shop|{team=a})     # of the namespace shop and of those with the label; {} is every namespace
+//	anti(hostname: *)                            # away from every pod; - is no pod
+//	prefer-pods(+50 zone: app=web) prefer-pods(-50 hostname: app=web)
+//	spread(zone skew=1 min=3 soft any-node untainted: app=web)
+//	ports(8080, 10.0.0.1:53/UDP)
+//	volume(data driver=ebs alone: zone=a|b, rack=1; zone=c)   # one of the places, if there is a colon
+//	blocked("why") unmodelled(resourceClaims)
+//
+// A requirement is key=a|b (In), key!=a|b (NotIn), key (Exists), !key (DoesNotExist), key>4, key>=4, key<4 or key<=4, each
+// with @n for minValues n; several on one key must all hold. Where it is about nodes, the keys arch, os, zone, region,
+// hostname, capacity-type, type and pool stand for the well-known labels, and node for the node's name; in quotes a key is
+// itself. Keys of labels of pods and namespaces are always themselves.
+//
+// A pool without types(…) has every type that is declared. A node has the size and attach limits of its type and the
+// labels of its type, pool and place; in flight, only the labels that are given. used(…) is all that pods take of it;
+// without it, what those in runs(…) that have a shape request. age, ready and event are how long ago it was; none is
+// never. A type, pool or node with the word bare has only the labels (a node also only the size) that the line gives.
 package codec

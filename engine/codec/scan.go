@@ -5,8 +5,7 @@ import (
 	"math"
 	"strconv"
 	"strings"
-
-	"github.com/nodeless/nodeless/engine/model"
+	"time"
 )
 
 // line is a declaration: its words, amounts and groups.
@@ -24,7 +23,12 @@ func scan(text string) ([]*line, error) {
 	var joined []string
 	var numbers []int
 	for i, raw := range strings.Split(text, "\n") {
-		raw, _, _ = strings.Cut(raw, "#")
+		if comment := outside(raw, "#"); comment >= 0 {
+			raw = raw[:comment]
+		}
+		if !closed(raw) {
+			return nil, fmt.Errorf("line %d: %q: the quote is not closed", i+1, strings.TrimSpace(raw))
+		}
 		switch {
 		case strings.TrimSpace(raw) == "":
 		case (raw[0] == ' ' || raw[0] == '\t') && len(joined) > 0:
@@ -47,10 +51,10 @@ func scan(text string) ([]*line, error) {
 func split(text string) (*line, error) {
 	l := &line{values: map[string]string{}, groups: map[string][]string{}, used: map[string]bool{}}
 	for text = strings.TrimSpace(text); text != ""; text = strings.TrimSpace(text) {
-		end := strings.IndexAny(text, " (")
+		end := outside(text, " \t(")
 		if end >= 0 && text[end] == '(' {
-			closing := strings.IndexByte(text, ')')
-			if closing < 0 {
+			closing := outside(text, ")")
+			if closing < end {
 				return nil, fmt.Errorf("%q: the bracket is not closed", text)
 			}
 			name := text[:end]
@@ -63,7 +67,11 @@ func split(text string) (*line, error) {
 			word = text[:end]
 		}
 		text = text[len(word):]
-		if key, value, ok := strings.Cut(word, "="); ok {
+		key, value, ok := cut(word, "=")
+		if _, twice := l.values[key]; ok && twice {
+			return nil, fmt.Errorf("%s: %s is given twice", l.kind(), key)
+		}
+		if ok {
 			l.values[key] = value
 		} else {
 			l.words = append(l.words, word)
@@ -72,10 +80,20 @@ func split(text string) (*line, error) {
 	return l, nil
 }
 
+func (l *line) kind() string {
+	if len(l.words) == 0 {
+		return ""
+	}
+	return l.words[0]
+}
+
+// name is the word after the line's kind.
+func (l *line) name() string { return leaf(l.words[1]) }
+
 func (l *line) value(key string) (string, bool) {
 	l.used[key] = true
 	v, ok := l.values[key]
-	return v, ok
+	return leaf(v), ok
 }
 
 func (l *line) group(name string) []string {
@@ -94,116 +112,52 @@ func (l *line) has(word string) bool {
 	return false
 }
 
-func list(content string) []string {
-	var out []string
-	for _, item := range strings.Split(content, ",") {
-		if item = strings.TrimSpace(item); item != "" {
-			out = append(out, item)
-		}
-	}
-	return out
-}
-
-func lists(contents []string) []string { return list(strings.Join(contents, ",")) }
-
-var shortKeys = map[string]string{
-	"arch": model.LabelArch, "os": model.LabelOS, "zone": model.LabelZone, "capacity-type": model.LabelCapacityType,
-	"type": model.LabelInstanceType, "pool": model.LabelPool,
-}
-
-func longKey(key string) string {
-	if long, ok := shortKeys[key]; ok {
-		return long
-	}
-	return key
-}
-
-func requirements(items []string) (model.Requirements, error) {
-	var out []model.Requirement
-	for _, item := range items {
-		r, err := requirement(item)
-		if err != nil {
-			return nil, err
-		}
-		out = append(out, r)
-	}
-	return model.NewRequirements(out...), nil
-}
-
-func requirement(item string) (model.Requirement, error) {
-	text, minimum, counted := strings.Cut(item, "@")
-	key, op, values := text, model.Exists, []string(nil)
-	switch {
-	case strings.HasPrefix(text, "!"):
-		key, op = text[1:], model.DoesNotExist
-	default:
-		for _, s := range []struct {
-			sign string
-			op   model.Operator
-		}{{"!=", model.NotIn}, {">=", model.Gte}, {"<=", model.Lte}, {">", model.Gt}, {"<", model.Lt}, {"=", model.In}} {
-			if before, after, ok := strings.Cut(text, s.sign); ok {
-				key, op, values = before, s.op, strings.Split(after, "|")
-				break
-			}
-		}
-	}
-	r, err := model.NewRequirement(longKey(key), op, values...)
-	if err == nil && counted {
-		r.MinValues, err = strconv.Atoi(minimum)
-	}
-	if err != nil {
-		return r, fmt.Errorf("requirement %q: %w", item, err)
-	}
-	return r, nil
-}
-
-// amount reads a quantity into the resource's unit: millicores, bytes or pieces.
-func amount(resource, text string) (int64, error) {
-	factor, number := 1.0, text
-	for _, u := range []struct {
-		suffix string
-		factor float64
-	}{{"Ki", 1 << 10}, {"Mi", 1 << 20}, {"Gi", 1 << 30}, {"Ti", 1 << 40}, {"m", 0.001}} {
-		if strings.HasSuffix(text, u.suffix) {
-			factor, number = u.factor, strings.TrimSuffix(text, u.suffix)
-			break
-		}
-	}
-	if resource == "cpu" {
-		factor *= 1000
-	}
-	n, err := strconv.ParseFloat(number, 64)
-	if err != nil || math.IsNaN(n) {
-		return 0, fmt.Errorf("%s=%q: not an amount", resource, text)
-	}
-	if n *= factor; math.Abs(n) >= math.MaxInt64 {
-		return int64(math.Copysign(1, n)) * math.MaxInt64, nil
-	}
-	return int64(math.Round(n)), nil
-}
-
-func price(text string) (model.Price, error) {
-	n, err := strconv.ParseFloat(text, 64)
-	if err != nil || math.Abs(n) > 1e9 {
-		return 0, fmt.Errorf("price %q: not an amount of dollars an hour", text)
-	}
-	return model.Price(math.Round(n * 1e6)), nil
-}
-
-func taint(text string) (model.Taint, error) {
-	rest, effect, ok := strings.Cut(text, ":")
+// set reads a whole number into to, which stays as it is if the line does not say it.
+func set[T int | int32 | int64](l *line, key string, to *T) error {
+	text, ok := l.value(key)
 	if !ok {
-		return model.Taint{}, fmt.Errorf("taint %q: want key=value:effect", text)
+		return nil
 	}
-	key, value, _ := strings.Cut(rest, "=")
-	return model.Taint{Key: key, Value: value, Effect: model.Effect(effect)}, nil
+	n, err := whole[T](text)
+	if err != nil {
+		return fmt.Errorf("%s=%s: %w", key, text, err)
+	}
+	*to = n
+	return nil
 }
 
-func toleration(text string) model.Toleration {
-	rest, effect, _ := strings.Cut(text, ":")
-	key, value, equal := strings.Cut(rest, "=")
-	if key == "*" {
-		key = ""
+func whole[T int | int32 | int64](text string) (T, error) {
+	n, err := strconv.ParseInt(text, 10, 64)
+	if err != nil || int64(T(n)) != n {
+		return 0, fmt.Errorf("not a whole number in range")
 	}
-	return model.Toleration{Key: key, Value: value, Exists: !equal, Effect: model.Effect(effect)}
+	return T(n), nil
+}
+
+// none is the time that never was.
+const none = "none"
+
+// ago reads how long before now it was into to, which stays as it is if the line does not say it.
+func (p *parser) ago(l *line, key string, to *time.Time) error {
+	text, ok := l.value(key)
+	if !ok {
+		return nil
+	}
+	at, err := p.before(text)
+	if err != nil {
+		return fmt.Errorf("%s=%s: %w", key, text, err)
+	}
+	*to = at
+	return nil
+}
+
+func (p *parser) before(text string) (time.Time, error) {
+	if text == none {
+		return time.Time{}, nil
+	}
+	d, err := time.ParseDuration(text)
+	if err != nil || d == math.MinInt64 {
+		return time.Time{}, fmt.Errorf("not a duration")
+	}
+	return p.s.Now.Add(-d), nil
 }

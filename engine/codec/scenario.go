@@ -3,7 +3,6 @@ package codec
 import (
 	"fmt"
 	"slices"
-	"strconv"
 	"strings"
 	"time"
 
@@ -11,19 +10,22 @@ import (
 	"github.com/nodeless/nodeless/engine/model"
 )
 
-// Now is the time in every scenario.
+// Now is the time in every scenario that does not say another.
 var Now = time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
+
+// kinds of declarations, in the order in which they are read: what others refer to comes first.
+var kinds = []string{"now", "resource", "namespace", "type", "shape", "pods", "pod", "pool", "daemon", "node", "policy"}
 
 // Scenario reads a cluster from text, in canonical order. Errors name the line and the field.
 func Scenario(text string) (*model.Snapshot, model.Policy, error) {
-	p := parser{s: &model.Snapshot{Now: Now, ResourceNames: slices.Clone(model.WellKnownResources)}}
+	p := parser{s: &model.Snapshot{Now: Now, ResourceNames: slices.Clone(model.WellKnownResources)}, shapes: map[string]int{}, taken: map[string]bool{}}
 	lines, err := scan(text)
 	if err != nil {
 		return nil, p.policy, err
 	}
-	for _, kind := range []string{"resource", "type", "pool", "daemon", "pods", "node", "policy"} {
+	for _, kind := range kinds {
 		for _, l := range lines {
-			if l.words == nil || l.words[0] != kind {
+			if l.kind() != kind {
 				continue
 			}
 			if err := p.declare(kind, l); err != nil {
@@ -42,48 +44,57 @@ func Scenario(text string) (*model.Snapshot, model.Policy, error) {
 type parser struct {
 	s      *model.Snapshot
 	policy model.Policy
-	types  []model.InstanceType
+	types  []declaredType
+	shapes map[string]int  // index into s.Shapes, by the name they were declared under
+	taken  map[string]bool // kind and name of what may be declared once
 }
 
-func (p *parser) declare(kind string, l *line) error {
+func (p *parser) declare(kind string, l *line) (err error) {
 	l.used[kind] = true
-	if kind != "policy" && len(l.words) < 2 {
+	if kind != "policy" && (len(l.words) < 2 || l.name() == "") {
 		return fmt.Errorf("the name is missing")
 	}
 	switch kind {
+	case "now":
+		p.s.Now, err = time.Parse(time.RFC3339Nano, l.name())
+		p.s.Now = p.s.Now.UTC()
+		return err
 	case "resource":
-		if len(p.s.ResourceNames) == model.MaxResources {
-			return fmt.Errorf("more than %d resources", model.MaxResources)
-		}
-		p.s.ResourceNames = append(p.s.ResourceNames, l.words[1])
-		return nil
+		return p.addResource(l.name())
+	case "namespace":
+		return p.addNamespace(l)
 	case "type":
 		return p.addType(l)
-	case "pool":
-		return p.addPool(l)
-	case "daemon":
-		shape, err := p.shape(l)
-		p.s.Daemons = append(p.s.Daemons, model.Daemon{Namespace: "kube-system", Name: l.words[1], Shape: shape})
+	case "shape":
+		_, err := p.addShape(l, l.name())
 		return err
 	case "pods":
 		return p.addPods(l)
+	case "pod":
+		return p.addPod(l)
+	case "pool":
+		return p.addPool(l)
+	case "daemon":
+		return p.addDaemon(l)
 	case "node":
 		return p.addNode(l)
 	}
-	p.policy.MaxTypes, p.policy.MaxSteps = int(l.number64("max-types")), int(l.number64("max-steps"))
-	return nil
+	return p.addPolicy(l)
 }
 
-// number64 is a whole number, 0 if it is missing or none.
-func (l *line) number64(key string) int64 {
-	text, _ := l.value(key)
-	n, _ := strconv.ParseInt(text, 10, 64)
-	return n
+// once fails if another declaration of the kind has the name already.
+func (p *parser) once(kind, name string) error {
+	key := kind + " " + name
+	if p.taken[key] {
+		return fmt.Errorf("%s %s is declared twice", kind, quote(name))
+	}
+	p.taken[key] = true
+	return nil
 }
 
 // leftOver finds what no declaration read: a misspelt word must not be ignored.
 func (l *line) leftOver() error {
-	if len(l.words) == 0 || !l.used[l.words[0]] {
+	if !l.used[l.kind()] {
 		return fmt.Errorf("%q: unknown declaration", strings.Join(l.words, " "))
 	}
 	var unknown []string
@@ -95,39 +106,71 @@ func (l *line) leftOver() error {
 	}
 	slices.Sort(unknown)
 	skip := 2
-	if l.words[0] == "pods" {
+	switch l.kind() {
+	case "pods":
 		skip = 3
+	case "policy":
+		skip = 1
 	}
 	for _, word := range append(unknown, l.words[min(skip, len(l.words)):]...) {
 		if !l.used[word] {
-			return fmt.Errorf("%s: unknown field %q", l.words[0], word)
+			return fmt.Errorf("%s: unknown field %q", l.kind(), word)
 		}
 	}
 	return nil
 }
 
-// amounts reads the resources that are written on the line itself.
-func (p *parser) amounts(l *line) (model.Resources, error) {
-	var out model.Resources
-	for i, name := range p.s.ResourceNames {
+func (p *parser) addResource(name string) error {
+	if len(p.s.ResourceNames) == model.MaxResources {
+		return fmt.Errorf("more than %d resources", model.MaxResources)
+	}
+	if slices.Contains(p.s.ResourceNames, name) {
+		return fmt.Errorf("the resource is known already")
+	}
+	p.s.ResourceNames = append(p.s.ResourceNames, name)
+	return nil
+}
+
+func (p *parser) addNamespace(l *line) (err error) {
+	n := model.Namespace{Name: l.name()}
+	if err := p.once("namespace", n.Name); err != nil {
+		return err
+	}
+	n.Labels, err = labels(lists(l.group("labels")))
+	p.s.Namespaces = append(p.s.Namespaces, n)
+	return err
+}
+
+// resourceName is the name of the index; those beyond the snapshot's names are numbered, as in Resources.Amounts.
+func resourceName(names []string, i int) string {
+	if i < len(names) {
+		return names[i]
+	}
+	return fmt.Sprintf("resource-%d", i)
+}
+
+// amounts reads the resources that are written on the line itself, over what is there.
+func (p *parser) amounts(l *line, base model.Resources) (model.Resources, error) {
+	for i := range base {
+		name := resourceName(p.s.ResourceNames, i)
 		text, ok := l.value(name)
 		if !ok {
 			continue
 		}
 		n, err := amount(name, text)
 		if err != nil {
-			return out, err
+			return base, err
 		}
-		out[i] = n
+		base[i] = n
 	}
-	return out, nil
+	return base, nil
 }
 
 // override reads a group of amounts over what is there.
 func (p *parser) override(base model.Resources, items []string) (model.Resources, error) {
 	for _, item := range items {
-		name, text, _ := strings.Cut(item, "=")
-		i := slices.Index(p.s.ResourceNames, name)
+		name, text, _ := cut(item, "=")
+		i := p.resource(name)
 		if i < 0 {
 			return base, fmt.Errorf("%q: unknown resource", name)
 		}
@@ -140,87 +183,12 @@ func (p *parser) override(base model.Resources, items []string) (model.Resources
 	return base, nil
 }
 
-func (p *parser) addType(l *line) (err error) {
-	t := model.InstanceType{Name: l.words[1]}
-	if t.Capacity, err = p.amounts(l); err != nil {
-		return err
-	}
-	if t.Allocatable, err = p.override(t.Capacity, lists(l.group("allocatable"))); err != nil {
-		return err
-	}
-	labels, err := requirements(lists(l.group("labels")))
-	if err != nil {
-		return err
-	}
-	t.Requirements = labels.And(model.NewRequirements(model.OneOf(model.LabelInstanceType, t.Name)))
-	for _, item := range lists(l.group("offers")) {
-		f := strings.Fields(item)
-		if len(f) < 3 || len(f) > 4 || len(f) == 4 && f[3] != "out" {
-			return fmt.Errorf("offer %q: want zone, capacity type, price, and out if there are none", item)
+// resource is the index of the name, -1 if there is none.
+func (p *parser) resource(name string) int {
+	for i := range model.MaxResources {
+		if resourceName(p.s.ResourceNames, i) == name {
+			return i
 		}
-		o := model.Offering{Zone: f[0], CapacityType: f[1], Available: len(f) == 3}
-		if o.Price, err = price(f[2]); err != nil {
-			return err
-		}
-		t.Offerings = append(t.Offerings, o)
 	}
-	p.types = append(p.types, t)
-	return nil
-}
-
-// shape reads what decides where a pod may go.
-func (p *parser) shape(l *line) (s model.Shape, err error) {
-	if s.Requests, err = p.amounts(l); err != nil {
-		return s, err
-	}
-	if s.Requests[model.Pods] == 0 {
-		s.Requests[model.Pods] = 1
-	}
-	if s.Required, err = requirements(lists(l.group("require"))); err != nil {
-		return s, err
-	}
-	for _, term := range l.group("any") {
-		rs, err := requirements(list(term))
-		if err != nil {
-			return s, err
-		}
-		s.AnyOf = append(s.AnyOf, rs)
-	}
-	for _, item := range l.group("prefer") {
-		weight, terms, _ := strings.Cut(item, " ")
-		n, err := strconv.ParseInt(weight, 10, 32)
-		if err != nil {
-			return s, fmt.Errorf("prefer(%s): want a weight and requirements", item)
-		}
-		rs, err := requirements(list(terms))
-		if err != nil {
-			return s, err
-		}
-		s.Preferred = append(s.Preferred, model.Preference{Weight: int32(n), Terms: rs})
-	}
-	for _, item := range lists(l.group("tolerate")) {
-		s.Tolerations = append(s.Tolerations, toleration(item))
-	}
-	s.Unmodelled = lists(l.group("unmodelled"))
-	return s, nil
-}
-
-func (p *parser) addPods(l *line) error {
-	n, err := strconv.Atoi(l.words[1])
-	if err != nil || n < 0 || n > 1_000_000 || len(l.words) < 3 {
-		return fmt.Errorf("want a number up to a million and a name")
-	}
-	shape, err := p.shape(l)
-	if err != nil {
-		return err
-	}
-	p.s.Shapes = append(p.s.Shapes, shape)
-	for i := range n {
-		name := fmt.Sprintf("%s-%0*d", l.words[2], len(strconv.Itoa(n)), i+1)
-		p.s.Pending = append(p.s.Pending, model.Pod{
-			PodKey: model.PodKey{Namespace: "default", Name: name, UID: "uid-" + name}, Shape: len(p.s.Shapes) - 1,
-			Priority: int32(l.number64("priority")), Created: Now,
-		})
-	}
-	return nil
+	return -1
 }

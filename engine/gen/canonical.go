@@ -2,7 +2,6 @@ package gen
 
 import (
 	"cmp"
-	"fmt"
 	"slices"
 
 	"github.com/nodeless/nodeless/engine/model"
@@ -13,6 +12,7 @@ import (
 func Canonical(s *model.Snapshot) *model.Snapshot {
 	order := make([]int, len(s.Shapes))
 	for i := range s.Shapes {
+		sortShape(&s.Shapes[i])
 		s.Shapes[i].Key = KeyOf(&s.Shapes[i])
 		order[i] = i
 	}
@@ -38,6 +38,7 @@ func Canonical(s *model.Snapshot) *model.Snapshot {
 	slices.SortStableFunc(s.Nodes, func(a, b model.Node) int { return cmp.Compare(a.Name, b.Name) })
 	for i := range s.Nodes {
 		n := &s.Nodes[i]
+		sortAttachLimits(n.AttachLimits)
 		for j := range n.Pods {
 			renumber(&n.Pods[j].Pod)
 		}
@@ -51,10 +52,48 @@ func Canonical(s *model.Snapshot) *model.Snapshot {
 	for i := range s.Pools {
 		sortTypes(s.Pools[i].Types)
 	}
+	for i := range s.Daemons {
+		sortShape(&s.Daemons[i].Shape)
+		s.Daemons[i].Shape.Key = KeyOf(&s.Daemons[i].Shape)
+	}
 	slices.SortStableFunc(s.Daemons, func(a, b model.Daemon) int {
 		return cmp.Or(cmp.Compare(a.Namespace, b.Namespace), cmp.Compare(a.Name, b.Name))
 	})
+	slices.SortStableFunc(s.Namespaces, func(a, b model.Namespace) int { return cmp.Compare(a.Name, b.Name) })
+	for i := range s.Namespaces {
+		sortLabels(s.Namespaces[i].Labels)
+	}
 	return s
+}
+
+// sortShape sorts what has no order of its own: labels, and the namespaces of selectors.
+func sortShape(s *model.Shape) {
+	sortLabels(s.Labels)
+	for i := range s.Affinity {
+		sortNamespaces(&s.Affinity[i].Pods)
+	}
+	for i := range s.AntiAffinity {
+		sortNamespaces(&s.AntiAffinity[i].Pods)
+	}
+	for i := range s.PreferredPods {
+		sortNamespaces(&s.PreferredPods[i].Pods)
+	}
+	for i := range s.Spread {
+		sortNamespaces(&s.Spread[i].Pods)
+	}
+}
+
+func sortNamespaces(s *model.Selector) {
+	slices.Sort(s.Namespaces)
+	s.Namespaces = slices.Compact(s.Namespaces)
+}
+
+func sortLabels(labels []model.Label) {
+	slices.SortStableFunc(labels, func(a, b model.Label) int { return cmp.Compare(a.Key, b.Key) })
+}
+
+func sortAttachLimits(limits []model.AttachLimit) {
+	slices.SortStableFunc(limits, func(a, b model.AttachLimit) int { return cmp.Compare(a.Driver, b.Driver) })
 }
 
 func byCreated(a, b model.Pod) int {
@@ -64,13 +103,9 @@ func byCreated(a, b model.Pod) int {
 func sortTypes(types []model.InstanceType) {
 	slices.SortStableFunc(types, func(a, b model.InstanceType) int { return cmp.Compare(a.Name, b.Name) })
 	for i := range types {
+		sortAttachLimits(types[i].AttachLimits)
 		slices.SortStableFunc(types[i].Offerings, func(a, b model.Offering) int {
 			return cmp.Or(cmp.Compare(a.Zone, b.Zone), cmp.Compare(a.CapacityType, b.CapacityType))
 		})
 	}
-}
-
-// KeyOf is a canonical text of all that a shape decides by.
-func KeyOf(s *model.Shape) string {
-	return fmt.Sprintf("%s; %s; %s; %v; %v; %v", s.Requests.Amounts(model.WellKnownResources), s.Required, s.AnyOf, s.Preferred, s.Tolerations, s.Unmodelled)
 }

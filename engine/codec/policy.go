@@ -1,0 +1,65 @@
+package codec
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/nodeless/nodeless/engine/model"
+)
+
+var solvers = map[string]model.Solver{"": model.Staged, "staged": model.Staged, "first-fit": model.FirstFit}
+
+var preferences = map[string]model.Preferences{
+	"": model.Priced, "priced": model.Priced, "respect": model.Respect, "ignore": model.Ignore,
+}
+
+func (p *parser) addPolicy(l *line) (err error) {
+	if err := p.once("policy", ""); err != nil {
+		return err
+	}
+	policy, ok := &p.policy, false
+	text, _ := l.value("solver")
+	if policy.Solver, ok = solvers[text]; !ok {
+		return fmt.Errorf("solver=%s: want staged or first-fit", text)
+	}
+	text, _ = l.value("preferences")
+	if policy.Preferences, ok = preferences[text]; !ok {
+		return fmt.Errorf("preferences=%s: want priced, respect or ignore", text)
+	}
+	for _, f := range []struct {
+		key string
+		to  *int
+	}{{"max-types", &policy.MaxTypes}, {"max-steps", &policy.MaxSteps}, {"spot-risk", &policy.SpotRisk}} {
+		if err := set(l, f.key, f.to); err != nil {
+			return err
+		}
+	}
+	for _, f := range []struct {
+		key string
+		to  *model.Price
+	}{{"preference-price", &policy.PreferencePrice}, {"node-fee", &policy.NodeFee}} {
+		if text, ok := l.value(f.key); ok {
+			if *f.to, err = price(text); err != nil {
+				return fmt.Errorf("%s: %w", f.key, err)
+			}
+		}
+	}
+	_, policy.HasPriorityCutoff = l.value("cutoff")
+	if err := set(l, "cutoff", &policy.PriorityCutoff); err != nil {
+		return err
+	}
+	if policy.Largest, err = p.override(model.Resources{}, lists(l.group("largest"))); err != nil {
+		return fmt.Errorf("largest: %w", err)
+	}
+	for _, item := range lists(l.group("performance")) {
+		family, text, _ := cut(item, "=")
+		percent, err := whole[int](text)
+		if err != nil {
+			return fmt.Errorf("performance(%s): want family=percent", item)
+		}
+		policy.Performance = append(policy.Performance, model.Performance{Family: leaf(family), Percent: percent})
+	}
+	slices.SortFunc(policy.Performance, func(a, b model.Performance) int { return strings.Compare(a.Family, b.Family) })
+	return nil
+}
