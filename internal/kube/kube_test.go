@@ -60,6 +60,8 @@ func TestRequirementsComeBackAsTheyWent(t *testing.T) {
 		{Key: "e", Operator: "Gt", Values: []string{"3"}}, {Key: "e", Operator: "Lt", Values: []string{"9"}},
 		{Key: "f", Operator: "NotIn", Values: []string{"5"}}, {Key: "f", Operator: "Gte", Values: []string{"4"}},
 		{Key: "g", Operator: "Lt", Values: []string{"0"}},
+		{Key: "h", Operator: "NotIn", Values: []string{"x"}}, {Key: "h", Operator: "Exists"},
+		{Key: "i", Operator: "In", Values: []string{"x"}}, {Key: "i", Operator: "NotIn", Values: []string{"x"}},
 		{Key: "beta.kubernetes.io/arch", Operator: "In", Values: []string{"arm64"}},
 	}
 	rs, err := Requirements(spec)
@@ -69,6 +71,12 @@ func TestRequirementsComeBackAsTheyWent(t *testing.T) {
 	again, err := Requirements(ToSpec(rs))
 	if err != nil || again.String() != rs.String() {
 		t.Errorf("went as %s, came back as %s (%v)", rs, again, err)
+	}
+	if h, _ := again.Get("h"); h.AllowsAbsence() || h.Has("x") || !h.Has("y") {
+		t.Errorf("got %s", h)
+	}
+	if i, _ := again.Get("i"); !i.Impossible() {
+		t.Errorf("got %s", i)
 	}
 	if a, _ := again.Get("a"); a.MinValues != 2 {
 		t.Error("minValues was lost")
@@ -98,17 +106,17 @@ func TestShapeOfAPod(t *testing.T) {
 			Tolerations:    []corev1.Toleration{{Key: "b", Operator: "Exists"}, {Key: "a", Value: "v"}},
 		}}
 	}
-	s := n.Shape(pod())
+	s := n.Shape(pod(), nil)
 	if s.Requests[model.CPU] != 2350 || s.Requests[model.Pods] != 1 || len(s.Unmodelled) != 0 || len(s.Required) != 2 {
 		t.Errorf("got %+v", s)
 	}
 	other := pod()
 	other.Spec.Tolerations[0], other.Spec.Tolerations[1] = other.Spec.Tolerations[1], other.Spec.Tolerations[0]
-	if n.Shape(other).Key != s.Key {
+	if n.Shape(other, nil).Key != s.Key {
 		t.Error("the order of tolerations makes a difference")
 	}
 	other.Spec.NodeSelector["a"] = "3"
-	if n.Shape(other).Key == s.Key {
+	if n.Shape(other, nil).Key == s.Key {
 		t.Error("the node selector makes no difference")
 	}
 }
@@ -124,7 +132,7 @@ func TestWhatIsNotModelledIsNamed(t *testing.T) {
 			Ports: []corev1.ContainerPort{{HostPort: 80}}, Resources: corev1.ResourceRequirements{Requests: amounts("memory", "9E")},
 		}},
 	}}
-	got := strings.Join(NewNames().Shape(pod).Unmodelled, "; ")
+	got := strings.Join(NewNames().Shape(pod, nil).Unmodelled, "; ")
 	if got != "hostPort; podAntiAffinity; resource memory: 9E is too large; topologySpreadConstraints" {
 		t.Errorf("got %s", got)
 	}
@@ -141,13 +149,13 @@ func TestOneAffinityTermIsAsGoodAsASelector(t *testing.T) {
 		return &corev1.Pod{Spec: corev1.PodSpec{Affinity: &corev1.Affinity{NodeAffinity: &corev1.NodeAffinity{RequiredDuringSchedulingIgnoredDuringExecution: sel}}}}
 	}
 	n := NewNames()
-	if one := n.Shape(affinity("x")); one.Key != n.Shape(&corev1.Pod{Spec: corev1.PodSpec{NodeSelector: map[string]string{"k": "x"}}}).Key {
+	if one := n.Shape(affinity("x"), nil); one.Key != n.Shape(&corev1.Pod{Spec: corev1.PodSpec{NodeSelector: map[string]string{"k": "x"}}}, nil).Key {
 		t.Errorf("got %+v", one)
 	}
-	if two := n.Shape(affinity("y", "x")); len(two.AnyOf) != 2 || two.Key != n.Shape(affinity("x", "y")).Key {
+	if two := n.Shape(affinity("y", "x"), nil); len(two.AnyOf) != 2 || two.Key != n.Shape(affinity("x", "y"), nil).Key {
 		t.Errorf("got %+v", two)
 	}
-	if none := n.Shape(affinity()); len(none.Unmodelled) != 1 {
+	if none := n.Shape(affinity(), nil); len(none.Unmodelled) != 0 || len(none.Required) != 1 || !none.Required[0].Impossible() {
 		t.Errorf("an affinity that matches nothing: %+v", none)
 	}
 }

@@ -47,9 +47,13 @@ func (n *Names) NewClaim(name string, np *karpv1.NodePool, l model.Launch, chose
 	}
 }
 
-// claimable leaves out what the API refuses in a claim's requirements: the host name, and karpenter.sh labels but two.
+// claimable leaves out what the API refuses in a claim's requirements: the node's name, the host name, and karpenter.sh
+// labels but two.
 func claimable(rs model.Requirements) model.Requirements {
 	return slices.DeleteFunc(slices.Clone(rs), func(r model.Requirement) bool {
+		if r.Key == model.NodeNameField {
+			return true
+		}
 		return r.Key != karpv1.NodePoolLabelKey && r.Key != karpv1.CapacityTypeLabelKey && karpv1.IsRestrictedLabel(r.Key) != nil
 	})
 }
@@ -58,7 +62,7 @@ func claimable(rs model.Requirements) model.Requirements {
 func customLabels(rs model.Requirements, chosen *model.InstanceType) map[string]string {
 	out := map[string]string{}
 	for _, r := range rs {
-		if karpv1.WellKnownLabels.Has(r.Key) || karpv1.IsRestrictedLabel(r.Key) != nil {
+		if r.Key == model.NodeNameField || karpv1.WellKnownLabels.Has(r.Key) || karpv1.IsRestrictedLabel(r.Key) != nil {
 			continue
 		}
 		if chosen != nil {
@@ -73,15 +77,20 @@ func customLabels(rs model.Requirements, chosen *model.InstanceType) map[string]
 	return out
 }
 
-// anyValue is the first value that satisfies r, in a fixed order; none if the label may as well be absent.
+// anyValue is the first value that satisfies r, in a fixed order; none if the label may as well be absent, or if no value
+// does.
 func anyValue(r model.Requirement) (string, bool) {
 	switch {
-	case r.AllowsAbsence():
+	case r.AllowsAbsence() || r.Impossible():
 		return "", false
 	case !r.Complement:
 		return r.Values[0], true
 	case r.Gte == nil && r.Lte == nil:
-		return "true", true
+		v := "true"
+		for !r.Has(v) {
+			v += "-true"
+		}
+		return v, true
 	}
 	var n, step int64
 	if r.Gte != nil {

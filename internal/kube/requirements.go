@@ -10,13 +10,14 @@ import (
 	"github.com/nodeless/nodeless/engine/model"
 )
 
-// betaLabels are former names of well-known labels that manifests still use (reference karpenter.md §2).
+// betaLabels are other names of well-known labels that manifests and volumes still use (reference karpenter.md §2).
 var betaLabels = map[string]string{
 	"failure-domain.beta.kubernetes.io/zone":   model.LabelZone,
 	"failure-domain.beta.kubernetes.io/region": model.LabelRegion,
 	"beta.kubernetes.io/arch":                  model.LabelArch,
 	"beta.kubernetes.io/os":                    model.LabelOS,
 	"beta.kubernetes.io/instance-type":         model.LabelInstanceType,
+	"topology.ebs.csi.aws.com/zone":            model.LabelZone, // what the EBS driver calls the zone; it labels nodes only when it runs
 }
 
 func labelKey(key string) string {
@@ -54,10 +55,16 @@ func ToSpec(rs model.Requirements) []karpv1.NodeSelectorRequirementWithMinValues
 		switch {
 		case r.IsDoesNotExist():
 			add(model.DoesNotExist)
+		case r.Impossible():
+			add(model.Exists)
+			add(model.DoesNotExist)
 		case !r.Complement:
 			add(model.In, r.Values...)
 		case len(r.Values) > 0:
 			add(model.NotIn, r.Values...)
+			if r.Present && !bounds {
+				add(model.Exists)
+			}
 		case !bounds:
 			add(model.Exists)
 		}
@@ -89,17 +96,4 @@ func Labels(labels map[string]string) model.Requirements {
 		out = append(out, model.Requirement{Key: k, Values: []string{v}})
 	}
 	return model.NewRequirements(out...)
-}
-
-// selectorTerm translates the matchExpressions of one node affinity term.
-func selectorTerm(exprs []corev1.NodeSelectorRequirement) (model.Requirements, error) {
-	out := make([]model.Requirement, 0, len(exprs))
-	for _, e := range exprs {
-		r, err := model.NewRequirement(labelKey(e.Key), model.Operator(e.Operator), e.Values...)
-		if err != nil {
-			return nil, err
-		}
-		out = append(out, r)
-	}
-	return model.NewRequirements(out...), nil
 }

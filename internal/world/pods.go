@@ -48,7 +48,7 @@ func (w *World) updatePod(o *corev1.Pod, now time.Time) {
 		if sameSpec {
 			s = w.shapes.hold(old.shape)
 		} else {
-			s = w.shapes.intern(w.names.Shape(o))
+			s = w.shapes.intern(w.names.Shape(o, nil))
 		}
 	}
 	if old != nil {
