@@ -2,10 +2,14 @@ package oracle
 
 import (
 	"fmt"
+	"slices"
 	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/kubernetes/pkg/scheduler/framework/plugins/names"
 )
 
-// balance counts the verdicts of each plugin.
+// balance counts the verdicts of each plugin, where it had something to decide.
 type balance struct {
 	of      [][3]int // by judges, then by verdict
 	allowed int
@@ -14,14 +18,48 @@ type balance struct {
 
 func newBalance() *balance { return &balance{of: make([][3]int, len(judges))} }
 
-func (b *balance) add(j judgement) {
+// add counts the judgement on a node.
+func (b *balance) add(c *Case, node int, j judgement) {
 	for k, v := range j {
-		b.of[k][v]++
+		if decides(judges[k], c, c.Nodes[node], v) {
+			b.of[k][max(v, accepts)]++
+		}
 	}
 	b.cases++
 	if j.allowed() {
 		b.allowed++
 	}
+}
+
+// decides reports whether the plugin had to look: some speak of every pod and node, one of no pod that it lets pass.
+func decides(plugin string, c *Case, n *corev1.Node, v verdict) bool {
+	switch plugin {
+	case names.NodeUnschedulable:
+		return n.Spec.Unschedulable
+	case names.TaintToleration:
+		return slices.ContainsFunc(n.Spec.Taints, func(t corev1.Taint) bool { return t.Effect != corev1.TaintEffectPreferNoSchedule })
+	case names.NodeResourcesFit:
+		return n.Status.Allocatable.Cpu().CmpInt64(64) < 0
+	case names.VolumeRestrictions:
+		return v == rejects || slices.ContainsFunc(c.Pod.Spec.Volumes, func(v corev1.Volume) bool {
+			return v.PersistentVolumeClaim != nil && slices.ContainsFunc(c.Claims, func(claim *corev1.PersistentVolumeClaim) bool {
+				return claim.Namespace == c.Pod.Namespace && claim.Name == v.PersistentVolumeClaim.ClaimName && claim.Spec.AccessModes[0] == corev1.ReadWriteOncePod
+			})
+		})
+	case names.NodeName:
+		return v == rejects
+	}
+	return v != indifferent
+}
+
+func (b *balance) plus(o *balance) {
+	for k := range b.of {
+		for v := range b.of[k] {
+			b.of[k][v] += o.of[k][v]
+		}
+	}
+	b.allowed += o.allowed
+	b.cases += o.cases
 }
 
 func (b *balance) String() string {

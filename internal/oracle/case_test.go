@@ -106,7 +106,21 @@ func generate(seed, number uint64) *Case {
 		g.c.Pods = append(g.c.Pods, p)
 	}
 	g.c.Pod = g.pod("pending", false)
+	if g.chance(0.3) {
+		g.siblings()
+	}
 	return g.c
+}
+
+// siblings are pods like the one that waits which have their places already.
+func (g *gen) siblings() {
+	for range 1 + g.IntN(3) {
+		p := g.c.Pod.DeepCopy()
+		p.Name = g.id("sibling")
+		p.UID = types.UID(p.Name)
+		p.Spec.NodeName = pick(g, g.c.Nodes...).Name
+		g.c.Pods = append(g.c.Pods, p)
+	}
 }
 
 func (g *gen) namespace(name string) *corev1.Namespace {

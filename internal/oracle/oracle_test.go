@@ -1,21 +1,150 @@
 package oracle
 
 import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"strconv"
+	"sync"
 	"testing"
 	"time"
+
+	"sigs.k8s.io/yaml"
+
+	"github.com/nodeless/nodeless/engine/model"
 )
 
-func TestTruthBalance(t *testing.T) {
-	tr := newTruth(t)
-	start := time.Now()
-	tally := newBalance()
-	cases := 0
-	for i := uint64(0); i < 20000; i++ {
-		c := generate(1, i)
-		for _, j := range tr.judge(c) {
-			tally.add(j)
-			cases++
+const workers = 2
+
+// TestTheRulesAgreeWithTheScheduler runs cases of a fixed seed and of a fresh one, which is printed. ORACLE_N is the number of
+// (cluster, pod, node) cases of each, ORACLE_SEED the seed to use alone.
+func TestTheRulesAgreeWithTheScheduler(t *testing.T) {
+	n := 12_000
+	if text := os.Getenv("ORACLE_N"); text != "" {
+		var err error
+		if n, err = strconv.Atoi(text); err != nil {
+			t.Fatalf("ORACLE_N: %v", err)
 		}
 	}
-	t.Logf("%d cases in %v\n%s", cases, time.Since(start), tally)
+	seeds := []uint64{1, uint64(time.Now().UnixNano())}
+	if text := os.Getenv("ORACLE_SEED"); text != "" {
+		seed, err := strconv.ParseUint(text, 10, 64)
+		if err != nil {
+			t.Fatalf("ORACLE_SEED: %v", err)
+		}
+		seeds = []uint64{seed}
+	} else if n > 100_000 {
+		seeds = seeds[1:]
+	}
+	truths := make([]*truth, workers)
+	for i := range truths {
+		truths[i] = newTruth(t)
+	}
+	for _, seed := range seeds {
+		t.Run(fmt.Sprintf("seed %d", seed), func(t *testing.T) { compare(t, truths, seed, n) })
+	}
+}
+
+// compare splits the cases among the workers: clusters w, w+workers, …
+func compare(t *testing.T, truths []*truth, seed uint64, n int) {
+	tallies := make([]*balance, workers)
+	failures := make([][]failure, workers)
+	start := time.Now()
+	var wg sync.WaitGroup
+	for w := range workers {
+		wg.Go(func() {
+			tallies[w] = newBalance()
+			for number := uint64(w); tallies[w].cases < n/workers && len(failures[w]) < 10; number += workers {
+				c := generate(seed, number)
+				if f, failed := truths[w].try(c, tallies[w]); failed {
+					f.number = number
+					failures[w] = append(failures[w], f)
+				}
+			}
+		})
+	}
+	wg.Wait()
+	all := tallies[0]
+	for _, b := range tallies[1:] {
+		all.plus(b)
+	}
+	t.Logf("ORACLE_SEED=%d: %d cases, %d disagreements, %.1f s\n%s", seed, all.cases, len(failures[0])+len(failures[1]), time.Since(start).Seconds(), all)
+	shown := map[string]int{}
+	for _, list := range failures {
+		for _, f := range list {
+			if shown[f.kind]++; shown[f.kind] <= 1 {
+				small := shrink(f.c, func(c *Case) bool {
+					again, failed := truths[0].try(c, nil)
+					return failed && again.kind == f.kind
+				})
+				again, _ := truths[0].try(small, nil)
+				t.Errorf("cluster %d of seed %d: %s\nat its smallest: %s\n%s", f.number, seed, f.text, again.text, small.YAML())
+				continue
+			}
+			t.Errorf("cluster %d of seed %d: %s", f.number, seed, f.text)
+		}
+	}
+}
+
+// failure is a case on which truth and claim disagree.
+type failure struct {
+	c      *Case
+	number uint64
+	kind   string
+	text   string
+}
+
+// try compares truth and claim on every node of the case, in every way.
+func (t *truth) try(c *Case, tally *balance) (failure, bool) {
+	verdicts := t.judge(c)
+	for i, allowed := range t.whether(c) {
+		if tally != nil {
+			tally.add(c, i, verdicts[i])
+		}
+		if allowed != verdicts[i].allowed() {
+			return failure{c: c, kind: "harness", text: fmt.Sprintf("node %s: the framework says %v, its plugins %s", c.Nodes[i].Name, allowed, verdicts[i])}, true
+		}
+	}
+	claim := translate(c)
+	for w := range ways {
+		st := claim.state(w)
+		for i, node := range c.Nodes {
+			if node.DeletionTimestamp != nil {
+				continue // the scheduler does not know that the machine goes; we do
+			}
+			rule := st.Allows(claim.pending, claim.nodes[i])
+			if wrong := disagreement(rule, verdicts[i]); wrong != "" {
+				kind := fmt.Sprint(w, rule, rule == "" || verdicts[i].allowed())
+				if rule == model.RuleUnmodelled {
+					wrong += fmt.Sprintf(" (%v)", claim.snapshot.Shapes[claim.pending].Unmodelled)
+				}
+				return failure{c: c, kind: kind, text: fmt.Sprintf("node %s, way %d: %s", node.Name, w, wrong)}, true
+			}
+		}
+	}
+	return failure{}, false
+}
+
+// What was found on the way: each file is a case on which truth and claim once disagreed.
+func TestFoundOnTheWay(t *testing.T) {
+	files, err := filepath.Glob("testdata/*.yaml")
+	if err != nil {
+		t.Fatal(err)
+	}
+	truth := newTruth(t)
+	for _, file := range files {
+		t.Run(filepath.Base(file), func(t *testing.T) {
+			data, err := os.ReadFile(file)
+			if err != nil {
+				t.Fatal(err)
+			}
+			var c Case
+			if err := yaml.UnmarshalStrict(data, &c); err != nil {
+				t.Fatal(err)
+			}
+			if f, failed := truth.try(&c, nil); failed {
+				t.Error(f.text)
+			}
+		})
+	}
 }

@@ -1,0 +1,129 @@
+package oracle
+
+import (
+	"encoding/json"
+	"maps"
+	"slices"
+	"testing"
+)
+
+// needed are fields without which an object would not be one that the API server takes.
+var needed = []string{
+	"metadata", "name", "namespace", "uid", "spec", "status", "key", "operator", "topologyKey", "maxSkew", "whenUnsatisfiable",
+	"containers", "nodeName", "allocatable", "cpu", "memory", "pods", "ephemeral-storage", "conditions", "type", "nodeSelectorTerms",
+	"requiredDuringSchedulingIgnoredDuringExecution", "required", "containerPort", "provisioner", "volumeBindingMode", "driver", "volumeHandle",
+	"claimName", "persistentVolumeClaim", "ephemeral", "emptyDir", "storageClassName", "volumeName", "accessModes", "csi", "resources", "phase",
+	"kubernetes.io/hostname", "matchLabelKeys", "mismatchLabelKeys", "drivers", "nodeID", "count", "claimRef", "allocatedResources", "pod", "nodes",
+	"kubernetes.io/metadata.name", "ownerReferences", "value", "hostPort", "kind",
+}
+
+// shrink is the smallest case that still fails, found by leaving out parts one by one.
+func shrink(c *Case, fails func(*Case) bool) *Case {
+	data, err := json.Marshal(c)
+	if err != nil {
+		panic(err) // API objects always marshal
+	}
+	for {
+		smaller := attempt(data, func(data []byte) bool {
+			var c Case
+			return json.Unmarshal(data, &c) == nil && c.Pod != nil && len(c.Nodes) > 0 && fails(&c)
+		})
+		if smaller == nil {
+			var out Case
+			if err := json.Unmarshal(data, &out); err != nil {
+				panic(err)
+			}
+			return &out
+		}
+		data = smaller
+	}
+}
+
+// attempt leaves out one part, those nearer to the root first, and gives the first result that still fails, nil if none does.
+func attempt(data []byte, fails func([]byte) bool) []byte {
+	var root any
+	if err := json.Unmarshal(data, &root); err != nil {
+		panic(err)
+	}
+	var found []byte
+	try := func() bool {
+		smaller, err := json.Marshal(root)
+		if err == nil && fails(smaller) {
+			found = smaller
+		}
+		return found != nil
+	}
+	level := []part{{value: root}}
+	for len(level) > 0 {
+		var next []part
+		for _, p := range level {
+			if p.without(try) {
+				return found
+			}
+			next = append(next, p.parts()...)
+		}
+		level = next
+	}
+	return nil
+}
+
+// part is a value in a tree of JSON; put replaces it.
+type part struct {
+	value any
+	put   func(any)
+}
+
+func (p part) parts() []part {
+	var out []part
+	switch v := p.value.(type) {
+	case map[string]any:
+		for _, key := range slices.Sorted(maps.Keys(v)) {
+			out = append(out, part{v[key], func(x any) { v[key] = x }})
+		}
+	case []any:
+		for i := range v {
+			out = append(out, part{v[i], func(x any) { v[i] = x }})
+		}
+	}
+	return out
+}
+
+// without tries the tree without each member of p in turn, and leaves it as it was if none of that fails.
+func (p part) without(try func() bool) bool {
+	switch v := p.value.(type) {
+	case map[string]any:
+		for _, key := range slices.Sorted(maps.Keys(v)) {
+			if slices.Contains(needed, key) {
+				continue
+			}
+			was := v[key]
+			delete(v, key)
+			if try() {
+				return true
+			}
+			v[key] = was
+		}
+	case []any:
+		if len(v) == 1 && p.put != nil {
+			if _, plain := v[0].(string); plain {
+				return false // values, namespaces and the like must not become empty
+			}
+		}
+		for i := range v {
+			p.put(slices.Delete(slices.Clone(v), i, i+1))
+			if try() {
+				return true
+			}
+			p.put(v)
+		}
+	}
+	return false
+}
+
+func TestShrinkingLeavesWhatMatters(t *testing.T) {
+	c := generate(1, 7)
+	small := shrink(c, func(c *Case) bool { return len(c.Nodes) > 1 })
+	if len(small.Nodes) != 2 || len(small.Pods) != 0 || len(small.Pod.Spec.Containers) != 0 && len(small.Pod.Spec.Tolerations) != 0 {
+		t.Errorf("got\n%s", small.YAML())
+	}
+}
