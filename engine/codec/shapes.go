@@ -224,7 +224,7 @@ func (p *parser) bound(item, node string) (b model.BoundPod, err error) {
 		case "priority":
 			b.Priority, err = whole[int32](value)
 		case "age":
-			b.Created, err = p.before(value)
+			b.Created, err = p.before(leaf(value))
 		default:
 			err = fmt.Errorf("%s: unknown word", words[i])
 		}
