@@ -2,6 +2,8 @@ package main
 
 import (
 	"fmt"
+	"maps"
+	"slices"
 
 	corev1 "k8s.io/api/core/v1"
 )
@@ -10,7 +12,7 @@ import (
 // pod with affinity to its like in a zone is in the zone of all of them. Both sides are judged by it; spreads depend on the order and are
 // left to engine/check and to Karpenter.
 func faultsOf(o *outcome, pods map[string]*corev1.Pod) (faults []string) {
-	zoneOf := map[string]string{}
+	groups := map[string][]*machine{}
 	seen := map[string]bool{}
 	for i := range o.machines {
 		m := &o.machines[i]
@@ -26,13 +28,8 @@ func faultsOf(o *outcome, pods map[string]*corev1.Pod) (faults []string) {
 			case a.PodAntiAffinity != nil && len(a.PodAntiAffinity.RequiredDuringSchedulingIgnoredDuringExecution) > 0:
 				apart++
 			case a.PodAffinity != nil:
-				group := fmt.Sprint(pods[name].Labels)
-				if len(m.zones) != 1 {
-					faults = append(faults, fmt.Sprintf("group %s: a machine may be in any of %v", group, m.zones))
-				} else if zone, ok := zoneOf[group]; ok && zone != m.zones[0] {
-					faults = append(faults, fmt.Sprintf("group %s is in %s and %s", group, zone, m.zones[0]))
-				} else {
-					zoneOf[group] = m.zones[0]
+				if g := fmt.Sprint(pods[name].Labels); !slices.Contains(groups[g], m) {
+					groups[g] = append(groups[g], m)
 				}
 			}
 		}
@@ -43,5 +40,26 @@ func faultsOf(o *outcome, pods map[string]*corev1.Pod) (faults []string) {
 	if len(seen)+o.unplaced != len(pods) {
 		faults = append(faults, fmt.Sprintf("%d pods have an answer, of %d", len(seen)+o.unplaced, len(pods)))
 	}
+	for _, g := range slices.Sorted(maps.Keys(groups)) {
+		if fault := notTogether(groups[g]); fault != "" {
+			faults = append(faults, fmt.Sprintf("group %s: %s", g, fault))
+		}
+	}
 	return faults
+}
+
+// notTogether says how machines can come to be in different zones, "" if they cannot. A single machine may be anywhere.
+func notTogether(machines []*machine) string {
+	if len(machines) < 2 {
+		return ""
+	}
+	for _, m := range machines {
+		if len(m.zones) != 1 {
+			return fmt.Sprintf("one of its %d machines may be in any of %v", len(machines), m.zones)
+		}
+		if m.zones[0] != machines[0].zones[0] {
+			return fmt.Sprintf("it is in %s and %s", machines[0].zones[0], m.zones[0])
+		}
+	}
+	return ""
 }

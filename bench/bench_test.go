@@ -1,0 +1,71 @@
+package main
+
+import (
+	"testing"
+
+	corev1 "k8s.io/api/core/v1"
+
+	"github.com/nodeless/nodeless/engine/model"
+)
+
+// Both catalogues hold every pod of Karpenter's mix, the plan is right by the engine's judge and by the one that both sides share, and
+// costs no less than its own bound.
+func TestTwoHundredDiversePods(t *testing.T) {
+	for _, name := range []string{"fake", "cmr"} {
+		c, err := catalogueOf(name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		pods := diverse(200)
+		out := nodeless(c, pods, model.Policy{}, true)
+		if err := c.price(&out, requestsByName(pods)); err != nil {
+			t.Fatal(err)
+		}
+		byName := map[string]*corev1.Pod{}
+		for _, p := range pods {
+			byName[p.Name] = p
+		}
+		t.Logf("%s: %d machines, $%.2f/h, %s above the bound", name, len(out.machines), out.cost.Dollars(), above(&out))
+		for _, fault := range append(out.faults, faultsOf(&out, byName)...) {
+			t.Errorf("%s: %s", name, fault)
+		}
+		if out.unplaced > 0 || out.cost < out.bound {
+			t.Errorf("%s: %d pods got nothing, $%.2f/h with a bound of $%.2f/h", name, out.unplaced, out.cost.Dollars(), out.bound.Dollars())
+		}
+	}
+}
+
+// Equal pods are one shape; pods that differ in a selector alone are not.
+func TestPodsAreGrouped(t *testing.T) {
+	c := fakeCatalogue(4)
+	for _, x := range []struct {
+		what   string
+		pods   []*corev1.Pod
+		shapes int
+	}{
+		{"with preferences", preferring(50, "test-zone-1"), 1},
+		{"of one row", podsOf([]corev1.ResourceList{amounts(100, 1<<20, 0)}, 50, false), 1},
+		{"of one row with the mix", podsOf([]corev1.ResourceList{amounts(100, 1<<20, 0)}, 5000, true), 7 + 49 + 49 + 7 + 1},
+	} {
+		if got := len(c.snapshot(x.pods).Shapes); got != x.shapes {
+			t.Errorf("pods %s: %d shapes, want %d", x.what, got, x.shapes)
+		}
+	}
+}
+
+// The neutral price is the cheapest type that holds a machine's pods and its daemons where it may be.
+func TestOnePriceForBothSides(t *testing.T) {
+	c := fakeCatalogue(4)
+	c.daemons = []model.Resources{{model.CPU: 950}}
+	out := outcome{machines: []machine{{pods: []string{"a", "b"}, zones: []string{"test-zone-3"}}}}
+	if err := c.price(&out, map[string]model.Resources{"a": {model.CPU: 900}, "b": {model.CPU: 50}}); err != nil {
+		t.Fatal(err)
+	}
+	if want := c.types[1].Offerings[0].Price; out.cost != want { // 1,900m are what 2 cores leave
+		t.Errorf("1900m cost %d, want %d", out.cost, want)
+	}
+	out.machines[0].pods = append(out.machines[0].pods, "huge")
+	if err := c.price(&out, map[string]model.Resources{"huge": {model.CPU: 1 << 20}}); err == nil {
+		t.Error("a machine that no type can be has a price")
+	}
+}
