@@ -47,25 +47,27 @@ func Answered(s *model.Snapshot, plan model.Plan) []Violation {
 }
 
 type judge struct {
-	s        *model.Snapshot
-	policy   model.Policy
-	plan     *model.Plan
-	maxTypes int
-	pending  map[model.PodKey]*model.Pod
-	nodes    map[string]*model.Node
-	pools    map[string]*catalog
-	terms    map[*model.Shape][]model.Requirements // filled when asked for
-	machines []*machine                            // filled by together
-	matching map[string][]bool                     // by selector: which shapes it chooses
-	places   map[string]*places                    // by topology key
-	found    []Violation
+	s          *model.Snapshot
+	policy     model.Policy
+	plan       *model.Plan
+	maxTypes   int
+	pending    map[model.PodKey]*model.Pod
+	nodes      map[string]*model.Node
+	pools      map[string]*catalog
+	terms      map[*model.Shape][]model.Requirements // filled when asked for
+	machines   []*machine                            // filled by together
+	matching   map[string][]bool                     // by selector: which shapes it chooses
+	places     map[string]*places                    // by topology key
+	namespaces map[string][]model.Label              // labels, by name
+	suits      map[string][]bool                     // by node affinity: machines that satisfy it
+	found      []Violation
 }
 
 func newJudge(s *model.Snapshot, policy model.Policy, plan *model.Plan) *judge {
 	j := &judge{
 		s: s, policy: policy, plan: plan, maxTypes: policy.MaxTypes,
 		pending: map[model.PodKey]*model.Pod{}, nodes: map[string]*model.Node{}, pools: map[string]*catalog{},
-		terms: map[*model.Shape][]model.Requirements{}, matching: map[string][]bool{}, places: map[string]*places{},
+		terms: map[*model.Shape][]model.Requirements{}, matching: map[string][]bool{}, places: map[string]*places{}, suits: map[string][]bool{},
 	}
 	if j.maxTypes <= 0 {
 		j.maxTypes = 60

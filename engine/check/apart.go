@@ -1,0 +1,93 @@
+package check
+
+import "github.com/nodeless/nodeless/engine/model"
+
+// rule of anti-affinity that some pods have: it is judged in the end state, since it holds both ways and more pods never
+// make it easier.
+type apartRule struct {
+	term    *model.PodTerm
+	owners  []bool // by shape
+	matches []bool // by shape
+}
+
+// apart: no two pods of which one must keep away from the other are in one domain, unless both ran before.
+func (j *judge) apart() {
+	var rules []*apartRule
+	known := map[string]*apartRule{}
+	present, _ := j.present()
+	for i := range j.s.Shapes {
+		if !present[i] {
+			continue
+		}
+		for k := range j.s.Shapes[i].AntiAffinity {
+			t := &j.s.Shapes[i].AntiAffinity[k]
+			text := t.Topology + " " + selectorText(&t.Pods)
+			r := known[text]
+			if r == nil {
+				r = &apartRule{term: t, owners: make([]bool, len(j.s.Shapes)), matches: j.chosenBy(&t.Pods)}
+				known[text] = r
+				rules = append(rules, r)
+			}
+			r.owners[i] = true
+		}
+	}
+	for _, r := range rules {
+		j.apartBy(r)
+	}
+}
+
+// crowd counts the pods of a domain that match a rule.
+type crowd struct {
+	all, planned int
+	who          model.PodKey // one of them, of those planned if there are any
+}
+
+func (j *judge) apartBy(r *apartRule) {
+	p := j.placesBy(r.term.Topology)
+	crowds := make([]crowd, len(p.names))
+	j.each(func(at int, _ *machine, l *load) {
+		if !r.matches[l.shape] {
+			return
+		}
+		for _, d := range p.at[at].domains() {
+			c := &crowds[d]
+			if c.all == 0 || l.planned && c.planned == 0 {
+				c.who = l.first
+			}
+			c.all += l.n
+			if l.planned {
+				c.planned += l.n
+			}
+		}
+	})
+	j.each(func(at int, m *machine, l *load) {
+		if !r.owners[l.shape] {
+			return
+		}
+		if l.planned && p.at[at].open() {
+			j.fail("domain open", podName(l.first), "keeps away from pods by %s, but which one %s will have is open", r.term.Topology, m.name)
+			return
+		}
+		for _, d := range p.at[at].domains() {
+			others := crowds[d].planned
+			if l.planned {
+				others = crowds[d].all
+				if r.matches[l.shape] {
+					others--
+				}
+			}
+			if others > 0 {
+				j.fail("pod anti-affinity", podName(l.first), "on %s keeps away from pods with %s, but in %s %s there are %d others, such as %s",
+					m.name, r.term.Pods.Labels.String(), r.term.Topology, p.names[d], others, podName(crowds[d].who))
+			}
+		}
+	})
+}
+
+// domains are those that the machine is in or, if that is open, may be in.
+func (p place) domains() []int {
+	if p.in >= 0 {
+		return []int{p.in}
+	}
+	return p.oneOf
+}

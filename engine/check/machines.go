@@ -1,0 +1,116 @@
+package check
+
+import (
+	"slices"
+
+	"github.com/nodeless/nodeless/engine/model"
+)
+
+// machine is a node with its pods, or a launch.
+type machine struct {
+	name    string
+	node    *model.Node   // nil for a launch
+	launch  *model.Launch // nil for a node
+	catalog *catalog      // of the launch
+	ways    []*way        // in which the launch may come
+	loads   []*load       // by shape; those that are there before those that are planned
+}
+
+// load is so many pods of one shape on a machine, all there already or all planned.
+type load struct {
+	shape   int
+	planned bool
+	n       int
+	first   model.PodKey
+	left    int // of them, not bound yet: see order.go
+}
+
+// together judges what pods do to each other: those that run, those that are placed, those that machines are launched for.
+func (j *judge) together() {
+	j.gather()
+	j.hostPorts()
+	j.volumes()
+	j.apart()
+	j.bindable()
+}
+
+// gather lists machines and who is, or will be, on them.
+func (j *judge) gather() {
+	byName := map[string]*machine{}
+	for i := range j.s.Nodes {
+		n := &j.s.Nodes[i]
+		m := &machine{name: "node " + n.Name, node: n}
+		byName[n.Name] = m
+		j.machines = append(j.machines, m)
+		for k := range n.Pods {
+			if p := &n.Pods[k]; !p.Terminal {
+				j.put(m, &p.Pod, false)
+			}
+		}
+	}
+	for _, p := range j.plan.Placements {
+		if m, pod := byName[p.Node], j.pending[p.Pod]; m != nil && pod != nil {
+			j.put(m, pod, true)
+		}
+	}
+	for i := range j.plan.Launches {
+		l := &j.plan.Launches[i]
+		m := &machine{name: "launch " + l.ID, launch: l, catalog: j.pools[l.Pool]}
+		if m.catalog == nil {
+			continue
+		}
+		j.machines = append(j.machines, m)
+		for _, name := range l.Types {
+			if k := m.catalog.kind(name); k != nil {
+				m.ways = append(m.ways, waysOf(l, m.catalog, k)...)
+			}
+		}
+		for _, k := range l.Pods {
+			if pod := j.pending[k]; pod != nil {
+				j.put(m, pod, true)
+			}
+		}
+	}
+}
+
+func (j *judge) put(m *machine, p *model.Pod, planned bool) {
+	if j.shapeAt(p.Shape) == nil {
+		return
+	}
+	i := slices.IndexFunc(m.loads, func(l *load) bool { return l.shape == p.Shape && l.planned == planned })
+	if i < 0 {
+		i = len(m.loads)
+		m.loads = append(m.loads, &load{shape: p.Shape, planned: planned, first: p.PodKey})
+	}
+	m.loads[i].n++
+}
+
+// each calls f for all pods of the cluster and the plan.
+func (j *judge) each(f func(at int, m *machine, l *load)) {
+	for at, m := range j.machines {
+		for _, l := range m.loads {
+			f(at, m, l)
+		}
+	}
+}
+
+// surelyOn reports whether the machine satisfies one of the alternatives, whatever it becomes.
+func (j *judge) surelyOn(m *machine, s *model.Shape) bool {
+	if len(s.Required) == 0 && len(s.AnyOf) == 0 {
+		return true
+	}
+	if m.node != nil {
+		return slices.ContainsFunc(j.alternatives(s), func(wants model.Requirements) bool { return j.nodeSatisfies(m.node, wants) })
+	}
+	custom := m.catalog.custom(m.launch.Requirements)
+	return !slices.ContainsFunc(m.ways, func(w *way) bool {
+		return !slices.ContainsFunc(j.alternatives(s), func(wants model.Requirements) bool { return every(wants, w.labels, custom) })
+	})
+}
+
+func (m *machine) taints() []model.Taint {
+	if m.node != nil {
+		return m.node.Taints
+	}
+	return m.catalog.pool.Taints
+}

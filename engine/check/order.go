@@ -1,0 +1,209 @@
+package check
+
+import (
+	"cmp"
+	"slices"
+
+	"github.com/nodeless/nodeless/engine/model"
+)
+
+// order looks for a sequence in which the pods of the plan can be bound. Pods with spread or affinity go first, those that
+// raise the lowest domain before others; of the rest, whom somebody's selector matches, one is bound whenever that helps.
+// More pods never make affinity harder, and never make a spread harder but in their own domain.
+type order struct {
+	j        *judge
+	known    map[string]*counter
+	counters []*counter
+	feeds    [][]*counter // by shape: counters of its pods
+	needs    []*needs     // by shape; nil if it asks nothing of other pods
+	queues   []*queue
+	rest     []helper              // pods without needs that somebody's selector matches
+	helpers  map[*counter][]helper // those of the rest whom it counts and who are not bound
+}
+
+// needs are what a shape asks of the pods that are bound before it.
+type needs struct {
+	near   []*counter // by affinity term: pods that match all terms
+	first  bool       // the pod matches its own terms: where no other pod does it may be the first
+	spread []spreadNeed
+}
+
+type spreadNeed struct {
+	*counter
+	rule *model.Spread
+	self int // 1 if the pod itself is counted
+}
+
+// queue is the pods of a shape whose machines are in the same domains.
+type queue struct {
+	shape  int
+	in     []int // domains, by near and then spread
+	loads  []helper
+	next   int // load from which pods are taken
+	left   int
+	urgent bool // a try before found no turn for it
+}
+
+// helper is a load on a machine.
+type helper struct {
+	*load
+	at int
+}
+
+const tries = 5
+
+// bindable: there is an order in which each pod of the plan is allowed at its turn.
+func (j *judge) bindable() {
+	o := &order{j: j, known: map[string]*counter{}, feeds: make([][]*counter, len(j.s.Shapes)), needs: make([]*needs, len(j.s.Shapes))}
+	_, planned := j.present()
+	for i := range j.s.Shapes {
+		if planned[i] {
+			o.needs[i] = o.needsOf(i)
+		}
+	}
+	if len(o.counters) == 0 {
+		return
+	}
+	for _, c := range o.counters {
+		for i, yes := range c.matches {
+			if yes {
+				o.feeds[i] = append(o.feeds[i], c)
+			}
+		}
+	}
+	o.enqueue()
+	var stuck []*queue
+	for try := 0; try == 0 || len(stuck) > 0 && try < tries; try++ {
+		o.prepare(stuck)
+		stuck = o.run()
+	}
+	for i, q := range stuck {
+		if i < 5 {
+			o.report(q)
+		}
+	}
+}
+
+func (o *order) needsOf(shape int) *needs {
+	s := &o.j.s.Shapes[shape]
+	n := &needs{first: len(s.Affinity) > 0}
+	if len(s.Affinity) > 0 {
+		text := "near"
+		matches := make([]bool, len(o.j.s.Shapes))
+		for i := range matches {
+			matches[i] = true
+		}
+		for i := range s.Affinity {
+			text += " " + selectorText(&s.Affinity[i].Pods)
+			for k, yes := range o.j.chosenBy(&s.Affinity[i].Pods) {
+				matches[k] = matches[k] && yes
+			}
+		}
+		n.first = matches[shape]
+		for i := range s.Affinity {
+			n.near = append(n.near, o.counter(text, s.Affinity[i].Topology, matches, nil))
+		}
+	}
+	for i := range s.Spread {
+		sp := &s.Spread[i]
+		if !sp.Hard {
+			continue
+		}
+		need := spreadNeed{counter: o.spreadCounter(s, sp), rule: sp}
+		if o.j.chosenBy(&sp.Pods)[shape] {
+			need.self = 1
+		}
+		n.spread = append(n.spread, need)
+	}
+	if len(n.near)+len(n.spread) == 0 {
+		return nil
+	}
+	return n
+}
+
+// enqueue counts who is there, and sorts the pods of the plan: those with needs by shape and domains, and the rest.
+func (o *order) enqueue() {
+	type key struct {
+		shape int
+		in    string
+	}
+	known := map[key]*queue{}
+	o.j.each(func(at int, m *machine, l *load) {
+		if !l.planned {
+			for _, c := range o.feeds[l.shape] {
+				if c.here[at] {
+					c.start[c.places.at[at].in] += l.n
+				}
+			}
+			return
+		}
+		n := o.needs[l.shape]
+		if n == nil || !o.hasDomains(n, at, m, l) {
+			if len(o.feeds[l.shape]) > 0 {
+				o.rest = append(o.rest, helper{l, at})
+			}
+			return
+		}
+		in := o.domainsOf(n, at)
+		k := key{l.shape, string(encode(in))}
+		if known[k] == nil {
+			known[k] = &queue{shape: l.shape, in: in}
+			o.queues = append(o.queues, known[k])
+		}
+		known[k].loads = append(known[k].loads, helper{l, at})
+	})
+	slices.SortStableFunc(o.queues, func(a, b *queue) int { return cmp.Compare(o.slack(a), o.slack(b)) })
+}
+
+func (n *needs) counters() []*counter {
+	out := slices.Clone(n.near)
+	for _, s := range n.spread {
+		out = append(out, s.counter)
+	}
+	return out
+}
+
+// hasDomains: a machine has each label that a hard constraint looks at, and it is known which value.
+func (o *order) hasDomains(n *needs, at int, m *machine, l *load) bool {
+	ok := true
+	for i, c := range n.counters() {
+		place := c.places.at[at]
+		promise := "topology spread"
+		if i < len(n.near) {
+			promise = "pod affinity"
+		}
+		switch {
+		case place.in >= 0:
+			continue
+		case place.open():
+			o.j.fail("domain open", podName(l.first), "has %s by %s, but which one %s will have is open", promise, c.topology, m.name)
+		default:
+			o.j.fail(promise, podName(l.first), "is by %s, which %s has not", c.topology, m.name)
+		}
+		ok = false
+	}
+	return ok
+}
+
+func (o *order) domainsOf(n *needs, at int) (in []int) {
+	for _, c := range n.counters() {
+		in = append(in, c.places.at[at].in)
+	}
+	return in
+}
+
+func encode(in []int) (out []byte) {
+	for _, d := range in {
+		out = append(out, byte(d), byte(d>>8), byte(d>>16), byte(d>>24))
+	}
+	return out
+}
+
+// slack is how much skew the queue's strictest spread allows; pods that only want to be near others have most.
+func (o *order) slack(q *queue) int64 {
+	out := int64(1) << 40
+	for _, s := range o.needs[q.shape].spread {
+		out = min(out, int64(s.rule.MaxSkew))
+	}
+	return out
+}

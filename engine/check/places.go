@@ -1,0 +1,139 @@
+package check
+
+import (
+	"slices"
+
+	"github.com/nodeless/nodeless/engine/model"
+)
+
+// places are the domains of a topology key, and in which of them each machine is.
+type places struct {
+	names []string // distinct domains
+	at    []place  // by machine
+}
+
+// place is a machine's domain: one, none (the label is not there), or open: one of several.
+type place struct {
+	in    int   // index of the domain, -1 if there is none or it is open
+	oneOf []int // domains that an open one may turn out to be
+}
+
+func (p place) open() bool { return p.oneOf != nil }
+
+// placesBy is where the machines are by the topology key.
+func (j *judge) placesBy(key string) *places {
+	if p := j.places[key]; p != nil {
+		return p
+	}
+	p := &places{at: make([]place, len(j.machines))}
+	index := map[string]int{}
+	number := func(value string) int {
+		i, ok := index[value]
+		if !ok {
+			i = len(p.names)
+			index[value] = i
+			p.names = append(p.names, value)
+		}
+		return i
+	}
+	var anywhere []int
+	for at, m := range j.machines {
+		values, sure := j.valuesOf(m, key)
+		switch {
+		case sure && len(values) == 0:
+			p.at[at].in = -1
+		case sure:
+			p.at[at].in = number(values[0])
+		default:
+			p.at[at] = place{in: -1, oneOf: []int{}}
+			for _, v := range values {
+				p.at[at].oneOf = append(p.at[at].oneOf, number(v))
+			}
+			if len(values) == 0 {
+				anywhere = append(anywhere, at)
+			}
+		}
+	}
+	for _, at := range anywhere {
+		for i := range p.names {
+			p.at[at].oneOf = append(p.at[at].oneOf, i)
+		}
+	}
+	j.places[key] = p
+	return p
+}
+
+// valuesOf are the values that the machine's label may have. If sure, it has the one that is there, or no such label; else
+// it may have any of them, and if there are none any value at all.
+func (j *judge) valuesOf(m *machine, key string) (values []string, sure bool) {
+	if m.node != nil {
+		return j.valuesOfNode(m.node, key)
+	}
+	if key == model.LabelHostname {
+		return []string{m.name}, true
+	}
+	absent := false
+	for _, w := range m.ways {
+		r, ok := w.labels.Get(key)
+		if !ok && !m.catalog.typeKeys[key] {
+			return settled(m.launch.Requirements.Get(key))
+		}
+		absent = absent || !ok
+		for _, v := range r.Values {
+			if !slices.Contains(values, v) {
+				values = append(values, v)
+			}
+		}
+	}
+	return values, len(values) == 0 || len(values) == 1 && !absent
+}
+
+// settled is what a claim's requirement makes of a label that nothing else decides.
+func settled(r model.Requirement, ok bool) (values []string, sure bool) {
+	switch {
+	case !ok || r.IsDoesNotExist():
+		return nil, true
+	case r.Complement:
+		return nil, false
+	}
+	return r.Values, len(r.Values) == 1
+}
+
+func (j *judge) valuesOfNode(n *model.Node, key string) (values []string, sure bool) {
+	r, ok := n.Labels.Get(key)
+	switch {
+	case ok && !r.Complement && len(r.Values) == 1:
+		return r.Values, true
+	case key == model.LabelHostname:
+		return []string{n.Name}, true
+	case n.State != model.InFlight:
+		return settled(r, ok)
+	case key == model.LabelZone && n.Zone != "":
+		return []string{n.Zone}, true
+	case key == model.LabelCapacityType && n.CapacityType != "":
+		return []string{n.CapacityType}, true
+	case key == model.LabelZone || key == model.LabelCapacityType:
+		return r.Values, false
+	}
+	types := mayBecome(n)
+	absent := 0
+	for _, name := range types {
+		k := j.pools[n.Pool].kind(name)
+		if k == nil {
+			return nil, false
+		}
+		label, labelled := k.bare.Get(key)
+		if !labelled {
+			absent++
+		}
+		for _, v := range label.Values {
+			if !slices.Contains(values, v) {
+				values = append(values, v)
+			}
+		}
+	}
+	if absent == len(types) {
+		return settled(r, ok)
+	}
+	return values, len(values) == 1 && absent == 0
+}

@@ -1,6 +1,0 @@
-package check
-
-func (j *judge) together() {}
-
-type machine struct{}
-type places struct{}
