@@ -242,6 +242,7 @@ func (w *World) translate(m *machine, now time.Time) {
 		}
 		m.notReady = false
 		if m.node != nil {
+			m.base.AttachLimits = w.limitsOf(m.node.Name)
 			_, ready := kube.ReadySince(m.node)
 			m.notReady = !ready
 		}

@@ -2,6 +2,7 @@ package world
 
 import (
 	"cmp"
+	"maps"
 	"slices"
 	"time"
 
@@ -17,6 +18,7 @@ type pod struct {
 	kube.Pod
 	generation int64
 	shape      *shape
+	needs      []need // of which the shape was made, beside the pod
 }
 
 // place is what is on a node.
@@ -34,28 +36,32 @@ func compareKeys(a, b *pod) int {
 }
 
 func (w *World) updatePod(o *corev1.Pod, now time.Time) {
+	key := keyOf(o)
+	before := w.podObjects.live[key]
 	if !w.podObjects.put(o, now) {
 		return
 	}
-	key := keyOf(o)
 	old, info := w.pods[key], kube.ReadPod(o)
-	sameSpec := old != nil && o.Generation != 0 && old.generation == o.Generation && old.Key == info.Key
+	sameSpec := old != nil && o.Generation != 0 && old.generation == o.Generation && old.Key == info.Key && maps.Equal(before.Labels, o.Labels)
 	if sameSpec && old.Pod == info {
 		return
 	}
 	var s *shape
+	var needs []need
 	if info.Waiting || info.Node != "" {
 		if sameSpec {
-			s = w.shapes.hold(old.shape)
+			s, needs = w.shapes.hold(old.shape), old.needs
 		} else {
-			s = w.shapes.intern(w.names.Shape(o, nil))
+			var m model.Shape
+			m, needs = w.shapeOf(o)
+			s = w.shapes.intern(m)
 		}
 	}
 	if old != nil {
 		w.unlink(key, old, old.Key != info.Key, now)
 	}
 	if s != nil {
-		w.link(key, &pod{Pod: info, generation: o.Generation, shape: s})
+		w.link(key, &pod{Pod: info, generation: o.Generation, shape: s, needs: needs})
 	}
 	if s != nil || old != nil {
 		w.poke()
@@ -76,6 +82,7 @@ func (w *World) deletePod(o *corev1.Pod, now time.Time) {
 // link puts a pod where it belongs: to those that wait, or on its node.
 func (w *World) link(key types.NamespacedName, p *pod) {
 	w.pods[key] = p
+	w.storage.use(p)
 	if p.Node == "" {
 		i, _ := slices.BinarySearchFunc(w.pending, p, comparePods)
 		w.pending = slices.Insert(w.pending, i, p)
@@ -94,6 +101,7 @@ func (w *World) link(key types.NamespacedName, p *pod) {
 // unlink takes a pod away; gone means that it left, not that it comes back in another state.
 func (w *World) unlink(key types.NamespacedName, p *pod, gone bool, now time.Time) {
 	delete(w.pods, key)
+	w.storage.unuse(p)
 	w.shapes.release(p.shape)
 	if p.Node == "" {
 		if i, ok := slices.BinarySearchFunc(w.pending, p, comparePods); ok {

@@ -14,12 +14,13 @@ const unseen = 30 * time.Second
 
 // rendered is what snapshots share as long as it does not change.
 type rendered struct {
-	daemons []model.Daemon
-	pending []model.Pod // nil = to be made
-	shapes  int         // epoch of the shape indices in pending
-	nodes   []model.Node
-	usage   map[string]usage // by pool
-	wake    time.Time        // when nodes change by themselves, zero if they do not
+	daemons    []model.Daemon
+	namespaces []model.Namespace // nil = to be made
+	pending    []model.Pod       // nil = to be made
+	shapes     int               // epoch of the shape indices in pending
+	nodes      []model.Node
+	usage      map[string]usage // by pool
+	wake       time.Time        // when nodes change by themselves, zero if they do not
 }
 
 // Snapshot is the cluster now. It is never changed afterwards; snapshots share what did not change between them.
@@ -37,7 +38,7 @@ func (w *World) Snapshot() *model.Snapshot {
 	}
 	return &model.Snapshot{
 		Now: now, ResourceNames: w.names.List(), Shapes: w.shapes.list, Pending: w.out.pending, Nodes: w.out.nodes,
-		Pools: w.renderPools(now), Daemons: w.out.daemons,
+		Pools: w.renderPools(now), Daemons: w.out.daemons, Namespaces: w.renderNamespaces(),
 	}
 }
 

@@ -11,6 +11,7 @@ import (
 
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
+	storagev1 "k8s.io/api/storage/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	karpv1 "sigs.k8s.io/karpenter/pkg/apis/v1"
@@ -41,6 +42,8 @@ type World struct {
 	claims      table[*karpv1.NodeClaim]
 	pools       table[*karpv1.NodePool]
 	daemonSets  table[*appsv1.DaemonSet]
+	namespaces  table[*corev1.Namespace]
+	storage     storage
 
 	pods    map[types.NamespacedName]*pod
 	pending []*pod           // by Created, Namespace, Name
@@ -69,6 +72,7 @@ func New(o Options) *World {
 		clock: o.Clock, names: o.Names, changed: make(chan struct{}, 1),
 		podObjects: newTable[*corev1.Pod](), nodeObjects: newTable[*corev1.Node](), claims: newTable[*karpv1.NodeClaim](),
 		pools: newTable[*karpv1.NodePool](), daemonSets: newTable[*appsv1.DaemonSet](),
+		namespaces: newTable[*corev1.Namespace](), storage: newStorage(),
 		pods: map[types.NamespacedName]*pod{}, places: map[string]place{}, shapes: newShapes(),
 		machines: newMachines(), written: map[types.UID]time.Time{}, ending: map[types.UID]time.Time{},
 		catalogs: map[cloud.ClassRef]catalog{}, offers: newOfferings(),
@@ -88,8 +92,8 @@ func (w *World) poke() {
 // Names is the table of resource names that snapshots use.
 func (w *World) Names() *kube.Names { return w.names }
 
-// Update tells the world an object's state: a Pod, Node, NodeClaim, NodePool or DaemonSet. The object is kept: do not
-// change it.
+// Update tells the world an object's state: a Pod, Node, NodeClaim, NodePool, DaemonSet, Namespace, or one of those that
+// volumes are made of. The object is kept: do not change it.
 func (w *World) Update(o client.Object) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -106,6 +110,16 @@ func (w *World) Update(o client.Object) {
 		w.updatePool(o, now)
 	case *appsv1.DaemonSet:
 		w.updateDaemonSet(o, now)
+	case *corev1.Namespace:
+		w.updateNamespace(o, now)
+	case *corev1.PersistentVolumeClaim:
+		updateStorage(w, &w.storage.claims, claimKind, o, now)
+	case *corev1.PersistentVolume:
+		updateStorage(w, &w.storage.volumes, volumeKind, o, now)
+	case *storagev1.StorageClass:
+		updateStorage(w, &w.storage.classes, classKind, o, now)
+	case *storagev1.CSINode:
+		w.updateCSINode(o, now)
 	}
 }
 
@@ -129,6 +143,16 @@ func (w *World) Delete(o client.Object) {
 		if w.daemonSets.drop(o, now) {
 			w.daemonsChanged()
 		}
+	case *corev1.Namespace:
+		w.deleteNamespace(o, now)
+	case *corev1.PersistentVolumeClaim:
+		deleteStorage(w, &w.storage.claims, claimKind, o, now)
+	case *corev1.PersistentVolume:
+		deleteStorage(w, &w.storage.volumes, volumeKind, o, now)
+	case *storagev1.StorageClass:
+		deleteStorage(w, &w.storage.classes, classKind, o, now)
+	case *storagev1.CSINode:
+		w.deleteCSINode(o, now)
 	}
 }
 
