@@ -43,7 +43,9 @@ func (st *State) owns(shape, node int, n int32) {
 		}
 	}
 	for _, c := range st.owned[shape] {
-		st.count(c, node, n)
+		if n != 0 {
+			st.count(c, node, n)
+		}
 	}
 }
 

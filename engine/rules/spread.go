@@ -6,14 +6,14 @@ import (
 	"github.com/nodeless/nodeless/engine/model"
 )
 
-// spreadState is a DoNotSchedule constraint of a shape. After the bind no domain may have more than maxSkew pods above the
+// SpreadTerm is a topology spread constraint of a shape. After a bind no domain may have more than MaxSkew pods above the
 // emptiest one. Facts: kube-scheduler v1.36, plugin PodTopologySpread.
-type spreadState struct {
-	counter    int
-	topology   int
-	maxSkew    int64
-	minDomains int
-	self       int64 // 1 if the pod itself is counted
+type SpreadTerm struct {
+	Counter    int
+	Topology   int
+	MaxSkew    int64
+	MinDomains int
+	Self       int64 // 1 if the pod itself is counted
 }
 
 // levels are how many domains have how many pods, over the nodes that count for a constraint.
@@ -56,8 +56,8 @@ func (l *levels) minimum(minDomains int) int64 {
 }
 
 // spreadOf interns the shape's hard constraints.
-func (st *State) spreadOf(s *model.Shape) []spreadState {
-	var out []spreadState
+func (st *State) spreadOf(s *model.Shape) []SpreadTerm {
+	var out []SpreadTerm
 	var keys []int
 	for i := range s.Spread {
 		if s.Spread[i].Hard {
@@ -72,11 +72,11 @@ func (st *State) spreadOf(s *model.Shape) []spreadState {
 	return out
 }
 
-func (st *State) spreadBy(s *model.Shape, c *model.Spread, keys []int) spreadState {
+func (st *State) spreadBy(s *model.Shape, c *model.Spread, keys []int) SpreadTerm {
 	pods := st.pods.selector(&c.Pods)
-	x := spreadState{topology: st.topology(c.Topology), maxSkew: int64(c.MaxSkew), minDomains: int(c.MinDomains)}
+	x := SpreadTerm{Topology: st.topology(c.Topology), MaxSkew: int64(c.MaxSkew), MinDomains: int(c.MinDomains)}
 	if c.Pods.Matches(s.Namespace, st.pods.namespaces[s.Namespace], s.Labels) {
-		x.self = 1
+		x.Self = 1
 	}
 	if !c.Pods.Nothing && len(c.Pods.Labels) == 0 {
 		pods = st.pods.selector(&model.Selector{Nothing: true}) // an empty selector matches the pod itself and counts nobody
@@ -89,8 +89,8 @@ func (st *State) spreadBy(s *model.Shape, c *model.Spread, keys []int) spreadSta
 	if c.Untainted {
 		text += tolerationsText(s.Tolerations)
 	}
-	key := counterKey{pods: pods, topology: x.topology, nodes: 1 + st.intern(text)}
-	x.counter = st.counterFor(key, func() *levels { return l })
+	key := counterKey{pods: pods, topology: x.Topology, nodes: 1 + st.intern(text)}
+	x.Counter = st.counterFor(key, func() *levels { return l })
 	return x
 }
 
@@ -156,12 +156,12 @@ func (st *State) addToSpread(node int) {
 func (st *State) spreads(x *shapeState, node int) bool {
 	for i := range x.spread {
 		s := &x.spread[i]
-		domain := st.topologies[s.topology].byNode[node]
+		domain := st.topologies[s.Topology].byNode[node]
 		if domain < 0 {
 			return false
 		}
-		c := &st.counters[s.counter]
-		if int64(c.at(domain))+s.self-c.spread.minimum(s.minDomains) > s.maxSkew {
+		c := &st.counters[s.Counter]
+		if int64(c.at(domain))+s.Self-c.spread.minimum(s.MinDomains) > s.MaxSkew {
 			return false
 		}
 	}

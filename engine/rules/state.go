@@ -48,7 +48,7 @@ type shapeState struct {
 	static   int // class, -1 if nothing is asked of labels and taints: see static
 	ports    []int
 	volumes  []int
-	spread   []spreadState
+	spread   []SpreadTerm
 	affinity affinityState
 }
 
@@ -96,6 +96,15 @@ func (st *State) addBound(node int, pods []model.BoundPod) {
 
 // Allows is "" if the scheduler would bind a pod of the shape to the node now, else a rule that says no.
 func (st *State) Allows(shape, node int) model.Rule {
+	if rule := st.Admits(shape, node); rule != "" {
+		return rule
+	}
+	return st.AllowsPods(shape, node)
+}
+
+// Admits is what Allows says of the node alone: its room, labels, taints, ports and volumes. It never becomes "" again by
+// binding more pods.
+func (st *State) Admits(shape, node int) model.Rule {
 	if !st.known(shape, node) {
 		return model.RuleUnmodelled
 	}
@@ -117,7 +126,7 @@ func (st *State) Allows(shape, node int) model.Rule {
 			return rule
 		}
 	}
-	return st.AllowsPods(shape, node)
+	return ""
 }
 
 // AllowsPods is what Allows says of other pods alone: spread and affinity, the shape's own and that of pods that are there.
