@@ -62,7 +62,9 @@ func TestEveryScenarioComesBackFromItsText(t *testing.T) {
 }
 
 func TestEverySnapshotComesBackFromItsText(t *testing.T) {
-	for seed := range uint64(300) {
-		comesBack(t, gen.Random(seed), model.Policy{MaxSteps: int(seed)})
+	for seed := range uint64(150) {
+		comesBack(t, gen.Random(seed), model.Policy{})
+		comesBack(t, gen.Constrained(seed), gen.Policy(seed))
 	}
+	comesBack(t, gen.Diverse(500, 50), model.Policy{})
 }

@@ -69,23 +69,10 @@ func Canonical(s *model.Snapshot) *model.Snapshot {
 // sortShape sorts what has no order of its own: labels, and the namespaces of selectors.
 func sortShape(s *model.Shape) {
 	sortLabels(s.Labels)
-	for i := range s.Affinity {
-		sortNamespaces(&s.Affinity[i].Pods)
+	for _, selector := range selectors(s) {
+		slices.Sort(selector.Namespaces)
+		selector.Namespaces = slices.Compact(selector.Namespaces)
 	}
-	for i := range s.AntiAffinity {
-		sortNamespaces(&s.AntiAffinity[i].Pods)
-	}
-	for i := range s.PreferredPods {
-		sortNamespaces(&s.PreferredPods[i].Pods)
-	}
-	for i := range s.Spread {
-		sortNamespaces(&s.Spread[i].Pods)
-	}
-}
-
-func sortNamespaces(s *model.Selector) {
-	slices.Sort(s.Namespaces)
-	s.Namespaces = slices.Compact(s.Namespaces)
 }
 
 func sortLabels(labels []model.Label) {

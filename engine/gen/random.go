@@ -24,22 +24,27 @@ func (r source) chance(percent int) bool { return r.IntN(100) < percent }
 
 func pick[T any](r source, from ...T) T { return from[r.IntN(len(from))] }
 
-// Random is a small cluster that meets every rule now and then, also with numbers out of any reason. Equal seeds give
-// equal snapshots.
+// Random is a small cluster that meets every rule about pods and machines now and then, also with numbers out of any
+// reason. Constrained has those about other pods too. Equal seeds give equal snapshots.
 func Random(seed uint64) *model.Snapshot {
 	r := source{rand.New(rand.NewPCG(seed, 0x6e6f64656c657373))}
+	return Canonical(r.snapshot(r.shape))
+}
+
+// snapshot is a cluster of such shapes.
+func (r source) snapshot(shape func() model.Shape) *model.Snapshot {
 	s := &model.Snapshot{Now: epoch.Add(time.Hour), ResourceNames: model.WellKnownResources}
 	types := r.types()
 	for i := range r.IntN(4) {
 		s.Pools = append(s.Pools, r.pool(fmt.Sprintf("pool-%d", i), types))
 	}
 	for i := range r.IntN(3) {
-		shape := r.shape()
+		shape := shape()
 		shape.Requests = model.Resources{model.CPU: 50, model.Memory: 64 << 20, model.Pods: 1}
 		s.Daemons = append(s.Daemons, model.Daemon{Namespace: "kube-system", Name: fmt.Sprintf("daemon-%d", i), Shape: shape})
 	}
 	for range 1 + r.IntN(8) {
-		s.Shapes = append(s.Shapes, r.shape())
+		s.Shapes = append(s.Shapes, shape())
 	}
 	for i := range r.IntN(60) {
 		s.Pending = append(s.Pending, r.pod(s, fmt.Sprintf("waiting-%02d", i)))
@@ -47,46 +52,7 @@ func Random(seed uint64) *model.Snapshot {
 	for i := range r.IntN(8) {
 		s.Nodes = append(s.Nodes, r.node(s, fmt.Sprintf("node-%d", i), types))
 	}
-	return Canonical(s)
-}
-
-// Shuffle is a deep enough copy of s in another order of everything that has an order, for Canonical to put right.
-func Shuffle(s *model.Snapshot, seed uint64) *model.Snapshot {
-	r := source{rand.New(rand.NewPCG(seed, 1))}
-	out := *s
-	shapes := r.Perm(len(s.Shapes))
-	at := make([]int, len(shapes))
-	out.Shapes = make([]model.Shape, len(shapes))
-	for i, old := range shapes {
-		out.Shapes[i], at[old] = s.Shapes[old], i
-	}
-	out.Pending = shuffled(r, s.Pending)
-	for i := range out.Pending {
-		out.Pending[i].Shape = at[out.Pending[i].Shape]
-	}
-	out.Nodes = shuffled(r, s.Nodes)
-	for i := range out.Nodes {
-		pods := shuffled(r, out.Nodes[i].Pods)
-		for j := range pods {
-			pods[j].Shape = at[pods[j].Shape]
-		}
-		out.Nodes[i].Pods = pods
-	}
-	out.Pools, out.Daemons = shuffled(r, s.Pools), shuffled(r, s.Daemons)
-	for i := range out.Pools {
-		types := shuffled(r, out.Pools[i].Types)
-		for j := range types {
-			types[j].Offerings = shuffled(r, types[j].Offerings)
-		}
-		out.Pools[i].Types = types
-	}
-	return &out
-}
-
-func shuffled[T any](r source, from []T) []T {
-	out := append([]T(nil), from...)
-	r.Shuffle(len(out), func(i, j int) { out[i], out[j] = out[j], out[i] })
-	return out
+	return s
 }
 
 func (r source) types() []model.InstanceType {
