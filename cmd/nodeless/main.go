@@ -23,6 +23,7 @@ var version = "dev"
 // Exit codes, as `nodeless help exit-codes` says.
 const (
 	exitOK          = 0
+	exitDifferent   = 1
 	exitFailure     = 2
 	exitInterrupted = 130
 )
@@ -65,13 +66,14 @@ func newRoot() *cobra.Command {
 
   nodeless up --demo     a whole cluster on this machine, with a simulated AWS region: watch machines come and go
   nodeless run           the controller alone, against the cluster of your kubeconfig
+  nodeless simulate FILE what would be launched for a cluster that is written in a file, and why
   nodeless kubectl …     kubectl, already pointed at the cluster of "nodeless up"`,
 		SilenceUsage:      true,
 		SilenceErrors:     true,
 		Version:           version,
 		CompletionOptions: cobra.CompletionOptions{HiddenDefaultCmd: false},
 	}
-	root.AddCommand(newUp(), newDown(), newStatus(), newRun(), newKubectl(), newVersion(), exitCodes())
+	root.AddCommand(newUp(), newDown(), newStatus(), newRun(), newSimulate(), newKubectl(), newVersion(), exitCodes())
 	for _, c := range root.Commands() {
 		bindEnvironment(c)
 	}
@@ -83,6 +85,7 @@ func exitCodes() *cobra.Command {
 		Use:   "exit-codes",
 		Short: "What the exit codes mean",
 		Long: `  0    done
+  1    "nodeless simulate --check": the plan is another than the file expects
   2    wrong usage or failure; the last line on stderr says what, why and what to do
   130  interrupted (Ctrl-C) before the work was done
 

@@ -114,8 +114,23 @@ func Launch(s *model.Snapshot, l model.Launch) string {
 	if l.RunnerUp.Type == "" {
 		return text + "; nothing else would do"
 	}
-	return text + fmt.Sprintf("; next best %s, %s more; %s may stand in", l.RunnerUp.Type, Dollars(l.RunnerUp.Price-l.Chosen.Price),
-		count(len(l.Types)-1, "other type"))
+	text += fmt.Sprintf("; next best %s, %s more", runnerUp(l), Dollars(l.RunnerUp.Price-l.Chosen.Price))
+	if len(l.Types) > 1 {
+		text += fmt.Sprintf("; %s may stand in", count(len(l.Types)-1, "other type"))
+	}
+	return text
+}
+
+// runnerUp names the next best offering by what tells it from the chosen one.
+func runnerUp(l model.Launch) string {
+	text := l.RunnerUp.Type
+	if c := l.RunnerUp.CapacityType; c != "" && c != l.Chosen.CapacityType {
+		text += " " + c
+	}
+	if z := l.RunnerUp.Zone; z != "" && z != l.Chosen.Zone && l.RunnerUp.Type == l.Chosen.Type {
+		text += " in " + z
+	}
+	return text
 }
 
 // Removal says which machine goes, why, and what that saves.

@@ -1,0 +1,234 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"io"
+	"os"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/nodeless/nodeless/engine"
+	"github.com/nodeless/nodeless/engine/check"
+	"github.com/nodeless/nodeless/engine/codec"
+	"github.com/nodeless/nodeless/engine/model"
+)
+
+// mostInput is the largest file that simulate reads.
+const mostInput = 256 << 20
+
+type simulateOptions struct {
+	output, solver, preferences string
+	compare, check              bool
+}
+
+func newSimulate() *cobra.Command {
+	var o simulateOptions
+	c := &cobra.Command{
+		Use:   "simulate FILE",
+		Short: "Decide for a cluster that is written in a file: what is launched, placed, removed, and why",
+		Long: `Reads a cluster as text, decides as the controller would, and prints the plan with its reasons and its price. It needs no
+cluster and no cloud. "-" reads from stdin. A file that the controller saved (JSON) can be read as well.
+
+Each line of the text begins with what it declares:
+
+  type NAME cpu=4 memory=16Gi pods=58 labels(arch=amd64) offers(us-east-1a spot 0.07, us-east-1b on-demand 0.19)
+  pool NAME weight=10 require(capacity-type=spot|on-demand) taint(gpu=true:NoSchedule) limit(cpu=100)
+  daemon NAME cpu=100m
+  pods COUNT NAME cpu=1 memory=2Gi require(zone=us-east-1a) tolerate(gpu)
+  node NAME pool=NAME type=NAME zone=us-east-1a runs(web)
+  policy max-types=20
+
+What stands below a line of dashes is the plan that is expected; --check compares, "-o wide" prints it in that form.`,
+		Example: `  nodeless simulate examples/shop.txt
+  nodeless simulate examples/shop.txt --compare
+  printf 'type m4 cpu=4 memory=16Gi pods=58 offers(a spot 0.07)\npool general\npods 10 web cpu=1\n' | nodeless simulate -`,
+		Args: oneFile,
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if err := o.valid(); err != nil {
+				return err
+			}
+			return o.run(cmd, args[0])
+		},
+	}
+	f := c.Flags()
+	f.StringVarP(&o.output, "output", "o", "", "wide, json or yaml; nothing for sentences")
+	f.StringVar(&o.solver, "solver", "", "staged or first-fit (as Karpenter does); default: what the file's policy says")
+	f.StringVar(&o.preferences, "preferences", "", "priced, respect or ignore; default: what the file's policy says")
+	f.BoolVar(&o.compare, "compare", false, "decide with both solvers and say what Karpenter's way would pay")
+	f.BoolVar(&o.check, "check", false, "compare with the plan below the line of dashes; exit with 1 if it is another")
+	return c
+}
+
+func oneFile(_ *cobra.Command, args []string) error {
+	if len(args) != 1 {
+		return fmt.Errorf("simulate wants one file, or - for stdin, and got %d; see: nodeless simulate --help", len(args))
+	}
+	return nil
+}
+
+var (
+	solvers         = map[string]model.Solver{"staged": model.Staged, "first-fit": model.FirstFit}
+	preferenceWords = map[string]model.Preferences{"priced": model.Priced, "respect": model.Respect, "ignore": model.Ignore}
+)
+
+func (o *simulateOptions) valid() error {
+	if _, ok := solvers[o.solver]; !ok && o.solver != "" {
+		return fmt.Errorf("--solver %q: use staged or first-fit", o.solver)
+	}
+	if _, ok := preferenceWords[o.preferences]; !ok && o.preferences != "" {
+		return fmt.Errorf("--preferences %q: use priced, respect or ignore", o.preferences)
+	}
+	switch o.output {
+	case "", "wide", "json", "yaml":
+	default:
+		return fmt.Errorf("unknown output %q: use -o wide, json or yaml, or nothing for sentences", o.output)
+	}
+	if o.check && (o.compare || o.output != "") {
+		return fmt.Errorf("--check prints differences only: leave --compare and -o away")
+	}
+	if o.compare && o.solver != "" {
+		return fmt.Errorf("--compare decides with both solvers: leave --solver away")
+	}
+	return nil
+}
+
+func (o *simulateOptions) run(cmd *cobra.Command, file string) error {
+	s, policy, want, err := readCluster(cmd.InOrStdin(), file)
+	if err != nil {
+		return fmt.Errorf("simulate %s: %w", file, err)
+	}
+	if o.solver != "" {
+		policy.Solver = solvers[o.solver]
+	}
+	if o.preferences != "" {
+		policy.Preferences = preferenceWords[o.preferences]
+	}
+	if o.check && want == nil {
+		return fmt.Errorf("simulate %s: there is no plan to compare with; write it below a line of dashes (see: nodeless simulate %s -o wide)", file, file)
+	}
+	policies := []model.Policy{policy}
+	if o.compare {
+		ours, theirs := policy, policy
+		ours.Solver, theirs.Solver = model.Staged, model.FirstFit
+		policies = []model.Policy{ours, theirs}
+	}
+	results, err := decideAll(cmd.Context(), s, policies)
+	if err != nil {
+		return err
+	}
+	if err := o.print(cmd.OutOrStdout(), s, results, want); err != nil {
+		return err
+	}
+	for _, r := range results {
+		if len(r.Violations) > 0 {
+			return fmt.Errorf("simulate %s: the plan of solver %s breaks %d promises, which is a bug; the first: %s", file, r.Solver, len(r.Violations), r.Violations[0])
+		}
+	}
+	return nil
+}
+
+func (o *simulateOptions) print(w io.Writer, s *model.Snapshot, results []simulated, want *string) error {
+	switch {
+	case o.check:
+		got := results[0].text(s)
+		if got == *want {
+			fmt.Fprintln(w, "The plan is as expected.")
+			return nil
+		}
+		fmt.Fprint(w, "The plan is another than expected (- expected, + decided):\n", differences(*want, got))
+		return exitError(exitDifferent)
+	case o.output == "json", o.output == "yaml":
+		return writeSimulated(w, o.output, results)
+	case o.compare:
+		return writeComparison(w, results)
+	case o.output == "wide":
+		_, err := fmt.Fprint(w, results[0].text(s))
+		return err
+	}
+	return results[0].writeSentences(w, s)
+}
+
+// readCluster reads a scenario or a saved case, and the plan that the scenario expects, nil if it says none.
+func readCluster(stdin io.Reader, file string) (*model.Snapshot, model.Policy, *string, error) {
+	in := stdin
+	if file != "-" {
+		f, err := os.Open(file)
+		if err != nil {
+			return nil, model.Policy{}, nil, err
+		}
+		defer f.Close()
+		in = f
+	}
+	raw, err := io.ReadAll(io.LimitReader(in, mostInput+1))
+	if err != nil {
+		return nil, model.Policy{}, nil, err
+	}
+	if len(raw) > mostInput {
+		return nil, model.Policy{}, nil, fmt.Errorf("more than %d MiB", mostInput>>20)
+	}
+	if bytes.HasPrefix(bytes.TrimSpace(raw), []byte("{")) {
+		c, err := codec.ReadJSON(bytes.NewReader(raw))
+		return c.Snapshot, c.Policy, nil, err
+	}
+	cluster, want := cutExpected(strings.ReplaceAll(string(raw), "\r\n", "\n"))
+	s, policy, err := codec.Scenario(cluster)
+	if err != nil {
+		return nil, policy, nil, err
+	}
+	if len(s.Pending)+len(s.Nodes)+len(s.Pools) == 0 {
+		return nil, policy, nil, fmt.Errorf("nothing is declared: want lines such as \"pool general\" and \"pods 10 web cpu=1\"")
+	}
+	return s, policy, want, nil
+}
+
+// cutExpected parts a scenario at its first line of ten or more dashes.
+func cutExpected(text string) (string, *string) {
+	at := 0
+	for line := range strings.Lines(text) {
+		if trimmed := strings.TrimSpace(line); len(trimmed) >= 10 && strings.Trim(trimmed, "-") == "" {
+			want := text[at+len(line):]
+			return text[:at], &want
+		}
+		at += len(line)
+	}
+	return text, nil
+}
+
+// decideAll decides once for each policy, and stops waiting when ctx ends: a decision itself cannot be stopped.
+func decideAll(ctx context.Context, s *model.Snapshot, policies []model.Policy) ([]simulated, error) {
+	done := make(chan []simulated, 1)
+	go func() {
+		var out []simulated
+		for _, p := range policies {
+			out = append(out, decide(s, p))
+		}
+		done <- out
+	}()
+	select {
+	case out := <-done:
+		return out, nil
+	case <-ctx.Done():
+		return nil, ctx.Err()
+	}
+}
+
+func decide(s *model.Snapshot, p model.Policy) simulated {
+	r := simulated{Solver: "staged", Provision: engine.Provision(s, p), ResourceNames: s.ResourceNames}
+	if p.Solver == model.FirstFit {
+		r.Solver = "first-fit"
+	}
+	violations := append(check.Plan(s, p, r.Provision), check.Answered(s, r.Provision)...)
+	if len(s.Nodes) > 0 {
+		disrupt := engine.Disrupt(s, p)
+		r.Disrupt = &disrupt
+		violations = append(violations, check.Plan(s, p, disrupt)...)
+	}
+	for _, v := range violations {
+		r.Violations = append(r.Violations, v.Error())
+	}
+	r.sum()
+	return r
+}

@@ -1,0 +1,257 @@
+package main
+
+import (
+	"encoding/json"
+	"fmt"
+	"io"
+	"maps"
+	"slices"
+	"strings"
+	"text/tabwriter"
+
+	"sigs.k8s.io/yaml"
+
+	"github.com/nodeless/nodeless/engine/codec"
+	"github.com/nodeless/nodeless/engine/explain"
+	"github.com/nodeless/nodeless/engine/model"
+)
+
+// simulated is a decision of `nodeless simulate`, as -o json prints it. Amounts in the plans are in the order of
+// resourceNames, prices in millionths of a dollar an hour.
+type simulated struct {
+	Solver         string      `json:"solver"`
+	Launched       int         `json:"launchedNodes"`
+	Placed         int         `json:"podsPlaced"`
+	Unplaced       int         `json:"podsNotPlaced"`
+	DollarsPerHour float64     `json:"dollarsPerHour"`
+	AtLeast        float64     `json:"provenMinimumDollarsPerHour"`
+	Why            []why       `json:"notPlaced,omitempty"`
+	Violations     []string    `json:"brokenPromises,omitempty"`
+	ResourceNames  []string    `json:"resourceNames"`
+	Provision      model.Plan  `json:"provision"`
+	Disrupt        *model.Plan `json:"disrupt,omitempty"`
+
+	cost model.Price
+}
+
+// why is the answer that several pods got.
+type why struct {
+	Pods   int      `json:"pods"`
+	Such   string   `json:"suchAs"`
+	Reason string   `json:"reason"`
+	Pools  []string `json:"pools,omitempty"` // how many types each rule left
+}
+
+// sum fills in what can be told from the plans.
+func (r *simulated) sum() {
+	r.Launched, r.Placed, r.Unplaced = len(r.Provision.Launches), len(r.Provision.Placements), len(r.Provision.Unplaced)
+	for _, l := range r.Provision.Launches {
+		r.cost += l.Chosen.Price
+		r.Placed += len(l.Pods)
+	}
+	r.DollarsPerHour, r.AtLeast = r.cost.Dollars(), r.Provision.LowerBound.Dollars()
+	index := map[string]int{}
+	for _, u := range r.Provision.Unplaced {
+		text := explain.Pod(u.Reason)
+		i, known := index[text]
+		if !known {
+			i = len(r.Why)
+			index[text] = i
+			w := why{Such: u.Pod.Namespace + "/" + u.Pod.Name, Reason: text}
+			for _, v := range u.Reason.Pools {
+				if len(v.Funnel) > 0 {
+					w.Pools = append(w.Pools, v.Pool+": "+explain.Funnel(v))
+				}
+			}
+			r.Why = append(r.Why, w)
+		}
+		r.Why[i].Pods++
+	}
+}
+
+// text is the plan as scenarios expect it.
+func (r *simulated) text(s *model.Snapshot) string {
+	out := codec.Plan(s, r.Provision)
+	if r.Disrupt != nil {
+		out += "then\n" + codec.Plan(s, *r.Disrupt)
+	}
+	return out
+}
+
+func (r *simulated) writeSentences(w io.Writer, s *model.Snapshot) error {
+	var b strings.Builder
+	var launches, goes, stays []string
+	for _, l := range r.Provision.Launches {
+		launches = append(launches, explain.Launch(s, l))
+	}
+	if r.Disrupt != nil {
+		for _, x := range r.Disrupt.Removals {
+			goes = append(goes, explain.Removal(s, x))
+		}
+		for _, x := range r.Disrupt.Kept {
+			stays = append(stays, explain.Kept(x))
+		}
+	}
+	section(&b, "Place", r.places())
+	section(&b, "Launch", counted(launches))
+	var refused []string
+	for _, y := range r.Why {
+		text := fmt.Sprintf("%s (such as %s): %s", pods(y.Pods), y.Such, y.Reason)
+		for _, funnel := range y.Pools {
+			text += "\n      " + funnel
+		}
+		refused = append(refused, text)
+	}
+	section(&b, "No place for", refused)
+	section(&b, "Remove", goes)
+	section(&b, "Keep", stays)
+	if r.Provision.Partial {
+		b.WriteString("The search was cut after so many steps; more may be possible (policy max-steps).\n")
+	}
+	if len(r.Provision.Launches) > 0 {
+		fmt.Fprintf(&b, "Costs %s for %s%s.\n", explain.Dollars(r.cost), machines(r.Launched), r.above())
+	}
+	if b.Len() == 0 {
+		b.WriteString("Nothing to do.\n")
+	}
+	_, err := io.WriteString(w, b.String())
+	return err
+}
+
+// places says how many pods find room on which machine that exists or is on its way.
+func (r *simulated) places() []string {
+	n := map[string]int{}
+	for _, p := range r.Provision.Placements {
+		n[p.Node]++
+	}
+	var out []string
+	for _, node := range slices.Sorted(maps.Keys(n)) {
+		out = append(out, pods(n[node])+" on "+node)
+	}
+	return out
+}
+
+// above says how far the price is above the proven minimum, "" if there is none.
+func (r *simulated) above() string {
+	bound := r.Provision.LowerBound
+	if bound <= 0 {
+		return ""
+	}
+	percent := 100 * float64(r.cost-bound) / float64(bound)
+	return fmt.Sprintf(", at most %.1f %% above the proven minimum of %s", max(percent, 0), explain.Dollars(bound))
+}
+
+func section(b *strings.Builder, title string, lines []string) {
+	if len(lines) == 0 {
+		return
+	}
+	b.WriteString(title + "\n")
+	for _, l := range lines {
+		b.WriteString("  " + l + "\n")
+	}
+}
+
+// counted names equal lines once, with their number, in the order of the first.
+func counted(lines []string) []string {
+	n := map[string]int{}
+	var order []string
+	for _, l := range lines {
+		if n[l] == 0 {
+			order = append(order, l)
+		}
+		n[l]++
+	}
+	for i, l := range order {
+		order[i] = fmt.Sprintf("%d × %s", n[l], l)
+	}
+	return order
+}
+
+func pods(n int) string {
+	if n == 1 {
+		return "1 pod"
+	}
+	return fmt.Sprintf("%d pods", n)
+}
+
+func machines(n int) string {
+	if n == 1 {
+		return "1 machine"
+	}
+	return fmt.Sprintf("%d machines", n)
+}
+
+// writeSimulated prints one decision as an object, several as a list.
+func writeSimulated(w io.Writer, format string, results []simulated) error {
+	var v any = results
+	if len(results) == 1 {
+		v = results[0]
+	}
+	out, err := json.MarshalIndent(v, "", "  ")
+	if err == nil && format == "yaml" {
+		out, err = yaml.JSONToYAML(out)
+	}
+	if err != nil {
+		return fmt.Errorf("write %s: %w", format, err)
+	}
+	_, err = fmt.Fprintln(w, strings.TrimRight(string(out), "\n"))
+	return err
+}
+
+// writeComparison sets our decision, the first, beside Karpenter's way, the second.
+func writeComparison(w io.Writer, results []simulated) error {
+	ours, theirs := &results[0], &results[1]
+	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', tabwriter.AlignRight)
+	fmt.Fprintln(t, "\tnew machines\t$/h\tpods placed\tpods not placed\t")
+	for _, r := range []struct {
+		name string
+		*simulated
+	}{{"Nodeless", ours}, {"Karpenter's way", theirs}} {
+		fmt.Fprintf(t, "%s\t%d\t%.4f\t%d\t%d\t\n", r.name, r.Launched, r.DollarsPerHour, r.Placed, r.Unplaced)
+	}
+	if ours.AtLeast > 0 {
+		fmt.Fprintf(t, "proven minimum\t\t%.4f\t\t\t\n", ours.AtLeast)
+	}
+	if err := t.Flush(); err != nil {
+		return err
+	}
+	_, err := fmt.Fprintln(w, verdictOn(ours, theirs))
+	return err
+}
+
+func verdictOn(ours, theirs *simulated) string {
+	more := theirs.cost - ours.cost
+	switch {
+	case ours.Placed != theirs.Placed:
+		return fmt.Sprintf("The prices are for different work: Karpenter's way places %s, Nodeless %s.", pods(theirs.Placed), pods(ours.Placed))
+	case more == 0:
+		return "Karpenter's way would pay the same."
+	case ours.cost == 0:
+		return fmt.Sprintf("Karpenter's way would pay %s more.", explain.Dollars(more))
+	case more < 0:
+		return fmt.Sprintf("Karpenter's way would pay %s less (%.1f %%).", explain.Dollars(-more), -100*float64(more)/float64(ours.cost))
+	}
+	return fmt.Sprintf("Karpenter's way would pay %s more (%.1f %%).", explain.Dollars(more), 100*float64(more)/float64(ours.cost))
+}
+
+// differences are the lines that only one of the texts has, in order: "- " of want, "+ " of got.
+func differences(want, got string) string {
+	a, b := strings.Split(strings.TrimSuffix(want, "\n"), "\n"), strings.Split(strings.TrimSuffix(got, "\n"), "\n")
+	var out strings.Builder
+	for len(a) > 0 || len(b) > 0 {
+		switch {
+		case len(a) > 0 && len(b) > 0 && a[0] == b[0]:
+			a, b = a[1:], b[1:]
+		case len(b) == 0 || len(a) > 0 && !slices.Contains(b, a[0]):
+			out.WriteString("- " + a[0] + "\n")
+			a = a[1:]
+		default:
+			out.WriteString("+ " + b[0] + "\n")
+			b = b[1:]
+		}
+	}
+	if out.Len() == 0 {
+		return "  (only the end of the last line)\n"
+	}
+	return out.String()
+}
