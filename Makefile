@@ -6,10 +6,10 @@ VERSION := $(shell git describe --tags --always --dirty 2>/dev/null || echo dev)
 LDFLAGS := -s -w -X main.version=$(VERSION)
 export GOFLAGS ?= -buildvcs=false
 
-.PHONY: help up down build test test-deps generate lint bench clean
+.PHONY: help up down build test test-deps generate lint bench bench-engine bench-traces bench-growth clean FORCE
 
 help: ## list the targets
-	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
+	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
 
 up: build ## build, then run a cluster on this machine with a demo: pods come, machines come; Ctrl-C ends it
 	@$(BIN) up --demo
@@ -41,6 +41,19 @@ bin/golangci-lint: tools/go.mod tools/go.sum
 
 bench: build ## latency and scale of the main job, and the engine's benchmarks
 	@scripts/bench
+
+# bench/ is a module of its own: it compiles Karpenter's scheduler. Options by ARGS; bin/bench engine -h lists them.
+bin/bench: FORCE
+	@$(GO) build -C bench -o $(CURDIR)/$@ .
+
+bench-engine: bin/bench ## the engine against Karpenter's scheduler, about an hour; less with ARGS="-catalogues cmr -pods 1000"
+	@bin/bench engine $(ARGS)
+
+bench-traces: bin/bench ## cost above the proven minimum on public traces (ARGS="-folder DIR" says where they are)
+	@bin/bench traces $(ARGS)
+
+bench-growth: bin/bench ## time and memory of the engine from 10,000 to 1,000,000 pods and 100 to 10,000 nodes
+	@bin/bench growth $(ARGS)
 
 clean: ## remove what was built
 	rm -rf bin

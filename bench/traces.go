@@ -34,7 +34,7 @@ func benchTraces(args []string) error {
 			}
 			rows, err := tr.read(*folder)
 			if os.IsNotExist(err) {
-				fmt.Printf("\n%s is skipped: %v. Say where the traces are with -folder or %s.\n", tr.name, err, tracesVariable)
+				fmt.Printf("%s is skipped: %v; say where the traces are with -folder or %s\n", tr.name, err, tracesVariable)
 				continue
 			}
 			if err != nil {
@@ -57,16 +57,19 @@ func benchTraces(args []string) error {
 				}
 			}
 		}
+		if len(t.rows) == 1 {
+			return nil
+		}
 		return t.print(os.Stdout)
 	})
 }
 
-// folderOfTraces is where the project's machines have them, seen from bench/.
+// folderOfTraces is where the project's machines have them, seen from the project's folder.
 func folderOfTraces() string {
 	if folder := os.Getenv(tracesVariable); folder != "" {
 		return folder
 	}
-	return "../../shared/data/traces"
+	return "../shared/data/traces"
 }
 
 func (c *catalogue) traceRow(t *table, name string, pods []*corev1.Pod, firstFit, judged bool) {
