@@ -9,7 +9,9 @@ func (st *State) Topology(key string) int { return st.topology(key) }
 func (st *State) TopologyKey(topology int) string { return st.topologies[topology].key }
 
 // Domain is the index of a value of a topology's key; it need not be a node's.
-func (st *State) Domain(topology int, value string) int32 { return st.topologies[topology].named(value) }
+func (st *State) Domain(topology int, value string) int32 {
+	return st.topologies[topology].named(value)
+}
 
 // DomainOf is the domain of a node, below 0 if it has none or it is not known yet.
 func (st *State) DomainOf(topology, node int) int32 { return st.topologies[topology].byNode[node] }
