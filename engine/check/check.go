@@ -55,6 +55,7 @@ type judge struct {
 	nodes      map[string]*model.Node
 	pools      map[string]*catalog
 	terms      map[*model.Shape][]model.Requirements // filled when asked for
+	ways       map[*model.Launch][][]*way            // filled when asked for
 	machines   []*machine                            // filled by together
 	matching   map[string][]bool                     // by selector: which shapes it chooses
 	places     map[string]*places                    // by topology key
@@ -67,7 +68,7 @@ func newJudge(s *model.Snapshot, policy model.Policy, plan *model.Plan) *judge {
 	j := &judge{
 		s: s, policy: policy, plan: plan, maxTypes: policy.MaxTypes,
 		pending: map[model.PodKey]*model.Pod{}, nodes: map[string]*model.Node{}, pools: map[string]*catalog{},
-		terms: map[*model.Shape][]model.Requirements{}, matching: map[string][]bool{}, places: map[string]*places{}, suits: map[string][]bool{},
+		terms: map[*model.Shape][]model.Requirements{}, matching: map[string][]bool{}, places: map[string]*places{}, suits: map[string][]bool{}, ways: map[*model.Launch][][]*way{},
 	}
 	if j.maxTypes <= 0 {
 		j.maxTypes = 60

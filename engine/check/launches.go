@@ -50,7 +50,7 @@ func (j *judge) launch(l *model.Launch, c *catalog) {
 			j.fail("exists", "launch "+l.ID, "type %s is not of pool %s, or named twice", name, l.Pool)
 			continue
 		}
-		least, ok := j.launchType(l, c, k, custom, pods, &load)
+		least, ok := j.launchType(l, c, k, j.waysOf(l)[i], custom, pods, &load)
 		if ok && least < last {
 			j.fail("price", "launch "+l.ID, "type %s is cheaper than the one before it", name)
 		}
@@ -85,24 +85,32 @@ func (j *judge) launchedPods(l *model.Launch, c *catalog) (load model.Resources)
 	return load
 }
 
-// ways are the offerings in which a launch may have the type.
-func waysOf(l *model.Launch, c *catalog, k *kind) (out []*way) {
-	for i := range k.ways {
-		w := &k.ways[i]
-		if w.offer.Available && allows(l.Requirements, w.labels) && allows(c.pool.Requirements, w.labels) {
-			out = append(out, w)
+// waysOf are the offerings in which a launch may have each of its types.
+func (j *judge) waysOf(l *model.Launch) [][]*way {
+	if out := j.ways[l]; out != nil {
+		return out
+	}
+	c, out := j.pools[l.Pool], make([][]*way, len(l.Types))
+	for i, name := range l.Types {
+		k := c.kind(name)
+		for x := 0; k != nil && x < len(k.ways); x++ {
+			if w := &k.ways[x]; w.offer.Available && allows(l.Requirements, w.labels) && allows(c.pool.Requirements, w.labels) {
+				out[i] = append(out[i], w)
+			}
 		}
 	}
+	j.ways[l] = out
 	return out
 }
 
 // launchType judges one type of a launch and gives its least price, as the policy counts.
-func (j *judge) launchType(l *model.Launch, c *catalog, k *kind, custom model.Requirements, pods []model.PodKey, load *model.Resources) (least model.Price, found bool) {
+func (j *judge) launchType(l *model.Launch, c *catalog, k *kind, ways []*way, custom model.Requirements,
+	pods []model.PodKey, load *model.Resources) (least model.Price, found bool) {
 	object := "launch " + l.ID
 	if !j.policy.Admits(&k.Capacity) {
 		j.fail("size", object, "type %s is larger than the policy wants", k.Name)
 	}
-	for _, w := range waysOf(l, c, k) {
+	for _, w := range ways {
 		for _, pod := range pods {
 			constraints, volumes := j.satisfied(j.shape(pod), w.labels, custom)
 			if !constraints {
@@ -174,7 +182,7 @@ func (j *judge) chosen(l *model.Launch, c *catalog) {
 	}
 	var mine *way
 	least := model.Price(-1)
-	for _, w := range waysOf(l, c, k) {
+	for _, w := range j.waysOf(l)[0] {
 		if price := j.policy.Effective(k.Name, w.offer); least < 0 || price < least {
 			least = price
 		}
@@ -221,12 +229,8 @@ func (j *judge) minValues(l *model.Launch, c *catalog) {
 			continue
 		}
 		seen := map[string]bool{}
-		for _, name := range l.Types {
-			k := c.kind(name)
-			if k == nil {
-				continue
-			}
-			for _, w := range waysOf(l, c, k) {
+		for _, ways := range j.waysOf(l) {
+			for _, w := range ways {
 				have, _ := w.labels.Get(r.Key)
 				for _, v := range have.Values {
 					if r.Has(v) {

@@ -9,11 +9,18 @@ import (
 // machine is a node with its pods, or a launch.
 type machine struct {
 	name    string
-	node    *model.Node   // nil for a launch
-	launch  *model.Launch // nil for a node
-	catalog *catalog      // of the launch
-	ways    []*way        // in which the launch may come
-	loads   []*load       // by shape; those that are there before those that are planned
+	node    *model.Node       // nil for a launch
+	launch  *model.Launch     // nil for a node
+	catalog *catalog          // of the launch
+	ways    []*way            // in which the launch may come
+	labels  map[string]*label // of the launch, by key; filled when asked for
+	loads   []*load           // by shape; those that are there before those that are planned
+}
+
+// label is what a launch may get as the value of a label from its type and offering.
+type label struct {
+	values []string
+	absent bool // in some way it gets none
 }
 
 // load is so many pods of one shape on a machine, all there already or all planned.
@@ -60,11 +67,7 @@ func (j *judge) gather() {
 			continue
 		}
 		j.machines = append(j.machines, m)
-		for _, name := range l.Types {
-			if k := m.catalog.kind(name); k != nil {
-				m.ways = append(m.ways, waysOf(l, m.catalog, k)...)
-			}
-		}
+		m.ways = slices.Concat(j.waysOf(l)...)
 		for _, k := range l.Pods {
 			if pod := j.pending[k]; pod != nil {
 				j.put(m, pod, true)
@@ -102,10 +105,52 @@ func (j *judge) surelyOn(m *machine, s *model.Shape) bool {
 	if m.node != nil {
 		return slices.ContainsFunc(j.alternatives(s), func(wants model.Requirements) bool { return j.nodeSatisfies(m.node, wants) })
 	}
+	alternatives := j.alternatives(s)
+	if slices.ContainsFunc(alternatives, m.surelyAll) {
+		return true
+	}
 	custom := m.catalog.custom(m.launch.Requirements)
-	return !slices.ContainsFunc(m.ways, func(w *way) bool {
-		return !slices.ContainsFunc(j.alternatives(s), func(wants model.Requirements) bool { return every(wants, w.labels, custom) })
+	return len(alternatives) > 1 && !slices.ContainsFunc(m.ways, func(w *way) bool {
+		return !slices.ContainsFunc(alternatives, func(wants model.Requirements) bool { return every(wants, w.labels, custom) })
 	})
+}
+
+// surelyAll: each way of the launch satisfies each want.
+func (m *machine) surelyAll(wants model.Requirements) bool {
+	for _, w := range wants {
+		labels := m.label(w.Key)
+		custom, ok := m.launch.Requirements.Get(w.Key)
+		if m.catalog.typeKeys[w.Key] {
+			ok = false
+		}
+		if labels.absent && (ok && !custom.SubsetOf(w) || !ok && !w.AllowsAbsence()) ||
+			slices.ContainsFunc(labels.values, func(v string) bool { return !w.Has(v) }) {
+			return false
+		}
+	}
+	return true
+}
+
+// label is what type and offering make of a label in the ways of a launch.
+func (m *machine) label(key string) *label {
+	if out := m.labels[key]; out != nil {
+		return out
+	}
+	out := &label{}
+	for _, w := range m.ways {
+		r, ok := w.labels.Get(key)
+		out.absent = out.absent || !ok
+		for _, v := range r.Values {
+			if !slices.Contains(out.values, v) {
+				out.values = append(out.values, v)
+			}
+		}
+	}
+	if m.labels == nil {
+		m.labels = map[string]*label{}
+	}
+	m.labels[key] = out
+	return out
 }
 
 func (m *machine) taints() []model.Taint {

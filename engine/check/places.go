@@ -72,20 +72,11 @@ func (j *judge) valuesOf(m *machine, key string) (values []string, sure bool) {
 	if key == model.LabelHostname {
 		return []string{m.name}, true
 	}
-	absent := false
-	for _, w := range m.ways {
-		r, ok := w.labels.Get(key)
-		if !ok && !m.catalog.typeKeys[key] {
-			return settled(m.launch.Requirements.Get(key))
-		}
-		absent = absent || !ok
-		for _, v := range r.Values {
-			if !slices.Contains(values, v) {
-				values = append(values, v)
-			}
-		}
+	l := m.label(key)
+	if len(l.values) == 0 && !m.catalog.typeKeys[key] && key != model.LabelZone && key != model.LabelCapacityType {
+		return settled(m.launch.Requirements.Get(key))
 	}
-	return values, len(values) == 0 || len(values) == 1 && !absent
+	return l.values, len(l.values) == 0 || len(l.values) == 1 && !l.absent
 }
 
 // settled is what a claim's requirement makes of a label that nothing else decides.
