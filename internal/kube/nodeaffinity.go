@@ -8,6 +8,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/validation"
 
 	"github.com/nodeless/nodeless/engine/model"
 )
@@ -93,7 +94,7 @@ func nodeTerm(t *corev1.NodeSelectorTerm) (model.Requirements, error) {
 	}
 	out := make([]model.Requirement, 0, len(t.MatchExpressions)+len(t.MatchFields))
 	for _, e := range t.MatchExpressions {
-		r, err := requirement(labelKey(e.Key), model.Operator(e.Operator), e.Values)
+		r, err := labelRequirement(labelKey(e.Key), model.Operator(e.Operator), e.Values)
 		if err != nil {
 			return nil, err
 		}
@@ -111,6 +112,16 @@ func nodeTerm(t *corev1.NodeSelectorTerm) (model.Requirements, error) {
 		out = append(out, r)
 	}
 	return model.NewRequirements(out...), nil
+}
+
+// labelRequirement is requirement of values of a label. As kube-scheduler, it does not take what no label can be, such as −1.
+func labelRequirement(key string, op model.Operator, values []string) (model.Requirement, error) {
+	for _, v := range values {
+		if problems := validation.IsValidLabelValue(v); len(problems) > 0 {
+			return model.Requirement{}, fmt.Errorf("requirement %s %s %q: not a value of a label: %s", key, op, v, problems[0])
+		}
+	}
+	return requirement(key, op, values)
 }
 
 // requirement translates one requirement of a selector, of which Kubernetes takes fewer operators than NodePools do.

@@ -24,6 +24,7 @@ type Pod struct {
 	Waiting   bool   // wants a place: unbound, not ending, not gated, for the default scheduler, not a daemon's
 	Terminal  bool   // Succeeded or Failed
 	Deleting  bool
+	Resizing  bool      // its resources are being changed in place: the shape may change with the status
 	HeldUntil time.Time // karpenter.sh/do-not-disrupt: until then; zero if not held
 	Event     time.Time // when it was last seen to come or end, by its own conditions; zero if not known
 }
@@ -38,7 +39,7 @@ func ReadPod(pod *corev1.Pod) Pod {
 		Created: pod.CreationTimestamp.Time, Node: pod.Spec.NodeName,
 		Terminal:  pod.Status.Phase == corev1.PodSucceeded || pod.Status.Phase == corev1.PodFailed,
 		Deleting:  pod.DeletionTimestamp != nil,
-		HeldUntil: heldUntil(pod),
+		HeldUntil: heldUntil(pod), Resizing: resizing(pod),
 	}
 	if pod.Spec.Priority != nil {
 		p.Priority = *pod.Spec.Priority

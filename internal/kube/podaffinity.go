@@ -104,7 +104,7 @@ func labelSelector(sel *metav1.LabelSelector) (model.Requirements, error) {
 		out = append(out, model.OneOf(k, v))
 	}
 	for _, e := range sel.MatchExpressions {
-		r, err := requirement(e.Key, model.Operator(e.Operator), e.Values)
+		r, err := labelRequirement(e.Key, model.Operator(e.Operator), e.Values)
 		if err != nil {
 			return nil, err
 		}

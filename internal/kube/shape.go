@@ -21,6 +21,26 @@ func (n *Names) Shape(pod *corev1.Pod, storage Storage) model.Shape {
 	return s
 }
 
+// asHeld makes PodRequests count what kube-scheduler counts: while a pod is resized in place, the larger of what it asks for
+// and what it still has.
+var asHeld = resourcehelper.PodResourcesOptions{UseStatusResources: true, InPlacePodLevelResourcesVerticalScalingEnabled: true}
+
+// resizing reports whether the pod holds other resources than its spec says.
+func resizing(pod *corev1.Pod) bool {
+	reported := func(s corev1.ContainerStatus) bool { return s.Resources != nil || s.AllocatedResources != nil }
+	if pod.Status.Resources == nil && pod.Status.AllocatedResources == nil &&
+		!slices.ContainsFunc(pod.Status.ContainerStatuses, reported) && !slices.ContainsFunc(pod.Status.InitContainerStatuses, reported) {
+		return false
+	}
+	spec := resourcehelper.PodRequests(pod, resourcehelper.PodResourcesOptions{})
+	for name, held := range resourcehelper.PodRequests(pod, asHeld) {
+		if said := spec[name]; said.Cmp(held) != 0 {
+			return true
+		}
+	}
+	return false
+}
+
 // translate is Shape with every constraint that can be translated, whether or not the engine decides it.
 func (n *Names) translate(pod *corev1.Pod, storage Storage) model.Shape {
 	s := model.Shape{
@@ -28,7 +48,7 @@ func (n *Names) translate(pod *corev1.Pod, storage Storage) model.Shape {
 		Namespace:   pod.Namespace, Labels: labelsOf(pod.Labels),
 		HostPorts: hostPorts(&pod.Spec),
 	}
-	requests, err := n.Resources(resourcehelper.PodRequests(pod, resourcehelper.PodResourcesOptions{}))
+	requests, err := n.Resources(resourcehelper.PodRequests(pod, asHeld))
 	if err != nil {
 		s.Unmodelled = append(s.Unmodelled, err.Error())
 	}

@@ -65,13 +65,36 @@ func addVolumes(s *model.Shape, pod *corev1.Pod, storage Storage) {
 		if a.unmodelled != "" {
 			s.Unmodelled = append(s.Unmodelled, a.unmodelled)
 		}
-		if a.volume.ID != "" {
-			s.Volumes = append(s.Volumes, a.volume)
-		}
+		a.addTo(s)
 	}
 	slices.SortStableFunc(s.Volumes, func(a, b model.Volume) int { return cmp.Compare(a.ID, b.ID) })
 	s.Volumes = slices.CompactFunc(s.Volumes, func(a, b model.Volume) bool { return a.ID == b.ID })
 }
+
+// addTo adds the volume. To the driver, several claims may be about one volume, as one file system is; each has its own place
+// and its own access mode, under the claim's ID.
+func (a *attachment) addTo(s *model.Shape) {
+	v := a.volume
+	if v.ID == "" {
+		return
+	}
+	if v.ID == a.claim {
+		s.Volumes = append(s.Volumes, v)
+		return
+	}
+	own := model.Volume{ID: a.claim, Alone: v.Alone}
+	v.Alone = false
+	if i := slices.IndexFunc(s.Volumes, func(o model.Volume) bool { return o.ID == v.ID }); i < 0 {
+		s.Volumes = append(s.Volumes, v)
+	} else if !slices.EqualFunc(s.Volumes[i].Topology, v.Topology, sameRequirements) {
+		own.Topology = v.Topology
+	}
+	if own.Alone || len(own.Topology) > 0 {
+		s.Volumes = append(s.Volumes, own)
+	}
+}
+
+func sameRequirements(a, b model.Requirements) bool { return compareRequirements(a, b) == 0 }
 
 // sharedDisk names a kind of inline volume of which kube-scheduler lets only one pod of a node have the same.
 func sharedDisk(v *corev1.Volume) string {
@@ -94,6 +117,7 @@ type attachment struct {
 	pod     *corev1.Pod
 
 	volume     model.Volume // without ID if nothing is known of it
+	claim      string       // ID of the claim
 	blocked    string
 	unmodelled string
 }
@@ -122,6 +146,7 @@ func (a *attachment) read(name string, v *corev1.Volume) {
 	case pvc.DeletionTimestamp != nil:
 		a.block(name, "is being deleted: make it anew when it is gone")
 	}
+	a.claim = claimID(pvc)
 	a.volume.Alone = slices.Contains(pvc.Spec.AccessModes, corev1.ReadWriteOncePod)
 	if pvc.Spec.VolumeName != "" && metav1.HasAnnotation(pvc.ObjectMeta, storagehelper.AnnBindCompleted) {
 		a.readBound(pvc, v)
@@ -145,7 +170,7 @@ func templated(pod *corev1.Pod, name string, t *corev1.PersistentVolumeClaimTemp
 func (a *attachment) readBound(pvc *corev1.PersistentVolumeClaim, v *corev1.Volume) {
 	pv := a.storage.Volume(pvc.Spec.VolumeName)
 	if pv == nil {
-		a.volume.ID = claimID(pvc)
+		a.volume.ID, a.volume.Driver = a.claim, a.provisioner(pvc)
 		a.block(pvc.Name, "is bound to persistentVolume "+pvc.Spec.VolumeName+", which does not exist: restore it, or delete the claim and make it anew")
 		return
 	}
@@ -168,7 +193,12 @@ func claimID(pvc *corev1.PersistentVolumeClaim) string {
 
 // readUnbound: the volume will be made where the pod goes, if the storage class waits for it; else it must be bound first.
 func (a *attachment) readUnbound(pvc *corev1.PersistentVolumeClaim) {
-	a.volume.ID = claimID(pvc)
+	a.volume.ID, a.volume.Driver = a.claim, a.provisioner(pvc)
+	if pv := a.storage.Volume(pvc.Spec.VolumeName); pv != nil {
+		if driver, handle := driverOf(pv); handle != "" {
+			a.volume.ID, a.volume.Driver = driver+"/"+handle, driver
+		}
+	}
 	if pvc.Spec.VolumeName != "" {
 		a.block(pvc.Name, "is not bound to persistentVolume "+pvc.Spec.VolumeName+" yet: see that the volume exists and fits the claim")
 		return
@@ -188,12 +218,21 @@ func (a *attachment) readUnbound(pvc *corev1.PersistentVolumeClaim) {
 	case class.Provisioner == "" || class.Provisioner == storagehelper.NotSupportedProvisioner:
 		a.unmodelled = fmt.Sprintf("persistentVolumeClaim %s of storageClass %s, which has no provisioner", pvc.Name, name)
 	default:
-		a.volume.Driver = migrated(class.Provisioner)
 		a.volume.Topology = allowedTopologies(class.AllowedTopologies)
 		if node := pvc.Annotations[storagehelper.AnnSelectedNode]; node != "" {
 			a.pin(node)
 		}
 	}
+}
+
+// provisioner is the driver that makes volumes for the claim, "" if that is not known. Volumes that should be there and are
+// not count against attach limits too.
+func (a *attachment) provisioner(pvc *corev1.PersistentVolumeClaim) string {
+	class := a.storage.Class(storagehelper.GetPersistentVolumeClaimClass(pvc))
+	if class != nil && class.Provisioner != storagehelper.NotSupportedProvisioner {
+		return migrated(class.Provisioner)
+	}
+	return ""
 }
 
 // pin: a volume is being made for this node.
@@ -260,24 +299,35 @@ func whereIs(pv *corev1.PersistentVolume, labelsToo bool) []model.Requirements {
 		}
 	}
 	terms = orNowhere(terms, named)
-	if !labelsToo {
-		return terms
-	}
-	for _, key := range zoneLabels {
-		value, ok := pv.Labels[key]
-		if !ok {
-			continue
-		}
-		here := model.Requirements{model.OneOf(labelKey(key), strings.Split(value, "__")...)} // several zones are joined so
-		if len(terms) == 0 {
-			terms = []model.Requirements{here}
-			continue
-		}
-		for i, t := range terms {
-			terms[i] = t.And(here)
-		}
+	if labelsToo {
+		terms = inZones(terms, pv.Labels)
 	}
 	return terms
+}
+
+// inZones narrows the places of a volume to the zones and regions that its labels name. Nodes without any such label will do.
+func inZones(terms []model.Requirements, labels map[string]string) []model.Requirements {
+	var here model.Requirements
+	for _, key := range zoneLabels {
+		if value, ok := labels[key]; ok {
+			here = here.And(model.Requirements{model.OneOf(labelKey(key), strings.Split(value, "__")...)}) // several are joined so
+		}
+	}
+	if len(here) == 0 {
+		return terms
+	}
+	if len(terms) == 0 {
+		terms = []model.Requirements{nil}
+	}
+	nowhere := model.Requirements{{Key: model.LabelRegion}, {Key: model.LabelZone}}
+	var out []model.Requirements
+	for _, t := range terms {
+		out = append(out, t.And(here))
+		if t = t.And(nowhere); !slices.ContainsFunc(t, model.Requirement.Impossible) {
+			out = append(out, t)
+		}
+	}
+	return orNowhere(out, true)
 }
 
 // inTree are the CSI drivers that have taken over from provisioners built into Kubernetes (k8s.io/csi-translation-lib

@@ -42,7 +42,8 @@ func (w *World) updatePod(o *corev1.Pod, now time.Time) {
 		return
 	}
 	old, info := w.pods[key], kube.ReadPod(o)
-	sameSpec := old != nil && o.Generation != 0 && old.generation == o.Generation && old.Key == info.Key && maps.Equal(before.Labels, o.Labels)
+	sameSpec := old != nil && o.Generation != 0 && old.generation == o.Generation && old.Key == info.Key && maps.Equal(before.Labels, o.Labels) &&
+		!old.Resizing && !info.Resizing
 	if sameSpec && old.Pod == info {
 		return
 	}
