@@ -18,15 +18,9 @@ func TestTwoHundredDiversePods(t *testing.T) {
 		}
 		pods := diverse(200)
 		out := nodeless(c, pods, model.Policy{}, true)
-		if err := c.price(&out, requestsByName(pods)); err != nil {
-			t.Fatal(err)
-		}
-		byName := map[string]*corev1.Pod{}
-		for _, p := range pods {
-			byName[p.Name] = p
-		}
+		c.settle(&out, byName(pods))
 		t.Logf("%s: %d machines, $%.2f/h, %s above the bound", name, len(out.machines), out.cost.Dollars(), above(&out))
-		for _, fault := range append(out.faults, faultsOf(&out, byName)...) {
+		for _, fault := range out.faults {
 			t.Errorf("%s: %s", name, fault)
 		}
 		if out.unplaced > 0 || out.cost < out.bound {
@@ -58,14 +52,18 @@ func TestOnePriceForBothSides(t *testing.T) {
 	c := fakeCatalogue(4)
 	c.daemons = []model.Resources{{model.CPU: 950}}
 	out := outcome{machines: []machine{{pods: []string{"a", "b"}, zones: []string{"test-zone-3"}}}}
-	if err := c.price(&out, map[string]model.Resources{"a": {model.CPU: 900}, "b": {model.CPU: 50}}); err != nil {
+	pods := map[string]*corev1.Pod{}
+	for name, cpu := range map[string]int64{"a": 900, "b": 50, "huge": 1 << 20} {
+		pods[name] = newWorkload().pod(nil, amounts(cpu, 0, 0))
+	}
+	if err := c.price(&out, pods); err != nil {
 		t.Fatal(err)
 	}
 	if want := c.types[1].Offerings[0].Price; out.cost != want { // 1,900m are what 2 cores leave
 		t.Errorf("1900m cost %d, want %d", out.cost, want)
 	}
 	out.machines[0].pods = append(out.machines[0].pods, "huge")
-	if err := c.price(&out, map[string]model.Resources{"huge": {model.CPU: 1 << 20}}); err == nil {
+	if err := c.price(&out, pods); err == nil {
 		t.Error("a machine that no type can be has a price")
 	}
 }

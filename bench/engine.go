@@ -77,21 +77,14 @@ func (c *catalogue) contests(counts, preferences []int, o contestFlags) error {
 }
 
 func (c *catalogue) contest(t *table, k contest, o contestFlags) error {
-	requests, byName := requestsByName(k.pods), map[string]*corev1.Pod{}
-	for _, p := range k.pods {
-		byName[p.Name] = p
-	}
+	named := byName(k.pods)
 	var base *outcome
-	add := func(out *outcome, what string) error {
-		if err := c.price(out, requests); err != nil {
-			out.faults = append(out.faults, err.Error())
-		}
-		out.faults = append(out.faults, faultsOf(out, byName)...)
-		if base == nil && out.who == "karpenter" {
+	add := func(out *outcome, what string) {
+		c.settle(out, named)
+		if out.who == "karpenter" {
 			base = out
 		}
 		row(t, k.name, what, out, base)
-		return nil
 	}
 	if len(k.pods) <= o.karpenterMax {
 		progress("%s: %s: karpenter …", c.name, k.name)
@@ -104,9 +97,7 @@ func (c *catalogue) contest(t *table, k contest, o contestFlags) error {
 			return err
 		}
 		progress("%s: %s: karpenter took %.1f s", c.name, k.name, out.usage.wall.Seconds())
-		if err := add(&out, out.who); err != nil {
-			return err
-		}
+		add(&out, out.who)
 	}
 	policies := k.policies
 	if o.firstFit {
@@ -121,9 +112,7 @@ func (c *catalogue) contest(t *table, k contest, o contestFlags) error {
 		if k.policies[0].Preferences != "" && p.Preferences == model.Priced {
 			what += " priced"
 		}
-		if err := add(&out, what); err != nil {
-			return err
-		}
+		add(&out, what)
 	}
 	return nil
 }

@@ -73,7 +73,7 @@ func valuesOf(rs model.Requirements, key string) []string {
 
 // price puts the same price on every outcome: each machine is the cheapest offering that holds its pods and the daemons and is where
 // it may be. Neither side's own choice of type counts.
-func (c *catalogue) price(o *outcome, requests map[string]model.Resources) error {
+func (c *catalogue) price(o *outcome, pods map[string]*corev1.Pod) error {
 	type question struct {
 		load  model.Resources
 		where string
@@ -84,7 +84,7 @@ func (c *catalogue) price(o *outcome, requests map[string]model.Resources) error
 		m := &o.machines[i]
 		q := question{load: c.overhead(), where: fmt.Sprint(m.zones, m.capacityTypes)}
 		for _, p := range m.pods {
-			q.load = q.load.Plus(requests[p])
+			q.load = q.load.Plus(requestsOf(pods[p]))
 		}
 		if _, ok := known[q]; !ok {
 			known[q] = c.cheapest(q.load, m)
@@ -115,11 +115,18 @@ func (c *catalogue) cheapest(load model.Resources, m *machine) (least model.Pric
 
 func in(values []string, value string) bool { return values == nil || slices.Contains(values, value) }
 
-// requestsByName is what price needs to know of the pods.
-func requestsByName(pods []*corev1.Pod) map[string]model.Resources {
-	out := make(map[string]model.Resources, len(pods))
+func byName(pods []*corev1.Pod) map[string]*corev1.Pod {
+	out := make(map[string]*corev1.Pod, len(pods))
 	for _, p := range pods {
-		out[p.Name] = requestsOf(p)
+		out[p.Name] = p
 	}
 	return out
+}
+
+// settle gives an outcome its price and the faults that both sides' judge finds.
+func (c *catalogue) settle(o *outcome, pods map[string]*corev1.Pod) {
+	if err := c.price(o, pods); err != nil {
+		o.faults = append(o.faults, err.Error())
+	}
+	o.faults = append(o.faults, faultsOf(o, pods)...)
 }

@@ -14,12 +14,16 @@ import (
 
 const tracesVariable = "NODELESS_TRACES"
 
+type traceFlags struct{ firstFitMax, karpenterMax, checkMax int }
+
 func benchTraces(args []string) error {
 	f := flag.NewFlagSet("traces", flag.ExitOnError)
 	counts := numbersFlag(f, "pods", "numbers of pods: the first of each trace, repeated as needed", 10, 100, 1000, 10000, 100000)
 	mixMax := f.Int("mix-max", 100000, "most pods of the constrained mix; 0 = none")
-	firstFitMax := f.Int("firstfit-max", 100000, "most pods given to the compatible mode; 0 = do not run it")
-	checkMax := f.Int("check-max", 1000, "most pods of a plan that engine/check judges")
+	var o traceFlags
+	f.IntVar(&o.firstFitMax, "firstfit-max", 100000, "most pods given to the compatible mode; 0 = do not run it")
+	f.IntVar(&o.karpenterMax, "karpenter-max", 1000, "most pods given to Karpenter; 0 = do not run it")
+	f.IntVar(&o.checkMax, "check-max", 1000, "most pods of a plan that engine/check judges")
 	only := f.String("trace", "", "only traces whose name contains this")
 	folder := f.String("folder", folderOfTraces(), "where the traces are; also "+tracesVariable)
 	profile := f.String("cpuprofile", "", "write a CPU profile to this file")
@@ -27,7 +31,7 @@ func benchTraces(args []string) error {
 
 	return profiled(*profile, func() error {
 		fmt.Printf("%s, %d CPUs. Cost above Plan.LowerBound, machines priced by one function.\n", runtime.Version(), runtime.NumCPU())
-		t := newTable("trace", "pods", "shapes", "machines", "$/h", "bound $/h", "above", "FirstFit", "CPU s", "wall s", "FirstFit CPU s", "unplaced", "faults")
+		t := newTable("trace", "pods", "shapes", "machines", "$/h", "bound $/h", "above", "FirstFit", "Karpenter", "CPU s", "wall s", "FirstFit CPU s", "unplaced", "faults")
 		for _, tr := range traces {
 			if !strings.Contains(tr.name, *only) {
 				continue
@@ -53,7 +57,9 @@ func benchTraces(args []string) error {
 					if mix && n > *mixMax {
 						continue
 					}
-					c.traceRow(t, name, podsOf(rows, n, mix), n <= *firstFitMax, n <= *checkMax)
+					if err := c.traceRow(t, name, podsOf(rows, n, mix), o); err != nil {
+						return err
+					}
 				}
 			}
 		}
@@ -72,22 +78,24 @@ func folderOfTraces() string {
 	return "../shared/data/traces"
 }
 
-func (c *catalogue) traceRow(t *table, name string, pods []*corev1.Pod, firstFit, judged bool) {
+func (c *catalogue) traceRow(t *table, name string, pods []*corev1.Pod, o traceFlags) error {
 	progress("%s: %d pods …", name, len(pods))
-	s, requests := c.snapshot(pods), requestsByName(pods)
-	out := c.priced(s, requests, model.Policy{}, judged)
-	byName := map[string]*corev1.Pod{}
-	for _, p := range pods {
-		byName[p.Name] = p
+	s, named := c.snapshot(pods), byName(pods)
+	out := provision(s, model.Policy{}, len(pods) <= o.checkMax)
+	c.settle(&out, named)
+	firstFit, firstFitCPU, karp := "", "", ""
+	if len(pods) <= o.firstFitMax {
+		base := provision(s, model.Policy{Solver: model.FirstFit}, false)
+		c.settle(&base, named)
+		firstFit, firstFitCPU = against(&base, &out), seconds(base.usage.cpu)
 	}
-	out.faults = append(out.faults, faultsOf(&out, byName)...)
-	baseAbove, baseCPU := "", ""
-	if firstFit {
-		base := c.priced(s, requests, model.Policy{Solver: model.FirstFit}, false)
-		baseAbove, baseCPU = aboveBound(base.cost, out.bound), seconds(base.usage.cpu)
-		if base.unplaced != out.unplaced {
-			baseAbove += fmt.Sprintf(" (%d unplaced)", base.unplaced)
+	if len(pods) <= o.karpenterMax {
+		base, err := karpenter(c, pods)
+		if err != nil {
+			return err
 		}
+		c.settle(&base, named)
+		karp = against(&base, &out)
 	}
 	if len(out.faults) > 0 {
 		progress("%s: %d pods: %d faults, first: %s", name, len(pods), len(out.faults), out.faults[0])
@@ -97,14 +105,16 @@ func (c *catalogue) traceRow(t *table, name string, pods []*corev1.Pod, firstFit
 		cut = " (cut)"
 	}
 	t.add(name, fmt.Sprint(len(pods)), fmt.Sprint(len(s.Shapes)), fmt.Sprint(len(out.machines)), fmt.Sprintf("%.2f", out.cost.Dollars()),
-		fmt.Sprintf("%.2f", out.bound.Dollars()), above(&out)+cut, baseAbove, seconds(out.usage.cpu), seconds(out.usage.wall), baseCPU,
+		fmt.Sprintf("%.2f", out.bound.Dollars()), above(&out)+cut, firstFit, karp, seconds(out.usage.cpu), seconds(out.usage.wall), firstFitCPU,
 		fmt.Sprint(out.unplaced), fmt.Sprint(len(out.faults)))
+	return nil
 }
 
-func (c *catalogue) priced(s *model.Snapshot, requests map[string]model.Resources, p model.Policy, judged bool) outcome {
-	out := provision(s, p, judged)
-	if err := c.price(&out, requests); err != nil {
-		out.faults = append(out.faults, err.Error())
+// against is another side's cost above the engine's bound; it is no comparison where not the same pods have a place.
+func against(other, out *outcome) string {
+	text := aboveBound(other.cost, out.bound)
+	if other.unplaced != out.unplaced {
+		text += fmt.Sprintf(" (%d unplaced)", other.unplaced)
 	}
-	return out
+	return text
 }
