@@ -71,7 +71,7 @@ func (c *search) fits(shape *model.Shape, v *rules.View, room rules.Room, strict
 	}
 	c.tries++
 	alone, ok := c.neighbours(shape, strict)
-	return ok && v.Verdict(&alone, room, c.s.ResourceNames).Rule == model.RuleSteps
+	return ok && v.Verdict(&alone, room, c.s.ResourceNames).Rule == model.RuleSteps && c.besides(shape, v, c.machines(shape, v, room))
 }
 
 // fitsSomewhere is the first pool that would give a machine to the shape, "" if none.

@@ -4,10 +4,14 @@ import (
 	"slices"
 
 	"github.com/nodeless/nodeless/engine/model"
+	"github.com/nodeless/nodeless/engine/rules"
 )
 
 // mostAlternatives bounds the product of a shape's own alternatives and those of its volumes.
 const mostAlternatives = 64
+
+// mostZones is in how many zones a machine is tried beside the pods that are there.
+const mostZones = 4
 
 // neighbours is the shape with its demands on other pods and its volumes turned into requirements on labels, as a new
 // machine would meet them beside the pods that are there, and whether that can be said at all: it cannot where pods that
@@ -29,12 +33,11 @@ func (c *search) neighbours(shape *model.Shape, strict bool) (model.Shape, bool)
 		out.Required = out.Required.And(r)
 	}
 	for i := range shape.Spread {
-		t := &shape.Spread[i]
-		if t.Hard && t.Topology != model.LabelHostname && (c.taken(t.Topology, &t.Pods) != nil || c.waiting(shape, &t.Pods, strict)) {
+		if t := &shape.Spread[i]; t.Hard && t.Topology != model.LabelHostname && c.waiting(shape, &t.Pods, strict) {
 			return out, false
 		}
 	}
-	if c.avoided(shape, strict) {
+	if c.avoided(shape) {
 		return out, false
 	}
 	for _, v := range shape.Volumes {
@@ -85,26 +88,62 @@ func (c *search) away(shape *model.Shape, term *model.PodTerm, strict bool) (mod
 	return model.Requirements{r}, err == nil
 }
 
-// avoided reports whether a pod that is there, or may be by then, keeps pods like this away from more than its own node.
-func (c *search) avoided(shape *model.Shape, strict bool) bool {
-	avoids := func(i int) bool {
-		return i >= 0 && i < len(c.s.Shapes) && slices.ContainsFunc(c.s.Shapes[i].AntiAffinity, func(t model.PodTerm) bool {
-			return t.Topology != model.LabelHostname && c.chooses(&t.Pods, shape)
-		})
+// avoids reports whether pods of another shape, with this index, keep pods like this away from more than their own node.
+func (c *search) avoids(i int, shape *model.Shape) bool {
+	return i >= 0 && i < len(c.s.Shapes) && c.s.Shapes[i].Key != shape.Key && slices.ContainsFunc(c.s.Shapes[i].AntiAffinity, func(t model.PodTerm) bool {
+		return t.Topology != model.LabelHostname && c.chooses(&t.Pods, shape)
+	})
+}
+
+// avoided reports whether a pod that waits may by then keep pods like this away.
+func (c *search) avoided(shape *model.Shape) bool {
+	if !slices.ContainsFunc(c.s.Shapes, func(s model.Shape) bool { return len(s.AntiAffinity) > 0 }) {
+		return false
 	}
-	for i := range c.s.Pending {
-		if at := c.s.Pending[i].Shape; avoids(at) && (strict || c.s.Shapes[at].Key != shape.Key) {
+	return slices.ContainsFunc(c.s.Pending, func(p model.Pod) bool { return c.avoids(p.Shape, shape) })
+}
+
+// besides reports whether one of the machines can be beside the pods that are there. It looks at one machine of each zone.
+func (c *search) besides(shape *model.Shape, v *rules.View, machines []machine) bool {
+	alone := len(shape.Affinity)+len(shape.AntiAffinity)+len(shape.Spread) == 0
+	for i := 0; alone && i < len(c.s.Shapes); i++ {
+		alone = !c.avoids(i, shape)
+	}
+	if alone {
+		return true
+	}
+	looked := map[int]bool{}
+	for _, m := range machines {
+		if looked[m.offer.Zone] || len(looked) == mostZones {
+			continue
+		}
+		looked[m.offer.Zone] = true
+		s, own := c.changed(shape)
+		state, t := rules.NewState(s), &v.Pool.Types[m.t]
+		node := state.AddNode(model.Node{
+			Name: "a new machine", Pool: v.Pool.Name, Type: t.Name, Labels: v.LabelsOf(m.t, m.offer), Taints: v.Pool.Taints,
+			Zone: v.Zones[m.offer.Zone], CapacityType: v.Capacities[m.offer.Capacity],
+			Capacity: t.Capacity, Allocatable: v.Net[m.t], AttachLimits: t.AttachLimits,
+		})
+		if state.AllowsPods(own, node) == "" {
 			return true
 		}
 	}
-	for i := range c.s.Nodes {
-		for j := range c.s.Nodes[i].Pods {
-			if p := &c.s.Nodes[i].Pods[j]; !p.Terminal && avoids(p.Shape) {
-				return true
-			}
-		}
-	}
 	return false
+}
+
+// changed is the snapshot with the changed shape, for all pods that have it: they are made from one template. It gives the
+// shape's index as well.
+func (c *search) changed(shape *model.Shape) (*model.Snapshot, int) {
+	s := *c.s
+	s.Shapes = slices.Clone(s.Shapes)
+	own := slices.IndexFunc(s.Shapes, func(o model.Shape) bool { return o.Key == shape.Key })
+	if own < 0 {
+		s.Shapes = append(s.Shapes, *shape)
+		return &s, len(s.Shapes) - 1
+	}
+	s.Shapes[own] = *shape
+	return &s, own
 }
 
 // taken are the values of the topology's label on nodes with pods that the selector chooses; nil if there are no such pods.

@@ -106,5 +106,5 @@ func label(c model.Change, object, in string) string {
 	if c.To == "" {
 		return fmt.Sprintf("would fit%s without %s %s", in, object, c.From)
 	}
-	return fmt.Sprintf("would fit%s if %s could be %s instead of %s", in, object, c.To, c.From)
+	return fmt.Sprintf("would fit%s if %s could be %s (now %s)", in, object, c.To, c.From)
 }
