@@ -15,8 +15,8 @@ import (
 // MostShapes is for how many shapes without a place a plan should ask; the rest goes without a change.
 const MostShapes = 50
 
-// mostTries is how often one shape may ask the rules.
-const mostTries = 64
+// mostTries is how often one shape may ask the rules: twice for each change that is considered in a pool.
+const mostTries = 128
 
 // search is one call's working state.
 type search struct {
@@ -71,7 +71,7 @@ func (c *search) fits(shape *model.Shape, v *rules.View, room rules.Room, strict
 	}
 	c.tries++
 	alone, ok := c.neighbours(shape, strict)
-	return ok && v.Verdict(&alone, room, c.s.ResourceNames).Rule == model.RuleSteps && c.besides(shape, v, c.machines(shape, v, room))
+	return ok && v.Verdict(&alone, room, c.s.ResourceNames).Rule == model.RuleSteps && c.besides(shape, v, room)
 }
 
 // fitsSomewhere is the first pool that would give a machine to the shape, "" if none.
@@ -92,6 +92,10 @@ type machine struct {
 
 // machines are those that hold the shape within the room, available now; taints and the pool's state are not looked at.
 func (c *search) machines(shape *model.Shape, v *rules.View, room rules.Room) []machine {
+	if c.tries >= mostTries {
+		return nil
+	}
+	c.tries++
 	alone, ok := c.neighbours(shape, false)
 	if !ok {
 		return nil

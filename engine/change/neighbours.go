@@ -103,8 +103,8 @@ func (c *search) avoided(shape *model.Shape) bool {
 	return slices.ContainsFunc(c.s.Pending, func(p model.Pod) bool { return c.avoids(p.Shape, shape) })
 }
 
-// besides reports whether one of the machines can be beside the pods that are there. It looks at one machine of each zone.
-func (c *search) besides(shape *model.Shape, v *rules.View, machines []machine) bool {
+// besides reports whether a machine of the view can be beside the pods that are there. It looks at one of each zone.
+func (c *search) besides(shape *model.Shape, v *rules.View, room rules.Room) bool {
 	alone := len(shape.Affinity)+len(shape.AntiAffinity)+len(shape.Spread) == 0
 	for i := 0; alone && i < len(c.s.Shapes); i++ {
 		alone = !c.avoids(i, shape)
@@ -113,7 +113,7 @@ func (c *search) besides(shape *model.Shape, v *rules.View, machines []machine) 
 		return true
 	}
 	looked := map[int]bool{}
-	for _, m := range machines {
+	for _, m := range c.machines(shape, v, room) {
 		if looked[m.offer.Zone] || len(looked) == mostZones {
 			continue
 		}
