@@ -217,6 +217,8 @@ func (p *parser) bound(item, node string) (b model.BoundPod, err error) {
 			b.Daemon = true
 		case "terminal":
 			b.Terminal = true
+		case "leaving":
+			b.Leaving = true
 		case "do-not-disrupt":
 			b.DoNotDisrupt = true
 		case "uid":

@@ -101,6 +101,7 @@ func (w *writer) boundItem(b *model.BoundPod, node string) string {
 	}
 	d.word("daemon", b.Daemon)
 	d.word("terminal", b.Terminal)
+	d.word("leaving", b.Leaving)
 	d.word("do-not-disrupt", b.DoNotDisrupt)
 	d.amount("uid", b.UID, "uid-"+b.Name+"-"+node)
 	d.number("priority", int64(b.Priority))

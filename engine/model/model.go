@@ -184,6 +184,7 @@ type BoundPod struct {
 	Daemon       bool // owned by a DaemonSet or the node itself: goes with the node
 	DoNotDisrupt bool
 	Terminal     bool // Succeeded or Failed
+	Leaving      bool // has a deletionTimestamp: topology spread does not count it any more, all else does
 }
 
 // DisruptionPolicy is a pool's spec.disruption.

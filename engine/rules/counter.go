@@ -4,7 +4,7 @@ import "github.com/nodeless/nodeless/engine/model"
 
 // Domains that are none.
 const (
-	noDomain      = -1 // the node does not have the label
+	NoDomain      = -1 // the node does not have the label
 	unknownDomain = -2 // a machine in flight may get one of several values
 )
 
@@ -49,7 +49,7 @@ func (st *State) topology(key string) int {
 	return i
 }
 
-// domainOf is the value of the label, or noDomain or unknownDomain.
+// domainOf is the value of the label, or NoDomain or unknownDomain.
 func (st *State) domainOf(key string, node int) (string, int32) {
 	n := &st.nodes[node]
 	r, ok := n.Labels.Get(key)
@@ -59,7 +59,7 @@ func (st *State) domainOf(key string, node int) (string, int32) {
 	case key == model.LabelHostname:
 		return n.Name, 0
 	case n.State != model.InFlight && (!ok || r.IsDoesNotExist()):
-		return "", noDomain
+		return "", NoDomain
 	case n.State != model.InFlight:
 		return "", unknownDomain
 	}
@@ -93,7 +93,7 @@ func (st *State) domainInFlight(key string, n *model.Node, r model.Requirement, 
 	case len(types) > 0 && absent == 0:
 		return name, 0
 	case absent == len(types) && !claimed:
-		return "", noDomain
+		return "", NoDomain
 	}
 	return "", unknownDomain
 }
@@ -169,6 +169,12 @@ func (st *State) counterFor(key counterKey, spread func() *levels) int {
 		st.pods.counters[id] = append(st.pods.counters[id], int32(i))
 		for _, shape := range st.pods.shapes[id] {
 			for _, r := range st.placed[shape] {
+				st.count(i, int(r.node), r.n)
+			}
+			if spread != nil {
+				continue
+			}
+			for _, r := range st.leaving[shape] {
 				st.count(i, int(r.node), r.n)
 			}
 		}

@@ -15,6 +15,7 @@ type State struct {
 	free       []model.Resources
 	shapes     []shapeState
 	placed     [][]run // by shape: where its pods are
+	leaving    [][]run // by shape: where pods of it are that go, which spread does not count
 	owned      [][]int // by shape: the owner counters of its anti-affinity terms, once a pod of it is there
 	compactAt  []int   // by shape: at how many runs they are summed up
 	types      map[string][]model.InstanceType
@@ -61,6 +62,7 @@ func NewState(s *model.Snapshot) *State {
 		free:       make([]model.Resources, len(s.Nodes)),
 		shapes:     make([]shapeState, len(s.Shapes)),
 		placed:     make([][]run, len(s.Shapes)),
+		leaving:    make([][]run, len(s.Shapes)),
 		owned:      make([][]int, len(s.Shapes)),
 		compactAt:  make([]int, len(s.Shapes)),
 		types:      make(map[string][]model.InstanceType, len(s.Pools)),
@@ -88,7 +90,12 @@ func (st *State) addBound(node int, pods []model.BoundPod) {
 	for i := range pods {
 		p := &pods[i]
 		if p.Shape >= 0 && p.Shape < len(st.shapes) && !p.Terminal {
-			st.record(p.Shape, node, 1)
+			if p.Leaving {
+				st.leaving[p.Shape] = append(st.leaving[p.Shape], run{int32(node), 1})
+			} else {
+				st.remember(p.Shape, run{int32(node), 1})
+			}
+			st.record(p.Shape, node, 1, p.Leaving)
 			st.owns(p.Shape, node, 1)
 		}
 	}
@@ -157,15 +164,17 @@ func (st *State) move(shape, node int, n int32) {
 	for i := range x.asks {
 		free[x.asks[i].resource] -= int64(n) * x.asks[i].amount
 	}
-	st.record(shape, node, n)
+	st.remember(shape, run{int32(node), n})
+	st.record(shape, node, n, false)
 	st.owns(shape, node, n)
 }
 
 // record counts n pods of the shape on the node in every counter that is about such pods.
-func (st *State) record(shape, node int, n int32) {
-	st.remember(shape, run{int32(node), n})
+func (st *State) record(shape, node int, n int32, leaving bool) {
 	for _, c := range st.pods.counters[st.pods.of[shape]] {
-		st.count(int(c), node, n)
+		if !leaving || st.counters[c].spread == nil {
+			st.count(int(c), node, n)
+		}
 	}
 	if shape := &st.s.Shapes[shape]; len(shape.HostPorts) > 0 || len(shape.Volumes) > 0 {
 		st.ports.add(shape.HostPorts, node, n)

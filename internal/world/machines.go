@@ -273,7 +273,7 @@ func (w *World) addPods(m *machine, now time.Time) {
 		if held && (m.wake.IsZero() || p.HeldUntil.Before(m.wake)) {
 			m.wake = p.HeldUntil
 		}
-		m.full.Pods[i] = model.BoundPod{Pod: p.model(), Daemon: p.Daemon(), DoNotDisrupt: held, Terminal: p.Terminal}
+		m.full.Pods[i] = model.BoundPod{Pod: p.model(), Daemon: p.Daemon(), DoNotDisrupt: held, Terminal: p.Terminal, Leaving: p.Deleting}
 		m.full.LastPodEvent = later(m.full.LastPodEvent, p.Event)
 		if !p.Terminal {
 			m.full.Used = m.full.Used.Plus(p.shape.Requests)
