@@ -45,11 +45,12 @@ func TestTheSmallestChange(t *testing.T) {
 		"would fit in pool gpu if it tolerated gpu=true:NoSchedule":                             "pool gpu taint(gpu=true:NoSchedule)\npods 1 web cpu=1",
 		"would fit in pool p if topology.kubernetes.io/zone could be b (now a)":                 "pool p\npods 1 web cpu=10 require(zone=a)",
 		"would fit in pool p if kubernetes.io/arch could be arm64 (now s390x)":                  "pool p require(family=g)\npods 1 web cpu=1 require(arch=s390x)",
+		"would fit in pool p if cores could be 192 (now >= 193)":                                "type c192 cpu=4 pods=9 labels(cores=192) offers(a spot 1)\ntype c64 cpu=4 pods=9 labels(cores=64) offers(a spot 0.5)\npool p\npods 1 web cpu=1 require(cores>192)",
 		"would fit in pool p without team red":                                                  "pool p\npods 1 web cpu=1 require(team=red)",
 		"would fit in pool p if it asked for memory 739Gi instead of 800Gi":                     "pool p\ndaemon log memory=200Mi\npods 1 db cpu=1 memory=800Gi",
 		"would fit in pool p if it asked for cpu 191450m instead of 200":                        "pool p\npods 1 db cpu=200 memory=700Gi",
 		"would fit in pool p once x1 has capacity again":                                        "type x1 cpu=400 memory=1Ti pods=100 offers(a spot 3 out)\npool p\npods 1 db cpu=300 memory=800Gi",
-		"would fit in pool p once the pool is ready (no subnets)":                               "pool p not-ready(no subnets)\npods 1 web cpu=1",
+		"would fit in pool p once the pool is ready":                                            "pool p not-ready(no subnets)\npods 1 web cpu=1",
 		"would fit if minValues of family of pool p were 3 instead of 4":                        "pool p require(family@4)\npods 1 web cpu=1",
 		"would fit if requirement topology.kubernetes.io/zone of pool p also allowed b (now a)": "pool p require(zone=a)\npods 1 db cpu=10 memory=100Gi",
 	} {

@@ -2,7 +2,9 @@ package change
 
 import (
 	"cmp"
+	"math"
 	"slices"
+	"strconv"
 	"strings"
 
 	"github.com/nodeless/nodeless/engine/model"
@@ -59,7 +61,7 @@ func (c *search) allowIn(rs model.Requirements, set func(*model.Shape, model.Req
 			shape := *c.shape
 			rest := withoutKey(rs, r.Key)
 			set(&shape, rest)
-			value, ok := cheapestValue(v, c.machines(&shape, v, c.rooms[i]), r.Key)
+			value, ok := nearestValue(v, c.machines(&shape, v, c.rooms[i]), r)
 			if !ok {
 				continue
 			}
@@ -77,17 +79,39 @@ func (c *search) allowIn(rs model.Requirements, set func(*model.Shape, model.Req
 // cheapestValue is the value of the label on the cheapest of the machines, "" if they come without the label; ok is false if
 // there is no machine.
 func cheapestValue(v *rules.View, machines []machine, key string) (value string, ok bool) {
+	return nearestValue(v, machines, model.Requirement{Key: key})
+}
+
+// nearestValue is the value nearest to the bounds of the requirement, and of those the cheapest.
+func nearestValue(v *rules.View, machines []machine, r model.Requirement) (value string, ok bool) {
 	var price model.Price
+	var far uint64
 	for _, m := range machines {
-		value2, has := valueOf(v, m, key)
-		if !has {
-			value2 = ""
-		}
-		if !ok || m.offer.Price < price || m.offer.Price == price && value2 < value {
-			value, price, ok = value2, m.offer.Price, true
+		candidate, _ := valueOf(v, m, r.Key)
+		d := distance(candidate, r)
+		nearer := cmp.Or(cmp.Compare(d, far), cmp.Compare(m.offer.Price, price), cmp.Compare(candidate, value)) < 0
+		if !ok || nearer {
+			value, price, far, ok = candidate, m.offer.Price, d, true
 		}
 	}
 	return value, ok
+}
+
+// distance is how far a number is from the bounds; what is no number is farthest, without bounds everything is near.
+func distance(value string, r model.Requirement) uint64 {
+	if r.Gte == nil && r.Lte == nil {
+		return 0
+	}
+	n, err := strconv.ParseInt(value, 10, 64)
+	switch {
+	case err != nil:
+		return math.MaxUint64
+	case r.Gte != nil && n < *r.Gte:
+		return uint64(*r.Gte) - uint64(n)
+	case r.Lte != nil && n > *r.Lte:
+		return uint64(n) - uint64(*r.Lte)
+	}
+	return 0
 }
 
 func valueOf(v *rules.View, m machine, key string) (string, bool) {

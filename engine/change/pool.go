@@ -134,7 +134,7 @@ func (c *search) widenPool() model.Change {
 			pool.Requirements = withoutKey(pool.Requirements, r.Key)
 			value, ok := "", false
 			if wide := rules.NewView(&pool, c.s.Daemons); wide.OfTypes(r.Key) || r.Key == model.LabelZone || r.Key == model.LabelCapacityType {
-				value, ok = cheapestValue(wide, c.machines(c.shape, wide, c.rooms[i]), r.Key)
+				value, ok = nearestValue(wide, c.machines(c.shape, wide, c.rooms[i]), r)
 			}
 			if !ok || value == "" {
 				continue

@@ -12,7 +12,7 @@ import (
 
 // Pod says why a pod gets nothing, in one sentence: each pool's answer, and the change after which it would get something.
 func Pod(r model.Reason) string {
-	if change := Change(r.Change); change != "" {
+	if change := Change(r.Change); change != "" && r.Rule != model.RuleNoPool {
 		return because(r) + "; " + change
 	}
 	return because(r)

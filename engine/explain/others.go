@@ -81,7 +81,7 @@ func Change(c model.Change) string {
 	case model.RuleResource:
 		return fmt.Sprintf("would fit%s if it asked for %s %s instead of %s", in, object, c.To, c.From)
 	case model.RulePoolNotReady:
-		return fmt.Sprintf("would fit%s once the pool is ready%s", in, bracket(c.From))
+		return fmt.Sprintf("would fit%s once the pool is ready", in)
 	case model.RuleCapacity:
 		return fmt.Sprintf("would fit%s once %s has capacity again", in, object)
 	case model.RuleMinValues:
