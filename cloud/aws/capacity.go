@@ -16,11 +16,12 @@ const gib = int64(1) << 30
 type sizing struct {
 	kubelet    catalog.Kubelet
 	interfaces []*ec2v1.NetworkInterface
+	disks      int // EBS volumes of the machine's own
 }
 
 func (p *Provider) sizingOf(class *ec2v1.EC2NodeClass) sizing {
 	disk, bottlerocket := diskBytes(class), class.AMIFamily() == ec2v1.AMIFamilyBottlerocket
-	s := sizing{interfaces: class.Spec.NetworkInterfaces, kubelet: catalog.Kubelet{
+	s := sizing{interfaces: class.Spec.NetworkInterfaces, disks: max(len(disks(class)), 1), kubelet: catalog.Kubelet{
 		ReservedENIs: p.o.ReservedENIs, ReserveByPods: bottlerocket, RootVolumeBytes: &disk, VMOverheadPercent: &p.o.VMMemoryOverheadPercent,
 		InstanceStoreRAID0: class.Spec.InstanceStorePolicy != nil && *class.Spec.InstanceStorePolicy == ec2v1.InstanceStorePolicyRAID0,
 	}}

@@ -119,7 +119,7 @@ func (p *Provider) assemble(class *ec2v1.EC2NodeClass, g *goods) *classCatalog {
 		c.index[name], c.labels[name], c.images[name] = len(c.types), labels, image
 		c.types = append(c.types, model.InstanceType{
 			Name: name, Requirements: rs, Offerings: offerings,
-			Capacity: capacity, Allocatable: allocatable,
+			Capacity: capacity, Allocatable: allocatable, AttachLimits: sizes.attachLimits(t),
 		})
 	}
 	return c

@@ -34,6 +34,11 @@ func typeOf(o *catalog.Offer) instanceTypeXML {
 		Burstable:      strings.HasPrefix(t.Category, "t") && !strings.HasPrefix(t.Category, "trn"),
 		AutoRecovery:   true, BootModes: items("uefi"), NitroEnclaves: "unsupported",
 	}
+	most, shared := catalog.EBSVolumes(t)
+	x.EBS.MaximumVolumes, x.EBS.LimitType = most, "dedicated"
+	if shared {
+		x.EBS.LimitType = "shared"
+	}
 	if len(o.Spot) > 0 {
 		x.UsageClasses.Items = append(x.UsageClasses.Items, "spot")
 	}

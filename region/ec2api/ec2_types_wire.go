@@ -68,6 +68,8 @@ type ebsXML struct {
 	Encryption       string           `xml:"encryptionSupport"`
 	Optimized        *ebsOptimizedXML `xml:"ebsOptimizedInfo"`
 	NVMeSupport      string           `xml:"nvmeSupport"`
+	MaximumVolumes   int              `xml:"maximumEbsAttachments"`
+	LimitType        string           `xml:"attachmentLimitType"`
 }
 
 type networkCardXML struct {
