@@ -6,7 +6,7 @@ VERSION := $(shell git describe --tags --always --dirty 2>/dev/null || echo dev)
 LDFLAGS := -s -w -X main.version=$(VERSION)
 export GOFLAGS ?= -buildvcs=false
 
-.PHONY: help up down build test test-deps generate lint bench bench-engine bench-traces bench-growth clean FORCE
+.PHONY: help up down build test test-deps generate lint bench bench-engine bench-traces bench-growth fuzz clean FORCE
 
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
@@ -54,6 +54,11 @@ bench-traces: bin/bench ## cost above the proven minimum on public traces (ARGS=
 
 bench-growth: bin/bench ## time and memory of the engine from 10,000 to 1,000,000 pods and 100 to 10,000 nodes
 	@bin/bench growth $(ARGS)
+
+T ?= 10m
+fuzz: ## each fuzz target for T (make fuzz T=10m)
+	@grep -rHoP '^func \KFuzz\w+' --include='*_test.go' engine | while IFS=: read -r file name; do \
+	  $(GO) test "./$$(dirname $$file)" -run '^$$' -fuzz "^$$name$$" -fuzztime $(T) || exit 1; done
 
 clean: ## remove what was built
 	rm -rf bin

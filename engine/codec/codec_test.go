@@ -91,11 +91,3 @@ func TestBadScenariosNameLineAndField(t *testing.T) {
 		}
 	}
 }
-
-func FuzzScenario(f *testing.F) {
-	f.Add("type c2 cpu=2 offers(a spot 0.04)\npool p require(arch=arm64@2)\npods 2 web cpu=1 any(zone=a) prefer(1 zone=b)\nnode n type=c2 runs(a)")
-	f.Add("(")
-	f.Fuzz(func(_ *testing.T, text string) {
-		_, _, _ = Scenario(text)
-	})
-}
