@@ -49,6 +49,10 @@ func (v *View) option(wants model.Requirements) (Option, string) {
 			if !narrow(o.Capacity, v.Capacities, w) {
 				return o, w.Key
 			}
+		case w.Key == model.NodeNameField:
+			if !anyName(w) {
+				return o, w.Key
+			}
 		case v.OfTypes(w.Key):
 			ofTypes = append(ofTypes, w)
 		default:

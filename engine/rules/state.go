@@ -76,7 +76,7 @@ func NewState(s *model.Snapshot) *State {
 	st.static.init(len(s.Nodes))
 	st.pods.init(s)
 	st.ports.init(len(s.Nodes))
-	st.volumes.init(len(s.Nodes))
+	st.volumes.init(len(s.Nodes), s.Shapes)
 	for i := range s.Nodes {
 		n := &s.Nodes[i]
 		st.free[i] = n.Allocatable.Minus(n.Used.NonNegative())

@@ -177,7 +177,7 @@ func (st *State) satisfies(node int, wants model.Requirements) bool {
 		if wants[i].Key != model.NodeNameField {
 			continue
 		}
-		if n.State == model.InFlight && !wants[i].AllowsAbsence() || n.State != model.InFlight && !wants[i].Has(n.Name) {
+		if n.State == model.InFlight && !anyName(wants[i]) || n.State != model.InFlight && !wants[i].Has(n.Name) {
 			return false
 		}
 		rest := make(model.Requirements, 0, len(wants)-1)
@@ -192,4 +192,9 @@ func (st *State) satisfies(node int, wants model.Requirements) bool {
 		candidates = possibleTypes(n, st.types[n.Pool])
 	}
 	return labelsHold(n, wants, candidates)
+}
+
+// anyName reports whether a machine whose name is not known yet will do: names that are listed are taken.
+func anyName(want model.Requirement) bool {
+	return want.Complement && want.Gte == nil && want.Lte == nil
 }

@@ -19,7 +19,13 @@ type volume struct {
 	alone  bool
 }
 
-func (v *volumes) init(nodes int) { v.held, v.byID = make([][]held, nodes), map[string]int{} }
+// init knows from the beginning which volumes are for one pod only, whichever shape says so.
+func (v *volumes) init(nodes int, shapes []model.Shape) {
+	v.held, v.byID = make([][]held, nodes), map[string]int{}
+	for i := range shapes {
+		v.ids(shapes[i].Volumes)
+	}
+}
 
 func (v *volumes) grow() { v.held = append(v.held, nil) }
 

@@ -1,0 +1,70 @@
+package grow
+
+import (
+	"cmp"
+	"slices"
+
+	"github.com/nodeless/nodeless/engine/model"
+)
+
+// Where is the place of one pending pod: a node of the State or a machine of the packer, the other being -1, or the rule for
+// which it has none.
+type Where struct {
+	Node, Machine int
+	Rule          model.Rule
+}
+
+// PlaceAll places all pending pods, those that ask for most cpu and then memory first. A pod without a place is tried again
+// as long as others found one. The answers are by index into Snapshot.Pending. Pods below the policy's priority cutoff use
+// only nodes.
+func (p *Packer) PlaceAll() []Where {
+	out := make([]Where, len(p.s.Pending))
+	queue := p.queue()
+	for {
+		var left []int
+		for _, i := range queue {
+			if out[i] = p.placeOne(&p.s.Pending[i]); out[i].Rule != "" {
+				left = append(left, i)
+			}
+		}
+		if len(left) == len(queue) {
+			return out
+		}
+		queue = left
+	}
+}
+
+func (p *Packer) placeOne(pod *model.Pod) Where {
+	if pod.Shape < 0 || pod.Shape >= len(p.s.Shapes) {
+		return Where{-1, -1, model.RuleUnmodelled}
+	}
+	if p.policy.HasPriorityCutoff && pod.Priority < p.policy.PriorityCutoff {
+		node, machine, rule := p.one(pod.Shape, false)
+		if rule != "" {
+			rule = model.RulePriority
+		}
+		return Where{node, machine, rule}
+	}
+	node, machine, rule := p.one(pod.Shape, true)
+	return Where{node, machine, rule}
+}
+
+// queue is the order of the pending pods.
+func (p *Packer) queue() []int {
+	out := make([]int, len(p.s.Pending))
+	for i := range out {
+		out[i] = i
+	}
+	requests := func(i int) model.Resources {
+		if shape := p.s.Pending[i].Shape; shape >= 0 && shape < len(p.s.Shapes) {
+			return p.s.Shapes[shape].Requests
+		}
+		return model.Resources{}
+	}
+	slices.SortStableFunc(out, func(a, b int) int {
+		x, y := requests(a), requests(b)
+		return cmp.Or(cmp.Compare(y[model.CPU], x[model.CPU]), cmp.Compare(y[model.Memory], x[model.Memory]),
+			p.s.Pending[a].Created.Compare(p.s.Pending[b].Created), cmp.Compare(p.s.Pending[a].UID, p.s.Pending[b].UID))
+	})
+	return out
+}
