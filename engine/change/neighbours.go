@@ -40,16 +40,13 @@ func (c *search) neighbours(shape *model.Shape, strict bool) (model.Shape, bool)
 	if c.avoided(shape) {
 		return out, false
 	}
-	for _, v := range shape.Volumes {
-		if len(v.Topology) == 0 {
-			continue
+	if places := rules.Places(shape.Volumes); places != nil {
+		product := places
+		if len(out.AnyOf) > 0 {
+			product = nil
 		}
-		var product []model.Requirements
-		for _, place := range v.Topology {
-			if len(out.AnyOf) == 0 {
-				product = append(product, place)
-			}
-			for _, term := range out.AnyOf {
+		for _, term := range out.AnyOf {
+			for _, place := range places {
 				product = append(product, term.And(place))
 			}
 		}

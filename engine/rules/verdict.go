@@ -71,6 +71,9 @@ func (v *View) funnel(s *model.Shape, wants model.Requirements, room Room, names
 		return len(types) > 0
 	}
 	step(model.RuleRequirement, left)
+	if len(s.Volumes) > 0 && !v.reach(s, &o, step, out) {
+		return
+	}
 	before := left
 	if !step(model.RuleResource, filter(left, func(t int) bool { return s.Requests.Fits(v.Net[t]) })) {
 		v.blameResource(s, before, names, out)

@@ -1,0 +1,114 @@
+package rules
+
+import (
+	"slices"
+
+	"github.com/nodeless/nodeless/engine/model"
+)
+
+// mostPlaces bounds the product of the volumes' places; what lies beyond is not looked at.
+const mostPlaces = 64
+
+// Places are the conjunctions of labels of which one must hold for all volumes to be within reach; nil = anywhere.
+func Places(volumes []model.Volume) []model.Requirements {
+	var out []model.Requirements
+	for i := range volumes {
+		switch topology := volumes[i].Topology; {
+		case len(topology) == 0:
+		case out == nil:
+			out = topology
+		default:
+			var product []model.Requirements
+			for _, place := range out {
+				for _, more := range topology {
+					product = append(product, place.And(more))
+				}
+			}
+			out = product[:min(len(product), mostPlaces)]
+		}
+	}
+	return out
+}
+
+// reach narrows an option to where the volumes are, and to types to which they can be attached.
+func (v *View) reach(s *model.Shape, o *Option, step func(model.Rule, []int) bool, out *model.PoolVerdict) bool {
+	if places := Places(s.Volumes); places != nil {
+		near := Option{Types: NewBits(len(v.Pool.Types)), Zones: make([]bool, len(v.Zones)), Capacity: make([]bool, len(v.Capacities))}
+		for _, place := range places {
+			if at, key := v.option(o.Wants.And(place)); key == "" {
+				near.add(&at)
+			}
+		}
+		near.Wants, near.Custom = o.Wants, o.Custom
+		if *o = near; !step(model.RuleVolume, indices(near.Types)) {
+			v.blameVolume(s, out)
+			return false
+		}
+	}
+	return v.attach(s, o, step, out)
+}
+
+// attach leaves the types to which all the volumes can be attached at once.
+func (v *View) attach(s *model.Shape, o *Option, step func(model.Rule, []int) bool, out *model.PoolVerdict) bool {
+	left := indices(o.Types)
+	all := len(left)
+	for i := range s.Volumes {
+		driver, most := s.Volumes[i].Driver, int64(0)
+		if driver == "" {
+			continue
+		}
+		n := attached(s.Volumes, driver)
+		left = filter(left, func(t int) bool {
+			limit, limited := model.AttachLimitOf(v.Pool.Types[t].AttachLimits, driver)
+			most = max(most, limit)
+			return !limited || n <= limit
+		})
+		if len(left) == 0 {
+			step(model.RuleVolumeLimit, nil)
+			out.Object, out.Detail, out.Best = driver, model.Quantity("", n), model.Quantity("", most)
+			return false
+		}
+	}
+	if len(left) < all {
+		step(model.RuleVolumeLimit, left)
+	}
+	return true
+}
+
+// add lets in what another option has.
+func (o *Option) add(more *Option) {
+	for i := range o.Types {
+		o.Types[i] |= more.Types[i]
+	}
+	for i := range o.Zones {
+		o.Zones[i] = o.Zones[i] || more.Zones[i]
+	}
+	for i := range o.Capacity {
+		o.Capacity[i] = o.Capacity[i] || more.Capacity[i]
+	}
+}
+
+// blameVolume names the first volume that no machine of the pool reaches, or the first that has a place.
+func (v *View) blameVolume(s *model.Shape, out *model.PoolVerdict) {
+	for _, every := range []bool{false, true} {
+		for i := range s.Volumes {
+			places := s.Volumes[i].Topology
+			if len(places) == 0 || !every && len(v.Options(nil, places)) > 0 {
+				continue
+			}
+			out.Object, out.Detail = s.Volumes[i].ID, places[0].String()
+			return
+		}
+	}
+}
+
+// attached is how many of the volumes count against the driver's limit; each is attached once.
+func attached(volumes []model.Volume, driver string) int64 {
+	var ids []string
+	for i := range volumes {
+		if volumes[i].Driver == driver && !slices.Contains(ids, volumes[i].ID) {
+			ids = append(ids, volumes[i].ID)
+		}
+	}
+	return int64(len(ids))
+}
