@@ -27,9 +27,10 @@ func (j *judge) launches() {
 		}
 		if len(l.Types) == 0 || len(l.Types) > j.maxTypes || l.Types[0] != l.Chosen.Type {
 			j.fail("types", "launch "+l.ID, "names %d types, at most %d, chosen %s", len(l.Types), j.maxTypes, l.Chosen.Type)
-			continue
 		}
-		j.launch(l, c)
+		if len(l.Types) > 0 {
+			j.launch(l, c)
+		}
 	}
 }
 
