@@ -11,7 +11,7 @@ import (
 
 func TestACaseComesBackAsItWas(t *testing.T) {
 	for seed := range uint64(50) {
-		c := Case{Snapshot: gen.Random(seed), Notes: []string{"limit: pool small"}}
+		c := Case{Snapshot: gen.Constrained(seed), Policy: gen.Policy(seed), Notes: []string{"limit: pool small"}}
 		var b bytes.Buffer
 		if err := WriteJSON(&b, c); err != nil {
 			t.Fatal(err)
@@ -37,6 +37,7 @@ func TestBadCasesAreRefused(t *testing.T) {
 		"{}":                            "Snapshot is missing",
 		`{"Snapshots":{}}`:              "Snapshots",
 		`{"Snapshot":{"Pending":[{}]}}`: "Pending[0].Shape",
+		`{"Snapshot":{"Nodes":[{"Pods":[{"Shape":3}]}]}}`: "Nodes[0].Pods[0].Shape",
 	} {
 		if _, err := ReadJSON(strings.NewReader(text)); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%s: error %v, want it to name %s", text, err, want)

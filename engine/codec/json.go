@@ -26,8 +26,8 @@ func WriteJSON(w io.Writer, c Case) error {
 	return nil
 }
 
-// ReadJSON reads a case. It fails on fields that it does not know, on a case without snapshot, and on pods of a shape that
-// is not there.
+// ReadJSON reads a case. It fails on fields that it does not know, on a case without snapshot, and on pods, waiting or
+// running, of a shape that is not there.
 func ReadJSON(r io.Reader) (Case, error) {
 	var c Case
 	d := json.NewDecoder(r)
@@ -41,6 +41,13 @@ func ReadJSON(r io.Reader) (Case, error) {
 	for i, p := range c.Snapshot.Pending {
 		if p.Shape < 0 || p.Shape >= len(c.Snapshot.Shapes) {
 			return Case{}, fmt.Errorf("read case: field Snapshot.Pending[%d].Shape: %d is not an index of the %d shapes", i, p.Shape, len(c.Snapshot.Shapes))
+		}
+	}
+	for i, n := range c.Snapshot.Nodes {
+		for j, p := range n.Pods {
+			if p.Shape >= len(c.Snapshot.Shapes) {
+				return Case{}, fmt.Errorf("read case: field Snapshot.Nodes[%d].Pods[%d].Shape: %d is not an index of the %d shapes", i, j, p.Shape, len(c.Snapshot.Shapes))
+			}
 		}
 	}
 	return c, nil
