@@ -16,6 +16,8 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	ctrllog "sigs.k8s.io/controller-runtime/pkg/log"
 	karpv1 "sigs.k8s.io/karpenter/pkg/apis/v1"
+
+	"github.com/nodeless/nodeless/internal/kube"
 )
 
 // scheme knows the built-in kinds, Karpenter's and its AWS provider's.
@@ -42,7 +44,7 @@ func newCache(cfg *rest.Config) (cache.Cache, error) {
 }
 
 // leanPod leaves out of a pod what nobody here reads: images, commands, environment, probes and statuses of containers
-// are most of its size.
+// are most of its size. While a pod is resized its containers' statuses say what it still holds.
 func leanPod(o any) (any, error) {
 	pod, ok := o.(*corev1.Pod)
 	if !ok {
@@ -50,10 +52,16 @@ func leanPod(o any) (any, error) {
 	}
 	pod.ManagedFields = nil
 	delete(pod.Annotations, corev1.LastAppliedConfigAnnotation)
+	resizing := kube.Resizing(pod)
 	lean(pod.Spec.InitContainers)
 	lean(pod.Spec.Containers)
 	pod.Spec.EphemeralContainers = nil
-	pod.Status.ContainerStatuses, pod.Status.InitContainerStatuses, pod.Status.EphemeralContainerStatuses = nil, nil, nil
+	pod.Status.EphemeralContainerStatuses = nil
+	if !resizing {
+		pod.Status.ContainerStatuses, pod.Status.InitContainerStatuses = nil, nil
+	}
+	leanStatuses(pod.Status.InitContainerStatuses)
+	leanStatuses(pod.Status.ContainerStatuses)
 	return pod, nil
 }
 
@@ -63,6 +71,13 @@ func lean(containers []corev1.Container) {
 		containers[i] = corev1.Container{
 			Name: c.Name, Ports: c.Ports, Resources: c.Resources, RestartPolicy: c.RestartPolicy,
 		}
+	}
+}
+
+func leanStatuses(statuses []corev1.ContainerStatus) {
+	for i := range statuses {
+		s := &statuses[i]
+		statuses[i] = corev1.ContainerStatus{Name: s.Name, Resources: s.Resources, AllocatedResources: s.AllocatedResources}
 	}
 }
 

@@ -39,7 +39,7 @@ func ReadPod(pod *corev1.Pod) Pod {
 		Created: pod.CreationTimestamp.Time, Node: pod.Spec.NodeName,
 		Terminal:  pod.Status.Phase == corev1.PodSucceeded || pod.Status.Phase == corev1.PodFailed,
 		Deleting:  pod.DeletionTimestamp != nil,
-		HeldUntil: heldUntil(pod), Resizing: resizing(pod),
+		HeldUntil: heldUntil(pod), Resizing: Resizing(pod),
 	}
 	if pod.Spec.Priority != nil {
 		p.Priority = *pod.Spec.Priority

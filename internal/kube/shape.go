@@ -25,8 +25,8 @@ func (n *Names) Shape(pod *corev1.Pod, storage Storage) model.Shape {
 // and what it still has.
 var asHeld = resourcehelper.PodResourcesOptions{UseStatusResources: true, InPlacePodLevelResourcesVerticalScalingEnabled: true}
 
-// resizing reports whether the pod holds other resources than its spec says.
-func resizing(pod *corev1.Pod) bool {
+// Resizing reports whether the pod holds other resources than its spec says.
+func Resizing(pod *corev1.Pod) bool {
 	reported := func(s corev1.ContainerStatus) bool { return s.Resources != nil || s.AllocatedResources != nil }
 	if pod.Status.Resources == nil && pod.Status.AllocatedResources == nil &&
 		!slices.ContainsFunc(pod.Status.ContainerStatuses, reported) && !slices.ContainsFunc(pod.Status.InitContainerStatuses, reported) {

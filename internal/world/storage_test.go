@@ -199,6 +199,17 @@ func TestTheDefaultStorageClassIsTheNewest(t *testing.T) {
 	}
 }
 
+func TestAPodThatLeavesIsStillThere(t *testing.T) {
+	w, _ := fresh()
+	w.Update(nodeOf("n", 1))
+	p := podOf("a", "n", "1", 2)
+	p.DeletionTimestamp = &metav1.Time{Time: noon}
+	w.Update(p)
+	if n := w.Snapshot().Nodes[0]; len(n.Pods) != 1 || !n.Pods[0].Leaving || n.Used[model.CPU] != 1000 {
+		t.Errorf("got %+v", n)
+	}
+}
+
 func TestPodsOfADeploymentAreOneShape(t *testing.T) {
 	w, _ := fresh()
 	for i := range 100 {
