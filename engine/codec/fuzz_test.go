@@ -8,18 +8,11 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/nodeless/nodeless/engine"
-	"github.com/nodeless/nodeless/engine/check"
 	"github.com/nodeless/nodeless/engine/gen"
 	"github.com/nodeless/nodeless/engine/model"
 )
 
-// small are texts whose plan does not take long: few pods and lines.
-func small(text string) bool {
-	return len(text) < 3000 && strings.Count(text, "\n") < 60 && !regexp.MustCompile(`pods\s+\+?[0-9]{3}`).MatchString(text)
-}
-
-// Any text is an error that names a line, or a cluster that can be written down again, planned for and judged.
+// Any text is an error that names a line, or a cluster that can be written down again.
 func FuzzScenario(f *testing.F) {
 	f.Add("type c2 cpu=2 offers(a spot 0.04)\npool p require(arch=arm64@2)\npods 2 web cpu=1 any(zone=a) prefer(1 zone=b)\nnode n type=c2 runs(a)")
 	f.Add("(")
@@ -40,8 +33,8 @@ func FuzzScenario(f *testing.F) {
 		}
 	}
 	f.Fuzz(func(t *testing.T, text string) {
-		if !small(text) {
-			t.Skip("too large to plan for")
+		if len(text) > 5000 || regexp.MustCompile(`pods\s+\+?[0-9]{4}`).MatchString(text) {
+			t.Skip("takes long")
 		}
 		s, policy, err := Scenario(text)
 		if err != nil {
@@ -51,15 +44,6 @@ func FuzzScenario(f *testing.F) {
 			return
 		}
 		comesBack(t, s, policy)
-		if policy.MaxSteps <= 0 || policy.MaxSteps > 100 {
-			policy.MaxSteps = 100
-		}
-		for _, plan := range []model.Plan{engine.Provision(s, policy), engine.Disrupt(s, policy)} {
-			check.Plan(s, policy, plan)
-			if Plan(s, plan) == "" {
-				t.Error("a plan without words")
-			}
-		}
 	})
 }
 
