@@ -59,3 +59,19 @@ func TestAPlanThatWasCutKeepsEveryPromise(t *testing.T) {
 		judge(t, seed, gen.Random(seed), model.Policy{MaxSteps: 1 + int(seed)%40, MaxTypes: 1 + int(seed)%5})
 	}
 }
+
+func TestPlansOfConstrainedPodsKeepEveryPromise(t *testing.T) {
+	if !*pending {
+		t.Skip("until engine/pack decides constraints among pods; go test ./engine -run Constrained -pending")
+	}
+	for seed := range uint64(seeds) {
+		s, policy := gen.Constrained(seed), gen.Policy(seed)
+		once := judge(t, seed, s, policy)
+		if other := judge(t, seed, gen.Canonical(gen.Shuffle(s, seed)), policy); other != once {
+			t.Fatalf("seed %d: another order gives another plan:\n%s\n%s", seed, once, other)
+		}
+		if t.Failed() {
+			return
+		}
+	}
+}
