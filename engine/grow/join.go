@@ -78,7 +78,7 @@ func (p *Packer) blame(f *form) model.Rule {
 	return model.RuleRequirement
 }
 
-// joinDomains asks each constraint. A spread decides the domain where it is open: the emptiest.
+// joinDomains asks each constraint. Some decide the domain where it is open: the emptiest.
 func (p *Packer) joinDomains(f *form, i int, m *machine) (model.Rule, bool) {
 	t := &p.try
 	for x := range f.all {
@@ -91,13 +91,19 @@ func (p *Packer) joinDomains(f *form, i int, m *machine) (model.Rule, bool) {
 				return ruleOf(c.need), c.need != nearPods
 			}
 		case byZone:
-			ok = c.need != balance || p.emptiest(c, of.domains, t.zones)
+			if f.decides(c) {
+				p.reach(f, m)
+				ok = p.emptiest(c, of, m, t.zones)
+			}
 		case byCapacity:
-			ok = c.need != balance || p.emptiest(c, of.domains, t.capacity)
+			if f.decides(c) {
+				p.reach(f, m)
+				ok = p.emptiest(c, of, m, t.capacity)
+			}
 		case byType:
-			ok = p.joinTypes(f, c, of, t)
+			ok = p.joinTypes(f, c, of, m)
 		case byCustom:
-			ok = p.joinCustom(f, c, of, t)
+			ok = p.joinCustom(f, c, of, m)
 		}
 		if !ok {
 			return ruleOf(c.need), false
@@ -106,15 +112,45 @@ func (p *Packer) joinDomains(f *form, i int, m *machine) (model.Rule, bool) {
 	return "", false
 }
 
+// decides reports whether the constraint wants the domain to be known: a spread, and the first pod of a group, which others
+// will follow.
+func (f *form) decides(c *constraint) bool {
+	return c.need == balance || c.need == nearPods && f.groups[c.group].free
+}
+
+// reach leaves the zones and capacity types in which some type that holds the load can be had, before one of them is chosen.
+func (p *Packer) reach(f *form, m *machine) {
+	t, pool := &p.try, p.pools[m.view]
+	t.pairs = pool.pairs(t.pairs, t.zones, t.capacity)
+	t.rest = cleared(t.rest, len(t.pairs)*64)
+	for i := next(t.types, 0); i >= 0; i = next(t.types, i+1) {
+		if holds(&pool.v.Net[i], &m.load, f.chain.asks) {
+			for w := range t.rest {
+				t.rest[w] |= pool.offered[i][w] & t.pairs[w]
+			}
+		}
+	}
+	if t.rest.Empty() {
+		return // what is missing is said where types are looked at
+	}
+	n := len(pool.v.Capacities)
+	clear(t.zones)
+	clear(t.capacity)
+	for i := next(t.rest, 0); i >= 0; i = next(t.rest, i+1) {
+		t.zones.Set(i / n)
+		t.capacity.Set(i % n)
+	}
+}
+
 // emptiest leaves only the domain with the fewest pods, of equals the first.
-func (p *Packer) emptiest(c *constraint, domains []int32, set rules.Bits) bool {
-	best := -1
+func (p *Packer) emptiest(c *constraint, of *ofTopology, m *machine, set rules.Bits) bool {
+	best, domains := -1, of.domains
 	for i := next(set, 0); i >= 0; i = next(set, i+1) {
 		if best < 0 || p.at(c.counter, domains[i]) < p.at(c.counter, domains[best]) {
 			best = i
 		}
 	}
-	if best < 0 {
+	if best < 0 || !p.bears(c, of, m, domains[best]) {
 		return false
 	}
 	clear(set)
@@ -122,9 +158,27 @@ func (p *Packer) emptiest(c *constraint, domains []int32, set rules.Bits) bool {
 	return true
 }
 
-// joinTypes leaves the types whose domain is allowed; of a spread, those of the emptiest domain.
-func (p *Packer) joinTypes(f *form, c *constraint, of *ofTopology, t *trial) bool {
-	chosen := int32(-1)
+// bears reports whether a spread bears that with the domain of a machine the place of the pods it carries is decided too.
+func (p *Packer) bears(c *constraint, of *ofTopology, m *machine, domain int32) bool {
+	if c.need != balance || len(m.shapes) == 0 {
+		return true
+	}
+	p.domains = p.possible(p.domains[:0], of, m.types, m.zones, m.capacity, m.custom)
+	if len(p.domains) < 2 || !p.counter(c.counter).countable(m) {
+		return true
+	}
+	carried := int64(0)
+	for _, sc := range m.shapes {
+		if p.isAbout(c.counter, sc.Shape) {
+			carried += int64(sc.N)
+		}
+	}
+	return int64(p.at(c.counter, domain))+carried+int64(c.self)-int64(c.least) <= int64(c.skew)
+}
+
+// joinTypes leaves the types whose domain is allowed, or those of the emptiest domain.
+func (p *Packer) joinTypes(f *form, c *constraint, of *ofTopology, m *machine) bool {
+	t, chosen := &p.try, int32(-1)
 	for i := next(t.types, 0); i >= 0; i = next(t.types, i+1) {
 		d := of.domains[i]
 		switch {
@@ -135,16 +189,17 @@ func (p *Packer) joinTypes(f *form, c *constraint, of *ofTopology, t *trial) boo
 			chosen = d
 		}
 	}
-	for i := next(t.types, 0); c.need == balance && i >= 0; i = next(t.types, i+1) {
+	for i := next(t.types, 0); f.decides(c) && i >= 0; i = next(t.types, i+1) {
 		if of.domains[i] != chosen {
 			remove(t.types, i)
 		}
 	}
-	return !t.types.Empty()
+	return !t.types.Empty() && (!f.decides(c) || p.bears(c, of, m, chosen))
 }
 
-// joinCustom leaves the values of a custom label that are allowed; of a spread, the emptiest.
-func (p *Packer) joinCustom(f *form, c *constraint, of *ofTopology, t *trial) bool {
+// joinCustom leaves the values of a custom label that are allowed, or the emptiest.
+func (p *Packer) joinCustom(f *form, c *constraint, of *ofTopology, m *machine) bool {
+	t := &p.try
 	have, chosen := t.custom.Get(of.key)
 	var values []string
 	best, open := int32(-1), 0
@@ -155,7 +210,7 @@ func (p *Packer) joinCustom(f *form, c *constraint, of *ofTopology, t *trial) bo
 		open++
 		switch {
 		case !p.allows(f, c, d):
-		case c.need != balance:
+		case !f.decides(c):
 			values = append(values, of.values[i])
 		case best < 0 || p.at(c.counter, d) < p.at(c.counter, best):
 			best, values = d, []string{of.values[i]}
@@ -164,7 +219,7 @@ func (p *Packer) joinCustom(f *form, c *constraint, of *ofTopology, t *trial) bo
 	if len(values) > 0 && len(values) < open {
 		t.custom = t.custom.And(model.Requirements{model.OneOf(of.key, values...)})
 	}
-	return len(values) > 0
+	return len(values) > 0 && (best < 0 || p.bears(c, of, m, best))
 }
 
 func (p *Packer) joinPorts(f *form, m *machine) model.Rule {

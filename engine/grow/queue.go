@@ -11,6 +11,7 @@ import (
 // which it has none.
 type Where struct {
 	Node, Machine int
+	Turn          int // pods can be bound in this order, those that care about others before those that do not
 	Rule          model.Rule
 }
 
@@ -20,12 +21,16 @@ type Where struct {
 func (p *Packer) PlaceAll() []Where {
 	out := make([]Where, len(p.s.Pending))
 	queue := p.queue()
+	turn := 0
 	for {
 		var left []int
 		for _, i := range queue {
 			if out[i] = p.placeOne(&p.s.Pending[i]); out[i].Rule != "" {
 				left = append(left, i)
+				continue
 			}
+			out[i].Turn = turn
+			turn++
 		}
 		if len(left) == len(queue) {
 			return out
@@ -36,17 +41,17 @@ func (p *Packer) PlaceAll() []Where {
 
 func (p *Packer) placeOne(pod *model.Pod) Where {
 	if pod.Shape < 0 || pod.Shape >= len(p.s.Shapes) {
-		return Where{-1, -1, model.RuleUnmodelled}
+		return Where{Node: -1, Machine: -1, Rule: model.RuleUnmodelled}
 	}
 	if p.policy.HasPriorityCutoff && pod.Priority < p.policy.PriorityCutoff {
 		node, machine, rule := p.one(pod.Shape, false)
 		if rule != "" {
 			rule = model.RulePriority
 		}
-		return Where{node, machine, rule}
+		return Where{Node: node, Machine: machine, Rule: rule}
 	}
 	node, machine, rule := p.one(pod.Shape, true)
-	return Where{node, machine, rule}
+	return Where{Node: node, Machine: machine, Rule: rule}
 }
 
 // queue is the order of the pending pods.
