@@ -283,13 +283,13 @@ var zoneLabels = []string{
 // kube-scheduler; labels count for claims that the pod names itself.
 func whereIs(pv *corev1.PersistentVolume, labelsToo bool) []model.Requirements {
 	var terms []model.Requirements
-	named := false
+	limited := false
 	if a := pv.Spec.NodeAffinity; a != nil && a.Required != nil {
-		named = true
+		limited = true
 		for i := range a.Required.NodeSelectorTerms {
 			t := &a.Required.NodeSelectorTerms[i]
 			if len(t.MatchExpressions) == 0 && len(t.MatchFields) > 0 {
-				terms, named = nil, false // anywhere
+				terms, limited = nil, false // anywhere
 				break
 			}
 			term, err := nodeTerm(&corev1.NodeSelectorTerm{MatchExpressions: t.MatchExpressions})
@@ -298,15 +298,19 @@ func whereIs(pv *corev1.PersistentVolume, labelsToo bool) []model.Requirements {
 			}
 		}
 	}
-	terms = orNowhere(terms, named)
+	terms = orNowhere(terms, limited)
 	if labelsToo {
-		terms = inZones(terms, pv.Labels)
+		terms = inZones(terms, pv.Labels, pv.Spec.CSI == nil && named(driverOf(pv)))
 	}
 	return terms
 }
 
-// inZones narrows the places of a volume to the zones and regions that its labels name. Nodes without any such label will do.
-func inZones(terms []model.Requirements, labels map[string]string) []model.Requirements {
+// named reports whether there is a driver.
+func named(driver, _ string) bool { return driver != "" }
+
+// inZones narrows the places of a volume to the zones and regions that its labels name. Nodes without any such label will do,
+// but not for volumes that a CSI driver has taken over: then the labels become node affinity.
+func inZones(terms []model.Requirements, labels map[string]string, takenOver bool) []model.Requirements {
 	var here model.Requirements
 	for _, key := range zoneLabels {
 		if value, ok := labels[key]; ok {
@@ -323,7 +327,7 @@ func inZones(terms []model.Requirements, labels map[string]string) []model.Requi
 	var out []model.Requirements
 	for _, t := range terms {
 		out = append(out, t.And(here))
-		if t = t.And(nowhere); !slices.ContainsFunc(t, model.Requirement.Impossible) {
+		if t = t.And(nowhere); !takenOver && !slices.ContainsFunc(t, model.Requirement.Impossible) {
 			out = append(out, t)
 		}
 	}

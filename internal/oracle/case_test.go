@@ -3,7 +3,7 @@ package oracle
 import (
 	"fmt"
 	"math/rand/v2"
-	"strings"
+	"slices"
 
 	corev1 "k8s.io/api/core/v1"
 	storagev1 "k8s.io/api/storage/v1"
@@ -30,15 +30,39 @@ func (c *Case) YAML() string {
 	if err != nil {
 		return err.Error()
 	}
-	var out []string
-	for _, line := range strings.Split(string(data), "\n") {
-		bare := strings.TrimSpace(strings.TrimPrefix(strings.TrimSpace(line), "- "))
-		if bare == "status: {}" || bare == "resources: {}" || bare == "creationTimestamp: null" || bare == "spec: {}" {
-			continue
-		}
-		out = append(out, line)
+	var tree any
+	if err := yaml.Unmarshal(data, &tree); err != nil {
+		return err.Error()
 	}
-	return strings.Join(out, "\n")
+	tidy(tree)
+	if data, err = yaml.Marshal(tree); err != nil {
+		return err.Error()
+	}
+	return string(data)
+}
+
+// noise are fields that the API types write though nobody set them.
+var noise = []string{
+	"nodeInfo", "daemonEndpoints", "lastProbeTime", "lastTransitionTime", "lastHeartbeatTime", "image", "imageID", "lastState",
+	"ready", "restartCount", "state", "creationTimestamp",
+}
+
+// tidy leaves out noise and what is empty where that says nothing.
+func tidy(tree any) {
+	switch v := tree.(type) {
+	case map[string]any:
+		for key, value := range v {
+			tidy(value)
+			inner, isMap := value.(map[string]any)
+			if slices.Contains(noise, key) || isMap && len(inner) == 0 && slices.Contains([]string{"status", "spec", "resources"}, key) {
+				delete(v, key)
+			}
+		}
+	case []any:
+		for _, value := range v {
+			tidy(value)
+		}
+	}
 }
 
 // feature is a group of rules that a case is about.
@@ -99,7 +123,7 @@ func generate(seed, number uint64) *Case {
 	if g.on[volumes] {
 		g.storage()
 	}
-	bound := g.IntN(7)
+	bound := g.IntN(8)
 	for range bound {
 		p := g.pod(g.id("p"), true)
 		p.Spec.NodeName = pick(g, g.c.Nodes...).Name
@@ -141,6 +165,8 @@ const (
 	taintB  = "maintenance"
 	storage = "ebs.csi.aws.com"
 	files   = "efs.csi.aws.com"
+
+	zoneOfEBS = "topology.ebs.csi.aws.com/zone" // what the driver calls the zone; it labels the nodes it runs on
 )
 
 func (g *gen) node(name string) *corev1.Node {
@@ -149,7 +175,8 @@ func (g *gen) node(name string) *corev1.Node {
 		labels[corev1.LabelHostname] = "host-of-" + name
 	}
 	if g.chance(0.85) {
-		labels[corev1.LabelTopologyZone] = pick(g, "a", "a", "b", "c")
+		zone := pick(g, "a", "a", "b", "c")
+		labels[corev1.LabelTopologyZone], labels[zoneOfEBS] = zone, zone
 	}
 	if g.chance(0.6) {
 		labels[rack] = pick(g, "r1", "r2")
@@ -190,12 +217,12 @@ func (g *gen) taint(n *corev1.Node) {
 	effects := []corev1.TaintEffect{corev1.TaintEffectNoSchedule, corev1.TaintEffectNoExecute, corev1.TaintEffectPreferNoSchedule}
 	for _, key := range []string{taintA, taintB, corev1.TaintNodeMemoryPressure} {
 		for _, effect := range effects {
-			if g.chance(0.13) {
+			if g.chance(0.08) {
 				n.Spec.Taints = append(n.Spec.Taints, corev1.Taint{Key: key, Value: pick(g, "", "x", "y"), Effect: effect})
 			}
 		}
 	}
-	if n.Spec.Unschedulable = g.chance(0.15); n.Spec.Unschedulable && g.chance(0.6) {
+	if n.Spec.Unschedulable = g.chance(0.25); n.Spec.Unschedulable && g.chance(0.6) {
 		n.Spec.Taints = append(n.Spec.Taints, corev1.Taint{Key: corev1.TaintNodeUnschedulable, Effect: corev1.TaintEffectNoSchedule})
 	}
 }

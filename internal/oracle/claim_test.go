@@ -81,7 +81,7 @@ func translate(c *Case) *claim {
 				continue
 			}
 			read := kube.ReadPod(p)
-			bound := model.BoundPod{Pod: model.Pod{PodKey: read.Key, Shape: index(p)}, Terminal: read.Terminal}
+			bound := model.BoundPod{Pod: model.Pod{PodKey: read.Key, Shape: index(p)}, Terminal: read.Terminal, Leaving: read.Deleting}
 			n.Pods = append(n.Pods, bound)
 			if !read.Terminal {
 				n.Used = n.Used.Plus(s.Shapes[bound.Shape].Requests)
@@ -132,7 +132,7 @@ func (c *claim) state(w way) *rules.State {
 		pods := n.Pods
 		n.Pods = nil
 		for _, p := range pods {
-			if !p.Terminal {
+			if !p.Terminal && !p.Leaving {
 				n.Used = n.Used.Minus(empty.Shapes[p.Shape].Requests)
 				late[i] = append(late[i], p.Shape)
 			} else {

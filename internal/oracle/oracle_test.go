@@ -14,7 +14,10 @@ import (
 	"github.com/nodeless/nodeless/engine/model"
 )
 
-const workers = 2
+const (
+	workers     = 2
+	maxFailures = 200 // of a worker
+)
 
 // TestTheRulesAgreeWithTheScheduler runs cases of a fixed seed and of a fresh one, which is printed. ORACLE_N is the number of
 // (cluster, pod, node) cases of each, ORACLE_SEED the seed to use alone.
@@ -54,7 +57,7 @@ func compare(t *testing.T, truths []*truth, seed uint64, n int) {
 	for w := range workers {
 		wg.Go(func() {
 			tallies[w] = newBalance()
-			for number := uint64(w); tallies[w].cases < n/workers && len(failures[w]) < 10; number += workers {
+			for number := uint64(w); tallies[w].cases < n/workers && len(failures[w]) < maxFailures; number += workers {
 				c := generate(seed, number)
 				if f, failed := truths[w].try(c, tallies[w]); failed {
 					f.number = number
@@ -114,7 +117,7 @@ func (t *truth) try(c *Case, tally *balance) (failure, bool) {
 			}
 			rule := st.Allows(claim.pending, claim.nodes[i])
 			if wrong := disagreement(rule, verdicts[i]); wrong != "" {
-				kind := fmt.Sprint(w, rule, rule == "" || verdicts[i].allowed())
+				kind := fmt.Sprint(w, rule, rule == "", verdicts[i])
 				if rule == model.RuleUnmodelled {
 					wrong += fmt.Sprintf(" (%v)", claim.snapshot.Shapes[claim.pending].Unmodelled)
 				}

@@ -34,7 +34,7 @@ func (g *gen) pod(name string, bound bool) *corev1.Pod {
 			p.DeletionTimestamp = &metav1.Time{Time: noon}
 		}
 	}
-	if g.on[affinityToPods] && (!bound || g.chance(0.4)) {
+	if g.on[affinityToPods] && (!bound || g.chance(0.25)) {
 		g.podAffinity(p, bound)
 	}
 	if bound {
@@ -43,7 +43,7 @@ func (g *gen) pod(name string, bound bool) *corev1.Pod {
 	if g.on[affinityToNodes] || g.on[spread] && g.chance(0.3) {
 		g.nodeAffinity(p)
 	}
-	if g.on[taints] || g.on[spread] && g.chance(0.3) {
+	if g.on[taints] || g.on[spread] && g.chance(0.5) {
 		g.tolerate(p)
 	}
 	if g.on[spread] {
@@ -60,9 +60,9 @@ func affinity(p *corev1.Pod) *corev1.Affinity {
 }
 
 func (g *gen) tolerate(p *corev1.Pod) {
-	for range g.IntN(5) {
+	for range 1 + g.IntN(5) {
 		t := corev1.Toleration{
-			Key:    pick(g, taintA, taintA, taintB, taintB, corev1.TaintNodeMemoryPressure, corev1.TaintNodeUnschedulable, ""),
+			Key:    pick(g, taintA, taintA, taintB, taintB, corev1.TaintNodeMemoryPressure, corev1.TaintNodeUnschedulable, corev1.TaintNodeUnschedulable, ""),
 			Effect: pick(g, "", "", corev1.TaintEffectNoSchedule, corev1.TaintEffectNoExecute, corev1.TaintEffectPreferNoSchedule),
 		}
 		if t.Key == "" || g.chance(0.5) {
@@ -75,7 +75,7 @@ func (g *gen) tolerate(p *corev1.Pod) {
 }
 
 func (g *gen) nodeAffinity(p *corev1.Pod) {
-	if g.chance(0.35) {
+	if g.chance(0.25) {
 		p.Spec.NodeSelector = map[string]string{}
 		for _, r := range some(g, 2, g.nodeRequirement(), g.nodeRequirement()) {
 			if r.Operator == corev1.NodeSelectorOpIn {
@@ -95,7 +95,7 @@ func (g *gen) nodeAffinity(p *corev1.Pod) {
 
 func (g *gen) nodeTerm() corev1.NodeSelectorTerm {
 	var t corev1.NodeSelectorTerm
-	for range g.IntN(4) {
+	for range pick(g, 0, 1, 1, 1, 2, 2, 3) {
 		t.MatchExpressions = append(t.MatchExpressions, g.nodeRequirement())
 	}
 	if n := len(t.MatchExpressions); n > 0 && g.chance(0.25) {
@@ -181,16 +181,16 @@ func (g *gen) labelValue(key string) string {
 }
 
 func (g *gen) podAffinity(p *corev1.Pod, bound bool) {
-	if !bound && g.chance(0.6) || g.chance(0.1) {
+	if !bound && g.chance(0.45) || g.chance(0.1) {
 		a := &corev1.PodAffinity{}
-		for range 1 + g.IntN(2) {
+		for range pick(g, 1, 1, 2) {
 			a.RequiredDuringSchedulingIgnoredDuringExecution = append(a.RequiredDuringSchedulingIgnoredDuringExecution, g.podTerm(p))
 		}
 		affinity(p).PodAffinity = a
 	}
-	if g.chance(0.6) {
+	if g.chance(0.5) {
 		a := &corev1.PodAntiAffinity{}
-		for range 1 + g.IntN(2) {
+		for range pick(g, 1, 1, 2) {
 			a.RequiredDuringSchedulingIgnoredDuringExecution = append(a.RequiredDuringSchedulingIgnoredDuringExecution, g.podTerm(p))
 		}
 		affinity(p).PodAntiAffinity = a
@@ -229,11 +229,11 @@ func merge(s *metav1.LabelSelector, keys []string, op metav1.LabelSelectorOperat
 func (g *gen) spread(p *corev1.Pod) {
 	for _, key := range some(g, 3, corev1.LabelTopologyZone, corev1.LabelHostname, rack) {
 		c := corev1.TopologySpreadConstraint{
-			TopologyKey: key, MaxSkew: pick[int32](g, 1, 1, 1, 2, 3), LabelSelector: g.selector("app", "track"),
+			TopologyKey: key, MaxSkew: pick[int32](g, 1, 1, 1, 1, 2), LabelSelector: g.selector("app", "track"),
 			WhenUnsatisfiable: pick(g, corev1.DoNotSchedule, corev1.DoNotSchedule, corev1.DoNotSchedule, corev1.DoNotSchedule, corev1.ScheduleAnyway),
 		}
 		if g.chance(0.4) && c.WhenUnsatisfiable == corev1.DoNotSchedule {
-			c.MinDomains = new(pick[int32](g, 1, 2, 3, 4))
+			c.MinDomains = new(pick[int32](g, 1, 3, 4, 5))
 		}
 		if g.chance(0.4) {
 			c.NodeAffinityPolicy = new(pick(g, corev1.NodeInclusionPolicyHonor, corev1.NodeInclusionPolicyIgnore))

@@ -30,8 +30,8 @@ func (g *gen) allocatable() corev1.ResourceList {
 		return corev1.ResourceList{"cpu": q("64"), "memory": q("256Gi"), "ephemeral-storage": q("500Gi"), "pods": q("110")}
 	}
 	out := corev1.ResourceList{
-		"cpu": q(pick(g, "1", "2", "3", "4", "1500m", "2500m")), "memory": q(pick(g, "1Gi", "2Gi", "3Gi", "4Gi", "2147483647")),
-		"ephemeral-storage": q(pick(g, "1Gi", "4Gi", "500Gi")), "pods": q(pick(g, "0", "1", "2", "3", "4", "8", "110")),
+		"cpu": q(pick(g, "2", "3", "4", "6", "1500m", "2500m")), "memory": q(pick(g, "2Gi", "3Gi", "4Gi", "6Gi", "2147483647")),
+		"ephemeral-storage": q(pick(g, "4Gi", "500Gi")), "pods": q(pick(g, "0", "2", "3", "4", "8", "110")),
 	}
 	if g.chance(0.4) {
 		out[gpu] = q(pick(g, "0", "1", "2", "4"))
@@ -76,9 +76,9 @@ func (g *gen) requests() corev1.ResourceList {
 
 func (g *gen) container(name string) corev1.Container {
 	c := corev1.Container{Name: name, Resources: corev1.ResourceRequirements{Requests: g.requests()}}
-	if g.on[ports] && g.chance(0.45) {
+	if g.on[ports] && g.chance(0.75) {
 		c.Ports = []corev1.ContainerPort{{
-			ContainerPort: 80, HostPort: pick[int32](g, 0, 80, 80, 443), HostIP: pick(g, "", "0.0.0.0", "10.0.0.1", "10.0.0.2", "::"),
+			ContainerPort: 80, HostPort: pick[int32](g, 0, 80, 80, 80, 80, 443), HostIP: pick(g, "", "", "0.0.0.0", "10.0.0.1", "10.0.0.2", "::"),
 			Protocol: pick(g, corev1.ProtocolTCP, corev1.ProtocolTCP, corev1.ProtocolUDP, ""),
 		}}
 	}

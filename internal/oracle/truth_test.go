@@ -75,6 +75,7 @@ type truth struct {
 	whole    framework.Framework // of all plugins, to see that they are called as the scheduler does
 	plugins  []fwk.Plugin        // by judges
 	stores   stores
+	literal  bool // the pod as it is: see asMeant
 }
 
 // stores are the informers' caches; the informers themselves never run.
@@ -185,6 +186,10 @@ func replace[T any](store cache.Indexer, objects []T) {
 // judge is what the plugins say of the case's pod on each node, by index.
 func (t *truth) judge(c *Case) []judgement {
 	t.load(c)
+	pod := c.Pod
+	if !t.literal {
+		pod = asMeant(pod, c.Namespaces)
+	}
 	nodes, _ := t.snapshot.List()
 	state := framework.NewCycleState()
 	state.SetRecordPluginMetrics(false)
@@ -195,7 +200,7 @@ func (t *truth) judge(c *Case) []judgement {
 	for k, p := range t.plugins {
 		only, before := map[string]bool(nil), accepts
 		if pre, ok := p.(fwk.PreFilterPlugin); ok {
-			result, status := pre.PreFilter(t.ctx, state, c.Pod, nodes)
+			result, status := pre.PreFilter(t.ctx, state, pod, nodes)
 			switch {
 			case status.IsSkip():
 				continue
@@ -222,7 +227,7 @@ func (t *truth) judge(c *Case) []judgement {
 			if err != nil {
 				panic(err)
 			}
-			if status := filter.Filter(t.ctx, state, c.Pod, info); !status.IsSuccess() {
+			if status := filter.Filter(t.ctx, state, pod, info); !status.IsSuccess() {
 				out[i][k] = rejects
 			}
 		}
@@ -234,7 +239,8 @@ func (t *truth) judge(c *Case) []judgement {
 func (t *truth) whether(c *Case) []bool {
 	state := framework.NewCycleState()
 	out := make([]bool, len(c.Nodes))
-	result, status, _ := t.whole.RunPreFilterPlugins(t.ctx, state, c.Pod)
+	pod := asMeant(c.Pod, c.Namespaces)
+	result, status, _ := t.whole.RunPreFilterPlugins(t.ctx, state, pod)
 	if !status.IsSuccess() {
 		return out
 	}
@@ -246,7 +252,7 @@ func (t *truth) whether(c *Case) []bool {
 		if err != nil {
 			panic(fmt.Sprintf("node %s: %v", n.Name, err))
 		}
-		out[i] = t.whole.RunFilterPlugins(t.ctx, state, c.Pod, info).IsSuccess()
+		out[i] = t.whole.RunFilterPlugins(t.ctx, state, pod, info).IsSuccess()
 	}
 	return out
 }

@@ -20,7 +20,8 @@ func (g *gen) storage() {
 		g.c.Classes[2].AllowedTopologies = append(g.c.Classes[2].AllowedTopologies, g.topology())
 	}
 	for _, n := range g.c.Nodes {
-		if g.chance(0.8) {
+		// Where no label says the zone, it matters that the kubelet has handed in-tree volumes over to their driver.
+		if _, zoned := n.Labels[corev1.LabelTopologyZone]; !zoned || g.chance(0.8) {
 			g.c.CSINodes = append(g.c.CSINodes, g.csiNode(n.Name))
 		}
 	}
@@ -37,7 +38,7 @@ func (g *gen) topology() corev1.TopologySelectorTerm {
 	t := corev1.TopologySelectorTerm{}
 	if g.chance(0.9) {
 		t.MatchLabelExpressions = append(t.MatchLabelExpressions, corev1.TopologySelectorLabelRequirement{
-			Key: corev1.LabelTopologyZone, Values: pick(g, []string{"a"}, []string{"a", "b"}, []string{"c"}),
+			Key: pick(g, corev1.LabelTopologyZone, zoneOfEBS), Values: pick(g, []string{"a"}, []string{"a", "b"}, []string{"c"}),
 		})
 	}
 	if g.chance(0.3) {
@@ -47,14 +48,16 @@ func (g *gen) topology() corev1.TopologySelectorTerm {
 }
 
 func (g *gen) csiNode(name string) *storagev1.CSINode {
-	n := &storagev1.CSINode{ObjectMeta: metav1.ObjectMeta{Name: name}}
+	n := &storagev1.CSINode{ObjectMeta: metav1.ObjectMeta{
+		Name: name, Annotations: map[string]string{corev1.MigratedPluginsAnnotationKey: "kubernetes.io/aws-ebs"}, // as every kubelet says
+	}}
 	for _, driver := range []string{storage, files} {
 		if g.chance(0.2) {
 			continue
 		}
 		d := storagev1.CSINodeDriver{Name: driver, NodeID: name}
 		if g.chance(0.8) {
-			d.Allocatable = &storagev1.VolumeNodeResources{Count: new(pick[int32](g, 0, 1, 1, 2, 3))}
+			d.Allocatable = &storagev1.VolumeNodeResources{Count: new(pick[int32](g, 0, 1, 1, 2))}
 		}
 		n.Spec.Drivers = append(n.Spec.Drivers, d)
 	}
@@ -129,7 +132,7 @@ func (g *gen) bind(c *corev1.PersistentVolumeClaim) {
 		v.Spec.NodeAffinity = &corev1.VolumeNodeAffinity{Required: required}
 	}
 	if g.chance(0.25) {
-		v.Labels = map[string]string{pick(g, corev1.LabelTopologyZone, corev1.LabelTopologyZone, corev1.LabelFailureDomainBetaZone): pick(g, "a", "b", "a__b")}
+		v.Labels = map[string]string{pick(g, corev1.LabelTopologyZone, corev1.LabelTopologyZone, corev1.LabelFailureDomainBetaZone): pick(g, "a", "b__a", "a__b__c")}
 	}
 	c.Spec.VolumeName = v.Name
 	c.Annotations = map[string]string{"pv.kubernetes.io/bind-completed": "yes"}
@@ -139,7 +142,7 @@ func (g *gen) bind(c *corev1.PersistentVolumeClaim) {
 
 func (g *gen) volumeExpressions() []corev1.NodeSelectorRequirement {
 	out := []corev1.NodeSelectorRequirement{{
-		Key: corev1.LabelTopologyZone, Operator: pick(g, corev1.NodeSelectorOpIn, corev1.NodeSelectorOpIn, corev1.NodeSelectorOpIn, corev1.NodeSelectorOpNotIn),
+		Key: pick(g, corev1.LabelTopologyZone, zoneOfEBS), Operator: pick(g, corev1.NodeSelectorOpIn, corev1.NodeSelectorOpIn, corev1.NodeSelectorOpIn, corev1.NodeSelectorOpNotIn),
 		Values: pick(g, []string{"a"}, []string{"b"}, []string{"a", "b"}),
 	}}
 	if g.chance(0.2) {
@@ -174,7 +177,7 @@ func (g *gen) ephemeral(p *corev1.Pod, v *corev1.Volume) {
 		Name: p.Name + "-" + v.Name, Namespace: p.Namespace, UID: types.UID(p.Name + v.Name),
 		OwnerReferences: []metav1.OwnerReference{{APIVersion: "v1", Kind: "Pod", Name: p.Name, UID: p.UID, Controller: new(true)}},
 	}}
-	if g.chance(0.05) {
+	if p.Name == "pending" && g.chance(0.05) {
 		c.OwnerReferences = nil
 	}
 	c.Spec.StorageClassName = new(pick(g, "wait", "wait-there", "files"))
