@@ -92,7 +92,7 @@ func (st *State) domainInFlight(key string, n *model.Node, r model.Requirement, 
 	switch {
 	case len(types) > 0 && absent == 0:
 		return name, 0
-	case absent == len(types) && !claimed:
+	case len(types) > 0 && absent == len(types) && !claimed:
 		return "", NoDomain
 	}
 	return "", unknownDomain

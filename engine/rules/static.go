@@ -128,7 +128,7 @@ func (st *State) judge(class, node int) verdict {
 	n, c := &st.nodes[node], &st.static.classes[class]
 	s := c.shape
 	switch {
-	case n.Deleting, n.Cordoned && !tolerates(s.Tolerations, unschedulable):
+	case n.Deleting, n.Cordoned && (n.State == model.InFlight || !tolerates(s.Tolerations, unschedulable)):
 		return noTaint
 	case untolerated(n.Taints, s.Tolerations):
 		return noTaint
