@@ -109,6 +109,12 @@ func (j *judge) alternatives(s *model.Shape) []model.Requirements {
 // every reports whether the labels of type and offering, and then the custom ones, satisfy all the wants for sure.
 func every(wants, labels, custom model.Requirements) bool {
 	for _, w := range wants {
+		if w.Key == model.NodeNameField {
+			if !anyName(w) {
+				return false
+			}
+			continue
+		}
 		have, ok := labels.Get(w.Key)
 		if ok && !have.Overlaps(w) {
 			return false

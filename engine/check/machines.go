@@ -118,6 +118,12 @@ func (j *judge) surelyOn(m *machine, s *model.Shape) bool {
 // surelyAll: each way of the launch satisfies each want.
 func (m *machine) surelyAll(wants model.Requirements) bool {
 	for _, w := range wants {
+		if w.Key == model.NodeNameField {
+			if !anyName(w) {
+				return false
+			}
+			continue
+		}
 		labels := m.label(w.Key)
 		custom, ok := m.launch.Requirements.Get(w.Key)
 		if m.catalog.typeKeys[w.Key] {

@@ -37,7 +37,7 @@ func (j *judge) placements() {
 
 func (j *judge) placement(k model.PodKey, n *model.Node, s *model.Shape) {
 	j.decidable(k, s)
-	if n.Deleting || n.Cordoned {
+	if n.Deleting || n.Cordoned && (n.State == model.InFlight || !toleratesCordon(s)) {
 		j.fail("takes pods", podName(k), "is placed on %s, which is deleting or cordoned", n.Name)
 	}
 	if t, bad := model.Untolerated(n.Taints, s.Tolerations); bad {
@@ -54,12 +54,21 @@ func (j *judge) placement(k model.PodKey, n *model.Node, s *model.Shape) {
 	}
 }
 
+// toleratesCordon: as for kube-scheduler, a cordoned node is one with a taint.
+func toleratesCordon(s *model.Shape) bool {
+	_, bad := model.Untolerated([]model.Taint{{Key: "node.kubernetes.io/unschedulable", Effect: model.NoSchedule}}, s.Tolerations)
+	return !bad
+}
+
+// anyName: a machine that has no name yet will get one, but nobody knows which.
+func anyName(want model.Requirement) bool { return want.Complement && want.Gte == nil && want.Lte == nil }
+
 // nodeSatisfies: for a machine on its way, every machine that it may become must satisfy the wants.
 func (j *judge) nodeSatisfies(n *model.Node, wants model.Requirements) bool {
 	for _, want := range wants {
 		switch have, ok := n.Labels.Get(want.Key); {
 		case want.Key == model.NodeNameField && n.State == model.InFlight:
-			if !want.AllowsAbsence() { // it has no name yet
+			if !anyName(want) {
 				return false
 			}
 		case want.Key == model.NodeNameField:

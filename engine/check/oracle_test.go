@@ -1,0 +1,73 @@
+package check_test
+
+import (
+	"math/rand/v2"
+	"testing"
+
+	"github.com/nodeless/nodeless/engine/check"
+	"github.com/nodeless/nodeless/engine/gen"
+	"github.com/nodeless/nodeless/engine/model"
+	"github.com/nodeless/nodeless/engine/rules"
+)
+
+// The judge looks for an order by rules of thumb. Here all orders of a few pods are tried against the rules of the search,
+// which know nothing of the judge: both must say the same of plans that put pods on nodes at random.
+func TestTheJudgeFindsAnOrderIfThereIsOne(t *testing.T) {
+	good, bad := 0, 0
+	for seed := range uint64(6000) {
+		r := rand.New(rand.NewPCG(seed, 11))
+		s := gen.Constrained(seed)
+		if len(s.Nodes) == 0 {
+			continue
+		}
+		s.Pending = s.Pending[:min(len(s.Pending), 1+r.IntN(6))]
+		var plan model.Plan
+		state := rules.NewState(s)
+		at := make([]int, len(s.Pending))
+		for i, p := range s.Pending {
+			at[i] = r.IntN(len(s.Nodes))
+			for try := 0; try < 20 && state.Allows(p.Shape, at[i]) != "" && r.IntN(10) > 0; try++ {
+				at[i] = r.IntN(len(s.Nodes))
+			}
+			state.Bind(p.Shape, at[i])
+			plan.Placements = append(plan.Placements, model.Placement{Pod: p.PodKey, Node: s.Nodes[at[i]].Name})
+		}
+		possible := len(s.Pending) == 0 || inSomeOrder(rules.NewState(s), s.Pending, at, 0, map[int]bool{})
+		found := check.Plan(s, model.Policy{}, plan)
+		if possible != (len(found) == 0) {
+			t.Errorf("seed %d: the pods can be bound in some order: %v; the judge says %v", seed, possible, found)
+			for i, p := range s.Pending {
+				t.Logf("  %s on %s: %s", p.Name, s.Nodes[at[i]].Name, rules.NewState(s).Allows(p.Shape, at[i]))
+			}
+		}
+		if possible {
+			good++
+		} else {
+			bad++
+		}
+	}
+	t.Logf("%d plans can be bound, %d cannot", good, bad)
+}
+
+// inSomeOrder tries all orders of the pods that are not in done.
+func inSomeOrder(state *rules.State, pods []model.Pod, at []int, done int, failed map[int]bool) bool {
+	if done == 1<<len(pods)-1 {
+		return true
+	}
+	if failed[done] {
+		return false
+	}
+	for i, p := range pods {
+		if done>>i&1 == 1 || state.Allows(p.Shape, at[i]) != "" {
+			continue
+		}
+		state.Bind(p.Shape, at[i])
+		ok := inSomeOrder(state, pods, at, done|1<<i, failed)
+		state.Unbind(p.Shape, at[i])
+		if ok {
+			return true
+		}
+	}
+	failed[done] = true
+	return false
+}
