@@ -12,7 +12,7 @@ import (
 // Cluster writes a snapshot and a policy as a scenario, which Scenario reads as an equal one: equal in all but the keys of
 // shapes and what depends on them, their order.
 func Cluster(s *model.Snapshot, policy model.Policy) string {
-	w := writer{s: s, namesOf: map[int]string{}}
+	w := writer{s: s, namesOf: map[int]string{}, again: map[string]int{}}
 	if !s.Now.Equal(Now) {
 		w.line(declare("now", s.Now.UTC().Format(time.RFC3339Nano)))
 	}
@@ -49,6 +49,7 @@ type writer struct {
 	out     strings.Builder
 	types   []declaredType
 	namesOf map[int]string // by shape
+	again   map[string]int // how often a shape's name was taken
 }
 
 func (w *writer) line(d *declaration) { w.out.WriteString(d.String()) }

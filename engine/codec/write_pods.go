@@ -102,8 +102,8 @@ func (w *writer) freeName(shape int, rows []row, taken map[string]bool) string {
 	if len(rows) > 0 {
 		name = rows[0].base
 	}
-	for base, n := name, 2; taken[name]; n++ {
-		name = fmt.Sprintf("%s-%d", base, n)
+	for base := name; taken[name]; name = fmt.Sprintf("%s-%d", base, w.again[base]+1) {
+		w.again[base]++
 	}
 	return name
 }

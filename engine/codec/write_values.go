@@ -139,7 +139,10 @@ func portItem(p model.HostPort) string {
 	if p.Protocol != "TCP" {
 		text += "/" + p.Protocol
 	}
-	return quote(text)
+	if strings.ContainsFunc(text, func(c rune) bool { return !plain(c) && c != ':' && c != '/' }) {
+		return quote(text)
+	}
+	return text
 }
 
 func volumeItem(v model.Volume) string {
