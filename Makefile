@@ -6,7 +6,7 @@ VERSION := $(shell git describe --tags --always --dirty 2>/dev/null || echo dev)
 LDFLAGS := -s -w -X main.version=$(VERSION)
 export GOFLAGS ?= -buildvcs=false
 
-.PHONY: help up down build test test-deps generate lint bench bench-engine bench-traces bench-growth fuzz clean FORCE
+.PHONY: help up down build test test-deps generate lint oracle bench bench-engine bench-traces bench-growth fuzz clean FORCE
 
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
@@ -38,6 +38,9 @@ lint: bin/golangci-lint ## golangci-lint (built from source at first, some minut
 
 bin/golangci-lint: tools/go.mod tools/go.sum
 	$(GO) build -C tools -o $(CURDIR)/$@ github.com/golangci/golangci-lint/v2/cmd/golangci-lint
+
+oracle: ## the rules against kube-scheduler's own plugins: make oracle N=1000000 [SEED=1]
+	ORACLE_N=$(or $(N),100000) ORACLE_SEED=$(SEED) $(GO) test ./internal/oracle -count=1 -timeout 6h -v -run TheRulesAgree
 
 bench: build ## latency and scale of the main job, and the engine's benchmarks
 	@scripts/bench
