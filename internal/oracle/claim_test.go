@@ -1,17 +1,18 @@
 package oracle
 
 import (
-	"cmp"
 	"fmt"
+	"math/rand/v2"
 	"slices"
+	"strings"
 
-	corev1 "k8s.io/api/core/v1"
-	storagev1 "k8s.io/api/storage/v1"
 	"k8s.io/kubernetes/pkg/scheduler/framework/plugins/names"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"github.com/nodeless/nodeless/engine/check"
 	"github.com/nodeless/nodeless/engine/model"
 	"github.com/nodeless/nodeless/engine/rules"
-	"github.com/nodeless/nodeless/internal/kube"
+	"github.com/nodeless/nodeless/internal/world"
 )
 
 // claim is the same case in the engine's terms.
@@ -21,80 +22,53 @@ type claim struct {
 	nodes    []int // index in the snapshot of each node of the case
 }
 
-// objects lets the translator look up what volumes are about.
-type objects struct{ c *Case }
-
-func find[T any](list []T, is func(T) bool) T {
-	if i := slices.IndexFunc(list, is); i >= 0 {
-		return list[i]
-	}
-	var none T
-	return none
-}
-
-func (o objects) VolumeClaim(namespace, name string) *corev1.PersistentVolumeClaim {
-	return find(o.c.Claims, func(x *corev1.PersistentVolumeClaim) bool { return x.Name == name && x.Namespace == namespace })
-}
-
-func (o objects) Volume(name string) *corev1.PersistentVolume {
-	return find(o.c.Volumes, func(x *corev1.PersistentVolume) bool { return x.Name == name })
-}
-
-func (o objects) Class(name string) *storagev1.StorageClass {
-	return find(o.c.Classes, func(x *storagev1.StorageClass) bool { return x.Name == name })
-}
-
-func (o objects) DefaultClass() *storagev1.StorageClass { return nil }
-
 // notYet are constraints that are translated and that the search does not decide yet; the rules' state does.
 var notYet = []string{"podAffinity", "podAntiAffinity", "topologySpreadConstraints", "hostPort", "persistentVolumeClaim"}
 
-// translate is what internal/kube makes of the case.
-func translate(c *Case) *claim {
-	table := kube.NewNames()
-	shapeOf := map[*corev1.Pod]model.Shape{}
-	byKey := map[string]model.Shape{}
-	for _, p := range append(c.Pods[:len(c.Pods):len(c.Pods)], c.Pod) {
-		s := table.Shape(p, objects{c})
-		s.Unmodelled = slices.DeleteFunc(s.Unmodelled, func(u string) bool { return slices.Contains(notYet, u) })
-		shapeOf[p], byKey[s.Key] = s, s
+// translate is what internal/world and internal/kube make of the case. The objects arrive in any order.
+func translate(c *Case, order *rand.Rand) *claim {
+	var objects []client.Object
+	objects = add(objects, c.Namespaces)
+	objects = add(objects, c.Nodes)
+	objects = add(objects, c.Pods)
+	objects = add(objects, c.Claims)
+	objects = add(objects, c.Volumes)
+	objects = add(objects, c.Classes)
+	objects = add(objects, c.CSINodes)
+	objects = append(objects, c.Pod)
+	order.Shuffle(len(objects), func(i, j int) { objects[i], objects[j] = objects[j], objects[i] })
+	w := world.New(world.Options{})
+	for _, o := range objects {
+		w.Update(o)
 	}
-	out := &claim{snapshot: &model.Snapshot{Now: noon}}
-	s := out.snapshot
-	for _, shape := range byKey {
-		s.Shapes = append(s.Shapes, shape)
+	s := w.Snapshot()
+	s.Shapes = slices.Clone(s.Shapes)
+	for i := range s.Shapes {
+		x := &s.Shapes[i]
+		x.Unmodelled = slices.DeleteFunc(slices.Clone(x.Unmodelled), func(u string) bool { return slices.Contains(notYet, u) })
 	}
-	slices.SortFunc(s.Shapes, func(a, b model.Shape) int { return cmp.Compare(a.Key, b.Key) })
-	index := func(p *corev1.Pod) int {
-		return slices.IndexFunc(s.Shapes, func(x model.Shape) bool { return x.Key == shapeOf[p].Key })
-	}
-	out.pending = index(c.Pod)
-	for _, ns := range c.Namespaces {
-		s.Namespaces = append(s.Namespaces, kube.Namespace(ns))
-	}
-	slices.SortFunc(s.Namespaces, func(a, b model.Namespace) int { return cmp.Compare(a.Name, b.Name) })
-	for _, node := range c.Nodes {
-		n := table.Node(node, nil)
-		n.AttachLimits = kube.AttachLimits(find(c.CSINodes, func(x *storagev1.CSINode) bool { return x.Name == node.Name }))
-		for _, p := range c.Pods {
-			if p.Spec.NodeName != node.Name {
-				continue
-			}
-			read := kube.ReadPod(p)
-			bound := model.BoundPod{Pod: model.Pod{PodKey: read.Key, Shape: index(p)}, Terminal: read.Terminal, Leaving: read.Deleting}
-			n.Pods = append(n.Pods, bound)
-			if !read.Terminal {
-				n.Used = n.Used.Plus(s.Shapes[bound.Shape].Requests)
-			}
-		}
-		s.Nodes = append(s.Nodes, n)
-	}
-	slices.SortFunc(s.Nodes, func(a, b model.Node) int { return cmp.Compare(a.Name, b.Name) })
+	out := &claim{snapshot: s, pending: s.Pending[0].Shape}
 	for _, node := range c.Nodes {
 		out.nodes = append(out.nodes, slices.IndexFunc(s.Nodes, func(n model.Node) bool { return n.Name == node.Name }))
 	}
-	s.ResourceNames = table.List()
 	return out
+}
+
+func add[T client.Object](objects []client.Object, more []T) []client.Object {
+	for _, o := range more {
+		objects = append(objects, o)
+	}
+	return objects
+}
+
+// judged is what engine/check says of a plan that puts the pod onto the node, "" if it has nothing against it.
+func (c *claim) judged(node int) string {
+	plan := model.Plan{Placements: []model.Placement{{Pod: c.snapshot.Pending[0].PodKey, Node: c.snapshot.Nodes[node].Name}}}
+	var out []string
+	for _, v := range check.Plan(c.snapshot, model.Policy{}, plan) {
+		out = append(out, v.Error())
+	}
+	return strings.Join(out, "; ")
 }
 
 // way is how the pods come to their nodes in the rules' state: it makes no difference.

@@ -2,9 +2,11 @@ package oracle
 
 import (
 	"fmt"
+	"math/rand/v2"
 	"os"
 	"path/filepath"
 	"strconv"
+	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -108,7 +110,16 @@ func (t *truth) try(c *Case, tally *balance) (failure, bool) {
 			return failure{c: c, kind: "harness", text: fmt.Sprintf("node %s: the framework says %v, its plugins %s", c.Nodes[i].Name, allowed, verdicts[i])}, true
 		}
 	}
-	claim := translate(c)
+	claim := translate(c, rand.New(rand.NewPCG(uint64(len(c.Pods)), uint64(len(c.Nodes)))))
+	for i, node := range c.Nodes {
+		if node.DeletionTimestamp != nil {
+			continue
+		}
+		if against := claim.judged(claim.nodes[i]); (against == "") != verdicts[i].allowed() {
+			promises := strings.Split(against, ":")[0]
+			return failure{c: c, kind: "check " + promises + verdicts[i].String(), text: fmt.Sprintf("node %s: engine/check says %q; it is %s", node.Name, against, verdicts[i])}, true
+		}
+	}
 	for w := range ways {
 		st := claim.state(w)
 		for i, node := range c.Nodes {
