@@ -175,7 +175,9 @@ func (r source) spread(of *model.Shape) model.Spread {
 }
 
 func (r source) volume() model.Volume {
-	v := model.Volume{ID: pick(r, "data-0", "data-1", "data-2", "data-3"), Driver: pick(r, "ebs", "ebs", "efs", ""), Alone: r.chance(15)}
+	v := pick(r, // what a volume is, all who use it see
+		model.Volume{ID: "data-0", Driver: "ebs"}, model.Volume{ID: "data-1", Driver: "ebs"}, model.Volume{ID: "data-2", Driver: "ebs", Alone: true},
+		model.Volume{ID: "data-3", Driver: "efs"}, model.Volume{ID: "data-4", Driver: "efs", Alone: true}, model.Volume{ID: "data-5"})
 	zones := func(values ...string) model.Requirements {
 		return model.Requirements{model.OneOf(model.LabelZone, values...)}
 	}
