@@ -12,6 +12,7 @@ type counter struct {
 	topology string
 	places   *places
 	matches  []bool // by shape: its pods are counted
+	spread   bool   // pods that are being deleted are not
 	here     []bool // by machine: it is in a domain, and pods on it count
 	domain   []bool // a machine that counts is in it
 	start    []int  // by domain: pods that were there before the plan
@@ -94,7 +95,7 @@ func (o *order) counter(text, topology string, matches []bool, here func(at int)
 	}
 	p := o.j.placesBy(topology)
 	c := &counter{
-		topology: topology, places: p, matches: matches,
+		topology: topology, places: p, matches: matches, spread: here != nil,
 		here: make([]bool, len(o.j.machines)), domain: make([]bool, len(p.names)), start: make([]int, len(p.names)),
 	}
 	for at := range o.j.machines {

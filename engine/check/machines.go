@@ -28,6 +28,7 @@ type load struct {
 	shape   int
 	planned bool
 	n       int
+	leaving int // of them: those that are being deleted
 	first   model.PodKey
 	left    int // of them, not bound yet: see order.go
 }
@@ -51,7 +52,9 @@ func (j *judge) gather() {
 		j.machines = append(j.machines, m)
 		for k := range n.Pods {
 			if p := &n.Pods[k]; !p.Terminal {
-				j.put(m, &p.Pod, false)
+				if l := j.put(m, &p.Pod, false); l != nil && p.Leaving {
+					l.leaving++
+				}
 			}
 		}
 	}
@@ -76,9 +79,10 @@ func (j *judge) gather() {
 	}
 }
 
-func (j *judge) put(m *machine, p *model.Pod, planned bool) {
+// put counts in one more pod, if something of it matters to others.
+func (j *judge) put(m *machine, p *model.Pod, planned bool) *load {
 	if j.shapeAt(p.Shape) == nil {
-		return
+		return nil
 	}
 	i := slices.IndexFunc(m.loads, func(l *load) bool { return l.shape == p.Shape && l.planned == planned })
 	if i < 0 {
@@ -86,6 +90,7 @@ func (j *judge) put(m *machine, p *model.Pod, planned bool) {
 		m.loads = append(m.loads, &load{shape: p.Shape, planned: planned, first: p.PodKey})
 	}
 	m.loads[i].n++
+	return m.loads[i]
 }
 
 // each calls f for all pods of the cluster and the plan.

@@ -520,7 +520,7 @@ func goodPlans(t *testing.T) map[string]*plan {
 		}
 		add(filepath.Base(file), s, policy)
 	}
-	for seed := range uint64(150) {
+	for seed := range uint64(60) {
 		add(fmt.Sprintf("seed %d", seed), gen.Random(seed), model.Policy{})
 	}
 	return out

@@ -131,8 +131,12 @@ func (o *order) enqueue() {
 	o.j.each(func(at int, m *machine, l *load) {
 		if !l.planned {
 			for _, c := range o.feeds[l.shape] {
-				if c.here[at] {
-					c.start[c.places.at[at].in] += l.n
+				if !c.here[at] {
+					continue
+				}
+				c.start[c.places.at[at].in] += l.n
+				if c.spread {
+					c.start[c.places.at[at].in] -= l.leaving
 				}
 			}
 			return

@@ -61,7 +61,9 @@ func toleratesCordon(s *model.Shape) bool {
 }
 
 // anyName: a machine that has no name yet will get one, but nobody knows which.
-func anyName(want model.Requirement) bool { return want.Complement && want.Gte == nil && want.Lte == nil }
+func anyName(want model.Requirement) bool {
+	return want.Complement && want.Gte == nil && want.Lte == nil
+}
 
 // nodeSatisfies: for a machine on its way, every machine that it may become must satisfy the wants.
 func (j *judge) nodeSatisfies(n *model.Node, wants model.Requirements) bool {
