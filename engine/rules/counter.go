@@ -100,26 +100,30 @@ func (st *State) domainInFlight(key string, n *model.Node, r model.Requirement, 
 
 // counterKey is what makes a counter: whom it counts, by which topology, on which nodes.
 type counterKey struct {
-	pods, topology, nodes int
-	owners                bool
+	pods, topology int
+	nodes          int // 1 + index of eligible; 0 = all
+	owners         bool
 }
 
 // counter counts pods by the domain they are in: those that a selector matches or, if owners, those that have an
 // anti-affinity term.
 type counter struct {
 	topology int
-	counts   []int32 // by domain
-	total    int64   // in all domains
-	unknown  int64   // on machines whose domain is not known yet
-	spread   *levels // nil if nobody spreads by it
+	pages    []*[pageSize]int32 // by domain; nil where there is nobody
+	total    int64              // in all domains
+	unknown  int64              // on machines whose domain is not known yet
+	spread   *levels            // nil if nobody spreads by it
 }
+
+const pageSize = 64
 
 // at is the count of a domain.
 func (c *counter) at(domain int32) int32 {
-	if domain < 0 || int(domain) >= len(c.counts) {
+	p := int(domain) / pageSize
+	if domain < 0 || p >= len(c.pages) || c.pages[p] == nil {
 		return 0
 	}
-	return c.counts[domain]
+	return c.pages[p][domain%pageSize]
 }
 
 // count adds n pods on a node.
@@ -139,11 +143,15 @@ func (st *State) count(i, node int, n int32) {
 }
 
 func (c *counter) add(domain, n int32) {
-	for int(domain) >= len(c.counts) {
-		c.counts = append(c.counts, 0)
+	p := int(domain) / pageSize
+	if p >= len(c.pages) {
+		c.pages = append(c.pages, make([]*[pageSize]int32, p+1-len(c.pages))...)
 	}
-	before := c.counts[domain]
-	c.counts[domain] += n
+	if c.pages[p] == nil {
+		c.pages[p] = new([pageSize]int32)
+	}
+	before := c.pages[p][domain%pageSize]
+	c.pages[p][domain%pageSize] += n
 	c.total += int64(n)
 	if c.spread != nil {
 		c.spread.move(before, before+n)
@@ -151,16 +159,16 @@ func (c *counter) add(domain, n int32) {
 }
 
 // counterFor makes a counter, or finds the same one, and counts in the pods that are there.
-func (st *State) counterFor(key counterKey, spread func() *levels) int {
+func (st *State) counterFor(key counterKey) int {
 	if i, ok := st.counterOf[key]; ok {
 		return i
 	}
 	i := len(st.counters)
 	st.counterOf[key] = i
 	st.counters = append(st.counters, counter{topology: key.topology})
-	if spread != nil {
-		st.counters[i].spread = spread()
-		st.registerDomains(i)
+	if key.nodes > 0 {
+		e := st.eligibles[key.nodes-1]
+		st.counters[i].spread = &levels{eligible: e, at: []int32{int32(e.domains)}}
 	}
 	if key.owners {
 		return i
@@ -171,7 +179,7 @@ func (st *State) counterFor(key counterKey, spread func() *levels) int {
 			for _, r := range st.placed[shape] {
 				st.count(i, int(r.node), r.n)
 			}
-			if spread != nil {
+			if key.nodes > 0 {
 				continue
 			}
 			for _, r := range st.leaving[shape] {

@@ -20,13 +20,13 @@ func (st *State) affinityOf(s *model.Shape) affinityState {
 		pods := st.pods.selector(all...)
 		a.self = true
 		for i := range s.Affinity {
-			a.near = append(a.near, st.counterFor(counterKey{pods: pods, topology: st.topology(s.Affinity[i].Topology)}, nil))
+			a.near = append(a.near, st.counterFor(counterKey{pods: pods, topology: st.topology(s.Affinity[i].Topology)}))
 			a.self = a.self && s.Affinity[i].Pods.Matches(s.Namespace, st.pods.namespaces[s.Namespace], s.Labels)
 		}
 	}
 	for i := range s.AntiAffinity {
 		t := &s.AntiAffinity[i]
-		a.apart = append(a.apart, st.counterFor(counterKey{pods: st.pods.selector(&t.Pods), topology: st.topology(t.Topology)}, nil))
+		a.apart = append(a.apart, st.counterFor(counterKey{pods: st.pods.selector(&t.Pods), topology: st.topology(t.Topology)}))
 	}
 	return a
 }
@@ -53,7 +53,7 @@ func (st *State) owns(shape, node int, n int32) {
 func (st *State) ownerCounter(t *model.PodTerm) int {
 	key := counterKey{pods: st.pods.selector(&t.Pods), topology: st.topology(t.Topology), owners: true}
 	known := len(st.counters)
-	c := st.counterFor(key, nil)
+	c := st.counterFor(key)
 	if c == known {
 		for _, id := range st.pods.matched[key.pods] {
 			st.pods.against[id] = append(st.pods.against[id], int32(c))

@@ -16,17 +16,23 @@ type SpreadTerm struct {
 	Self       int64 // 1 if the pod itself is counted
 }
 
+// eligible are the nodes that count for spreads by one topology; counters that ask the same of nodes share it.
+type eligible struct {
+	in       Bits    // nodes that count
+	nodes    []int32 // how many of them, by domain
+	domains  int
+	shape    *model.Shape // whose affinity and tolerations decide
+	spread   *model.Spread
+	topology int
+	keys     []int // topologies of which a node must have all
+	labels   int   // class of affinity
+}
+
 // levels are how many domains have how many pods, over the nodes that count for a constraint.
 type levels struct {
-	in      Bits    // nodes that count
-	nodes   []int32 // nodes that count, by domain
-	domains int
-	at      []int32 // domains by number of pods
-	least   int
-	shape   *model.Shape // whose affinity and tolerations decide which nodes count
-	spread  *model.Spread
-	keys    []int // topologies of which a node must have all
-	labels  int   // class of affinity
+	*eligible
+	at    []int32 // domains by number of pods
+	least int
 }
 
 // move takes a domain from one level to another. Only counts of domains that are known move.
@@ -81,73 +87,76 @@ func (st *State) spreadBy(s *model.Shape, c *model.Spread, keys []int) SpreadTer
 	if !c.Pods.Nothing && len(c.Pods.Labels) == 0 {
 		pods = st.pods.selector(&model.Selector{Nothing: true}) // an empty selector matches the pod itself and counts nobody
 	}
-	l := &levels{shape: s, spread: c, keys: keys, labels: st.static.affinity(s)}
-	text := fmt.Sprintf("nodes %v", keys)
-	if !c.AnyNode {
-		text += fmt.Sprint(" affinity ", l.labels)
-	}
-	if c.Untainted {
-		text += tolerationsText(s.Tolerations)
-	}
-	key := counterKey{pods: pods, topology: x.Topology, nodes: 1 + st.intern(text)}
-	x.Counter = st.counterFor(key, func() *levels { return l })
+	e := st.eligibleFor(s, c, x.Topology, keys)
+	x.Counter = st.counterFor(counterKey{pods: pods, topology: x.Topology, nodes: 1 + e})
 	return x
 }
 
-// intern numbers texts.
-func (st *State) intern(text string) int {
-	i, ok := st.texts[text]
+// eligibleFor finds the nodes that count for a constraint, and their domains.
+func (st *State) eligibleFor(s *model.Shape, c *model.Spread, topology int, keys []int) int {
+	labels := st.static.affinity(s)
+	text := fmt.Sprint(topology, keys)
+	if !c.AnyNode {
+		text += fmt.Sprint(" affinity ", labels)
+	}
+	if c.Untainted {
+		text += " untainted" + tolerationsText(s.Tolerations)
+	}
+	i, ok := st.eligibleOf[text]
 	if !ok {
-		i = len(st.texts)
-		st.texts[text] = i
+		i = len(st.eligibles)
+		st.eligibleOf[text] = i
+		e := &eligible{shape: s, spread: c, topology: topology, keys: keys, labels: labels}
+		st.eligibles = append(st.eligibles, e)
+		for node := range st.nodes {
+			st.consider(e, node)
+		}
 	}
 	return i
 }
 
-// registerDomains finds the nodes that count for a spread counter, and their domains.
-func (st *State) registerDomains(counter int) {
-	for node := range st.nodes {
-		st.registerDomain(counter, node)
+// consider lets a node count if it may, and reports whether that makes a new domain.
+func (st *State) consider(e *eligible, node int) bool {
+	for node/64 >= len(e.in) {
+		e.in = append(e.in, 0)
 	}
-}
-
-func (st *State) registerDomain(counter, node int) {
-	c := &st.counters[counter]
-	l := c.spread
-	for node/64 >= len(l.in) {
-		l.in = append(l.in, 0)
+	if !st.countsFor(e, node) {
+		return false
 	}
-	if !st.countsFor(l, node) {
-		return
+	e.in.Set(node)
+	domain := st.topologies[e.topology].byNode[node]
+	for int(domain) >= len(e.nodes) {
+		e.nodes = append(e.nodes, 0)
 	}
-	l.in.Set(node)
-	domain := st.topologies[c.topology].byNode[node]
-	for int(domain) >= len(l.nodes) {
-		l.nodes = append(l.nodes, 0)
+	e.nodes[domain]++
+	if e.nodes[domain] > 1 {
+		return false
 	}
-	if l.nodes[domain]++; l.nodes[domain] == 1 {
-		l.domains++
-		l.enter(c.at(domain))
-	}
+	e.domains++
+	return true
 }
 
 // countsFor reports whether pods on the node count: it has all keys of the pod's constraints, and the pod may run there as
 // far as the constraint asks.
-func (st *State) countsFor(l *levels, node int) bool {
-	for _, t := range l.keys {
+func (st *State) countsFor(e *eligible, node int) bool {
+	for _, t := range e.keys {
 		if st.topologies[t].byNode[node] < 0 {
 			return false
 		}
 	}
-	return (l.spread.AnyNode || st.affine(l.labels, node)) &&
-		(!l.spread.Untainted || !untolerated(st.nodes[node].Taints, l.shape.Tolerations))
+	return (e.spread.AnyNode || st.affine(e.labels, node)) &&
+		(!e.spread.Untainted || !untolerated(st.nodes[node].Taints, e.shape.Tolerations))
 }
 
-// addToSpread lets a node that joins be a domain.
+// addToSpread lets a node that joins be a domain, without pods at first.
 func (st *State) addToSpread(node int) {
+	fresh := map[*eligible]bool{}
+	for _, e := range st.eligibles {
+		fresh[e] = st.consider(e, node)
+	}
 	for i := range st.counters {
-		if st.counters[i].spread != nil {
-			st.registerDomain(i, node)
+		if l := st.counters[i].spread; l != nil && fresh[l.eligible] {
+			l.enter(0)
 		}
 	}
 }

@@ -23,11 +23,12 @@ type State struct {
 	pods       podIndex
 	topologies []topology
 	counters   []counter
+	eligibles  []*eligible
 	ports      ports
 	volumes    volumes
 
 	topologyOf map[string]int
-	texts      map[string]int // what decides which nodes count for a spread
+	eligibleOf map[string]int // by what decides it
 	counterOf  map[counterKey]int
 }
 
@@ -67,7 +68,7 @@ func NewState(s *model.Snapshot) *State {
 		compactAt:  make([]int, len(s.Shapes)),
 		types:      make(map[string][]model.InstanceType, len(s.Pools)),
 		topologyOf: map[string]int{},
-		texts:      map[string]int{},
+		eligibleOf: map[string]int{},
 		counterOf:  map[counterKey]int{},
 	}
 	for i := range s.Pools {

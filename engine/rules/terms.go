@@ -49,7 +49,7 @@ func (st *State) SoftSpread(shape int, c *model.Spread) SpreadTerm {
 // PodTerm is the counter of pods that a term matches, and whether it matches pods of the shape.
 func (st *State) PodTerm(shape int, t *model.PodTerm) (counter int, self bool) {
 	pods := st.pods.selector(&t.Pods)
-	return st.counterFor(counterKey{pods: pods, topology: st.topology(t.Topology)}, nil), st.pods.matches(pods, shape)
+	return st.counterFor(counterKey{pods: pods, topology: st.topology(t.Topology)}), st.pods.matches(pods, shape)
 }
 
 // CounterTopology is the topology of a counter.
