@@ -52,11 +52,13 @@ type Packer struct {
 	machines []*machine
 	order    []int // machines that may still take something, fewest pods first
 	chains   []*chain
+	active   []int // resources that some shape asks for
 	least    []ask // what every pod that waits asks at least
 	counts   []counts
-	alone    map[string]bool // volumes for one pod only
-	inUse    map[string]bool // of them, those whose pod is on a machine
-	soft     bool            // some taint is PreferNoSchedule
+	alone    map[string]bool   // volumes for one pod only
+	drivers  map[string]string // of volumes, as the first shape says
+	inUse    map[string]bool   // of them, those whose pod is on a machine
+	soft     bool              // some taint is PreferNoSchedule
 
 	version int // changes whenever a count does
 	try     trial
@@ -72,7 +74,7 @@ type ask struct {
 func New(s *model.Snapshot, policy model.Policy, st *rules.State, views []*rules.View, rooms []rules.Room) *Packer {
 	p := &Packer{
 		s: s, policy: &policy, st: st, rooms: slices.Clone(rooms),
-		chains: make([]*chain, len(s.Shapes)), alone: map[string]bool{}, inUse: map[string]bool{},
+		chains: make([]*chain, len(s.Shapes)), alone: map[string]bool{}, drivers: map[string]string{}, inUse: map[string]bool{},
 	}
 	for i := range st.Nodes() {
 		p.nodes = append(p.nodes, i)
@@ -83,12 +85,18 @@ func New(s *model.Snapshot, policy model.Policy, st *rules.State, views []*rules
 		p.pools = append(p.pools, newPool(v, p.policy))
 		p.soft = p.soft || hasSoft(v.Pool.Taints)
 	}
+	var asked model.Resources
 	for i := range s.Shapes {
+		asked = asked.Max(s.Shapes[i].Requests)
 		for _, v := range s.Shapes[i].Volumes {
-			if v.Alone {
-				p.alone[v.ID] = true
+			p.alone[v.ID] = p.alone[v.ID] || v.Alone
+			if _, known := p.drivers[v.ID]; !known {
+				p.drivers[v.ID] = v.Driver
 			}
 		}
+	}
+	for _, a := range asksOf(asked) {
+		p.active = append(p.active, a.resource)
 	}
 	p.findLeast()
 	return p

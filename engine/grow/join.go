@@ -249,7 +249,7 @@ func (p *Packer) fitTypes(f *form, m *machine, pool *pool) (model.Rule, bool) {
 			continue
 		}
 		offered = true
-		if len(f.chain.shape.Volumes) > 0 && !attaches(&pool.v.Pool.Types[i], m.volumes, f.chain.shape.Volumes) {
+		if len(f.chain.shape.Volumes) > 0 && !p.attaches(&pool.v.Pool.Types[i], m.volumes, f.chain.shape.Volumes) {
 			remove(t.types, i)
 		}
 	}
@@ -286,18 +286,18 @@ func (p *Packer) keepsMinValues(pool *pool) bool {
 }
 
 // attaches reports whether a machine of the type can take the volumes it has and these.
-func attaches(t *model.InstanceType, have []*model.Volume, more []model.Volume) bool {
+func (p *Packer) attaches(t *model.InstanceType, have []*model.Volume, more []model.Volume) bool {
 	for i := range t.AttachLimits {
 		limit := &t.AttachLimits[i]
 		ids := map[string]bool{}
 		fresh := false
 		for _, v := range have {
-			if v.Driver == limit.Driver {
+			if p.drivers[v.ID] == limit.Driver {
 				ids[v.ID] = true
 			}
 		}
 		for j := range more {
-			if v := &more[j]; v.Driver == limit.Driver && !ids[v.ID] {
+			if v := &more[j]; p.drivers[v.ID] == limit.Driver && !ids[v.ID] {
 				ids[v.ID], fresh = true, true
 			}
 		}

@@ -246,12 +246,13 @@ func (p *Packer) launch(shape int, m *machine) int {
 	p.machines = append(p.machines, m)
 	p.order = append(p.order, i)
 	p.commit(shape, i, len(p.order)-1)
+	limits := &pool.v.Pool.Limits
 	var largest model.Resources
-	for t := next(m.types, 0); t >= 0; t = next(m.types, t+1) {
+	for t := next(m.types, 0); t >= 0 && rules.Limited(limits); t = next(m.types, t+1) {
 		largest = largest.Max(pool.v.Pool.Types[t].Capacity)
 	}
 	p.rooms[m.view] = p.rooms[m.view].Less(largest)
-	if rules.Limited(&pool.v.Pool.Limits) || pool.v.Pool.Limits.NodesSet {
+	if rules.Limited(limits) || limits.NodesSet {
 		pool.within = nil
 	}
 	return i
@@ -307,14 +308,17 @@ func (p *Packer) addPod(m *machine, shape, n int) {
 	}
 }
 
+// mostLeft is, of each resource that pods ask for, the most that some type has left.
 func (p *Packer) mostLeft(m *machine) model.Resources {
 	var most model.Resources
-	for i := range most {
-		most[i] = math.MinInt64
+	for _, r := range p.active {
+		most[r] = math.MinInt64
 	}
 	net := p.pools[m.view].v.Net
 	for t := next(m.types, 0); t >= 0; t = next(m.types, t+1) {
-		most = most.Max(net[t])
+		for _, r := range p.active {
+			most[r] = max(most[r], net[t][r])
+		}
 	}
 	return most.Minus(m.load)
 }
