@@ -22,7 +22,7 @@ func TestTheJudgeFindsAnOrderIfThereIsOne(t *testing.T) {
 		}
 		for i := range s.Nodes {
 			if s.Nodes[i].State == model.InFlight {
-				s.Nodes[i].Pods = nil // where a pod runs, its node is there; the rules are more careful than the judge if not
+				s.Nodes[i].Pods = nil // where a pod runs, its node is there
 			}
 			for k := range s.Nodes[i].Pods {
 				s.Nodes[i].Pods[k].Leaving = r.IntN(8) == 0
@@ -31,18 +31,19 @@ func TestTheJudgeFindsAnOrderIfThereIsOne(t *testing.T) {
 		s.Pending = s.Pending[:min(len(s.Pending), 1+r.IntN(6))]
 		var plan model.Plan
 		state := rules.NewState(s)
-		at := make([]int, len(s.Pending))
+		at, unsure := make([]int, len(s.Pending)), false
 		for i, p := range s.Pending {
 			at[i] = r.IntN(len(s.Nodes))
 			for try := 0; try < 20 && state.Allows(p.Shape, at[i]) != "" && r.IntN(10) > 0; try++ {
 				at[i] = r.IntN(len(s.Nodes))
 			}
 			state.Bind(p.Shape, at[i])
+			unsure = unsure || s.Nodes[at[i]].State == model.InFlight
 			plan.Placements = append(plan.Placements, model.Placement{Pod: p.PodKey, Node: s.Nodes[at[i]].Name})
 		}
 		possible := len(s.Pending) == 0 || inSomeOrder(rules.NewState(s), s.Pending, at, 0, map[int]bool{})
 		found := check.Plan(s, model.Policy{}, plan)
-		if possible != (len(found) == 0) {
+		if careful := unsure && len(found) == 0; possible != (len(found) == 0) && !careful { // of labels that are open the rules fear more
 			t.Errorf("seed %d: the pods can be bound in some order: %v; the judge says %v", seed, possible, found)
 			for i, p := range s.Pending {
 				t.Logf("  %s on %s: %s", p.Name, s.Nodes[at[i]].Name, rules.NewState(s).Allows(p.Shape, at[i]))
