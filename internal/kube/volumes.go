@@ -299,8 +299,10 @@ func whereIs(pv *corev1.PersistentVolume, labelsToo bool) []model.Requirements {
 		}
 	}
 	terms = orNowhere(terms, limited)
-	if labelsToo {
-		terms = inZones(terms, pv.Labels, pv.Spec.CSI == nil && named(driverOf(pv)))
+	takenOver := pv.Spec.CSI == nil && named(driverOf(pv))
+	zoned := func(t model.Requirements) bool { _, ok := t.Get(model.LabelZone); return ok }
+	if labelsToo || takenOver && !slices.ContainsFunc(terms, zoned) {
+		terms = inZones(terms, pv.Labels, takenOver)
 	}
 	return terms
 }

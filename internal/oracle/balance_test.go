@@ -46,8 +46,6 @@ func decides(plugin string, c *Case, n *corev1.Node, v verdict) bool {
 				return claim.Namespace == c.Pod.Namespace && claim.Name == v.PersistentVolumeClaim.ClaimName && claim.Spec.AccessModes[0] == corev1.ReadWriteOncePod
 			})
 		})
-	case names.NodeName:
-		return v == rejects
 	}
 	return v != indifferent
 }
@@ -72,6 +70,9 @@ func (b *balance) String() string {
 		out.WriteByte('\n')
 	}
 	for k, name := range judges {
+		if name == names.NodeName {
+			continue // a pod with a nodeName is bound
+		}
 		line(name, b.of[k][accepts], b.of[k][rejects])
 	}
 	line("all together", b.allowed, b.cases-b.allowed)

@@ -172,7 +172,7 @@ const (
 func (g *gen) node(name string) *corev1.Node {
 	labels := map[string]string{corev1.LabelHostname: name}
 	if g.chance(0.05) {
-		labels[corev1.LabelHostname] = "host-of-" + name
+		labels[corev1.LabelHostname] = pick(g, "host-of-"+name, "n0")
 	}
 	if g.chance(0.85) {
 		zone := pick(g, "a", "a", "b", "c")

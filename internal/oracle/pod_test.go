@@ -40,6 +40,9 @@ func (g *gen) pod(name string, bound bool) *corev1.Pod {
 	if bound {
 		return p
 	}
+	if g.chance(0.1) {
+		g.prefer(p)
+	}
 	if g.on[affinityToNodes] || g.on[spread] && g.chance(0.3) {
 		g.nodeAffinity(p)
 	}
@@ -50,6 +53,14 @@ func (g *gen) pod(name string, bound bool) *corev1.Pod {
 		g.spread(p)
 	}
 	return p
+}
+
+// prefer adds what never forbids anything.
+func (g *gen) prefer(p *corev1.Pod) {
+	a := affinity(p)
+	a.NodeAffinity = &corev1.NodeAffinity{PreferredDuringSchedulingIgnoredDuringExecution: []corev1.PreferredSchedulingTerm{{Weight: 50, Preference: g.nodeTerm()}}}
+	a.PodAffinity = &corev1.PodAffinity{PreferredDuringSchedulingIgnoredDuringExecution: []corev1.WeightedPodAffinityTerm{{Weight: 50, PodAffinityTerm: g.podTerm(p)}}}
+	a.PodAntiAffinity = &corev1.PodAntiAffinity{PreferredDuringSchedulingIgnoredDuringExecution: []corev1.WeightedPodAffinityTerm{{Weight: 50, PodAffinityTerm: g.podTerm(p)}}}
 }
 
 func affinity(p *corev1.Pod) *corev1.Affinity {
@@ -90,7 +101,10 @@ func (g *gen) nodeAffinity(p *corev1.Pod) {
 	for range 1 + g.IntN(3) {
 		required.NodeSelectorTerms = append(required.NodeSelectorTerms, g.nodeTerm())
 	}
-	affinity(p).NodeAffinity = &corev1.NodeAffinity{RequiredDuringSchedulingIgnoredDuringExecution: required}
+	if affinity(p).NodeAffinity == nil {
+		p.Spec.Affinity.NodeAffinity = &corev1.NodeAffinity{}
+	}
+	p.Spec.Affinity.NodeAffinity.RequiredDuringSchedulingIgnoredDuringExecution = required
 }
 
 func (g *gen) nodeTerm() corev1.NodeSelectorTerm {
@@ -182,14 +196,20 @@ func (g *gen) labelValue(key string) string {
 
 func (g *gen) podAffinity(p *corev1.Pod, bound bool) {
 	if !bound && g.chance(0.45) || g.chance(0.1) {
-		a := &corev1.PodAffinity{}
+		a := affinity(p).PodAffinity
+		if a == nil {
+			a = &corev1.PodAffinity{}
+		}
 		for range pick(g, 1, 1, 2) {
 			a.RequiredDuringSchedulingIgnoredDuringExecution = append(a.RequiredDuringSchedulingIgnoredDuringExecution, g.podTerm(p))
 		}
 		affinity(p).PodAffinity = a
 	}
 	if g.chance(0.5) {
-		a := &corev1.PodAntiAffinity{}
+		a := affinity(p).PodAntiAffinity
+		if a == nil {
+			a = &corev1.PodAntiAffinity{}
+		}
 		for range pick(g, 1, 1, 2) {
 			a.RequiredDuringSchedulingIgnoredDuringExecution = append(a.RequiredDuringSchedulingIgnoredDuringExecution, g.podTerm(p))
 		}

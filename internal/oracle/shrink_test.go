@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	corev1 "k8s.io/api/core/v1"
+	storagev1 "k8s.io/api/storage/v1"
 )
 
 // needed are fields without which an object would not be one that the API server takes.
@@ -43,6 +44,9 @@ func shrink(c *Case, fails func(*Case) bool) *Case {
 
 // plausible reports whether a part was left out that never is without another: labels with an old and a new name.
 func plausible(c *Case) bool {
+	if slices.ContainsFunc(c.CSINodes, func(n *storagev1.CSINode) bool { return n.Annotations[corev1.MigratedPluginsAnnotationKey] == "" }) {
+		return false
+	}
 	return !slices.ContainsFunc(c.Nodes, func(n *corev1.Node) bool {
 		return n.Labels[betaOS] != n.Labels[corev1.LabelOSStable] || n.Labels[zoneOfEBS] != n.Labels[corev1.LabelTopologyZone]
 	})

@@ -130,6 +130,12 @@ func (g *gen) bind(c *corev1.PersistentVolumeClaim) {
 			required.NodeSelectorTerms = append(required.NodeSelectorTerms, corev1.NodeSelectorTerm{MatchExpressions: g.volumeExpressions()})
 		}
 		v.Spec.NodeAffinity = &corev1.VolumeNodeAffinity{Required: required}
+		if v.Spec.AWSElasticBlockStore != nil { // its provisioner wrote no other
+			required.NodeSelectorTerms = required.NodeSelectorTerms[:1]
+			required.NodeSelectorTerms[0].MatchExpressions = []corev1.NodeSelectorRequirement{
+				{Key: corev1.LabelTopologyZone, Operator: corev1.NodeSelectorOpIn, Values: []string{pick(g, "a", "b")}},
+			}
+		}
 	}
 	if g.chance(0.25) {
 		v.Labels = map[string]string{pick(g, corev1.LabelTopologyZone, corev1.LabelTopologyZone, corev1.LabelFailureDomainBetaZone): pick(g, "a", "b__a", "a__b__c")}
