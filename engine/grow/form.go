@@ -230,7 +230,7 @@ func (p *Packer) universe(s *model.Shape, c *model.Spread, x *constraint) []int3
 			required, anyOf = nil, nil
 		}
 		t := p.topology(i, x.topology)
-		for _, o := range v.Options(required, anyOf) {
+		for _, o := range p.options(pool, required, anyOf) {
 			for _, d := range p.possible(nil, t, o.Types, fromBools(o.Zones), fromBools(o.Capacity), o.Custom) {
 				out = addOnce(out, d)
 			}
@@ -259,10 +259,27 @@ func (p *Packer) addOptions(f *form) {
 		if v.Pool.NotReady != "" || !f.tolerates(v.Pool.Taints) {
 			continue
 		}
-		for _, o := range v.Options(wants, anyOf) {
-			f.pools[i] = append(f.pools[i], option{Option: &o, zones: fromBools(o.Zones), capacity: fromBools(o.Capacity)})
+		for _, o := range p.options(pool, wants, anyOf) {
+			f.pools[i] = append(f.pools[i], option{Option: o, zones: fromBools(o.Zones), capacity: fromBools(o.Capacity)})
 		}
 	}
+}
+
+// options are the view's, remembered: many shapes ask the same.
+func (p *Packer) options(pool *pool, wants model.Requirements, anyOf []model.Requirements) []*rules.Option {
+	text := wants.String()
+	for _, a := range anyOf {
+		text += " | " + a.String()
+	}
+	if out, known := pool.options[text]; known {
+		return out
+	}
+	var out []*rules.Option
+	for _, o := range pool.v.Options(wants, anyOf) {
+		out = append(out, &o)
+	}
+	pool.options[text] = out
+	return out
 }
 
 // places combines the alternatives with those of each volume, a few dozen at most.

@@ -1,6 +1,8 @@
 package grow
 
 import (
+	"math"
+
 	"github.com/nodeless/nodeless/engine/model"
 	"github.com/nodeless/nodeless/engine/rules"
 )
@@ -24,6 +26,7 @@ type machine struct {
 type trial struct {
 	types, zones, capacity, pairs, rest rules.Bits
 	custom                              model.Requirements
+	most                                model.Resources // that one of the types has, of resources that some shape asks for
 }
 
 // cannot is a quick no: too little room, or nothing in common.
@@ -238,6 +241,9 @@ func (p *Packer) fitTypes(f *form, m *machine, pool *pool) (model.Rule, bool) {
 	t := &p.try
 	t.pairs = pool.pairs(t.pairs, t.zones, t.capacity)
 	fits, offered := false, false
+	for _, r := range p.active {
+		t.most[r] = math.MinInt64
+	}
 	for i := next(t.types, 0); i >= 0; i = next(t.types, i+1) {
 		if !holds(&pool.v.Net[i], &m.load, f.chain.asks) {
 			remove(t.types, i)
@@ -251,6 +257,10 @@ func (p *Packer) fitTypes(f *form, m *machine, pool *pool) (model.Rule, bool) {
 		offered = true
 		if len(f.chain.shape.Volumes) > 0 && !p.attaches(&pool.v.Pool.Types[i], m.volumes, f.chain.shape.Volumes) {
 			remove(t.types, i)
+			continue
+		}
+		for _, r := range p.active {
+			t.most[r] = max(t.most[r], pool.v.Net[i][r])
 		}
 	}
 	switch {

@@ -274,7 +274,7 @@ func (p *Packer) commit(shape, i, at int) {
 	}
 	p.record(shape, i, 1)
 	p.addPod(m, shape, 1)
-	m.most = p.mostLeft(m)
+	m.most = t.most.Minus(m.load)
 	p.reorder(at)
 }
 

@@ -8,12 +8,13 @@ import (
 // pool is a view in the form of bits. A pair is a zone with a capacity type.
 type pool struct {
 	v          *rules.View
-	offered    []rules.Bits // by type: pairs that can be had now
-	admitted   rules.Bits   // types that the policy admits
-	within     rules.Bits   // of those, types that the limits still allow; nil if to be found anew
-	zones      rules.Bits   // all
-	capacity   rules.Bits   // all
-	ofTopology []ofTopology // by topology
+	offered    []rules.Bits               // by type: pairs that can be had now
+	admitted   rules.Bits                 // types that the policy admits
+	within     rules.Bits                 // of those, types that the limits still allow; nil if to be found anew
+	zones      rules.Bits                 // all
+	capacity   rules.Bits                 // all
+	ofTopology []ofTopology               // by topology
+	options    map[string][]*rules.Option // by what is wanted
 }
 
 // kind says what decides a label of a machine.
@@ -41,7 +42,7 @@ type ofTopology struct {
 func newPool(v *rules.View, policy *model.Policy) *pool {
 	p := &pool{
 		v: v, offered: make([]rules.Bits, len(v.Offers)), admitted: rules.NewBits(len(v.Offers)),
-		zones: filled(len(v.Zones)), capacity: filled(len(v.Capacities)),
+		zones: filled(len(v.Zones)), capacity: filled(len(v.Capacities)), options: map[string][]*rules.Option{},
 	}
 	for t, offers := range v.Offers {
 		p.offered[t] = rules.NewBits(len(v.Zones) * len(v.Capacities))

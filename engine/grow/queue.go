@@ -60,16 +60,25 @@ func (p *Packer) queue() []int {
 	for i := range out {
 		out[i] = i
 	}
-	requests := func(i int) model.Resources {
+	none := model.Resources{}
+	requests := func(i int) *model.Resources {
 		if shape := p.s.Pending[i].Shape; shape >= 0 && shape < len(p.s.Shapes) {
-			return p.s.Shapes[shape].Requests
+			return &p.s.Shapes[shape].Requests
 		}
-		return model.Resources{}
+		return &none
 	}
 	slices.SortStableFunc(out, func(a, b int) int {
 		x, y := requests(a), requests(b)
-		return cmp.Or(cmp.Compare(y[model.CPU], x[model.CPU]), cmp.Compare(y[model.Memory], x[model.Memory]),
-			p.s.Pending[a].Created.Compare(p.s.Pending[b].Created), cmp.Compare(p.s.Pending[a].UID, p.s.Pending[b].UID))
+		if d := cmp.Compare(y[model.CPU], x[model.CPU]); d != 0 {
+			return d
+		}
+		if d := cmp.Compare(y[model.Memory], x[model.Memory]); d != 0 {
+			return d
+		}
+		if d := p.s.Pending[a].Created.Compare(p.s.Pending[b].Created); d != 0 {
+			return d
+		}
+		return cmp.Compare(p.s.Pending[a].UID, p.s.Pending[b].UID)
 	})
 	return out
 }
