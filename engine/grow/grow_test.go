@@ -121,6 +121,8 @@ func TestStories(t *testing.T) {
 			"web: PodAffinity"},
 		{"host ports", types + "pods 2 web cpu=1 ports(80)",
 			"general c2|c4 in a|b|c: web-1\ngeneral c2|c4 in a|b|c: web-2"},
+		{"host ports of daemons", types + "daemon kube-system/dns ports(53) any(type=c2)\npod web cpu=1 ports(53)",
+			"general c4 in a|b|c: web"},
 		{"a volume's zone", types + "pod db cpu=1 volume(data: zone=b)",
 			"general c2|c4 in b: db"},
 		{"a volume for one pod only", types + "pods 2 db cpu=1 volume(data alone)",

@@ -240,7 +240,7 @@ func (p *Packer) joinPorts(f *form, m *machine) model.Rule {
 func (p *Packer) fitTypes(f *form, m *machine, pool *pool) (model.Rule, bool) {
 	t := &p.try
 	t.pairs = pool.pairs(t.pairs, t.zones, t.capacity)
-	fits, offered := false, false
+	shape, fits, offered, ports := f.chain.shape, false, false, false
 	for _, r := range p.active {
 		t.most[r] = math.MinInt64
 	}
@@ -255,7 +255,12 @@ func (p *Packer) fitTypes(f *form, m *machine, pool *pool) (model.Rule, bool) {
 			continue
 		}
 		offered = true
-		if len(f.chain.shape.Volumes) > 0 && !p.attaches(&pool.v.Pool.Types[i], m.volumes, f.chain.shape.Volumes) {
+		if len(shape.HostPorts) > 0 && !pool.v.DaemonsLeave(shape.HostPorts, i) {
+			remove(t.types, i)
+			continue
+		}
+		ports = true
+		if len(shape.Volumes) > 0 && !p.attaches(&pool.v.Pool.Types[i], m.volumes, shape.Volumes) {
 			remove(t.types, i)
 			continue
 		}
@@ -268,6 +273,8 @@ func (p *Packer) fitTypes(f *form, m *machine, pool *pool) (model.Rule, bool) {
 		return model.RuleResource, true
 	case !offered:
 		return model.RuleCapacity, equal(t.zones, m.zones) && equal(t.capacity, m.capacity)
+	case !ports:
+		return model.RuleHostPort, true
 	case t.types.Empty():
 		return model.RuleVolumeLimit, true
 	case len(pool.v.MinValues) > 0 && !p.keepsMinValues(pool):

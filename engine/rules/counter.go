@@ -168,6 +168,7 @@ func (st *State) counterFor(key counterKey) int {
 	st.counters = append(st.counters, counter{topology: key.topology})
 	if key.nodes > 0 {
 		e := st.eligibles[key.nodes-1]
+		e.counters = append(e.counters, i)
 		st.counters[i].spread = &levels{eligible: e, at: []int32{int32(e.domains)}}
 	}
 	if key.owners {

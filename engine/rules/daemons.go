@@ -35,8 +35,23 @@ func (v *View) addDaemons(daemons []model.Daemon) {
 				}
 			}
 		}
+		if len(d.HostPorts) > 0 && !charged.Empty() {
+			v.DaemonPorts = append(v.DaemonPorts, DaemonPorts{charged, d.HostPorts})
+		}
 	}
 	for t := range v.Pool.Types {
 		v.Net[t] = v.Pool.Types[t].Allocatable.Minus(v.Overhead[t])
 	}
+}
+
+// DaemonsLeave reports whether no daemon takes a port that conflicts with these on machines of the type.
+func (v *View) DaemonsLeave(ports []model.HostPort, t int) bool {
+	for _, d := range v.DaemonPorts {
+		for _, port := range ports {
+			if port.Port > 0 && d.Types.Has(t) && slices.ContainsFunc(d.Ports, port.Conflicts) {
+				return false
+			}
+		}
+	}
+	return true
 }

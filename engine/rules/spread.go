@@ -26,6 +26,7 @@ type eligible struct {
 	topology int
 	keys     []int // topologies of which a node must have all
 	labels   int   // class of affinity
+	counters []int // that count by them
 }
 
 // levels are how many domains have how many pods, over the nodes that count for a constraint.
@@ -150,13 +151,12 @@ func (st *State) countsFor(e *eligible, node int) bool {
 
 // addToSpread lets a node that joins be a domain, without pods at first.
 func (st *State) addToSpread(node int) {
-	fresh := map[*eligible]bool{}
 	for _, e := range st.eligibles {
-		fresh[e] = st.consider(e, node)
-	}
-	for i := range st.counters {
-		if l := st.counters[i].spread; l != nil && fresh[l.eligible] {
-			l.enter(0)
+		if !st.consider(e, node) {
+			continue
+		}
+		for _, c := range e.counters {
+			st.counters[c].spread.enter(0)
 		}
 	}
 }

@@ -13,8 +13,15 @@ const MaxPrice model.Price = 1 << 40
 // Offer is an offering that a pool allows, with indices into its View.
 type Offer struct {
 	Zone, Capacity int
-	Price          model.Price
+	Price          model.Price // what it counts for when offerings are compared: see Weigh
+	Real           model.Price // what it costs
 	Available      bool
+}
+
+// DaemonPorts are the host ports that a daemon takes on machines of some types.
+type DaemonPorts struct {
+	Types Bits
+	Ports []model.HostPort
 }
 
 // View is a pool prepared for one call: what it allows of its types, and what daemons leave of them.
@@ -28,6 +35,7 @@ type View struct {
 	Overhead     []model.Resources // what daemons take, by type
 	Eligible     Bits              // types the pool's requirements allow, with an offering it allows
 	MinValues    []model.Requirement
+	DaemonPorts  []DaemonPorts
 
 	typeKeys map[string]bool
 }
@@ -57,6 +65,19 @@ func NewView(p *model.Pool, daemons []model.Daemon) *View {
 	return v
 }
 
+// Weigh makes the policy's effective prices those by which offerings are compared.
+func (v *View) Weigh(policy *model.Policy) {
+	if policy.NodeFee <= 0 && policy.SpotRisk <= 0 && len(policy.Performance) == 0 {
+		return
+	}
+	for t := range v.Offers {
+		for i := range v.Offers[t] {
+			f := &v.Offers[t][i]
+			f.Price = policy.Effective(v.Pool.Types[t].Name, &model.Offering{CapacityType: v.Capacities[f.Capacity], Price: f.Real})
+		}
+	}
+}
+
 func (v *View) indexOffers() {
 	zone, hasZone := v.Requirements.Get(model.LabelZone)
 	capacity, hasCapacity := v.Requirements.Get(model.LabelCapacityType)
@@ -80,7 +101,8 @@ func (v *View) indexOffers() {
 			z := index(&v.Zones, zones, zone, hasZone, o.Zone)
 			c := index(&v.Capacities, capacities, capacity, hasCapacity, o.CapacityType)
 			if z >= 0 && c >= 0 {
-				offers = append(offers, Offer{z, c, min(max(o.Price, 0), MaxPrice), o.Available})
+				price := min(max(o.Price, 0), MaxPrice)
+				offers = append(offers, Offer{z, c, price, price, o.Available})
 			}
 		}
 		v.Offers[t] = offers
