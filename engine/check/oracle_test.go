@@ -58,6 +58,59 @@ func TestTheJudgeFindsAnOrderIfThereIsOne(t *testing.T) {
 	t.Logf("%d plans can be bound, %d cannot", good, bad)
 }
 
+// The same for clusters in which nothing but other pods stands in the way, so that it is the order that decides.
+func TestTheJudgeFindsNarrowOrders(t *testing.T) {
+	good, bad := 0, 0
+	for seed := range uint64(3000) {
+		r := rand.New(rand.NewPCG(seed, 13))
+		s, plan, at := crowded(r)
+		possible := inSomeOrder(rules.NewState(s), s.Pending, at, 0, map[int]bool{})
+		if found := check.Plan(s, model.Policy{}, plan); possible != (len(found) == 0) {
+			t.Errorf("seed %d: the pods can be bound in some order: %v; the judge says %v", seed, possible, found)
+		}
+		if possible {
+			good++
+		} else {
+			bad++
+		}
+	}
+	t.Logf("%d plans can be bound, %d cannot", good, bad)
+}
+
+// crowded is a cluster of five nodes in two zones, and a plan for pods of two apps that spread and want to be near each other.
+func crowded(r *rand.Rand) (*model.Snapshot, model.Plan, []int) {
+	s, plan, at := &model.Snapshot{ResourceNames: model.WellKnownResources}, model.Plan{}, []int{}
+	apps := func() model.Selector {
+		values := [][]string{{"a"}, {"b"}, {"a", "b"}, {"a"}, {"b"}}[r.IntN(5)]
+		return model.Selector{Namespaces: []string{"default"}, Labels: model.Requirements{model.OneOf("app", values...)}}
+	}
+	topology := func() string { return []string{model.LabelZone, model.LabelHostname}[r.IntN(2)] }
+	for i := range 4 {
+		x := model.Shape{Key: string(rune('a' + i)), Namespace: "default", Labels: []model.Label{{Key: "app", Value: []string{"a", "b"}[r.IntN(2)]}}}
+		for range r.IntN(3) {
+			x.Spread = append(x.Spread, model.Spread{Topology: topology(), MaxSkew: int32(1 + r.IntN(2)), Hard: true, Pods: apps()})
+		}
+		if r.IntN(3) == 0 {
+			x.Affinity = append(x.Affinity, model.PodTerm{Topology: topology(), Pods: apps()})
+		}
+		s.Shapes = append(s.Shapes, x)
+	}
+	nodes := 2 + r.IntN(4)
+	for i := range nodes {
+		zone := []string{"zone-a", "zone-b"}[r.IntN(2)]
+		s.Nodes = append(s.Nodes, model.Node{
+			Name: string(rune('p' + i)), State: model.Initialized, Labels: model.Requirements{model.OneOf(model.LabelZone, zone)},
+		})
+	}
+	for i := range 3 + r.IntN(7) {
+		p := model.Pod{PodKey: model.PodKey{Namespace: "default", Name: string(rune('0' + i))}, Shape: r.IntN(len(s.Shapes))}
+		node := r.IntN(nodes)
+		s.Pending, at = append(s.Pending, p), append(at, node)
+		plan.Placements = append(plan.Placements, model.Placement{Pod: p.PodKey, Node: s.Nodes[node].Name})
+	}
+	return s, plan, at
+}
+
 // inSomeOrder tries all orders of the pods that are not in done.
 func inSomeOrder(state *rules.State, pods []model.Pod, at []int, done int, failed map[int]bool) bool {
 	if done == 1<<len(pods)-1 {

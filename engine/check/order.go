@@ -77,7 +77,11 @@ func (j *judge) bindable() {
 		o.prepare(stuck)
 		stuck = o.run()
 	}
-	for i, q := range stuck {
+	if len(stuck) == 0 || o.anyOrder(stuck) {
+		return
+	}
+	o.prepare(nil)
+	for i, q := range o.run() {
 		if i < 5 {
 			o.report(q)
 		}

@@ -45,6 +45,7 @@ func (o *order) run() []*queue {
 		switch {
 		case len(waiting) == 0:
 			return nil
+		case o.round(waiting, o.harmless):
 		case o.round(waiting, func(q *queue) bool { return q.urgent || o.raisesLowest(q) }):
 		case o.round(waiting, func(q *queue) bool { return len(o.needs[q.shape].spread) > 0 }):
 		case o.round(waiting, func(*queue) bool { return true }):
@@ -88,6 +89,17 @@ func (h helper) take(o *order, n int) {
 	for _, c := range o.feeds[h.shape] {
 		c.add(h.at, n)
 	}
+}
+
+// harmless: whatever spread counts the pod, it is in a lowest domain of it.
+func (o *order) harmless(q *queue) bool {
+	at := q.loads[q.next].at
+	for _, c := range o.feeds[q.shape] {
+		if d := c.places.at[at].in; c.spread && c.here[at] && c.counts[d] > c.low {
+			return false
+		}
+	}
+	return true
 }
 
 func (o *order) raisesLowest(q *queue) bool {
