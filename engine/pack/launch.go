@@ -13,10 +13,9 @@ import (
 )
 
 // launch turns machines into launches and hands the pods out, most important first.
-func (p *problem) launch(machines []machine) {
+func (p *problem) launch() {
 	next := map[*group]int{}
-	for i := range machines {
-		m := &machines[i]
+	for _, m := range p.machines {
 		var pods []int
 		for _, t := range m.takes {
 			from := next[t.group]
@@ -28,9 +27,8 @@ func (p *problem) launch(machines []machine) {
 	}
 	for _, g := range p.groups {
 		g.pods = g.pods[next[g]:]
-		g.left = len(g.pods)
 	}
-	p.plan.LowerBound = p.lowerBound(machines)
+	p.plan.LowerBound = p.lowerBound()
 }
 
 func (p *problem) launchOf(m *machine, pods []int) model.Launch {
@@ -56,10 +54,7 @@ func (p *problem) launchOf(m *machine, pods []int) model.Launch {
 // zones and capacity types that are possible.
 func (p *problem) requirements(m *machine) model.Requirements {
 	v := p.views[m.view]
-	rs := v.Requirements
-	for _, t := range m.takes {
-		rs = rs.And(p.classes[t.group.class].options[m.view][t.opt].Wants)
-	}
+	rs := v.Requirements.And(m.wants).And(m.custom)
 	out := slices.Clone(rs)
 	for i, r := range out {
 		if _, custom := m.custom.Get(r.Key); custom {
@@ -118,23 +113,17 @@ func candidateOf(v *rules.View, w way) model.Candidate {
 		OfferingKey: model.OfferingKey{
 			Type: v.Pool.Types[w.typ].Name, Zone: v.Zones[w.offer.Zone], CapacityType: v.Capacities[w.offer.Capacity],
 		},
-		Price: w.offer.Price,
+		Price: w.offer.Real,
 	}
 }
 
-// lowerBound is what the launched pods cost at least: each resource for itself, at the rates of the machines that give
-// most of it for the money.
-func (p *problem) lowerBound(machines []machine) model.Price {
-	var sums model.Resources
-	for _, m := range machines {
-		for _, t := range m.takes {
-			for _, i := range p.active {
-				value := min(p.classes[t.group.class].rates[i].of(t.group.request[i]), 1<<40)
-				sums[i] += int64(value) * int64(t.n)
-			}
-		}
+// lowerBound is what machines for the pods that get one cost at least. If one tier of pools serves them all that is the
+// solver's bound, else that of all pools together, since a plan may use any of them.
+func (p *problem) lowerBound() model.Price {
+	if p.bound > 0 {
+		return p.bound
 	}
-	return model.Price(slices.Max(sums[:]) >> 10)
+	return 0
 }
 
 // sort puts the plan into its canonical order.

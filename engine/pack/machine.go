@@ -16,10 +16,19 @@ const (
 	fewTypes   = 5
 )
 
+// take is some pods of a group on a machine, with the class and the option by which they may run there.
+type take struct {
+	group         *group
+	n             int
+	class, option int // option -1: engine/grow found the place
+}
+
 // machine is a load with the types that can bear it.
 type machine struct {
 	view     int
 	takes    []take
+	open     rules.Bits         // types that may bear it
+	wants    model.Requirements // of the pods
 	custom   model.Requirements
 	zones    []bool
 	capacity []bool
@@ -38,19 +47,38 @@ type way struct {
 }
 
 // build finds all types which can bear the pods, within what the limits leave. It fails if minValues cannot be kept.
-func (p *problem) build(view int, takes []take) (machine, bool) {
+func (p *problem) build(view int, takes []take) (*machine, bool) {
 	v := p.views[view]
-	m := machine{view: view, takes: takes, zones: allTrue(len(v.Zones)), capacity: allTrue(len(v.Capacities))}
+	m := &machine{view: view, takes: takes, zones: allTrue(len(v.Zones)), capacity: allTrue(len(v.Capacities)), open: slices.Clone(v.Eligible)}
 	for _, t := range takes {
-		o := &p.classes[t.group.class].options[view][t.opt]
+		o := &p.classes[t.class].options[view][t.option]
 		and(m.zones, o.Zones)
 		and(m.capacity, o.Capacity)
+		for w := range m.open {
+			m.open[w] &= o.Types[w]
+		}
+		if !rules.Compatible(m.custom, o.Custom) {
+			return m, false
+		}
 		m.custom = m.custom.And(o.Custom)
+		m.wants = m.wants.And(o.Wants)
 		m.load = m.load.Plus(t.group.request.Times(int64(t.n)))
 	}
-	ways := p.ways(&m)
+	return m, p.complete(m)
+}
+
+// complete chooses the offering and the types that may stand in.
+func (p *problem) complete(m *machine) bool {
+	ways := p.ways(m)
 	if len(ways) == 0 {
-		return m, false
+		return false
+	}
+	v := p.views[m.view]
+	if p.inOneZone(m) {
+		for z := range m.zones {
+			m.zones[z] = z == ways[0].offer.Zone
+		}
+		ways = p.ways(m)
 	}
 	best := ways[0]
 	m.typ, m.chosen = best.typ, candidateOf(v, best)
@@ -60,11 +88,24 @@ func (p *problem) build(view int, takes []take) (machine, bool) {
 			break
 		}
 	}
-	ok := p.alternatives(&m, ways)
+	ok := p.alternatives(m, ways)
+	m.largest = model.Resources{}
 	for _, t := range m.types {
 		m.largest = m.largest.Max(v.Pool.Types[t].Capacity)
 	}
-	return m, ok
+	return ok
+}
+
+// inOneZone reports whether the zone must be known: a pod of the machine looks at zones, or others look at it.
+func (p *problem) inOneZone(m *machine) bool {
+	zone := p.state.Topology(model.LabelZone)
+	here := func(c int) bool { return p.state.CounterTopology(c) == zone }
+	return slices.ContainsFunc(m.takes, func(t take) bool {
+		near, _ := p.state.Near(t.group.index)
+		return len(p.classes[t.group.class].zones) > 0 || slices.ContainsFunc(near, here) ||
+			slices.ContainsFunc(p.state.Apart(t.group.index), here) ||
+			slices.ContainsFunc(p.state.Spreads(t.group.index), func(s rules.SpreadTerm) bool { return s.Topology == zone })
+	})
 }
 
 // ways are the cheapest offerings of each type that bears the load, cheapest first; of equally cheap ones what the pods
@@ -73,7 +114,7 @@ func (p *problem) ways(m *machine) []way {
 	v := p.views[m.view]
 	var out []way
 	for t := range v.Net {
-		if !p.openTo(m, t) || !m.load.Fits(v.Net[t]) || !p.rooms[m.view].Allows(&v.Pool.Limits, &v.Pool.Types[t].Capacity) {
+		if !m.open.Has(t) || !p.bears(m, t) {
 			continue
 		}
 		if f, ok := cheapestOf(v, t, m.zones, m.capacity); ok {
@@ -85,19 +126,42 @@ func (p *problem) ways(m *machine) []way {
 	return out
 }
 
-// openTo reports whether every pod of the machine may run on the type.
-func (p *problem) openTo(m *machine, typ int) bool {
-	for _, t := range m.takes {
-		if !p.classes[t.group.class].options[m.view][t.opt].Types.Has(typ) {
+// bears reports whether a type has room for the machine's pods and their volumes, and the policy and the limits admit it.
+func (p *problem) bears(m *machine, t int) bool {
+	v := p.views[m.view]
+	x := &v.Pool.Types[t]
+	if !m.load.Fits(v.Net[t]) || !p.policy.Admits(&x.Capacity) || !p.rooms[m.view].Allows(&v.Pool.Limits, &x.Capacity) {
+		return false
+	}
+	for _, limit := range x.AttachLimits {
+		n := int64(0)
+		for _, t := range m.takes {
+			for i := range t.group.shape.Volumes {
+				if t.group.shape.Volumes[i].Driver == limit.Driver {
+					n += int64(t.n)
+				}
+			}
+		}
+		if n > limit.Most {
 			return false
 		}
 	}
 	return true
 }
 
+func cheapestOf(v *rules.View, t int, zones, capacity []bool) (best rules.Offer, ok bool) {
+	for _, f := range v.Offers[t] {
+		if f.Available && zones[f.Zone] && capacity[f.Capacity] && (!ok || f.Price < best.Price) {
+			best, ok = f, true
+		}
+	}
+	return best, ok
+}
+
 // prefer moves, among the cheapest ways, the one that satisfies most preferences to the front.
 func (p *problem) prefer(m *machine, ways []way) {
-	if len(ways) == 0 || !slices.ContainsFunc(m.takes, func(t take) bool { return len(t.group.shape.Preferred) > 0 }) {
+	if len(ways) == 0 || p.policy.Preferences == model.Ignore ||
+		!slices.ContainsFunc(m.takes, func(t take) bool { return len(t.group.shape.Preferred) > 0 }) {
 		return
 	}
 	v := p.views[m.view]
@@ -164,21 +228,6 @@ func (p *problem) chooseTypes(m *machine, ways []way) ([]int, bool) {
 		}
 	}
 	return v.WithMinValues(types, cheap, p.maxTypes, m.zones, m.capacity)
-}
-
-// shrinkToFit builds the machine, with fewer pods if minValues want more types than bear them all.
-func (p *problem) shrinkToFit(f fill) (machine, bool) {
-	m, ok := p.build(f.candidate.view, f.takes)
-	if ok {
-		return m, true
-	}
-	seed := f.takes[0]
-	for {
-		if m, ok = p.build(f.candidate.view, []take{seed}); ok || seed.n <= 1 {
-			return m, ok
-		}
-		seed.n /= 2
-	}
 }
 
 func and(into, other []bool) {

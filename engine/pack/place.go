@@ -8,94 +8,78 @@ import (
 	"github.com/nodeless/nodeless/engine/rules"
 )
 
-// bin is a machine that exists or is on its way.
-type bin struct {
-	node  *model.Node
-	free  model.Resources
-	types []model.InstanceType // of its pool
+// place puts pods where there is room already: machines that are ready first, then by name; large pods first. Who needs
+// others near waits for them.
+func (p *problem) place() {
+	nodes := p.nodes()
+	if len(nodes) == 0 {
+		return
+	}
+	for again := true; again; {
+		again = false
+		for _, g := range p.groups {
+			if g.left() > 0 && p.placeGroup(g, p.inOrderFor(g, nodes)) {
+				again = p.dependent()
+			}
+		}
+	}
 }
 
-// place puts pods where there is room already: machines that are ready first, then by name; largest pods first.
-func (p *problem) place() {
-	bins := p.bins()
-	for _, g := range p.groups {
-		for _, b := range p.inOrderFor(g, bins) {
-			if g.left == 0 {
+// dependent reports whether some group waits that may be allowed more now that others have their places.
+func (p *problem) dependent() bool {
+	return slices.ContainsFunc(p.groups, func(g *group) bool {
+		return g.left() > 0 && (len(g.shape.Affinity) > 0 || slices.ContainsFunc(g.shape.Spread, func(c model.Spread) bool { return c.Hard }))
+	})
+}
+
+// placeGroup reports whether any pod found a place.
+func (p *problem) placeGroup(g *group, nodes []int) bool {
+	found := false
+	for again := true; again && g.left() > 0; {
+		again = false
+		for _, n := range nodes {
+			for g.left() > 0 && p.state.Allows(g.index, n) == "" {
+				p.state.Bind(g.index, n)
+				p.plan.Placements = append(p.plan.Placements, model.Placement{Pod: p.s.Pending[g.pods[0]].PodKey, Node: p.s.Nodes[n].Name})
+				g.pods = g.pods[1:]
+				found = true
+				again = len(g.shape.Spread) > 0 || len(g.shape.Affinity) > 0
+			}
+			if g.left() == 0 {
 				break
 			}
-			n := holds(&g.request, &b.free, p.active, g.left)
-			if n == 0 || !p.mayRunOn(g, b) {
-				continue
-			}
-			b.free = b.free.Minus(g.request.Times(int64(n)))
-			for _, pod := range g.pods[:n] {
-				p.plan.Placements = append(p.plan.Placements, model.Placement{Pod: p.s.Pending[pod].PodKey, Node: b.node.Name})
-			}
-			g.pods = g.pods[n:]
-			g.left -= n
 		}
 	}
+	return found
 }
 
-func (p *problem) bins() []*bin {
-	types := map[string][]model.InstanceType{}
-	for i := range p.s.Pools {
-		types[p.s.Pools[i].Name] = p.s.Pools[i].Types
-	}
-	var out []*bin
+// nodes are the indices of machines that may take pods.
+func (p *problem) nodes() []int {
+	var out []int
 	for i := range p.s.Nodes {
-		n := &p.s.Nodes[i]
-		if n.Deleting || n.Cordoned {
-			continue
+		if !p.s.Nodes[i].Deleting {
+			out = append(out, i)
 		}
-		out = append(out, &bin{node: n, free: n.Allocatable.Minus(n.Used.NonNegative()), types: types[n.Pool]})
 	}
-	slices.SortStableFunc(out, func(a, b *bin) int {
-		return cmp.Or(cmp.Compare(b.node.State, a.node.State), cmp.Compare(a.node.Name, b.node.Name))
+	slices.SortStableFunc(out, func(a, b int) int {
+		x, y := &p.s.Nodes[a], &p.s.Nodes[b]
+		return cmp.Or(cmp.Compare(y.State, x.State), cmp.Compare(x.Name, y.Name))
 	})
 	return out
 }
 
 // inOrderFor moves machines that the pods would rather have before others of the same state; that costs nothing.
-func (p *problem) inOrderFor(g *group, bins []*bin) []*bin {
-	if len(g.shape.Preferred) == 0 {
-		return bins
+func (p *problem) inOrderFor(g *group, nodes []int) []int {
+	if len(g.shape.Preferred) == 0 || p.policy.Preferences == model.Ignore {
+		return nodes
 	}
-	score := map[string]int64{}
-	for _, b := range bins {
-		score[b.node.Name] = rules.Score(g.shape.Preferred, b.node.Labels)
+	score := make([]int64, len(p.s.Nodes))
+	for _, n := range nodes {
+		score[n] = rules.Score(g.shape.Preferred, p.s.Nodes[n].Labels)
 	}
-	out := slices.Clone(bins)
-	slices.SortStableFunc(out, func(a, b *bin) int {
-		return cmp.Or(cmp.Compare(b.node.State, a.node.State), cmp.Compare(score[b.node.Name], score[a.node.Name]))
+	out := slices.Clone(nodes)
+	slices.SortStableFunc(out, func(a, b int) int {
+		return cmp.Or(cmp.Compare(p.s.Nodes[b].State, p.s.Nodes[a].State), cmp.Compare(score[b], score[a]))
 	})
 	return out
-}
-
-func (p *problem) mayRunOn(g *group, b *bin) bool {
-	c := p.classes[g.class]
-	ok, known := c.onNode[b.node.Name]
-	if !known {
-		ok = rules.OnNode(g.shape, b.node, b.types)
-		c.onNode[b.node.Name] = ok
-	}
-	return ok
-}
-
-// holds is how many of at most most requests fit into free.
-func holds(request, free *model.Resources, active []int, most int) int {
-	n := int64(most)
-	for _, i := range active {
-		ask := request[i]
-		if ask <= 0 {
-			continue
-		}
-		if ask > free[i] {
-			return 0
-		}
-		if n > 1 {
-			n = min(n, free[i]/ask)
-		}
-	}
-	return int(n)
 }

@@ -10,49 +10,73 @@ import (
 	"github.com/nodeless/nodeless/engine/rules"
 )
 
-// defaultSteps is how often a group of pods may be tried on a candidate machine before the search is cut: about a second
-// of work.
-const defaultSteps = 50_000_000
-
-// class is what pods with the same constraints share.
-type class struct {
-	shape   *model.Shape     // any shape of the class: its requests and preferences do not matter here
-	options [][]rules.Option // by view; none where the pool is closed to the class
-	tiers   [][]candidate    // by tier, see candidates
-	rates   [model.MaxResources]rate
-	onNode  map[string]bool
-	banned  []bool // by view: minValues cannot be kept there
-}
-
 // group is the pods of one shape that still wait, most important first.
 type group struct {
+	index   int // of the shape
 	shape   *model.Shape
 	class   int
 	request model.Resources
 	pods    []int // indices into Snapshot.Pending
-	left    int
-	value   uint64 // what one pod is worth, see rate
-	tier    int    // the weight tier from which it would now get a machine
+	parts   []part
+	rest    bool       // its constraints are for engine/grow
+	planned int        // pods that engine/grow put on machines
+	refused model.Rule // why it gets nothing; "" if that is for the pools to say
+	slots   []int      // on one machine: see apart
+	spreads []int      // those of the slots that only spread
+	kind    int
 }
+
+// part is some pods of a group for which the same is open.
+type part struct {
+	class int
+	n     int
+	tier  int // weight tier from which it would now get a machine
+}
+
+// left is how many pods still wait.
+func (g *group) left() int { return len(g.pods) }
 
 // problem is one call's working state.
 type problem struct {
 	s        *model.Snapshot
+	policy   *model.Policy
 	maxTypes int
+	state    *rules.State
 	steps    int // still allowed
 	partial  bool
 	classes  []*class
-	groups   []*group // in the order in which they are packed
+	classOf  map[string]int
+	groups   []*group // in the order in which they are placed
 	active   []int    // resources that some group requests
+	drivers  []string // of volumes with attach limits that some group uses
+	slots    []int    // how many pods one machine may have of each
+	soft     []bool   // by slot: see cover.Problem.Soft
+	apart    []kind
 	views    []*rules.View
 	rooms    []rules.Room // by view
 	tiers    [][]int      // views by weight, heaviest first
+	machines []*machine
+	bound    model.Price
 	plan     model.Plan
 }
 
+// defaultSteps bounds one call's work; see engine/cover.
+const defaultSteps = 60_000_000
+
 // Provision gives every pending pod a place, a launch or a Reason.
 func Provision(s *model.Snapshot, policy model.Policy) model.Plan {
-	p := &problem{s: s, maxTypes: policy.MaxTypes, steps: policy.MaxSteps}
+	plain := provision(s, policy)
+	if policy.Solver == model.FirstFit || policy.Preferences == model.Ignore || len(plan0(&plain)) == 0 {
+		return plain
+	}
+	return preferred(s, policy, plain)
+}
+
+// plan0 is the launches of a plan.
+func plan0(p *model.Plan) []model.Launch { return p.Launches }
+
+func provision(s *model.Snapshot, policy model.Policy) model.Plan {
+	p := &problem{s: s, policy: &policy, maxTypes: policy.MaxTypes, steps: policy.MaxSteps, classOf: map[string]int{}, state: rules.NewState(s)}
 	if p.maxTypes <= 0 {
 		p.maxTypes = 60
 	}
@@ -60,21 +84,35 @@ func Provision(s *model.Snapshot, policy model.Policy) model.Plan {
 		p.steps = defaultSteps
 	}
 	p.group()
-	p.place()
-	if slices.ContainsFunc(p.groups, func(g *group) bool { return g.left > 0 }) {
+	if policy.Solver == model.FirstFit {
 		p.open()
-		p.launch(p.search())
-		p.answer()
+		p.firstFit()
+	} else {
+		p.place()
+		if p.waiting() {
+			p.open()
+			p.cutOff()
+			p.assignZones()
+			p.keepApart()
+			p.buy()
+			p.placeRest()
+		}
 	}
+	p.launch()
+	p.answer()
 	p.plan.Partial = p.partial
 	p.sort()
 	return p.plan
 }
 
-// group gathers the pending pods by shape. Pods that the engine cannot decide are answered here.
+func (p *problem) waiting() bool {
+	return slices.ContainsFunc(p.groups, func(g *group) bool { return g.left() > 0 })
+}
+
+// group gathers the pending pods by shape. Pods that the engine cannot decide, and those that nothing can help yet, are
+// answered here.
 func (p *problem) group() {
 	byShape := make([]*group, len(p.s.Shapes))
-	classes := map[string]int{}
 	for i := range p.s.Pending {
 		pod := &p.s.Pending[i]
 		if pod.Shape < 0 || pod.Shape >= len(p.s.Shapes) {
@@ -82,39 +120,40 @@ func (p *problem) group() {
 			continue
 		}
 		shape := &p.s.Shapes[pod.Shape]
-		if len(shape.Unmodelled) > 0 {
+		switch {
+		case len(shape.Unmodelled) > 0:
 			p.refuse(i, model.Reason{Rule: model.RuleUnmodelled, Object: shape.Unmodelled[0], Detail: strings.Join(shape.Unmodelled, ", ")})
+			continue
+		case shape.Blocked != "":
+			p.refuse(i, model.Reason{Rule: model.RuleBlocked, Detail: shape.Blocked})
 			continue
 		}
 		g := byShape[pod.Shape]
 		if g == nil {
-			g = &group{shape: shape, class: p.classOf(shape, classes), request: shape.Requests.NonNegative()}
+			g = &group{index: pod.Shape, shape: shape, request: shape.Requests.NonNegative()}
+			g.class = p.addClass(shape)
 			byShape[pod.Shape] = g
 			p.groups = append(p.groups, g)
 		}
 		g.pods = append(g.pods, i)
 	}
-	var asked model.Resources
 	for _, g := range p.groups {
-		g.left = len(g.pods)
-		asked = asked.Max(g.request)
 		slices.SortStableFunc(g.pods, func(a, b int) int {
 			return cmp.Compare(p.s.Pending[b].Priority, p.s.Pending[a].Priority)
 		})
 	}
-	for i, n := range asked {
-		if n > 0 {
-			p.active = append(p.active, i)
-		}
-	}
-	slices.SortStableFunc(p.groups, bySize)
+	slices.SortStableFunc(p.groups, p.bySize)
 }
 
-// bySize puts the group that is hardest to place first, before prices are known: rare resources, then the larger of cpu
-// and memory at one core to 4 GiB; ties by key, so that equal clusters give equal plans.
-func bySize(a, b *group) int {
-	return cmp.Or(cmp.Compare(rare(b), rare(a)), cmp.Compare(size(b), size(a)), cmp.Compare(a.shape.Key, b.shape.Key))
+// bySize puts the group that is most important first, then the one that is hardest to place: rare resources, then the larger
+// of cpu and memory at one core to 4 GiB; ties by key, so that equal clusters give equal plans.
+func (p *problem) bySize(a, b *group) int {
+	return cmp.Or(cmp.Compare(p.priority(b), p.priority(a)), cmp.Compare(rare(b), rare(a)), cmp.Compare(size(b), size(a)),
+		cmp.Compare(a.shape.Key, b.shape.Key))
 }
+
+// priority is that of a group's most important pod.
+func (p *problem) priority(g *group) int32 { return p.s.Pending[g.pods[0]].Priority }
 
 func rare(g *group) int64 {
 	var n int64
@@ -128,29 +167,11 @@ func size(g *group) int64 {
 	return max(g.request[model.CPU], g.request[model.Memory]/(4<<30/1000))
 }
 
-func (p *problem) classOf(s *model.Shape, known map[string]int) int {
-	var key strings.Builder
-	key.WriteString(s.Required.String())
-	for _, term := range s.AnyOf {
-		key.WriteString(" | ")
-		key.WriteString(term.String())
-	}
-	for _, t := range s.Tolerations {
-		fmt.Fprintf(&key, " ~ %q %q %v %q", t.Key, t.Value, t.Exists, t.Effect)
-	}
-	i, ok := known[key.String()]
-	if !ok {
-		i = len(p.classes)
-		known[key.String()] = i
-		p.classes = append(p.classes, &class{shape: s, onNode: map[string]bool{}})
-	}
-	return i
-}
-
-// open prepares pools, options and prices for what found no place.
+// open prepares the pools for what found no place.
 func (p *problem) open() {
 	for i := range p.s.Pools {
 		v := rules.NewView(&p.s.Pools[i], p.s.Daemons)
+		v.Weigh(p.policy)
 		p.views = append(p.views, v)
 		p.rooms = append(p.rooms, v.Room())
 	}
@@ -166,29 +187,40 @@ func (p *problem) open() {
 		last := len(p.tiers) - 1
 		p.tiers[last] = append(p.tiers[last], v)
 	}
-	for _, c := range p.classes {
-		c.tiers = make([][]candidate, len(p.tiers))
-		c.banned = make([]bool, len(p.views))
-		for _, v := range p.views {
-			c.options = append(c.options, optionsIn(v, c.shape))
+	var asked model.Resources
+	for _, g := range p.groups {
+		if g.left() > 0 {
+			asked = asked.Max(g.request)
+			p.openClass(p.classes[g.class])
+			for _, v := range g.shape.Volumes {
+				if v.Driver != "" && !slices.Contains(p.drivers, v.Driver) {
+					p.drivers = append(p.drivers, v.Driver)
+				}
+			}
 		}
 	}
-	for _, c := range p.classes {
-		p.price(c)
+	slices.Sort(p.drivers)
+	for i, n := range asked {
+		if n > 0 {
+			p.active = append(p.active, i)
+		}
 	}
-	for _, g := range p.groups {
-		g.value = p.valueOf(g)
-		p.nextTier(g)
-	}
-	slices.SortStableFunc(p.groups, func(a, b *group) int { return cmp.Compare(b.value, a.value) })
 }
 
-func optionsIn(v *rules.View, s *model.Shape) []rules.Option {
-	if v.Pool.NotReady != "" {
-		return nil
+// cutOff refuses pods that are not important enough for a machine.
+func (p *problem) cutOff() {
+	if !p.policy.HasPriorityCutoff {
+		return
 	}
-	if _, bad := model.Untolerated(v.Pool.Taints, s.Tolerations); bad {
-		return nil
+	for _, g := range p.groups {
+		keep := g.pods[:0:0]
+		for _, i := range g.pods {
+			if p.s.Pending[i].Priority >= p.policy.PriorityCutoff {
+				keep = append(keep, i)
+				continue
+			}
+			p.refuse(i, model.Reason{Rule: model.RulePriority, Detail: fmt.Sprint(p.s.Pending[i].Priority), Best: fmt.Sprint(p.policy.PriorityCutoff)})
+		}
+		g.pods = keep
 	}
-	return v.Options(s.Required, s.AnyOf)
 }

@@ -25,6 +25,13 @@ func (r Room) Less(largest model.Resources) Room {
 	return r
 }
 
+// Plus is what is left once such a machine is not launched after all.
+func (r Room) Plus(largest model.Resources) Room {
+	r.Left = r.Left.Plus(largest.NonNegative())
+	r.Nodes++
+	return r
+}
+
 // Limited reports whether the limits name any resource, and so make a larger alternative cost room.
 func Limited(l *model.Limits) bool { return l.Set != [model.MaxResources]bool{} }
 
