@@ -124,6 +124,9 @@ func generate(seed, number uint64) *Case {
 		g.storage()
 	}
 	bound := g.IntN(8)
+	if g.on[spread] {
+		bound += g.IntN(6)
+	}
 	for range bound {
 		p := g.pod(g.id("p"), true)
 		p.Spec.NodeName = pick(g, g.c.Nodes...).Name

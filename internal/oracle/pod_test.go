@@ -22,6 +22,9 @@ func (g *gen) pod(name string, bound bool) *corev1.Pod {
 	if g.chance(0.6) {
 		p.Labels["track"] = pick(g, "1", "2")
 	}
+	if g.on[spread] && g.chance(0.6) {
+		p.Namespace, p.Labels["app"] = "default", "web"
+	}
 	g.containers(p, bound)
 	if g.on[volumes] {
 		g.mount(p)
@@ -30,7 +33,7 @@ func (g *gen) pod(name string, bound bool) *corev1.Pod {
 		if g.chance(0.06) {
 			p.Status.Phase = pick(g, corev1.PodSucceeded, corev1.PodFailed)
 		}
-		if g.chance(0.06) {
+		if g.chance(0.1) {
 			p.DeletionTimestamp = &metav1.Time{Time: noon}
 		}
 	}
@@ -43,7 +46,7 @@ func (g *gen) pod(name string, bound bool) *corev1.Pod {
 	if g.chance(0.1) {
 		g.prefer(p)
 	}
-	if g.on[affinityToNodes] || g.on[spread] && g.chance(0.3) {
+	if g.on[affinityToNodes] {
 		g.nodeAffinity(p)
 	}
 	if g.on[taints] || g.on[spread] && g.chance(0.5) {
@@ -247,18 +250,24 @@ func merge(s *metav1.LabelSelector, keys []string, op metav1.LabelSelectorOperat
 }
 
 func (g *gen) spread(p *corev1.Pod) {
-	for _, key := range some(g, 3, corev1.LabelTopologyZone, corev1.LabelHostname, rack) {
+	if g.chance(0.5) {
+		g.keepToSomeNodes(p)
+	}
+	for _, key := range some(g, pick(g, 2, 3), corev1.LabelTopologyZone, corev1.LabelHostname, rack) {
 		c := corev1.TopologySpreadConstraint{
-			TopologyKey: key, MaxSkew: pick[int32](g, 1, 1, 1, 1, 2), LabelSelector: g.selector("app", "track"),
+			TopologyKey: key, MaxSkew: pick[int32](g, 1, 1, 1, 1, 2), LabelSelector: &metav1.LabelSelector{MatchLabels: map[string]string{"app": "web"}},
 			WhenUnsatisfiable: pick(g, corev1.DoNotSchedule, corev1.DoNotSchedule, corev1.DoNotSchedule, corev1.DoNotSchedule, corev1.ScheduleAnyway),
 		}
-		if g.chance(0.4) && c.WhenUnsatisfiable == corev1.DoNotSchedule {
+		if g.chance(0.5) {
+			c.LabelSelector = g.selector("app", "track")
+		}
+		if g.chance(0.25) && c.WhenUnsatisfiable == corev1.DoNotSchedule {
 			c.MinDomains = new(pick[int32](g, 1, 3, 4, 5))
 		}
-		if g.chance(0.4) {
+		if g.chance(0.6) {
 			c.NodeAffinityPolicy = new(pick(g, corev1.NodeInclusionPolicyHonor, corev1.NodeInclusionPolicyIgnore))
 		}
-		if g.chance(0.4) {
+		if g.chance(0.6) {
 			c.NodeTaintsPolicy = new(pick(g, corev1.NodeInclusionPolicyHonor, corev1.NodeInclusionPolicyIgnore))
 		}
 		if c.LabelSelector != nil && g.chance(0.2) {
@@ -269,4 +278,20 @@ func (g *gen) spread(p *corev1.Pod) {
 		}
 		p.Spec.TopologySpreadConstraints = append(p.Spec.TopologySpreadConstraints, c)
 	}
+}
+
+// keepToSomeNodes gives the pod a node affinity that leaves domains out.
+func (g *gen) keepToSomeNodes(p *corev1.Pod) {
+	key := pick(g, corev1.LabelTopologyZone, corev1.LabelHostname, rack)
+	value := map[string]string{corev1.LabelTopologyZone: pick(g, "a", "b"), corev1.LabelHostname: pick(g, "n0", "n1"), rack: "r1"}[key]
+	if key != corev1.LabelHostname && g.chance(0.4) {
+		p.Spec.NodeSelector = map[string]string{key: value}
+		return
+	}
+	if affinity(p).NodeAffinity == nil {
+		p.Spec.Affinity.NodeAffinity = &corev1.NodeAffinity{}
+	}
+	p.Spec.Affinity.NodeAffinity.RequiredDuringSchedulingIgnoredDuringExecution = &corev1.NodeSelector{NodeSelectorTerms: []corev1.NodeSelectorTerm{
+		{MatchExpressions: []corev1.NodeSelectorRequirement{{Key: key, Operator: corev1.NodeSelectorOpNotIn, Values: []string{value}}}},
+	}}
 }
