@@ -1,6 +1,7 @@
 package check_test
 
 import (
+	"fmt"
 	"math/rand/v2"
 	"testing"
 
@@ -77,7 +78,47 @@ func TestTheJudgeFindsNarrowOrders(t *testing.T) {
 	t.Logf("%d plans can be bound, %d cannot", good, bad)
 }
 
-// crowded is a cluster of five nodes in two zones, and a plan for pods of two apps that spread and want to be near each other.
+// Plans too large to try all orders: pods are bound one after another as the rules allow, so there is an order. Each app
+// looks at itself, as most do; where many pods with different skews count each other, the judge may miss the order.
+func TestTheJudgeFindsTheOrderOfManyPods(t *testing.T) {
+	for seed := range uint64(300) {
+		r := rand.New(rand.NewPCG(seed, 17))
+		s, _, _ := crowded(r)
+		for i := range s.Shapes {
+			x := &s.Shapes[i]
+			x.Labels = []model.Label{{Key: "app", Value: x.Key}}
+			for k := range x.Spread {
+				x.Spread[k].Pods.Labels = model.Requirements{model.OneOf("app", x.Key)}
+			}
+			for k := range x.Affinity {
+				x.Affinity[k].Pods.Labels = model.Requirements{model.OneOf("app", x.Key, s.Shapes[0].Key)}
+			}
+		}
+		for i := range 20 {
+			s.Nodes = append(s.Nodes, s.Nodes[r.IntN(len(s.Nodes))])
+			s.Nodes[len(s.Nodes)-1].Name = fmt.Sprint("s", i)
+		}
+		s.Pending = nil
+		var plan model.Plan
+		state := rules.NewState(s)
+		for i := range 600 {
+			shape, node := r.IntN(len(s.Shapes)), r.IntN(len(s.Nodes))
+			if state.Allows(shape, node) != "" {
+				continue
+			}
+			state.Bind(shape, node)
+			p := model.Pod{PodKey: model.PodKey{Namespace: "default", Name: fmt.Sprint(i)}, Shape: shape}
+			s.Pending = append(s.Pending, p)
+			plan.Placements = append(plan.Placements, model.Placement{Pod: p.PodKey, Node: s.Nodes[node].Name})
+		}
+		if found := check.Plan(s, model.Policy{}, plan); len(found) > 0 {
+			t.Errorf("seed %d: %d pods were bound one after another, the judge says %v", seed, len(s.Pending), found)
+		}
+	}
+}
+
+// crowded is a cluster of two to five nodes in two zones, and a plan for pods of two apps that spread and want to be near
+// each other.
 func crowded(r *rand.Rand) (*model.Snapshot, model.Plan, []int) {
 	s, plan, at := &model.Snapshot{ResourceNames: model.WellKnownResources}, model.Plan{}, []int{}
 	apps := func() model.Selector {

@@ -40,6 +40,7 @@ func (o *order) prepare(stuck []*queue) {
 // run binds whatever is allowed until all are bound, or gives those that are left.
 func (o *order) run() []*queue {
 	waiting := slices.Clone(o.queues)
+	o.firsts(waiting)
 	for {
 		waiting = slices.DeleteFunc(waiting, func(q *queue) bool { return q.left == 0 })
 		switch {
@@ -53,6 +54,30 @@ func (o *order) run() []*queue {
 			return waiting
 		}
 	}
+}
+
+// firsts binds those who may be the first of their group where nobody else will come to be near.
+func (o *order) firsts(waiting []*queue) {
+	for _, q := range waiting {
+		n := o.needs[q.shape]
+		alone := n.first && o.obstacle(q) < 0
+		for i, c := range n.near {
+			alone = alone && c.total == 0 && !o.comes(c, q.in[i])
+		}
+		if alone {
+			o.bind(q)
+		}
+	}
+}
+
+// comes reports whether somebody whom the affinity counter counts, but who does not have that affinity, is to be in the domain.
+func (o *order) comes(c *counter, domain int) bool {
+	here := func(h helper) bool {
+		n := o.needs[h.shape]
+		return c.matches[h.shape] && c.places.at[h.at].in == domain && (n == nil || !slices.Contains(n.near, c))
+	}
+	return slices.ContainsFunc(o.rest, here) ||
+		slices.ContainsFunc(o.queues, func(q *queue) bool { return slices.ContainsFunc(q.loads, here) })
 }
 
 // round binds a pod of each queue that is allowed now. Where no spread is in the way, all of its pods are.
