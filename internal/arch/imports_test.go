@@ -132,6 +132,12 @@ func rules() []rule {
 			},
 		},
 		{
+			name:   "kube-scheduler's own code judges in tests alone",
+			why:    "the rules must be ours to explain and fast; internal/oracle compares them with the scheduler's",
+			in:     func(p pkg) bool { return !under(p.rel(), "cmd", "internal/plane") },
+			forbid: func(path string) bool { return strings.HasPrefix(path, "k8s.io/kubernetes/pkg/scheduler") },
+		},
+		{
 			name:   "the translator knows only the engine, the cloud's contract and the API types",
 			why:    "kube is the one place where Kubernetes objects and engine types meet",
 			in:     inDirs("internal/kube"),
