@@ -1,6 +1,10 @@
 package rules
 
-import "github.com/nodeless/nodeless/engine/model"
+import (
+	"slices"
+
+	"github.com/nodeless/nodeless/engine/model"
+)
 
 // Option is one way for a pod to run in a pool: one of its alternatives (Required and a term of AnyOf), and what that
 // leaves.
@@ -53,6 +57,7 @@ func (v *View) option(wants model.Requirements) (Option, string) {
 			if !anyName(w) {
 				return o, w.Key
 			}
+			o.Wants = without(wants, w.Key)
 		case v.OfTypes(w.Key):
 			ofTypes = append(ofTypes, w)
 		default:
@@ -116,4 +121,8 @@ func Compatible(chosen, joining model.Requirements) bool {
 		}
 	}
 	return true
+}
+
+func without(rs model.Requirements, key string) model.Requirements {
+	return slices.DeleteFunc(slices.Clone(rs), func(r model.Requirement) bool { return r.Key == key })
 }
