@@ -40,7 +40,7 @@ func constrained(tb testing.TB, pods, shapes int) (*model.Snapshot, model.Plan) 
 }
 
 // The judge runs before every plan of the controller. Measured on the project's 2-core box (Xeon, go1.26.8, other builds
-// running), 21 November 2026: see the figures at each case.
+// running), 21 November 2026: 1000pods30shapes 36 ms, 1000pods300shapes 70 ms, 10000pods500shapes 0.58 s.
 func BenchmarkPlan(b *testing.B) {
 	for _, c := range []struct{ pods, shapes int }{{1000, 30}, {1000, 300}, {10000, 500}} {
 		s, plan := constrained(b, c.pods, c.shapes)
