@@ -17,7 +17,9 @@ func (p *Packer) prepare(f *form) {
 	if f.all == nil || len(f.all) != len(f.own)+len(against) {
 		f.all = append(f.all[:0:0], f.own...)
 		for _, c := range against {
-			f.all = append(f.all, p.constraint(apartFrom, int(c)))
+			x := p.constraint(apartFrom, int(c))
+			x.wide = true
+			f.all = append(f.all, x)
 		}
 	}
 	for i := range f.groups {

@@ -70,6 +70,7 @@ type constraint struct {
 	self, skew        int32
 	minDomains        int
 	host              bool
+	wide              bool    // of an anti-affinity: the machine's domain need not be known, for it keeps out of all it may be in
 	universe          []int32 // domains among which is balanced
 	least             int32   // of the universe, now
 }
@@ -193,7 +194,10 @@ func (p *Packer) addTerms(f *form) {
 
 func (p *Packer) constraint(n need, counter int) constraint {
 	t := p.st.CounterTopology(counter)
-	return constraint{need: n, counter: counter, topology: t, host: p.st.TopologyKey(t) == model.LabelHostname}
+	return constraint{
+		need: n, counter: counter, topology: t, host: p.st.TopologyKey(t) == model.LabelHostname,
+		wide: n == apartFrom && p.policy.Solver == model.FirstFit,
+	}
 }
 
 func (p *Packer) addCompany(f *form, counters []int, alone bool) {

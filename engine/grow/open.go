@@ -27,8 +27,12 @@ func (p *Packer) Open(m Machine) {
 	}
 }
 
-// Machines are those that were opened, from outside and by the packer, by index.
+// Machines are those that were opened, from outside and by the packer, by index. A machine with pods that keep away from
+// others by a label gets one value of it, of those from which all others were kept away.
 func (p *Packer) Machines() []Machine {
+	for i := range p.machines {
+		p.settle(i)
+	}
 	out := make([]Machine, len(p.machines))
 	for i, m := range p.machines {
 		v := p.pools[m.view].v
@@ -39,6 +43,61 @@ func (p *Packer) Machines() []Machine {
 		}
 	}
 	return out
+}
+
+// settle decides the domains that anti-affinities of a machine's pods left open.
+func (p *Packer) settle(i int) {
+	m, t := p.machines[i], &p.try
+	for _, sc := range m.shapes {
+		for _, counter := range p.st.Apart(sc.Shape) {
+			of := p.topology(m.view, p.st.CounterTopology(counter))
+			p.domains = p.possible(p.domains[:0], of, m.types, m.zones, m.capacity, m.custom)
+			if len(p.domains) < 2 {
+				continue
+			}
+			c := p.constraint(apartFrom, counter)
+			t.types, _ = intersect(t.types, m.types, m.types)
+			t.zones, _ = intersect(t.zones, m.zones, m.zones)
+			t.capacity, _ = intersect(t.capacity, m.capacity, m.capacity)
+			t.custom = m.custom
+			p.recordAll(i, -1)
+			p.keepOne(&c, of, m)
+			p.adopt(m)
+			p.recordAll(i, 1)
+		}
+	}
+}
+
+// keepOne chooses one domain in the trial: the cheapest zone or capacity type, the first type or value.
+func (p *Packer) keepOne(c *constraint, of *ofTopology, m *machine) {
+	t, pool := &p.try, p.pools[m.view]
+	switch of.kind {
+	case byZone:
+		p.decide(nil, c, of, m, t.zones)
+	case byCapacity:
+		p.decide(nil, c, of, m, t.capacity)
+	case byType:
+		first := of.domains[next(t.types, 0)]
+		for x := next(t.types, 0); x >= 0; x = next(t.types, x+1) {
+			if of.domains[x] != first {
+				remove(t.types, x)
+			}
+		}
+	case byCustom:
+		have, chosen := t.custom.Get(of.key)
+		for _, value := range of.values {
+			if !chosen || have.Has(value) {
+				t.custom = t.custom.And(model.Requirements{model.OneOf(of.key, value)})
+				break
+			}
+		}
+	}
+	t.pairs = pool.pairs(t.pairs, t.zones, t.capacity)
+	for x := next(t.types, 0); x >= 0; x = next(t.types, x+1) {
+		if !overlap(pool.offered[x], t.pairs) {
+			remove(t.types, x)
+		}
+	}
 }
 
 // softly reports whether taints that are only to be avoided let the form in.

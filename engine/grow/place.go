@@ -265,10 +265,7 @@ func (p *Packer) commit(shape, i, at int) {
 	if moved {
 		p.recordAll(i, -1)
 	}
-	m.types = append(m.types[:0], t.types...)
-	m.zones = append(m.zones[:0], t.zones...)
-	m.capacity = append(m.capacity[:0], t.capacity...)
-	m.custom = t.custom
+	p.adopt(m)
 	if moved {
 		p.recordAll(i, 1)
 	}
@@ -276,6 +273,15 @@ func (p *Packer) commit(shape, i, at int) {
 	p.addPod(m, shape, 1)
 	m.most = t.most.Minus(m.load)
 	p.reorder(at)
+}
+
+// adopt makes the machine what the trial is.
+func (p *Packer) adopt(m *machine) {
+	t := &p.try
+	m.types = append(m.types[:0], t.types...)
+	m.zones = append(m.zones[:0], t.zones...)
+	m.capacity = append(m.capacity[:0], t.capacity...)
+	m.custom = t.custom
 }
 
 // typed reports whether some topology goes by the type or a custom label.

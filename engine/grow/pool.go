@@ -9,6 +9,7 @@ import (
 type pool struct {
 	v          *rules.View
 	offered    []rules.Bits               // by type: pairs that can be had now
+	ways       [][]rules.Offer            // by type: what can be had now, at what it counts for
 	admitted   rules.Bits                 // types that the policy admits
 	within     rules.Bits                 // of those, types that the limits still allow; nil if to be found anew
 	zones      rules.Bits                 // all
@@ -41,7 +42,7 @@ type ofTopology struct {
 
 func newPool(v *rules.View, policy *model.Policy) *pool {
 	p := &pool{
-		v: v, offered: make([]rules.Bits, len(v.Offers)), admitted: rules.NewBits(len(v.Offers)),
+		v: v, offered: make([]rules.Bits, len(v.Offers)), ways: make([][]rules.Offer, len(v.Offers)), admitted: rules.NewBits(len(v.Offers)),
 		zones: filled(len(v.Zones)), capacity: filled(len(v.Capacities)), options: map[string][]*rules.Option{},
 	}
 	for t, offers := range v.Offers {
@@ -49,6 +50,7 @@ func newPool(v *rules.View, policy *model.Policy) *pool {
 		for _, o := range offers {
 			if o.Available {
 				p.offered[t].Set(o.Zone*len(v.Capacities) + o.Capacity)
+				p.ways[t] = append(p.ways[t], o)
 			}
 		}
 		if v.Eligible.Has(t) && policy.Admits(&v.Pool.Types[t].Capacity) {
