@@ -64,10 +64,6 @@ func (j *judge) apartBy(r *apartRule) {
 		if !r.owners[l.shape] {
 			return
 		}
-		if l.planned && p.at[at].open() {
-			j.fail("domain open", podName(l.first), "keeps away from pods by %s, but which one %s will have is open", r.term.Topology, m.name)
-			return
-		}
 		for _, d := range p.at[at].domains() {
 			others := crowds[d].planned
 			if l.planned {
@@ -75,6 +71,11 @@ func (j *judge) apartBy(r *apartRule) {
 				if r.matches[l.shape] {
 					others--
 				}
+			}
+			if others > 0 && l.planned && p.at[at].open() {
+				j.fail("domain open", podName(l.first), "keeps away from pods by %s, but which one %s will have is open; in %s there are %d others",
+					r.term.Topology, m.name, p.names[d], others)
+				return
 			}
 			if others > 0 {
 				j.fail("pod anti-affinity", podName(l.first), "on %s keeps away from pods with %s, but in %s %s there are %d others, such as %s",

@@ -68,9 +68,13 @@ func TestPodsThatLookAtEachOther(t *testing.T) {
 			threeNodes + "pods 2 web cpu=1 labels(app=web) anti(rack: app=web)",
 			func(b *builder) { b.place("na", "web-1", "web-2") }, "",
 		},
-		"away by zone in a launch of open zone": {
+		"away by zone in two launches of open zones": {
+			zones + "pods 2 web cpu=1 labels(app=web) anti(zone: app=web)",
+			func(b *builder) { b.launch("c4", "", "web-1").launch("c4", "", "web-2") }, "domain open",
+		},
+		"away by zone where nobody else is": {
 			zones + "pods 1 web cpu=1 labels(app=web) anti(zone: app=web)",
-			func(b *builder) { b.launch("c4", "", "web-1") }, "domain open",
+			func(b *builder) { b.launch("c4", "", "web-1") }, "",
 		},
 		"away by capacity type, which one offering leaves": {
 			zones + "pods 1 web cpu=1 labels(app=web) anti(capacity-type: app=web)",
