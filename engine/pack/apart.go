@@ -55,9 +55,10 @@ func (p *problem) keepApart() {
 	for _, g := range waiting {
 		k := kind{class: g.parts[0].class, custom: p.customOf(g.parts[0].class)}
 		counting := p.state.Counting(g.index)
-		spreading := slices.ContainsFunc(p.state.Spreads(g.index), func(t rules.SpreadTerm) bool { return t.Topology == host })
+		near, _ := p.state.Near(g.index)
+		early := len(p.state.Spreads(g.index))+len(near) > 0 // pods without needs can be bound after those that spread
 		for _, c := range counting {
-			if most, ok := spreads[int(c)]; ok && spreading {
+			if most, ok := spreads[int(c)]; ok && early {
 				s := take(g, fmt.Sprint("spread ", c), int(min(max(most, 1), 1<<30)))
 				g.spreads = append(g.spreads, s)
 				for len(p.soft) <= s {

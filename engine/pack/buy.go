@@ -17,6 +17,7 @@ type shop struct {
 	bins    []binOf
 	members [][]member // by item: whose pods it stands for
 	classes []int      // of the problem, by class of the cover
+	all     bool       // bins that cannot keep minValues count too
 }
 
 type binOf struct {
@@ -35,7 +36,7 @@ func (p *problem) buy() {
 	defer p.boundServed()
 	for tier := range p.tiers {
 		for round := 0; round < 8 && !p.partial; round++ {
-			s := p.shopIn(tier)
+			s := p.shopIn(tier, false)
 			if len(s.cover.Items) == 0 {
 				break
 			}
@@ -54,9 +55,17 @@ func (p *problem) buy() {
 	}
 }
 
-// boundServed bounds the cost of what was served where several tiers did, or limits left pods without: each pod might have
-// gone to any pool.
+// boundServed bounds the cost of what was served where several tiers did, or limits or minValues narrowed the choice: each pod
+// might have gone to any machine.
 func (p *problem) boundServed() {
+	for _, g := range p.groups {
+		if slices.ContainsFunc(g.parts, func(x part) bool { return x.n > 0 }) {
+			p.bound = 0
+		}
+	}
+	if slices.ContainsFunc(p.views, func(v *rules.View) bool { return len(v.MinValues) > 0 }) {
+		p.bound = 0 // it was bought without machines that are too rare
+	}
 	if p.bound > 0 || len(p.machines) == 0 {
 		return
 	}
@@ -76,7 +85,7 @@ func (p *problem) boundServed() {
 		every[i] = i
 	}
 	p.tiers = append(p.tiers, every)
-	s := p.shopIn(len(p.tiers) - 1)
+	s := p.shopIn(len(p.tiers)-1, true)
 	s.cover.Loose = nil
 	p.bound = model.Price(cover.Bound(&s.cover))
 	p.tiers = p.tiers[:len(p.tiers)-1]
@@ -86,8 +95,8 @@ func (p *problem) boundServed() {
 }
 
 // shopIn prepares a tier.
-func (p *problem) shopIn(tier int) *shop {
-	s := &shop{problem: p}
+func (p *problem) shopIn(tier int, all bool) *shop {
+	s := &shop{problem: p, all: all}
 	at := map[int]int{}
 	for _, g := range p.groups {
 		for i := range g.parts {
@@ -211,7 +220,7 @@ func (s *shop) addBins(tier int) {
 		}
 		s.cover.Pools = append(s.cover.Pools, room)
 		for t := range v.Net {
-			if !v.Eligible.Has(t) || !s.policy.Admits(&v.Pool.Types[t].Capacity) || !s.flexible(v, t) {
+			if !v.Eligible.Has(t) || !s.policy.Admits(&v.Pool.Types[t].Capacity) || !s.all && !s.flexible(v, t) {
 				continue
 			}
 			var size cover.Vector

@@ -24,7 +24,7 @@ type class struct {
 
 // addClass gives the shape's class. Where its volumes are is one more set of alternatives.
 func (p *problem) addClass(s *model.Shape) int {
-	c := &class{required: s.Required, anyOf: s.AnyOf, tolerations: s.Tolerations, shape: s}
+	c := &class{required: s.Required, anyOf: s.AnyOf, tolerations: s.Tolerations, ports: s.HostPorts, shape: s}
 	if places := rules.Places(s.Volumes); places != nil {
 		c.anyOf = nil
 		for _, wants := range rules.Alternatives(s.Required, s.AnyOf) {
@@ -47,6 +47,7 @@ func (p *problem) intern(c *class, base int) int {
 	for _, t := range c.tolerations {
 		fmt.Fprintf(&key, " ~ %q %q %v %q", t.Key, t.Value, t.Exists, t.Effect)
 	}
+	fmt.Fprintf(&key, " : %v", c.ports)
 	i, ok := p.classOf[key.String()]
 	if !ok {
 		i = len(p.classes)
@@ -67,24 +68,47 @@ func (p *problem) openClass(c *class) {
 	c.opened = true
 	c.banned = make([]bool, len(p.views))
 	for _, v := range p.views {
-		c.options = append(c.options, optionsIn(v, c))
+		c.options = append(c.options, p.optionsIn(v, c))
 	}
 }
 
-func optionsIn(v *rules.View, c *class) []rules.Option {
+func (p *problem) optionsIn(v *rules.View, c *class) []rules.Option {
 	if v.Pool.NotReady != "" {
 		return nil
 	}
 	if _, bad := model.Untolerated(v.Pool.Taints, c.tolerations); bad {
 		return nil
 	}
-	return v.Options(c.required, c.anyOf)
+	options := v.Options(c.required, c.anyOf)
+	for _, port := range c.ports {
+		for i := range p.s.Daemons {
+			if d := &p.s.Daemons[i].Shape; slices.ContainsFunc(d.HostPorts, port.Conflicts) {
+				options = without(options, v.RunsOn(d))
+			}
+		}
+	}
+	return options
+}
+
+// without takes types from the options, and options that are left with none.
+func without(options []rules.Option, types rules.Bits) []rules.Option {
+	var out []rules.Option
+	for _, o := range options {
+		o.Types = slices.Clone(o.Types)
+		for w := range o.Types {
+			o.Types[w] &^= types[w]
+		}
+		if !o.Types.Empty() {
+			out = append(out, o)
+		}
+	}
+	return out
 }
 
 // inZones is the class of the same pods once their zones are chosen.
 func (p *problem) inZones(base int, zones ...string) int {
 	from := p.classes[base]
-	c := &class{required: from.required, anyOf: from.anyOf, tolerations: from.tolerations, shape: from.shape, zones: zones}
+	c := &class{required: from.required, anyOf: from.anyOf, tolerations: from.tolerations, ports: from.ports, shape: from.shape, zones: zones}
 	i := p.intern(c, base)
 	if c = p.classes[i]; c.opened {
 		return i

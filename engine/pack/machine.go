@@ -74,11 +74,11 @@ func (p *problem) complete(m *machine) bool {
 		return false
 	}
 	v := p.views[m.view]
-	if p.inOneZone(m) {
-		for z := range m.zones {
-			m.zones[z] = z == ways[0].offer.Zone
+	for _, key := range p.lookedAt(m) {
+		p.fix(m, key, ways[0])
+		if ways = p.ways(m); len(ways) == 0 {
+			return false
 		}
-		ways = p.ways(m)
 	}
 	best := ways[0]
 	m.typ, m.chosen = best.typ, candidateOf(v, best)
@@ -96,16 +96,57 @@ func (p *problem) complete(m *machine) bool {
 	return ok
 }
 
-// inOneZone reports whether the zone must be known: a pod of the machine looks at zones, or others look at it.
-func (p *problem) inOneZone(m *machine) bool {
-	zone := p.state.Topology(model.LabelZone)
-	here := func(c int) bool { return p.state.CounterTopology(c) == zone }
-	return slices.ContainsFunc(m.takes, func(t take) bool {
+// lookedAt are the labels, other than the hostname, by which pods of the machine are near to others or apart from them: it
+// must be known what they will be.
+func (p *problem) lookedAt(m *machine) []string {
+	var out []string
+	add := func(topology int) {
+		if key := p.state.TopologyKey(topology); key != model.LabelHostname && !slices.Contains(out, key) {
+			out = append(out, key)
+		}
+	}
+	for _, t := range m.takes {
 		near, _ := p.state.Near(t.group.index)
-		return len(p.classes[t.group.class].zones) > 0 || slices.ContainsFunc(near, here) ||
-			slices.ContainsFunc(p.state.Apart(t.group.index), here) ||
-			slices.ContainsFunc(p.state.Spreads(t.group.index), func(s rules.SpreadTerm) bool { return s.Topology == zone })
-	})
+		for _, c := range slices.Concat(near, p.state.Apart(t.group.index)) {
+			add(p.state.CounterTopology(c))
+		}
+		for _, s := range p.state.Spreads(t.group.index) {
+			add(s.Topology)
+		}
+		if len(p.classes[t.group.class].zones) > 0 {
+			add(p.state.Topology(model.LabelZone))
+		}
+	}
+	slices.Sort(out)
+	return out
+}
+
+// fix leaves the machine one value of the label: that of the way.
+func (p *problem) fix(m *machine, key string, w way) {
+	v := p.views[m.view]
+	switch {
+	case key == model.LabelZone:
+		for z := range m.zones {
+			m.zones[z] = z == w.offer.Zone
+		}
+	case key == model.LabelCapacityType:
+		for c := range m.capacity {
+			m.capacity[c] = c == w.offer.Capacity
+		}
+	case v.OfTypes(key):
+		have, _ := rules.TypeLabel(&v.Pool.Types[w.typ], key)
+		for t := range v.Pool.Types {
+			if label, _ := rules.TypeLabel(&v.Pool.Types[t], key); !slices.Equal(label.Values, have.Values) {
+				m.open[t/64] &^= 1 << (t % 64)
+			}
+		}
+	default:
+		if _, chosen := m.custom.Get(key); !chosen {
+			if r, ok := v.Requirements.Get(key); ok {
+				m.custom = m.custom.And(model.Requirements{r})
+			}
+		}
+	}
 }
 
 // ways are the cheapest offerings of each type that bears the load, cheapest first; of equally cheap ones what the pods

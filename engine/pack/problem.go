@@ -23,6 +23,7 @@ type group struct {
 	refused model.Rule // why it gets nothing; "" if that is for the pools to say
 	slots   []int      // on one machine: see apart
 	spreads []int      // those of the slots that only spread
+	zones   []string   // that were counted with when it was spread; nil if it was not
 	kind    int
 }
 
@@ -42,6 +43,7 @@ type problem struct {
 	policy   *model.Policy
 	maxTypes int
 	state    *rules.State
+	known    lessons
 	steps    int // still allowed
 	partial  bool
 	classes  []*class
@@ -75,8 +77,41 @@ func Provision(s *model.Snapshot, policy model.Policy) model.Plan {
 // plan0 is the launches of a plan.
 func plan0(p *model.Plan) []model.Launch { return p.Launches }
 
+// lessons are what an attempt at a plan taught the next.
+type lessons struct {
+	zones []string        // in which there are machines that pods which spread over zones did not count with
+	full  map[served]bool // zones in which not all pods of a shape that were to go there got a machine
+}
+
+type served struct {
+	shape int
+	zone  string
+}
+
+// mostAttempts bounds how often a plan is made anew.
+const mostAttempts = 4
+
+// provision plans, and plans again if zones turned out otherwise than pods that look at zones were told.
 func provision(s *model.Snapshot, policy model.Policy) model.Plan {
-	p := &problem{s: s, policy: &policy, maxTypes: policy.MaxTypes, steps: policy.MaxSteps, classOf: map[string]int{}, state: rules.NewState(s)}
+	known := lessons{full: map[served]bool{}}
+	p := attempt(s, policy, known)
+	for range mostAttempts - 1 {
+		zones, full := p.surprises(), p.unserved()
+		if len(zones)+len(full) == 0 || p.partial {
+			break
+		}
+		known.zones = append(known.zones, zones...)
+		for _, f := range full {
+			known.full[f] = true
+		}
+		p = attempt(s, policy, known)
+	}
+	return p.plan
+}
+
+// attempt plans once.
+func attempt(s *model.Snapshot, policy model.Policy, known lessons) *problem {
+	p := &problem{s: s, known: known, policy: &policy, maxTypes: policy.MaxTypes, steps: policy.MaxSteps, classOf: map[string]int{}, state: rules.NewState(s)}
 	if p.maxTypes <= 0 {
 		p.maxTypes = 60
 	}
@@ -102,7 +137,7 @@ func provision(s *model.Snapshot, policy model.Policy) model.Plan {
 	p.answer()
 	p.plan.Partial = p.partial
 	p.sort()
-	return p.plan
+	return p
 }
 
 func (p *problem) waiting() bool {
@@ -219,8 +254,12 @@ func (p *problem) cutOff() {
 				keep = append(keep, i)
 				continue
 			}
-			p.refuse(i, model.Reason{Rule: model.RulePriority, Detail: fmt.Sprint(p.s.Pending[i].Priority), Best: fmt.Sprint(p.policy.PriorityCutoff)})
+			p.refuseForPriority(i)
 		}
 		g.pods = keep
 	}
+}
+
+func (p *problem) refuseForPriority(pod int) {
+	p.refuse(pod, model.Reason{Rule: model.RulePriority, Detail: fmt.Sprint(p.policy.PriorityCutoff)})
 }

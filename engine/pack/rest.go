@@ -124,6 +124,8 @@ func (p *problem) firstFit() {
 				takes[where.Machine] = map[*group][]int{}
 			}
 			takes[where.Machine][g] = append(takes[where.Machine][g], i)
+		case where.Rule == model.RulePriority:
+			p.refuseForPriority(i)
 		default:
 			left[g] = append(left[g], i)
 			g.refused = where.Rule

@@ -35,6 +35,10 @@ func (p *problem) assignZones() {
 	}
 	for _, g := range waiting {
 		g.parts = []part{{class: g.class, n: g.left()}}
+		if slices.ContainsFunc(p.state.Spreads(g.index), func(t rules.SpreadTerm) bool { return t.Self > t.MaxSkew }) {
+			g.refused, g.parts = model.RuleSpread, nil // not even one pod keeps the skew where none is
+			continue
+		}
 		if z.forbid(g); g.rest || g.refused != "" {
 			continue
 		}
@@ -181,7 +185,9 @@ func (z *zoning) feasible(g *group) []string {
 	}
 	out := make([]string, 0, len(rate))
 	for name := range rate { // order does not matter: sorted below
-		out = append(out, name)
+		if !z.known.full[served{g.index, name}] {
+			out = append(out, name)
+		}
 	}
 	slices.SortFunc(out, func(a, b string) int { return cmp.Or(cmp.Compare(rate[a], rate[b]), cmp.Compare(a, b)) })
 	return out
@@ -231,18 +237,29 @@ type constraint struct {
 
 // spread gives each pod of the group, one after the other, the zone with the fewest of those it spreads among.
 func (z *zoning) spread(g *group, zones []string) {
+	g.zones = slices.Clone(zones)
+	for _, name := range z.known.zones {
+		if eligible(g, name) && !slices.Contains(g.zones, name) {
+			g.zones = append(g.zones, name)
+		}
+	}
 	domains := z.domains(zones)
 	var terms []constraint
 	for _, t := range z.state.Spreads(g.index) {
 		if t.Topology != z.zone {
 			continue
 		}
-		c := constraint{SpreadTerm: t, universe: slices.Concat(z.state.SpreadDomains(t.Counter), domains)}
+		c := constraint{SpreadTerm: t, universe: slices.Concat(z.state.SpreadDomains(t.Counter), z.domains(g.zones))}
 		if t.Counter < len(z.planned) {
 			for d, n := range z.planned[t.Counter] {
 				if n > 0 {
 					c.universe = append(c.universe, int32(d))
 				}
+			}
+		}
+		for _, d := range c.universe {
+			if name := z.state.DomainName(z.zone, d); !slices.Contains(g.zones, name) {
+				g.zones = append(g.zones, name)
 			}
 		}
 		slices.Sort(c.universe)
@@ -270,6 +287,44 @@ func (z *zoning) spread(g *group, zones []string) {
 			g.parts = append(g.parts, part{class: z.inZones(g.class, zones[i]), n: n})
 		}
 	}
+}
+
+// eligible reports whether the group's own requirements let it be in the zone, or count it.
+func eligible(g *group, zone string) bool {
+	if slices.ContainsFunc(g.shape.Spread, func(c model.Spread) bool { return c.AnyNode }) {
+		return true
+	}
+	return slices.ContainsFunc(rules.Alternatives(g.shape.Required, g.shape.AnyOf), func(wants model.Requirements) bool {
+		r, ok := wants.Get(model.LabelZone)
+		return !ok || r.Has(zone)
+	})
+}
+
+// surprises are zones in which machines are planned and that groups which spread over zones did not count with.
+func (p *problem) surprises() []string {
+	var out []string
+	for _, m := range p.machines {
+		for _, g := range p.groups {
+			if g.zones != nil && !slices.Contains(g.zones, m.chosen.Zone) && eligible(g, m.chosen.Zone) && !slices.Contains(out, m.chosen.Zone) {
+				out = append(out, m.chosen.Zone)
+			}
+		}
+	}
+	slices.Sort(out)
+	return out
+}
+
+// unserved are the zones in which pods were to be that got no machine there.
+func (p *problem) unserved() []served {
+	var out []served
+	for _, g := range p.groups {
+		for _, x := range g.parts {
+			if zones := p.classes[x.class].zones; x.n > 0 && len(zones) == 1 && len(g.shape.Spread)+len(g.shape.Affinity) > 0 && !p.known.full[served{g.index, zones[0]}] {
+				out = append(out, served{g.index, zones[0]})
+			}
+		}
+	}
+	return out
 }
 
 func (z *zoning) allowed(terms []constraint, d int32) bool {

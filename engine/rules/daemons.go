@@ -18,40 +18,32 @@ var daemonTolerations = []model.Toleration{
 	{Key: "node.kubernetes.io/network-unavailable", Exists: true, Effect: model.NoSchedule},
 }
 
+// RunsOn are the types on which a daemon may run in some zone and capacity type.
+func (v *View) RunsOn(d *model.Shape) Bits {
+	out := NewBits(len(v.Pool.Types))
+	if _, bad := model.Untolerated(v.Pool.Taints, slices.Concat(d.Tolerations, daemonTolerations)); bad {
+		return out
+	}
+	for _, o := range v.Options(d.Required, d.AnyOf) {
+		for w := range out {
+			out[w] |= o.Types[w]
+		}
+	}
+	return out
+}
+
 // addDaemons charges each type with the daemons that may run on it in some zone and capacity type.
 func (v *View) addDaemons(daemons []model.Daemon) {
 	for i := range daemons {
-		d := &daemons[i].Shape
-		if _, bad := model.Untolerated(v.Pool.Taints, slices.Concat(d.Tolerations, daemonTolerations)); bad {
-			continue
-		}
-		requests := d.Requests.NonNegative()
-		charged := NewBits(len(v.Pool.Types))
-		for _, o := range v.Options(d.Required, d.AnyOf) {
-			for t := range v.Pool.Types {
-				if o.Types.Has(t) && !charged.Has(t) {
-					charged.Set(t)
-					v.Overhead[t] = v.Overhead[t].Plus(requests)
-				}
+		on := v.RunsOn(&daemons[i].Shape)
+		requests := daemons[i].Shape.Requests.NonNegative()
+		for t := range v.Pool.Types {
+			if on.Has(t) {
+				v.Overhead[t] = v.Overhead[t].Plus(requests)
 			}
-		}
-		if len(d.HostPorts) > 0 && !charged.Empty() {
-			v.DaemonPorts = append(v.DaemonPorts, DaemonPorts{charged, d.HostPorts})
 		}
 	}
 	for t := range v.Pool.Types {
 		v.Net[t] = v.Pool.Types[t].Allocatable.Minus(v.Overhead[t])
 	}
-}
-
-// DaemonsLeave reports whether no daemon takes a port that conflicts with these on machines of the type.
-func (v *View) DaemonsLeave(ports []model.HostPort, t int) bool {
-	for _, d := range v.DaemonPorts {
-		for _, port := range ports {
-			if port.Port > 0 && d.Types.Has(t) && slices.ContainsFunc(d.Ports, port.Conflicts) {
-				return false
-			}
-		}
-	}
-	return true
 }

@@ -13,6 +13,11 @@ func (st *State) Domain(topology int, value string) int32 {
 	return st.topologies[topology].named(value)
 }
 
+// DomainName is the value of a topology's key in a domain.
+func (st *State) DomainName(topology int, domain int32) string {
+	return st.topologies[topology].names[domain]
+}
+
 // DomainOf is the domain of a node, below 0 if it has none or it is not known yet.
 func (st *State) DomainOf(topology, node int) int32 { return st.topologies[topology].byNode[node] }
 
