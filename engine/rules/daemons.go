@@ -37,6 +37,9 @@ func (v *View) addDaemons(daemons []model.Daemon) {
 	for i := range daemons {
 		on := v.RunsOn(&daemons[i].Shape)
 		requests := daemons[i].Shape.Requests.NonNegative()
+		if ports := daemons[i].Shape.HostPorts; len(ports) > 0 && !on.Empty() {
+			v.DaemonPorts = append(v.DaemonPorts, DaemonPorts{on, ports})
+		}
 		for t := range v.Pool.Types {
 			if on.Has(t) {
 				v.Overhead[t] = v.Overhead[t].Plus(requests)
@@ -46,4 +49,16 @@ func (v *View) addDaemons(daemons []model.Daemon) {
 	for t := range v.Pool.Types {
 		v.Net[t] = v.Pool.Types[t].Allocatable.Minus(v.Overhead[t])
 	}
+}
+
+// DaemonsLeave reports whether no daemon takes a port that conflicts with these on machines of the type.
+func (v *View) DaemonsLeave(ports []model.HostPort, t int) bool {
+	for _, d := range v.DaemonPorts {
+		for _, port := range ports {
+			if port.Port > 0 && d.Types.Has(t) && slices.ContainsFunc(d.Ports, port.Conflicts) {
+				return false
+			}
+		}
+	}
+	return true
 }
