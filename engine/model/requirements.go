@@ -232,17 +232,31 @@ func (r Requirement) String() string {
 	case r.Impossible():
 		set = "In []"
 	case r.Complement && r.Present:
-		set = "Exists and NotIn [" + strings.Join(r.Values, " ") + "]"
+		set = "Exists and NotIn [" + listed(r.Values) + "]"
 	case r.IsDoesNotExist():
 		set = "DoesNotExist"
 	case r.Complement && len(r.Values) > 0:
-		set = "NotIn [" + strings.Join(r.Values, " ") + "]"
+		set = "NotIn [" + listed(r.Values) + "]"
 	case !r.Complement:
-		set = "In [" + strings.Join(r.Values, " ") + "]"
+		set = "In [" + listed(r.Values) + "]"
 	case len(bounds) > 0:
 		set = ""
 	}
 	return strings.Join(strings.Fields(r.Key+" "+set+" "+strings.Join(bounds, " and ")), " ")
+}
+
+// listed are values in a row. The empty value is seen: In [""] is not In [].
+func listed(values []string) string {
+	if !slices.Contains(values, "") {
+		return strings.Join(values, " ")
+	}
+	out := slices.Clone(values)
+	for i := range out {
+		if out[i] == "" {
+			out[i] = `""`
+		}
+	}
+	return strings.Join(out, " ")
 }
 
 // Requirements are requirements on distinct keys that must all hold, sorted by key.
