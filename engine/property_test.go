@@ -2,6 +2,7 @@ package engine_test
 
 import (
 	"encoding/json"
+	"os"
 	"testing"
 
 	"github.com/nodeless/nodeless/engine"
@@ -70,7 +71,7 @@ func TestPlansOfConstrainedPodsKeepEveryPromise(t *testing.T) {
 		if other := judge(t, seed, gen.Canonical(gen.Shuffle(s, seed)), policy); other != once {
 			t.Fatalf("seed %d: another order gives another plan:\n%s\n%s", seed, once, other)
 		}
-		if t.Failed() {
+		if t.Failed() && os.Getenv("ALL") == "" {
 			return
 		}
 	}

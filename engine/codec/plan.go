@@ -71,7 +71,11 @@ func launches(p model.Plan) string {
 		i += n
 	}
 	if len(texts) > 0 {
-		fmt.Fprintf(&b, "costs %s, at least %s\n", explain.Dollars(total), explain.Dollars(p.LowerBound))
+		counts := ""
+		if p.Counts != total {
+			counts = ", counts for " + explain.Dollars(p.Counts)
+		}
+		fmt.Fprintf(&b, "costs %s%s, at least %s\n", explain.Dollars(total), counts, explain.Dollars(p.LowerBound))
 	}
 	return b.String()
 }

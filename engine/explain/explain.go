@@ -27,14 +27,23 @@ func because(r model.Reason) string {
 	case model.RuleSteps:
 		return "the search for machines was cut; the next round goes on"
 	}
-	if len(r.Pools) == 0 {
-		return verdict(model.PoolVerdict{Rule: r.Rule, Object: r.Object, Detail: r.Detail, Best: r.Best, BestOf: r.BestOf})
+	if own := (model.PoolVerdict{Rule: r.Rule, Object: r.Object, Detail: r.Detail, Best: r.Best, BestOf: r.BestOf}); len(r.Pools) == 0 || ofPods(r.Rule) {
+		return verdict(own)
 	}
 	parts := make([]string, len(r.Pools))
 	for i, v := range r.Pools {
 		parts[i] = Verdict(v)
 	}
 	return strings.Join(parts, "; ")
+}
+
+// ofPods reports whether a rule is about other pods, whatever the pools have.
+func ofPods(rule model.Rule) bool {
+	switch rule {
+	case model.RuleAffinity, model.RuleAntiAffinity, model.RuleSpread, model.RuleHostPort, model.RuleVolumeInUse:
+		return true
+	}
+	return false
 }
 
 // Verdict says why a pool gives nothing to a pod, and names the pool.

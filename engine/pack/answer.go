@@ -52,6 +52,9 @@ func (p *problem) why(g *group) model.Reason {
 			out.Best, out.BestOf = verdict.Best, verdict.BestOf
 		}
 	}
+	if out.Rule == model.RuleSteps && !p.partial && g.refused == "" && p.policy.Largest != (model.Resources{}) {
+		out.Rule, out.Object, out.Detail = model.RuleResource, "", p.policy.Largest.Amounts(p.s.ResourceNames)+" at most, as the policy says, for "+g.request.Amounts(p.s.ResourceNames)
+	}
 	if out.Rule == model.RuleSteps && !p.partial || ofPods(g.refused) {
 		if reason, ok := p.blame(g); ok {
 			reason.Pools = out.Pools

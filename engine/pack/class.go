@@ -14,7 +14,8 @@ type class struct {
 	required    model.Requirements
 	anyOf       []model.Requirements
 	tolerations []model.Toleration
-	shape       *model.Shape // any shape of the class
+	ports       []model.HostPort // against daemons that have them
+	shape       *model.Shape     // any shape of the class
 	opened      bool
 	options     [][]rules.Option // by view; none where the pool is closed to the class
 	banned      []bool           // by view: minValues cannot be kept there

@@ -28,7 +28,10 @@ func (p *problem) launch() {
 	for _, g := range p.groups {
 		g.pods = g.pods[next[g]:]
 	}
-	p.plan.LowerBound = p.lowerBound()
+	p.plan.LowerBound = p.bound
+	for _, m := range p.machines {
+		p.plan.Counts += m.counts
+	}
 }
 
 func (p *problem) launchOf(m *machine, pods []int) model.Launch {
@@ -55,6 +58,7 @@ func (p *problem) launchOf(m *machine, pods []int) model.Launch {
 func (p *problem) requirements(m *machine) model.Requirements {
 	v := p.views[m.view]
 	rs := v.Requirements.And(m.wants).And(m.custom)
+	rs = slices.DeleteFunc(slices.Clone(rs), func(r model.Requirement) bool { return r.Key == model.NodeNameField }) // of no label
 	out := slices.Clone(rs)
 	for i, r := range out {
 		if _, custom := m.custom.Get(r.Key); custom {
@@ -115,15 +119,6 @@ func candidateOf(v *rules.View, w way) model.Candidate {
 		},
 		Price: w.offer.Real,
 	}
-}
-
-// lowerBound is what machines for the pods that get one cost at least. If one tier of pools serves them all that is the
-// solver's bound, else that of all pools together, since a plan may use any of them.
-func (p *problem) lowerBound() model.Price {
-	if p.bound > 0 {
-		return p.bound
-	}
-	return 0
 }
 
 // sort puts the plan into its canonical order.

@@ -36,7 +36,8 @@ type machine struct {
 	types    []int           // cheapest first
 	largest  model.Resources // of the types' capacities
 	chosen   model.Candidate
-	typ      int // of the chosen
+	typ      int         // of the chosen
+	counts   model.Price // effective price of the chosen
 	runnerUp model.Candidate
 }
 
@@ -81,7 +82,7 @@ func (p *problem) complete(m *machine) bool {
 		}
 	}
 	best := ways[0]
-	m.typ, m.chosen = best.typ, candidateOf(v, best)
+	m.typ, m.chosen, m.counts = best.typ, candidateOf(v, best), best.offer.Price
 	for _, w := range ways[1:] {
 		if w.typ != best.typ {
 			m.runnerUp = candidateOf(v, w)
@@ -175,19 +176,24 @@ func (p *problem) bears(m *machine, t int) bool {
 		return false
 	}
 	for _, limit := range x.AttachLimits {
-		n := int64(0)
-		for _, t := range m.takes {
-			for i := range t.group.shape.Volumes {
-				if t.group.shape.Volumes[i].Driver == limit.Driver {
-					n += int64(t.n)
-				}
-			}
-		}
-		if n > limit.Most {
+		if n := p.attached(m, limit.Driver); n > 0 && n > limit.Most {
 			return false
 		}
 	}
 	return true
+}
+
+// attached is how many volumes of the driver the machine's pods have; pods of one shape have the same ones.
+func (p *problem) attached(m *machine, driver string) int64 {
+	seen := map[string]bool{}
+	for _, t := range m.takes {
+		for i := range t.group.shape.Volumes {
+			if x := &t.group.shape.Volumes[i]; x.Driver == driver {
+				seen[x.ID] = true
+			}
+		}
+	}
+	return int64(len(seen))
 }
 
 func cheapestOf(v *rules.View, t int, zones, capacity []bool) (best rules.Offer, ok bool) {

@@ -28,7 +28,7 @@ func preferred(s *model.Snapshot, policy model.Policy, plain model.Plan) model.P
 	if len(plan.Unplaced) > len(plain.Unplaced) {
 		return plain
 	}
-	if policy.Preferences == model.Respect || cost(s, &policy, &plan) <= cost(s, &policy, &plain)+worth(weight, policy.PreferencePrice) {
+	if policy.Preferences == model.Respect || plan.Counts <= plain.Counts+worth(weight, policy.PreferencePrice) {
 		plan.LowerBound = min(plan.LowerBound, plain.LowerBound)
 		return plan
 	}
@@ -38,16 +38,6 @@ func preferred(s *model.Snapshot, policy model.Policy, plain model.Plan) model.P
 // worth is what preferences of that weight may cost, a price being that of one of weight 100.
 func worth(weight int64, price model.Price) model.Price {
 	return model.Price(min(weight, 1<<20)) * min(max(price, 0), 1<<30) / 100
-}
-
-// cost is what the launches count for.
-func cost(s *model.Snapshot, policy *model.Policy, plan *model.Plan) model.Price {
-	var sum model.Price
-	for i := range plan.Launches {
-		c := &plan.Launches[i].Chosen
-		sum += policy.Effective(c.Type, &model.Offering{CapacityType: c.CapacityType, Price: c.Price})
-	}
-	return sum
 }
 
 // strictly is the snapshot in which the pods' preferences are rules, and their weight in all; nil if they have none.
@@ -97,7 +87,7 @@ func strictShape(s *model.Snapshot, from *model.Shape) (model.Shape, int64) {
 	}
 	for i := range from.Spread {
 		if !from.Spread[i].Hard {
-			if weight++; &shape.Spread[0] == &from.Spread[0] {
+			if weight += 100; &shape.Spread[0] == &from.Spread[0] {
 				shape.Spread = slices.Clone(from.Spread)
 			}
 			shape.Spread[i].Hard = true
@@ -113,11 +103,26 @@ func strictShape(s *model.Snapshot, from *model.Shape) (model.Shape, int64) {
 			weight += int64(f.Weight)
 		}
 	}
+	for i := range s.Pools {
+		avoid := model.Requirements{{Key: model.LabelPool, Complement: true, Values: []string{s.Pools[i].Name}}}
+		if more := shape.Required.And(avoid); avoids(s.Pools[i].Taints, from.Tolerations) && possible(s, &shape, more) {
+			shape.Required = more
+			weight += 100
+		}
+	}
 	if len(from.Unmodelled) > 0 || from.Blocked != "" {
 		return shape, 0
 	}
 	shape.Key += " strictly"
 	return shape, weight
+}
+
+// avoids reports whether some taint should keep such pods away where they have the choice.
+func avoids(taints []model.Taint, tolerations []model.Toleration) bool {
+	return slices.ContainsFunc(taints, func(t model.Taint) bool {
+		return t.Effect == model.PreferNoSchedule &&
+			!slices.ContainsFunc(tolerations, func(x model.Toleration) bool { return x.Tolerates(t) })
+	})
 }
 
 // possible reports whether some type of some pool can still have the labels.
