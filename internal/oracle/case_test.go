@@ -136,6 +136,7 @@ func generate(seed, number uint64) *Case {
 	if g.chance(0.3) {
 		g.siblings()
 	}
+	g.loseCSINodes()
 	return g.c
 }
 

@@ -47,6 +47,9 @@ func plausible(c *Case) bool {
 	if slices.ContainsFunc(c.CSINodes, func(n *storagev1.CSINode) bool { return n.Annotations[corev1.MigratedPluginsAnnotationKey] == "" }) {
 		return false
 	}
+	if slices.ContainsFunc(c.Volumes, takenOver) && len(c.CSINodes) < len(c.Nodes) {
+		return false
+	}
 	return !slices.ContainsFunc(c.Nodes, func(n *corev1.Node) bool {
 		return n.Labels[betaOS] != n.Labels[corev1.LabelOSStable] || n.Labels[zoneOfEBS] != n.Labels[corev1.LabelTopologyZone]
 	})

@@ -2,6 +2,7 @@ package oracle
 
 import (
 	"fmt"
+	"slices"
 
 	corev1 "k8s.io/api/core/v1"
 	storagev1 "k8s.io/api/storage/v1"
@@ -20,10 +21,7 @@ func (g *gen) storage() {
 		g.c.Classes[2].AllowedTopologies = append(g.c.Classes[2].AllowedTopologies, g.topology())
 	}
 	for _, n := range g.c.Nodes {
-		// Where no label says the zone, it matters that the kubelet has handed in-tree volumes over to their driver.
-		if _, zoned := n.Labels[corev1.LabelTopologyZone]; !zoned || g.chance(0.8) {
-			g.c.CSINodes = append(g.c.CSINodes, g.csiNode(n.Name))
-		}
+		g.c.CSINodes = append(g.c.CSINodes, g.csiNode(n.Name))
 	}
 	for i := range 4 {
 		g.claim(fmt.Sprintf("c%d", i))
@@ -156,6 +154,16 @@ func (g *gen) volumeExpressions() []corev1.NodeSelectorRequirement {
 	}
 	return out
 }
+
+// loseCSINodes takes some away, as of nodes that have just come. Volumes of the old kind need them: it is there that the
+// kubelet says that it has handed them over to their driver.
+func (g *gen) loseCSINodes() {
+	if !slices.ContainsFunc(g.c.Volumes, takenOver) {
+		g.c.CSINodes = slices.DeleteFunc(g.c.CSINodes, func(*storagev1.CSINode) bool { return g.chance(0.2) })
+	}
+}
+
+func takenOver(v *corev1.PersistentVolume) bool { return v.Spec.AWSElasticBlockStore != nil }
 
 // mount gives the pod volumes.
 func (g *gen) mount(p *corev1.Pod) {
