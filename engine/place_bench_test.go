@@ -29,3 +29,85 @@ func BenchmarkProvisionOntoExisting(b *testing.B) {
 		}
 	}
 }
+
+// A cluster that runs, with 20 pods on each machine, in which one pod, or a thousand of 50 shapes, look for room. All pods have
+// labels; "keeping apart" ones have anti-affinity on hosts or spread over zones, and so do their like that run. Where
+// machines are full each of them must be refused, and new ones bought.
+func BenchmarkReplan(b *testing.B) {
+	for _, nodes := range []int{100, 1000, 5000, 10_000} {
+		for _, c := range []struct {
+			name         string
+			pods, shapes int
+			apart, full  bool
+		}{
+			{"1pod", 1, 1, false, false},
+			{"1podKeepingApart", 1, 1, true, false},
+			{"1podFull", 1, 1, false, true},
+			{"1000pods50shapes", 1000, 50, false, false},
+			{"1000pods50shapesKeepingApart", 1000, 50, true, false},
+			{"1000pods50shapesFull", 1000, 50, false, true},
+		} {
+			s := running(nodes, c.pods, c.shapes, c.apart, c.full)
+			b.Run(fmt.Sprintf("%dnodes/%s", nodes, c.name), func(b *testing.B) {
+				b.ReportAllocs()
+				for b.Loop() {
+					if p := engine.Provision(s, model.Policy{}); len(p.Unplaced) > 0 || (len(p.Placements) == 0) != c.full {
+						b.Fatalf("%d placed, %d launches, %d got nothing", len(p.Placements), len(p.Launches), len(p.Unplaced))
+					}
+				}
+			})
+		}
+	}
+}
+
+// running has 200 apps, a third of which spread over zones and a third of which keep apart on hosts; every fifth asks for a
+// zone. Pods of the first ones wait.
+func running(nodes, pods, shapes int, apart, full bool) *model.Snapshot {
+	const apps = 200
+	s := gen.Large(0, 1)
+	s.Shapes = s.Shapes[:0]
+	for i := range apps {
+		n := int64(i)
+		app := fmt.Sprintf("app-%03d", i)
+		own := model.Selector{Namespaces: []string{"default"}, Labels: model.Requirements{model.OneOf("app", app)}}
+		shape := model.Shape{
+			Namespace: "default", Labels: []model.Label{{Key: "app", Value: app}, {Key: "team", Value: fmt.Sprint(i % 10)}},
+			Requests: model.Resources{model.CPU: 100 + n*137%900, model.Memory: (128 + n*311%1900) << 20, model.Pods: 1},
+		}
+		if i%5 == 4 {
+			shape.Required = model.Requirements{model.OneOf(model.LabelZone, "zone-"+string(rune('a'+i%3)))}
+		}
+		constrained := apart || i >= shapes
+		switch {
+		case constrained && i%3 == 0:
+			shape.AntiAffinity = []model.PodTerm{{Topology: model.LabelHostname, Pods: own}}
+		case constrained && i%3 == 1:
+			shape.Spread = []model.Spread{{Topology: model.LabelZone, MaxSkew: 5, Hard: true, Pods: own}}
+		}
+		s.Shapes = append(s.Shapes, shape)
+	}
+	for i := range pods {
+		name := fmt.Sprintf("pod-%06d", i)
+		s.Pending = append(s.Pending, model.Pod{PodKey: model.PodKey{Namespace: "default", Name: name, UID: name}, Shape: i % shapes})
+	}
+	t := s.Pools[0].Types[100]
+	for i := range nodes {
+		name := fmt.Sprintf("node-%06d", i)
+		left := model.Resources{model.CPU: int64(i%15) * 100, model.Memory: 2 << 30, model.Pods: 20}
+		if full {
+			left[model.CPU] = 90
+		}
+		n := model.Node{
+			Name: name, Pool: "general-purpose", Type: t.Name, State: model.Initialized, Capacity: t.Capacity,
+			Allocatable: t.Allocatable, Used: t.Allocatable.Minus(left),
+			Labels: t.Requirements.And(model.NewRequirements(model.OneOf(model.LabelZone, "zone-"+string(rune('a'+i%3))),
+				model.OneOf(model.LabelCapacityType, model.Spot), model.OneOf(model.LabelHostname, name))),
+		}
+		for k := range 20 {
+			bound := fmt.Sprintf("bound-%06d-%02d", i, k)
+			n.Pods = append(n.Pods, model.BoundPod{Pod: model.Pod{PodKey: model.PodKey{Namespace: "default", Name: bound, UID: bound}, Shape: (i*7 + k*3) % apps}})
+		}
+		s.Nodes = append(s.Nodes, n)
+	}
+	return gen.Canonical(s)
+}

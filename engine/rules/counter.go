@@ -12,7 +12,7 @@ const (
 type topology struct {
 	key    string
 	names  []string
-	index  map[string]int32
+	index  map[string]int32 // nil while names came in ascending order, as those of nodes do
 	byNode []int32
 }
 
@@ -26,6 +26,19 @@ func (t *topology) add(name string, domain int32) {
 
 // named is the index of a domain.
 func (t *topology) named(name string) int32 {
+	if last := len(t.names) - 1; t.index == nil {
+		switch {
+		case last >= 0 && t.names[last] == name:
+			return int32(last)
+		case last < 0 || t.names[last] < name:
+			t.names = append(t.names, name)
+			return int32(last + 1)
+		}
+		t.index = make(map[string]int32, len(t.names))
+		for d, known := range t.names {
+			t.index[known] = int32(d)
+		}
+	}
 	d, ok := t.index[name]
 	if !ok {
 		d = int32(len(t.names))
@@ -41,8 +54,8 @@ func (st *State) topology(key string) int {
 	if !ok {
 		i = len(st.topologies)
 		st.topologyOf[key] = i
-		st.topologies = append(st.topologies, topology{key: key, index: map[string]int32{}, byNode: make([]int32, 0, len(st.nodes))})
-		for node := range st.nodes {
+		st.topologies = append(st.topologies, topology{key: key, byNode: make([]int32, 0, st.Nodes())})
+		for node := range st.Nodes() {
 			st.topologies[i].add(st.domainOf(key, node))
 		}
 	}
@@ -51,7 +64,7 @@ func (st *State) topology(key string) int {
 
 // domainOf is the value of the label, or NoDomain or unknownDomain.
 func (st *State) domainOf(key string, node int) (string, int32) {
-	n := &st.nodes[node]
+	n := st.node(node)
 	r, ok := n.Labels.Get(key)
 	switch {
 	case ok && !r.Complement && len(r.Values) == 1:
@@ -175,18 +188,20 @@ func (st *State) counterFor(key counterKey) int {
 		return i
 	}
 	for _, id := range st.pods.matched[key.pods] {
+		st.gather()
 		st.pods.counters[id] = append(st.pods.counters[id], int32(i))
 		for _, shape := range st.pods.shapes[id] {
-			for _, r := range st.placed[shape] {
-				st.count(i, int(r.node), r.n)
-			}
-			if key.nodes > 0 {
-				continue
-			}
-			for _, r := range st.leaving[shape] {
-				st.count(i, int(r.node), r.n)
-			}
+			st.countAll(i, int(shape), key.nodes == 0)
 		}
 	}
 	return i
+}
+
+// countAll counts in the pods of a shape that are there.
+func (st *State) countAll(counter, shape int, leaving bool) {
+	for _, runs := range st.pods.where.of(shape, leaving) {
+		for _, r := range runs {
+			st.count(counter, int(r.node), r.n)
+		}
+	}
 }

@@ -1,18 +1,19 @@
 package rules
 
 import (
-	"fmt"
 	"slices"
-	"strings"
+	"strconv"
 
 	"github.com/nodeless/nodeless/engine/model"
 )
 
-// podIndex knows which pods a selector matches. Pods with the same namespace and labels are one identity.
+// podIndex knows where pods are and which of them a selector matches. Pods with the same namespace and labels are one
+// identity; who is who is found out when the first selector is looked at.
 type podIndex struct {
 	s          *model.Snapshot
+	where      whereabouts
 	namespaces map[string][]model.Label
-	of         []int     // identity by shape
+	of         []int     // identity by shape; nil while no selector was looked at
 	first      []int     // a shape by identity
 	shapes     [][]int32 // by identity
 	counters   [][]int32 // that count pods of the identity
@@ -25,11 +26,19 @@ type podIndex struct {
 
 func (p *podIndex) init(s *model.Snapshot) {
 	p.s, p.selectors = s, map[string]int{}
-	p.of = make([]int, len(s.Shapes))
-	known := make(map[string]int, len(s.Shapes))
+	p.where.init(len(s.Shapes))
+}
+
+// open finds the identities, and indexes them by label.
+func (p *podIndex) open() {
+	if p.of != nil {
+		return
+	}
+	p.of = make([]int, len(p.s.Shapes))
+	known := make(map[string]int, len(p.s.Shapes))
 	var text []byte
-	for i := range s.Shapes {
-		text = identityText(text[:0], &s.Shapes[i])
+	for i := range p.s.Shapes {
+		text = identityText(text[:0], &p.s.Shapes[i])
 		id, ok := known[string(text)]
 		if !ok {
 			id = len(p.first)
@@ -42,6 +51,39 @@ func (p *podIndex) init(s *model.Snapshot) {
 	}
 	p.counters = make([][]int32, len(p.first))
 	p.against = make([][]int32, len(p.first))
+	p.byLabel = map[model.Label][]int32{}
+	for id, shape := range p.first {
+		for _, l := range p.s.Shapes[shape].Labels {
+			p.byLabel[l] = append(p.byLabel[l], int32(id))
+		}
+	}
+}
+
+// countersOf are the counters that count pods of the shape for what they are.
+func (p *podIndex) countersOf(shape int) []int32 {
+	if p.of == nil {
+		return nil
+	}
+	return p.counters[p.of[shape]]
+}
+
+// againstOf are the counters of pods with an anti-affinity term that the shape matches.
+func (p *podIndex) againstOf(shape int) []int32 {
+	if p.of == nil {
+		return nil
+	}
+	return p.against[p.of[shape]]
+}
+
+// chooses reports whether the selector matches pods of the shape.
+func (p *podIndex) chooses(selector *model.Selector, s *model.Shape) bool {
+	if p.namespaces == nil {
+		p.namespaces = make(map[string][]model.Label, len(p.s.Namespaces))
+		for i := range p.s.Namespaces {
+			p.namespaces[p.s.Namespaces[i].Name] = p.s.Namespaces[i].Labels
+		}
+	}
+	return selector.Matches(s.Namespace, p.namespaces[s.Namespace], s.Labels)
 }
 
 func identityText(text []byte, s *model.Shape) []byte {
@@ -57,17 +99,49 @@ func identityText(text []byte, s *model.Shape) []byte {
 
 // selector is the index of a selector, or of the conjunction of several.
 func (p *podIndex) selector(all ...*model.Selector) int {
-	var text strings.Builder
+	var text []byte
 	for _, s := range all {
-		fmt.Fprintf(&text, "%q %v %q %v %q;", s.Namespaces, s.InMatching, s.NamespaceLabels.String(), s.Nothing, s.Labels.String())
+		text = append(selectorText(text, s), ';')
 	}
-	i, ok := p.selectors[text.String()]
+	i, ok := p.selectors[string(text)]
 	if !ok {
 		i = len(p.matched)
-		p.selectors[text.String()] = i
+		p.selectors[string(text)] = i
 		p.matched = append(p.matched, p.match(all))
 	}
 	return i
+}
+
+// selectorText is the same for equal selectors alone.
+func selectorText(text []byte, s *model.Selector) []byte {
+	for _, name := range s.Namespaces {
+		text = strconv.AppendQuote(text, name)
+	}
+	text = strconv.AppendBool(append(text, ' '), s.InMatching)
+	text = strconv.AppendBool(append(text, ' '), s.Nothing)
+	text = requirementsText(append(text, ' '), s.NamespaceLabels)
+	return requirementsText(append(text, ' '), s.Labels)
+}
+
+func requirementsText(text []byte, rs model.Requirements) []byte {
+	for i := range rs {
+		r := &rs[i]
+		text = strconv.AppendQuote(text, r.Key)
+		text = strconv.AppendBool(text, r.Complement)
+		text = strconv.AppendBool(text, r.Present)
+		for _, value := range r.Values {
+			text = strconv.AppendQuote(text, value)
+		}
+		text = boundText(boundText(text, '>', r.Gte), '<', r.Lte)
+	}
+	return text
+}
+
+func boundText(text []byte, sign byte, bound *int64) []byte {
+	if bound == nil {
+		return text
+	}
+	return strconv.AppendInt(append(text, sign), *bound, 10)
 }
 
 // matches reports whether the selector chooses pods of the shape.
@@ -81,7 +155,7 @@ func (p *podIndex) match(all []*model.Selector) []int32 {
 	var out []int32
 	for _, id := range p.candidates(all[0]) {
 		s := &p.s.Shapes[p.first[id]]
-		if !slices.ContainsFunc(all, func(sel *model.Selector) bool { return !sel.Matches(s.Namespace, p.namespaces[s.Namespace], s.Labels) }) {
+		if !slices.ContainsFunc(all, func(sel *model.Selector) bool { return !p.chooses(sel, s) }) {
 			out = append(out, id)
 		}
 	}
@@ -108,21 +182,4 @@ func (p *podIndex) candidates(s *model.Selector) []int32 {
 		every[i] = int32(i)
 	}
 	return every
-}
-
-// open indexes identities by label when the first selector is looked at.
-func (p *podIndex) open() {
-	if p.byLabel != nil {
-		return
-	}
-	p.byLabel = map[model.Label][]int32{}
-	p.namespaces = make(map[string][]model.Label, len(p.s.Namespaces))
-	for i := range p.s.Namespaces {
-		p.namespaces[p.s.Namespaces[i].Name] = p.s.Namespaces[i].Labels
-	}
-	for id, shape := range p.first {
-		for _, l := range p.s.Shapes[shape].Labels {
-			p.byLabel[l] = append(p.byLabel[l], int32(id))
-		}
-	}
 }

@@ -21,7 +21,7 @@ func (st *State) affinityOf(s *model.Shape) affinityState {
 		a.self = true
 		for i := range s.Affinity {
 			a.near = append(a.near, st.counterFor(counterKey{pods: pods, topology: st.topology(s.Affinity[i].Topology)}))
-			a.self = a.self && s.Affinity[i].Pods.Matches(s.Namespace, st.pods.namespaces[s.Namespace], s.Labels)
+			a.self = a.self && st.pods.chooses(&s.Affinity[i].Pods, s)
 		}
 	}
 	for i := range s.AntiAffinity {
@@ -29,37 +29,6 @@ func (st *State) affinityOf(s *model.Shape) affinityState {
 		a.apart = append(a.apart, st.counterFor(counterKey{pods: st.pods.selector(&t.Pods), topology: st.topology(t.Topology)}))
 	}
 	return a
-}
-
-// owns counts n pods of the shape as having its anti-affinity terms, which keep others away.
-func (st *State) owns(shape, node int, n int32) {
-	terms := st.s.Shapes[shape].AntiAffinity
-	if len(terms) == 0 {
-		return
-	}
-	if st.owned[shape] == nil {
-		for i := range terms {
-			st.owned[shape] = append(st.owned[shape], st.ownerCounter(&terms[i]))
-		}
-	}
-	for _, c := range st.owned[shape] {
-		if n != 0 {
-			st.count(c, node, n)
-		}
-	}
-}
-
-// ownerCounter counts pods that have the term, and makes those whom it matches look at it.
-func (st *State) ownerCounter(t *model.PodTerm) int {
-	key := counterKey{pods: st.pods.selector(&t.Pods), topology: st.topology(t.Topology), owners: true}
-	known := len(st.counters)
-	c := st.counterFor(key)
-	if c == known {
-		for _, id := range st.pods.matched[key.pods] {
-			st.pods.against[id] = append(st.pods.against[id], int32(c))
-		}
-	}
-	return c
 }
 
 // affinityRule is what required affinity says: the pod's own, then that of pods that are there. Where a machine's domain is
@@ -73,7 +42,7 @@ func (st *State) affinityRule(x *shapeState, shape, node int) model.Rule {
 			return model.RuleAntiAffinity
 		}
 	}
-	for _, c := range st.pods.against[st.pods.of[shape]] {
+	for _, c := range st.pods.againstOf(shape) {
 		if st.present(int(c), node, false) {
 			return model.RuleAntiAffinity
 		}

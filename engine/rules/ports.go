@@ -9,7 +9,7 @@ import (
 // ports are the host ports that pods have taken on each node.
 type ports struct {
 	all  []model.HostPort
-	held [][]held // by node
+	held map[int][]held // by node
 }
 
 // held is a thing that so many pods of a node use: a host port, a volume.
@@ -31,9 +31,7 @@ func holds(list []held, id int) bool {
 	return slices.ContainsFunc(list, func(h held) bool { return h.id == int32(id) && h.n > 0 })
 }
 
-func (p *ports) init(nodes int) { p.held = make([][]held, nodes) }
-
-func (p *ports) grow() { p.held = append(p.held, nil) }
+func (p *ports) init() { p.held = map[int][]held{} }
 
 // ids are the ports' indices. A port that is not one takes nothing.
 func (p *ports) ids(list []model.HostPort) []int {

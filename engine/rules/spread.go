@@ -82,7 +82,7 @@ func (st *State) spreadOf(s *model.Shape) []SpreadTerm {
 func (st *State) spreadBy(s *model.Shape, c *model.Spread, keys []int) SpreadTerm {
 	pods := st.pods.selector(&c.Pods)
 	x := SpreadTerm{Topology: st.topology(c.Topology), MaxSkew: int64(c.MaxSkew), MinDomains: int(c.MinDomains)}
-	if c.Pods.Matches(s.Namespace, st.pods.namespaces[s.Namespace], s.Labels) {
+	if st.pods.chooses(&c.Pods, s) {
 		x.Self = 1
 	}
 	if !c.Pods.Nothing && len(c.Pods.Labels) == 0 {
@@ -109,7 +109,7 @@ func (st *State) eligibleFor(s *model.Shape, c *model.Spread, topology int, keys
 		st.eligibleOf[text] = i
 		e := &eligible{shape: s, spread: c, topology: topology, keys: keys, labels: labels}
 		st.eligibles = append(st.eligibles, e)
-		for node := range st.nodes {
+		for node := range st.Nodes() {
 			st.consider(e, node)
 		}
 	}
@@ -146,7 +146,7 @@ func (st *State) countsFor(e *eligible, node int) bool {
 		}
 	}
 	return (e.spread.AnyNode || st.affine(e.labels, node)) &&
-		(!e.spread.Untainted || !untolerated(st.nodes[node].Taints, e.shape.Tolerations))
+		(!e.spread.Untainted || !untolerated(st.node(node).Taints, e.shape.Tolerations))
 }
 
 // addToSpread lets a node that joins be a domain, without pods at first.

@@ -1,29 +1,23 @@
 package rules
 
-import (
-	"slices"
-
-	"github.com/nodeless/nodeless/engine/model"
-)
+import "github.com/nodeless/nodeless/engine/model"
 
 // State answers, for a cluster in which pods are being bound one after another, what kube-scheduler's filters would say of
 // the next one. Nodes and shapes are indices; what a shape asks of other pods is interned to counters when it is first
 // looked at, so shapes that nobody asks about cost nothing. It is not safe for concurrent use.
 type State struct {
 	s          *model.Snapshot
-	nodes      []model.Node // the snapshot's, then those that joined
-	free       []model.Resources
+	joined     []model.Node // after the snapshot's
+	room       room
 	shapes     []shapeState
-	placed     [][]run // by shape: where its pods are
-	leaving    [][]run // by shape: where pods of it are that go, which spread does not count
-	owned      [][]int // by shape: the owner counters of its anti-affinity terms, once a pod of it is there
-	compactAt  []int   // by shape: at how many runs they are summed up
 	types      map[string][]model.InstanceType
 	static     static
 	pods       podIndex
+	owners     owners
 	topologies []topology
 	counters   []counter
 	eligibles  []*eligible
+	holding    bool // ports and volumes are counted: some shape that was looked at has some
 	ports      ports
 	volumes    volumes
 
@@ -31,9 +25,6 @@ type State struct {
 	eligibleOf map[string]int // by what decides it
 	counterOf  map[counterKey]int
 }
-
-// run is some pods of a shape on a node; several runs of the same node add up.
-type run struct{ node, n int32 }
 
 // ask is an amount of one resource.
 type ask struct {
@@ -46,7 +37,6 @@ type shapeState struct {
 	ready    bool
 	refused  model.Rule // what stands in the way everywhere
 	asks     []ask
-	request  model.Resources
 	static   int // class, -1 if nothing is asked of labels and taints: see static
 	ports    []int
 	volumes  []int
@@ -59,13 +49,7 @@ type shapeState struct {
 func NewState(s *model.Snapshot) *State {
 	st := &State{
 		s:          s,
-		nodes:      s.Nodes[:len(s.Nodes):len(s.Nodes)],
-		free:       make([]model.Resources, len(s.Nodes)),
 		shapes:     make([]shapeState, len(s.Shapes)),
-		placed:     make([][]run, len(s.Shapes)),
-		leaving:    make([][]run, len(s.Shapes)),
-		owned:      make([][]int, len(s.Shapes)),
-		compactAt:  make([]int, len(s.Shapes)),
 		types:      make(map[string][]model.InstanceType, len(s.Pools)),
 		topologyOf: map[string]int{},
 		eligibleOf: map[string]int{},
@@ -76,30 +60,8 @@ func NewState(s *model.Snapshot) *State {
 	}
 	st.static.init(len(s.Nodes))
 	st.pods.init(s)
-	st.ports.init(len(s.Nodes))
-	st.volumes.init(len(s.Nodes), s.Shapes)
-	for i := range s.Nodes {
-		n := &s.Nodes[i]
-		st.free[i] = n.Allocatable.Minus(n.Used.NonNegative())
-		st.addBound(i, n.Pods)
-	}
+	st.owners.init(s)
 	return st
-}
-
-// addBound gathers the pods that a node had from the beginning into runs.
-func (st *State) addBound(node int, pods []model.BoundPod) {
-	for i := range pods {
-		p := &pods[i]
-		if p.Shape >= 0 && p.Shape < len(st.shapes) && !p.Terminal {
-			if p.Leaving {
-				st.leaving[p.Shape] = append(st.leaving[p.Shape], run{int32(node), 1})
-			} else {
-				st.remember(p.Shape, run{int32(node), 1})
-			}
-			st.record(p.Shape, node, 1, p.Leaving)
-			st.owns(p.Shape, node, 1)
-		}
-	}
 }
 
 // Allows is "" if the scheduler would bind a pod of the shape to the node now, else a rule that says no.
@@ -117,11 +79,8 @@ func (st *State) Admits(shape, node int) model.Rule {
 		return model.RuleUnmodelled
 	}
 	x := st.shape(shape)
-	free := &st.free[node]
-	for i := range x.asks {
-		if x.asks[i].amount > free[x.asks[i].resource] {
-			return model.RuleResource
-		}
+	if !st.hasRoom(x.asks, node) {
+		return model.RuleResource
 	}
 	if rule := st.staticRule(x, node); rule != "" {
 		return rule
@@ -153,90 +112,110 @@ func (st *State) Bind(shape, node int) { st.move(shape, node, 1) }
 func (st *State) Unbind(shape, node int) { st.move(shape, node, -1) }
 
 func (st *State) known(shape, node int) bool {
-	return shape >= 0 && shape < len(st.shapes) && node >= 0 && node < len(st.nodes)
+	return shape >= 0 && shape < len(st.shapes) && node >= 0 && node < st.Nodes()
 }
 
 func (st *State) move(shape, node int, n int32) {
 	if !st.known(shape, node) {
 		return
 	}
-	x := st.shape(shape)
-	free := &st.free[node]
-	for i := range x.asks {
-		free[x.asks[i].resource] -= int64(n) * x.asks[i].amount
-	}
-	st.remember(shape, run{int32(node), n})
+	st.take(st.shape(shape).asks, node, int64(n))
+	st.pods.where.remember(shape, run{int32(node), n})
 	st.record(shape, node, n, false)
-	st.owns(shape, node, n)
 }
 
-// record counts n pods of the shape on the node in every counter that is about such pods.
+// record counts n pods of the shape on the node in everything that is about such pods.
 func (st *State) record(shape, node int, n int32, leaving bool) {
-	for _, c := range st.pods.counters[st.pods.of[shape]] {
+	for _, c := range st.pods.countersOf(shape) {
 		if !leaving || st.counters[c].spread == nil {
 			st.count(int(c), node, n)
 		}
 	}
-	if shape := &st.s.Shapes[shape]; len(shape.HostPorts) > 0 || len(shape.Volumes) > 0 {
-		st.ports.add(shape.HostPorts, node, n)
-		st.volumes.add(shape.Volumes, node, n)
+	for _, c := range st.owners.counters[shape] {
+		st.count(c, node, n)
+	}
+	if st.holding {
+		st.hold(shape, node, n)
 	}
 }
 
-// remember keeps where pods are, for counters that are made later.
-func (st *State) remember(shape int, r run) {
-	runs := st.placed[shape]
-	if last := len(runs) - 1; last >= 0 && runs[last].node == r.node {
-		if runs[last].n += r.n; runs[last].n == 0 {
-			st.placed[shape] = runs[:last]
-		}
+// openHeld counts the ports and volumes of the pods that are there.
+func (st *State) openHeld() {
+	if st.holding {
 		return
 	}
-	runs = append(runs, r)
-	if len(runs) > max(st.compactAt[shape], 64) {
-		runs = compact(runs)
-		st.compactAt[shape] = 2 * len(runs)
-	}
-	st.placed[shape] = runs
-}
-
-func compact(runs []run) []run {
-	slices.SortFunc(runs, func(a, b run) int { return int(a.node) - int(b.node) })
-	out := runs[:0]
-	for _, r := range runs {
-		if last := len(out) - 1; last >= 0 && out[last].node == r.node {
-			out[last].n += r.n
+	st.holding = true
+	st.gather()
+	st.ports.init()
+	st.volumes.init(st.s.Shapes)
+	for shape := range st.s.Shapes {
+		if s := &st.s.Shapes[shape]; len(s.HostPorts) == 0 && len(s.Volumes) == 0 {
 			continue
 		}
-		out = append(out, r)
+		for _, runs := range st.pods.where.of(shape, true) {
+			for _, r := range runs {
+				st.hold(shape, int(r.node), r.n)
+			}
+		}
 	}
-	return slices.DeleteFunc(out, func(r run) bool { return r.n == 0 })
+}
+
+func (st *State) hold(shape, node int, n int32) {
+	if s := &st.s.Shapes[shape]; len(s.HostPorts) > 0 || len(s.Volumes) > 0 {
+		st.ports.add(s.HostPorts, node, n)
+		st.volumes.add(s.Volumes, node, n)
+	}
 }
 
 // AddNode lets a machine that is planned join as a node, with the pods it names. It gives its index.
 func (st *State) AddNode(n model.Node) int {
-	node := len(st.nodes)
-	st.nodes = append(st.nodes, n)
-	st.free = append(st.free, n.Allocatable.Minus(n.Used.NonNegative()))
+	node := st.Nodes()
+	st.joined = append(st.joined, n)
+	for r := range st.room {
+		if st.room[r] != nil {
+			st.room[r] = append(st.room[r], unused(&n, r))
+		}
+	}
 	st.static.grow()
-	st.ports.grow()
-	st.volumes.grow()
 	for t := range st.topologies {
 		st.topologies[t].add(st.domainOf(st.topologies[t].key, node))
 	}
 	st.addToSpread(node)
-	st.addBound(node, n.Pods)
+	if st.pods.where.gathered {
+		st.addBound(node, n.Pods)
+	}
 	return node
 }
 
-// Free is what can still be requested of a node.
-func (st *State) Free(node int) model.Resources { return st.free[node] }
+// addBound counts in the pods with which a node joins.
+func (st *State) addBound(node int, pods []model.BoundPod) {
+	w := &st.pods.where
+	for i := range pods {
+		p := &pods[i]
+		if !st.counts(p) {
+			continue
+		}
+		if r := (run{int32(node), 1}); p.Leaving {
+			w.leaving[p.Shape] = append(w.leaving[p.Shape], r)
+		} else {
+			w.remember(p.Shape, r)
+		}
+		st.record(p.Shape, node, 1, p.Leaving)
+	}
+}
 
 // Nodes is the number of nodes, those that joined included.
-func (st *State) Nodes() int { return len(st.nodes) }
+func (st *State) Nodes() int { return len(st.s.Nodes) + len(st.joined) }
 
 // Node is a node by its index; it is not to be changed.
-func (st *State) Node(i int) *model.Node { return &st.nodes[i] }
+func (st *State) Node(i int) *model.Node { return st.node(i) }
+
+func (st *State) node(i int) *model.Node {
+	if i < len(st.s.Nodes) {
+		return &st.s.Nodes[i]
+	}
+	return &st.joined[i-len(st.s.Nodes)]
+}
 
 // shape prepares a shape when it is first looked at.
 func (st *State) shape(i int) *shapeState {
@@ -250,12 +229,12 @@ func (st *State) shape(i int) *shapeState {
 func (st *State) prepare(i int, x *shapeState) {
 	s := &st.s.Shapes[i]
 	x.ready = true
-	x.request = s.Requests.NonNegative()
-	for r, amount := range x.request {
+	for r, amount := range s.Requests {
 		if amount > 0 {
 			x.asks = append(x.asks, ask{r, amount})
 		}
 	}
+	st.open(x.asks)
 	switch {
 	case len(s.Unmodelled) > 0:
 		x.refused = model.RuleUnmodelled
@@ -263,8 +242,12 @@ func (st *State) prepare(i int, x *shapeState) {
 		x.refused = model.RuleBlocked
 	}
 	x.static = st.static.classOf(s)
-	x.ports = st.ports.ids(s.HostPorts)
-	x.volumes = st.volumes.ids(s.Volumes)
+	if len(s.HostPorts) > 0 || len(s.Volumes) > 0 {
+		st.openHeld()
+		x.ports = st.ports.ids(s.HostPorts)
+		x.volumes = st.volumes.ids(s.Volumes)
+	}
 	x.spread = st.spreadOf(s)
 	x.affinity = st.affinityOf(s)
+	st.meet(s)
 }

@@ -125,7 +125,7 @@ func (st *State) staticRule(x *shapeState, node int) model.Rule {
 }
 
 func (st *State) judge(class, node int) verdict {
-	n, c := &st.nodes[node], &st.static.classes[class]
+	n, c := st.node(node), &st.static.classes[class]
 	s := c.shape
 	switch {
 	case n.Deleting, n.Cordoned && (n.State == model.InFlight || !tolerates(s.Tolerations, unschedulable)):
@@ -172,7 +172,7 @@ func (st *State) affine(class, node int) bool {
 
 // satisfies reports whether the node's labels, and its name, are as wanted.
 func (st *State) satisfies(node int, wants model.Requirements) bool {
-	n := &st.nodes[node]
+	n := st.node(node)
 	for i := range wants {
 		if wants[i].Key != model.NodeNameField {
 			continue

@@ -32,15 +32,18 @@ func (st *State) Near(shape int) (counters []int, alone bool) {
 func (st *State) Apart(shape int) []int { return st.shape(shape).affinity.apart }
 
 // Against are the counters of pods with an anti-affinity term that the shape matches.
-func (st *State) Against(shape int) []int32 { return st.pods.against[st.pods.of[shape]] }
+func (st *State) Against(shape int) []int32 {
+	st.shape(shape)
+	return st.pods.againstOf(shape)
+}
 
 // Counting are the counters that count pods of the shape for what they are.
-func (st *State) Counting(shape int) []int32 { return st.pods.counters[st.pods.of[shape]] }
+func (st *State) Counting(shape int) []int32 { return st.pods.countersOf(shape) }
 
 // Owned are the counters that count pods of the shape for their anti-affinity terms.
 func (st *State) Owned(shape int) []int {
-	st.owns(shape, -1, 0)
-	return st.owned[shape]
+	st.own(shape)
+	return st.owners.counters[shape]
 }
 
 // Spreads are the DoNotSchedule constraints of the shape.

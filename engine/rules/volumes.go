@@ -10,8 +10,8 @@ import (
 type volumes struct {
 	all   []volume
 	byID  map[string]int
-	held  [][]held // by node
-	users []int32  // pods anywhere, by volume
+	held  map[int][]held // by node
+	users []int32        // pods anywhere, by volume
 }
 
 type volume struct {
@@ -20,14 +20,12 @@ type volume struct {
 }
 
 // init knows from the beginning which volumes are for one pod only, whichever shape says so.
-func (v *volumes) init(nodes int, shapes []model.Shape) {
-	v.held, v.byID = make([][]held, nodes), map[string]int{}
+func (v *volumes) init(shapes []model.Shape) {
+	v.held, v.byID = map[int][]held{}, map[string]int{}
 	for i := range shapes {
 		v.ids(shapes[i].Volumes)
 	}
 }
-
-func (v *volumes) grow() { v.held = append(v.held, nil) }
 
 // ids are the distinct volumes' indices.
 func (v *volumes) ids(list []model.Volume) []int {
@@ -94,7 +92,7 @@ func (st *State) exceeds(x *shapeState, node int, driver string, most int64) boo
 
 // attachLimit is the node's; of a machine in flight that does not say, the least of its possible types.
 func (st *State) attachLimit(node int, driver string) (int64, bool) {
-	n := &st.nodes[node]
+	n := st.node(node)
 	if most, ok := model.AttachLimitOf(n.AttachLimits, driver); ok || n.State != model.InFlight {
 		return most, ok
 	}

@@ -1,0 +1,113 @@
+package rules
+
+import (
+	"slices"
+
+	"github.com/nodeless/nodeless/engine/model"
+)
+
+// run is some pods of a shape on a node; several runs of the same node add up.
+type run struct{ node, n int32 }
+
+// whereabouts are where pods are, by shape, so that a counter can count them when it is first asked for. Those that nodes
+// have from the beginning are gathered when the first counter is made: most plans for a pod or two need none.
+type whereabouts struct {
+	gathered  bool
+	bound     [][]run // from the beginning
+	placed    [][]run // since then
+	leaving   [][]run // going away: spread does not count them
+	compactAt []int   // at how many runs of placed they are summed up
+}
+
+func (w *whereabouts) init(shapes int) {
+	w.bound, w.placed, w.leaving = make([][]run, shapes), make([][]run, shapes), make([][]run, shapes)
+	w.compactAt = make([]int, shapes)
+}
+
+// counts reports whether the filters see the pod.
+func (st *State) counts(p *model.BoundPod) bool {
+	return p.Shape >= 0 && p.Shape < len(st.shapes) && !p.Terminal
+}
+
+// gather sorts the pods of all nodes by shape.
+func (st *State) gather() {
+	w := &st.pods.where
+	if w.gathered {
+		return
+	}
+	w.gathered = true
+	total := 0
+	for node := range st.Nodes() {
+		total += len(st.node(node).Pods)
+	}
+	type podRun struct {
+		shape int32
+		run
+	}
+	all := make([]podRun, 0, total)
+	ends := make([]int32, len(st.shapes)) // at first the number of runs by shape, then where the last one so far is
+	for node := range st.Nodes() {
+		pods := st.node(node).Pods
+		for i := range pods {
+			p := &pods[i]
+			switch last := len(all) - 1; {
+			case !st.counts(p):
+			case p.Leaving:
+				w.leaving[p.Shape] = append(w.leaving[p.Shape], run{int32(node), 1})
+			case last >= 0 && all[last].shape == int32(p.Shape) && all[last].node == int32(node):
+				all[last].n++
+			default:
+				all = append(all, podRun{int32(p.Shape), run{int32(node), 1}})
+				ends[p.Shape]++
+			}
+		}
+	}
+	runs, at := make([]run, len(all)), int32(0)
+	for shape, n := range ends {
+		w.bound[shape] = runs[at : at+n : at+n]
+		at, ends[shape] = at+n, at
+	}
+	for i := range all {
+		shape := all[i].shape
+		runs[ends[shape]] = all[i].run
+		ends[shape]++
+	}
+}
+
+// remember keeps where pods are, for counters that are made later.
+func (w *whereabouts) remember(shape int, r run) {
+	runs := w.placed[shape]
+	if last := len(runs) - 1; last >= 0 && runs[last].node == r.node {
+		if runs[last].n += r.n; runs[last].n == 0 {
+			w.placed[shape] = runs[:last]
+		}
+		return
+	}
+	runs = append(runs, r)
+	if len(runs) > max(w.compactAt[shape], 64) {
+		runs = compact(runs)
+		w.compactAt[shape] = 2 * len(runs)
+	}
+	w.placed[shape] = runs
+}
+
+func compact(runs []run) []run {
+	slices.SortFunc(runs, func(a, b run) int { return int(a.node) - int(b.node) })
+	out := runs[:0]
+	for _, r := range runs {
+		if last := len(out) - 1; last >= 0 && out[last].node == r.node {
+			out[last].n += r.n
+			continue
+		}
+		out = append(out, r)
+	}
+	return slices.DeleteFunc(out, func(r run) bool { return r.n == 0 })
+}
+
+// of are the lists of runs of a shape: those that stay, and with leaving those that go too.
+func (w *whereabouts) of(shape int, leaving bool) [][]run {
+	if leaving {
+		return [][]run{w.bound[shape], w.placed[shape], w.leaving[shape]}
+	}
+	return [][]run{w.bound[shape], w.placed[shape]}
+}

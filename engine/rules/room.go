@@ -1,0 +1,70 @@
+package rules
+
+import (
+	"math"
+
+	"github.com/nodeless/nodeless/engine/model"
+)
+
+// room is what can still be requested of each node, by resource. Only resources that some shape asks for that was looked at
+// have a column: those of other resources are as the snapshot says.
+type room [model.MaxResources][]int64
+
+// open makes the columns of what a shape asks.
+func (st *State) open(asks []ask) {
+	var fresh []int
+	for i := range asks {
+		if r := asks[i].resource; st.room[r] == nil {
+			st.room[r] = make([]int64, st.Nodes())
+			fresh = append(fresh, r)
+		}
+	}
+	if len(fresh) == 0 {
+		return
+	}
+	for node := range st.Nodes() {
+		n := st.node(node)
+		for _, r := range fresh {
+			st.room[r][node] = unused(n, r)
+		}
+	}
+}
+
+// unused is what pods and daemons leave of a resource. What they use beyond the integers leaves as little as can be said.
+func unused(n *model.Node, resource int) int64 {
+	all, used := n.Allocatable[resource], max(n.Used[resource], 0)
+	if all < math.MinInt64+used {
+		return math.MinInt64
+	}
+	return all - used
+}
+
+// hasRoom reports whether the node has what a shape asks.
+func (st *State) hasRoom(asks []ask, node int) bool {
+	for i := range asks {
+		if asks[i].amount > st.room[asks[i].resource][node] {
+			return false
+		}
+	}
+	return true
+}
+
+// take takes n times what a shape asks out of a node's room.
+func (st *State) take(asks []ask, node int, n int64) {
+	for i := range asks {
+		st.room[asks[i].resource][node] -= n * asks[i].amount
+	}
+}
+
+// Free is what can still be requested of a node.
+func (st *State) Free(node int) model.Resources {
+	var out model.Resources
+	for r := range out {
+		if st.room[r] != nil {
+			out[r] = st.room[r][node]
+			continue
+		}
+		out[r] = unused(st.node(node), r)
+	}
+	return out
+}
