@@ -247,7 +247,7 @@ func (s *shop) addBins(tier int) {
 				open := cover.NewSet(len(s.classes))
 				any := false
 				for i, c := range s.classes {
-					if s.problem.classes[c].optionFor(vi, t, &f) >= 0 {
+					if class := s.problem.classes[c]; class.optionFor(vi, t, &f) >= 0 || s.all && class.optionIn(vi, t, &f) >= 0 {
 						open.Add(i)
 						any = true
 					}

@@ -140,6 +140,11 @@ func (c *class) optionFor(view, typ int, f *rules.Offer) int {
 	if c.banned[view] {
 		return -1
 	}
+	return c.optionIn(view, typ, f)
+}
+
+// optionIn is optionFor whether or not minValues can be kept in the pool.
+func (c *class) optionIn(view, typ int, f *rules.Offer) int {
 	return slices.IndexFunc(c.options[view], func(o rules.Option) bool {
 		return o.Types.Has(typ) && o.Zones[f.Zone] && o.Capacity[f.Capacity]
 	})
