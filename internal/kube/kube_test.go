@@ -123,18 +123,28 @@ func TestShapeOfAPod(t *testing.T) {
 
 func TestWhatIsNotModelledIsNamed(t *testing.T) {
 	pod := &corev1.Pod{Spec: corev1.PodSpec{
-		Affinity: &corev1.Affinity{
-			PodAntiAffinity: &corev1.PodAntiAffinity{RequiredDuringSchedulingIgnoredDuringExecution: []corev1.PodAffinityTerm{{}}},
-			PodAffinity:     &corev1.PodAffinity{PreferredDuringSchedulingIgnoredDuringExecution: []corev1.WeightedPodAffinityTerm{{}}},
-		},
-		TopologySpreadConstraints: []corev1.TopologySpreadConstraint{{WhenUnsatisfiable: corev1.DoNotSchedule}},
-		Containers: []corev1.Container{{
-			Ports: []corev1.ContainerPort{{HostPort: 80}}, Resources: corev1.ResourceRequirements{Requests: amounts("memory", "9E")},
-		}},
+		ResourceClaims: []corev1.PodResourceClaim{{Name: "gpu"}},
+		Volumes:        []corev1.Volume{{VolumeSource: corev1.VolumeSource{RBD: &corev1.RBDVolumeSource{}}}},
+		Containers:     []corev1.Container{{Resources: corev1.ResourceRequirements{Requests: amounts("memory", "9E")}}},
 	}}
 	got := strings.Join(NewNames().Shape(pod, nil).Unmodelled, "; ")
-	if got != "hostPort; podAntiAffinity; resource memory: 9E is too large; topologySpreadConstraints" {
+	if got != "rbd without a persistentVolumeClaim; resource memory: 9E is too large; resourceClaims" {
 		t.Errorf("got %s", got)
+	}
+}
+
+func TestWhatPodsAskOfEachOtherIsModelled(t *testing.T) {
+	pod := &corev1.Pod{Spec: corev1.PodSpec{
+		Affinity: &corev1.Affinity{
+			PodAntiAffinity: &corev1.PodAntiAffinity{RequiredDuringSchedulingIgnoredDuringExecution: []corev1.PodAffinityTerm{{TopologyKey: corev1.LabelHostname}}},
+			PodAffinity:     &corev1.PodAffinity{RequiredDuringSchedulingIgnoredDuringExecution: []corev1.PodAffinityTerm{{TopologyKey: corev1.LabelTopologyZone}}},
+		},
+		TopologySpreadConstraints: []corev1.TopologySpreadConstraint{{MaxSkew: 1, TopologyKey: corev1.LabelTopologyZone, WhenUnsatisfiable: corev1.DoNotSchedule}},
+		Containers:                []corev1.Container{{Ports: []corev1.ContainerPort{{HostPort: 80}}}},
+	}}
+	s := NewNames().Shape(pod, nil)
+	if len(s.Unmodelled) != 0 || len(s.Affinity) != 1 || len(s.AntiAffinity) != 1 || len(s.Spread) != 1 || !s.Spread[0].Hard || len(s.HostPorts) != 1 {
+		t.Errorf("got %+v", s)
 	}
 }
 

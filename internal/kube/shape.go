@@ -15,9 +15,27 @@ import (
 // Shape is all of a pod that decides where it may go. It never fails: what cannot be translated is in Unmodelled.
 // Storage finds what the pod's volumes are about; nil if that is not known, then such volumes are Unmodelled.
 func (n *Names) Shape(pod *corev1.Pod, storage Storage) model.Shape {
-	s := n.translate(pod, storage)
-	s.Unmodelled = append(s.Unmodelled, undecided(&s)...)
-	n.finish(&s)
+	s := model.Shape{
+		Tolerations: Tolerations(pod.Spec.Tolerations),
+		Namespace:   pod.Namespace, Labels: labelsOf(pod.Labels),
+		HostPorts: hostPorts(&pod.Spec),
+	}
+	requests, err := n.Resources(resourcehelper.PodRequests(pod, asHeld))
+	if err != nil {
+		s.Unmodelled = append(s.Unmodelled, err.Error())
+	}
+	s.Requests = requests
+	s.Requests[model.Pods] = 1
+	addNodeAffinity(&s, pod)
+	addPodAffinity(&s, pod)
+	addSpread(&s, pod)
+	addVolumes(&s, pod, storage)
+	if len(pod.Spec.ResourceClaims) > 0 {
+		s.Unmodelled = append(s.Unmodelled, "resourceClaims")
+	}
+	slices.Sort(s.Unmodelled)
+	s.Unmodelled = slices.Compact(s.Unmodelled)
+	s.Key = n.shapeKey(&s)
 	return s
 }
 
@@ -39,53 +57,6 @@ func Resizing(pod *corev1.Pod) bool {
 		}
 	}
 	return false
-}
-
-// translate is Shape with every constraint that can be translated, whether or not the engine decides it.
-func (n *Names) translate(pod *corev1.Pod, storage Storage) model.Shape {
-	s := model.Shape{
-		Tolerations: Tolerations(pod.Spec.Tolerations),
-		Namespace:   pod.Namespace, Labels: labelsOf(pod.Labels),
-		HostPorts: hostPorts(&pod.Spec),
-	}
-	requests, err := n.Resources(resourcehelper.PodRequests(pod, asHeld))
-	if err != nil {
-		s.Unmodelled = append(s.Unmodelled, err.Error())
-	}
-	s.Requests = requests
-	s.Requests[model.Pods] = 1
-	addNodeAffinity(&s, pod)
-	addPodAffinity(&s, pod)
-	addSpread(&s, pod)
-	addVolumes(&s, pod, storage)
-	if len(pod.Spec.ResourceClaims) > 0 {
-		s.Unmodelled = append(s.Unmodelled, "resourceClaims")
-	}
-	n.finish(&s)
-	return s
-}
-
-// finish sorts what is unmodelled and writes the key.
-func (n *Names) finish(s *model.Shape) {
-	slices.Sort(s.Unmodelled)
-	s.Unmodelled = slices.Compact(s.Unmodelled)
-	s.Key = n.shapeKey(s)
-}
-
-// undecided names the translated constraints that the engine does not decide yet.
-func undecided(s *model.Shape) []string {
-	var out []string
-	add := func(found bool, name string) {
-		if found {
-			out = append(out, name)
-		}
-	}
-	add(len(s.Affinity) > 0, "podAffinity")
-	add(len(s.AntiAffinity) > 0, "podAntiAffinity")
-	add(slices.ContainsFunc(s.Spread, func(c model.Spread) bool { return c.Hard }), "topologySpreadConstraints")
-	add(len(s.HostPorts) > 0, "hostPort")
-	add(len(s.Volumes) > 0 || s.Blocked != "", "persistentVolumeClaim")
-	return out
 }
 
 // labelsOf are labels by key, nil if there are none.
@@ -136,7 +107,7 @@ func hostPorts(spec *corev1.PodSpec) []model.HostPort {
 // run on every node, and room for one too many does no harm.
 func (n *Names) Daemon(ds *appsv1.DaemonSet) model.Daemon {
 	t := &ds.Spec.Template
-	s := n.translate(&corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: ds.Namespace, Labels: t.Labels}, Spec: t.Spec}, nil)
+	s := n.Shape(&corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: ds.Namespace, Labels: t.Labels}, Spec: t.Spec}, nil)
 	s.Unmodelled, s.Volumes, s.Blocked = nil, nil, ""
 	s.Key = n.shapeKey(&s)
 	return model.Daemon{Namespace: ds.Namespace, Name: ds.Name, Shape: s}

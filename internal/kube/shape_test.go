@@ -39,7 +39,7 @@ func words(s model.Selector) string {
 
 func TestShapesSeeEachOther(t *testing.T) {
 	n := NewNames()
-	s := n.translate(podFrom(t, "{}"), nil)
+	s := n.Shape(podFrom(t, "{}"), nil)
 	if s.Namespace != "shop" || !reflect.DeepEqual(s.Labels, []model.Label{{Key: "app", Value: "web"}, {Key: "ver", Value: "2"}}) {
 		t.Errorf("got %+v", s)
 	}
@@ -80,7 +80,7 @@ func TestTermsOfPodAffinity(t *testing.T) {
 					PreferredDuringSchedulingIgnoredDuringExecution: []corev1.WeightedPodAffinityTerm{{Weight: 7, PodAffinityTerm: term}},
 				},
 			}
-			s := NewNames().translate(pod, nil)
+			s := NewNames().Shape(pod, nil)
 			if len(s.Unmodelled) != 0 || s.Affinity[0].Topology != model.LabelZone || !reflect.DeepEqual(s.Affinity, s.AntiAffinity) {
 				t.Fatalf("got %+v", s)
 			}
@@ -95,7 +95,7 @@ func TestTermsOfPodAffinity(t *testing.T) {
 }
 
 func TestSpread(t *testing.T) {
-	s := NewNames().translate(podFrom(t, `
+	s := NewNames().Shape(podFrom(t, `
 topologySpreadConstraints:
 - {topologyKey: zone, maxSkew: 2, minDomains: 3, whenUnsatisfiable: DoNotSchedule, labelSelector: {matchLabels: {app: web}}, matchLabelKeys: [ver]}
 - {topologyKey: kubernetes.io/hostname, maxSkew: 1, whenUnsatisfiable: ScheduleAnyway, nodeAffinityPolicy: Ignore, nodeTaintsPolicy: Honor, labelSelector: {}}
@@ -117,7 +117,7 @@ topologySpreadConstraints:
 }
 
 func TestHostPorts(t *testing.T) {
-	s := NewNames().translate(podFrom(t, `
+	s := NewNames().Shape(podFrom(t, `
 initContainers:
 - {name: once, ports: [{containerPort: 1, hostPort: 1}]}
 - {name: sidecar, restartPolicy: Always, ports: [{containerPort: 9, hostPort: 9, protocol: UDP}]}
@@ -144,7 +144,7 @@ func TestNodeAffinityAsTheSchedulerReadsIt(t *testing.T) {
 		"one of two":          {`[{matchExpressions: [{key: b, operator: Exists}]}, {matchExpressions: [{key: a, operator: Exists}]}]`, "", "a Exists; b Exists", ""},
 	} {
 		t.Run(name, func(t *testing.T) {
-			s := NewNames().translate(podFrom(t, `affinity: {nodeAffinity: {requiredDuringSchedulingIgnoredDuringExecution: {nodeSelectorTerms: `+c.terms+`}}}`), nil)
+			s := NewNames().Shape(podFrom(t, `affinity: {nodeAffinity: {requiredDuringSchedulingIgnoredDuringExecution: {nodeSelectorTerms: `+c.terms+`}}}`), nil)
 			var anyOf []string
 			for _, term := range s.AnyOf {
 				anyOf = append(anyOf, term.String())
@@ -181,7 +181,7 @@ func TestDaemonsPodsAreOneShape(t *testing.T) {
 }
 
 func TestPodLevelResourcesCount(t *testing.T) {
-	s := NewNames().translate(podFrom(t, `
+	s := NewNames().Shape(podFrom(t, `
 resources: {requests: {cpu: "3"}}
 containers: [{name: a, resources: {requests: {cpu: "1", memory: 1Gi}}}, {name: b, resources: {requests: {cpu: "1"}}}]
 `), nil)

@@ -110,7 +110,7 @@ func TestVolumes(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			pod := podFrom(t, "volumes: [{name: v, persistentVolumeClaim: {claimName: data}}, {name: again, persistentVolumeClaim: {claimName: data}}, {name: tmp, emptyDir: {}}]")
-			s := NewNames().translate(pod, shelfOf(t, c.claim, c.volume))
+			s := NewNames().Shape(pod, shelfOf(t, c.claim, c.volume))
 			if got := wordsOf(s); got != c.want {
 				t.Errorf("got  %s\nwant %s", got, c.want)
 			}
@@ -122,7 +122,7 @@ func TestEphemeralVolumes(t *testing.T) {
 	pod := podFrom(t, `volumes: [{name: scratch, ephemeral: {volumeClaimTemplate: {spec: {accessModes: [ReadWriteOnce]}}}}]`)
 	n := NewNames()
 	none := shelfOf(t, "", "")
-	if got, want := wordsOf(n.translate(pod, none)), "pvc/shop/web-1-scratch by ebs.csi.aws.com at (topology.kubernetes.io/zone In [a b])"; got != want {
+	if got, want := wordsOf(n.Shape(pod, none)), "pvc/shop/web-1-scratch by ebs.csi.aws.com at (topology.kubernetes.io/zone In [a b])"; got != want {
 		t.Errorf("before it is made: %s", got)
 	}
 	if names := VolumeClaimNames(pod); len(names) != 1 || names[0] != "web-1-scratch" {
@@ -131,19 +131,19 @@ func TestEphemeralVolumes(t *testing.T) {
 	made := shelfOf(t, `{spec: {storageClassName: waits}}`, "")
 	claim := made.claims["shop/data"]
 	claim.Name, made.claims["shop/web-1-scratch"] = "web-1-scratch", claim
-	if got := wordsOf(n.translate(pod, made)); !strings.Contains(got, "blocked: persistentVolumeClaim web-1-scratch is in the way of the ephemeral volume scratch") {
+	if got := wordsOf(n.Shape(pod, made)); !strings.Contains(got, "blocked: persistentVolumeClaim web-1-scratch is in the way of the ephemeral volume scratch") {
 		t.Errorf("somebody else's: %s", got)
 	}
 	yes := true
 	claim.OwnerReferences = []metav1.OwnerReference{{UID: pod.UID, Controller: &yes}}
-	if got, want := wordsOf(n.translate(pod, made)), "pvc/1 by ebs.csi.aws.com at (topology.kubernetes.io/zone In [a b])"; got != want {
+	if got, want := wordsOf(n.Shape(pod, made)), "pvc/1 by ebs.csi.aws.com at (topology.kubernetes.io/zone In [a b])"; got != want {
 		t.Errorf("its own: %s", got)
 	}
 }
 
 func TestVolumesNobodyCanJudge(t *testing.T) {
 	pod := podFrom(t, "volumes: [{name: v, persistentVolumeClaim: {claimName: data}}, {name: i, iscsi: {targetPortal: p, iqn: q, lun: 0}}]")
-	if got := fmt.Sprint(NewNames().translate(pod, nil).Unmodelled); got != "[iscsi without a persistentVolumeClaim persistentVolumeClaim]" {
+	if got := fmt.Sprint(NewNames().Shape(pod, nil).Unmodelled); got != "[iscsi without a persistentVolumeClaim persistentVolumeClaim]" {
 		t.Errorf("got %s", got)
 	}
 }
