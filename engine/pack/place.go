@@ -53,18 +53,16 @@ func (p *problem) placeGroup(g *group, nodes []int) bool {
 	return found
 }
 
-// nodes are the indices of machines that may take pods.
+// nodes are the indices of machines that may take pods, by name as in the snapshot.
 func (p *problem) nodes() []int {
-	var out []int
-	for i := range p.s.Nodes {
-		if !p.s.Nodes[i].Deleting {
-			out = append(out, i)
+	out := make([]int, 0, len(p.s.Nodes))
+	for state := model.Initialized; state >= model.InFlight; state-- {
+		for i := range p.s.Nodes {
+			if n := &p.s.Nodes[i]; n.State == state && !n.Deleting {
+				out = append(out, i)
+			}
 		}
 	}
-	slices.SortStableFunc(out, func(a, b int) int {
-		x, y := &p.s.Nodes[a], &p.s.Nodes[b]
-		return cmp.Or(cmp.Compare(y.State, x.State), cmp.Compare(x.Name, y.Name))
-	})
 	return out
 }
 

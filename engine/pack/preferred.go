@@ -1,38 +1,62 @@
 package pack
 
 import (
+	"cmp"
 	"slices"
 
 	"github.com/nodeless/nodeless/engine/model"
 	"github.com/nodeless/nodeless/engine/rules"
 )
 
-// preferred plans once more with every preference as a rule. Under Priced the dearer plan is taken if it costs no more
-// than the preferences are worth, under Respect whenever it serves as many pods. Preferences that no machine can satisfy are
-// left out; pods that then find no place are planned without theirs.
+// relaxations is how often wishes are given up one by one before those that stand in the way are given up at once.
+const relaxations = 4
+
+// wish is a preference of a shape, and how it becomes a rule.
+type wish struct {
+	weight int64
+	apply  func(*model.Shape)
+}
+
+// preferences plans once more with the pods' wishes as rules, so far as they can be had.
+type preferences struct {
+	s      *model.Snapshot
+	policy model.Policy
+	plain  model.Plan
+	wishes [][]wish // by shape, the weightiest first
+	kept   []int    // by shape: how many of them are rules now
+}
+
+// preferred takes the plan that keeps preferences: under Respect whenever it serves as many pods, under Priced if it costs no
+// more than the preferences are worth.
 func preferred(s *model.Snapshot, policy model.Policy, plain model.Plan) model.Plan {
-	launched := map[model.PodKey]bool{}
-	for i := range plain.Launches {
-		for _, k := range plain.Launches[i].Pods {
-			launched[k] = true
+	p := &preferences{s: s, policy: policy, plain: plain}
+	p.gather()
+	for round := 0; ; round++ {
+		strict, weight := p.strictly()
+		if strict == nil {
+			return plain
 		}
-	}
-	strict, weight := strictly(s, launched, policy.Preferences == model.Respect)
-	if strict == nil {
+		plan := provision(strict, policy)
+		if lost := p.lost(&plan); len(lost) > 0 {
+			for _, shape := range lost {
+				if p.kept[shape]--; round >= relaxations {
+					p.kept[shape] = 0
+				}
+			}
+			if round > 2*relaxations {
+				return plain
+			}
+			continue
+		}
+		if len(plan.Unplaced) > len(plain.Unplaced) {
+			return plain // others lost their places to those that are choosy
+		}
+		if policy.Preferences == model.Respect || plan.Counts <= plain.Counts+worth(weight, policy.PreferencePrice) {
+			plan.LowerBound = min(plan.LowerBound, plain.LowerBound)
+			return plan
+		}
 		return plain
 	}
-	plan := provision(strict, policy)
-	if len(plan.Unplaced) > len(plain.Unplaced) {
-		plan, weight = withoutThose(s, strict, policy, plan)
-	}
-	if len(plan.Unplaced) > len(plain.Unplaced) {
-		return plain
-	}
-	if policy.Preferences == model.Respect || plan.Counts <= plain.Counts+worth(weight, policy.PreferencePrice) {
-		plan.LowerBound = min(plan.LowerBound, plain.LowerBound)
-		return plan
-	}
-	return plain
 }
 
 // worth is what preferences of that weight may cost, a price being that of one of weight 100.
@@ -40,81 +64,75 @@ func worth(weight int64, price model.Price) model.Price {
 	return model.Price(min(weight, 1<<20)) * min(max(price, 0), 1<<30) / 100
 }
 
-// strictly is the snapshot in which the pods' preferences are rules, and their weight in all; nil if they have none.
-func strictly(s *model.Snapshot, launched map[model.PodKey]bool, all bool) (*model.Snapshot, int64) {
-	out := *s
-	out.Shapes = slices.Clip(s.Shapes)
-	out.Pending = slices.Clone(s.Pending)
-	strict := make([]int, len(s.Shapes)) // by shape: index of the strict one, -1 if it has no preferences
-	weights := make([]int64, len(s.Shapes))
-	for i := range strict {
-		strict[i] = -2
+// gather lists the wishes of the shapes of pods that may be placed otherwise. What nobody can have is left out.
+func (p *preferences) gather() {
+	p.wishes, p.kept = make([][]wish, len(p.s.Shapes)), make([]int, len(p.s.Shapes))
+	launched := map[model.PodKey]bool{}
+	for i := range p.plain.Launches {
+		for _, k := range p.plain.Launches[i].Pods {
+			launched[k] = true
+		}
 	}
-	var weight int64
-	for i := range out.Pending {
-		pod := &out.Pending[i]
-		if pod.Shape < 0 || pod.Shape >= len(s.Shapes) || !all && !launched[pod.PodKey] {
+	var views []*rules.View
+	seen := make([]bool, len(p.s.Shapes))
+	for i := range p.s.Pending {
+		shape := p.s.Pending[i].Shape
+		if shape < 0 || shape >= len(seen) || seen[shape] || p.policy.Preferences != model.Respect && !launched[p.s.Pending[i].PodKey] {
 			continue
 		}
-		if strict[pod.Shape] == -2 {
-			strict[pod.Shape] = -1
-			if shape, w := strictShape(s, &s.Shapes[pod.Shape]); w > 0 {
-				strict[pod.Shape], weights[pod.Shape] = len(out.Shapes), w
-				out.Shapes = append(out.Shapes, shape)
+		seen[shape] = true
+		x := &p.s.Shapes[shape]
+		if len(x.Unmodelled) > 0 || x.Blocked != "" {
+			continue
+		}
+		if views == nil {
+			for k := range p.s.Pools {
+				views = append(views, rules.NewView(&p.s.Pools[k], nil))
 			}
 		}
-		weight += weights[pod.Shape]
-		if at := strict[pod.Shape]; at >= 0 {
-			pod.Shape = at
-		}
+		p.wishes[shape] = p.wishesOf(x, views)
+		p.kept[shape] = len(p.wishes[shape])
 	}
-	if len(out.Shapes) == len(s.Shapes) {
-		return nil, 0
-	}
-	return &out, weight
 }
 
-// strictShape makes rules of a shape's preferences, the weightiest first, as far as some pool can keep them.
-func strictShape(s *model.Snapshot, from *model.Shape) (model.Shape, int64) {
-	shape := *from
-	var weight int64
-	for _, f := range from.Preferred {
-		more := f.Terms.And(shape.Required)
-		if possible(s, &shape, more) {
-			shape.Required = more
-			weight += int64(f.Weight)
+// wishesOf are a shape's preferences. ScheduleAnyway spreads and PreferNoSchedule taints have no weight of their own: they
+// count as 100.
+func (p *preferences) wishesOf(x *model.Shape, views []*rules.View) []wish {
+	var out []wish
+	required := x.Required
+	label := func(terms model.Requirements, weight int64) {
+		more := required.And(terms)
+		if slices.ContainsFunc(views, func(v *rules.View) bool { return len(v.Options(more, x.AnyOf)) > 0 }) {
+			required = more
+			out = append(out, wish{weight, func(s *model.Shape) { s.Required = s.Required.And(terms) }})
 		}
 	}
-	for i := range from.Spread {
-		if !from.Spread[i].Hard {
-			if weight += 100; &shape.Spread[0] == &from.Spread[0] {
-				shape.Spread = slices.Clone(from.Spread)
-			}
-			shape.Spread[i].Hard = true
+	for _, f := range x.Preferred {
+		label(f.Terms, int64(f.Weight))
+	}
+	for i := range p.s.Pools {
+		if avoids(p.s.Pools[i].Taints, x.Tolerations) {
+			label(model.Requirements{{Key: model.LabelPool, Complement: true, Values: []string{p.s.Pools[i].Name}}}, 100)
 		}
 	}
-	for _, f := range from.PreferredPods {
+	for i := range x.Spread {
+		if !x.Spread[i].Hard {
+			out = append(out, wish{100, func(s *model.Shape) {
+				s.Spread = slices.Clone(s.Spread)
+				s.Spread[i].Hard = true
+			}})
+		}
+	}
+	for _, f := range x.PreferredPods {
 		switch {
 		case f.Weight < 0:
-			shape.AntiAffinity = append(slices.Clip(shape.AntiAffinity), f.PodTerm)
-			weight -= int64(f.Weight)
+			out = append(out, wish{-int64(f.Weight), func(s *model.Shape) { s.AntiAffinity = append(slices.Clip(s.AntiAffinity), f.PodTerm) }})
 		case f.Weight > 0:
-			shape.Affinity = append(slices.Clip(shape.Affinity), f.PodTerm)
-			weight += int64(f.Weight)
+			out = append(out, wish{int64(f.Weight), func(s *model.Shape) { s.Affinity = append(slices.Clip(s.Affinity), f.PodTerm) }})
 		}
 	}
-	for i := range s.Pools {
-		avoid := model.Requirements{{Key: model.LabelPool, Complement: true, Values: []string{s.Pools[i].Name}}}
-		if more := shape.Required.And(avoid); avoids(s.Pools[i].Taints, from.Tolerations) && possible(s, &shape, more) {
-			shape.Required = more
-			weight += 100
-		}
-	}
-	if len(from.Unmodelled) > 0 || from.Blocked != "" {
-		return shape, 0
-	}
-	shape.Key += " strictly"
-	return shape, weight
+	slices.SortStableFunc(out, func(a, b wish) int { return cmp.Compare(b.weight, a.weight) })
+	return out
 }
 
 // avoids reports whether some taint should keep such pods away where they have the choice.
@@ -125,44 +143,61 @@ func avoids(taints []model.Taint, tolerations []model.Toleration) bool {
 	})
 }
 
-// possible reports whether some type of some pool can still have the labels.
-func possible(s *model.Snapshot, shape *model.Shape, required model.Requirements) bool {
-	for i := range s.Pools {
-		if len(rules.NewView(&s.Pools[i], nil).Options(required, shape.AnyOf)) > 0 {
-			return true
+// strictly is the snapshot in which the wishes that are kept are rules, and their weight for all pods; nil if none are.
+func (p *preferences) strictly() (*model.Snapshot, int64) {
+	out := *p.s
+	out.Shapes = slices.Clip(p.s.Shapes)
+	out.Pending = slices.Clone(p.s.Pending)
+	at := make([]int, len(p.s.Shapes)) // of the strict shape, 0 while there is none
+	var weight int64
+	for i := range out.Pending {
+		pod := &out.Pending[i]
+		shape := pod.Shape
+		if shape < 0 || shape >= len(at) || p.kept[shape] <= 0 {
+			continue
 		}
+		if at[shape] == 0 {
+			strict := p.s.Shapes[shape]
+			for _, w := range p.wishes[shape][:p.kept[shape]] {
+				w.apply(&strict)
+			}
+			strict.Key += " strictly"
+			at[shape] = len(out.Shapes)
+			out.Shapes = append(out.Shapes, strict)
+		}
+		for _, w := range p.wishes[shape][:p.kept[shape]] {
+			weight += w.weight
+		}
+		pod.Shape = at[shape]
 	}
-	return false
+	if len(out.Shapes) == len(p.s.Shapes) {
+		return nil, 0
+	}
+	return &out, weight
 }
 
-// withoutThose plans again with the pods that found no place as they are, without their preferences.
-func withoutThose(s, strict *model.Snapshot, policy model.Policy, plan model.Plan) (model.Plan, int64) {
-	out := *strict
-	out.Pending = slices.Clone(strict.Pending)
-	lost := map[model.PodKey]bool{}
+// lost are the shapes with wishes of which more pods go without than if they had none.
+func (p *preferences) lost(plan *model.Plan) []int {
+	of := make(map[model.PodKey]int, len(p.s.Pending))
+	for i := range p.s.Pending {
+		of[p.s.Pending[i].PodKey] = p.s.Pending[i].Shape
+	}
+	count := make([]int, len(p.s.Shapes))
 	for _, u := range plan.Unplaced {
-		lost[u.Pod] = true
-	}
-	plainShapes := map[int]bool{}
-	for i := range out.Pending {
-		if lost[out.Pending[i].PodKey] {
-			plainShapes[out.Pending[i].Shape] = true
+		if shape := of[u.Pod]; shape >= 0 && shape < len(count) {
+			count[shape]++
 		}
 	}
-	var weight int64
-	weights := map[int]int64{}
-	for i := range out.Pending {
-		at := out.Pending[i].Shape
-		switch {
-		case at < 0 || at < len(s.Shapes):
-		case plainShapes[at]:
-			out.Pending[i].Shape = s.Pending[i].Shape
-		default:
-			if _, ok := weights[at]; !ok {
-				_, weights[at] = strictShape(s, &s.Shapes[s.Pending[i].Shape])
-			}
-			weight += weights[at]
+	for _, u := range p.plain.Unplaced {
+		if shape := of[u.Pod]; shape >= 0 && shape < len(count) {
+			count[shape]--
 		}
 	}
-	return provision(&out, policy), weight
+	var out []int
+	for shape, n := range count {
+		if n > 0 && p.kept[shape] > 0 {
+			out = append(out, shape)
+		}
+	}
+	return out
 }

@@ -68,14 +68,11 @@ const defaultSteps = 60_000_000
 // Provision gives every pending pod a place, a launch or a Reason.
 func Provision(s *model.Snapshot, policy model.Policy) model.Plan {
 	plain := provision(s, policy)
-	if policy.Solver == model.FirstFit || policy.Preferences == model.Ignore || len(plan0(&plain)) == 0 {
+	if policy.Solver == model.FirstFit || policy.Preferences == model.Ignore || len(plain.Launches) == 0 {
 		return plain
 	}
 	return preferred(s, policy, plain)
 }
-
-// plan0 is the launches of a plan.
-func plan0(p *model.Plan) []model.Launch { return p.Launches }
 
 // lessons are what an attempt at a plan taught the next.
 type lessons struct {
