@@ -8,12 +8,13 @@ import (
 	"github.com/nodeless/nodeless/engine/rules"
 )
 
-// relaxations is how often wishes are given up one by one before those that stand in the way are given up at once.
-const relaxations = 4
+// mostWishes is how many wishes of a shape are tried one by one; lighter ones are given up where not all can be had.
+const mostWishes = 8
 
 // wish is a preference of a shape, and how it becomes a rule.
 type wish struct {
 	weight int64
+	kept   bool
 	apply  func(*model.Shape)
 }
 
@@ -23,7 +24,6 @@ type preferences struct {
 	policy model.Policy
 	plain  model.Plan
 	wishes [][]wish // by shape, the weightiest first
-	kept   []int    // by shape: how many of them are rules now
 }
 
 // preferred takes the plan that keeps preferences: under Respect whenever it serves as many pods, under Priced if it costs no
@@ -31,32 +31,69 @@ type preferences struct {
 func preferred(s *model.Snapshot, policy model.Policy, plain model.Plan) model.Plan {
 	p := &preferences{s: s, policy: policy, plain: plain}
 	p.gather()
-	for round := 0; ; round++ {
-		strict, weight := p.strictly()
-		if strict == nil {
-			return plain
-		}
-		plan := provision(strict, policy)
-		if lost := p.lost(&plan); len(lost) > 0 {
-			for _, shape := range lost {
-				if p.kept[shape]--; round >= relaxations {
-					p.kept[shape] = 0
-				}
-			}
-			if round > 2*relaxations {
-				return plain
-			}
-			continue
-		}
-		if len(plan.Unplaced) > len(plain.Unplaced) {
-			return plain // others lost their places to those that are choosy
-		}
-		if policy.Preferences == model.Respect || plan.Counts <= plain.Counts+worth(weight, policy.PreferencePrice) {
-			plan.LowerBound = min(plan.LowerBound, plain.LowerBound)
-			return plan
-		}
+	plan, weight, lost := p.plan()
+	if weight == 0 {
 		return plain
 	}
+	if len(lost) > 0 {
+		plan, weight = p.oneByOne(lost)
+	}
+	switch {
+	case weight == 0, len(plan.Unplaced) > len(plain.Unplaced): // others lost their places to those that are choosy
+		return plain
+	case policy.Preferences != model.Respect && plan.Counts > plain.Counts+worth(weight, policy.PreferencePrice):
+		return plain
+	}
+	plan.LowerBound = min(plan.LowerBound, plain.LowerBound)
+	return plan
+}
+
+// plan plans with the wishes that are kept. It gives their weight, and the shapes that lose pods by them.
+func (p *preferences) plan() (model.Plan, int64, []int) {
+	strict, weight := p.strictly()
+	if strict == nil {
+		return p.plain, 0, nil
+	}
+	plan := provision(strict, p.policy)
+	return plan, weight, p.lost(&plan)
+}
+
+// oneByOne is for shapes that cannot have all their wishes: each is added in turn, the weightiest first, and given up again if
+// pods lose their places by it.
+func (p *preferences) oneByOne(shapes []int) (model.Plan, int64) {
+	for _, shape := range shapes {
+		for i := range p.wishes[shape] {
+			p.wishes[shape][i].kept = false
+		}
+	}
+	plan, weight, _ := p.plan()
+	for i := range mostWishes {
+		tried := false
+		for _, shape := range shapes {
+			if i < len(p.wishes[shape]) {
+				p.wishes[shape][i].kept, tried = true, true
+			}
+		}
+		if !tried {
+			break
+		}
+		next, more, lost := p.plan()
+		if len(lost) == 0 {
+			plan, weight = next, more
+			continue
+		}
+		for _, shape := range lost {
+			if i < len(p.wishes[shape]) {
+				p.wishes[shape][i].kept = false
+			}
+		}
+		if len(lost) < len(shapes) {
+			if next, more, lost = p.plan(); len(lost) == 0 {
+				plan, weight = next, more
+			}
+		}
+	}
+	return plan, weight
 }
 
 // worth is what preferences of that weight may cost, a price being that of one of weight 100.
@@ -66,7 +103,7 @@ func worth(weight int64, price model.Price) model.Price {
 
 // gather lists the wishes of the shapes of pods that may be placed otherwise. What nobody can have is left out.
 func (p *preferences) gather() {
-	p.wishes, p.kept = make([][]wish, len(p.s.Shapes)), make([]int, len(p.s.Shapes))
+	p.wishes = make([][]wish, len(p.s.Shapes))
 	launched := map[model.PodKey]bool{}
 	for i := range p.plain.Launches {
 		for _, k := range p.plain.Launches[i].Pods {
@@ -91,7 +128,6 @@ func (p *preferences) gather() {
 			}
 		}
 		p.wishes[shape] = p.wishesOf(x, views)
-		p.kept[shape] = len(p.wishes[shape])
 	}
 }
 
@@ -104,7 +140,7 @@ func (p *preferences) wishesOf(x *model.Shape, views []*rules.View) []wish {
 		more := required.And(terms)
 		if slices.ContainsFunc(views, func(v *rules.View) bool { return len(v.Options(more, x.AnyOf)) > 0 }) {
 			required = more
-			out = append(out, wish{weight, func(s *model.Shape) { s.Required = s.Required.And(terms) }})
+			out = append(out, wish{weight, true, func(s *model.Shape) { s.Required = s.Required.And(terms) }})
 		}
 	}
 	for _, f := range x.Preferred {
@@ -117,7 +153,7 @@ func (p *preferences) wishesOf(x *model.Shape, views []*rules.View) []wish {
 	}
 	for i := range x.Spread {
 		if !x.Spread[i].Hard {
-			out = append(out, wish{100, func(s *model.Shape) {
+			out = append(out, wish{100, true, func(s *model.Shape) {
 				s.Spread = slices.Clone(s.Spread)
 				s.Spread[i].Hard = true
 			}})
@@ -126,9 +162,9 @@ func (p *preferences) wishesOf(x *model.Shape, views []*rules.View) []wish {
 	for _, f := range x.PreferredPods {
 		switch {
 		case f.Weight < 0:
-			out = append(out, wish{-int64(f.Weight), func(s *model.Shape) { s.AntiAffinity = append(slices.Clip(s.AntiAffinity), f.PodTerm) }})
+			out = append(out, wish{-int64(f.Weight), true, func(s *model.Shape) { s.AntiAffinity = append(slices.Clip(s.AntiAffinity), f.PodTerm) }})
 		case f.Weight > 0:
-			out = append(out, wish{int64(f.Weight), func(s *model.Shape) { s.Affinity = append(slices.Clip(s.Affinity), f.PodTerm) }})
+			out = append(out, wish{int64(f.Weight), true, func(s *model.Shape) { s.Affinity = append(slices.Clip(s.Affinity), f.PodTerm) }})
 		}
 	}
 	slices.SortStableFunc(out, func(a, b wish) int { return cmp.Compare(b.weight, a.weight) })
@@ -153,20 +189,24 @@ func (p *preferences) strictly() (*model.Snapshot, int64) {
 	for i := range out.Pending {
 		pod := &out.Pending[i]
 		shape := pod.Shape
-		if shape < 0 || shape >= len(at) || p.kept[shape] <= 0 {
+		if shape < 0 || shape >= len(at) || !slices.ContainsFunc(p.wishes[shape], func(w wish) bool { return w.kept }) {
 			continue
 		}
 		if at[shape] == 0 {
 			strict := p.s.Shapes[shape]
-			for _, w := range p.wishes[shape][:p.kept[shape]] {
-				w.apply(&strict)
+			for _, w := range p.wishes[shape] {
+				if w.kept {
+					w.apply(&strict)
+				}
 			}
 			strict.Key += " strictly"
 			at[shape] = len(out.Shapes)
 			out.Shapes = append(out.Shapes, strict)
 		}
-		for _, w := range p.wishes[shape][:p.kept[shape]] {
-			weight += w.weight
+		for _, w := range p.wishes[shape] {
+			if w.kept {
+				weight += w.weight
+			}
 		}
 		pod.Shape = at[shape]
 	}
@@ -195,7 +235,7 @@ func (p *preferences) lost(plan *model.Plan) []int {
 	}
 	var out []int
 	for shape, n := range count {
-		if n > 0 && p.kept[shape] > 0 {
+		if n > 0 && len(p.wishes[shape]) > 0 {
 			out = append(out, shape)
 		}
 	}
