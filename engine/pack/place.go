@@ -46,11 +46,25 @@ func (p *problem) placeGroup(g *group, nodes []int) bool {
 				again = len(g.shape.Spread) > 0 || len(g.shape.Affinity) > 0
 			}
 			if g.left() == 0 {
-				break
+				return true
 			}
+		}
+		if again {
+			nodes = p.admitting(g, nodes)
 		}
 	}
 	return found
+}
+
+// admitting are those of the machines that take pods of the group as far as other pods' labels let them.
+func (p *problem) admitting(g *group, nodes []int) []int {
+	var out []int
+	for _, n := range nodes {
+		if p.state.Admits(g.index, n) == "" {
+			out = append(out, n)
+		}
+	}
+	return out
 }
 
 // nodes are the indices of machines that may take pods, by name as in the snapshot.
@@ -71,11 +85,11 @@ func (p *problem) inOrderFor(g *group, nodes []int) []int {
 	if len(g.shape.Preferred) == 0 || p.policy.Preferences == model.Ignore {
 		return nodes
 	}
+	out := p.admitting(g, nodes)
 	score := make([]int64, len(p.s.Nodes))
-	for _, n := range nodes {
+	for _, n := range out {
 		score[n] = rules.Score(g.shape.Preferred, p.s.Nodes[n].Labels)
 	}
-	out := slices.Clone(nodes)
 	slices.SortStableFunc(out, func(a, b int) int {
 		return cmp.Or(cmp.Compare(p.s.Nodes[b].State, p.s.Nodes[a].State), cmp.Compare(score[b], score[a]))
 	})

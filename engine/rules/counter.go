@@ -1,6 +1,11 @@
 package rules
 
-import "github.com/nodeless/nodeless/engine/model"
+import (
+	"slices"
+	"strings"
+
+	"github.com/nodeless/nodeless/engine/model"
+)
 
 // Domains that are none.
 const (
@@ -14,6 +19,7 @@ type topology struct {
 	names  []string
 	index  map[string]int32 // nil while names came in ascending order, as those of nodes do
 	byNode []int32
+	hint   int // where the key was in the last node's labels
 }
 
 // add gives the next node its domain.
@@ -55,17 +61,18 @@ func (st *State) topology(key string) int {
 		i = len(st.topologies)
 		st.topologyOf[key] = i
 		st.topologies = append(st.topologies, topology{key: key, byNode: make([]int32, 0, st.Nodes())})
+		t := &st.topologies[i]
 		for node := range st.Nodes() {
-			st.topologies[i].add(st.domainOf(key, node))
+			t.add(st.domainOf(t, node))
 		}
 	}
 	return i
 }
 
 // domainOf is the value of the label, or NoDomain or unknownDomain.
-func (st *State) domainOf(key string, node int) (string, int32) {
-	n := st.node(node)
-	r, ok := n.Labels.Get(key)
+func (st *State) domainOf(t *topology, node int) (string, int32) {
+	n, key := st.node(node), t.key
+	r, ok := t.label(n.Labels)
 	switch {
 	case ok && !r.Complement && len(r.Values) == 1:
 		return r.Values[0], 0
@@ -76,11 +83,24 @@ func (st *State) domainOf(key string, node int) (string, int32) {
 	case n.State != model.InFlight:
 		return "", unknownDomain
 	}
-	return st.domainInFlight(key, n, r, ok)
+	return st.domainInFlight(key, n, ok)
+}
+
+// label is the requirement on the topology's key. Nodes of a cluster tend to have the same labels, so it is where it was.
+func (t *topology) label(labels model.Requirements) (*model.Requirement, bool) {
+	if t.hint < len(labels) && labels[t.hint].Key == t.key {
+		return &labels[t.hint], true
+	}
+	i, ok := slices.BinarySearchFunc(labels, t.key, func(r model.Requirement, key string) int { return strings.Compare(r.Key, key) })
+	if !ok {
+		return nil, false
+	}
+	t.hint = i
+	return &labels[i], true
 }
 
 // domainInFlight is what the claim and its possible types leave open of a label.
-func (st *State) domainInFlight(key string, n *model.Node, r model.Requirement, claimed bool) (string, int32) {
+func (st *State) domainInFlight(key string, n *model.Node, claimed bool) (string, int32) {
 	switch {
 	case key == model.LabelZone && n.Zone != "":
 		return n.Zone, 0

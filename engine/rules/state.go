@@ -178,7 +178,7 @@ func (st *State) AddNode(n model.Node) int {
 	}
 	st.static.grow()
 	for t := range st.topologies {
-		st.topologies[t].add(st.domainOf(st.topologies[t].key, node))
+		st.topologies[t].add(st.domainOf(&st.topologies[t], node))
 	}
 	st.addToSpread(node)
 	if st.pods.where.gathered {

@@ -40,8 +40,10 @@ type staticClass struct {
 
 // affinityClass is a required node affinity with the nodes that satisfy it.
 type affinityClass struct {
-	wants []model.Requirements // alternatives; none if every node will do
-	known []verdict
+	wants   []model.Requirements // alternatives; none if every node will do
+	byValue [][]want             // the same, once many nodes were judged
+	judged  int
+	known   []verdict
 }
 
 func (c *static) init(nodes int) {
@@ -160,11 +162,8 @@ func (st *State) affine(class, node int) bool {
 	}
 	if c.known[node] == 0 {
 		c.known[node] = noLabel
-		for _, wants := range c.wants {
-			if st.satisfies(node, wants) {
-				c.known[node] = yes
-				break
-			}
+		if st.judgeAffinity(c, node) {
+			c.known[node] = yes
 		}
 	}
 	return c.known[node] == yes

@@ -1,0 +1,84 @@
+package rules
+
+import "github.com/nodeless/nodeless/engine/model"
+
+// manyNodes is from how many nodes on an affinity is judged by value instead of by node.
+const manyNodes = 64
+
+// want is a requirement that many nodes are judged by: each value that some node has is judged once.
+type want struct {
+	model.Requirement
+	topology int
+	known    []verdict // by domain
+}
+
+// wantsOf prepares the alternatives of an affinity; nil if they ask for what is not the same for nodes with the same value.
+func (st *State) wantsOf(alternatives []model.Requirements) [][]want {
+	for _, rs := range alternatives {
+		for i := range rs {
+			if rs[i].Key == model.NodeNameField || rs[i].Key == model.LabelHostname {
+				return nil
+			}
+		}
+	}
+	out := make([][]want, len(alternatives))
+	for i, rs := range alternatives {
+		for _, r := range rs {
+			out[i] = append(out[i], want{Requirement: r, topology: st.topology(r.Key)})
+		}
+	}
+	return out
+}
+
+// judgeAffinity reports whether a node satisfies one of the alternatives. Of a machine in flight more than one value may
+// have to do, so it is judged for itself.
+func (st *State) judgeAffinity(c *affinityClass, node int) bool {
+	if c.judged++; c.judged == manyNodes {
+		c.byValue = st.wantsOf(c.wants)
+	}
+	if c.byValue == nil || st.node(node).State == model.InFlight {
+		for _, rs := range c.wants {
+			if st.satisfies(node, rs) {
+				return true
+			}
+		}
+		return false
+	}
+	for _, wants := range c.byValue {
+		if st.haveAll(wants, node) {
+			return true
+		}
+	}
+	return false
+}
+
+func (st *State) haveAll(wants []want, node int) bool {
+	for i := range wants {
+		if !st.has(&wants[i], node) {
+			return false
+		}
+	}
+	return true
+}
+
+// has reports whether a node, not one in flight, has the label as wanted.
+func (st *State) has(w *want, node int) bool {
+	t := &st.topologies[w.topology]
+	d := t.byNode[node]
+	switch {
+	case d == NoDomain:
+		return w.AllowsAbsence()
+	case d < 0:
+		return st.satisfies(node, model.Requirements{w.Requirement})
+	}
+	if int(d) >= len(w.known) {
+		w.known = append(w.known, make([]verdict, len(t.names)-len(w.known))...)
+	}
+	if w.known[d] == 0 {
+		w.known[d] = noLabel
+		if w.Has(t.names[d]) {
+			w.known[d] = yes
+		}
+	}
+	return w.known[d] == yes
+}
