@@ -32,8 +32,40 @@ type member struct {
 
 // buy plans machines for all parts, tier by tier. Pods that a tier cannot serve go on to the next.
 func (p *problem) buy() {
-	tiers := 0
 	defer p.boundServed()
+	tiers := 0
+	for _, level := range p.levels() {
+		p.level = level
+		tiers += p.buyLevel(tiers == 0)
+	}
+	p.level = nil
+}
+
+// levels are the priorities whose pods choose one after another: all together unless limits are short.
+func (p *problem) levels() []*int32 {
+	if !p.known.short {
+		return []*int32{nil}
+	}
+	var out []*int32
+	for _, g := range p.groups { // the most important first
+		if g.left() == 0 {
+			continue
+		}
+		if level := p.priority(g); len(out) == 0 || *out[len(out)-1] != level {
+			out = append(out, &level)
+		}
+	}
+	return out
+}
+
+// chooses reports whether it is the group's turn.
+func (p *problem) chooses(g *group) bool {
+	return p.level == nil || g.left() > 0 && p.priority(g) == *p.level
+}
+
+// buyLevel gives the number of rounds it took.
+func (p *problem) buyLevel(first bool) int {
+	tiers := 0
 	for tier := range p.tiers {
 		for round := 0; round < 8 && !p.partial; round++ {
 			s := p.shopIn(tier, false)
@@ -41,18 +73,12 @@ func (p *problem) buy() {
 				break
 			}
 			tiers++
-			if !s.serve(tiers == 1, tier+1 < len(p.tiers)) {
+			if !s.serve(first && tiers == 1, tier+1 < len(p.tiers)) {
 				break
 			}
 		}
-		for _, g := range p.groups {
-			for i := range g.parts {
-				if g.parts[i].n > 0 {
-					g.parts[i].tier = tier + 1
-				}
-			}
-		}
 	}
+	return tiers
 }
 
 // boundServed bounds the cost of what was served where several tiers did, or limits or minValues narrowed the choice: each pod
@@ -100,7 +126,7 @@ func (p *problem) shopIn(tier int, all bool) *shop {
 	at := map[int]int{}
 	for _, g := range p.groups {
 		for i := range g.parts {
-			if x := &g.parts[i]; x.n > 0 {
+			if x := &g.parts[i]; x.n > 0 && p.chooses(g) {
 				if _, ok := at[x.class]; !ok {
 					at[x.class] = len(s.classes)
 					s.classes = append(s.classes, x.class)
@@ -159,7 +185,7 @@ func (s *shop) addItems(at map[int]int) {
 		size := s.size(g)
 		for i := range g.parts {
 			x := &g.parts[i]
-			if x.n <= 0 {
+			if x.n <= 0 || !s.chooses(g) {
 				continue
 			}
 			item := cover.Item{Size: size, Class: at[x.class], Kind: g.kind, Slots: g.slots}

@@ -3,6 +3,7 @@ package pack
 import (
 	"cmp"
 	"fmt"
+	"math"
 	"slices"
 	"strings"
 
@@ -31,7 +32,6 @@ type group struct {
 type part struct {
 	class int
 	n     int
-	tier  int // weight tier from which it would now get a machine
 }
 
 // left is how many pods still wait.
@@ -57,6 +57,7 @@ type problem struct {
 	views    []*rules.View
 	rooms    []rules.Room // by view
 	tiers    [][]int      // views by weight, heaviest first
+	level    *int32       // priority of the pods whose turn it is; nil = all
 	machines []*machine
 	bound    model.Price
 	plan     model.Plan
@@ -78,6 +79,7 @@ func Provision(s *model.Snapshot, policy model.Policy) model.Plan {
 type lessons struct {
 	zones []string        // in which there are machines that pods which spread over zones did not count with
 	full  map[served]bool // zones in which not all pods of a shape that were to go there got a machine
+	short bool            // limits leave pods without: the most important ones choose first
 }
 
 type served struct {
@@ -93,10 +95,11 @@ func provision(s *model.Snapshot, policy model.Policy) model.Plan {
 	known := lessons{full: map[served]bool{}}
 	p := attempt(s, policy, known)
 	for range mostAttempts - 1 {
-		zones, full := p.surprises(), p.unserved()
-		if len(zones)+len(full) == 0 || p.partial {
+		zones, full, unfair := p.surprises(), p.unserved(), p.unfair()
+		if len(zones)+len(full) == 0 && !unfair || p.partial {
 			break
 		}
+		known.short = known.short || unfair
 		known.zones = append(known.zones, zones...)
 		for _, f := range full {
 			known.full[f] = true
@@ -144,7 +147,11 @@ func (p *problem) waiting() bool {
 // group gathers the pending pods by shape. Pods that the engine cannot decide, and those that nothing can help yet, are
 // answered here.
 func (p *problem) group() {
-	byShape := make([]*group, len(p.s.Shapes))
+	type key struct {
+		shape    int
+		priority int32 // only where that decides
+	}
+	known := map[key]*group{}
 	for i := range p.s.Pending {
 		pod := &p.s.Pending[i]
 		if pod.Shape < 0 || pod.Shape >= len(p.s.Shapes) {
@@ -160,11 +167,15 @@ func (p *problem) group() {
 			p.refuse(i, model.Reason{Rule: model.RuleBlocked, Detail: shape.Blocked})
 			continue
 		}
-		g := byShape[pod.Shape]
+		k := key{shape: pod.Shape}
+		if p.known.short {
+			k.priority = pod.Priority
+		}
+		g := known[k]
 		if g == nil {
 			g = &group{index: pod.Shape, shape: shape, request: shape.Requests.NonNegative()}
 			g.class = p.addClass(shape)
-			byShape[pod.Shape] = g
+			known[k] = g
 			p.groups = append(p.groups, g)
 		}
 		g.pods = append(g.pods, i)
@@ -237,6 +248,29 @@ func (p *problem) open() {
 			p.active = append(p.active, i)
 		}
 	}
+}
+
+// unfair reports whether a limit left a pod without a machine while one went to a less important pod.
+func (p *problem) unfair() bool {
+	if p.known.short || !slices.ContainsFunc(p.plan.Unplaced, func(u model.Unplaced) bool { return u.Reason.Rule == model.RuleLimit }) {
+		return false
+	}
+	priority := make(map[model.PodKey]int32, len(p.s.Pending))
+	for i := range p.s.Pending {
+		priority[p.s.Pending[i].PodKey] = p.s.Pending[i].Priority
+	}
+	least, most := int32(math.MaxInt32), int32(math.MinInt32)
+	for _, u := range p.plan.Unplaced {
+		if u.Reason.Rule == model.RuleLimit {
+			most = max(most, priority[u.Pod])
+		}
+	}
+	for i := range p.plan.Launches {
+		for _, k := range p.plan.Launches[i].Pods {
+			least = min(least, priority[k])
+		}
+	}
+	return most > least
 }
 
 // cutOff refuses pods that are not important enough for a machine.
