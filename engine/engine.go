@@ -18,9 +18,5 @@ func Provision(s *model.Snapshot, p model.Policy) model.Plan {
 // Disrupt names the machines that should go, and says of every other candidate why it stays. It launches nothing; a
 // machine on which a pending pod would be placed stays.
 func Disrupt(s *model.Snapshot, p model.Policy) model.Plan {
-	needed := map[string]bool{}
-	for _, placement := range pack.Provision(s, p).Placements {
-		needed[placement.Node] = true
-	}
-	return methods.Run(s, needed)
+	return methods.Run(s, pack.Needed(s, p))
 }

@@ -75,6 +75,19 @@ func Provision(s *model.Snapshot, policy model.Policy) model.Plan {
 	return preferred(s, policy, plain)
 }
 
+// Needed are the machines on which pending pods would be placed, by name: what Provision finds first, without its search for
+// machines to launch.
+func Needed(s *model.Snapshot, policy model.Policy) map[string]bool {
+	p := &problem{s: s, policy: &policy, classOf: map[string]int{}, state: rules.NewState(s)}
+	p.group()
+	p.place()
+	out := map[string]bool{}
+	for _, x := range p.plan.Placements {
+		out[x.Node] = true
+	}
+	return out
+}
+
 // lessons are what an attempt at a plan taught the next.
 type lessons struct {
 	zones []string        // in which there are machines that pods which spread over zones did not count with
