@@ -69,11 +69,11 @@ func (p *problem) openClass(c *class) {
 	c.opened = true
 	c.banned = make([]bool, len(p.views))
 	for _, v := range p.views {
-		c.options = append(c.options, p.optionsIn(v, c))
+		c.options = append(c.options, optionsIn(v, c))
 	}
 }
 
-func (p *problem) optionsIn(v *rules.View, c *class) []rules.Option {
+func optionsIn(v *rules.View, c *class) []rules.Option {
 	if v.Pool.NotReady != "" {
 		return nil
 	}
@@ -81,23 +81,16 @@ func (p *problem) optionsIn(v *rules.View, c *class) []rules.Option {
 		return nil
 	}
 	options := v.Options(c.required, c.anyOf)
-	for _, port := range c.ports {
-		for i := range p.s.Daemons {
-			if d := &p.s.Daemons[i].Shape; slices.ContainsFunc(d.HostPorts, port.Conflicts) {
-				options = without(options, v.RunsOn(d))
-			}
-		}
+	if len(c.ports) == 0 || len(v.DaemonPorts) == 0 {
+		return options
 	}
-	return options
-}
-
-// without takes types from the options, and options that are left with none.
-func without(options []rules.Option, types rules.Bits) []rules.Option {
 	var out []rules.Option
 	for _, o := range options {
 		o.Types = slices.Clone(o.Types)
-		for w := range o.Types {
-			o.Types[w] &^= types[w]
+		for t := range v.Net {
+			if o.Types.Has(t) && !v.DaemonsLeave(c.ports, t) {
+				o.Types[t/64] &^= 1 << (t % 64)
+			}
 		}
 		if !o.Types.Empty() {
 			out = append(out, o)

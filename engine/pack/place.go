@@ -11,7 +11,7 @@ import (
 // place puts pods where there is room already: machines that are ready first, then by name; large pods first. Who needs
 // others near waits for them.
 func (p *problem) place() {
-	nodes := p.nodes()
+	nodes := p.state.WithRoom(p.nodes(), p.least())
 	if len(nodes) == 0 {
 		return
 	}
@@ -75,6 +75,20 @@ func (p *problem) nodes() []int {
 			if n := &p.s.Nodes[i]; n.State == state && !n.Deleting {
 				out = append(out, i)
 			}
+		}
+	}
+	return out
+}
+
+// least is what every pod asks at least.
+func (p *problem) least() model.Resources {
+	var out model.Resources
+	for i, g := range p.groups {
+		if i == 0 {
+			out = g.request
+		}
+		for r := range out {
+			out[r] = min(out[r], g.request[r])
 		}
 	}
 	return out
