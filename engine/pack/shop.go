@@ -1,0 +1,268 @@
+package pack
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+
+	"github.com/nodeless/nodeless/engine/cover"
+	"github.com/nodeless/nodeless/engine/model"
+	"github.com/nodeless/nodeless/engine/rules"
+)
+
+// shop is a tier's pools and the pods that get their machines there, as engine/cover sees them.
+type shop struct {
+	*problem
+	cover   cover.Problem
+	bins    []binOf
+	members [][]member // by item: whose pods it stands for
+	classes []int      // of the problem, by class of the cover
+	all     bool       // bins that cannot keep minValues count too
+}
+
+type binOf struct {
+	view, typ int
+	offer     rules.Offer
+}
+
+type member struct {
+	g    *group
+	part int
+}
+
+// shopIn prepares a tier.
+func (p *problem) shopIn(tier int, all bool) *shop {
+	s := &shop{problem: p, all: all}
+	at := map[int]int{}
+	for _, g := range p.groups {
+		for i := range g.parts {
+			if x := &g.parts[i]; x.n > 0 && p.chooses(g) {
+				if _, ok := at[x.class]; !ok {
+					at[x.class] = len(s.classes)
+					s.classes = append(s.classes, x.class)
+				}
+			}
+		}
+	}
+	loose := make([]int, 0, len(s.classes)) // the classes before zones were chosen come last
+	for _, c := range slices.Clone(s.classes) {
+		if base := p.classes[c].base; base != c {
+			if _, ok := at[base]; !ok {
+				at[base] = len(s.classes) + len(loose)
+				loose = append(loose, base)
+			}
+		}
+	}
+	s.classes = append(s.classes, loose...)
+	s.cover.Dims = len(p.active) + len(p.drivers)
+	s.cover.Slots, s.cover.Soft, s.cover.Conflicts = p.slots, p.soft, p.conflicts()
+	if s.cover.Dims > cover.MaxDims {
+		s.cover.Dims = cover.MaxDims // more resources and drivers than one cluster has
+	}
+	s.addBins(tier)
+	s.addItems(at)
+	return s
+}
+
+func (s *shop) size(g *group) cover.Vector {
+	var v cover.Vector
+	for d, r := range s.active {
+		v[d] = g.request[r]
+	}
+	for d, driver := range s.drivers {
+		for _, x := range g.shape.Volumes {
+			if at := len(s.active) + d; x.Driver == driver && at < cover.MaxDims {
+				v[at]++
+			}
+		}
+	}
+	return v
+}
+
+// addItems makes one item of all pods that are the same to a machine.
+func (s *shop) addItems(at map[int]int) {
+	needs := make([]int, len(s.slots))
+	for _, g := range s.groups {
+		for i := range g.parts {
+			for _, slot := range g.slots {
+				needs[slot] += (g.parts[i].n + s.slots[slot] - 1) / max(s.slots[slot], 1)
+			}
+		}
+	}
+	most := slices.Max(append(needs, 1))
+	items, loose := map[string]int{}, map[string]int{}
+	for _, g := range s.groups {
+		size := s.size(g)
+		for i := range g.parts {
+			x := &g.parts[i]
+			if x.n <= 0 || !s.chooses(g) {
+				continue
+			}
+			item := cover.Item{Size: size, Class: at[x.class], Kind: g.kind, Slots: g.slots}
+			key := fmt.Sprint(size[:s.cover.Dims], item.Class, item.Kind, item.Slots)
+			k, ok := items[key]
+			if !ok {
+				k = len(s.cover.Items)
+				items[key] = k
+				item.Loose = s.loosen(g, item, at[s.problem.classes[x.class].base], loose, needs, most)
+				s.cover.Items = append(s.cover.Items, item)
+				s.members = append(s.members, nil)
+			}
+			s.cover.Items[k].Count += x.n
+			s.cover.Loose[s.cover.Items[k].Loose].Count += x.n
+			s.members[k] = append(s.members[k], member{g, i})
+		}
+	}
+	same := true
+	for i := range s.cover.Items {
+		x := &s.cover.Items[i]
+		same = same && s.cover.Loose[x.Loose].Class == x.Class && len(s.cover.Loose[x.Loose].Slots) == len(x.Slots)
+	}
+	if same {
+		s.cover.Loose = nil
+	}
+}
+
+// loosen gives the item without its zone, and without slots that so few need that any plan has room enough for them.
+func (s *shop) loosen(g *group, item cover.Item, base int, loose map[string]int, needs []int, most int) int {
+	item.Class, item.Count = base, 0
+	item.Slots = slices.DeleteFunc(slices.Clone(item.Slots), func(slot int) bool {
+		return slices.Contains(g.spreads, slot) && needs[slot]*3 < most
+	})
+	key := fmt.Sprint(item.Size[:s.cover.Dims], item.Class, item.Kind, item.Slots)
+	k, ok := loose[key]
+	if !ok {
+		k = len(s.cover.Loose)
+		loose[key] = k
+		s.cover.Loose = append(s.cover.Loose, item)
+	}
+	return k
+}
+
+// addBins lists what the tier's pools offer, without what something else beats in price, room and openness.
+func (s *shop) addBins(tier int) {
+	type bin struct {
+		cover.Bin
+		of binOf
+	}
+	var all []bin
+	for _, vi := range s.tiers[tier] {
+		v := s.views[vi]
+		limited := s.limited(v)
+		pool := len(s.cover.Pools)
+		room := cover.Pool{Count: int(min(s.rooms[vi].Nodes, 1<<40))}
+		for _, r := range limited {
+			room.Left = append(room.Left, s.rooms[vi].Left[r])
+		}
+		s.cover.Pools = append(s.cover.Pools, room)
+		for t := range v.Net {
+			if !v.Eligible.Has(t) || !s.policy.Admits(&v.Pool.Types[t].Capacity) || !s.all && !s.flexible(v, t) {
+				continue
+			}
+			var size cover.Vector
+			for d, r := range s.active {
+				size[d] = v.Net[t][r]
+			}
+			for d, driver := range s.drivers {
+				if at := len(s.active) + d; at < cover.MaxDims {
+					size[at] = 1 << 40
+					if most, ok := model.AttachLimitOf(v.Pool.Types[t].AttachLimits, driver); ok {
+						size[at] = most
+					}
+				}
+			}
+			var charge []int64
+			for _, r := range limited {
+				charge = append(charge, v.Pool.Types[t].Capacity[r])
+			}
+			first := len(all)
+			for _, f := range v.Offers[t] {
+				if !f.Available {
+					continue
+				}
+				open := cover.NewSet(len(s.classes))
+				any := false
+				for i, c := range s.classes {
+					if class := s.problem.classes[c]; class.optionFor(vi, t, &f) >= 0 || s.all && class.optionIn(vi, t, &f) >= 0 {
+						open.Add(i)
+						any = true
+					}
+				}
+				b := bin{cover.Bin{Size: size, Price: int64(f.Price), Open: open, Pool: pool, Charge: charge}, binOf{vi, t, f}}
+				if any && !slices.ContainsFunc(all[first:], func(o bin) bool { return o.Price <= b.Price && o.Open.Covers(open) }) {
+					all = append(all, b)
+				}
+			}
+		}
+	}
+	slices.SortStableFunc(all, func(a, b bin) int {
+		if d := cmp.Compare(a.Price, b.Price); d != 0 {
+			return d
+		}
+		for d := range s.cover.Dims {
+			if c := cmp.Compare(b.Size[d], a.Size[d]); c != 0 {
+				return c
+			}
+		}
+		return 0
+	})
+	for i := range all {
+		b := &all[i]
+		if !slices.ContainsFunc(s.cover.Bins, func(o cover.Bin) bool { return s.beats(&o, &b.Bin) }) {
+			s.cover.Bins = append(s.cover.Bins, b.Bin)
+			s.bins = append(s.bins, b.of)
+		}
+	}
+}
+
+// beats reports whether a, which is no dearer, can do all that b can and takes no more of what is limited.
+func (s *shop) beats(a, b *cover.Bin) bool {
+	if a.Pool != b.Pool || !a.Open.Covers(b.Open) {
+		return false
+	}
+	for d := range s.cover.Dims {
+		if a.Size[d] < b.Size[d] {
+			return false
+		}
+	}
+	for i := range a.Charge {
+		if a.Charge[i] > b.Charge[i] {
+			return false
+		}
+	}
+	return true
+}
+
+func (s *shop) limited(v *rules.View) []int {
+	var out []int
+	for r, set := range v.Pool.Limits.Set {
+		if set {
+			out = append(out, r)
+		}
+	}
+	return out
+}
+
+// flexible reports whether the types that hold whatever this one holds are as many as the pool's minValues want.
+func (s *shop) flexible(v *rules.View, typ int) bool {
+	if len(v.MinValues) == 0 {
+		return true
+	}
+	var as []int
+	for t := range v.Net {
+		if v.Eligible.Has(t) && s.holdsMore(v, t, typ) {
+			as = append(as, t)
+		}
+	}
+	_, _, short := v.ShortOfValues(as, allTrue(len(v.Zones)), allTrue(len(v.Capacities)))
+	return !short
+}
+
+func (s *shop) holdsMore(v *rules.View, a, b int) bool {
+	for _, r := range s.active {
+		if v.Net[a][r] < v.Net[b][r] {
+			return false
+		}
+	}
+	return true
+}
