@@ -75,7 +75,10 @@ func launches(p model.Plan) string {
 		if p.Counts != total {
 			counts = ", counts for " + explain.Dollars(p.Counts)
 		}
-		fmt.Fprintf(&b, "costs %s%s, at least %s\n", explain.Dollars(total), counts, explain.Dollars(p.LowerBound))
+		if p.LowerBound > 0 || total == 0 {
+			counts += ", at least " + explain.Dollars(p.LowerBound)
+		}
+		fmt.Fprintf(&b, "costs %s%s\n", explain.Dollars(total), counts)
 	}
 	return b.String()
 }

@@ -65,7 +65,7 @@ func verdict(v model.PoolVerdict) string {
 	case model.RuleTaint:
 		return "does not tolerate taint " + v.Object
 	case model.RuleRequirement:
-		return fmt.Sprintf("no instance type or offering of %s has %s", pool, or(v.Detail, v.Object))
+		return requirement(v, pool)
 	case model.RuleResource:
 		return resource(v, pool)
 	case model.RuleLimit:
@@ -75,7 +75,7 @@ func verdict(v model.PoolVerdict) string {
 	case model.RuleMinValues:
 		return fmt.Sprintf("minValues %s of %s cannot be kept, only %s left", v.Detail, v.Object, or(v.Best, "fewer are"))
 	case model.RuleSteps:
-		return pool + " has machines for it, but the search gave it none"
+		return pool + " has machines for it that the search did not come to"
 	}
 	if text := others(v); text != "" {
 		return text
@@ -83,8 +83,20 @@ func verdict(v model.PoolVerdict) string {
 	return strings.TrimSpace(fmt.Sprintf("%s %s %s", v.Rule, v.Object, v.Detail))
 }
 
+func requirement(v model.PoolVerdict, pool string) string {
+	switch {
+	case strings.HasSuffix(v.Detail, " In []"):
+		return fmt.Sprintf("its requirements on %s contradict each other", v.Object)
+	case v.Object == model.NodeNameField:
+		return fmt.Sprintf("wants a node by its name (%s), a new machine has another", strings.TrimPrefix(v.Detail, "field:"))
+	}
+	return fmt.Sprintf("no instance type or offering of %s has %s", pool, or(v.Detail, v.Object))
+}
+
 func resource(v model.PoolVerdict, pool string) string {
 	switch {
+	case v.Best != "" && v.BestOf == "":
+		return fmt.Sprintf("needs %s %s, the policy's largest machine has %s", v.Object, v.Detail, v.Best)
 	case v.Object == "":
 		return fmt.Sprintf("no single instance type of %s has %s together", pool, v.Detail)
 	case v.Best == "":
@@ -107,7 +119,7 @@ func Funnel(v model.PoolVerdict) string {
 	for i, f := range v.Funnel {
 		parts[i] = fmt.Sprintf("%d by %s", f.Left, f.Rule)
 		if f.Rule == model.RuleCatalog {
-			parts[i] = fmt.Sprintf("%d types", f.Left)
+			parts[i] = count(f.Left, "type")
 		}
 	}
 	return strings.Join(parts, ", ")

@@ -10,7 +10,7 @@ import (
 // others says what stands in the way beside the pools: other pods, volumes, ports, priority; "" for other rules.
 //
 // Of PodAffinity, PodAntiAffinity and TopologySpread, Object is the topology key and Detail says which pods, such as
-// "app In [db]"; of HostPort, Object is the port, such as "TCP 8080"; of Volume, Object is the volume and Detail where it can
+// "app In [db]"; of HostPort, Object is the port, such as "TCP 8080", and Detail who has it, if not a pod; of Volume, Object is the volume and Detail where it can
 // be; of VolumeLimit, Object is the driver, Detail how many are asked and Best how many can be; of VolumeInUse, Object is the
 // volume; of Blocked, Detail is Shape.Blocked; of Priority, Detail is the least priority for which machines are launched.
 func others(v model.PoolVerdict) string {
@@ -29,8 +29,14 @@ func others(v model.PoolVerdict) string {
 	case model.RuleSpread:
 		return fmt.Sprintf("no machine keeps its topology spread over %s%s", or(v.Object, "its topology"), bracket(v.Detail))
 	case model.RuleHostPort:
-		return fmt.Sprintf("host port %s is taken on every machine it could have", or(v.Object, v.Detail))
+		if v.Detail != "" {
+			return fmt.Sprintf("host port %s is taken on every machine by %s", v.Object, v.Detail)
+		}
+		return fmt.Sprintf("host port %s is taken on every machine it could have", v.Object)
 	case model.RuleVolume:
+		if strings.Contains(v.Object, ", ") {
+			return fmt.Sprintf("no machine can be where all of its volumes %s are%s", v.Object, bracket(v.Detail))
+		}
 		return fmt.Sprintf("no machine can be where its volume %s is%s", v.Object, bracket(v.Detail))
 	case model.RuleVolumeLimit:
 		text := fmt.Sprintf("needs %s volumes of driver %s on one machine", or(v.Detail, "more"), v.Object)
@@ -105,6 +111,9 @@ func label(c model.Change, object, in string) string {
 	}
 	if c.To == "" {
 		return fmt.Sprintf("would fit%s without %s %s", in, object, c.From)
+	}
+	if c.From == "In []" {
+		c.From = "nothing"
 	}
 	return fmt.Sprintf("would fit%s if %s could be %s (now %s)", in, object, c.To, c.From)
 }

@@ -1,6 +1,7 @@
 package pack
 
 import (
+	"slices"
 	"strconv"
 	"strings"
 
@@ -42,8 +43,8 @@ func (p *problem) why(g *group) model.Reason {
 	shape.Requests = g.request
 	for i, v := range p.views {
 		verdict := v.Verdict(&shape, p.rooms[i], p.s.ResourceNames)
-		if verdict.Rule == model.RuleSteps && p.classes[g.class].banned[i] {
-			verdict.Rule = model.RuleMinValues
+		if verdict.Rule == model.RuleSteps {
+			p.lookCloser(g, i, &verdict)
 		}
 		out.Pools = append(out.Pools, verdict)
 		if progress := rules.Progress(verdict.Rule); progress > nearest {
@@ -52,16 +53,71 @@ func (p *problem) why(g *group) model.Reason {
 			out.Best, out.BestOf = verdict.Best, verdict.BestOf
 		}
 	}
-	if out.Rule == model.RuleSteps && !p.partial && g.refused == "" && p.policy.Largest != (model.Resources{}) {
-		out.Rule, out.Object, out.Detail = model.RuleResource, "", p.policy.Largest.Amounts(p.s.ResourceNames)+" at most, as the policy says, for "+g.request.Amounts(p.s.ResourceNames)
-	}
 	if out.Rule == model.RuleSteps && !p.partial || ofPods(g.refused) {
 		if reason, ok := p.blame(g); ok {
+			for i := range out.Pools {
+				if v := &out.Pools[i]; v.Rule == model.RuleSteps {
+					v.Object, v.Detail = reason.Object, reason.Detail
+					end(v, reason.Rule)
+				}
+			}
 			reason.Pools = out.Pools
 			return reason
 		}
 	}
 	return out
+}
+
+// end says that the rule left none of the pool's types.
+func end(v *model.PoolVerdict, rule model.Rule) {
+	v.Rule = rule
+	v.Funnel = append(v.Funnel, model.FunnelStep{Rule: rule})
+}
+
+// lookCloser finds what keeps a pod from a pool beside the pool's own rules: minValues for what shares the machine, the
+// policy's largest machine, ports of daemons.
+func (p *problem) lookCloser(g *group, view int, verdict *model.PoolVerdict) {
+	v, c := p.views[view], p.classes[g.class]
+	if c.banned[view] {
+		end(verdict, model.RuleMinValues)
+		return
+	}
+	if len(c.options[view]) == 0 {
+		for _, port := range g.shape.HostPorts {
+			for i := range p.s.Daemons {
+				if d := &p.s.Daemons[i]; slices.ContainsFunc(d.Shape.HostPorts, port.Conflicts) && !v.RunsOn(&d.Shape).Empty() {
+					verdict.Object, verdict.Detail = portText(port), "DaemonSet "+d.Namespace+"/"+d.Name
+					end(verdict, model.RuleHostPort)
+					return
+				}
+			}
+		}
+	}
+	if p.policy.Largest == (model.Resources{}) {
+		return
+	}
+	for t := range v.Net {
+		if p.policy.Admits(&v.Pool.Types[t].Capacity) && g.request.Fits(v.Net[t]) && slices.ContainsFunc(c.options[view], func(o rules.Option) bool { return o.Types.Has(t) }) {
+			return
+		}
+	}
+	at := -1
+	for r, most := range p.policy.Largest {
+		if most > 0 && (at < 0 || g.request[r] > most && g.request[at] <= p.policy.Largest[at]) {
+			at = r
+		}
+	}
+	name := p.s.ResourceNames[at]
+	verdict.Object, verdict.Detail, verdict.Best = name, model.Quantity(name, g.request[at]), model.Quantity(name, p.policy.Largest[at])
+	end(verdict, model.RuleResource)
+}
+
+func portText(port model.HostPort) string {
+	text := port.Protocol + " " + strconv.Itoa(int(port.Port))
+	if port.IP != "" && port.IP != "0.0.0.0" {
+		text += " of " + port.IP
+	}
+	return text
 }
 
 func ofPods(r model.Rule) bool {
@@ -76,28 +132,35 @@ func ofPods(r model.Rule) bool {
 func (p *problem) blame(g *group) (model.Reason, bool) {
 	r := model.Reason{Rule: g.refused}
 	s := g.shape
-	switch g.refused {
+	if r.Rule == "" {
+		r.Rule = likely(s)
+	}
+	switch r.Rule {
 	case model.RuleAffinity:
+		var pods []string // a pod there must match all terms
 		for i := range s.Affinity {
-			r.Object, r.Detail = s.Affinity[i].Topology, s.Affinity[i].Pods.Labels.String()
-			break
+			pods = append(pods, s.Affinity[i].Pods.Labels.String())
+		}
+		r.Detail = strings.Join(slices.Compact(pods), " and ")
+		if len(s.Affinity) > 0 {
+			r.Object = s.Affinity[0].Topology
 		}
 	case model.RuleAntiAffinity:
 		for i := range s.AntiAffinity {
-			r.Object, r.Detail = s.AntiAffinity[i].Topology, s.AntiAffinity[i].Pods.Labels.String()
-			break
+			if t := &s.AntiAffinity[i]; r.Object == "" || r.Object == model.LabelHostname {
+				r.Object, r.Detail = t.Topology, t.Pods.Labels.String()
+			}
 		}
 	case model.RuleSpread:
 		for _, c := range s.Spread {
-			if c.Hard {
+			if c.Hard && (r.Object == "" || r.Object == model.LabelHostname) { // a new machine is a new host
 				r.Object, r.Detail = c.Topology, "maxSkew "+strconv.Itoa(int(c.MaxSkew))
-				break
 			}
 		}
 	case model.RuleHostPort:
 		var ports []string
 		for _, port := range s.HostPorts {
-			ports = append(ports, port.Protocol+" "+strconv.Itoa(int(port.Port)))
+			ports = append(ports, portText(port))
 		}
 		r.Object = strings.Join(ports, ", ")
 	case model.RuleVolumeInUse:
@@ -111,6 +174,19 @@ func (p *problem) blame(g *group) (model.Reason, bool) {
 		return r, false
 	}
 	return r, true
+}
+
+// likely is the rule about other pods that a shape without a machine has broken, where the search did not say.
+func likely(s *model.Shape) model.Rule {
+	switch {
+	case slices.ContainsFunc(s.Spread, func(c model.Spread) bool { return c.Hard }):
+		return model.RuleSpread
+	case len(s.Affinity) > 0:
+		return model.RuleAffinity
+	case len(s.AntiAffinity) > 0:
+		return model.RuleAntiAffinity
+	}
+	return ""
 }
 
 func (p *problem) refuse(pod int, reason model.Reason) {

@@ -2,6 +2,7 @@ package rules
 
 import (
 	"slices"
+	"strings"
 
 	"github.com/nodeless/nodeless/engine/model"
 )
@@ -88,18 +89,21 @@ func (o *Option) add(more *Option) {
 	}
 }
 
-// blameVolume names the first volume that no machine of the pool reaches, or the first that has a place.
+// blameVolume names the first volume that no machine of the pool reaches, or those that none reaches together.
 func (v *View) blameVolume(s *model.Shape, out *model.PoolVerdict) {
-	for _, every := range []bool{false, true} {
-		for i := range s.Volumes {
-			places := s.Volumes[i].Topology
-			if len(places) == 0 || !every && len(v.Options(nil, places)) > 0 {
-				continue
-			}
+	var ids, where []string
+	for i := range s.Volumes {
+		places := s.Volumes[i].Topology
+		if len(places) == 0 {
+			continue
+		}
+		if len(v.Options(nil, places)) == 0 {
 			out.Object, out.Detail = s.Volumes[i].ID, places[0].String()
 			return
 		}
+		ids, where = append(ids, s.Volumes[i].ID), append(where, places[0].String())
 	}
+	out.Object, out.Detail = strings.Join(ids, ", "), strings.Join(where, "; ")
 }
 
 // attached is how many of the volumes count against the driver's limit; each is attached once.

@@ -31,7 +31,7 @@ func TestVolumesNarrowTheFunnel(t *testing.T) {
 	}{
 		"in a zone the pool has":              {1000, []model.Volume{at("x", "a")}, "Steps  [{Catalog 2} {Requirement 2} {Volume 1} {Resource 1} {Limit 1} {Capacity 1}]"},
 		"in a zone it does not have":          {1000, []model.Volume{at("x", "c")}, "Volume x [{Catalog 2} {Requirement 2} {Volume 0}]"},
-		"in two zones at once":                {1000, []model.Volume{at("x", "a"), at("y", "b")}, "Volume x [{Catalog 2} {Requirement 2} {Volume 0}]"},
+		"in two zones at once":                {1000, []model.Volume{at("x", "a"), at("y", "b")}, "Volume x, y [{Catalog 2} {Requirement 2} {Volume 0}]"},
 		"where only small types are":          {9000, []model.Volume{at("x", "a")}, "Resource cpu [{Catalog 2} {Requirement 2} {Volume 1} {Resource 0}]"},
 		"more than small types take":          {1000, []model.Volume{anywhere("x"), anywhere("y"), anywhere("y")}, "Steps  [{Catalog 2} {Requirement 2} {VolumeLimit 1} {Resource 1} {Limit 1} {Capacity 1}]"},
 		"more than any type takes":            {1000, []model.Volume{anywhere("x"), anywhere("y"), anywhere("z"), anywhere("u")}, "VolumeLimit ebs [{Catalog 2} {Requirement 2} {VolumeLimit 0}]"},
