@@ -2,6 +2,7 @@ package rules
 
 import (
 	"math"
+	"slices"
 
 	"github.com/nodeless/nodeless/engine/model"
 )
@@ -47,6 +48,22 @@ func (st *State) hasRoom(asks []ask, node int) bool {
 		}
 	}
 	return true
+}
+
+// WithRoom keeps those of the nodes that have room for the request now.
+func (st *State) WithRoom(nodes []int, request model.Resources) []int {
+	asks := asksOf(request)
+	st.open(asks)
+	return slices.DeleteFunc(nodes, func(node int) bool { return !st.hasRoom(asks, node) })
+}
+
+func asksOf(request model.Resources) (asks []ask) {
+	for r, amount := range request {
+		if amount > 0 {
+			asks = append(asks, ask{r, amount})
+		}
+	}
+	return asks
 }
 
 // take takes n times what a shape asks out of a node's room.

@@ -229,11 +229,7 @@ func (st *State) shape(i int) *shapeState {
 func (st *State) prepare(i int, x *shapeState) {
 	s := &st.s.Shapes[i]
 	x.ready = true
-	for r, amount := range s.Requests {
-		if amount > 0 {
-			x.asks = append(x.asks, ask{r, amount})
-		}
-	}
+	x.asks = asksOf(s.Requests)
 	st.open(x.asks)
 	switch {
 	case len(s.Unmodelled) > 0:
