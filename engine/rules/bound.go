@@ -111,3 +111,20 @@ func (w *whereabouts) of(shape int, leaving bool) [][]run {
 	}
 	return [][]run{w.bound[shape], w.placed[shape]}
 }
+
+// addBound counts in the pods with which a node joins.
+func (st *State) addBound(node int, pods []model.BoundPod) {
+	w := &st.pods.where
+	for i := range pods {
+		p := &pods[i]
+		if !st.counts(p) {
+			continue
+		}
+		if r := (run{int32(node), 1}); p.Leaving {
+			w.leaving[p.Shape] = append(w.leaving[p.Shape], r)
+		} else {
+			w.remember(p.Shape, r)
+		}
+		st.record(p.Shape, node, 1, p.Leaving)
+	}
+}

@@ -139,34 +139,6 @@ func (st *State) record(shape, node int, n int32, leaving bool) {
 	}
 }
 
-// openHeld counts the ports and volumes of the pods that are there.
-func (st *State) openHeld() {
-	if st.holding {
-		return
-	}
-	st.holding = true
-	st.gather()
-	st.ports.init()
-	st.volumes.init(st.s.Shapes)
-	for shape := range st.s.Shapes {
-		if s := &st.s.Shapes[shape]; len(s.HostPorts) == 0 && len(s.Volumes) == 0 {
-			continue
-		}
-		for _, runs := range st.pods.where.of(shape, true) {
-			for _, r := range runs {
-				st.hold(shape, int(r.node), r.n)
-			}
-		}
-	}
-}
-
-func (st *State) hold(shape, node int, n int32) {
-	if s := &st.s.Shapes[shape]; len(s.HostPorts) > 0 || len(s.Volumes) > 0 {
-		st.ports.add(s.HostPorts, node, n)
-		st.volumes.add(s.Volumes, node, n)
-	}
-}
-
 // AddNode lets a machine that is planned join as a node, with the pods it names. It gives its index.
 func (st *State) AddNode(n model.Node) int {
 	node := st.Nodes()
@@ -185,23 +157,6 @@ func (st *State) AddNode(n model.Node) int {
 		st.addBound(node, n.Pods)
 	}
 	return node
-}
-
-// addBound counts in the pods with which a node joins.
-func (st *State) addBound(node int, pods []model.BoundPod) {
-	w := &st.pods.where
-	for i := range pods {
-		p := &pods[i]
-		if !st.counts(p) {
-			continue
-		}
-		if r := (run{int32(node), 1}); p.Leaving {
-			w.leaving[p.Shape] = append(w.leaving[p.Shape], r)
-		} else {
-			w.remember(p.Shape, r)
-		}
-		st.record(p.Shape, node, 1, p.Leaving)
-	}
 }
 
 // Nodes is the number of nodes, those that joined included.

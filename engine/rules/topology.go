@@ -1,0 +1,132 @@
+package rules
+
+import (
+	"slices"
+	"strings"
+
+	"github.com/nodeless/nodeless/engine/model"
+)
+
+// Domains that are none.
+const (
+	NoDomain      = -1 // the node does not have the label
+	unknownDomain = -2 // a machine in flight may get one of several values
+)
+
+// topology is a label key by whose values nodes are one domain each.
+type topology struct {
+	key    string
+	names  []string
+	index  map[string]int32 // nil while names came in ascending order, as those of nodes do
+	byNode []int32
+	hint   int // where the key was in the last node's labels
+}
+
+// add gives the next node its domain.
+func (t *topology) add(name string, domain int32) {
+	if domain == 0 {
+		domain = t.named(name)
+	}
+	t.byNode = append(t.byNode, domain)
+}
+
+// named is the index of a domain.
+func (t *topology) named(name string) int32 {
+	if last := len(t.names) - 1; t.index == nil {
+		switch {
+		case last >= 0 && t.names[last] == name:
+			return int32(last)
+		case last < 0 || t.names[last] < name:
+			t.names = append(t.names, name)
+			return int32(last + 1)
+		}
+		t.index = make(map[string]int32, len(t.names))
+		for d, known := range t.names {
+			t.index[known] = int32(d)
+		}
+	}
+	d, ok := t.index[name]
+	if !ok {
+		d = int32(len(t.names))
+		t.index[name] = d
+		t.names = append(t.names, name)
+	}
+	return d
+}
+
+// topology is the index of a key.
+func (st *State) topology(key string) int {
+	i, ok := st.topologyOf[key]
+	if !ok {
+		i = len(st.topologies)
+		st.topologyOf[key] = i
+		st.topologies = append(st.topologies, topology{key: key, byNode: make([]int32, 0, st.Nodes())})
+		t := &st.topologies[i]
+		for node := range st.Nodes() {
+			t.add(st.domainOf(t, node))
+		}
+	}
+	return i
+}
+
+// domainOf is the value of the label, or NoDomain or unknownDomain.
+func (st *State) domainOf(t *topology, node int) (string, int32) {
+	n, key := st.node(node), t.key
+	r, ok := t.label(n.Labels)
+	switch {
+	case ok && !r.Complement && len(r.Values) == 1:
+		return r.Values[0], 0
+	case key == model.LabelHostname:
+		return n.Name, 0
+	case n.State != model.InFlight && (!ok || r.IsDoesNotExist()):
+		return "", NoDomain
+	case n.State != model.InFlight:
+		return "", unknownDomain
+	}
+	return st.domainInFlight(key, n, ok)
+}
+
+// label is the requirement on the topology's key. Nodes of a cluster tend to have the same labels, so it is where it was.
+func (t *topology) label(labels model.Requirements) (*model.Requirement, bool) {
+	if t.hint < len(labels) && labels[t.hint].Key == t.key {
+		return &labels[t.hint], true
+	}
+	i, ok := slices.BinarySearchFunc(labels, t.key, func(r model.Requirement, key string) int { return strings.Compare(r.Key, key) })
+	if !ok {
+		return nil, false
+	}
+	t.hint = i
+	return &labels[i], true
+}
+
+// domainInFlight is what the claim and its possible types leave open of a label.
+func (st *State) domainInFlight(key string, n *model.Node, claimed bool) (string, int32) {
+	switch {
+	case key == model.LabelZone && n.Zone != "":
+		return n.Zone, 0
+	case key == model.LabelCapacityType && n.CapacityType != "":
+		return n.CapacityType, 0
+	case ofOffering(key):
+		return "", unknownDomain
+	}
+	name, absent := "", 0
+	types := possibleTypes(n, st.types[n.Pool])
+	for _, t := range types {
+		label, ok := TypeLabel(t, key)
+		switch {
+		case !ok:
+			absent++
+		case label.Complement || len(label.Values) != 1 || name != "" && name != label.Values[0]:
+			return "", unknownDomain
+		default:
+			name = label.Values[0]
+		}
+	}
+	switch {
+	case len(types) > 0 && absent == 0:
+		return name, 0
+	case len(types) > 0 && absent == len(types) && !claimed:
+		return "", NoDomain
+	}
+	return "", unknownDomain
+}
