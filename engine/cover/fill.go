@@ -5,96 +5,19 @@ import (
 	"slices"
 )
 
-// search is a solution in the making.
-type search struct {
-	p      *Problem
-	left   []int
-	rooms  []Pool
-	prices *prices
-	value  []float64 // by item, at prices
-	order  []int     // items that wait, dearest first
-	bins   []int     // that some waiting item may use
-	last   []float64 // by bin: value for price of its last fill
-	steps  int       // still allowed
-	taken  []int     // by item: scratch of a fill
-	slots  []int     // by slot: scratch of a fill
-	banned Set       // kinds: scratch of a fill
-	list   []int     // scratch of a fill
-	spill  bool      // see Options
-	fixed  bool      // prices and value stay as they are
-	among  []int     // bins to choose from; nil = all
-	noise  []float64 // by bin: factor on prices of a search that is meant to go astray; nil = none
-}
-
 // load is a bin as a fill left it.
 type load struct {
 	bin   int
-	takes []Take
+	takes []Take // good until the next fill
 	value float64
 	all   bool // nothing else waits
 }
 
-// reprice values what is left.
-func (s *search) reprice() float64 {
-	bound := 0.0
-	if !s.fixed {
-		s.prices, bound = s.p.pour(s.left)
-	}
-	s.order = s.order[:0]
-	for i := range s.p.Items {
-		if s.left[i] > 0 {
-			if !s.fixed {
-				s.value[i] = s.prices.of(&s.p.Items[i], s.p.Dims)
-			}
-			s.order = append(s.order, i)
-		}
-	}
-	slices.SortStableFunc(s.order, func(a, b int) int { return compareFloat(s.value[b], s.value[a]) })
-	s.rank()
-	return bound
-}
-
-// revalue values all items anew as if so many waited, and leaves what waits as it is.
-func (s *search) revalue(left []int) float64 {
-	y, bound := s.p.pour(left)
-	s.prices = y
-	for i := range s.p.Items {
-		s.value[i] = y.of(&s.p.Items[i], s.p.Dims)
-	}
-	return bound
-}
-
-// rank lists the bins that are open to what waits, by what a simple fill of them is worth for its price.
-func (s *search) rank() {
-	s.bins = s.bins[:0]
-	open := NewSet(len(s.prices.group))
-	for _, i := range s.order {
-		open.Add(s.p.Items[i].Class)
-	}
-	among := s.among
-	if among == nil {
-		for k := range s.p.Bins {
-			among = append(among, k)
-		}
-	}
-	for _, k := range among {
-		s.last[k] = 0
-		if s.p.Bins[k].Open.meets(open) && s.allows(k) {
-			if l := s.fill(k, byValue); len(l.takes) > 0 {
-				s.last[k] = s.ratio(k, l.value)
-				s.bins = append(s.bins, k)
-			}
-		}
-	}
-}
-
-// ratio is value for price.
-func (s *search) ratio(bin int, value float64) float64 {
-	price := float64(max(s.p.Bins[bin].Price, 1))
-	if s.noise != nil {
-		price *= s.noise[bin]
-	}
-	return value / price
+// keep makes l the load o, in its own memory.
+func (l *load) keep(o load) {
+	takes := append(l.takes[:0], o.takes...)
+	*l = o
+	l.takes = takes
 }
 
 // manners of filling a bin.
@@ -105,21 +28,27 @@ const (
 	manners
 )
 
-// fill loads a bin.
-func (s *search) fill(bin, manner int) load {
+// admit lists what fits into the empty bin, for the fills that follow.
+func (s *search) admit(bin int) {
 	b := &s.p.Bins[bin]
-	free := b.Size
 	s.list = s.list[:0]
 	for _, i := range s.order {
-		if it := &s.p.Items[i]; s.left[i] > 0 && b.Open.Has(it.Class) && fits(s.p.Dims, &it.Size, &free, 1) > 0 {
+		if s.left[i] > 0 && b.Open.Has(s.p.Items[i].Class) && s.room(i, &b.Size, 1) > 0 {
 			s.list = append(s.list, i)
 		}
 	}
-	s.steps -= len(s.order)/8 + 1
+	s.steps -= len(s.order)/16 + 1
+}
+
+// fill loads the bin with what was admitted.
+func (s *search) fill(bin, manner int) load {
+	b := &s.p.Bins[bin]
+	free := b.Size
 	if manner == byValue {
 		for _, i := range s.list {
 			s.put(i, s.room(i, &free, s.left[i]), &free)
 		}
+		s.steps -= len(s.list)/16 + 1
 	} else {
 		s.choose(b, manner, &free)
 	}
@@ -128,17 +57,27 @@ func (s *search) fill(bin, manner int) load {
 
 // room is how many more of the item the bin can have.
 func (s *search) room(i int, free *Vector, most int) int {
-	it := &s.p.Items[i]
-	if len(s.p.Conflicts) > 0 && s.banned.Has(it.Kind) {
+	size := s.size(i)
+	for d, n := range size {
+		if n > free[d] && n > 0 {
+			return 0
+		}
+	}
+	if len(s.p.Conflicts) > 0 && s.banned.Has(s.p.Items[i].Kind) {
 		return 0
 	}
-	for _, slot := range it.Slots {
+	for _, slot := range s.p.Items[i].Slots {
 		most = min(most, s.p.Slots[slot]-s.slots[slot])
 	}
-	if most <= 0 {
-		return 0
+	if most <= 1 {
+		return max(most, 0)
 	}
-	return fits(s.p.Dims, &it.Size, free, most)
+	for d, n := range size {
+		if n > 0 && n > free[d]/int64(most) {
+			most = int(free[d] / n)
+		}
+	}
+	return most
 }
 
 // joins reports whether the item may be with what is in the bin; if so it bans what may not be with it.
@@ -160,86 +99,135 @@ func (s *search) put(i, n int, free *Vector) {
 	if n <= 0 {
 		return
 	}
-	it := &s.p.Items[i]
-	for d := range s.p.Dims {
-		free[d] -= int64(n) * it.Size[d]
+	for d, size := range s.size(i) {
+		free[d] -= int64(n) * size
 	}
-	for _, slot := range it.Slots {
+	for _, slot := range s.p.Items[i].Slots {
 		s.slots[slot] += n
 	}
 	s.joins(i)
+	if s.taken[i] == 0 {
+		s.takes = append(s.takes, Take{Item: i})
+	}
 	s.taken[i] += n
 }
 
-// choose fills item by item; of an item that fits often, an eighth at a time.
+// choose fills item by item; of an item that fits often, an eighth at a time. A score falls as the bin fills, never rises:
+// what scored less before than the best does now needs no second look.
 func (s *search) choose(b *Bin, manner int, free *Vector) {
-	var full, inverse [MaxDims]float64
+	r := rating{search: s, manner: manner, free: free}
 	for d := range s.p.Dims {
-		full[d] = float64(max(b.Size[d], 1))
+		r.full[d] = float64(max(b.Size[d], 1))
 	}
-	for len(s.list) > 0 {
-		for d := range s.p.Dims {
-			inverse[d] = 1 / math.Max(float64(free[d]), 1e-3)
-		}
-		best, top := -1, math.Inf(-1)
-		kept := s.list[:0]
-		s.steps -= len(s.list)/8 + 1
-		for _, i := range s.list {
-			if s.left[i] == s.taken[i] || s.room(i, free, 1) == 0 {
-				continue
-			}
-			kept = append(kept, i)
-			if score := s.score(i, manner, free, &full, &inverse); score > top {
-				best, top = i, score
-			}
-		}
-		s.list = kept
-		if best < 0 {
+	s.scores = s.scores[:0]
+	for _, i := range s.list {
+		s.scores = append(s.scores, candidate{i, math.Inf(1)})
+	}
+	for again := -1; ; {
+		r.look()
+		again = r.pick(again)
+		if again < 0 {
 			return
 		}
-		n := s.room(best, free, s.left[best]-s.taken[best])
-		s.put(best, max(1, n/8), free)
+		i := s.scores[again].item
+		s.put(i, max(1, s.room(i, free, s.left[i]-s.taken[i])/8), free)
 	}
 }
 
-func (s *search) score(i, manner int, free *Vector, full, inverse *[MaxDims]float64) float64 {
-	it := &s.p.Items[i]
-	if manner == byDot {
-		units := s.prices.unit[s.prices.group[it.Class]]
-		sum := 0.0
-		for d := range s.p.Dims {
-			sum += float64(float64(units[d]*float64(it.Size[d])) * float64(float64(free[d])/full[d]))
+// candidate is an item with the most it can score; an item that fits no more scores nothing.
+type candidate struct {
+	item  int
+	score float64
+}
+
+// rating scores items for what is free.
+type rating struct {
+	*search
+	manner        int
+	free          *Vector
+	full, inverse [MaxDims]float64
+}
+
+// look takes notice of what is free now.
+func (r *rating) look() {
+	for d := range r.p.Dims {
+		if r.manner == byDot {
+			r.inverse[d] = float64(r.free[d]) / r.full[d]
+		} else {
+			r.inverse[d] = 1 / math.Max(float64(r.free[d]), 1e-3)
 		}
-		for _, slot := range it.Slots {
-			sum += s.prices.slot[slot]
+	}
+}
+
+// pick is the candidate that scores best, or -1; what was best before is looked at first.
+func (r *rating) pick(again int) int {
+	best, top := -1, -1.0
+	if again >= 0 {
+		r.rescore(again)
+		if top = r.scores[again].score; top >= 0 {
+			best = again
+		}
+	}
+	work := len(r.scores) / 4
+	for k := range r.scores {
+		if r.scores[k].score <= top {
+			continue
+		}
+		work++
+		if r.rescore(k); r.scores[k].score > top {
+			best, top = k, r.scores[k].score
+		}
+	}
+	r.steps -= work/8 + 1
+	return best
+}
+
+func (r *rating) rescore(k int) {
+	c := &r.scores[k]
+	if c.score = -1; r.left[c.item] > r.taken[c.item] && r.room(c.item, r.free, 1) > 0 {
+		c.score = r.score(c.item)
+	}
+}
+
+func (r *rating) score(i int) float64 {
+	size := r.size(i)
+	if r.manner == byDot {
+		units := r.prices.unit[r.prices.group[r.p.Items[i].Class]]
+		sum := 0.0
+		for d, n := range size {
+			sum += float64(float64(units[d]*float64(n)) * r.inverse[d])
+		}
+		for _, slot := range r.p.Items[i].Slots {
+			sum += r.prices.slot[slot]
 		}
 		return sum
 	}
-	share := 0.0
-	for d := range s.p.Dims {
-		share = max(share, float64(float64(it.Size[d])*inverse[d]))
+	share := 1e-12
+	for d, n := range size {
+		if x := float64(float64(n) * r.inverse[d]); x > share {
+			share = x
+		}
 	}
-	return s.value[i] / max(share, 1e-12)
+	return r.value[i] / share
 }
 
 // unload reads the scratch of a fill and clears it.
 func (s *search) unload(bin int) load {
-	l := load{bin: bin, all: true}
-	for _, i := range s.order {
-		n := s.taken[i]
-		if n < s.left[i] {
-			l.all = false
-		}
-		if n == 0 {
-			continue
-		}
-		l.takes = append(l.takes, Take{i, n})
-		l.value += float64(float64(n) * s.value[i])
-		s.taken[i] = 0
-		for _, slot := range s.p.Items[i].Slots {
+	l := load{bin: bin, takes: s.takes}
+	slices.SortFunc(s.takes, func(a, b Take) int { return a.Item - b.Item })
+	units := 0
+	for k := range s.takes {
+		t := &s.takes[k]
+		t.N = s.taken[t.Item]
+		units += t.N
+		l.value += float64(float64(t.N) * s.value[t.Item])
+		s.taken[t.Item] = 0
+		for _, slot := range s.p.Items[t.Item].Slots {
 			s.slots[slot] = 0
 		}
 	}
+	l.all = units == s.waits
 	clear(s.banned)
+	s.takes = s.takes[:0]
 	return l
 }

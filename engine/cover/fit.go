@@ -14,6 +14,12 @@ type fitting struct {
 // fit buys the loose patterns, bin by bin, as far as items wait for them, fills what stayed free, and packs the rest.
 func (s *search) fit(loose []Pattern) ([]Pattern, int64) {
 	f := s.fitting()
+	f.order = f.order[:0]
+	for i, n := range f.left {
+		if n > 0 {
+			f.order = append(f.order, i)
+		}
+	}
 	var out []Pattern
 	var cost int64
 	for _, x := range loose {
@@ -22,23 +28,12 @@ func (s *search) fit(loose []Pattern) ([]Pattern, int64) {
 			if l.bin < 0 {
 				break
 			}
-			times := 1 << 30
-			for _, t := range l.takes {
-				times = min(times, s.left[t.Item]/t.N)
-			}
 			// The same again, but not so often that one zone gets everything.
-			times = min(x.Times-done, max(1, times/4))
-			n := 0
-			for n < times && s.allows(l.bin) {
-				s.buy(l.bin, l.takes)
-				n++
-			}
-			if n == 0 {
-				break
-			}
+			n := s.affords(l.bin, min(x.Times-done, max(1, s.repeats(l.takes)/4)))
+			s.buy(l.bin, l.takes, n)
 			done += n
-			cost += int64(n) * s.p.Bins[l.bin].Price
-			out = append(out, Pattern{Bin: l.bin, Takes: l.takes, Times: n})
+			cost = plus(cost, n, s.p.Bins[l.bin].Price)
+			out = append(out, Pattern{Bin: l.bin, Takes: slices.Clone(l.takes), Times: n})
 		}
 	}
 	rest, more := s.greedy()
@@ -78,8 +73,7 @@ func (s *search) fitting() *fitting {
 	return f
 }
 
-// choose fills one bin of the pattern, in the twin where what it holds is worth most beyond its price. What waits in
-// great numbers for few bins counts more.
+// choose fills one bin of the pattern, in the twin where what it holds is worth most beyond its price.
 func (f *fitting) choose(x *Pattern) load {
 	best, top := load{bin: -1}, 0.0
 	for _, k := range f.twins[x.Bin] {
@@ -88,27 +82,42 @@ func (f *fitting) choose(x *Pattern) load {
 		}
 		l, score := f.try(k, x)
 		if score -= float64(f.p.Bins[k].Price); len(l.takes) > 0 && (best.bin < 0 || score > top) {
-			best, top = l, score
+			best.keep(l)
+			top = score
 		}
+	}
+	if best.bin >= 0 {
+		f.top(&best)
 	}
 	return best
 }
 
+// top fills what the load leaves free.
+func (f *fitting) top(l *load) {
+	b := &f.p.Bins[l.bin]
+	free := b.Size
+	f.admit(l.bin)
+	for _, t := range l.takes {
+		f.put(t.Item, t.N, &free)
+	}
+	f.search.choose(b, byShare, &free)
+	l.keep(f.unload(l.bin))
+}
+
+// try fills one bin with items of the pattern. It gives the load, and its value where what is pressing counts more.
 func (f *fitting) try(k int, x *Pattern) (load, float64) {
 	b := &f.p.Bins[k]
 	free := b.Size
 	score := 0.0
-	var touched []int
 	for _, t := range x.Takes {
 		want := t.N
-		// The longest queue first among equally constrained items, so that none is left over.
 		for want > 0 {
 			pick := -1
 			for _, i := range f.of[t.Item] {
 				if f.left[i] <= f.taken[i] || !b.Open.Has(f.p.Items[i].Class) || f.room(i, &free, 1) == 0 {
 					continue
 				}
-				if pick < 0 || f.rank2(i, pick) {
+				if pick < 0 || f.precedes(i, pick) {
 					pick = i
 				}
 			}
@@ -116,30 +125,28 @@ func (f *fitting) try(k int, x *Pattern) (load, float64) {
 			if pick < 0 {
 				break
 			}
-			f.put(pick, 1, &free)
-			touched = append(touched, pick)
-			score += f.value[pick] * (1 + 0.1*float64(f.left[pick])/float64(f.p.Items[pick].Count+1)/float64(f.freest[f.p.Items[pick].Class]))
-			want--
+			n := max(1, min(want/32, f.room(pick, &free, f.left[pick]-f.taken[pick])))
+			f.put(pick, n, &free)
+			score += float64(float64(n) * f.value[pick] * f.pressing(pick))
+			want -= n
 		}
 	}
-	l := load{bin: k}
-	slices.Sort(touched)
-	for _, i := range slices.Compact(touched) {
-		l.takes = append(l.takes, Take{i, f.taken[i]})
-		f.taken[i] = 0
-		for _, slot := range f.p.Items[i].Slots {
-			f.slots[slot] = 0
-		}
-	}
-	clear(f.banned)
-	return l, score
+	return f.unload(k), score
 }
 
-// rank2 reports whether i goes before the item picked so far.
-func (f *fitting) rank2(i, picked int) bool {
+// pressing is above 1 for items of which much is left and to which few bins are open.
+func (f *fitting) pressing(i int) float64 {
+	left := float64(f.left[i]) / float64(f.p.Items[i].Count+1)
+	return 1 + float64(0.1*left/float64(f.freest[f.p.Items[i].Class]))
+}
+
+// precedes reports whether i goes before the item picked so far: what fewer bins are open to, or of what more is left of all
+// there was.
+func (f *fitting) precedes(i, picked int) bool {
 	a, b := f.freest[f.p.Items[i].Class], f.freest[f.p.Items[picked].Class]
 	if a != b {
 		return a < b
 	}
-	return f.left[i]-f.taken[i] > f.left[picked]-f.taken[picked]
+	x, y := float64(f.left[i]-f.taken[i]), float64(f.left[picked]-f.taken[picked])
+	return x*float64(f.p.Items[picked].Count) > y*float64(f.p.Items[i].Count)
 }

@@ -2,66 +2,12 @@ package cover
 
 import "slices"
 
-// tries is how many bins are filled in every manner before one is taken.
-const tries = 6
-
-func newSearch(p *Problem, left []int, rooms []Pool, steps int) *search {
-	kinds := len(p.Conflicts)
-	return &search{
-		p: p, left: slices.Clone(left), rooms: copyRooms(rooms), steps: steps,
-		value: make([]float64, len(p.Items)), last: make([]float64, len(p.Bins)), taken: make([]int, len(p.Items)),
-		slots: make([]int, len(p.Slots)), banned: NewSet(kinds),
-	}
-}
-
-func copyRooms(rooms []Pool) []Pool {
-	out := slices.Clone(rooms)
-	for i := range out {
-		out[i].Left = slices.Clone(out[i].Left)
-	}
-	return out
-}
-
-// allows reports whether the bin's pool lets it be bought once more.
-func (s *search) allows(bin int) bool {
-	b := &s.p.Bins[bin]
-	room := &s.rooms[b.Pool]
-	if room.Count <= 0 {
-		return false
-	}
-	for i, c := range b.Charge {
-		if c > 0 && c > room.Left[i] {
-			return false
-		}
-	}
-	return true
-}
-
-// buy takes the pattern once.
-func (s *search) buy(bin int, takes []Take) {
-	b := &s.p.Bins[bin]
-	room := &s.rooms[b.Pool]
-	room.Count--
-	for i, c := range b.Charge {
-		room.Left[i] -= max(c, 0)
-	}
-	for _, t := range takes {
-		s.left[t.Item] -= t.N
-	}
-}
-
-// unbuy gives the pattern back.
-func (s *search) unbuy(x *Pattern) {
-	b := &s.p.Bins[x.Bin]
-	room := &s.rooms[b.Pool]
-	room.Count += x.Times
-	for i, c := range b.Charge {
-		room.Left[i] += int64(x.Times) * max(c, 0)
-	}
-	for _, t := range x.Takes {
-		s.left[t.Item] += t.N * x.Times
-	}
-}
+const (
+	tries     = 6  // bins that are filled in every manner before one is taken
+	fewTries  = 2  // the same where there are many items: what greedy finds is then only a beginning
+	repricing = 12 // times the values are found anew while all that waits is bought
+	portions  = 60 // the same bin is not bought for more than such a part of all before others are looked at
+)
 
 // greedy buys bins until nothing waits that one could hold. It gives what was bought and the cost.
 func (s *search) greedy() ([]Pattern, int64) {
@@ -69,21 +15,30 @@ func (s *search) greedy() ([]Pattern, int64) {
 	var cost int64
 	var trail []ending
 	bound, sold := s.reprice(), 0.0
+	portion := 0.0
+	for _, i := range s.order {
+		portion += float64(s.value[i] * float64(s.left[i]))
+	}
+	portion /= portions
+	var best, closer load
 	for len(s.order) > 0 && (s.steps > 0 || len(out) == 0) {
-		best, closer := s.best()
+		s.best(&best, &closer)
 		if best.bin < 0 {
 			break
 		}
 		if closer.bin >= 0 {
-			trail = append(trail, ending{len(out), cost, closer})
+			end := ending{patterns: len(out), cost: cost}
+			end.closer.keep(closer)
+			trail = append(trail, end)
 		}
-		times := s.commit(best)
-		out = append(out, Pattern{Bin: best.bin, Takes: best.takes, Times: times})
-		cost += int64(times) * s.p.Bins[best.bin].Price
+		times := s.often(&best, portion)
+		s.buy(best.bin, best.takes, times)
+		out = append(out, Pattern{Bin: best.bin, Takes: slices.Clone(best.takes), Times: times})
+		cost = plus(cost, times, s.p.Bins[best.bin].Price)
 		sold += float64(float64(times) * best.value)
 		waiting := len(s.order)
 		s.order = slices.DeleteFunc(s.order, func(i int) bool { return s.left[i] == 0 })
-		if !s.fixed && (sold > bound/12 || len(s.order) < waiting && len(s.order) <= 12) {
+		if !s.fixed && (sold > bound/repricing || len(s.order) < waiting && len(s.order) <= 12) {
 			bound, sold = s.reprice(), 0
 		}
 	}
@@ -91,20 +46,12 @@ func (s *search) greedy() ([]Pattern, int64) {
 }
 
 // best fills the most promising bins and gives the load that is worth most for its price, and the cheapest that takes all.
-func (s *search) best() (best, closer load) {
+func (s *search) best(best, closer *load) {
 	best.bin, closer.bin = -1, -1
 	top := 0.0
-	slices.SortStableFunc(s.bins, func(a, b int) int { return compareFloat(s.last[b], s.last[a]) })
-	tried := 0
-	for _, k := range s.bins {
-		if !s.allows(k) {
-			continue
-		}
-		if tried >= tries {
-			break
-		}
-		tried++
+	for _, k := range s.promising() {
 		s.last[k] = 0
+		s.admit(k)
 		for manner := range manners {
 			l := s.fill(k, manner)
 			if len(l.takes) == 0 {
@@ -113,29 +60,56 @@ func (s *search) best() (best, closer load) {
 			r := s.ratio(k, l.value)
 			s.last[k] = max(s.last[k], r)
 			if best.bin < 0 || r > top {
-				best, top = l, r
+				best.keep(l)
+				top = r
 			}
 			if l.all && (closer.bin < 0 || s.p.Bins[k].Price < s.p.Bins[closer.bin].Price) {
-				closer = l
+				closer.keep(l)
 			}
 		}
 	}
-	return best, closer
 }
 
-// commit buys the load as often as the same is there again, but for the last times, where another may be better.
-func (s *search) commit(l load) int {
-	times := 1 << 30
-	for _, t := range l.takes {
-		times = min(times, s.left[t.Item]/t.N)
+// promising are the bins whose last fills were worth most for their price, best first.
+func (s *search) promising() []int {
+	out, most := s.first[:0], tries
+	if len(s.order) > mostRows {
+		most = fewTries
 	}
+	for _, k := range s.bins {
+		if len(out) == most && s.last[k] <= s.last[out[most-1]] || !s.allows(k) {
+			continue
+		}
+		if len(out) < most {
+			out = append(out, k)
+		}
+		at := len(out) - 1
+		for ; at > 0 && s.last[out[at-1]] < s.last[k]; at-- {
+			out[at] = out[at-1]
+		}
+		out[at] = k
+	}
+	return out
+}
+
+// often is how often to buy the load: as often as the same is there again, but for the last times, where another may be
+// better, and not for more than a portion.
+func (s *search) often(l *load, portion float64) int {
+	times := s.repeats(l.takes)
 	times = max(1, times-times/4)
-	n := 0
-	for n < times && s.allows(l.bin) {
-		s.buy(l.bin, l.takes)
-		n++
+	if most := portion / max(l.value, 1e-9); most < float64(times) {
+		times = max(1, int(most))
 	}
-	return n
+	return s.affords(l.bin, times)
+}
+
+// plus adds the price of so many bins, up to what a number can hold.
+func plus(cost int64, times int, price int64) int64 {
+	const most = 1 << 61
+	if price > 0 && int64(times) > (most-cost)/price {
+		return most
+	}
+	return cost + int64(times)*price
 }
 
 // ending is a place where one bin could have ended the search.
@@ -148,12 +122,12 @@ type ending struct {
 // closeEarlier ends with a single bin where that is cheaper than what followed.
 func (s *search) closeEarlier(out []Pattern, cost int64, trail []ending) ([]Pattern, int64) {
 	at := -1
-	if s.waiting() && !s.spill && s.steps > 0 && len(trail) > 0 {
-		at, cost = 0, trail[0].cost+s.p.Bins[trail[0].closer.bin].Price
+	if s.waits > 0 && !s.spill && s.steps > 0 && len(trail) > 0 {
+		at, cost = 0, plus(trail[0].cost, 1, s.p.Bins[trail[0].closer.bin].Price)
 	}
 	for i, e := range trail {
-		total := e.cost + s.p.Bins[e.closer.bin].Price
-		if (s.spill || s.steps <= 0) && s.waiting() {
+		total := plus(e.cost, 1, s.p.Bins[e.closer.bin].Price)
+		if (s.spill || s.steps <= 0) && s.waits > 0 {
 			break
 		}
 		if total < cost || at < 0 && total == cost && e.patterns+1 < len(out) {
@@ -167,7 +141,7 @@ func (s *search) closeEarlier(out []Pattern, cost int64, trail []ending) ([]Patt
 	for _, x := range out[e.patterns:] {
 		s.unbuy(&x)
 	}
-	s.buy(e.closer.bin, e.closer.takes)
+	s.buy(e.closer.bin, e.closer.takes, 1)
 	out = append(out[:e.patterns:e.patterns], Pattern{Bin: e.closer.bin, Takes: e.closer.takes, Times: 1})
 	return out, cost
 }

@@ -124,7 +124,7 @@ func (w *workshop) round(round int) {
 	}
 	found, cost := t.greedy()
 	w.s.steps = t.steps
-	if cost > old || cost == old && round%4 > 0 || t.waiting() {
+	if cost > old || cost == old && round%4 > 0 || t.waits > 0 {
 		return
 	}
 	for _, i := range victims {
@@ -139,11 +139,6 @@ func (w *workshop) round(round int) {
 	}
 	w.cost += cost - old
 	w.rank()
-}
-
-// waiting reports whether something has no bin.
-func (s *search) waiting() bool {
-	return slices.ContainsFunc(s.left, func(n int) bool { return n > 0 })
 }
 
 // dissolve is the problem of packing the victims' items alone, and which item of the whole each of them is.

@@ -9,8 +9,6 @@
 // Work is counted in steps, never in time: equal problems have equal solutions on every machine.
 package cover
 
-import "math/bits"
-
 // MaxDims is the most dimensions a problem may have.
 const MaxDims = 24
 
@@ -108,12 +106,11 @@ func (s Set) meets(o Set) bool {
 	return false
 }
 
-// Len is the number of members.
-func (s Set) Len() (n int) {
-	for _, w := range s {
-		n += bits.OnesCount64(w)
+func (s Set) word(w int) uint64 {
+	if w < len(s) {
+		return s[w]
 	}
-	return n
+	return 0
 }
 
 // fits is how many more of size fit into free, at most most.

@@ -27,6 +27,7 @@ func Solve(p *Problem, o Options) Solution {
 	if steps <= 0 {
 		steps = defaultSteps
 	}
+	p = p.sane()
 	v := &solver{p: p, spill: o.Spill, loose: p.loosened(), steps: steps, left: p.holdable(p.Items)}
 	v.looseLeft = v.left
 	if p.Loose != nil {
@@ -35,7 +36,7 @@ func Solve(p *Problem, o Options) Solution {
 			v.looseLeft[p.Items[i].Loose] += n
 		}
 	}
-	_, v.bound = v.loose.pour(v.looseLeft)
+	v.fluid, v.bound = v.loose.pour(v.looseLeft)
 	v.offer(v.greedily())
 	v.steps = v.best.steps
 	c := v.columns()
@@ -52,6 +53,7 @@ func Solve(p *Problem, o Options) Solution {
 type solver struct {
 	p, loose        *Problem
 	left, looseLeft []int
+	fluid           *prices // of loose
 	bound           float64
 	steps           int
 	spill           bool
@@ -72,49 +74,77 @@ func (v *solver) greedily() (*search, []Pattern, int64) {
 
 // offer keeps a solution if it serves more, or as many for less.
 func (v *solver) offer(s *search, patterns []Pattern, cost int64) {
-	waiting := 0
-	for _, n := range s.left {
-		waiting += n
-	}
+	waiting := s.waits
 	if v.best == nil || waiting < v.waiting && !v.spill || waiting == v.waiting && cost < v.cost {
 		v.best, v.patterns, v.cost, v.waiting = s, patterns, cost, waiting
 	}
 }
 
-// columns raises the bound by column generation and buys the patterns it found. It gives the LP, nil if there is none.
+// columns raises the bound by column generation and buys the patterns it found. It gives the LP, nil if there is none that
+// proves something.
 func (v *solver) columns() *configuration {
 	if v.near() || v.steps <= 0 || v.spill && v.waiting > 0 {
 		return nil
 	}
-	c := v.loose.configure(v.looseLeft, v.loosely(v.patterns), min(v.steps, columnSteps))
+	p, rows, left, y, bound := v.p, v.loose, v.looseLeft, v.fluid, v.bound
+	known, exact := loosely(p, v.patterns), rows.waiting(left) <= mostRows
+	if !exact {
+		p, rows, left = v.p.cells(v.loose, v.looseLeft)
+		y, bound = rows.pour(left)
+		known = nil
+	}
+	c := rows.configure(left, known, y, bound, min(v.steps, columnSteps))
 	if c == nil {
 		return nil
 	}
 	before := c.steps
 	c.solve(float64(v.cost) / close)
 	v.steps -= before - c.steps
-	if v.loose.strict() {
+	if exact && rows.strict() {
 		v.bound = max(v.bound, c.best)
 	}
-	if c.value() > float64(v.cost)/close || v.steps <= 0 {
-		return c
+	if v.steps > 0 && c.value() <= float64(v.cost)/close {
+		s := newSearch(p, v.left, p.Pools, v.steps)
+		v.offer(s.realize(c, rows, left, exact))
+		v.steps = s.steps
 	}
-	s := newSearch(v.p, v.left, v.p.Pools, v.steps)
-	if v.p.Loose == nil {
-		patterns, cost := s.round(c)
-		v.offer(s, patterns, cost)
-	} else {
-		s.revalue(v.left)
-		for i := range v.p.Items {
-			s.value[i] = c.valueOf(v.p.Items[i].Loose)
-		}
-		l := newSearch(v.loose, v.looseLeft, v.p.Pools, v.steps)
-		loose, _ := l.round(c)
-		patterns, cost := s.fit(loose)
-		v.offer(s, patterns, cost)
+	if !exact {
+		return nil
 	}
-	v.steps = s.steps
 	return c
+}
+
+// waiting is how many items wait.
+func (p *Problem) waiting(left []int) (n int) {
+	for _, l := range left {
+		n += min(l, 1)
+	}
+	return n
+}
+
+// realize buys what the LP over the rows' patterns says.
+func (s *search) realize(c *configuration, rows *Problem, left []int, exact bool) (*search, []Pattern, int64) {
+	if s.p.Loose == nil {
+		patterns, cost := s.round(c, true)
+		return s, patterns, cost
+	}
+	s.revalue(s.left)
+	for i := range s.p.Items {
+		it := &s.p.Items[i]
+		row, worth := &rows.Items[it.Loose], c.valueOf(it.Loose)
+		if it.Class == row.Class {
+			// What a row is worth is shared out by size.
+			if mean := s.prices.of(row, rows.Dims); mean > 0 {
+				worth *= s.value[i] / mean
+			}
+		}
+		s.value[i] = worth
+	}
+	l := newSearch(rows, left, s.p.Pools, s.steps)
+	loose, _ := l.round(c, exact)
+	s.steps = l.steps
+	patterns, cost := s.fit(loose)
+	return s, patterns, cost
 }
 
 // improve dissolves and repacks.
@@ -157,19 +187,19 @@ func (v *solver) solution(steps int) Solution {
 }
 
 // loosely says the patterns in loose items.
-func (v *solver) loosely(patterns []Pattern) []Pattern {
-	if v.p.Loose == nil {
+func loosely(p *Problem, patterns []Pattern) []Pattern {
+	if p.Loose == nil {
 		return patterns
 	}
 	out := make([]Pattern, len(patterns))
-	count := make([]int, len(v.p.Loose))
+	count := make([]int, len(p.Loose))
 	for i, x := range patterns {
 		out[i] = Pattern{Bin: x.Bin, Times: x.Times}
 		for _, t := range x.Takes {
-			count[v.p.Items[t.Item].Loose] += t.N
+			count[p.Items[t.Item].Loose] += t.N
 		}
 		for _, t := range x.Takes {
-			l := v.p.Items[t.Item].Loose
+			l := p.Items[t.Item].Loose
 			if count[l] > 0 {
 				out[i].Takes = append(out[i].Takes, Take{l, count[l]})
 				count[l] = 0
@@ -177,89 +207,4 @@ func (v *solver) loosely(patterns []Pattern) []Pattern {
 		}
 	}
 	return out
-}
-
-// round buys the whole bins of the LP's solution and packs the rest greedily.
-func (s *search) round(c *configuration) ([]Pattern, int64) {
-	var out []Pattern
-	var cost int64
-	for i, col := range c.master.basis {
-		if col == nil {
-			continue
-		}
-		x := Pattern{Bin: col.bin, Times: int(c.master.x[i] + 1e-6)}
-		clear(s.banned)
-		for k, r := range col.rows {
-			n := int(math.Round(col.vals[k] * c.count[r]))
-			if !s.joins(c.items[r]) {
-				continue // the LP knows no conflicts
-			}
-			x.Takes = append(x.Takes, Take{c.items[r], n})
-			x.Times = min(x.Times, s.left[c.items[r]]/n)
-		}
-		n := 0
-		for len(x.Takes) > 0 && n < x.Times && s.allows(x.Bin) {
-			s.buy(x.Bin, x.Takes)
-			n++
-		}
-		if x.Times = n; n > 0 {
-			out = append(out, x)
-			cost += int64(n) * s.p.Bins[x.Bin].Price
-		}
-	}
-	clear(s.banned)
-	rest, more := s.greedy()
-	return append(out, rest...), cost + more
-}
-
-// loosened is the problem of the loose items. Bins that differ only in what the looser items do not ask for are one.
-func (p *Problem) loosened() *Problem {
-	if p.Loose == nil {
-		return p
-	}
-	out := *p
-	out.Items, out.Loose = p.Loose, nil
-	return &out
-}
-
-// strict reports whether all slots count for the bound.
-func (p *Problem) strict() bool {
-	for i := range p.Items {
-		for _, s := range p.Items[i].Slots {
-			if p.soft(s) {
-				return false
-			}
-		}
-	}
-	return true
-}
-
-// holdable is how many of each item some bin can hold: all or none.
-func (p *Problem) holdable(items []Item) []int {
-	out := make([]int, len(items))
-	for i := range items {
-		it := &items[i]
-		for _, s := range it.Slots {
-			if p.Slots[s] < 1 {
-				it = nil
-				break
-			}
-		}
-		if it == nil || it.Count <= 0 {
-			continue
-		}
-		for k := range p.Bins {
-			if p.Bins[k].Open.Has(it.Class) && fits(p.Dims, &it.Size, &p.Bins[k].Size, 1) > 0 {
-				out[i] = it.Count
-				break
-			}
-		}
-	}
-	return out
-}
-
-// Bound is a lower bound of what bins cost for all items that some bin can hold: that of the resource LP.
-func Bound(p *Problem) int64 {
-	_, bound := p.pour(p.holdable(p.Items))
-	return int64(math.Floor(max(bound, 0)))
 }
