@@ -11,7 +11,7 @@ import (
 )
 
 // changesFor is for how many shapes the smallest change is looked for that would place them.
-const changesFor = 50
+const changesFor = 20
 
 // answer gives the pods that got nothing their Reason, one for each shape.
 func (p *problem) answer() {

@@ -147,6 +147,9 @@ func (s *shop) addBins(tier int) {
 	}
 	var all []bin
 	for _, vi := range s.tiers[tier] {
+		all = slices.Grow(all, 4*len(s.views[vi].Net))
+	}
+	for _, vi := range s.tiers[tier] {
 		v := s.views[vi]
 		limited := s.limited(v)
 		pool := len(s.cover.Pools)
@@ -195,7 +198,12 @@ func (s *shop) addBins(tier int) {
 			}
 		}
 	}
-	slices.SortStableFunc(all, func(a, b bin) int {
+	order := make([]int, len(all))
+	for i := range order {
+		order[i] = i
+	}
+	slices.SortFunc(order, func(i, j int) int {
+		a, b := &all[i], &all[j]
 		if d := cmp.Compare(a.Price, b.Price); d != 0 {
 			return d
 		}
@@ -204,15 +212,25 @@ func (s *shop) addBins(tier int) {
 				return c
 			}
 		}
-		return 0
+		return cmp.Compare(i, j)
 	})
-	for i := range all {
+	for _, i := range order {
 		b := &all[i]
-		if !slices.ContainsFunc(s.cover.Bins, func(o cover.Bin) bool { return s.beats(&o, &b.Bin) }) {
+		if !s.beaten(&b.Bin) {
 			s.cover.Bins = append(s.cover.Bins, b.Bin)
 			s.bins = append(s.bins, b.of)
 		}
 	}
+}
+
+// beaten reports whether a bin on the list, none of which is dearer, can do all that b can.
+func (s *shop) beaten(b *cover.Bin) bool {
+	for i := range s.cover.Bins {
+		if s.beats(&s.cover.Bins[i], b) {
+			return true
+		}
+	}
+	return false
 }
 
 // beats reports whether a, which is no dearer, can do all that b can and takes no more of what is limited.
