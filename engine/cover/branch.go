@@ -7,7 +7,7 @@ import "slices"
 // looked into.
 type branch struct {
 	*knapsack
-	order  []int // items by value for price
+	order  []choice // by value for price
 	ratio  []float64
 	spare  []float64 // value beyond price of those from here on
 	free   []float64
@@ -19,40 +19,48 @@ type branch struct {
 	open   float64
 }
 
+// choice is how many of an item to take.
+type choice struct {
+	item         int
+	value, price float64
+	ratio        float64 // value for price
+	size         []float64
+	upper        int
+}
+
 func (k *knapsack) branch(start []int, enough float64, steps int) (found []int, bound float64, left int) {
 	n := len(k.items)
-	b := &branch{knapsack: k, free: slices.Clone(k.full), steps: steps, enough: enough, taken: make([]int, n), found: start}
-	for i, t := range start {
-		b.best += float64(float64(t) * k.value[i])
+	b := &branch{
+		knapsack: k, order: make([]choice, n), ratio: make([]float64, n+1), spare: make([]float64, n+1),
+		free: slices.Clone(k.full), steps: steps, enough: enough, taken: make([]int, n), found: start,
 	}
-	each := make([]float64, n)
+	b.best = k.worth(start)
 	for i := range n {
-		b.order = append(b.order, i)
-		each[i] = k.value[i] / max(k.priceOf(i), 1e-12)
+		price := k.priceOf(i)
+		b.order[i] = choice{i, k.value[i], price, k.value[i] / max(price, 1e-12), k.size[i], k.upper[i]}
 	}
-	slices.SortStableFunc(b.order, func(i, j int) int { return compareFloat(each[j], each[i]) })
-	b.ratio, b.spare = make([]float64, n+1), make([]float64, n+1)
+	slices.SortStableFunc(b.order, func(x, y choice) int { return compareFloat(y.ratio, x.ratio) })
 	for d := n - 1; d >= 0; d-- {
-		i := b.order[d]
-		b.spare[d] = b.spare[d+1] + float64(float64(k.upper[i])*max(k.value[i]-k.priceOf(i), 0))
-		b.ratio[d] = max(b.ratio[d+1], each[b.order[d]])
+		c := &b.order[d]
+		b.spare[d] = b.spare[d+1] + float64(float64(c.upper)*max(c.value-c.price, 0))
+		b.ratio[d] = max(b.ratio[d+1], c.ratio)
 	}
-	b.down(0, 0)
+	room := 0.0
+	for r, y := range k.row {
+		room += float64(y * k.full[r])
+	}
+	b.down(0, 0, room)
 	return b.found, max(b.best, b.open, min(b.enough, k.bound())), b.steps
 }
 
-// down decides how many to take of the item at this depth.
-func (b *branch) down(depth int, value float64) {
+// down decides how many to take of the item at this depth. room is what is free, at the prices of the rows.
+func (b *branch) down(depth int, value, room float64) {
 	if value > b.best {
 		b.best = value
 		b.found = slices.Clone(b.taken)
 	}
 	if depth == len(b.order) {
 		return
-	}
-	room := 0.0
-	for r, y := range b.row {
-		room += float64(y * b.free[r])
 	}
 	bound := value + min(float64(b.ratio[depth]*room), room+b.spare[depth])
 	if bound <= b.best || bound <= b.enough {
@@ -62,22 +70,46 @@ func (b *branch) down(depth int, value float64) {
 		b.open = max(b.open, bound)
 		return
 	}
-	i := b.order[depth]
-	n := b.upper[i]
-	for r, size := range b.size[i] {
-		if size > 0 {
-			n = min(n, int(b.free[r]/size))
+	c := &b.order[depth]
+	free := b.free[:len(c.size)]
+	n := c.upper
+	for r, size := range c.size {
+		// What fits but for rounding fits: a bound must not be too low.
+		if size > 0 && float64(size*float64(n)) > free[r] {
+			n = min(n, int(max(free[r]/size, 0)+1e-9))
 		}
 	}
+	if n == 0 {
+		b.down(depth+1, value, room)
+		return
+	}
+	b.change(c, n)
 	for t := n; t >= 0; t-- {
-		for r, size := range b.size[i] {
-			b.free[r] -= float64(float64(t) * size)
+		b.taken[c.item] = t
+		b.down(depth+1, value+float64(float64(t)*c.value), room-float64(float64(t)*c.price))
+		if b.steps < 0 {
+			b.rest(c, depth, t-1, value, room)
+			b.change(c, -t)
+			break
 		}
-		b.taken[i] = t
-		b.down(depth+1, value+float64(float64(t)*b.value[i]))
-		b.taken[i] = 0
-		for r, size := range b.size[i] {
-			b.free[r] += float64(float64(t) * size)
+		if t > 0 {
+			b.change(c, -1)
 		}
+	}
+	b.taken[c.item] = 0
+}
+
+// rest notes the most that those numbers of the item could give that there are no steps for.
+func (b *branch) rest(c *choice, depth, t int, value, room float64) {
+	for ; t >= 0; t-- {
+		v, left := value+float64(float64(t)*c.value), room-float64(float64(t)*c.price)
+		b.open = max(b.open, v+min(float64(b.ratio[depth+1]*left), left+b.spare[depth+1]))
+	}
+}
+
+// change takes n more of the item.
+func (b *branch) change(c *choice, n int) {
+	for r, size := range c.size {
+		b.free[r] -= float64(float64(n) * size)
 	}
 }

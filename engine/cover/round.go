@@ -92,18 +92,15 @@ func (r *rounding) again(x *part, times int) int {
 	return r.take(x.bin, l.takes, max(1, min(times, r.repeats(l.takes)/2)))
 }
 
-// compatible are the column's takes without what conflicts with what comes before it: the LP knows no conflicts.
+// compatible are the column's takes as far as they can be in a bin together: the LP knows no conflicts, and rounds.
 func (s *search) compatible(col *column, c *configuration) []Take {
-	var out []Take
-	clear(s.banned)
+	free := s.p.Bins[col.bin].Size
 	for k, r := range col.rows {
-		n := int(math.Round(col.vals[k] * c.count[r]))
-		if n > 0 && s.joins(c.items[r]) {
-			out = append(out, Take{c.items[r], n})
+		if n := int(math.Round(col.vals[k] * c.count[r])); n > 0 {
+			s.put(c.items[r], s.room(c.items[r], &free, n), &free)
 		}
 	}
-	clear(s.banned)
-	return out
+	return slices.Clone(s.unload(col.bin).takes)
 }
 
 // fillUp fills a bin with what still waits of the part's takes, and then with anything.
