@@ -97,8 +97,8 @@ func (p *problem) complete(m *machine) bool {
 	return ok
 }
 
-// lookedAt are the labels, other than the hostname, by which pods of the machine are near to others or apart from them: it
-// must be known what they will be.
+// lookedAt are the labels, other than the hostname, by which pods of the machine are near to others or apart from them, or
+// others are to them: it must be known what they will be.
 func (p *problem) lookedAt(m *machine) []string {
 	var out []string
 	add := func(topology int) {
@@ -113,6 +113,11 @@ func (p *problem) lookedAt(m *machine) []string {
 		}
 		for _, s := range p.state.Spreads(t.group.index) {
 			add(s.Topology)
+		}
+		for _, c := range p.state.Counting(t.group.index) {
+			if p.users[int(c)] > 0 {
+				add(p.state.CounterTopology(int(c)))
+			}
 		}
 		if len(p.classes[t.group.class].zones) > 0 {
 			add(p.state.Topology(model.LabelZone))

@@ -19,12 +19,13 @@ type group struct {
 	request model.Resources
 	pods    []int // indices into Snapshot.Pending
 	parts   []part
-	rest    bool       // its constraints are for engine/grow
-	planned int        // pods that engine/grow put on machines
-	refused model.Rule // why it gets nothing; "" if that is for the pools to say
-	slots   []int      // on one machine: see apart
-	spreads []int      // those of the slots that only spread
-	zones   []string   // that were counted with when it was spread; nil if it was not
+	rest    bool             // its constraints are for engine/grow
+	planned int              // pods that engine/grow put on machines
+	refused model.Rule       // why it gets nothing; "" if that is for the pools to say
+	slots   []int            // on one machine: see apart
+	spreads []int            // those of the slots that only spread
+	zones   []string         // that were counted with when it was spread; nil if it was not
+	rates   map[string]int64 // by zone: what its machines would cost there, see feasible
 	kind    int
 }
 
@@ -54,6 +55,7 @@ type problem struct {
 	slots    []int    // how many pods one machine may have of each
 	soft     []bool   // by slot: see cover.Problem.Soft
 	apart    []kind
+	users    map[int]int // by counter: groups that wait and look at it
 	views    []*rules.View
 	rooms    []rules.Room // by view
 	tiers    [][]int      // views by weight, heaviest first
@@ -78,7 +80,7 @@ func Provision(s *model.Snapshot, policy model.Policy) model.Plan {
 // Needed are the machines on which pending pods would be placed, by name: what Provision finds first, without its search for
 // machines to launch.
 func Needed(s *model.Snapshot, policy model.Policy) map[string]bool {
-	p := &problem{s: s, policy: &policy, classOf: map[string]int{}, state: rules.NewState(s)}
+	p := &problem{s: s, policy: &policy, classOf: map[string]int{}, users: map[int]int{}, state: rules.NewState(s)}
 	p.group()
 	p.place()
 	out := map[string]bool{}
@@ -124,7 +126,7 @@ func provision(s *model.Snapshot, policy model.Policy) model.Plan {
 
 // attempt plans once.
 func attempt(s *model.Snapshot, policy model.Policy, known lessons) *problem {
-	p := &problem{s: s, known: known, policy: &policy, maxTypes: policy.MaxTypes, steps: policy.MaxSteps, classOf: map[string]int{}, state: rules.NewState(s)}
+	p := &problem{s: s, known: known, policy: &policy, maxTypes: policy.MaxTypes, steps: policy.MaxSteps, classOf: map[string]int{}, users: map[int]int{}, state: rules.NewState(s)}
 	if p.maxTypes <= 0 {
 		p.maxTypes = 60
 	}

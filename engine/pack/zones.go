@@ -1,7 +1,6 @@
 package pack
 
 import (
-	"cmp"
 	"slices"
 
 	"github.com/nodeless/nodeless/engine/model"
@@ -33,6 +32,7 @@ func (p *problem) assignZones() {
 			z.shared[v.ID] += g.left()
 		}
 	}
+	z.count(waiting)
 	for _, g := range waiting {
 		g.parts = []part{{class: g.class, n: g.left()}}
 		if slices.ContainsFunc(p.state.Spreads(g.index), func(t rules.SpreadTerm) bool { return t.Self > t.MaxSkew }) {
@@ -52,9 +52,7 @@ func (p *problem) assignZones() {
 			spread = append(spread, g)
 		}
 	}
-	for _, g := range spread {
-		z.spread(g, z.feasible(g))
-	}
+	z.spreadAll(spread)
 	z.follow(near, waiting)
 	for _, g := range waiting {
 		if g.rest || g.refused != "" && len(g.parts) == 0 {
@@ -149,47 +147,6 @@ func (z *zoning) domains(zones []string) []int32 {
 	for i, name := range zones {
 		out[i] = z.state.Domain(z.zone, name)
 	}
-	return out
-}
-
-// feasible is the zones in which a machine can be had for one pod of the group, those first where all of them cost least on
-// machines of one type.
-func (z *zoning) feasible(g *group) []string {
-	rate := map[string]int64{}
-	c := z.classes[g.class]
-	for vi, v := range z.views {
-		for oi := range c.options[vi] {
-			o := &c.options[vi][oi]
-			for t := range v.Net {
-				if !o.Types.Has(t) || !g.request.Fits(v.Net[t]) || !z.policy.Admits(&v.Pool.Types[t].Capacity) {
-					continue
-				}
-				machines := int64(1)
-				for _, r := range z.active {
-					if g.request[r] > 0 {
-						each := max(v.Net[t][r]/g.request[r], 1)
-						machines = max(machines, (int64(g.left())+each-1)/each)
-					}
-				}
-				for _, f := range v.Offers[t] {
-					if !f.Available || !o.Zones[f.Zone] || !o.Capacity[f.Capacity] {
-						continue
-					}
-					per := int64(f.Price) * machines
-					if had, ok := rate[v.Zones[f.Zone]]; !ok || per < had {
-						rate[v.Zones[f.Zone]] = per
-					}
-				}
-			}
-		}
-	}
-	out := make([]string, 0, len(rate))
-	for name := range rate { // order does not matter: sorted below
-		if !z.known.full[served{g.index, name}] {
-			out = append(out, name)
-		}
-	}
-	slices.SortFunc(out, func(a, b string) int { return cmp.Or(cmp.Compare(rate[a], rate[b]), cmp.Compare(a, b)) })
 	return out
 }
 

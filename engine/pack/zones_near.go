@@ -17,7 +17,7 @@ func (z *zoning) follow(near, waiting []*group) {
 				later = append(later, g)
 			}
 		}
-		if len(later) == len(near) && !z.lead(later[0], waiting) {
+		if len(later) == len(near) && !slices.ContainsFunc(later, func(g *group) bool { return z.lead(g, waiting) }) {
 			later[0].rest = true
 			later = later[1:]
 		}
@@ -28,7 +28,7 @@ func (z *zoning) follow(near, waiting []*group) {
 // join places the group near pods that are there, or as the first of its kind; false if it has to wait.
 func (z *zoning) join(g *group) bool {
 	terms, alone := z.state.Near(g.index)
-	zones := z.feasible(g)
+	zones := z.feasible(g, g.left())
 	first := alone
 	for _, c := range terms {
 		total, unknown := z.state.Counted(c)
@@ -105,7 +105,7 @@ func (z *zoning) settle(g *group, zone string) {
 // lead gives a zone to a group that the waiting one wants near and that is free to go anywhere.
 func (z *zoning) lead(g *group, waiting []*group) bool {
 	terms, _ := z.state.Near(g.index)
-	own := z.feasible(g)
+	own := z.feasible(g, g.left())
 	for _, c := range terms {
 		for _, h := range waiting {
 			if h == g || h.rest || h.refused != "" || len(h.parts) != 1 || len(z.classes[h.parts[0].class].zones) == 1 {
@@ -114,7 +114,7 @@ func (z *zoning) lead(g *group, waiting []*group) bool {
 			if needs, _ := z.state.Near(h.index); len(needs) > 0 || !slices.Contains(z.state.Counting(h.index), int32(c)) {
 				continue
 			}
-			both := slices.DeleteFunc(z.feasible(h), func(name string) bool { return !slices.Contains(own, name) })
+			both := slices.DeleteFunc(z.feasible(h, h.left()), func(name string) bool { return !slices.Contains(own, name) })
 			if len(both) > 0 {
 				z.settle(h, z.emptiest(h, both))
 				return true

@@ -1,6 +1,7 @@
 package pack
 
 import (
+	"cmp"
 	"slices"
 
 	"github.com/nodeless/nodeless/engine/model"
@@ -13,8 +14,44 @@ type constraint struct {
 	universe []int32
 }
 
-// spread gives each pod of the group, one after the other, the zone with the fewest of those it spreads among.
+// spreadAll gives zones to groups that spread over them, those with the fewest to choose from first. Pods that find none may
+// have one when others have theirs.
+func (z *zoning) spreadAll(groups []*group) {
+	zones := map[*group][]string{}
+	for _, g := range groups {
+		zones[g] = z.feasible(g, (g.left()+len(z.everyZone())-1)/max(len(z.everyZone()), 1))
+	}
+	slices.SortStableFunc(groups, func(a, b *group) int { return cmp.Compare(len(zones[a]), len(zones[b])) })
+	for again := true; again; {
+		again = false
+		for _, g := range groups {
+			if n := z.unassigned(g); n > 0 {
+				z.spread(g, zones[g])
+				again = again || g.refused == "" || z.unassigned(g) < n
+			}
+		}
+	}
+}
+
+// unassigned is how many pods of a group that spreads have no zone yet.
+func (z *zoning) unassigned(g *group) int {
+	n := g.left()
+	if g.zones != nil {
+		for _, x := range g.parts {
+			n -= x.n
+		}
+	}
+	return n
+}
+
+// spread gives each pod of the group, one after the other, a zone that is allowed: the one where pods of the group cost least,
+// of equal ones the emptiest.
 func (z *zoning) spread(g *group, zones []string) {
+	left := z.unassigned(g)
+	if g.zones == nil {
+		g.parts = nil
+	}
+	g.refused = ""
 	g.zones = slices.Clone(zones)
 	for _, name := range z.known.zones {
 		if eligible(g, name) && !slices.Contains(g.zones, name) {
@@ -44,11 +81,18 @@ func (z *zoning) spread(g *group, zones []string) {
 		c.universe = slices.Compact(c.universe)
 		terms = append(terms, c)
 	}
+	if open := z.openTo(g, left, terms, zones, domains); open != nil {
+		g.parts = append(g.parts, part{class: z.inZones(g.class, open...), n: left})
+		return
+	}
 	count := make([]int, len(zones))
-	for range g.left() {
+	for range left {
 		best := -1
 		for i, d := range domains {
-			if z.allowed(terms, d) && (best < 0 || z.emptier(terms, d, domains[best])) {
+			if !z.allowed(terms, d) {
+				continue
+			}
+			if best < 0 || g.rates[zones[i]] < g.rates[zones[best]] || g.rates[zones[i]] == g.rates[zones[best]] && z.emptier(terms, d, domains[best]) {
 				best = i
 			}
 		}
@@ -59,10 +103,65 @@ func (z *zoning) spread(g *group, zones []string) {
 		count[best]++
 		z.plan(g, domains[best], 1)
 	}
-	g.parts = nil
 	for i, n := range count {
 		if n > 0 {
-			g.parts = append(g.parts, part{class: z.inZones(g.class, zones[i]), n: n})
+			g.give(z.inZones(g.class, zones[i]), n)
+		}
+	}
+}
+
+// give adds n pods to the part of the class.
+func (g *group) give(class, n int) {
+	for i := range g.parts {
+		if g.parts[i].class == class {
+			g.parts[i].n += n
+			return
+		}
+	}
+	g.parts = append(g.parts, part{class: class, n: n})
+}
+
+// openTo is the allowed zones where it does not matter how many of the pods go where: even all of them in one keep the skew, and
+// nobody else looks at them. Nil if it matters.
+func (z *zoning) openTo(g *group, n int, terms []constraint, zones []string, domains []int32) []string {
+	own := map[int]bool{}
+	for i := range terms {
+		own[terms[i].Counter] = true
+	}
+	for _, c := range z.state.Counting(g.index) {
+		if z.state.CounterTopology(int(c)) != z.zone {
+			continue
+		}
+		if users := z.users[int(c)]; users > 1 || users == 1 && !own[int(c)] {
+			return nil
+		}
+	}
+	var out []string
+	for i, d := range domains {
+		if !z.allowed(terms, d) {
+			continue
+		}
+		for j := range terms {
+			if t := &terms[j]; t.Self > 0 && z.at(t.Counter, d)+int64(n) > t.MaxSkew {
+				return nil
+			}
+		}
+		out = append(out, zones[i])
+	}
+	return out
+}
+
+// count counts the groups that look at each counter.
+func (z *zoning) count(groups []*group) {
+	for _, g := range groups {
+		near, _ := z.state.Near(g.index)
+		looks := slices.Concat(near, z.state.Apart(g.index))
+		for _, t := range z.state.Spreads(g.index) {
+			looks = append(looks, t.Counter)
+		}
+		slices.Sort(looks)
+		for _, c := range slices.Compact(looks) {
+			z.users[c]++
 		}
 	}
 }
