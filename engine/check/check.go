@@ -17,6 +17,9 @@ type Violation struct {
 	Promise string // such as "answered once", "fits", "limit"
 	Object  string // the pod, launch or node that shows it
 	Detail  string
+	// Unproven: no order was found in which the pods can be bound, but not every order was tried, and nothing shows that
+	// there is none. Such a plan may be right.
+	Unproven bool
 }
 
 // Error is the violation as a sentence.
@@ -86,7 +89,7 @@ func newJudge(s *model.Snapshot, policy model.Policy, plan *model.Plan) *judge {
 }
 
 func (j *judge) fail(promise, object, format string, args ...any) {
-	j.found = append(j.found, Violation{promise, object, fmt.Sprintf(format, args...)})
+	j.found = append(j.found, Violation{Promise: promise, Object: object, Detail: fmt.Sprintf(format, args...)})
 }
 
 func podName(k model.PodKey) string { return "pod " + k.Namespace + "/" + k.Name }

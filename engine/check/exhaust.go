@@ -19,8 +19,9 @@ type exhaust struct {
 	failed map[string]bool
 }
 
-// anyOrder reports whether there is an order for the stuck queues and all that is linked to them by a counter.
-func (o *order) anyOrder(stuck []*queue) bool {
+// anyOrder reports whether there is an order for the stuck queues and all that is linked to them by a counter, and, if none
+// was found, whether all were tried.
+func (o *order) anyOrder(stuck []*queue) (found, all bool) {
 	linked := o.linked(stuck)
 	x := exhaust{order: o, failed: map[string]bool{}}
 	known := map[string]*queue{}
@@ -49,12 +50,13 @@ func (o *order) anyOrder(stuck []*queue) bool {
 		add(h, nil)
 	}
 	if pods > mostPods {
-		return false
+		return false, false
 	}
 	for _, c := range o.counters {
 		c.fill()
 	}
-	return x.from(pods)
+	found = x.from(pods)
+	return found, len(x.failed) < mostStates
 }
 
 // linked are the shapes that a chain of counters links to the stuck ones.

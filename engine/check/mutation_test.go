@@ -397,12 +397,14 @@ var mutations = []mutation{
 		p.Nodes = append(p.Nodes, model.Node{Name: "planted", State: model.Initialized})
 		return p.onTwins(func(s *model.Shape) {
 			mark(s)
+			s.Affinity = nil // its pods may have been near to their like by the labels they had
 			s.Spread = []model.Spread{{Topology: model.LabelHostname, MaxSkew: 1, Hard: true, AnyNode: true, Pods: marked}}
 		})
 	}},
 	{"fewer domains than the least", "topology spread", func(p *plan) bool {
 		return p.onTwins(func(s *model.Shape) {
 			mark(s)
+			s.Affinity = nil // its pods may have been near to their like by the labels they had
 			s.Spread = []model.Spread{{Topology: model.LabelHostname, MaxSkew: 1, MinDomains: 1 << 20, Hard: true, Pods: marked}}
 		})
 	}},

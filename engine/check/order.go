@@ -77,14 +77,24 @@ func (j *judge) bindable() {
 		o.prepare(stuck)
 		stuck = o.run()
 	}
-	if len(stuck) == 0 || o.anyOrder(stuck) {
+	if len(stuck) == 0 {
+		return
+	}
+	found, all := o.anyOrder(stuck)
+	if found {
 		return
 	}
 	o.prepare(nil)
-	for i, q := range o.run() {
+	stuck = o.run()
+	unproven := !all && !o.noOrder(stuck)
+	before := len(j.found)
+	for i, q := range stuck {
 		if i < 5 {
 			o.report(q)
 		}
+	}
+	for i := before; i < len(j.found); i++ {
+		j.found[i].Unproven = unproven
 	}
 }
 
