@@ -24,6 +24,7 @@ type choice struct {
 	item         int
 	value, price float64
 	ratio        float64 // value for price
+	rows         []int   // of which it takes something
 	size         []float64
 	upper        int
 }
@@ -37,7 +38,7 @@ func (k *knapsack) branch(start []int, enough float64, steps int) (found []int, 
 	b.best = k.worth(start)
 	for i := range n {
 		price := k.priceOf(i)
-		b.order[i] = choice{i, k.value[i], price, k.value[i] / max(price, 1e-12), k.size[i], k.upper[i]}
+		b.order[i] = choice{i, k.value[i], price, k.value[i] / max(price, 1e-12), k.rows[i], k.sizes[i], k.upper[i]}
 	}
 	slices.SortStableFunc(b.order, func(x, y choice) int { return compareFloat(y.ratio, x.ratio) })
 	for d := n - 1; d >= 0; d-- {
@@ -71,12 +72,11 @@ func (b *branch) down(depth int, value, room float64) {
 		return
 	}
 	c := &b.order[depth]
-	free := b.free[:len(c.size)]
 	n := c.upper
-	for r, size := range c.size {
+	for j, r := range c.rows {
 		// What fits but for rounding fits: a bound must not be too low.
-		if size > 0 && float64(size*float64(n)) > free[r] {
-			n = min(n, int(max(free[r]/size, 0)+1e-9))
+		if free := b.free[r]; float64(c.size[j]*float64(n)) > free {
+			n = min(n, int(max(free/c.size[j], 0)+1e-9))
 		}
 	}
 	if n == 0 {
@@ -109,7 +109,7 @@ func (b *branch) rest(c *choice, depth, t int, value, room float64) {
 
 // change takes n more of the item.
 func (b *branch) change(c *choice, n int) {
-	for r, size := range c.size {
-		b.free[r] -= float64(float64(n) * size)
+	for j, r := range c.rows {
+		b.free[r] -= float64(float64(n) * c.size[j])
 	}
 }

@@ -11,7 +11,7 @@ const (
 	calmRounds  = 12     // rounds after which it ends if they moved neither value nor bound by
 	calmPart    = 0.0003 // this part
 	// While it is only the bound that matters, it also ends once the bound rests where value and bound are near, or too often.
-	hopeful  = 1.01
+	hopeful  = 1.003
 	mostIdle = 3
 )
 

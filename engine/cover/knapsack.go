@@ -10,7 +10,9 @@ type knapsack struct {
 	items  []int   // of the problem
 	value  []float64
 	size   [][]float64
-	upper  []int // most of each that a bin can have
+	rows   [][]int     // the rows of size that are not 0
+	sizes  [][]float64 // there
+	upper  []int       // most of each that a bin can have
 	full   []float64
 	budget int       // steps of depth-first search
 	row    []float64 // the prices of the rows that were found last; nil = none yet

@@ -9,6 +9,7 @@ import (
 const (
 	mostBranches  = 3000
 	leastBranches = 100
+	manyRows      = 80 // with more the bound gains more from further rounds than from depth
 )
 
 // knapsackOf is what may be in the bin. Its items are rows. Conflicts are left out, which keeps the bound valid.
@@ -57,7 +58,14 @@ func (c *configuration) knapsackOf(b int) *knapsack {
 			k.full[d] = 1
 		}
 	}
-	k.value = make([]float64, len(k.items))
+	k.value, k.rows, k.sizes = make([]float64, len(k.items)), make([][]int, len(k.items)), make([][]float64, len(k.items))
+	for j := range k.size {
+		for r, size := range k.size[j] {
+			if size > 0 {
+				k.rows[j], k.sizes[j] = append(k.rows[j], r), append(k.sizes[j], size)
+			}
+		}
+	}
 	return k
 }
 
@@ -97,6 +105,9 @@ func (c *configuration) branched(k *knapsack, whole []int) ([]int, float64) {
 	budget := k.budget
 	if c.relaxing {
 		budget *= 10
+		if len(c.items) > manyRows {
+			budget /= 3
+		}
 	}
 	before := k.worth(whole)
 	found, most, left := k.branch(whole, k.price, budget)
