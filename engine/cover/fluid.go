@@ -83,18 +83,29 @@ func (p *Problem) groups(left []int) (group []int, open []Set) {
 
 // fluid is the LP in which things can be poured: each bin gives its size, dimension by dimension, to whichever group.
 type fluid struct {
-	p      *Problem
-	open   []Set
-	rows   [][]int // by group, dimension: row or -1
-	slots  []int   // by slot: row or -1
-	demand []float64
-	prices prices
+	p       *Problem
+	open    []Set
+	rows    [][]int // by group, dimension: row or -1
+	slots   []int   // by slot: row or -1
+	demand  []float64
+	prices  prices
+	groups  [][]int            // by bin: groups it is open to
+	unit    [][MaxDims]float64 // by group, dimension: price at the master's duals
+	slotted float64            // what a bin's slots are worth at them
 }
 
 // pour solves the resource LP for what is left. It gives the shadow prices and a certified lower bound of the cost.
 func (p *Problem) pour(left []int) (*prices, float64) {
 	f := &fluid{p: p}
 	f.prices.group, f.open = p.groups(left)
+	f.groups, f.unit = make([][]int, len(p.Bins)), make([][MaxDims]float64, len(f.open))
+	for k := range p.Bins {
+		for g := range f.open {
+			if f.open[g].Has(k) {
+				f.groups[k] = append(f.groups[k], g)
+			}
+		}
+	}
 	f.ask(left)
 	f.solve()
 	return &f.prices, f.bound(left)
@@ -232,18 +243,18 @@ func (f *fluid) best(row int, gives func(bin int) float64) *column {
 
 // price is the bin that is worth most against its price at the master's duals.
 func (f *fluid) price(l *master) (*column, float64) {
+	f.quote(l)
 	best, least := -1, 0.0
 	for k := range f.p.Bins {
-		reduced := float64(max(f.p.Bins[k].Price, 1))
+		b := &f.p.Bins[k]
+		reduced := float64(max(b.Price, 1)) - f.slotted
+		groups := f.groups[k]
 		for d := range f.p.Dims {
-			if _, y := f.dearest(l, k, d); y > 0 {
-				reduced -= float64(y * float64(f.p.Bins[k].Size[d]))
+			top := 0.0
+			for _, g := range groups {
+				top = max(top, f.unit[g][d])
 			}
-		}
-		for s, row := range f.slots {
-			if row >= 0 && l.dual[row] > 0 {
-				reduced -= float64(l.dual[row] / f.demand[row] * float64(f.p.Slots[s]))
-			}
+			reduced -= float64(top * float64(b.Size[d]))
 		}
 		if reduced < least {
 			best, least = k, reduced
@@ -252,10 +263,39 @@ func (f *fluid) price(l *master) (*column, float64) {
 	if best < 0 {
 		return nil, 0
 	}
-	c := &column{cost: float64(max(f.p.Bins[best].Price, 1))}
+	return f.column(l, best), least
+}
+
+// quote reads the prices of units off the duals.
+func (f *fluid) quote(l *master) {
+	for g := range f.rows {
+		for d, r := range f.rows[g] {
+			if f.unit[g][d] = 0; r >= 0 {
+				f.unit[g][d] = max(l.dual[r], 0) / f.demand[r]
+			}
+		}
+	}
+	f.slotted = 0
+	for s, r := range f.slots {
+		if r >= 0 && l.dual[r] > 0 {
+			f.slotted += float64(l.dual[r] / f.demand[r] * float64(f.p.Slots[s]))
+		}
+	}
+}
+
+// column gives each dimension of the bin to the group that pays most for it.
+func (f *fluid) column(l *master, bin int) *column {
+	b := &f.p.Bins[bin]
+	c := &column{cost: float64(max(b.Price, 1))}
 	for d := range f.p.Dims {
-		if row, y := f.dearest(l, best, d); y > 0 && f.p.Bins[best].Size[d] > 0 {
-			c.rows, c.vals = append(c.rows, int32(row)), append(c.vals, float64(f.p.Bins[best].Size[d])/f.demand[row])
+		row, top := -1, 0.0
+		for _, g := range f.groups[bin] {
+			if f.unit[g][d] > top {
+				row, top = f.rows[g][d], f.unit[g][d]
+			}
+		}
+		if row >= 0 && b.Size[d] > 0 {
+			c.rows, c.vals = append(c.rows, int32(row)), append(c.vals, float64(b.Size[d])/f.demand[row])
 		}
 	}
 	for s, row := range f.slots {
@@ -263,20 +303,7 @@ func (f *fluid) price(l *master) (*column, float64) {
 			c.rows, c.vals = append(c.rows, int32(row)), append(c.vals, float64(f.p.Slots[s])/f.demand[row])
 		}
 	}
-	return c, least
-}
-
-// dearest is the row of the group that pays most for a unit of the dimension in the bin.
-func (f *fluid) dearest(l *master, bin, d int) (row int, price float64) {
-	row = -1
-	for g := range f.rows {
-		if r := f.rows[g][d]; r >= 0 && f.open[g].Has(bin) {
-			if y := l.dual[r] / f.demand[r]; y > price {
-				row, price = r, y
-			}
-		}
-	}
-	return row, price
+	return c
 }
 
 // worth is the most that a bin can hold in value.
@@ -284,10 +311,8 @@ func (f *fluid) worth(k int) float64 {
 	sum := 0.0
 	for d := range f.p.Dims {
 		most := 0.0
-		for g := range f.open {
-			if f.open[g].Has(k) {
-				most = max(most, f.prices.unit[g][d])
-			}
+		for _, g := range f.groups[k] {
+			most = max(most, f.prices.unit[g][d])
 		}
 		sum += float64(most * float64(max(f.p.Bins[k].Size[d], 0)))
 	}
