@@ -88,6 +88,7 @@ type loopMetrics struct {
 	pending  prometheus.Gauge
 	nodes    prometheus.Gauge
 	bad      prometheus.Counter
+	unproven prometheus.Counter
 	launches prometheus.Counter
 	removals prometheus.Counter
 }
@@ -98,10 +99,11 @@ func newLoopMetrics(r prometheus.Registerer) *loopMetrics {
 		pending:  prometheus.NewGauge(prometheus.GaugeOpts{Name: "karpenter_scheduler_queue_depth", Help: "Pods that wait for a place."}),
 		nodes:    prometheus.NewGauge(prometheus.GaugeOpts{Name: "karpenter_cluster_state_node_count", Help: "Machines, those on their way included."}),
 		bad:      prometheus.NewCounter(prometheus.CounterOpts{Name: "nodeless_plans_refused_total", Help: "Plans that failed the check and were not carried out."}),
+		unproven: prometheus.NewCounter(prometheus.CounterOpts{Name: "nodeless_plans_unproven_total", Help: "Plans that were carried out although the check found no order in which their pods can be bound: there were too many to try all."}),
 		launches: prometheus.NewCounter(prometheus.CounterOpts{Name: "nodeless_planned_launches_total", Help: "NodeClaims created by plans."}),
 		removals: prometheus.NewCounter(prometheus.CounterOpts{Name: "nodeless_planned_removals_total", Help: "NodeClaims deleted by plans."}),
 	}
-	r.MustRegister(m.duration, m.pending, m.nodes, m.bad, m.launches, m.removals)
+	r.MustRegister(m.duration, m.pending, m.nodes, m.bad, m.unproven, m.launches, m.removals)
 	return m
 }
 
@@ -111,6 +113,9 @@ func (m *loopMetrics) observe(d loop.Decision) {
 	m.nodes.Set(float64(d.Nodes))
 	if len(d.Bad) > 0 {
 		m.bad.Inc()
+	}
+	if len(d.Unproven) > 0 {
+		m.unproven.Inc()
 	}
 	m.launches.Add(float64(len(d.Result.Created)))
 	m.removals.Add(float64(len(d.Result.Removed)))

@@ -42,15 +42,18 @@ type Options struct {
 	Leading <-chan struct{}
 	// Provision and Disrupt are the engine's; replaced in tests.
 	Provision, Disrupt func(*model.Snapshot, model.Policy) model.Plan
-	// Check judges a plan and says what is wrong with it; default engine/check.
-	Check func(*model.Snapshot, model.Policy, model.Plan) []string
+	// Check judges a plan and says what is wrong with it; default engine/check. A plan of which nothing worse is said than
+	// Unproven is carried out: else pods with many neighbours could stop everybody for ever.
+	Check func(*model.Snapshot, model.Policy, model.Plan) []check.Violation
 	// BadPlans is the folder for plans that failed the check; "" = they are not saved.
 	BadPlans string
 	// OnDecision is called after each plan was carried out, on the loop's goroutine.
 	OnDecision func(Decision)
 	Log        *slog.Logger // default slog.Default
 
-	answered func(*model.Snapshot, model.Plan) []string // of the engine's own plans for pods
+	// answered says which pods a plan of engine.Provision leaves without exactly one answer. A plan of engine.Disrupt answers
+	// none, and check.Plan cannot tell the two apart when both are empty.
+	answered func(*model.Snapshot, model.Plan) []check.Violation
 }
 
 // Decision is one turn of the loop, for those who watch. Its Snapshot and Plan are shared: do not change them.
@@ -61,6 +64,7 @@ type Decision struct {
 	Snapshot *model.Snapshot
 	Plan     model.Plan    // what was carried out: launches and removals together
 	Bad      []string      // why a plan was not carried out
+	Unproven []string      // promises that a plan which was carried out may break
 	Took     time.Duration // from the snapshot to the plan
 	Result   act.Result
 }
@@ -71,10 +75,10 @@ func (o Options) defaults() Options {
 		o.Clock = clock.Real{}
 	}
 	if o.Check == nil {
-		o.Check = judge
+		o.Check = check.Plan
 	}
 	if o.Provision == nil {
-		o.Provision, o.answered = engine.Provision, answered
+		o.Provision, o.answered = engine.Provision, check.Answered
 	}
 	if o.Disrupt == nil {
 		o.Disrupt = engine.Disrupt
@@ -83,24 +87,6 @@ func (o Options) defaults() Options {
 		o.Log = slog.Default()
 	}
 	return o
-}
-
-func judge(s *model.Snapshot, policy model.Policy, plan model.Plan) []string {
-	var out []string
-	for _, v := range check.Plan(s, policy, plan) {
-		out = append(out, v.Error())
-	}
-	return out
-}
-
-// answered says which pods a plan for pods leaves without exactly one answer. A plan of engine.Disrupt answers none, and
-// check.Plan cannot tell the two apart when both are empty.
-func answered(s *model.Snapshot, plan model.Plan) []string {
-	var out []string
-	for _, v := range check.Answered(s, plan) {
-		out = append(out, v.Error())
-	}
-	return out
 }
 
 // Run decides until ctx is done; it returns nil then.
@@ -186,12 +172,12 @@ func (l *loop) turn(ctx context.Context) {
 // provision answers the pods that wait.
 func (l *loop) provision(ctx context.Context) Decision {
 	s := l.o.World.Snapshot()
-	plan, bad := l.judged(s, "Provision", l.o.Provision, l.o.answered)
+	plan, v := l.judged(s, "Provision", l.o.Provision, l.o.answered)
 	d := Decision{
-		At: s.Now, Pending: len(s.Pending), Nodes: len(s.Nodes), Snapshot: s, Plan: plan, Bad: bad,
+		At: s.Now, Pending: len(s.Pending), Nodes: len(s.Nodes), Snapshot: s, Plan: plan, Bad: v.wrong, Unproven: v.unproven,
 		Took: l.o.Clock.Now().Sub(s.Now),
 	}
-	if len(bad) == 0 {
+	if len(v.wrong) == 0 {
 		d.Result = l.o.Actor.Apply(ctx, s, plan)
 	}
 	return d
@@ -201,8 +187,8 @@ func (l *loop) provision(ctx context.Context) Decision {
 // one may become so.
 func (l *loop) disrupt(ctx context.Context, d *Decision) (time.Time, bool) {
 	s := l.o.World.Snapshot()
-	plan, bad := l.judged(s, "Disrupt", l.o.Disrupt, nil)
-	d.Bad = append(d.Bad, bad...)
+	plan, v := l.judged(s, "Disrupt", l.o.Disrupt, nil)
+	d.Bad, d.Unproven = append(d.Bad, v.wrong...), append(d.Unproven, v.unproven...)
 	d.Plan.Removals, d.Plan.Kept = plan.Removals, plan.Kept
 	if len(plan.Removals) > 0 {
 		r := l.o.Actor.Apply(ctx, s, model.Plan{Removals: plan.Removals})

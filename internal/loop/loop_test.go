@@ -1,12 +1,15 @@
 package loop
 
 import (
+	"bytes"
 	"context"
+	"log/slog"
 	"os"
 	"strings"
 	"testing"
 	"time"
 
+	"github.com/nodeless/nodeless/engine/check"
 	"github.com/nodeless/nodeless/engine/model"
 	"github.com/nodeless/nodeless/internal/act"
 	"github.com/nodeless/nodeless/internal/clock"
@@ -36,7 +39,7 @@ func (s *stage) Apply(_ context.Context, _ *model.Snapshot, p model.Plan) act.Re
 
 func nothing(*model.Snapshot, model.Policy) model.Plan { return model.Plan{} }
 
-func fine(*model.Snapshot, model.Policy, model.Plan) []string { return nil }
+func fine(*model.Snapshot, model.Policy, model.Plan) []check.Violation { return nil }
 
 // begin runs a loop on the stage; each value of turns is a turn that has ended.
 func begin(t *testing.T, s *stage, o Options) (turns chan Decision) {
@@ -149,9 +152,9 @@ func TestAPlanThatBreaksAPromiseIsSavedAndNotCarriedOut(t *testing.T) {
 		BadPlans:  dir,
 		Provision: func(*model.Snapshot, model.Policy) model.Plan { return bad },
 		Disrupt:   func(*model.Snapshot, model.Policy) model.Plan { panic("out of its wits") },
-		Check: func(_ *model.Snapshot, _ model.Policy, p model.Plan) []string {
+		Check: func(_ *model.Snapshot, _ model.Policy, p model.Plan) []check.Violation {
 			if len(p.Launches) > 0 {
-				return []string{"fits: the launch does not"}
+				return []check.Violation{{Promise: "topology spread", Unproven: true}, {Promise: "fits", Object: "the launch"}}
 			}
 			return nil
 		},
@@ -163,6 +166,35 @@ func TestAPlanThatBreaksAPromiseIsSavedAndNotCarriedOut(t *testing.T) {
 	files, err := os.ReadDir(dir)
 	if err != nil || len(files) != 2 {
 		t.Errorf("saved %v, %v", files, err)
+	}
+}
+
+func TestAPlanThatMayBeRightIsCarriedOutAndMentionedOnce(t *testing.T) {
+	s, dir, log := newStage(), t.TempDir(), &bytes.Buffer{}
+	turns := begin(t, s, Options{
+		BadPlans: dir, Log: slog.New(slog.NewTextHandler(log, nil)),
+		Provision: func(*model.Snapshot, model.Policy) model.Plan {
+			return model.Plan{Launches: []model.Launch{{ID: "l"}}}
+		},
+		Check: func(_ *model.Snapshot, _ model.Policy, p model.Plan) []check.Violation {
+			if len(p.Launches) > 0 {
+				return []check.Violation{{Promise: "topology spread", Object: "pod web", Unproven: true}}
+			}
+			return nil
+		},
+	})
+	d := await(t, turns)
+	if len(s.applied) != 1 || len(d.Bad) != 0 || len(d.Unproven) != 1 {
+		t.Errorf("applied %v, bad %v, unproven %v", s.applied, d.Bad, d.Unproven)
+	}
+	s.wakesAt(t, resync)
+	s.Advance(resync)
+	await(t, turns)
+	if files, err := os.ReadDir(dir); err != nil || len(files) > 0 {
+		t.Errorf("saved %v, %v", files, err)
+	}
+	if n := strings.Count(log.String(), "was carried out"); n != 1 {
+		t.Errorf("said %d times:\n%s", n, log)
 	}
 }
 
