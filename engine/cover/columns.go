@@ -11,21 +11,22 @@ const (
 	calmRounds  = 12     // rounds after which it ends if they moved neither value nor bound by
 	calmPart    = 0.0003 // this part
 	// While it is only the bound that matters, it also ends once the bound rests where value and bound are near, or too often.
-	hopeful  = 1.003
+	nearly   = 1.003
 	mostIdle = 3
 )
 
 // configuration is the LP over whole patterns (Gilmore–Gomory).
 type configuration struct {
-	p      *Problem
-	items  []int // rows
-	count  []float64
-	bins   []*knapsack
-	master *master
-	best   float64   // lower bound
-	stable []float64 // the duals that gave it
-	rounds int
-	pool   []*column
+	p       *Problem
+	items   []int // rows
+	count   []float64
+	bins    []*knapsack
+	master  *master
+	best    float64   // lower bound
+	stable  []float64 // the duals that gave it
+	rounds  int
+	pool    []*column
+	hopeful []*column // scratch of settle
 	// relaxing: a bin of which it cannot be proven that no whole load is worth more than its price may have a load with parts
 	// of items. The LP is then no longer one of patterns that can be bought, but its bound holds.
 	relaxing bool
@@ -141,7 +142,7 @@ func (c *configuration) solve(target float64) {
 		now := c.value()
 		if c.best >= best*(1+calmPart) {
 			idle = 0
-		} else if idle++; now > value*(1-calmPart) || c.relaxing && (idle > mostIdle || now < c.best*hopeful) {
+		} else if idle++; now > value*(1-calmPart) || c.relaxing && (idle > mostIdle || now < c.best*nearly) {
 			return
 		}
 		if now < c.best*(1+calmPart) {
@@ -179,6 +180,7 @@ func (c *configuration) round(dual []float64) bool {
 // settle solves the LP over the columns that are known. It reports whether anything changed.
 func (c *configuration) settle() bool {
 	changed := false
+	c.hopeful = c.hopeful[:0]
 	for range 20 * len(c.items) {
 		if row := c.master.negativeDual(); row >= 0 {
 			if !c.master.relax(row) {
@@ -186,20 +188,41 @@ func (c *configuration) settle() bool {
 			}
 			continue
 		}
-		var best *column
-		least := -1e-7
-		for _, col := range c.pool {
-			if r := c.master.reduced(col) / col.cost; r < least {
-				best, least = col, r
-			}
-		}
-		c.steps -= len(c.pool) / 8
+		best := c.cheapest()
 		if best == nil || !c.master.enter(best) {
 			break
 		}
 		changed = true
 	}
 	return changed
+}
+
+// cheapest is the column that pays most for its cost among those that paid when all were last looked at; once none of them
+// does any more, all are looked at. nil = none pays.
+func (c *configuration) cheapest() *column {
+	for _, all := range []bool{false, true} {
+		from := c.hopeful
+		if all {
+			from = c.pool
+		}
+		var best *column
+		least := -1e-7
+		kept := c.hopeful[:0]
+		for _, col := range from {
+			r := c.master.reduced(col) / col.cost
+			if r < -1e-7 {
+				kept = append(kept, col)
+			}
+			if r < least {
+				best, least = col, r
+			}
+		}
+		c.steps -= len(from)/8 + 1
+		if c.hopeful = kept; best != nil {
+			return best
+		}
+	}
+	return nil
 }
 
 // value is what the LP's solution costs.
