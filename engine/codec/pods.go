@@ -88,6 +88,9 @@ func (p *parser) when(l *line, pod *model.Pod) error {
 func (p *parser) addPod(l *line) (err error) {
 	pod := model.Pod{Created: p.s.Now}
 	namespace, name := slashed(l.words[1])
+	if name == "" {
+		return fmt.Errorf("the name is missing")
+	}
 	if pod.Shape, err = p.shapeOf(l, name); err != nil {
 		return err
 	}
@@ -119,6 +122,9 @@ func slashed(word string) (namespace *string, name string) {
 
 func (p *parser) addDaemon(l *line) (err error) {
 	namespace, name := slashed(l.words[1])
+	if name == "" {
+		return fmt.Errorf("the name is missing")
+	}
 	d := model.Daemon{Namespace: "kube-system", Name: name}
 	if namespace != nil {
 		d.Namespace = *namespace
