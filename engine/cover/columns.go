@@ -12,7 +12,7 @@ const (
 	calmPart    = 0.0003 // this part
 	// While it is only the bound that matters, it also ends once the bound rests where value and bound are near, or too often.
 	nearly   = 1.003
-	mostIdle = 3
+	mostIdle = 8
 )
 
 // configuration is the LP over whole patterns (Gilmore–Gomory).

@@ -9,6 +9,7 @@ import (
 const (
 	mostBranches  = 3000
 	leastBranches = 100
+	deeper        = 18 // times as many while only the bound matters
 	manyRows      = 80 // with more the bound gains more from further rounds than from depth
 )
 
@@ -100,11 +101,11 @@ func (c *configuration) priced(k *knapsack, eager bool) float64 {
 	return max(most, value)
 }
 
-// branched spends more on bins where it paid before.
+// branched spends more on bins where it paid before: where it looked into everything, or found a column.
 func (c *configuration) branched(k *knapsack, whole []int) ([]int, float64) {
 	budget := k.budget
 	if c.relaxing {
-		budget *= 10
+		budget *= deeper
 		if len(c.items) > manyRows {
 			budget /= 3
 		}
@@ -112,7 +113,7 @@ func (c *configuration) branched(k *knapsack, whole []int) ([]int, float64) {
 	before := k.worth(whole)
 	found, most, left := k.branch(whole, k.price, budget)
 	c.steps -= (budget - max(left, 0)) / 4
-	if left >= 0 || k.worth(found) > before {
+	if left >= 0 || !c.relaxing && k.worth(found) > before {
 		k.budget = min(2*k.budget, mostBranches)
 	} else {
 		k.budget = max(k.budget/2, leastBranches)
