@@ -1,7 +1,9 @@
 package act
 
 import (
+	"cmp"
 	"fmt"
+	"strings"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -25,6 +27,7 @@ type reporter struct {
 	o         Options
 	said      map[model.PodKey]said
 	stuck     map[model.PodKey]stuck
+	promised  map[model.PodKey]string // the machine that a pod was told of last: its NodeClaim, or its node if it has none
 	nominated bucket
 	failed    bucket
 }
@@ -42,7 +45,7 @@ type stuck struct {
 
 func newReporter(o Options) *reporter {
 	return &reporter{
-		o: o, said: map[model.PodKey]said{}, stuck: map[model.PodKey]stuck{},
+		o: o, said: map[model.PodKey]said{}, stuck: map[model.PodKey]stuck{}, promised: map[model.PodKey]string{},
 		nominated: bucket{perSecond: 5, most: 10}, failed: bucket{perSecond: 20, most: 100},
 	}
 }
@@ -50,17 +53,19 @@ func newReporter(o Options) *reporter {
 // report writes the events of a plan about pods; claims are the NodeClaims by launch ID.
 func (r *reporter) report(s *model.Snapshot, p *model.Plan, claims map[string]string) {
 	r.forget(s)
+	nodes, there := map[string]*model.Node{}, map[string]bool{}
+	for i := range s.Nodes {
+		n := &s.Nodes[i]
+		nodes[n.Name] = n
+		there[cmp.Or(n.Claim, n.Name)] = !n.Deleting
+	}
 	for i := range p.Launches {
 		l := &p.Launches[i]
 		if name, ok := claims[l.ID]; ok {
 			for _, pod := range l.Pods {
-				r.nominate(pod, "Pod should schedule on: nodeclaim/"+name, s.Now)
+				r.nominate(pod, name, "nodeclaim/"+name, there, s.Now)
 			}
 		}
-	}
-	nodes := map[string]*model.Node{}
-	for i := range s.Nodes {
-		nodes[s.Nodes[i].Name] = &s.Nodes[i]
 	}
 	placed := map[model.PodKey]bool{}
 	for _, at := range p.Placements {
@@ -77,7 +82,7 @@ func (r *reporter) report(s *model.Snapshot, p *model.Plan, claims map[string]st
 		if n.State == model.InFlight {
 			kind = "nodeclaim/"
 		}
-		r.nominate(at.Pod, "Pod should schedule on: "+kind+n.Name, s.Now)
+		r.nominate(at.Pod, cmp.Or(n.Claim, n.Name), kind+n.Name, there, s.Now)
 	}
 	for pod := range r.stuck {
 		if !placed[pod] {
@@ -116,8 +121,15 @@ func onlyNotReady(reason model.Reason) bool {
 	return len(reason.Pools) > 0
 }
 
-func (r *reporter) nominate(pod model.PodKey, what string, now time.Time) {
-	r.say(pod, corev1.EventTypeNormal, "Nominated", what, now, &r.nominated)
+// nominate tells a pod which machine is for it, and again only when that one is not there any more: of equal pods and equal
+// machines each plan may choose other pairs, and kube-scheduler chooses in the end.
+func (r *reporter) nominate(pod model.PodKey, machine, name string, there map[string]bool, now time.Time) {
+	if there[r.promised[pod]] {
+		return
+	}
+	if r.say(pod, corev1.EventTypeNormal, "Nominated", "Pod should schedule on: "+name, now, &r.nominated) {
+		r.promised[pod] = machine
+	}
 }
 
 // disagree says when kube-scheduler does not bind a pod to a ready machine that it should fit.
@@ -150,23 +162,48 @@ func (r *reporter) removed(claim *karpv1.NodeClaim, node *corev1.Node, m *model.
 	}
 }
 
-// say writes an event on a pod, unless the same was said lately or too much is said at once: then a later plan says it.
-func (r *reporter) say(key model.PodKey, kind, reason, message string, now time.Time, rate *bucket) {
+// mostMessage is the most bytes of an event's message that the API server takes (k8s.io/kubernetes v1.36,
+// NoteLengthLimit).
+const mostMessage = 1024
+
+// shortened leaves out the end of the pools' answers, which are parted by semicolons, but not the last part: that says what
+// would help.
+func shortened(message string) string {
+	if len(message) <= mostMessage {
+		return message
+	}
+	const gap = "; …"
+	last := ""
+	if i := strings.LastIndex(message, "; "); i >= 0 && len(message)-i <= mostMessage/2 {
+		last = message[i:]
+	}
+	head := message[:mostMessage-len(gap)-len(last)]
+	if i := strings.LastIndex(head, "; "); i > len(head)/2 {
+		head = head[:i]
+	}
+	return strings.ToValidUTF8(head, "") + gap + last
+}
+
+// say writes an event on a pod and reports that it did, unless the same was said lately or too much is said at once: then a
+// later plan says it.
+func (r *reporter) say(key model.PodKey, kind, reason, message string, now time.Time, rate *bucket) bool {
+	message = shortened(message)
 	what := reason + " " + message
 	if was, ok := r.said[key]; ok && was.what == what && now.Sub(was.at) < sayAgain {
-		return
+		return false
 	}
 	pod := r.o.World.Pod(types.NamespacedName{Namespace: key.Namespace, Name: key.Name})
 	if pod == nil || string(pod.UID) != key.UID || !rate.take(now) {
-		return
+		return false
 	}
 	r.said[key] = said{what: what, at: now}
 	r.o.Recorder.Event(pod, kind, reason, message)
+	return true
 }
 
 // forget drops what is remembered of pods that do not wait any more.
 func (r *reporter) forget(s *model.Snapshot) {
-	if len(r.said) == 0 && len(r.stuck) == 0 {
+	if len(r.said)+len(r.stuck)+len(r.promised) == 0 {
 		return
 	}
 	waiting := make(map[model.PodKey]bool, len(s.Pending))
@@ -181,6 +218,11 @@ func (r *reporter) forget(s *model.Snapshot) {
 	for pod := range r.stuck {
 		if !waiting[pod] {
 			delete(r.stuck, pod)
+		}
+	}
+	for pod := range r.promised {
+		if !waiting[pod] {
+			delete(r.promised, pod)
 		}
 	}
 }
