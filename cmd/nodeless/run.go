@@ -11,6 +11,7 @@ import (
 	"github.com/aws/aws-sdk-go-v2/credentials"
 	ec2v1 "github.com/aws/karpenter-provider-aws/pkg/apis/v1"
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 	"k8s.io/client-go/tools/clientcmd"
 
 	"github.com/nodeless/nodeless/cloud"
@@ -34,6 +35,7 @@ type runOptions struct {
 	stateDir, logLevel   string
 	kubeQPS              float64
 	profiling            bool
+	choices              controller.Choices
 	karpenterEnvironment map[string]string // flag → environment variable
 }
 
@@ -42,6 +44,7 @@ func newRun() *cobra.Command {
 		"cluster-name": "CLUSTER_NAME", "cluster-endpoint": "CLUSTER_ENDPOINT", "interruption-queue": "INTERRUPTION_QUEUE",
 		"vm-memory-overhead-percent": "VM_MEMORY_OVERHEAD_PERCENT", "reserved-enis": "RESERVED_ENIS", "log-level": "LOG_LEVEL",
 		"enable-profiling": "ENABLE_PROFILING", "leader-election-namespace": "LEADER_ELECTION_NAMESPACE", "kube-client-qps": "KUBE_CLIENT_QPS",
+		"preference-policy": "PREFERENCE_POLICY",
 	}}
 	c := &cobra.Command{
 		Use:   "run",
@@ -80,12 +83,28 @@ Do not run it beside Karpenter on the same NodePools.`,
 	f.StringVar(&o.logLevel, "log-level", "info", "debug, info, warn or error")
 	f.Float64Var(&o.kubeQPS, "kube-client-qps", 200, "requests per second to the API server")
 	f.BoolVar(&o.profiling, "enable-profiling", false, "serve /debug/pprof beside /metrics")
+	choiceFlags(f, &o.choices)
 	return c
+}
+
+// choiceFlags are the flags for what is a matter of choice in decisions.
+func choiceFlags(f *pflag.FlagSet, c *controller.Choices) {
+	f.StringVar(&c.PreferencePolicy, "preference-policy", "Priced", "preferred affinities, PreferNoSchedule taints and ScheduleAnyway spreads are kept: "+
+		"Priced = as far as they cost no more than --preference-price, Respect = if at all possible, Ignore = not looked at")
+	f.Float64Var(&c.PreferencePrice, "preference-price", 0, "dollars an hour that a preference of weight 100 may cost; less weight, less money")
+	f.Float64Var(&c.NodeFee, "node-fee", 0, "dollars an hour that every machine costs you beside its price, such as licences: the more, the fewer and larger machines")
+	f.IntVar(&c.SpotRisk, "spot-risk", 0, "percent by which spot prices count for more when offerings are compared")
+	f.Int32Var(&c.PriorityCutoff, "priority-cutoff", controller.NoCutoff, "pods of lower priority may use machines that are there, but none is launched for them")
+	f.Lookup("priority-cutoff").DefValue = "none"
 }
 
 func runController(ctx context.Context, o runOptions) error {
 	if o.clusterName == "" {
 		return fmt.Errorf("--cluster-name is missing: the name under which machines are tagged, such as --cluster-name prod")
+	}
+	policy, err := o.choices.Policy()
+	if err != nil {
+		return err
 	}
 	var level slog.Level
 	if err := level.UnmarshalText([]byte(o.logLevel)); err != nil {
@@ -109,7 +128,7 @@ func runController(ctx context.Context, o runOptions) error {
 	}
 	host, _ := os.Hostname()
 	return controller.Run(ctx, controller.Options{
-		REST: cfg, Log: log, Clock: clock.Real{}, DataDir: o.stateDir,
+		REST: cfg, Policy: policy, Log: log, Clock: clock.Real{}, DataDir: o.stateDir,
 		MetricsAddress: o.metrics, HealthAddress: o.health, Profiling: o.profiling,
 		LeaderElection: o.leaderElection, LeaderNamespace: o.leaderNamespace, Identity: host,
 		Provider: awsProvider(aws.Options{

@@ -27,6 +27,7 @@ import (
 
 	"github.com/nodeless/nodeless/cloud"
 	"github.com/nodeless/nodeless/cloud/aws"
+	"github.com/nodeless/nodeless/engine/model"
 	"github.com/nodeless/nodeless/internal/act"
 	"github.com/nodeless/nodeless/internal/clock"
 	"github.com/nodeless/nodeless/internal/lifecycle"
@@ -40,6 +41,7 @@ type Options struct {
 	REST *rest.Config // required
 	// Provider makes the cloud once node classes can be read; required. kubernetesVersion is major.minor.
 	Provider func(ctx context.Context, classes func(string) *ec2v1.EC2NodeClass, kubernetesVersion string) (cloud.Provider, error)
+	Policy   model.Policy // what is a matter of choice
 	Clock    clock.Clock  // default the real one
 	Log      *slog.Logger // default slog.Default
 	// OnDecision is called after each turn of the loop; may be nil.
@@ -219,7 +221,7 @@ func (r *rooms) act(ctx context.Context, o Options) error {
 	group.Go(func() error { return r.keeper.Run(ctx) })
 	group.Go(func() error {
 		return loop.Run(ctx, loop.Options{
-			World: r.world, Actor: r.actor, Clock: o.Clock, Log: o.Log, BadPlans: badPlans,
+			World: r.world, Actor: r.actor, Policy: o.Policy, Clock: o.Clock, Log: o.Log, BadPlans: badPlans,
 			OnDecision: func(d loop.Decision) {
 				m.observe(d)
 				if o.OnDecision != nil {
