@@ -37,7 +37,7 @@ func (s *search) fit(loose []Pattern) ([]Pattern, int64) {
 		}
 	}
 	rest, more := s.greedy()
-	return append(out, rest...), cost + more
+	return append(out, rest...), plus(cost, 1, more)
 }
 
 func (s *search) fitting() *fitting {

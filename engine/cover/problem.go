@@ -4,7 +4,8 @@
 // Solve goes in stages. The resource LP gives a lower bound and the value of each item (its shadow price); a greedy takes,
 // again and again, the machine whose load is worth most for its price; a neighbourhood search dissolves the machines that
 // earn least and packs what was on them anew. Where the bound itself is weak, a configuration LP by column generation
-// strengthens it (Gilmore–Gomory; Farley's bound). Facts and measurements: shared/reference/peers.md §5.
+// strengthens it (Gilmore–Gomory; Farley's bound) and its patterns are bought, rounded. Where items are too many for it, items
+// of about the same size are one row. Facts and measurements: shared/reference/peers.md §5.
 //
 // Work is counted in steps, never in time: equal problems have equal solutions on every machine.
 package cover
