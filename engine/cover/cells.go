@@ -99,3 +99,43 @@ func (p *Problem) means(of []int, n int, left []int) (items []Item, waiting []in
 	}
 	return items, waiting
 }
+
+// withoutSoft is the problem without slots on which a bound must not count.
+func (p *Problem) withoutSoft() *Problem {
+	out := *p
+	out.Items = slices.Clone(p.Items)
+	for i := range out.Items {
+		out.Items[i].Slots = slices.DeleteFunc(slices.Clone(out.Items[i].Slots), p.soft)
+	}
+	return &out
+}
+
+// floors gathers items of about the same size into one as small as the smallest of them, until there are few enough for rows.
+func (p *Problem) floors(left []int) (*Problem, []int) {
+	for bits := 20; ; bits-- {
+		of, n := p.gathered(left, bits)
+		if n > mostRows && bits > 0 {
+			continue
+		}
+		out := *p
+		out.Items, out.Loose = make([]Item, n), nil
+		waiting := make([]int, n)
+		for i := range p.Items {
+			c := of[i]
+			if left[i] == 0 {
+				continue
+			}
+			if waiting[c] == 0 {
+				out.Items[c] = p.Items[i]
+			}
+			waiting[c] += left[i]
+			for d := range p.Dims {
+				out.Items[c].Size[d] = min(out.Items[c].Size[d], p.Items[i].Size[d])
+			}
+		}
+		for c := range out.Items {
+			out.Items[c].Count = waiting[c]
+		}
+		return &out, waiting
+	}
+}

@@ -43,8 +43,12 @@ func Solve(p *Problem, o Options) Solution {
 	if !v.near() && v.steps > 0 {
 		v.improve()
 	}
-	if c != nil && !v.near() {
+	switch {
+	case v.near():
+	case c != nil && v.loose.strict():
 		v.prove(c)
+	default:
+		v.proveAnew()
 	}
 	return v.solution(steps)
 }
@@ -160,7 +164,7 @@ func (v *solver) improve() {
 
 // prove raises the bound further where the LP over patterns says that it can be raised.
 func (v *solver) prove(c *configuration) {
-	if c.value() <= v.bound*close || v.steps <= 0 || !v.loose.strict() {
+	if c.value() <= v.bound*close || v.steps <= 0 {
 		return
 	}
 	c.relaxing, c.steps = true, min(v.steps, proofSteps)
@@ -168,6 +172,26 @@ func (v *solver) prove(c *configuration) {
 	c.solve(float64(v.cost) / close)
 	v.steps -= before - c.steps
 	v.bound = max(v.bound, c.best)
+}
+
+// proveAnew raises the bound where the LP of the solution proves nothing: because it keeps soft slots, or because there are more
+// items than it can have rows. What items cost that are as small as the smallest of their cell, the items cost at least.
+func (v *solver) proveAnew() {
+	const worthIt = 1.01
+	if float64(v.cost) <= v.bound*worthIt || v.steps <= 0 || v.waiting > 0 {
+		return
+	}
+	rows, left := v.loose.withoutSoft().floors(v.looseLeft)
+	y, bound := rows.pour(left)
+	c := rows.configure(left, nil, y, bound, min(v.steps, columnSteps))
+	if c == nil {
+		return
+	}
+	before := c.steps
+	c.solve(float64(v.cost) / close)
+	v.steps -= before - c.steps
+	v.bound = max(v.bound, c.best)
+	v.prove(c)
 }
 
 func (v *solver) solution(steps int) Solution {
