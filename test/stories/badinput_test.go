@@ -55,6 +55,13 @@ func TestBadInput(t *testing.T) {
 			`{"spec":{"containers":[{"name":"app","image":"nginx","resources":{"limits":{"example.com/unicorn":"1"}}}]}}`)
 		c.wantEvent(20*time.Second, "default", "gpu", "example.com/unicorn")
 	})
+	t.Run("a choice that nobody knows", func(t *testing.T) {
+		for flag, value := range map[string]string{"--preference-policy": "Sometimes", "--node-fee": "-1", "--spot-risk": "1e9"} {
+			if out, err := c.run("run", "--cluster-name", "x", flag, value); err == nil || !strings.Contains(out, flag) {
+				t.Errorf("%s %s: error %v, output %q", flag, value, err, out)
+			}
+		}
+	})
 	t.Run("it still works", func(t *testing.T) {
 		c.kubectl("create", "deployment", "fine", "--image=nginx")
 		c.wantPods(60*time.Second, "default", "fine", 1)
