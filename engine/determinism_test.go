@@ -37,15 +37,25 @@ func samples() (snapshots []*model.Snapshot, policies []model.Policy) {
 	return snapshots, policies
 }
 
-func TestAPlanIsTheSameEveryTime(t *testing.T) {
-	runs := 100
-	if testing.Short() {
-		runs = 5
+// little are samples of which a hundred plans are made in a moment.
+func little() (snapshots []*model.Snapshot, policies []model.Policy) {
+	add := func(s *model.Snapshot, p model.Policy) {
+		snapshots, policies = append(snapshots, s), append(policies, p)
 	}
-	snapshots, policies := samples()
+	for seed := range uint64(8) {
+		add(gen.Random(seed), model.Policy{MaxSteps: 20_000})
+		add(gen.Constrained(seed), gen.Policy(seed))
+	}
+	add(gen.Large(40, 8), model.Policy{})
+	add(gen.Diverse(40, 20), model.Policy{})
+	return snapshots, policies
+}
+
+func TestAPlanIsTheSameEveryTime(t *testing.T) {
+	snapshots, policies := little()
 	for i, s := range snapshots {
 		first := bothPlans(t, s, policies[i])
-		for run := range runs {
+		for run := range 100 {
 			if again := bothPlans(t, s, policies[i]); !bytes.Equal(again, first) {
 				t.Fatalf("sample %d, run %d: another plan:\n%s\n%s", i, run, first, again)
 			}

@@ -45,7 +45,9 @@ func FuzzEngine(f *testing.F) {
 			policy.MaxSteps = 100
 		}
 		for _, plan := range []model.Plan{engine.Provision(s, policy), engine.Disrupt(s, policy)} {
-			check.Plan(s, policy, plan)
+			for _, v := range check.Plan(s, policy, plan) {
+				t.Error(v.Error())
+			}
 			if codec.Plan(s, plan) == "" {
 				t.Error("a plan without words")
 			}

@@ -26,6 +26,9 @@ func judge(t *testing.T, seed uint64, s *model.Snapshot, policy model.Policy) st
 		t.Errorf("seed %d: %s", seed, v.Error())
 	}
 	for _, u := range provision.Unplaced {
+		if u.Reason.Rule == model.RuleSteps && !provision.Partial {
+			t.Errorf("seed %d: pod %s: the search was not cut, but is the reason", seed, u.Pod.Name)
+		}
 		if explain.Pod(u.Reason) == "" {
 			t.Errorf("seed %d: pod %s: no sentence for %+v", seed, u.Pod.Name, u.Reason)
 		}
@@ -56,7 +59,11 @@ func TestEveryPlanKeepsEveryPromise(t *testing.T) {
 
 func TestAPlanThatWasCutKeepsEveryPromise(t *testing.T) {
 	for seed := range uint64(300) {
-		judge(t, seed, gen.Random(seed), model.Policy{MaxSteps: 1 + int(seed)%40, MaxTypes: 1 + int(seed)%5})
+		policy := model.Policy{MaxSteps: 1 + int(seed)%40, MaxTypes: 1 + int(seed)%5}
+		judge(t, seed, gen.Random(seed), policy)
+		constrained := gen.Policy(seed)
+		constrained.MaxSteps = policy.MaxSteps
+		judge(t, seed, gen.Constrained(seed), constrained)
 	}
 }
 

@@ -41,11 +41,14 @@ func (p *problem) chooses(g *group) bool {
 	return p.level == nil || g.left() > 0 && p.priority(g) == *p.level
 }
 
+// mostRounds bounds how often a tier is asked; each round buys machines or closes a pool to some pods.
+const mostRounds = 64
+
 // buyLevel gives the number of rounds it took.
 func (p *problem) buyLevel(first bool) int {
 	tiers := 0
 	for tier := range p.tiers {
-		for round := 0; round < 8 && !p.partial; round++ {
+		for round := 0; round < mostRounds && !p.partial; round++ {
 			s := p.shopIn(tier, false)
 			if len(s.cover.Items) == 0 {
 				break
@@ -106,7 +109,7 @@ func (s *shop) serve(first, spill bool) bool {
 	if s.bound = 0; first && !slices.ContainsFunc(found.Left, func(n int) bool { return n > 0 }) {
 		s.bound = model.Price(found.Bound)
 	}
-	again := false
+	again, before := false, len(s.machines)
 	for _, x := range found.Patterns {
 		b := &s.bins[x.Bin]
 		takes := s.takesOf(x.Takes, b)
@@ -129,7 +132,9 @@ func (s *shop) serve(first, spill bool) bool {
 			s.machines = append(s.machines, &m)
 		}
 	}
-	return again
+	// What a limit leaves when machines are bought may be enough for smaller ones.
+	short := slices.ContainsFunc(found.Left, func(n int) bool { return n > 0 })
+	return again || short && len(s.machines) > before
 }
 
 // takesOf is the takes of a pattern in classes, for one pod of each as example.

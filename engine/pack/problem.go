@@ -38,6 +38,12 @@ type part struct {
 // left is how many pods still wait.
 func (g *group) left() int { return len(g.pods) }
 
+// settled is a pod that engine/grow gave a place on a node, when it had seen the machines that are planned.
+type settled struct {
+	group     *group
+	pod, node int
+}
+
 // problem is one call's working state.
 type problem struct {
 	s        *model.Snapshot
@@ -61,6 +67,7 @@ type problem struct {
 	tiers    [][]int      // views by weight, heaviest first
 	level    *int32       // priority of the pods whose turn it is; nil = all
 	machines []*machine
+	settled  []settled
 	bound    model.Price
 	plan     model.Plan
 }
@@ -147,6 +154,12 @@ func attempt(s *model.Snapshot, policy model.Policy, known lessons) *problem {
 			p.buy()
 			p.placeRest()
 		}
+	}
+	if policy.Solver != model.FirstFit {
+		p.prune()
+	}
+	for _, x := range p.settled {
+		p.plan.Placements = append(p.plan.Placements, model.Placement{Pod: p.s.Pending[x.pod].PodKey, Node: p.s.Nodes[x.node].Name})
 	}
 	p.launch()
 	p.answer()

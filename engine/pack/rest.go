@@ -59,7 +59,7 @@ func (p *problem) unplanned(g *group) int {
 
 func (p *problem) settleOn(g *group, on grow.On) {
 	for range on.N {
-		p.plan.Placements = append(p.plan.Placements, model.Placement{Pod: p.s.Pending[g.pods[0]].PodKey, Node: p.s.Nodes[on.Index].Name})
+		p.settled = append(p.settled, settled{group: g, pod: g.pods[0], node: on.Index})
 		g.pods = g.pods[1:]
 	}
 }
