@@ -42,12 +42,12 @@ func little() (snapshots []*model.Snapshot, policies []model.Policy) {
 	add := func(s *model.Snapshot, p model.Policy) {
 		snapshots, policies = append(snapshots, s), append(policies, p)
 	}
-	for seed := range uint64(8) {
+	for seed := range uint64(6) {
 		add(gen.Random(seed), model.Policy{MaxSteps: 20_000})
 		add(gen.Constrained(seed), gen.Policy(seed))
 	}
-	add(gen.Large(40, 8), model.Policy{})
-	add(gen.Diverse(40, 20), model.Policy{})
+	add(gen.Large(30, 4), model.Policy{})
+	add(gen.Diverse(30, 20), model.Policy{})
 	return snapshots, policies
 }
 
