@@ -10,14 +10,14 @@ const most = 6
 
 // improve dissolves a few bins at a time, those that earn least and others, and packs what was in them anew; cheaper
 // packings stay. bound is what no solution can be cheaper than.
-func (s *search) improve(patterns []Pattern, cost int64, bound float64) ([]Pattern, int64) {
+func (s *search) improve(patterns []Pattern, cost int64, bound float64, effort int) ([]Pattern, int64) {
 	w := &workshop{s: s, patterns: patterns, cost: cost, chance: rand.New(rand.NewPCG(1, 2))}
 	w.rank()
 	bins := 0
 	for i := range patterns {
-		bins = min(bins+patterns[i].Times, patience)
+		bins = min(bins+patterns[i].Times, patience*effort)
 	}
-	for round, gained := 0, 0; round < improveRounds && round-gained < min(patience, 6+6*bins); round++ {
+	for round, gained := 0, 0; round < improveRounds*effort && round-gained < min(patience*effort, 6+6*bins); round++ {
 		if s.steps <= 0 || len(w.patterns) == 0 || float64(w.cost) <= bound*close {
 			break
 		}

@@ -17,6 +17,8 @@ const (
 	improveRounds = 200
 	improveSteps  = 500_000
 	patience      = 60 // rounds without gain after which improving ends
+	far           = 1.02
+	harder        = 8 // times as much improving where the cost is far from the bound
 	columnSteps   = 4_000_000
 	proofSteps    = 3_000_000
 )
@@ -156,9 +158,13 @@ func (v *solver) improve() {
 	s := v.best
 	s.fixed, s.noise = false, nil
 	s.revalue(v.left)
-	budget := min(v.steps, improveSteps)
+	effort := 1
+	if float64(v.cost) > v.bound*far {
+		effort = harder
+	}
+	budget := min(v.steps, improveSteps*effort)
 	s.steps = budget
-	v.patterns, v.cost = s.improve(v.patterns, v.cost, v.bound)
+	v.patterns, v.cost = s.improve(v.patterns, v.cost, v.bound, effort)
 	v.steps -= budget - s.steps
 }
 
