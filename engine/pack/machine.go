@@ -156,21 +156,54 @@ func (p *problem) fix(m *machine, key string, w way) {
 }
 
 // ways are the cheapest offerings of each type that bears the load, cheapest first; of equally cheap ones what the pods
-// prefer first.
+// prefer first. Types that are too dear to stand in are left out where nothing can need them.
 func (p *problem) ways(m *machine) []way {
 	v := p.views[m.view]
+	all := len(v.MinValues) > 0 || rules.Limited(&v.Pool.Limits)
 	var out []way
-	for t := range v.Net {
-		if !m.open.Has(t) || !p.bears(m, t) {
+	least := rules.MaxPrice * 2
+	for _, c := range p.byPrice(m.view) {
+		if !all && (len(out) >= 2 && c.price > least/100*tooDear || len(out) >= fewTypes && c.price > least/100*muchDearer) {
+			break
+		}
+		if !m.open.Has(c.typ) || !p.bears(m, c.typ) {
 			continue
 		}
-		if f, ok := cheapestOf(v, t, m.zones, m.capacity); ok {
-			out = append(out, way{typ: t, offer: f})
+		if f, ok := cheapestOf(v, c.typ, m.zones, m.capacity); ok {
+			out = append(out, way{typ: c.typ, offer: f})
+			least = min(least, f.Price)
 		}
 	}
-	slices.SortStableFunc(out, func(a, b way) int { return cmp.Compare(a.offer.Price, b.offer.Price) })
+	slices.SortFunc(out, func(a, b way) int {
+		return cmp.Or(cmp.Compare(a.offer.Price, b.offer.Price), cmp.Compare(a.typ, b.typ))
+	})
 	p.prefer(m, out)
 	return out
+}
+
+// cheapest is a type with its lowest price anywhere.
+type cheapest struct {
+	typ   int
+	price model.Price
+}
+
+// byPrice are the pool's types that can be had, those first that cost least somewhere.
+func (p *problem) byPrice(view int) []cheapest {
+	if p.ordered == nil {
+		p.ordered = make([][]cheapest, len(p.views))
+	}
+	if p.ordered[view] == nil {
+		v := p.views[view]
+		out := make([]cheapest, 0, len(v.Net))
+		for t := range v.Net {
+			if f, ok := cheapestOf(v, t, allTrue(len(v.Zones)), allTrue(len(v.Capacities))); ok && v.Eligible.Has(t) {
+				out = append(out, cheapest{t, f.Price})
+			}
+		}
+		slices.SortFunc(out, func(a, b cheapest) int { return cmp.Or(cmp.Compare(a.price, b.price), cmp.Compare(a.typ, b.typ)) })
+		p.ordered[view] = out
+	}
+	return p.ordered[view]
 }
 
 // bears reports whether a type has room for the machine's pods and their volumes, and the policy and the limits admit it.

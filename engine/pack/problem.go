@@ -65,6 +65,7 @@ type problem struct {
 	views    []*rules.View
 	rooms    []rules.Room // by view
 	tiers    [][]int      // views by weight, heaviest first
+	ordered  [][]cheapest // by view: see byPrice
 	level    *int32       // priority of the pods whose turn it is; nil = all
 	machines []*machine
 	settled  []settled
