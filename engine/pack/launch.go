@@ -34,7 +34,37 @@ func (p *problem) launch() {
 	}
 }
 
+// template is what machines of one pattern have in common.
+type template struct {
+	made     bool
+	launch   model.Launch // without ID and Pods
+	identity []byte       // of it
+}
+
 func (p *problem) launchOf(m *machine, pods []int) model.Launch {
+	if !m.template.made {
+		*m.template = template{made: true, launch: p.withoutPods(m)}
+		l := &m.template.launch
+		m.template.identity = fmt.Appendf(nil, "%q %q %q %v\n", l.Pool, l.Requirements.String(), l.Types, l.Requests)
+	}
+	l := m.template.launch
+	l.Pods = make([]model.PodKey, len(pods))
+	text := m.template.identity
+	for i, pod := range pods {
+		k := p.s.Pending[pod].PodKey
+		l.Pods[i] = k
+		for _, part := range []string{k.Namespace, k.Name, k.UID} {
+			text = append(strconv.AppendQuote(text, part), ' ')
+		}
+		text[len(text)-1] = '\n'
+	}
+	// Equal launches of the same pods are the same launch.
+	sum := sha256.Sum256(text)
+	l.ID = hex.EncodeToString(sum[:16])
+	return l
+}
+
+func (p *problem) withoutPods(m *machine) model.Launch {
 	v := p.views[m.view]
 	l := model.Launch{
 		Pool:         v.Pool.Name,
@@ -46,10 +76,6 @@ func (p *problem) launchOf(m *machine, pods []int) model.Launch {
 	for _, t := range m.types {
 		l.Types = append(l.Types, v.Pool.Types[t].Name)
 	}
-	for _, i := range pods {
-		l.Pods = append(l.Pods, p.s.Pending[i].PodKey)
-	}
-	l.ID = digest(&l)
 	return l
 }
 
@@ -100,16 +126,6 @@ func oneValue(r model.Requirement) model.Requirement {
 		}
 	}
 	return r
-}
-
-// digest is the launch's identity: equal launches of the same pods are the same launch.
-func digest(l *model.Launch) string {
-	h := sha256.New()
-	fmt.Fprintf(h, "%q %q %q %v\n", l.Pool, l.Requirements.String(), l.Types, l.Requests)
-	for _, pod := range l.Pods {
-		fmt.Fprintf(h, "%q %q %q\n", pod.Namespace, pod.Name, pod.UID)
-	}
-	return hex.EncodeToString(h.Sum(nil)[:16])
 }
 
 func candidateOf(v *rules.View, w way) model.Candidate {

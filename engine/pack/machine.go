@@ -39,6 +39,7 @@ type machine struct {
 	typ      int         // of the chosen
 	counts   model.Price // effective price of the chosen
 	runnerUp model.Candidate
+	template *template // shared with machines of the same pattern
 }
 
 // way is one offering that can bear a load.
@@ -82,6 +83,7 @@ func (p *problem) complete(m *machine) bool {
 		}
 	}
 	best := ways[0]
+	m.template = &template{}
 	m.typ, m.chosen, m.counts = best.typ, candidateOf(v, best), best.offer.Price
 	for _, w := range ways[1:] {
 		if w.typ != best.typ {

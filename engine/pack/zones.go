@@ -10,17 +10,19 @@ import (
 // zoning gives zones to the pods whose constraints look at zones.
 type zoning struct {
 	*problem
-	zone    int            // topology
-	host    int            // topology
-	shared  map[string]int // by volume: pods that wait and use it
-	planned [][]int64      // by counter, domain: pods that were given a zone
-	load    []int64        // by domain: what they ask for, to even out what is equal otherwise
+	zone    int              // topology
+	host    int              // topology
+	shared  map[string]int   // by volume: pods that wait and use it
+	reach   map[int][]inZone // by class: see offered
+	rated   map[wanted]map[string]int64
+	planned [][]int64        // by counter, domain: pods that were given a zone
+	load    []int64          // by domain: what they ask for, to even out what is equal otherwise
 }
 
 // assignZones splits groups that spread over zones, keeps those together that must be in one zone, and leaves to engine/grow
 // what is neither.
 func (p *problem) assignZones() {
-	z := &zoning{problem: p, shared: map[string]int{}, zone: p.state.Topology(model.LabelZone), host: p.state.Topology(model.LabelHostname)}
+	z := &zoning{problem: p, shared: map[string]int{}, reach: map[int][]inZone{}, rated: map[wanted]map[string]int64{}, zone: p.state.Topology(model.LabelZone), host: p.state.Topology(model.LabelHostname)}
 	var spread, near []*group
 	waiting := p.groupsLeft()
 	for _, g := range waiting {

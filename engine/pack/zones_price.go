@@ -4,6 +4,8 @@ import (
 	"cmp"
 	"maps"
 	"slices"
+
+	"github.com/nodeless/nodeless/engine/model"
 )
 
 // exactly is up to how many pods the cheapest machines are counted out one by one; beyond, the rest is bought at the best
@@ -25,43 +27,87 @@ func (z *zoning) feasible(g *group, n int) []string {
 	return out
 }
 
-// rates is, by zone, what machines for n pods of the group cost there at least.
+// wanted is what rates depend on.
+type wanted struct {
+	class   int
+	request model.Resources
+	pods    int
+}
+
+// rates is, by zone, what machines for n pods of the group cost there at least. It is not to be changed.
 func (z *zoning) rates(g *group, n int) map[string]int64 {
+	key := wanted{g.class, g.request, n}
+	if had, ok := z.rated[key]; ok {
+		return had
+	}
+	out := z.rate(g, n)
+	z.rated[key] = out
+	return out
+}
+
+func (z *zoning) rate(g *group, n int) map[string]int64 {
 	prices := map[string]map[int64]int64{} // by zone and pods that a machine holds
-	c := z.classes[g.class]
-	for vi, v := range z.views {
-		for oi := range c.options[vi] {
-			o := &c.options[vi][oi]
-			for t := range v.Net {
-				if !o.Types.Has(t) || !g.request.Fits(v.Net[t]) || !z.policy.Admits(&v.Pool.Types[t].Capacity) {
-					continue
-				}
-				holds := int64(max(n, 1))
-				for _, r := range z.active {
-					if g.request[r] > 0 {
-						holds = min(holds, max(v.Net[t][r]/g.request[r], 1))
-					}
-				}
-				for _, f := range v.Offers[t] {
-					if !f.Available || !o.Zones[f.Zone] || !o.Capacity[f.Capacity] {
-						continue
-					}
-					in := prices[v.Zones[f.Zone]]
-					if in == nil {
-						in = map[int64]int64{}
-						prices[v.Zones[f.Zone]] = in
-					}
-					if had, ok := in[holds]; !ok || int64(f.Price) < had {
-						in[holds] = int64(f.Price)
-					}
-				}
+	for _, x := range z.offered(g.class) {
+		if !g.request.Fits(*x.net) {
+			continue
+		}
+		holds := int64(max(n, 1))
+		for _, r := range z.active {
+			if g.request[r] > 0 {
+				holds = min(holds, max(x.net[r]/g.request[r], 1))
 			}
+		}
+		in := prices[x.zone]
+		if in == nil {
+			in = map[int64]int64{}
+			prices[x.zone] = in
+		}
+		if had, ok := in[holds]; !ok || x.price < had {
+			in[holds] = x.price
 		}
 	}
 	out := make(map[string]int64, len(prices))
 	for name, in := range prices { // order does not matter: each by itself
 		out[name] = leastFor(int64(n), in)
 	}
+	return out
+}
+
+// inZone is a type that can be had in a zone, at its lowest price there.
+type inZone struct {
+	net   *model.Resources
+	zone  string
+	price int64
+}
+
+// offered are the types that a class may use, zone by zone.
+func (z *zoning) offered(class int) []inZone {
+	if had, ok := z.reach[class]; ok {
+		return had
+	}
+	out := []inZone{}
+	c := z.classes[class]
+	for vi, v := range z.views {
+		for t := range v.Net {
+			if !z.policy.Admits(&v.Pool.Types[t].Capacity) {
+				continue
+			}
+			first := len(out)
+			for _, f := range v.Offers[t] {
+				if !f.Available || c.optionIn(vi, t, &f) < 0 {
+					continue
+				}
+				name := v.Zones[f.Zone]
+				at := slices.IndexFunc(out[first:], func(x inZone) bool { return x.zone == name })
+				if at < 0 {
+					out = append(out, inZone{&v.Net[t], name, int64(f.Price)})
+				} else {
+					out[first+at].price = min(out[first+at].price, int64(f.Price))
+				}
+			}
+		}
+	}
+	z.reach[class] = out
 	return out
 }
 

@@ -181,12 +181,15 @@ func eligible(g *group, zone string) bool {
 func (p *problem) surprises() []string {
 	var out []string
 	for _, m := range p.machines {
-		for _, g := range p.groups {
-			if g.zones != nil && !slices.Contains(g.zones, m.chosen.Zone) && eligible(g, m.chosen.Zone) && !slices.Contains(out, m.chosen.Zone) {
-				out = append(out, m.chosen.Zone)
-			}
+		if !slices.Contains(out, m.chosen.Zone) {
+			out = append(out, m.chosen.Zone)
 		}
 	}
+	out = slices.DeleteFunc(out, func(zone string) bool {
+		return !slices.ContainsFunc(p.groups, func(g *group) bool {
+			return g.zones != nil && !slices.Contains(g.zones, zone) && eligible(g, zone)
+		})
+	})
 	slices.Sort(out)
 	return out
 }
