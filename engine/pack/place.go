@@ -39,9 +39,7 @@ func (p *problem) placeGroup(g *group, nodes []int) bool {
 		again = false
 		for _, n := range nodes {
 			for g.left() > 0 && p.state.Allows(g.index, n) == "" {
-				p.state.Bind(g.index, n)
-				p.plan.Placements = append(p.plan.Placements, model.Placement{Pod: p.s.Pending[g.pods[0]].PodKey, Node: p.s.Nodes[n].Name})
-				g.pods = g.pods[1:]
+				p.placeOn(g, n)
 				found = true
 				again = len(g.shape.Spread) > 0 || len(g.shape.Affinity) > 0
 			}
@@ -54,6 +52,13 @@ func (p *problem) placeGroup(g *group, nodes []int) bool {
 		}
 	}
 	return found
+}
+
+// placeOn gives the group's next pod its place.
+func (p *problem) placeOn(g *group, node int) {
+	p.state.Bind(g.index, node)
+	p.plan.Placements = append(p.plan.Placements, model.Placement{Pod: p.s.Pending[g.pods[0]].PodKey, Node: p.s.Nodes[node].Name})
+	g.pods = g.pods[1:]
 }
 
 // admitting are those of the machines that take pods of the group as far as other pods' labels let them.

@@ -15,8 +15,8 @@ type zoning struct {
 	shared  map[string]int   // by volume: pods that wait and use it
 	reach   map[int][]inZone // by class: see offered
 	rated   map[wanted]map[string]int64
-	planned [][]int64        // by counter, domain: pods that were given a zone
-	load    []int64          // by domain: what they ask for, to even out what is equal otherwise
+	planned [][]int64 // by counter, domain: pods that were given a zone
+	load    []int64   // by domain: what they ask for, to even out what is equal otherwise
 }
 
 // assignZones splits groups that spread over zones, keeps those together that must be in one zone, and leaves to engine/grow

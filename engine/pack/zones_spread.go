@@ -86,6 +86,7 @@ func (z *zoning) spread(g *group, zones []string) {
 		return
 	}
 	count := make([]int, len(zones))
+	room := z.roomFor(g)
 	for range left {
 		best := -1
 		for i, d := range domains {
@@ -100,6 +101,9 @@ func (z *zoning) spread(g *group, zones []string) {
 			g.refused = model.RuleSpread
 			break
 		}
+		if z.placeIn(g, domains[best], room) {
+			continue
+		}
 		count[best]++
 		z.plan(g, domains[best], 1)
 	}
@@ -108,6 +112,27 @@ func (z *zoning) spread(g *group, zones []string) {
 			g.give(z.inZones(g.class, zones[i]), n)
 		}
 	}
+}
+
+// roomFor are nodes that have room for pods of the group once the skew allows them there. Nil for groups with other
+// constraints on pods: those are not looked at twice.
+func (z *zoning) roomFor(g *group) []int {
+	others := len(z.state.Spreads(g.index)) > 1 || len(g.shape.Affinity)+len(g.shape.AntiAffinity) > 0 || len(z.state.Against(g.index)) > 0
+	if others || len(z.s.Nodes) == 0 {
+		return nil
+	}
+	return slices.DeleteFunc(z.state.WithRoom(z.nodes(), g.request), func(n int) bool { return z.state.Admits(g.index, n) != "" })
+}
+
+// placeIn puts a pod of the group where there is room in the domain. It reports whether there was.
+func (z *zoning) placeIn(g *group, d int32, room []int) bool {
+	for _, n := range room {
+		if z.state.DomainOf(z.zone, n) == d && z.state.Admits(g.index, n) == "" {
+			z.placeOn(g, n)
+			return true
+		}
+	}
+	return false
 }
 
 // give adds n pods to the part of the class.
