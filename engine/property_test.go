@@ -11,7 +11,8 @@ import (
 	"github.com/nodeless/nodeless/engine/model"
 )
 
-const seeds = 3000
+// seeds of each generator; every fourth is planned again, in the same and in another order.
+const seeds = 5000
 
 // judge checks what the engine says of a snapshot and gives it as JSON.
 func judge(t *testing.T, seed uint64, s *model.Snapshot, policy model.Policy) string {
@@ -44,6 +45,12 @@ func TestEveryPlanKeepsEveryPromise(t *testing.T) {
 	for seed := range uint64(seeds) {
 		s := gen.Random(seed)
 		once := judge(t, seed, s, model.Policy{})
+		if t.Failed() {
+			return
+		}
+		if seed%4 > 0 {
+			continue
+		}
 		if again := judge(t, seed, s, model.Policy{}); again != once {
 			t.Fatalf("seed %d: two plans for one snapshot:\n%s\n%s", seed, once, again)
 		}
@@ -71,6 +78,12 @@ func TestPlansOfConstrainedPodsKeepEveryPromise(t *testing.T) {
 	for seed := range uint64(seeds) {
 		s, policy := gen.Constrained(seed), gen.Policy(seed)
 		once := judge(t, seed, s, policy)
+		if t.Failed() {
+			return
+		}
+		if seed%4 > 0 {
+			continue
+		}
 		if other := judge(t, seed, gen.Canonical(gen.Shuffle(s, seed)), policy); other != once {
 			t.Fatalf("seed %d: another order gives another plan:\n%s\n%s", seed, once, other)
 		}

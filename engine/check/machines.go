@@ -39,7 +39,41 @@ func (j *judge) together() {
 	j.hostPorts()
 	j.volumes()
 	j.apart()
-	j.bindable()
+	before := len(j.found)
+	if j.bindable(); len(j.found) > before && j.inTwoSteps() {
+		j.found = j.found[:before]
+	}
+}
+
+// inTwoSteps: the scheduler binds those that are placed at once, before the machines come whose domains count too then.
+func (j *judge) inTwoSteps() bool {
+	if len(j.plan.Placements) == 0 || len(j.plan.Launches) == 0 {
+		return false
+	}
+	first := newJudge(j.s, j.policy, &model.Plan{Placements: j.plan.Placements})
+	first.gather()
+	if first.bindable(); len(first.found) > 0 {
+		return false
+	}
+	then := *j.s
+	then.Nodes = slices.Clone(j.s.Nodes)
+	at := map[string]int{}
+	for i := range then.Nodes {
+		then.Nodes[i].Pods = slices.Clone(then.Nodes[i].Pods)
+		at[then.Nodes[i].Name] = i
+	}
+	for _, p := range j.plan.Placements {
+		i, ok := at[p.Node]
+		pod := j.pending[p.Pod]
+		if !ok || pod == nil {
+			return false
+		}
+		then.Nodes[i].Pods = append(then.Nodes[i].Pods, model.BoundPod{Pod: *pod})
+	}
+	second := newJudge(&then, j.policy, &model.Plan{Launches: j.plan.Launches})
+	second.gather()
+	second.bindable()
+	return len(second.found) == 0
 }
 
 // gather lists machines and who is, or will be, on them.

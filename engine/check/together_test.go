@@ -144,9 +144,13 @@ func TestPodsThatLookAtEachOther(t *testing.T) {
 			threeNodes + "pods 4 web cpu=1 labels(app=web) spread(zone skew=1: app=web)",
 			func(b *builder) { b.place("na", "web-1", "web-2").place("nb", "web-3", "web-4") }, "topology spread",
 		},
-		"a launch makes a domain of its own": {
+		"who is placed is bound before a launch makes a domain of its own": {
 			zones + "node na pool=general type=c8 zone=a capacity-type=spot\npods 3 web cpu=1 labels(app=web) spread(zone skew=1: app=web)\npods 1 x cpu=1",
-			func(b *builder) { b.place("na", "web-1", "web-2", "web-3").launch("c4", "b", "x-1") }, "topology spread",
+			func(b *builder) { b.place("na", "web-1", "web-2", "web-3").launch("c4", "b", "x-1") }, "",
+		},
+		"a launch makes a domain of its own": {
+			zones + "pods 3 web cpu=1 labels(app=web) spread(zone skew=1: app=web)\npods 1 x cpu=1",
+			func(b *builder) { b.launch("c4", "a", "web-1", "web-2", "web-3").launch("c4", "b", "x-1") }, "topology spread",
 		},
 		"fewer domains than the least": {
 			zones + "node na pool=general type=c8 zone=a capacity-type=spot\npods 2 web cpu=1 labels(app=web) spread(zone skew=1 min=2: app=web)",
