@@ -249,7 +249,8 @@ type Plan struct {
 	Removals   []Removal   // by Node
 	Kept       []Kept      // nodes that were looked at and stay, by Node
 	Partial    bool        // the search was cut; what is here is good, more may be possible
-	// LowerBound: no set of launches for these pods counts for less, in the policy's effective prices; 0 = not computed.
+	// LowerBound: no set of launches for these pods that goes by the pools' weights counts for less, in the policy's effective
+	// prices; 0 = not computed.
 	LowerBound Price
 	Counts     Price // what the launches count for, in the policy's effective prices: under the default policy what they cost
 }

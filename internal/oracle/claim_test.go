@@ -22,9 +22,6 @@ type claim struct {
 	nodes    []int // index in the snapshot of each node of the case
 }
 
-// notYet are constraints that are translated and that the search does not decide yet; the rules' state does.
-var notYet = []string{"podAffinity", "podAntiAffinity", "topologySpreadConstraints", "hostPort", "persistentVolumeClaim"}
-
 // translate is what internal/world and internal/kube make of the case. The objects arrive in any order.
 func translate(c *Case, order *rand.Rand) *claim {
 	var objects []client.Object
@@ -42,11 +39,6 @@ func translate(c *Case, order *rand.Rand) *claim {
 		w.Update(o)
 	}
 	s := w.Snapshot()
-	s.Shapes = slices.Clone(s.Shapes)
-	for i := range s.Shapes {
-		x := &s.Shapes[i]
-		x.Unmodelled = slices.DeleteFunc(slices.Clone(x.Unmodelled), func(u string) bool { return slices.Contains(notYet, u) })
-	}
 	out := &claim{snapshot: s, pending: s.Pending[0].Shape}
 	for _, node := range c.Nodes {
 		out.nodes = append(out.nodes, slices.IndexFunc(s.Nodes, func(n model.Node) bool { return n.Name == node.Name }))
