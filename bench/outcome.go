@@ -58,6 +58,11 @@ func provision(s *model.Snapshot, policy model.Policy, judged bool) outcome {
 	}
 	if judged {
 		for _, v := range check.Plan(s, policy, plan) {
+			if v.Unproven {
+				// No order of binding was found; that is not to say that there is none.
+				progress("not proven: %s", v.Error())
+				continue
+			}
 			out.faults = append(out.faults, v.Error())
 		}
 	}

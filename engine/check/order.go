@@ -11,14 +11,15 @@ import (
 // raise the lowest domain before others; of the rest, whom somebody's selector matches, one is bound whenever that helps.
 // More pods never make affinity harder, and never make a spread harder but in their own domain.
 type order struct {
-	j        *judge
-	known    map[string]*counter
-	counters []*counter
-	feeds    [][]*counter // by shape: counters of its pods
-	needs    []*needs     // by shape; nil if it asks nothing of other pods
-	queues   []*queue
-	rest     []helper              // pods without needs that somebody's selector matches
-	helpers  map[*counter][]helper // those of the rest whom it counts and who are not bound
+	j           *judge
+	known       map[string]*counter
+	counters    []*counter
+	feeds       [][]*counter // by shape: counters of its pods
+	needs       []*needs     // by shape; nil if it asks nothing of other pods
+	queues      []*queue
+	rest        []helper              // pods without needs that somebody's selector matches
+	helpers     map[*counter][]helper // those of the rest whom it counts and who are not bound
+	coarseFirst bool                  // see inPhases
 }
 
 // needs are what a shape asks of the pods that are bound before it.
@@ -75,6 +76,7 @@ func (j *judge) bindable() {
 	var stuck []*queue
 	for try := 0; try == 0 || len(stuck) > 0 && try < tries; try++ {
 		o.prepare(stuck)
+		o.coarseFirst = try%2 == 1
 		stuck = o.run()
 	}
 	if len(stuck) == 0 {

@@ -41,6 +41,34 @@ func (o *order) prepare(stuck []*queue) {
 func (o *order) run() []*queue {
 	waiting := slices.Clone(o.queues)
 	o.firsts(waiting)
+	if o.coarseFirst {
+		o.inPhases(waiting)
+	}
+	return o.exhaust(waiting, o.help)
+}
+
+// inPhases binds first those who spread over the fewest domains, such as zones: pods that spread over machines only can wait
+// for them, but raise their domains.
+func (o *order) inPhases(waiting []*queue) {
+	span := func(q *queue) int {
+		least := 1 << 30
+		for _, s := range o.needs[q.shape].spread {
+			least = min(least, s.domains)
+		}
+		return least
+	}
+	var spans []int
+	for _, q := range waiting {
+		spans = append(spans, span(q))
+	}
+	slices.Sort(spans)
+	for _, most := range slices.Compact(spans) {
+		o.exhaust(slices.DeleteFunc(slices.Clone(waiting), func(q *queue) bool { return span(q) > most }), func([]*queue) bool { return false })
+	}
+}
+
+// exhaust binds of these whatever is allowed, with help if nothing is.
+func (o *order) exhaust(waiting []*queue, help func([]*queue) bool) []*queue {
 	for {
 		waiting = slices.DeleteFunc(waiting, func(q *queue) bool { return q.left == 0 })
 		switch {
@@ -50,7 +78,7 @@ func (o *order) run() []*queue {
 		case o.round(waiting, func(q *queue) bool { return q.urgent || o.raisesLowest(q) }):
 		case o.round(waiting, func(q *queue) bool { return len(o.needs[q.shape].spread) > 0 }):
 		case o.round(waiting, func(*queue) bool { return true }):
-		case !o.help(waiting):
+		case !help(waiting):
 			return waiting
 		}
 	}
