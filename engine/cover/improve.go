@@ -17,13 +17,13 @@ func (s *search) improve(patterns []Pattern, cost int64, bound float64, effort i
 	for i := range patterns {
 		bins = min(bins+patterns[i].Times, patience*effort)
 	}
+	mark := cost // gains below a ten thousandth of it are none
 	for round, gained := 0, 0; round < improveRounds*effort && round-gained < min(patience*effort, 6+6*bins); round++ {
 		if s.steps <= 0 || len(w.patterns) == 0 || float64(w.cost) <= bound*close {
 			break
 		}
-		before := w.cost
-		if w.round(round); w.cost < before {
-			gained = round
+		if w.round(round); w.cost < mark-mark/10_000 {
+			gained, mark = round, w.cost
 		}
 	}
 	return w.patterns, w.cost

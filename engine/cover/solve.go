@@ -17,10 +17,12 @@ const (
 	improveRounds = 200
 	improveSteps  = 500_000
 	patience      = 60 // rounds without gain after which improving ends
-	far           = 1.02
-	harder        = 8 // times as much improving where the cost is far from the bound
-	columnSteps   = 4_000_000
-	proofSteps    = 3_000_000
+	// A solution of few bins that is far from its bound is improved harder: many bins are more than can be dissolved.
+	far         = 1.02
+	few         = 500
+	harder      = 8
+	columnSteps = 4_000_000
+	proofSteps  = 3_000_000
 )
 
 // Solve buys bins for all items that some bin can hold.
@@ -153,13 +155,21 @@ func (s *search) realize(c *configuration, rows *Problem, left []int, exact bool
 	return s, patterns, cost
 }
 
+// bought is the number of bins.
+func bought(patterns []Pattern) (n int) {
+	for i := range patterns {
+		n += min(patterns[i].Times, few+1)
+	}
+	return n
+}
+
 // improve dissolves and repacks.
 func (v *solver) improve() {
 	s := v.best
 	s.fixed, s.noise = false, nil
 	s.revalue(v.left)
 	effort := 1
-	if float64(v.cost) > v.bound*far {
+	if float64(v.cost) > v.bound*far && bought(v.patterns) <= few {
 		effort = harder
 	}
 	budget := min(v.steps, improveSteps*effort)
