@@ -79,6 +79,9 @@ const defaultSteps = 60_000_000
 // Provision gives every pending pod a place, a launch or a Reason.
 func Provision(s *model.Snapshot, policy model.Policy) model.Plan {
 	plain := provision(s, policy)
+	if policy.Solver != model.FirstFit {
+		plain = secondOpinion(s, policy, plain)
+	}
 	if policy.Solver == model.FirstFit || policy.Preferences == model.Ignore || len(plain.Launches) == 0 {
 		return plain
 	}
