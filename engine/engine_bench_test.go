@@ -8,9 +8,9 @@ import (
 	"github.com/nodeless/nodeless/engine/model"
 )
 
-// 792 types × 3 zones × 2 capacity types, no machines yet; measured on the project's 2-core box (Xeon, go1.26.8, one
-// core, other builds running), 21 November 2026: 1pod 1.3 ms, 1000pods1shape 3.7 ms, 1000pods30shapes 11.3 ms,
-// 1000pods300shapes 13.2 ms. The aims are 5 ms for one pod and 50 ms for a thousand.
+// 792 types × 3 zones × 2 capacity types, no machines yet; measured on the project's 2-core box (Xeon, go1.26.8, quiet), 21
+// November 2026: 1pod 2.4 ms, 1000pods1shape 6.9 ms, 1000pods30shapes 62 ms, 1000pods300shapes 208 ms. Most of the time of many
+// shapes goes into the last percents of cost: see engine/cover.
 func BenchmarkProvision(b *testing.B) {
 	for _, c := range []struct {
 		name         string
