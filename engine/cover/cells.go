@@ -8,6 +8,9 @@ import (
 // mostCells is how many rows column generation has where there are more items than it can have rows.
 const mostCells = 60
 
+// mostFloors is how many rows a bound by floors has.
+const mostFloors = 160
+
 // cells gathers loose items of about the same size into one of their mean size, until few are left. What fits on paper with
 // means fits about with the items: fit decides anew what each bin takes. cells is the problem of the cells, whole the given
 // one with the cells as its loose items.
@@ -114,7 +117,7 @@ func (p *Problem) withoutSoft() *Problem {
 func (p *Problem) floors(left []int) (*Problem, []int) {
 	for bits := 20; ; bits-- {
 		of, n := p.gathered(left, bits)
-		if n > mostRows && bits > 0 {
+		if n > mostFloors && bits > 0 {
 			continue
 		}
 		out := *p

@@ -6,7 +6,7 @@ import (
 
 // Column generation works on at most so many items, for so many rounds.
 const (
-	mostRows    = 160
+	mostRows    = 240
 	mostColumns = 400
 	calmRounds  = 12     // rounds after which it ends if they moved neither value nor bound by
 	calmPart    = 0.0003 // this part

@@ -95,7 +95,7 @@ func (v *solver) columns() *configuration {
 		return nil
 	}
 	p, rows, left, y, bound := v.p, v.loose, v.looseLeft, v.fluid, v.bound
-	known, exact := loosely(p, v.patterns), rows.waiting(left) <= mostRows
+	known, exact := loosely(p, v.patterns), rows.waiting(left) <= v.mostExact()
 	if !exact {
 		p, rows, left = v.p.cells(v.loose, v.looseLeft)
 		y, bound = rows.pour(left)
@@ -120,6 +120,20 @@ func (v *solver) columns() *configuration {
 		return nil
 	}
 	return c
+}
+
+// mostExact is up to how many items each has a row of its own. Where bins hold many things, cells of things of about the same
+// size serve better and sooner.
+func (v *solver) mostExact() int {
+	const crowd, inCrowds = 20, 160
+	things := 0
+	for _, n := range v.left {
+		things += n
+	}
+	if things > crowd*bought(v.patterns) {
+		return inCrowds
+	}
+	return mostRows
 }
 
 // waiting is how many items wait.
@@ -158,7 +172,7 @@ func (s *search) realize(c *configuration, rows *Problem, left []int, exact bool
 // bought is the number of bins.
 func bought(patterns []Pattern) (n int) {
 	for i := range patterns {
-		n += min(patterns[i].Times, few+1)
+		n += patterns[i].Times
 	}
 	return n
 }
