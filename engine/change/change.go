@@ -13,7 +13,7 @@ import (
 )
 
 // MostShapes is for how many shapes without a place a plan should ask; the rest goes without a change.
-const MostShapes = 50
+const MostShapes = 20
 
 // mostTries is how often one shape may ask the rules: twice for each change that is considered in a pool.
 const mostTries = 128

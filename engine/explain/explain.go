@@ -27,7 +27,7 @@ func because(r model.Reason) string {
 	case model.RuleSteps:
 		return "the search for machines was cut; the next round goes on"
 	}
-	if own := (model.PoolVerdict{Rule: r.Rule, Object: r.Object, Detail: r.Detail, Best: r.Best, BestOf: r.BestOf}); len(r.Pools) == 0 || ofPods(r.Rule) {
+	if own := (model.PoolVerdict{Rule: r.Rule, Object: r.Object, Detail: r.Detail, Best: r.Best, BestOf: r.BestOf}); len(r.Pools) == 0 || r.Rule.OfPods() {
 		return verdict(own)
 	}
 	parts := make([]string, len(r.Pools))
@@ -35,15 +35,6 @@ func because(r model.Reason) string {
 		parts[i] = Verdict(v)
 	}
 	return strings.Join(parts, "; ")
-}
-
-// ofPods reports whether a rule is about other pods, whatever the pools have.
-func ofPods(rule model.Rule) bool {
-	switch rule {
-	case model.RuleAffinity, model.RuleAntiAffinity, model.RuleSpread, model.RuleHostPort, model.RuleVolumeInUse:
-		return true
-	}
-	return false
 }
 
 // Verdict says why a pool gives nothing to a pod, and names the pool.

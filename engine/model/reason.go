@@ -37,6 +37,15 @@ const (
 	RuleNever        Rule = "Never"    // consolidateAfter: Never
 )
 
+// OfPods reports whether the rule is about other pods, whatever the pools have.
+func (r Rule) OfPods() bool {
+	switch r {
+	case RuleAffinity, RuleAntiAffinity, RuleSpread, RuleHostPort, RuleVolumeInUse:
+		return true
+	}
+	return false
+}
+
 // Reason is why something did not happen, as data. engine/explain makes sentences of it.
 type Reason struct {
 	Rule   Rule

@@ -10,9 +10,6 @@ import (
 	"github.com/nodeless/nodeless/engine/rules"
 )
 
-// changesFor is for how many shapes the smallest change is looked for that would place them.
-const changesFor = 20
-
 // answer gives the pods that got nothing their Reason, one for each shape.
 func (p *problem) answer() {
 	looked := 0
@@ -21,7 +18,7 @@ func (p *problem) answer() {
 			continue
 		}
 		reason := p.why(g)
-		if looked < changesFor {
+		if looked < change.MostShapes {
 			reason.Change = change.Smallest(p.s, g.shape, p.views, p.rooms, &reason)
 			looked++
 		}
@@ -53,7 +50,7 @@ func (p *problem) why(g *group) model.Reason {
 			out.Best, out.BestOf = verdict.Best, verdict.BestOf
 		}
 	}
-	if out.Rule == model.RuleSteps && !p.partial || ofPods(g.refused) {
+	if out.Rule == model.RuleSteps && !p.partial || g.refused.OfPods() {
 		if reason, ok := p.blame(g); ok {
 			for i := range out.Pools {
 				if v := &out.Pools[i]; v.Rule == model.RuleSteps {
@@ -121,14 +118,6 @@ func portText(port model.HostPort) string {
 		text += " of " + port.IP
 	}
 	return text
-}
-
-func ofPods(r model.Rule) bool {
-	switch r {
-	case model.RuleAffinity, model.RuleAntiAffinity, model.RuleSpread, model.RuleHostPort, model.RuleVolumeInUse:
-		return true
-	}
-	return false
 }
 
 // blame names the constraint on other pods for which the group got nothing, in words a person knows it by.

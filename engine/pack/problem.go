@@ -158,8 +158,6 @@ func attempt(s *model.Snapshot, policy model.Policy, known lessons) *problem {
 			p.buy()
 			p.placeRest()
 		}
-	}
-	if policy.Solver != model.FirstFit {
 		p.prune()
 	}
 	for _, x := range p.settled {

@@ -9,7 +9,7 @@ import (
 
 // placeRest has engine/grow place the pods with awkward constraints, one by one, also on the machines that are planned.
 func (p *problem) placeRest() {
-	if !slices.ContainsFunc(p.groups, func(g *group) bool { return g.rest && g.refused == "" && p.unplanned(g) > 0 }) {
+	if !slices.ContainsFunc(p.groups, func(g *group) bool { return g.rest && g.refused == "" && g.unplanned() > 0 }) {
 		return
 	}
 	packer := grow.New(p.s, *p.policy, p.state, p.views, p.rooms)
@@ -21,7 +21,7 @@ func (p *problem) placeRest() {
 	for again := true; again; {
 		again = false
 		for _, g := range p.groups {
-			n := p.unplanned(g)
+			n := g.unplanned()
 			if !g.rest || g.refused == model.RuleVolumeInUse || n == 0 {
 				continue
 			}
@@ -44,18 +44,8 @@ func (p *problem) placeRest() {
 	}
 }
 
-// unplanned is how many pods of the group have neither a place nor a machine.
-func (p *problem) unplanned(g *group) int {
-	n := g.left() - g.planned
-	for _, m := range p.machines {
-		for _, t := range m.takes {
-			if t.group == g && t.option >= 0 {
-				n -= t.n
-			}
-		}
-	}
-	return n
-}
+// unplanned is how many pods of a group that is left to engine/grow have neither a place nor a machine.
+func (g *group) unplanned() int { return g.left() - g.planned }
 
 func (p *problem) settleOn(g *group, on grow.On) {
 	for range on.N {

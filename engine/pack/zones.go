@@ -10,6 +10,7 @@ import (
 // zoning gives zones to the pods whose constraints look at zones.
 type zoning struct {
 	*problem
+	zones   []string         // of all pools, by name
 	zone    int              // topology
 	host    int              // topology
 	shared  map[string]int   // by volume: pods that wait and use it
@@ -22,7 +23,7 @@ type zoning struct {
 // assignZones splits groups that spread over zones, keeps those together that must be in one zone, and leaves to engine/grow
 // what is neither.
 func (p *problem) assignZones() {
-	z := &zoning{problem: p, shared: map[string]int{}, reach: map[int][]inZone{}, rated: map[wanted]map[string]int64{}, zone: p.state.Topology(model.LabelZone), host: p.state.Topology(model.LabelHostname)}
+	z := &zoning{problem: p, zones: p.everyZone(), shared: map[string]int{}, reach: map[int][]inZone{}, rated: map[wanted]map[string]int64{}, zone: p.state.Topology(model.LabelZone), host: p.state.Topology(model.LabelHostname)}
 	var spread, near []*group
 	waiting := p.groupsLeft()
 	for _, g := range waiting {
@@ -110,7 +111,7 @@ func (z *zoning) forbid(g *group) {
 			g.rest = true
 			return
 		default:
-			for _, d := range z.domains(z.everyZone()) {
+			for _, d := range z.domains(z.zones) {
 				if z.state.At(int(c), d) > 0 {
 					bad = append(bad, d)
 				}
@@ -121,7 +122,7 @@ func (z *zoning) forbid(g *group) {
 		return
 	}
 	var good []string
-	for _, name := range z.everyZone() {
+	for _, name := range z.zones {
 		if !slices.Contains(bad, z.state.Domain(z.zone, name)) {
 			good = append(good, name)
 		}

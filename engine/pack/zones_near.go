@@ -35,7 +35,7 @@ func (z *zoning) join(g *group) bool {
 		if total+unknown > 0 {
 			first = false
 		}
-		for _, name := range z.everyZone() {
+		for _, name := range z.zones {
 			first = first && z.at(c, z.state.Domain(z.zone, name)) == 0
 		}
 	}

@@ -19,7 +19,7 @@ type constraint struct {
 func (z *zoning) spreadAll(groups []*group) {
 	zones := map[*group][]string{}
 	for _, g := range groups {
-		zones[g] = z.feasible(g, (g.left()+len(z.everyZone())-1)/max(len(z.everyZone()), 1))
+		zones[g] = z.feasible(g, (g.left()+len(z.zones)-1)/max(len(z.zones), 1))
 	}
 	slices.SortStableFunc(groups, func(a, b *group) int { return cmp.Compare(len(zones[a]), len(zones[b])) })
 	for again := true; again; {
