@@ -46,6 +46,11 @@ type Pod struct {
 	Shape    int // index into Snapshot.Shapes
 	Priority int32
 	Created  time.Time
+	// From is the node that the pod is on and has to leave, since the machine goes; "" for a pod that waits unbound. Such a
+	// pod is in Snapshot.Pending and no longer among its node's Pods: its next place is prepared before it is evicted.
+	From string
+	// Virtual: nobody waits for a place. The pod stands for room that a CapacityBuffer keeps free.
+	Virtual bool
 }
 
 // Shape is all that decides where a pod may go; equal pods share one.
@@ -172,6 +177,8 @@ type Node struct {
 	Cordoned     bool          // spec.unschedulable: takes no pods
 	DoNotDisrupt bool          // annotation karpenter.sh/do-not-disrupt on the node
 	Drifted      string        // reason of drift, "" if none
+	Expires      time.Time     // when the claim's expireAfter is over, zero if never
+	Command      string        // ID of the Command by which the machine is to go, "" if there is none; then Deleting too
 	AttachLimits []AttachLimit // of CSINode, by Driver
 }
 
@@ -185,6 +192,12 @@ type BoundPod struct {
 	DoNotDisrupt bool
 	Terminal     bool // Succeeded or Failed
 	Leaving      bool // has a deletionTimestamp: topology spread does not count it any more, all else does
+	// Held is why the pod cannot be evicted now though nothing on it says so, such as "PodDisruptionBudget shop/web allows no
+	// eviction"; "" if it can.
+	Held string
+	// EvictionCost is what moving the pod counts for, in thousandths: 1000 is an ordinary pod (karpenter.md §8.2: deletion cost
+	// and priority); never below −10000 or above 10000.
+	EvictionCost int32
 }
 
 // DisruptionPolicy is a pool's spec.disruption.
@@ -218,6 +231,9 @@ type Pool struct {
 	Types         []InstanceType // what its node class offers; shared, by Name
 	NotReady      string         // why it may not launch now, "" if it may
 	Disruption    DisruptionPolicy
+	// Static pools have Replicas machines, whatever pods there are; none is launched in them for a pod.
+	Static   bool
+	Replicas int64
 }
 
 // InstanceType is a kind of machine.
@@ -246,7 +262,8 @@ type Plan struct {
 	Placements []Placement // by pod
 	Launches   []Launch    // by ID
 	Unplaced   []Unplaced  // by pod
-	Removals   []Removal   // by Node
+	Removals   []Removal   // by Node: machines of which nobody needs a replacement
+	Commands   []Command   // machines that go once their replacements are ready, by the first of their Removals
 	Kept       []Kept      // nodes that were looked at and stay, by Node
 	Partial    bool        // the search was cut; what is here is good, more may be possible
 	// LowerBound: no set of launches for these pods that goes by the pools' weights counts for less, in the policy's effective
@@ -294,6 +311,17 @@ const (
 	Drifted       Method = "Drifted"
 	Underutilized Method = "Underutilized"
 )
+
+// Command takes machines away whose pods have to move: first Launches are made and become initialized, then the plan is
+// looked at again, then Removals go, all or none.
+type Command struct {
+	ID       string // digest of the content: the same command has the same ID
+	Method   Method
+	Removals []Removal // by Node, at least one
+	Launches []Launch  // replacements, by ID; none if the pods fit on what is there
+	Saves    Price     // an hour; may be negative for drift
+	Cost     int64     // what the pods' moves count for: the sum of their EvictionCosts, and 1000 a machine
+}
 
 // Removal is a machine that should go.
 type Removal struct {
