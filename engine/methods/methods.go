@@ -69,7 +69,7 @@ func (r *run) untouchable(n *model.Node) model.Reason {
 			return model.Reason{Rule: model.RuleDoNotDisrupt, Object: "pod " + p.Namespace + "/" + p.Name}
 		}
 	}
-	if r.needed[n.Name] {
+	if r.needed[n.Name] || r.s.Now.Before(n.NominatedUntil) {
 		return model.Reason{Rule: model.RuleNeeded}
 	}
 	return model.Reason{}

@@ -156,30 +156,31 @@ const (
 
 // Node is a machine: managed or not, existing or on its way.
 type Node struct {
-	Name         string // the Node's name; the NodeClaim's while there is no Node
-	Claim        string // NodeClaim, "" if not managed by us
-	Pool         string // NodePool, "" if none
-	Type         string
-	Zone         string
-	CapacityType string
-	Labels       Requirements // each label as key In [value]; for a machine in flight what its claim requires
-	Taints       []Taint      // what counts for scheduling: startup and boot-time taints are left out until Initialized
-	Capacity     Resources    // counts against the pool's limits
-	Allocatable  Resources
-	Used         Resources // requests of pods bound to it, plus daemons that will come
-	Price        Price     // 0 if not known
-	State        NodeState
-	Created      time.Time
-	Initialized  time.Time     // zero if not yet
-	LastPodEvent time.Time     // last time a pod came or went, zero if never
-	Pods         []BoundPod    // by Namespace, Name
-	Deleting     bool          // being drained or terminated: takes no pods
-	Cordoned     bool          // spec.unschedulable: takes no pods
-	DoNotDisrupt bool          // annotation karpenter.sh/do-not-disrupt on the node
-	Drifted      string        // reason of drift, "" if none
-	Expires      time.Time     // when the claim's expireAfter is over, zero if never
-	Command      string        // ID of the Command by which the machine is to go, "" if there is none; then Deleting too
-	AttachLimits []AttachLimit // of CSINode, by Driver
+	Name           string // the Node's name; the NodeClaim's while there is no Node
+	Claim          string // NodeClaim, "" if not managed by us
+	Pool           string // NodePool, "" if none
+	Type           string
+	Zone           string
+	CapacityType   string
+	Labels         Requirements // each label as key In [value]; for a machine in flight what its claim requires
+	Taints         []Taint      // what counts for scheduling: startup and boot-time taints are left out until Initialized
+	Capacity       Resources    // counts against the pool's limits
+	Allocatable    Resources
+	Used           Resources // requests of pods bound to it, plus daemons that will come
+	Price          Price     // 0 if not known
+	State          NodeState
+	Created        time.Time
+	Initialized    time.Time     // zero if not yet
+	LastPodEvent   time.Time     // last time a pod came or went, zero if never
+	Pods           []BoundPod    // by Namespace, Name
+	Deleting       bool          // being drained or terminated: takes no pods
+	Cordoned       bool          // spec.unschedulable: takes no pods
+	DoNotDisrupt   bool          // annotation karpenter.sh/do-not-disrupt on the node
+	Drifted        string        // reason of drift, "" if none
+	Expires        time.Time     // when the claim's expireAfter is over, zero if never
+	NominatedUntil time.Time     // pods had their place there a moment ago and may be on their way: it stays until then; zero if not
+	Command        string        // ID of the Command by which the machine is to go, "" if there is none; then Deleting too
+	AttachLimits   []AttachLimit // of CSINode, by Driver
 }
 
 // Free is what can still be requested.

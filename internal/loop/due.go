@@ -6,7 +6,8 @@ import (
 	"github.com/nodeless/nodeless/engine/model"
 )
 
-// nextDue is when the next machine's consolidateAfter is over, and whether there is one to wait for.
+// nextDue is when the next machine's consolidateAfter is over and no pod is on its way to it any more, and whether there is
+// one to wait for.
 func nextDue(s *model.Snapshot) (time.Time, bool) {
 	pools := map[string]*model.DisruptionPolicy{}
 	for i := range s.Pools {
@@ -23,7 +24,7 @@ func nextDue(s *model.Snapshot) (time.Time, bool) {
 		if n.LastPodEvent.After(since) {
 			since = n.LastPodEvent
 		}
-		due := since.Add(max(policy.ConsolidateAfter, 0))
+		due := later(since.Add(max(policy.ConsolidateAfter, 0)), n.NominatedUntil)
 		if due.After(s.Now) && (next.IsZero() || due.Before(next)) {
 			next = due
 		}

@@ -25,6 +25,7 @@ const (
 type World interface {
 	Snapshot() *model.Snapshot
 	Changed() <-chan struct{}
+	Nominate(nodes map[string]bool) // tells the machines on which the newest plan places pods
 }
 
 // Actor carries plans out; *act.Actor is one.
@@ -179,8 +180,18 @@ func (l *loop) provision(ctx context.Context) Decision {
 	}
 	if len(v.wrong) == 0 {
 		d.Result = l.o.Actor.Apply(ctx, s, plan)
+		l.o.World.Nominate(nominees(&plan))
 	}
 	return d
+}
+
+// nominees are the machines on which a plan places pods.
+func nominees(p *model.Plan) map[string]bool {
+	out := map[string]bool{}
+	for _, x := range p.Placements {
+		out[x.Node] = true
+	}
+	return out
 }
 
 // disrupt removes machines that are not worth their price, adds what was done to the decision, and says when the next

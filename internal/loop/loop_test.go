@@ -28,6 +28,8 @@ type stage struct {
 
 func (s *stage) Changed() <-chan struct{} { return s.changed }
 
+func (s *stage) Nominate(map[string]bool) {}
+
 func (s *stage) Snapshot() *model.Snapshot {
 	return &model.Snapshot{Now: s.Now(), Nodes: s.nodes, Pools: s.pools}
 }

@@ -57,6 +57,7 @@ func (w *World) refresh(now time.Time) {
 	for i, m := range w.machines.ordered {
 		w.translate(m, now)
 		w.out.nodes[i] = m.full
+		w.out.nodes[i].NominatedUntil = w.nominees[m.name()]
 		w.count(m)
 		if !m.wake.IsZero() && (w.out.wake.IsZero() || m.wake.Before(w.out.wake)) {
 			w.out.wake = m.wake

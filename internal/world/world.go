@@ -53,6 +53,7 @@ type World struct {
 	machines machines
 	written  map[types.UID]time.Time // claims that we wrote and the watch has not shown, since when
 	ending   map[types.UID]time.Time // claims whose deletion we asked for, since when
+	nominees nominees
 
 	catalogs map[cloud.ClassRef]catalog
 	offers   offerings
