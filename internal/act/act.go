@@ -13,6 +13,7 @@ import (
 	"github.com/nodeless/nodeless/engine/explain"
 	"github.com/nodeless/nodeless/engine/model"
 	"github.com/nodeless/nodeless/internal/clock"
+	"github.com/nodeless/nodeless/internal/metrics"
 	"github.com/nodeless/nodeless/internal/world"
 )
 
@@ -31,6 +32,7 @@ type Options struct {
 	Explain  func(model.Reason) string // default engine/explain
 	Log      *slog.Logger              // default slog.Default
 	Parallel int                       // creates at the same time; default 16
+	Metrics  *metrics.Counters         // nil = nothing is counted
 }
 
 // Actor carries out plans. Apply is for one goroutine at a time.

@@ -160,6 +160,7 @@ func (a *Actor) create(ctx context.Context, o order, known map[string]bool) (str
 		switch {
 		case err == nil:
 			a.o.World.ObserveClaim(claim)
+			a.o.Metrics.ClaimCreated(claim, "provisioned")
 			return name, true, nil
 		case !apierrors.IsAlreadyExists(err):
 			return name, false, fmt.Errorf("create NodeClaim %s: %w", name, err)

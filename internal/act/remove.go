@@ -11,6 +11,7 @@ import (
 
 	"github.com/nodeless/nodeless/engine/model"
 	"github.com/nodeless/nodeless/internal/kube"
+	"github.com/nodeless/nodeless/internal/metrics"
 )
 
 // remove deletes the claims of machines that should go, those of which it is still true, several at a time.
@@ -107,5 +108,7 @@ func (a *Actor) delete(ctx context.Context, claim *karpv1.NodeClaim, m *model.Re
 		return fmt.Errorf("delete NodeClaim %s: %w", claim.Name, err)
 	}
 	a.o.World.ObserveDeletion(noted)
+	a.o.Metrics.ClaimDisrupted(noted, metrics.Snake(string(m.Method)))
+	a.o.Metrics.Commanded(metrics.Delete, string(m.Method), 1, noted.Labels[karpv1.NodePoolLabelKey])
 	return nil
 }

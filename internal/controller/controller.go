@@ -32,6 +32,7 @@ import (
 	"github.com/nodeless/nodeless/internal/clock"
 	"github.com/nodeless/nodeless/internal/lifecycle"
 	"github.com/nodeless/nodeless/internal/loop"
+	"github.com/nodeless/nodeless/internal/metrics"
 	"github.com/nodeless/nodeless/internal/status"
 	"github.com/nodeless/nodeless/internal/world"
 )
@@ -147,7 +148,8 @@ func build(ctx context.Context, o Options, kube kubernetes.Interface) (*rooms, e
 	r.events.StartRecordingToSink(&typedcorev1.EventSinkImpl{Interface: kube.CoreV1().Events("")})
 	recorder := r.events.NewRecorder(scheme(), corev1.EventSource{Component: "karpenter"})
 	r.world = world.New(world.Options{Clock: o.Clock})
-	r.actor = act.New(act.Options{Client: api, World: r.world, Recorder: recorder, Clock: o.Clock, Log: o.Log})
+	counters := metrics.New(r.registry)
+	r.actor = act.New(act.Options{Client: api, World: r.world, Recorder: recorder, Clock: o.Clock, Log: o.Log, Metrics: counters})
 	classes := status.NewClasses(r.cache)
 	provider, err := o.Provider(ctx, classes.Get, version)
 	if err != nil {
@@ -155,7 +157,7 @@ func build(ctx context.Context, o Options, kube kubernetes.Interface) (*rooms, e
 	}
 	r.lifecycle, err = lifecycle.New(ctx, lifecycle.Options{
 		Cloud: provider, Cache: r.cache, Client: api, World: r.world, Recorder: recorder, Clock: o.Clock, Log: o.Log,
-		Annotations: classAnnotations(classes), Registry: r.registry,
+		Annotations: classAnnotations(classes), Metrics: counters,
 	})
 	if err != nil {
 		return nil, fmt.Errorf("controller: %w", err)

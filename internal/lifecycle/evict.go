@@ -3,7 +3,6 @@ package lifecycle
 import (
 	"context"
 	"fmt"
-	"strconv"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -155,9 +154,10 @@ func (l *Lifecycle) evict(ctx context.Context, node *corev1.Node, pod *corev1.Po
 	} else if err != nil {
 		code = 0
 	}
-	l.metrics.evictions.WithLabelValues(strconv.Itoa(code)).Inc()
+	l.metrics.Eviction(code)
 	done := err == nil || apierrors.IsNotFound(err) || apierrors.IsConflict(err) // conflict: another pod has the name now
 	if err == nil {
+		l.metrics.PodDrained(l.o.World.Claim(claimOwner(node)))
 		l.o.Recorder.Event(pod, corev1.EventTypeNormal, "Evicted", "Evicted pod: node "+node.Name+" is going")
 	}
 	l.mu.Lock()

@@ -10,6 +10,7 @@ import (
 
 	"github.com/nodeless/nodeless/cloud"
 	"github.com/nodeless/nodeless/engine/model"
+	"github.com/nodeless/nodeless/internal/metrics"
 )
 
 // pollFailed is how long after a failure the cloud's notices are asked for again.
@@ -46,7 +47,9 @@ func (l *Lifecycle) interruptions(ctx context.Context, source cloud.Interrupter)
 			}
 			if err := source.Done(ctx, n); err != nil {
 				l.o.Log.Warn("an interruption notice was not removed; it comes again", "machine", n.MachineID, "error", err)
+				continue
 			}
+			l.metrics.NoticeHandled(l.now().Sub(n.At))
 		}
 		// A source blocks while there is nothing; one that does not is not asked without pause.
 		if len(got) == 0 {
@@ -57,7 +60,7 @@ func (l *Lifecycle) interruptions(ctx context.Context, source cloud.Interrupter)
 }
 
 func (l *Lifecycle) interrupted(ctx context.Context, i cloud.Interruption) error {
-	l.metrics.interrupts.WithLabelValues(string(i.Kind)).Inc()
+	l.metrics.NoticeReceived(i.Kind)
 	n, known := notices[i.Kind]
 	claim := l.claimByMachine(i.MachineID)
 	if !known || claim == nil {
@@ -76,7 +79,7 @@ func (l *Lifecycle) interrupted(ctx context.Context, i cloud.Interruption) error
 	if !n.leave || claim.DeletionTimestamp != nil {
 		return nil
 	}
-	if err := l.deleteClaim(ctx, claim, "interrupted"); err != nil {
+	if err := l.deleteClaim(ctx, claim, metrics.MessageType(i.Kind)); err != nil {
 		return fmt.Errorf("interruption of %s: %w", i.MachineID, err)
 	}
 	l.o.Recorder.Event(claim, corev1.EventTypeWarning, "TerminatingOnInterruption", "Interruption triggered termination for the NodeClaim")

@@ -77,14 +77,13 @@ func (l *Lifecycle) ask(ctx context.Context, claim *karpv1.NodeClaim) (cloud.Lau
 	l.setSent(claim.UID, true)
 	start := l.now()
 	got, err = l.o.Cloud.Launch(ctx, req)
-	l.metrics.launch.Observe(l.now().Sub(start).Seconds())
+	l.metrics.Launched(l.now().Sub(start))
 	switch {
 	case err == nil:
 		l.mu.Lock()
 		l.launched[claim.UID] = got
 		l.mu.Unlock()
 		l.o.World.MarkAvailable(model.OfferingKey{Type: got.Machine.Type, Zone: got.Machine.Zone, CapacityType: got.Machine.CapacityType})
-		l.metrics.created.WithLabelValues(claim.Labels[karpv1.NodePoolLabelKey]).Inc()
 	case errors.Is(err, cloud.ErrClassNotReady), errors.Is(err, cloud.ErrUnauthorized):
 		l.setSent(claim.UID, sentBefore) // this call started nothing
 	}
@@ -110,7 +109,7 @@ func (l *Lifecycle) exhausted(claim *karpv1.NodeClaim, keys []model.OfferingKey,
 	}
 	l.o.World.MarkExhausted(keys)
 	for _, k := range keys {
-		l.metrics.exhausted.WithLabelValues(k.CapacityType).Inc()
+		l.metrics.Exhausted(k.CapacityType)
 	}
 	if err == nil {
 		l.o.Recorder.Event(claim, corev1.EventTypeNormal, "InsufficientCapacityError",

@@ -12,7 +12,6 @@ import (
 	"sync"
 	"time"
 
-	"github.com/prometheus/client_golang/prometheus"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
@@ -24,6 +23,7 @@ import (
 	"github.com/nodeless/nodeless/internal/clock"
 	"github.com/nodeless/nodeless/internal/lifecycle/latest"
 	"github.com/nodeless/nodeless/internal/lifecycle/queue"
+	"github.com/nodeless/nodeless/internal/metrics"
 	"github.com/nodeless/nodeless/internal/world"
 )
 
@@ -43,8 +43,8 @@ type Options struct {
 	Log      *slog.Logger   // default slog.Default
 	// Annotations are what a claim gets noted at its launch beside what it has, such as its node class's hash; may be nil.
 	Annotations func(*karpv1.NodeClaim) map[string]string
-	// Registry gets the metrics; nil = they are not kept.
-	Registry prometheus.Registerer
+	// Metrics are counted where things happen; nil = they are not.
+	Metrics *metrics.Counters
 	// Launches is how many machines are asked for at the same time; default 64.
 	Launches int
 }
@@ -55,7 +55,7 @@ const workers = 16
 // Lifecycle is the machines' caretaker.
 type Lifecycle struct {
 	o       Options
-	metrics *metrics
+	metrics *metrics.Counters
 
 	claims, launches, nodes *queue.Queue
 
@@ -88,7 +88,7 @@ func New(ctx context.Context, o Options) (*Lifecycle, error) {
 		o.Launches = 64
 	}
 	l := &Lifecycle{
-		o: o, metrics: newMetrics(o.Registry),
+		o: o, metrics: o.Metrics,
 		claims:   queue.New("NodeClaim", o.Clock, o.Log),
 		launches: queue.New("launch", o.Clock, o.Log),
 		nodes:    queue.New("drain", o.Clock, o.Log),

@@ -47,8 +47,12 @@ func (l *Lifecycle) node(ctx context.Context, name string) (time.Duration, error
 		if again, err := l.empty(ctx, node, claim); again != 0 || err != nil {
 			return again, err
 		}
+		first := claim != nil && !conditionTrue(claim, karpv1.ConditionTypeDrained)
 		if err := l.noteTerminating(ctx, claim); err != nil {
 			return 0, err
+		}
+		if first {
+			l.metrics.NodeDrained(node)
 		}
 		if again, err := l.terminate(ctx, id); again > 0 || err != nil {
 			return again, err
@@ -163,6 +167,7 @@ func (l *Lifecycle) releaseNode(ctx context.Context, node *corev1.Node) error {
 	if err := l.o.Client.Patch(ctx, node, locked(before)); err != nil && !apierrors.IsNotFound(err) {
 		return fmt.Errorf("release Node %s: %w", node.Name, err)
 	}
+	l.metrics.NodeTerminated(before, l.now())
 	l.o.Log.Info("Node is gone", "node", node.Name)
 	return nil
 }

@@ -54,6 +54,7 @@ func (l *Lifecycle) register(ctx context.Context, t *turn) (bool, error) {
 	t.node = node
 	t.claim.Status.NodeName = node.Name
 	conditions.SetTrue(karpv1.ConditionTypeRegistered)
+	l.metrics.NodeCreated(node)
 	return true, nil
 }
 

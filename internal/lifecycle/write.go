@@ -83,7 +83,7 @@ func (l *Lifecycle) deleteClaim(ctx context.Context, claim *karpv1.NodeClaim, wh
 		return fmt.Errorf("delete NodeClaim %s: %w", claim.Name, err)
 	}
 	l.o.World.ObserveDeletion(claim)
-	l.metrics.disrupted.WithLabelValues(why, claim.Labels[karpv1.NodePoolLabelKey]).Inc()
+	l.metrics.ClaimDisrupted(claim, why)
 	l.o.Log.Info("NodeClaim is deleted", "nodeclaim", claim.Name, "why", why)
 	return nil
 }
@@ -101,7 +101,7 @@ func (l *Lifecycle) dropFinalizer(ctx context.Context, claim *karpv1.NodeClaim) 
 	} else {
 		l.observe(claim)
 	}
-	l.metrics.terminated.WithLabelValues(claim.Labels[karpv1.NodePoolLabelKey]).Inc()
+	l.metrics.ClaimTerminated(before, l.now())
 	l.forget(before.UID, machineID(before.Status.ProviderID))
 	return nil
 }
