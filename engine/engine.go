@@ -15,6 +15,13 @@ func Provision(s *model.Snapshot, p model.Policy) model.Plan {
 	return pack.Provision(s, p)
 }
 
+// StillTrue says why a command that is under way must not be carried out to its end; the zero Reason if it may: its machines are
+// there and may go, and each pod that has to leave them has its place on a machine that is there or on its way. Pods of drifted
+// machines may also need machines that Provision is yet to launch.
+func StillTrue(s *model.Snapshot, p model.Policy, c model.Command) model.Reason {
+	return methods.StillTrue(s, p, c)
+}
+
 // Disrupt names the machines that should go, and says of every other candidate why it stays. It launches nothing; a
 // machine on which a pending pod would be placed stays.
 func Disrupt(s *model.Snapshot, p model.Policy) model.Plan {

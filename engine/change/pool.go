@@ -71,6 +71,9 @@ func (c *search) limitNeeded(v *rules.View, room rules.Room, r int) int64 {
 // wait is for a pool to become ready, or for an offering to have capacity again.
 func (c *search) wait() model.Change {
 	for i, v := range c.views {
+		if v.Pool.Static {
+			continue
+		}
 		ready, pool := *v, *v.Pool
 		pool.NotReady = ""
 		ready.Pool = &pool

@@ -13,8 +13,8 @@ func (j *judge) answeredOnce() {
 		answers[p.Pod]++
 	}
 	for _, l := range j.plan.Launches {
-		if len(l.Pods) == 0 {
-			j.fail("answered once", "launch "+l.ID, "is for no pod")
+		if c := j.pools[l.Pool]; c != nil && c.pool.Static != (len(l.Pods) == 0) {
+			j.fail("answered once", "launch "+l.ID, "is for %d pods, pool %s static: %v", len(l.Pods), l.Pool, c.pool.Static)
 		}
 		for _, p := range l.Pods {
 			answers[p]++

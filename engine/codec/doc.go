@@ -13,17 +13,18 @@
 //	     attach(ebs=25) only(general)            # only these pools have this type of the name
 //	pool general weight=10 require(capacity-type=spot|on-demand) taint(gpu=true:NoSchedule) startup-taint(…)
 //	     limit(cpu=10, nodes=3) usage(cpu=4, nodes=2) types(c2, c4) not-ready("why")
-//	     disrupt(after=30s, never, when-empty, empty=1, drifted=2, underused=3)
+//	     disrupt(after=30s, never, when-empty, balanced, empty=1, drifted=2, underused=3) replicas=3
 //	daemon proxy cpu=100m tolerate(*)            # of kube-system; otherwise namespace/name
 //	pods 100 web cpu=1 memory=1Gi ns=shop labels(app=web) priority=5 age=30s …    # web-001 to web-100
 //	pods 3 more as=web priority=9                # pods of the shape that is declared as web
-//	pod shop/web-7f9c as=web uid=… priority=5 age=30s
+//	pod shop/web-7f9c as=web uid=… priority=5 age=30s from=n1 virtual
 //	shape db cpu=4 …                             # no pods wait; for as=db and for nodes
 //	node n1 pool=general type=c2 zone=a capacity-type=spot price=0.04 state=initialized labels(team=red) attach(ebs=25)
 //	     taint(…) age=1h ready=10m event=5m claim=claim-n1 drifted="why" used(cpu=1) deleting cordoned do-not-disrupt
-//	     unmanaged runs(web-1 as web, proxy daemon, job terminal, db do-not-disrupt, shop/x uid=… priority=5 age=1h)
+//	     unmanaged deadline expires=2h nominated=5s command=… runs(web-1 as web, proxy daemon, job terminal, db do-not-disrupt,
+//	     shop/x uid=… priority=5 age=1h held="PodDisruptionBudget …" cost=2000)
 //	policy max-types=3 max-steps=100 solver=first-fit preferences=respect preference-price=0.01 node-fee=0.02
-//	     spot-risk=10 largest(cpu=64) performance(m8g=120) cutoff=0
+//	     spot-risk=10 largest(cpu=64) performance(m8g=120) cutoff=0 spot-to-spot max-what-ifs=20 after=n7
 //
 // What a line of pods, pod, shape or daemon may say of where its pods can go:
 //

@@ -14,7 +14,7 @@ var states = map[string]model.NodeState{
 func (p *parser) addNode(l *line) (err error) {
 	n := model.Node{
 		Name: l.name(), Created: p.s.Now.Add(-time.Hour),
-		Deleting: l.has("deleting"), Cordoned: l.has("cordoned"), DoNotDisrupt: l.has("do-not-disrupt"),
+		Deleting: l.has("deleting"), Cordoned: l.has("cordoned"), DoNotDisrupt: l.has("do-not-disrupt"), Deadline: l.has("deadline"),
 	}
 	if err := p.once("node", n.Name); err != nil {
 		return err
@@ -22,7 +22,7 @@ func (p *parser) addNode(l *line) (err error) {
 	for _, f := range []struct {
 		key string
 		to  *string
-	}{{"pool", &n.Pool}, {"type", &n.Type}, {"zone", &n.Zone}, {"capacity-type", &n.CapacityType}, {"drifted", &n.Drifted}} {
+	}{{"pool", &n.Pool}, {"type", &n.Type}, {"zone", &n.Zone}, {"capacity-type", &n.CapacityType}, {"drifted", &n.Drifted}, {"command", &n.Command}} {
 		*f.to, _ = l.value(f.key)
 	}
 	if !l.has("unmanaged") && n.Pool != "" {
@@ -47,6 +47,11 @@ func (p *parser) addNode(l *line) (err error) {
 		to  *time.Time
 	}{{"age", &n.Created}, {"ready", &n.Initialized}, {"event", &n.LastPodEvent}} {
 		if err := p.ago(l, f.key, f.to); err != nil {
+			return err
+		}
+	}
+	for key, to := range map[string]*time.Time{"expires": &n.Expires, "nominated": &n.NominatedUntil} { // order does not matter: each has its own place
+		if err := p.ahead(l, key, to); err != nil {
 			return err
 		}
 	}

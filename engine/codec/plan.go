@@ -54,7 +54,7 @@ func launches(p model.Plan) string {
 	for _, l := range p.Launches {
 		total += l.Chosen.Price
 		text := fmt.Sprintf("%s %s in %s at %s from %s for %s\n  types %s\n", l.Chosen.Type, l.Chosen.CapacityType, l.Chosen.Zone,
-			explain.Dollars(l.Chosen.Price), l.Pool, names(l.Pods), strings.Join(l.Types, " "))
+			explain.Dollars(l.Chosen.Price), l.Pool, whom(l.Pods), strings.Join(l.Types, " "))
 		if l.RunnerUp.Type != "" {
 			text += fmt.Sprintf("  next best %s %s in %s at %s\n", l.RunnerUp.Type, l.RunnerUp.CapacityType, l.RunnerUp.Zone, explain.Dollars(l.RunnerUp.Price))
 		}
@@ -104,6 +104,14 @@ func unplaced(p model.Plan) string {
 		fmt.Fprintf(&b, "no place for %s, %s", names(byReason[r]), r)
 	}
 	return b.String()
+}
+
+// whom says for whom a machine is launched.
+func whom(pods []model.PodKey) string {
+	if len(pods) == 0 {
+		return "no pod"
+	}
+	return names(pods)
 }
 
 // names are the pods counted by the part of the name before the number, such as "3 db, 15 web".

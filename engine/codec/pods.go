@@ -81,6 +81,8 @@ func (p *parser) when(l *line, pod *model.Pod) error {
 	if err := set(l, "priority", &pod.Priority); err != nil {
 		return err
 	}
+	pod.From, _ = l.value("from")
+	pod.Virtual = l.says("virtual", map[string]int{"pods": 3, "pod": 2}[l.kind()])
 	return p.ago(l, "age", &pod.Created)
 }
 
@@ -137,11 +139,14 @@ func (p *parser) addDaemon(l *line) (err error) {
 	return err
 }
 
+// ordinaryCost is the eviction cost of a pod of which nothing is said.
+const ordinaryCost = 1000
+
 // bound reads a pod of a node: its name, then what else there is to say.
 func (p *parser) bound(item, node string) (b model.BoundPod, err error) {
 	words := fields(item)
 	namespace, name := slashed(words[0])
-	b.Name, b.UID, b.Shape = name, "uid-"+name+"-"+node, -1
+	b.Name, b.UID, b.Shape, b.EvictionCost = name, "uid-"+name+"-"+node, -1, ordinaryCost
 	for i := 1; i < len(words); i++ {
 		key, value, _ := cut(words[i], "=")
 		switch key {
@@ -158,6 +163,14 @@ func (p *parser) bound(item, node string) (b model.BoundPod, err error) {
 			b.Leaving = true
 		case "do-not-disrupt":
 			b.DoNotDisrupt = true
+		case "held":
+			b.Held = leaf(value)
+		case "cost":
+			b.EvictionCost, err = whole[int32](value)
+		case "from":
+			b.From = leaf(value)
+		case "virtual":
+			b.Virtual = true
 		case "uid":
 			b.UID = leaf(value)
 		case "priority":

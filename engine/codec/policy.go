@@ -30,7 +30,7 @@ func (p *parser) addPolicy(l *line) (err error) {
 	for _, f := range []struct {
 		key string
 		to  *int
-	}{{"max-types", &policy.MaxTypes}, {"max-steps", &policy.MaxSteps}, {"spot-risk", &policy.SpotRisk}} {
+	}{{"max-types", &policy.MaxTypes}, {"max-steps", &policy.MaxSteps}, {"spot-risk", &policy.SpotRisk}, {"max-what-ifs", &policy.MaxWhatIfs}} {
 		if err := set(l, f.key, f.to); err != nil {
 			return err
 		}
@@ -45,6 +45,8 @@ func (p *parser) addPolicy(l *line) (err error) {
 			}
 		}
 	}
+	policy.SpotToSpot = l.says("spot-to-spot", 1)
+	policy.After, _ = l.value("after")
 	_, policy.HasPriorityCutoff = l.value("cutoff")
 	if err := set(l, "cutoff", &policy.PriorityCutoff); err != nil {
 		return err

@@ -33,6 +33,11 @@ func (p *parser) addPool(l *line) (err error) {
 	if pool.Types, err = p.typesOf(l, pool.Name); err != nil {
 		return err
 	}
+	if _, pool.Static = l.value("replicas"); pool.Static {
+		if err := set(l, "replicas", &pool.Replicas); err != nil {
+			return err
+		}
+	}
 	pool.NotReady = sentence(l.group("not-ready"))
 	pool.Disruption, err = disruption(lists(l.group("disrupt")))
 	p.s.Pools = append(p.s.Pools, pool)
@@ -84,6 +89,8 @@ func disruption(items []string) (d model.DisruptionPolicy, err error) {
 			d.Never = true
 		case "when-empty":
 			d.WhenEmptyOnly = true
+		case "balanced":
+			d.Balanced = true
 		case "after":
 			d.ConsolidateAfter, err = time.ParseDuration(text)
 		case "empty":

@@ -3,6 +3,7 @@ package codec
 import (
 	"fmt"
 	"math"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -112,6 +113,12 @@ func (l *line) has(word string) bool {
 	return false
 }
 
+// says reports whether one of the words from the i-th on is this one.
+func (l *line) says(word string, i int) bool {
+	l.used[word] = true
+	return slices.Contains(l.words[min(i, len(l.words)):], word)
+}
+
 // set reads a whole number into to, which stays as it is if the line does not say it.
 func set[T int | int32 | int64](l *line, key string, to *T) error {
 	text, ok := l.value(key)
@@ -146,6 +153,23 @@ func (p *parser) ago(l *line, key string, to *time.Time) error {
 	at, err := p.before(text)
 	if err != nil {
 		return fmt.Errorf("%s=%s: %w", key, text, err)
+	}
+	*to = at
+	return nil
+}
+
+// ahead reads how long after now it will be into to, which stays as it is if the line does not say it.
+func (p *parser) ahead(l *line, key string, to *time.Time) error {
+	text, ok := l.value(key)
+	if !ok {
+		return nil
+	}
+	at, err := p.before("-" + text)
+	if negative, rest := strings.CutPrefix(text, "-"); rest {
+		at, err = p.before(negative)
+	}
+	if err != nil || text == none {
+		return fmt.Errorf("%s=%s: not a duration", key, text)
 	}
 	*to = at
 	return nil

@@ -94,10 +94,10 @@ node n2 type=c2 used(cpu=1) attach(ebs=3) runs(web-2 as web)
 		t.Errorf("n2 attaches %d, want its own", most)
 	}
 	for i, want := range []model.BoundPod{
-		{Pod: model.Pod{PodKey: model.PodKey{Namespace: "default", Name: "agent", UID: "uid-agent-n1"}, Shape: -1}, Daemon: true},
-		{Pod: model.Pod{PodKey: model.PodKey{Namespace: "default", Name: "x", UID: "uid-x-n1"}, Priority: 3, Created: Now.Add(-time.Hour)}},
-		{Pod: model.Pod{PodKey: model.PodKey{Namespace: "shop", Name: "old", UID: "uid-old-n1"}}, Terminal: true},
-		{Pod: model.Pod{PodKey: model.PodKey{Namespace: "shop", Name: "web-1", UID: "uid-web-1-n1"}}},
+		{Pod: model.Pod{PodKey: model.PodKey{Namespace: "default", Name: "agent", UID: "uid-agent-n1"}, Shape: -1}, Daemon: true, EvictionCost: 1000},
+		{Pod: model.Pod{PodKey: model.PodKey{Namespace: "default", Name: "x", UID: "uid-x-n1"}, Priority: 3, Created: Now.Add(-time.Hour)}, EvictionCost: 1000},
+		{Pod: model.Pod{PodKey: model.PodKey{Namespace: "shop", Name: "old", UID: "uid-old-n1"}}, Terminal: true, EvictionCost: 1000},
+		{Pod: model.Pod{PodKey: model.PodKey{Namespace: "shop", Name: "web-1", UID: "uid-web-1-n1"}}, EvictionCost: 1000},
 	} {
 		if !reflect.DeepEqual(n1.Pods[i], want) {
 			t.Errorf("n1 runs %+v, want %+v", n1.Pods[i], want)

@@ -144,6 +144,9 @@ func (w *writer) poolLine(p *model.Pool) *declaration {
 		names := joined(mapped(p.Types, func(t model.InstanceType) string { return quote(t.Name) }))
 		d.parts = append(d.parts, "types("+names+")")
 	}
+	if p.Static {
+		d.word(fmt.Sprintf("replicas=%d", p.Replicas), true)
+	}
 	d.sentence("not-ready", p.NotReady)
 	d.group("disrupt", disruptItems(&p.Disruption))
 	return d
@@ -156,6 +159,7 @@ func disruptItems(p *model.DisruptionPolicy) []string {
 	}
 	d.word("never", p.Never)
 	d.word("when-empty", p.WhenEmptyOnly)
+	d.word("balanced", p.Balanced)
 	d.number("empty", int64(p.AllowedEmpty))
 	d.number("drifted", int64(p.AllowedDrifted))
 	d.number("underused", int64(p.AllowedUnderused))
@@ -172,6 +176,9 @@ func (w *writer) policyLine(p model.Policy) *declaration {
 	d.amount("preference-price", dollars(p.PreferencePrice), "0")
 	d.amount("node-fee", dollars(p.NodeFee), "0")
 	d.number("spot-risk", int64(p.SpotRisk))
+	d.word("spot-to-spot", p.SpotToSpot)
+	d.number("max-what-ifs", int64(p.MaxWhatIfs))
+	d.amount("after", p.After, "")
 	d.group("largest", w.differing(p.Largest, model.Resources{}))
 	d.group("performance", mapped(p.Performance, func(f model.Performance) string {
 		return fmt.Sprintf("%s=%d", quote(f.Family), f.Percent)

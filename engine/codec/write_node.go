@@ -26,6 +26,14 @@ func (w *writer) nodeLine(n *model.Node) *declaration {
 	d.amount("age", w.age(n.Created), time.Hour.String())
 	d.amount("ready", w.age(n.Initialized), none)
 	d.amount("event", w.age(n.LastPodEvent), none)
+	if !n.Expires.IsZero() {
+		d.amount("expires", n.Expires.Sub(w.s.Now).String(), "")
+	}
+	if !n.NominatedUntil.IsZero() {
+		d.amount("nominated", n.NominatedUntil.Sub(w.s.Now).String(), "")
+	}
+	d.amount("command", n.Command, "")
+	d.word("deadline", n.Deadline)
 	d.word("deleting", n.Deleting)
 	d.word("cordoned", n.Cordoned)
 	d.word("do-not-disrupt", n.DoNotDisrupt)
@@ -103,6 +111,12 @@ func (w *writer) boundItem(b *model.BoundPod, node string) string {
 	d.word("terminal", b.Terminal)
 	d.word("leaving", b.Leaving)
 	d.word("do-not-disrupt", b.DoNotDisrupt)
+	d.amount("held", b.Held, "")
+	if b.EvictionCost != ordinaryCost {
+		d.word(fmt.Sprintf("cost=%d", b.EvictionCost), true)
+	}
+	d.amount("from", b.From, "")
+	d.word("virtual", b.Virtual)
 	d.amount("uid", b.UID, "uid-"+b.Name+"-"+node)
 	d.number("priority", int64(b.Priority))
 	d.amount("age", w.age(b.Created), none)

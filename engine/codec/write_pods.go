@@ -65,6 +65,8 @@ func (w *writer) rows() [][]row {
 		shape           int
 		priority        int32
 		created         int64
+		from            string
+		virtual         bool
 	}
 	out := make([][]row, len(w.s.Shapes))
 	at := map[alike]int{}
@@ -74,7 +76,7 @@ func (w *writer) rows() [][]row {
 		if dash := strings.LastIndexByte(base, '-'); dash > 0 {
 			base = base[:dash]
 		}
-		k := alike{base, p.Namespace, p.Shape, p.Priority, p.Created.UnixNano()}
+		k := alike{base, p.Namespace, p.Shape, p.Priority, p.Created.UnixNano(), p.From, p.Virtual}
 		j, ok := at[k]
 		if !ok {
 			j = len(out[p.Shape])
@@ -126,6 +128,8 @@ func (w *writer) rest(r row, shape string) {
 func (w *writer) when(d *declaration, p *model.Pod) {
 	d.number("priority", int64(p.Priority))
 	d.amount("age", w.age(p.Created), "0s")
+	d.amount("from", p.From, "")
+	d.word("virtual", p.Virtual)
 }
 
 // shape writes what decides where a pod may go; namespace is the one that goes without saying.

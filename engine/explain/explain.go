@@ -118,8 +118,12 @@ func Funnel(v model.PoolVerdict) string {
 
 // Launch says what is launched, for whom, and what the next best would have cost.
 func Launch(s *model.Snapshot, l model.Launch) string {
+	whom := count(len(l.Pods), "pod")
+	if len(l.Pods) == 0 {
+		whom = "the replicas of its pool"
+	}
 	text := fmt.Sprintf("%s %s in %s at %s for %s (%s)", l.Chosen.Type, l.Chosen.CapacityType, l.Chosen.Zone,
-		Dollars(l.Chosen.Price), count(len(l.Pods), "pod"), l.Requests.Amounts(s.ResourceNames))
+		Dollars(l.Chosen.Price), whom, l.Requests.Amounts(s.ResourceNames))
 	if i := slices.IndexFunc(s.Pools, func(p model.Pool) bool { return p.Name == l.Pool }); i >= 0 {
 		text += ", pool " + l.Pool
 	}
@@ -192,6 +196,10 @@ func Kept(k model.Kept) string {
 		why = "it is not initialized yet"
 	case model.RuleNoPool:
 		why = "its pool " + r.Object + " is gone"
+	default:
+		if text := moves(r); text != "" {
+			why = text
+		}
 	}
 	return k.Node + " stays: " + strings.TrimSpace(why)
 }

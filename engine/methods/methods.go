@@ -5,6 +5,7 @@ package methods
 import (
 	"cmp"
 	"slices"
+	"strconv"
 
 	"github.com/nodeless/nodeless/engine/model"
 )
@@ -59,6 +60,8 @@ func (r *run) untouchable(n *model.Node) model.Reason {
 	switch {
 	case r.pools[n.Pool] == nil:
 		return model.Reason{Rule: model.RuleNoPool, Object: n.Pool}
+	case r.pools[n.Pool].Static:
+		return model.Reason{Rule: model.RuleStatic, Object: n.Pool, Detail: strconv.FormatInt(r.pools[n.Pool].Replicas, 10)}
 	case n.State != model.Initialized:
 		return model.Reason{Rule: model.RuleNotInitialized}
 	case n.DoNotDisrupt:

@@ -170,17 +170,20 @@ type Node struct {
 	Price          Price     // 0 if not known
 	State          NodeState
 	Created        time.Time
-	Initialized    time.Time     // zero if not yet
-	LastPodEvent   time.Time     // last time a pod came or went, zero if never
-	Pods           []BoundPod    // by Namespace, Name
-	Deleting       bool          // being drained or terminated: takes no pods
-	Cordoned       bool          // spec.unschedulable: takes no pods
-	DoNotDisrupt   bool          // annotation karpenter.sh/do-not-disrupt on the node
-	Drifted        string        // reason of drift, "" if none
-	Expires        time.Time     // when the claim's expireAfter is over, zero if never
-	NominatedUntil time.Time     // pods had their place there a moment ago and may be on their way: it stays until then; zero if not
-	Command        string        // ID of the Command by which the machine is to go, "" if there is none; then Deleting too
-	AttachLimits   []AttachLimit // of CSINode, by Driver
+	Initialized    time.Time  // zero if not yet
+	LastPodEvent   time.Time  // last time a pod came or went, zero if never
+	Pods           []BoundPod // by Namespace, Name
+	Deleting       bool       // being drained or terminated: takes no pods
+	Cordoned       bool       // spec.unschedulable: takes no pods
+	DoNotDisrupt   bool       // annotation karpenter.sh/do-not-disrupt on the node
+	Drifted        string     // reason of drift, "" if none
+	Expires        time.Time  // when the claim's expireAfter is over, zero if never
+	NominatedUntil time.Time  // pods had their place there a moment ago and may be on their way: it stays until then; zero if not
+	Command        string     // ID of the Command by which the machine is to go, "" if there is none; then Deleting too
+	// Deadline: the claim has a terminationGracePeriod, so that its pods leave in the end, whatever protects them. Drift waits
+	// for none of them then (karpenter.sh/v1: the "eventual" disruption class).
+	Deadline     bool
+	AttachLimits []AttachLimit // of CSINode, by Driver
 }
 
 // Free is what can still be requested.
@@ -206,6 +209,7 @@ type DisruptionPolicy struct {
 	ConsolidateAfter time.Duration
 	Never            bool // consolidateAfter: Never
 	WhenEmptyOnly    bool // consolidationPolicy: WhenEmpty
+	Balanced         bool // consolidationPolicy: Balanced
 	AllowedEmpty     int  // nodes the budgets allow to go now for being empty; computed by internal/kube, cron and all
 	AllowedDrifted   int  // … for drift
 	AllowedUnderused int  // … for under-use
@@ -267,6 +271,9 @@ type Plan struct {
 	Commands   []Command   // machines that go once their replacements are ready, by the first of their Removals
 	Kept       []Kept      // nodes that were looked at and stay, by Node
 	Partial    bool        // the search was cut; what is here is good, more may be possible
+	// After is where Disrupt stopped looking for machines whose pods cost less elsewhere: what Policy.After has to be for the
+	// next call to go on there. "" = it came to the end.
+	After string
 	// LowerBound: no set of launches for these pods that goes by the pools' weights counts for less, in the policy's effective
 	// prices; 0 = not computed.
 	LowerBound Price
@@ -311,6 +318,8 @@ const (
 	Empty         Method = "Empty"
 	Drifted       Method = "Drifted"
 	Underutilized Method = "Underutilized"
+	// Overprovisioned: a static pool has more machines than replicas. It needs no budget (as upstream's static deprovisioning).
+	Overprovisioned Method = "Overprovisioned"
 )
 
 // Command takes machines away whose pods have to move: first Launches are made and become initialized, then the plan is

@@ -46,6 +46,12 @@ type Policy struct {
 	// PriorityCutoff: pods of lower priority get no machine launched for them (they may use room that is there).
 	PriorityCutoff    int32
 	HasPriorityCutoff bool
+	// SpotToSpot lets a spot machine be replaced by a cheaper spot machine.
+	SpotToSpot bool
+	// MaxWhatIfs bounds the plans that one Disrupt tries for machines whose pods may cost less elsewhere; 0 = the default. After
+	// is where it begins: see Plan.After.
+	MaxWhatIfs int
+	After      string
 }
 
 // Performance is the speed of an instance family, in percent of the usual: 120 = a fifth faster.

@@ -35,6 +35,17 @@ const (
 	RuleNotEmpty     Rule = "NotEmpty"
 	RuleTooYoung     Rule = "TooYoung" // consolidateAfter is not over
 	RuleNever        Rule = "Never"    // consolidateAfter: Never
+	RuleHeld         Rule = "Held"     // a pod there cannot be evicted now, such as behind a PodDisruptionBudget
+	RuleGone         Rule = "Gone"     // the machine is not there any more
+	RuleNotDrifted   Rule = "NotDrifted"
+	RuleNoPlace      Rule = "NoPlace"      // a pod there would find no other place
+	RuleNotCheaper   Rule = "NotCheaper"   // the pods cost as much elsewhere
+	RuleMoreMachines Rule = "MoreMachines" // the pods would need more machines
+	RuleSpotToSpot   Rule = "SpotToSpot"   // only another spot machine would be cheaper
+	RuleWhenEmpty    Rule = "WhenEmpty"    // consolidationPolicy: WhenEmpty, and pods run there
+	RuleBalanced     Rule = "Balanced"     // consolidationPolicy: Balanced, and what is saved is not worth the pods' moves
+	RuleNoPrice      Rule = "NoPrice"      // what the machine costs is not known
+	RuleStatic       Rule = "Static"       // a static pool keeps its replicas
 )
 
 // OfPods reports whether the rule is about other pods, whatever the pools have.

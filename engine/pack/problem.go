@@ -76,8 +76,19 @@ type problem struct {
 // defaultSteps bounds one call's work; see engine/cover.
 const defaultSteps = 60_000_000
 
-// Provision gives every pending pod a place, a launch or a Reason.
+// Provision gives every pending pod a place, a launch or a Reason, and every static pool the machines it lacks.
 func Provision(s *model.Snapshot, policy model.Policy) model.Plan {
+	plan := provisionPods(forPods(s), policy)
+	addLaunches(&plan, policy, missing(s, policy))
+	return plan
+}
+
+// ProvisionPods is Provision for the pods alone.
+func ProvisionPods(s *model.Snapshot, policy model.Policy) model.Plan {
+	return provisionPods(forPods(s), policy)
+}
+
+func provisionPods(s *model.Snapshot, policy model.Policy) model.Plan {
 	plain := provision(s, policy)
 	if policy.Solver != model.FirstFit {
 		plain = secondOpinion(s, policy, plain)

@@ -75,6 +75,7 @@ func (n *Names) fromClaim(out *model.Node, claim *karpv1.NodeClaim) {
 		out.Pool = pool
 	}
 	out.Created = claim.CreationTimestamp.Time
+	out.Deadline = claim.Spec.TerminationGracePeriod != nil
 	out.LastPodEvent = claim.Status.LastPodEventTime.Time
 	out.Deleting = out.Deleting || claim.DeletionTimestamp != nil || isTrue(claim, karpv1.ConditionTypeInstanceTerminating)
 	out.DoNotDisrupt = out.DoNotDisrupt || claim.Annotations[karpv1.DoNotDisruptAnnotationKey] == "true"

@@ -35,14 +35,15 @@ func (n *Names) Pool(np *karpv1.NodePool, st PoolState) (model.Pool, error) {
 	if np.Spec.Weight != nil {
 		p.Weight = *np.Spec.Weight
 	}
+	if np.Spec.Replicas != nil {
+		p.Static, p.Replicas = true, *np.Spec.Replicas
+	}
 	err := n.fillPool(&p, np, st)
 	switch {
 	case err != nil:
 		p.NotReady = err.Error()
 	case np.DeletionTimestamp != nil:
 		p.NotReady = "the NodePool is being deleted"
-	case np.Spec.Replicas != nil:
-		p.NotReady = "a static NodePool (spec.replicas) takes no pending pods"
 	}
 	if err != nil {
 		return p, wrap("NodePool", np.Name, err)
@@ -125,7 +126,10 @@ func wholeNodes(q resource.Quantity) int64 {
 // disruptionPolicy reads spec.disruption; when a budget cannot be read nothing is allowed.
 func disruptionPolicy(np *karpv1.NodePool, st PoolState) (model.DisruptionPolicy, error) {
 	d := &np.Spec.Disruption
-	out := model.DisruptionPolicy{WhenEmptyOnly: d.ConsolidationPolicy == karpv1.ConsolidationPolicyWhenEmpty}
+	out := model.DisruptionPolicy{
+		WhenEmptyOnly: d.ConsolidationPolicy == karpv1.ConsolidationPolicyWhenEmpty,
+		Balanced:      d.ConsolidationPolicy == karpv1.ConsolidationPolicyBalanced,
+	}
 	if d.ConsolidateAfter.Duration == nil {
 		out.Never = true // the API server fills in the default; what is still nil is Never
 	} else {
@@ -138,7 +142,8 @@ func disruptionPolicy(np *karpv1.NodePool, st PoolState) (model.DisruptionPolicy
 	} {
 		most, err := allowed(d.Budgets, reason, st.Now, st.Budgeted)
 		if err != nil {
-			return model.DisruptionPolicy{ConsolidateAfter: out.ConsolidateAfter, Never: out.Never, WhenEmptyOnly: out.WhenEmptyOnly}, err
+			out.AllowedEmpty, out.AllowedDrifted, out.AllowedUnderused = 0, 0, 0
+			return out, err
 		}
 		*into = max(most-st.Going, 0)
 	}

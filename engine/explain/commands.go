@@ -1,0 +1,111 @@
+package explain
+
+import (
+	"fmt"
+	"strings"
+
+	"github.com/nodeless/nodeless/engine/model"
+)
+
+// Command says which machines go together, why, what takes their place, and what that saves.
+func Command(s *model.Snapshot, c model.Command) string {
+	names := make([]string, len(c.Removals))
+	for i, r := range c.Removals {
+		names[i] = r.Node
+	}
+	goes := "goes"
+	if len(names) > 1 {
+		goes = "go"
+	}
+	why := map[model.Method]string{
+		model.Empty: "no pod needs it", model.Drifted: "it is no longer as its pool and node class say", model.Underutilized: "its pods cost less elsewhere",
+	}[c.Method]
+	if len(names) > 1 {
+		why = strings.Replace(strings.Replace(why, "it is", "they are", 1), "its", "their", -1)
+	}
+	text := fmt.Sprintf("%s %s: %s", strings.Join(names, ", "), goes, why)
+	switch len(c.Launches) {
+	case 0:
+		text += ", on machines that are there"
+		if c.Cost <= int64(1000*len(names)) {
+			text = strings.TrimSuffix(text, ", on machines that are there")
+		}
+	case 1:
+		text += fmt.Sprintf("; first comes %s", replacement(&c.Launches[0]))
+	default:
+		text += fmt.Sprintf("; first come %d machines, such as %s", len(c.Launches), replacement(&c.Launches[0]))
+	}
+	switch {
+	case c.Saves > 0:
+		text += ", saves " + Dollars(c.Saves)
+	case c.Saves < 0:
+		text += ", costs " + Dollars(-c.Saves) + " more"
+	}
+	return text
+}
+
+func replacement(l *model.Launch) string {
+	return fmt.Sprintf("%s %s in %s at %s", l.Chosen.Type, l.Chosen.CapacityType, l.Chosen.Zone, Dollars(l.Chosen.Price))
+}
+
+// Undone says why a command that was under way is not carried out.
+func Undone(r model.Reason) string {
+	if text := moves(r); text != "" {
+		return text
+	}
+	return strings.SplitN(Kept(model.Kept{Reason: r}), "stays: ", 2)[1]
+}
+
+// moves says why pods do not move; "" for other rules.
+//
+// Of Held, Object is the pod and Detail what holds it; of NoPlace, Object is the pod and Detail the rule that left it none; of
+// MoreMachines, Detail is how many; of NotCheaper, Best is what the replacement would cost; of SpotToSpot, Detail is how many
+// cheaper types are wanted and Best how many there are; of Balanced, Detail is the score that is wanted and Best what it is.
+func moves(r model.Reason) string {
+	switch r.Rule {
+	case model.RuleHeld:
+		return r.Object + " cannot be evicted now: " + r.Detail
+	case model.RuleGone:
+		return r.Object + " is not there any more"
+	case model.RuleNotDrifted:
+		return r.Object + " is as its pool and node class say again"
+	case model.RuleNoPlace:
+		why := r.Detail
+		if len(r.Pools) > 0 {
+			parts := make([]string, len(r.Pools))
+			for i, v := range r.Pools {
+				parts[i] = Verdict(v)
+			}
+			why = strings.Join(parts, "; ")
+		}
+		return r.Object + " would find no other place: " + why
+	case model.RuleMoreMachines:
+		return fmt.Sprintf("its pods would need %s more", plural(r.Detail, "machine"))
+	case model.RuleNotCheaper:
+		if r.Best == "" {
+			return "its pods cost as much elsewhere"
+		}
+		return "nothing cheaper has room for its pods; the best is " + r.Best
+	case model.RuleSpotToSpot:
+		if r.Detail == "" {
+			return "only another spot machine is cheaper, and spot machines are not replaced by spot machines (SpotToSpotConsolidation)"
+		}
+		return fmt.Sprintf("spot is replaced by spot only where %s types are cheaper, and %s are", r.Detail, r.Best)
+	case model.RuleWhenEmpty:
+		return "pool " + r.Object + " says consolidationPolicy: WhenEmpty, and pods run there"
+	case model.RuleBalanced:
+		return fmt.Sprintf("what moving its pods saves is not worth it under consolidationPolicy: Balanced (score %s, wanted %s)", r.Best, r.Detail)
+	case model.RuleNoPrice:
+		return "what it costs is not known"
+	case model.RuleStatic:
+		return "pool " + r.Object + " is static and has no more than its " + plural(r.Detail, "replica")
+	}
+	return ""
+}
+
+func plural(n, noun string) string {
+	if n == "1" {
+		return "1 " + noun
+	}
+	return n + " " + noun + "s"
+}

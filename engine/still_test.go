@@ -1,0 +1,70 @@
+package engine_test
+
+import (
+	"testing"
+
+	"github.com/nodeless/nodeless/engine"
+	"github.com/nodeless/nodeless/engine/codec"
+	"github.com/nodeless/nodeless/engine/model"
+)
+
+const stillTypes = `type c2 cpu=2 memory=4Gi pods=29 offers(a on-demand 0.1)
+pool general disrupt(drifted=9, underused=9)
+shape web cpu=1
+`
+
+// A command about n1 is under way: n1 is tainted, its pods wait for another place.
+func TestACommandIsLookedAtAgain(t *testing.T) {
+	for name, c := range map[string]struct {
+		method  model.Method
+		cluster string
+		want    model.Rule
+	}{
+		"its pods have a place on a ready machine": {model.Underutilized, `
+node n1 pool=general type=c2 zone=a deleting command=x
+node n2 pool=general type=c2 zone=a ready=1h
+pod web-1 as=web from=n1`, ""},
+		"or on one on its way": {model.Underutilized, `
+node n1 pool=general type=c2 zone=a deleting command=x
+node n2 pool=general type=c2 zone=a state=in-flight labels(type=c2)
+pod web-1 as=web from=n1`, ""},
+		"it was not tainted yet": {model.Underutilized, `
+node n1 pool=general type=c2 zone=a ready=1h runs(web-1 as web)
+node n2 pool=general type=c2 zone=a ready=1h`, ""},
+		"nobody is there any more": {model.Underutilized, `
+node n1 pool=general type=c2 zone=a deleting command=x`, ""},
+		"the room is taken": {model.Underutilized, `
+node n1 pool=general type=c2 zone=a deleting command=x
+node n2 pool=general type=c2 zone=a ready=1h runs(a as web, b as web)
+pod web-1 as=web from=n1`, model.RuleMoreMachines},
+		"a drifted machine's pods may need another": {model.Drifted, `
+node n1 pool=general type=c2 zone=a deleting command=x drifted=NodePoolDrifted
+pod web-1 as=web from=n1`, ""},
+		"but not one that there is not": {model.Drifted, `
+node n1 pool=general type=c2 zone=a deleting command=x drifted=NodePoolDrifted
+pod web-1 cpu=64 from=n1`, model.RuleNoPlace},
+		"it is not drifted any more": {model.Drifted, `
+node n1 pool=general type=c2 zone=a deleting command=x`, model.RuleNotDrifted},
+		"it is gone": {model.Drifted, `
+node n2 pool=general type=c2 zone=a`, model.RuleGone},
+		"it is another one of the name": {model.Drifted, `
+node n1 pool=general type=c2 zone=a claim=other drifted=NodePoolDrifted`, model.RuleGone},
+		"it was annotated": {model.Underutilized, `
+node n1 pool=general type=c2 zone=a deleting command=x do-not-disrupt`, model.RuleDoNotDisrupt},
+		"a pod of it was annotated": {model.Underutilized, `
+node n1 pool=general type=c2 zone=a deleting command=x runs(web-1 as web do-not-disrupt)`, model.RuleDoNotDisrupt},
+		"a budget holds a pod": {model.Drifted, `
+node n1 pool=general type=c2 zone=a deleting command=x drifted=NodePoolDrifted runs(web-1 as web held=pdb)`, model.RuleHeld},
+		"a budget holds a pod of a machine with a deadline": {model.Drifted, `
+node n1 pool=general type=c2 zone=a deleting deadline command=x drifted=NodePoolDrifted runs(web-1 as web held=pdb)`, ""},
+	} {
+		s, policy, err := codec.Scenario(stillTypes + c.cluster)
+		if err != nil {
+			t.Fatalf("%s: %v", name, err)
+		}
+		command := model.Command{ID: "x", Method: c.method, Removals: []model.Removal{{Node: "n1", Claim: "claim-n1", Pool: "general", Method: c.method}}}
+		if got := engine.StillTrue(s, policy, command); got.Rule != c.want {
+			t.Errorf("%s: %+v, want %q", name, got, c.want)
+		}
+	}
+}
