@@ -343,6 +343,38 @@ func TestAnEmptyMachineGoesUnlessAPodHasCome(t *testing.T) {
 	}
 }
 
+func TestAMachineDeletedByHandIsReplacedBeforeItIsDrained(t *testing.T) {
+	r := enter(t, "100")
+	r.pods(1, "1")
+	s := r.snapshot()
+	old := r.actor.Apply(t.Context(), s, r.plan(s)).Created[0]
+	node := r.boot(old)
+	r.until("the pod runs there", func() bool {
+		r.bind(node)
+		m, _ := r.world.Machine(old)
+		return len(m.Pods) == 1
+	})
+	if err := r.client.Delete(t.Context(), r.claim(old)); err != nil {
+		t.Fatal(err)
+	}
+	r.until("the pod has to leave", func() bool { return len(r.snapshot().Pending) == 1 })
+	s = r.snapshot()
+	done := r.actor.Apply(t.Context(), s, r.plan(s))
+	if len(done.Created) != 1 || s.Pending[0].From != node {
+		t.Fatalf("from %q: %+v", s.Pending[0].From, done)
+	}
+	if next := r.plan(r.snapshot()); len(next.Launches) != 0 || len(next.Placements) != 1 || next.Placements[0].Node != done.Created[0] {
+		t.Errorf("the replacement is not waited for: %+v", next)
+	}
+	var pods corev1.PodList
+	if err := r.client.List(t.Context(), &pods, client.InNamespace(r.namespace)); err != nil || pods.Items[0].Spec.NodeName != node || pods.Items[0].DeletionTimestamp != nil {
+		t.Errorf("the pod: %v %+v", err, pods.Items)
+	}
+	if n := r.events.count("Nominated"); n != 1 {
+		t.Errorf("events: %v", r.events.seen)
+	}
+}
+
 // bind binds the room's pods to a node, as kube-scheduler would.
 func (r *room) bind(node string) {
 	var pods corev1.PodList

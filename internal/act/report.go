@@ -3,6 +3,7 @@ package act
 import (
 	"cmp"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -53,6 +54,7 @@ func newReporter(o Options) *reporter {
 // report writes the events of a plan about pods; claims are the NodeClaims by launch ID.
 func (r *reporter) report(s *model.Snapshot, p *model.Plan, claims map[string]string) {
 	r.forget(s)
+	p = audible(s, p)
 	nodes, there := map[string]*model.Node{}, map[string]bool{}
 	for i := range s.Nodes {
 		n := &s.Nodes[i]
@@ -90,6 +92,29 @@ func (r *reporter) report(s *model.Snapshot, p *model.Plan, claims map[string]st
 		}
 	}
 	r.unplaced(s, p.Unplaced)
+}
+
+// audible is the plan without the answers of pods that wait for nothing: those that have their place until their machine
+// goes, and those that stand for room only.
+func audible(s *model.Snapshot, p *model.Plan) *model.Plan {
+	deaf := map[model.PodKey]bool{}
+	for i := range s.Pending {
+		if pod := &s.Pending[i]; pod.From != "" || pod.Virtual {
+			deaf[pod.PodKey] = true
+		}
+	}
+	if len(deaf) == 0 {
+		return p
+	}
+	out := *p
+	out.Placements = slices.DeleteFunc(slices.Clone(p.Placements), func(at model.Placement) bool { return deaf[at.Pod] })
+	out.Unplaced = slices.DeleteFunc(slices.Clone(p.Unplaced), func(u model.Unplaced) bool { return deaf[u.Pod] })
+	out.Launches = slices.Clone(p.Launches)
+	for i := range out.Launches {
+		l := &out.Launches[i]
+		l.Pods = slices.DeleteFunc(slices.Clone(l.Pods), func(k model.PodKey) bool { return deaf[k] })
+	}
+	return &out
 }
 
 // unplaced says why pods got nothing. That pools are not ready yet is normal for a moment.

@@ -335,3 +335,21 @@ func TestWhichPodsWait(t *testing.T) {
 		t.Error("a new pod does not wait")
 	}
 }
+
+func TestMovingAPodCostsByItsOwnWordAndPriority(t *testing.T) {
+	priority := func(p int32) *int32 { return &p }
+	for _, c := range []struct {
+		cost     string
+		priority *int32
+		want     int32
+	}{{"", nil, 1000}, {"134217728", nil, 2000}, {"-2147483648", nil, -10000}, {"much", nil, 1000}, {"", priority(1 << 25), 2000}, {"", priority(2_000_000_000), 10000}} {
+		pod := &corev1.Pod{}
+		pod.Spec.Priority = c.priority
+		if c.cost != "" {
+			pod.Annotations = map[string]string{corev1.PodDeletionCost: c.cost}
+		}
+		if got := ReadPod(pod).EvictionCost; got != c.want {
+			t.Errorf("deletion cost %q: %d, want %d", c.cost, got, c.want)
+		}
+	}
+}

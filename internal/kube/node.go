@@ -79,6 +79,12 @@ func (n *Names) fromClaim(out *model.Node, claim *karpv1.NodeClaim) {
 	out.LastPodEvent = claim.Status.LastPodEventTime.Time
 	out.Deleting = out.Deleting || claim.DeletionTimestamp != nil || isTrue(claim, karpv1.ConditionTypeInstanceTerminating)
 	out.DoNotDisrupt = out.DoNotDisrupt || claim.Annotations[karpv1.DoNotDisruptAnnotationKey] == "true"
+	if command, ok, err := CommandOf(claim); ok && err == nil {
+		out.Command, out.Deleting = command.ID, true
+	}
+	if after := claim.Spec.ExpireAfter.Duration; after != nil {
+		out.Expires = out.Created.Add(*after)
+	}
 	for i := range claim.Status.Conditions {
 		if c := &claim.Status.Conditions[i]; c.Type == karpv1.ConditionTypeDrifted && c.Status == metav1.ConditionTrue {
 			out.Drifted = c.Reason

@@ -1,6 +1,8 @@
 package kube
 
 import (
+	"math"
+	"strconv"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -21,12 +23,21 @@ type Pod struct {
 	Node      string // spec.nodeName, "" if not bound
 	DaemonSet string // namespace/name of the DaemonSet that owns it, "" if none
 	Static    bool   // owned by its Node: goes with it
+	Stateful  bool   // owned by a StatefulSet: its successor comes only when it is gone
 	Waiting   bool   // wants a place: unbound, not ending, not gated, for the default scheduler, not a daemon's
 	Terminal  bool   // Succeeded or Failed
 	Deleting  bool
 	Resizing  bool      // its resources are being changed in place: the shape may change with the status
 	HeldUntil time.Time // karpenter.sh/do-not-disrupt: until then; zero if not held
 	Event     time.Time // when it was last seen to come or end, by its own conditions; zero if not known
+	// EvictionCost is model.BoundPod's.
+	EvictionCost int32
+}
+
+// Movable reports whether the pod will be somewhere else once its machine is gone. Of pods that are ending only those of a
+// StatefulSet will: the successors of all others are there already.
+func (p *Pod) Movable() bool {
+	return !p.Daemon() && !p.Terminal && (!p.Deleting || p.Stateful)
 }
 
 // Daemon reports whether the pod goes with its node.
@@ -50,8 +61,11 @@ func ReadPod(pod *corev1.Pod) Pod {
 			p.DaemonSet = pod.Namespace + "/" + owner.Name
 		case "Node":
 			p.Static = true
+		case "StatefulSet":
+			p.Stateful = true
 		}
 	}
+	p.EvictionCost = evictionCost(pod, p.Priority)
 	scheduler := pod.Spec.SchedulerName
 	p.Waiting = p.Node == "" && !p.Terminal && !p.Deleting && !p.Daemon() && len(pod.Spec.SchedulingGates) == 0 &&
 		(scheduler == "" || scheduler == corev1.DefaultSchedulerName)
@@ -59,6 +73,16 @@ func ReadPod(pod *corev1.Pod) Pod {
 		p.Event = lastEvent(pod, p.Terminal)
 	}
 	return p
+}
+
+// evictionCost is 1 and a share of the pod's deletion cost and priority, in thousandths (reference karpenter.md §8.2).
+func evictionCost(pod *corev1.Pod, priority int32) int32 {
+	cost := 1000 + 1000*float64(priority)/(1<<25)
+	// The annotation is an int32 (k8s.io/api core/v1 PodDeletionCost); what is none counts as none, as in kube-controller-manager.
+	if deletion, err := strconv.ParseInt(pod.Annotations[corev1.PodDeletionCost], 10, 32); err == nil {
+		cost += 1000 * float64(deletion) / (1 << 27)
+	}
+	return int32(min(max(math.Round(cost), -10000), 10000))
 }
 
 // lastEvent is when the pod was bound or, if it is terminal, the last change of any of its conditions.

@@ -60,7 +60,7 @@ type Options struct {
 // Decision is one turn of the loop, for those who watch. Its Snapshot and Plan are shared: do not change them.
 type Decision struct {
 	At       time.Time
-	Pending  int // pods that waited
+	Pending  int // pods that waited unbound
 	Nodes    int // machines in the snapshot
 	Snapshot *model.Snapshot
 	Plan     model.Plan    // what was carried out: launches and removals together
@@ -175,7 +175,7 @@ func (l *loop) provision(ctx context.Context) Decision {
 	s := l.o.World.Snapshot()
 	plan, v := l.judged(s, "Provision", l.o.Provision, l.o.answered)
 	d := Decision{
-		At: s.Now, Pending: len(s.Pending), Nodes: len(s.Nodes), Snapshot: s, Plan: plan, Bad: v.wrong, Unproven: v.unproven,
+		At: s.Now, Pending: waiting(s), Nodes: len(s.Nodes), Snapshot: s, Plan: plan, Bad: v.wrong, Unproven: v.unproven,
 		Took: l.o.Clock.Now().Sub(s.Now),
 	}
 	if len(v.wrong) == 0 {
@@ -192,6 +192,17 @@ func nominees(p *model.Plan) map[string]bool {
 		out[x.Node] = true
 	}
 	return out
+}
+
+// waiting counts the pods that have no place: neither those that have to leave one nor those that stand for room.
+func waiting(s *model.Snapshot) int {
+	n := 0
+	for i := range s.Pending {
+		if p := &s.Pending[i]; p.From == "" && !p.Virtual {
+			n++
+		}
+	}
+	return n
 }
 
 // disrupt removes machines that are not worth their price, adds what was done to the decision, and says when the next

@@ -6,6 +6,7 @@ import (
 
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
+	policyv1 "k8s.io/api/policy/v1"
 	storagev1 "k8s.io/api/storage/v1"
 	toolscache "k8s.io/client-go/tools/cache"
 	"sigs.k8s.io/controller-runtime/pkg/cache"
@@ -25,6 +26,7 @@ func (w *World) Attach(ctx context.Context, c cache.Cache) error {
 	for _, kind := range []client.Object{
 		&karpv1.NodePool{}, &karpv1.NodeClaim{}, &corev1.Node{}, &appsv1.DaemonSet{}, &corev1.Pod{}, &corev1.Namespace{},
 		&corev1.PersistentVolumeClaim{}, &corev1.PersistentVolume{}, &storagev1.StorageClass{}, &storagev1.CSINode{},
+		&policyv1.PodDisruptionBudget{},
 	} {
 		informer, err := c.GetInformer(ctx, kind, cache.BlockUntilSynced(false))
 		if err != nil {

@@ -21,6 +21,7 @@ type machine struct {
 	notReady bool
 	full     model.Node // with pods
 	pods     []*pod     // beside full.Pods
+	moving   []*pod     // have to leave; no longer among pods
 	shapes   int        // epoch of the shape indices in full.Pods
 	wake     time.Time  // when full changes by itself, zero if it does not
 
@@ -265,6 +266,7 @@ func (w *World) addPods(m *machine, now time.Time) {
 		at = w.places[m.node.Name]
 	}
 	m.pods = slices.SortedFunc(maps.Values(at.pods), compareKeys)
+	w.splitMoving(m, now)
 	m.full.Pods = make([]model.BoundPod, len(m.pods))
 	m.full.LastPodEvent = later(m.full.LastPodEvent, at.left)
 	daemons := map[string]bool{}
@@ -273,7 +275,10 @@ func (w *World) addPods(m *machine, now time.Time) {
 		if held && (m.wake.IsZero() || p.HeldUntil.Before(m.wake)) {
 			m.wake = p.HeldUntil
 		}
-		m.full.Pods[i] = model.BoundPod{Pod: p.model(), Daemon: p.Daemon(), DoNotDisrupt: held, Terminal: p.Terminal, Leaving: p.Deleting}
+		m.full.Pods[i] = model.BoundPod{
+			Pod: p.model(), Daemon: p.Daemon(), DoNotDisrupt: held, Terminal: p.Terminal, Leaving: p.Deleting,
+			Held: p.heldBy(), EvictionCost: p.EvictionCost,
+		}
 		m.full.LastPodEvent = later(m.full.LastPodEvent, p.Event)
 		if !p.Terminal {
 			m.full.Used = m.full.Used.Plus(p.shape.Requests)

@@ -19,6 +19,8 @@ type pod struct {
 	generation int64
 	shape      *shape
 	needs      []need // of which the shape was made, beside the pod
+	budgets    []*budget
+	unready    bool // says that it is not ready; kept up to date while a budget asks for it
 }
 
 // place is what is on a node.
@@ -45,6 +47,7 @@ func (w *World) updatePod(o *corev1.Pod, now time.Time) {
 	sameSpec := old != nil && o.Generation != 0 && old.generation == o.Generation && old.Key == info.Key && maps.Equal(before.Labels, o.Labels) &&
 		!old.Resizing && !info.Resizing
 	if sameSpec && old.Pod == info {
+		w.readiness(old, o)
 		return
 	}
 	var s *shape
@@ -62,7 +65,7 @@ func (w *World) updatePod(o *corev1.Pod, now time.Time) {
 		w.unlink(key, old, old.Key != info.Key, now)
 	}
 	if s != nil {
-		w.link(key, &pod{Pod: info, generation: o.Generation, shape: s, needs: needs})
+		w.link(key, &pod{Pod: info, generation: o.Generation, shape: s, needs: needs, unready: unready(o)})
 	}
 	if s != nil || old != nil {
 		w.poke()
@@ -84,6 +87,7 @@ func (w *World) deletePod(o *corev1.Pod, now time.Time) {
 func (w *World) link(key types.NamespacedName, p *pod) {
 	w.pods[key] = p
 	w.storage.use(p)
+	w.budgets.cover(p, w.podObjects.live[key].Labels)
 	if p.Node == "" {
 		i, _ := slices.BinarySearchFunc(w.pending, p, comparePods)
 		w.pending = slices.Insert(w.pending, i, p)
@@ -103,6 +107,7 @@ func (w *World) link(key types.NamespacedName, p *pod) {
 func (w *World) unlink(key types.NamespacedName, p *pod, gone bool, now time.Time) {
 	delete(w.pods, key)
 	w.storage.unuse(p)
+	p.uncover()
 	w.shapes.release(p.shape)
 	if p.Node == "" {
 		if i, ok := slices.BinarySearchFunc(w.pending, p, comparePods); ok {

@@ -18,6 +18,7 @@ type rendered struct {
 	namespaces []model.Namespace // nil = to be made
 	pending    []model.Pod       // nil = to be made
 	shapes     int               // epoch of the shape indices in pending
+	moving     []*pod            // have to leave their machines; by Created, Namespace, Name
 	nodes      []model.Node
 	usage      map[string]usage // by pool
 	wake       time.Time        // when nodes change by themselves, zero if they do not
@@ -30,10 +31,7 @@ func (w *World) Snapshot() *model.Snapshot {
 	now := w.clock.Now()
 	w.refresh(now)
 	if w.out.pending == nil || w.out.shapes != w.shapes.epoch {
-		w.out.pending = make([]model.Pod, len(w.pending))
-		for i, p := range w.pending {
-			w.out.pending[i] = p.model()
-		}
+		w.out.pending = w.renderPending()
 		w.out.shapes = w.shapes.epoch
 	}
 	return &model.Snapshot{
@@ -67,6 +65,7 @@ func (w *World) refresh(now time.Time) {
 		return cmp.Or(cmp.Compare(a.Name, b.Name), cmp.Compare(a.Claim, b.Claim))
 	})
 	w.machines.stale = false
+	w.collectMoving()
 }
 
 // order lists the machines by name.

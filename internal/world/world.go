@@ -11,6 +11,7 @@ import (
 
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
+	policyv1 "k8s.io/api/policy/v1"
 	storagev1 "k8s.io/api/storage/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -44,6 +45,7 @@ type World struct {
 	daemonSets  table[*appsv1.DaemonSet]
 	namespaces  table[*corev1.Namespace]
 	storage     storage
+	budgets     budgets
 
 	pods    map[types.NamespacedName]*pod
 	pending []*pod           // by Created, Namespace, Name
@@ -73,7 +75,7 @@ func New(o Options) *World {
 		clock: o.Clock, names: o.Names, changed: make(chan struct{}, 1),
 		podObjects: newTable[*corev1.Pod](), nodeObjects: newTable[*corev1.Node](), claims: newTable[*karpv1.NodeClaim](),
 		pools: newTable[*karpv1.NodePool](), daemonSets: newTable[*appsv1.DaemonSet](),
-		namespaces: newTable[*corev1.Namespace](), storage: newStorage(),
+		namespaces: newTable[*corev1.Namespace](), storage: newStorage(), budgets: newBudgets(),
 		pods: map[types.NamespacedName]*pod{}, places: map[string]place{}, shapes: newShapes(),
 		machines: newMachines(), written: map[types.UID]time.Time{}, ending: map[types.UID]time.Time{},
 		catalogs: map[cloud.ClassRef]catalog{}, offers: newOfferings(),
@@ -93,8 +95,8 @@ func (w *World) poke() {
 // Names is the table of resource names that snapshots use.
 func (w *World) Names() *kube.Names { return w.names }
 
-// Update tells the world an object's state: a Pod, Node, NodeClaim, NodePool, DaemonSet, Namespace, or one of those that
-// volumes are made of. The object is kept: do not change it.
+// Update tells the world an object's state: a Pod, Node, NodeClaim, NodePool, DaemonSet, Namespace, PodDisruptionBudget,
+// or one of those that volumes are made of. The object is kept: do not change it.
 func (w *World) Update(o client.Object) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -121,6 +123,8 @@ func (w *World) Update(o client.Object) {
 		updateStorage(w, &w.storage.classes, classKind, o, now)
 	case *storagev1.CSINode:
 		w.updateCSINode(o, now)
+	case *policyv1.PodDisruptionBudget:
+		w.updateBudget(o, now)
 	}
 }
 
@@ -154,6 +158,8 @@ func (w *World) Delete(o client.Object) {
 		deleteStorage(w, &w.storage.classes, classKind, o, now)
 	case *storagev1.CSINode:
 		w.deleteCSINode(o, now)
+	case *policyv1.PodDisruptionBudget:
+		w.deleteBudget(o, now)
 	}
 }
 

@@ -280,6 +280,11 @@ func history(r *rand.Rand) [][]event {
 			claim = append(claim, event{object: ready})
 		}
 		if r.IntN(3) == 0 {
+			ending := claimOf("c"+name, name, next())
+			ending.DeletionTimestamp = &metav1.Time{Time: noon}
+			claim = append(claim, event{object: ending})
+		}
+		if r.IntN(3) == 0 {
 			claim = append(claim, event{object: claimOf("c"+name, name, next()), gone: true})
 		}
 		if r.IntN(3) == 0 {
@@ -291,7 +296,9 @@ func history(r *rand.Rand) [][]event {
 		name, cpu := fmt.Sprintf("p%d", i), strconv.Itoa(1+r.IntN(3))
 		pod := []event{{object: podOf(name, "", cpu, next())}}
 		if r.IntN(2) == 0 {
-			pod = append(pod, event{object: podOf(name, fmt.Sprintf("n%d", r.IntN(7)), cpu, next())})
+			bound := podOf(name, fmt.Sprintf("n%d", r.IntN(7)), cpu, next())
+			bound.Labels = map[string]string{"app": strconv.Itoa(r.IntN(2))}
+			pod = append(pod, event{object: bound})
 		}
 		if r.IntN(4) == 0 {
 			pod = append(pod, event{object: podOf(name, "", cpu, next()), gone: true})
@@ -300,6 +307,14 @@ func history(r *rand.Rand) [][]event {
 			pod = append(pod, event{object: again})
 		}
 		all = append(all, pod)
+	}
+	for i := range 3 {
+		name, app := fmt.Sprintf("b%d", i), strconv.Itoa(r.IntN(2))
+		of := []event{{object: budgetOf(name, next(), app, 1)}, {object: budgetOf(name, next(), app, int32(r.IntN(2)))}}
+		if r.IntN(3) == 0 {
+			of = append(of, event{object: budgetOf(name, next(), app, 0), gone: true})
+		}
+		all = append(all, of)
 	}
 	return append(all, []event{{object: poolOf("p", next())}})
 }
