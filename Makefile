@@ -6,7 +6,7 @@ VERSION := $(shell git describe --tags --always --dirty 2>/dev/null || echo dev)
 LDFLAGS := -s -w -X main.version=$(VERSION)
 export GOFLAGS ?= -buildvcs=false
 
-.PHONY: help up down build test test-deps generate lint oracle bench bench-engine bench-traces bench-growth fuzz clean FORCE
+.PHONY: help up down build test test-deps generate lint oracle bench bench-engine bench-traces bench-growth conformance conformance-performance fuzz clean FORCE
 
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
@@ -57,6 +57,16 @@ bench-traces: bin/bench ## cost above the proven minimum on public traces (ARGS=
 
 bench-growth: bin/bench ## time and memory of the engine from 10,000 to 1,000,000 pods and 100 to 10,000 nodes
 	@bin/bench growth $(ARGS)
+
+# conformance/ is a module of its own: it compiles Karpenter's suites. Options by ARGS; bin/conform regression -h lists them.
+bin/conform: FORCE
+	@$(GO) build -C conformance -o $(CURDIR)/bin/conform .
+
+conformance: build bin/conform ## Karpenter's regression suite, unchanged, against Nodeless; less with ARGS="-focus Drift" or -fast
+	@bin/conform regression $(ARGS)
+
+conformance-performance: build bin/conform ## Karpenter's performance suite against Nodeless, about an hour
+	@bin/conform performance $(ARGS)
 
 T ?= 10m
 fuzz: ## each fuzz target for T (make fuzz T=10m)

@@ -106,7 +106,7 @@ func (l *local) openLog() error {
 func (l *local) startPlane(run, start context.Context) error {
 	l.p.Begin("Kubernetes %s: etcd, API server, scheduler, controllers", plane.Version())
 	var err error
-	l.plane, err = plane.Start(start, plane.Options{DataDir: l.o.dataDir, ClientQPS: 1000})
+	l.plane, err = plane.Start(start, plane.Options{DataDir: l.o.dataDir, ClientQPS: 1000, AuditLog: l.o.auditLog})
 	if err != nil {
 		return err
 	}

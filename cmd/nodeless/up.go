@@ -30,6 +30,7 @@ type upOptions struct {
 	kubeconfig   bool
 	controller   bool
 	readyTimeout time.Duration
+	auditLog     string
 }
 
 func newUp() *cobra.Command {
@@ -73,6 +74,7 @@ survives restarts. Ctrl-C or "nodeless down" ends it.`,
 	f.BoolVar(&o.detach, "detach", false, "return when the cluster is ready and go on in the background")
 	f.BoolVar(&o.kubeconfig, "merge-kubeconfig", true, `add the context "nodeless" to your kubeconfig`)
 	f.BoolVar(&o.controller, "controller", true, `run the controller too; with --controller=false run it yourself: "nodeless run"`)
+	f.StringVar(&o.auditLog, "audit-log", "", "file in which the API server notes every request")
 	f.DurationVar(&o.readyTimeout, "ready-timeout", 2*time.Minute, "give up if the cluster is not ready after this time")
 	_ = c.RegisterFlagCompletionFunc("region", cobra.FixedCompletions(catalog.Regions(), cobra.ShellCompDirectiveNoFileComp))
 	return c

@@ -70,7 +70,11 @@ func (p *Plane) apiserverFlags() []string {
 // startAPIServer runs kube-apiserver and waits until it is ready.
 func (p *Plane) startAPIServer(ctx context.Context) error {
 	s := apioptions.NewServerRunOptions()
-	if err := parse(apiserver, s.Flags(), p.apiserverFlags()); err != nil {
+	audit, err := p.auditFlags()
+	if err != nil {
+		return err
+	}
+	if err := parse(apiserver, s.Flags(), append(p.apiserverFlags(), audit...)); err != nil {
 		return err
 	}
 	s.SecureServing.Listener = p.listener

@@ -23,6 +23,8 @@ type Options struct {
 	// LogFile receives the components' logs; the default is DataDir/logs/control-plane.log. It is started anew at each
 	// Start and whenever it reaches 32 MiB; the one before is kept with the suffix ".1".
 	LogFile string
+	// AuditLog is a file in which the API server notes every request, one JSON object a line; "" = nowhere.
+	AuditLog string
 	// ClientQPS is the request rate per second of kube-controller-manager and kube-scheduler (burst: twice that), and of
 	// RESTConfig. The default is 1000: upstream's 20 to 50 make 1,000 pods of a Deployment take almost a minute.
 	ClientQPS int

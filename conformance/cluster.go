@@ -1,0 +1,137 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strconv"
+
+	"k8s.io/client-go/rest"
+	"k8s.io/client-go/tools/clientcmd"
+)
+
+// session is what `nodeless up` says about itself in its data directory.
+type session struct {
+	Kubeconfig string `json:"kubeconfig"`
+	RegionURL  string `json:"regionEndpoint"`
+	Region     string `json:"region"`
+}
+
+// podName is the controller's pod: the holder of the lease is named after it, and the suite looks for it.
+const podName = "karpenter-0"
+
+// startUp starts control plane, region and node simulator.
+func (c *cluster) startUp(ctx context.Context) error {
+	data := filepath.Join(c.o.Dir, "data")
+	var err error
+	c.up, err = c.start("up", []string{"NO_COLOR=1"}, c.o.Nodeless, "up", "--controller=false", "--merge-kubeconfig=false",
+		"--data-dir", data, "--boot-time", "500ms", "--ready-timeout", startLimit.String(),
+		"--audit-log", filepath.Join(c.o.Dir, "audit.log"))
+	if err != nil {
+		return err
+	}
+	return await(ctx, "the control plane", c.up, func(context.Context) error {
+		raw, err := os.ReadFile(filepath.Join(data, "session.json"))
+		if err != nil {
+			return err
+		}
+		return json.Unmarshal(raw, &c.session)
+	})
+}
+
+// startController starts the controller under test with the settings of Karpenter's own CI, as its Helm chart gives them.
+func (c *cluster) startController(ctx context.Context) error {
+	var err error
+	metrics := net.JoinHostPort(controllerIP.String(), strconv.Itoa(c.suite.metrics))
+	c.controller, err = c.start("controller", []string{
+		"AWS_ENDPOINT_URL=" + c.session.RegionURL, "AWS_REGION=" + c.session.Region,
+		"AWS_ACCESS_KEY_ID=conformance", "AWS_SECRET_ACCESS_KEY=conformance", "AWS_EC2_METADATA_DISABLED=true",
+		"FEATURE_GATES=StaticCapacity=true,SpotToSpotConsolidation=false,NodeRepair=true,CapacityBuffer=true",
+		"PREFERENCE_POLICY=Respect", "MIN_VALUES_POLICY=Strict", "BATCH_IDLE_DURATION=1s", "BATCH_MAX_DURATION=10s",
+		"LOG_LEVEL=debug", "CPU_REQUESTS=1000", "MEMORY_LIMIT=2147483648", "SYSTEM_NAMESPACE=kube-system", "POD_NAME=" + podName,
+	}, c.o.Nodeless, "run", "--kubeconfig", c.session.Kubeconfig, "--cluster-name", "nodeless", "--interruption-queue", "nodeless",
+		"--metrics-address", metrics, "--health-address", "127.0.0.1:8081", "--leader-elect", "--enable-profiling",
+		"--state-dir", c.o.Dir)
+	if err != nil {
+		return err
+	}
+	return await(ctx, "the controller", c.controller, func(ctx context.Context) error {
+		return get(ctx, "http://127.0.0.1:8081/readyz")
+	})
+}
+
+func get(ctx context.Context, url string) error {
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, url, nil)
+	if err != nil {
+		return err
+	}
+	res, err := http.DefaultClient.Do(req)
+	if err != nil {
+		return err
+	}
+	defer res.Body.Close()
+	if res.StatusCode != http.StatusOK {
+		return fmt.Errorf("%s: %s", url, res.Status)
+	}
+	return nil
+}
+
+// config is a client's configuration with all rights.
+func (c *cluster) config() (*rest.Config, error) {
+	cfg, err := clientcmd.BuildConfigFromFlags("", c.session.Kubeconfig)
+	if err != nil {
+		return nil, err
+	}
+	cfg.UserAgent, cfg.QPS, cfg.Burst = "conformance", 100, 200
+	return cfg, nil
+}
+
+// follow notes how long the logs of controller and API server are; cut then copies what came since into a folder.
+func (c *cluster) follow(dir string) (cut func(), err error) {
+	type mark struct {
+		path string
+		at   int64
+	}
+	var marks []mark
+	for _, name := range []string{"controller.log", "audit.log"} {
+		m := mark{path: filepath.Join(c.o.Dir, name)}
+		if info, err := os.Stat(m.path); err == nil {
+			m.at = info.Size()
+		} else if !errors.Is(err, os.ErrNotExist) {
+			return nil, err
+		}
+		marks = append(marks, m)
+	}
+	return func() {
+		for _, m := range marks {
+			_ = copyFrom(m.path, m.at, filepath.Join(dir, filepath.Base(m.path)))
+		}
+	}, nil
+}
+
+func copyFrom(path string, at int64, to string) error {
+	in, err := os.Open(path)
+	if err != nil {
+		return err
+	}
+	defer in.Close()
+	if _, err := in.Seek(at, io.SeekStart); err != nil {
+		return err
+	}
+	out, err := os.Create(to)
+	if err != nil {
+		return err
+	}
+	_, err = io.Copy(out, in)
+	return errors.Join(err, out.Close())
+}
+
+// quote makes a text match itself in a regular expression.
+func quote(text string) string { return regexp.QuoteMeta(text) }

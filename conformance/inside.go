@@ -1,0 +1,198 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"syscall"
+	"time"
+)
+
+// insideCommand is how this program calls itself for a cluster.
+const insideCommand = "inside"
+
+// insideOptions is what a cluster's process needs to know.
+type insideOptions struct {
+	Suite, Root, Dir, Nodeless string
+	EC2                        bool
+	Limit                      time.Duration
+}
+
+// cluster is what runs in a network namespace of its own.
+type cluster struct {
+	o          insideOptions
+	suite      suite
+	session    session
+	up         *process
+	controller *process
+}
+
+// inside brings a cluster up and runs the specs that arrive on standard input until that ends.
+func inside(_ context.Context, args []string) error {
+	ctx, cancel := context.WithCancelCause(context.Background()) // the end of the input ends it, not a signal
+	defer cancel(nil)
+	if len(args) != 1 {
+		return errors.New("inside: for this program's own use")
+	}
+	c := &cluster{}
+	if err := json.Unmarshal([]byte(args[0]), &c.o); err != nil {
+		return fmt.Errorf("inside: %w", err)
+	}
+	c.suite = suites[c.o.Suite]
+	specs := make(chan string)
+	go func() {
+		defer cancel(io.EOF)
+		for in := json.NewDecoder(os.Stdin); ; {
+			var text string
+			if in.Decode(&text) != nil {
+				return
+			}
+			specs <- text
+		}
+	}()
+	defer c.stop()
+	if err := c.begin(ctx); err != nil {
+		return err
+	}
+	out := json.NewEncoder(os.Stdout)
+	if err := out.Encode(message{Ready: true}); err != nil {
+		return err
+	}
+	for {
+		select {
+		case text := <-specs:
+			r := c.run(ctx, text)
+			if err := out.Encode(message{Result: &r}); err != nil {
+				return err
+			}
+		case <-ctx.Done():
+			return nil
+		}
+	}
+}
+
+// startLimit is generous: at a load of 30 a control plane alone took 27 s.
+const startLimit = 4 * time.Minute
+
+// begin brings the parts of the cluster up.
+func (c *cluster) begin(ctx context.Context) error {
+	ctx, cancel := context.WithTimeoutCause(ctx, startLimit, fmt.Errorf("not ready after %s", startLimit))
+	defer cancel()
+	if err := raiseLoopback(); err != nil {
+		return err
+	}
+	if err := serveKubelet(); err != nil {
+		return err
+	}
+	if err := c.startUp(ctx); err != nil {
+		return err
+	}
+	if err := c.furnish(ctx); err != nil {
+		return err
+	}
+	return c.startController(ctx)
+}
+
+// stop ends the controller first, so that it does not see the cluster vanish.
+func (c *cluster) stop() {
+	for _, p := range []*process{c.controller, c.up} {
+		if p != nil {
+			p.stop(10 * time.Second)
+		}
+	}
+	_ = os.RemoveAll(filepath.Join(c.o.Dir, "data")) // logs stay, gigabytes of etcd do not
+}
+
+// run runs one spec in a process of its own.
+func (c *cluster) run(ctx context.Context, text string) result {
+	r := result{Spec: text, Logs: filepath.Join(filepath.Dir(c.o.Dir), folder(text))}
+	began := time.Now()
+	if err := c.runIn(ctx, &r); err != nil {
+		r.Passed, r.Failure = false, err.Error()
+	}
+	if r.Took == 0 {
+		r.Took = time.Since(began)
+	}
+	return r
+}
+
+func (c *cluster) runIn(ctx context.Context, r *result) error {
+	if err := os.MkdirAll(r.Logs, 0o700); err != nil {
+		return err
+	}
+	out, err := os.Create(filepath.Join(r.Logs, "suite.log"))
+	if err != nil {
+		return err
+	}
+	defer out.Close()
+	cut, err := c.follow(r.Logs)
+	if err != nil {
+		return err
+	}
+	defer cut()
+	report := filepath.Join(r.Logs, "report.json")
+	test := c.test(r.Spec, report)
+	test.Stdout, test.Stderr, test.Dir = out, out, r.Logs
+	test.Env = append(os.Environ(), "KUBECONFIG="+c.session.Kubeconfig, "OUTPUT_DIR="+r.Logs)
+	if err := test.Start(); err != nil {
+		return fmt.Errorf("start the suite: %w", err)
+	}
+	if err := c.wait(ctx, test); err != nil {
+		return err
+	}
+	r.judge(report)
+	if r.Passed && c.suite.name == "performance" {
+		return measured(r.Logs)
+	}
+	return nil
+}
+
+// test is the suite's program, told to run one spec.
+func (c *cluster) test(text, report string) *exec.Cmd {
+	args := []string{
+		"--ginkgo.focus=^" + quote(c.suite.title+" "+text) + "$", "--ginkgo.json-report=" + report,
+		"--ginkgo.vv", "--ginkgo.no-color", "--ginkgo.timeout=3h", "-test.timeout=3h",
+	}
+	if c.o.EC2 {
+		args = append(args,
+			"-default-nodeclass="+filepath.Join(c.o.Root, "conformance", "ec2", "nodeclass.yaml"),
+			"-default-nodepool="+filepath.Join(c.o.Root, "conformance", "ec2", "nodepool.yaml"))
+	}
+	cmd := exec.Command(filepath.Join(c.o.Root, "bin", c.suite.name+".test"), args...) //nolint:noctx // ended by wait
+	cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
+	return cmd
+}
+
+// wait waits for the suite to end; the spec has failed if the controller or the control plane ends before it does.
+func (c *cluster) wait(ctx context.Context, test *exec.Cmd) error {
+	done := make(chan struct{})
+	go func() {
+		_ = test.Wait() // the report says more than its exit code
+		close(done)
+	}()
+	var late <-chan time.Time
+	if c.o.Limit > 0 {
+		late = time.After(c.o.Limit)
+	}
+	var err error
+	select {
+	case <-done:
+		return nil
+	case <-late:
+		err = fmt.Errorf("no result after %s", c.o.Limit)
+	case <-c.controller.done:
+		err = c.controller.ended()
+	case <-c.up.done:
+		err = c.up.ended()
+	case <-ctx.Done():
+		err = context.Cause(ctx)
+	}
+	_ = test.Process.Kill()
+	<-done
+	return err
+}

@@ -1,0 +1,107 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"flag"
+	"fmt"
+	"os"
+	"os/signal"
+	"path/filepath"
+	"regexp"
+	"syscall"
+	"time"
+)
+
+// options of a run.
+type options struct {
+	suite     suite
+	root      string // of the repository
+	nodeless  string // the binary under test
+	instances int
+	focus     *regexp.Regexp
+	skip      *regexp.Regexp
+	fast      bool
+	ec2       bool // with EC2NodeClass instead of KWOKNodeClass
+	write     bool
+	limit     time.Duration // for one spec; 0 = as long as the suite itself waits
+}
+
+func main() {
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	defer stop()
+	context.AfterFunc(ctx, stop) // a second Ctrl-C kills
+	err := run(ctx, os.Args[1:])
+	switch {
+	case err == nil || errors.Is(err, flag.ErrHelp):
+	case ctx.Err() != nil:
+		fmt.Fprintln(os.Stderr, "conform: interrupted")
+		os.Exit(130)
+	default:
+		fmt.Fprintln(os.Stderr, "conform:", err)
+		os.Exit(1)
+	}
+}
+
+func run(ctx context.Context, args []string) error {
+	if len(args) > 0 && args[0] == insideCommand {
+		return inside(ctx, args[1:])
+	}
+	if len(args) == 0 || suites[args[0]].name == "" {
+		return errors.New("say which suite: regression or performance")
+	}
+	o, err := parse(suites[args[0]], args[1:])
+	if err != nil {
+		return err
+	}
+	return conform(ctx, o)
+}
+
+func parse(s suite, args []string) (options, error) {
+	o := options{suite: s}
+	var focus, skip string
+	f := flag.NewFlagSet("conform "+s.name, flag.ContinueOnError)
+	f.StringVar(&o.root, "root", ".", "folder of the repository")
+	f.StringVar(&o.nodeless, "nodeless", filepath.Join("bin", "nodeless"), "the binary under test")
+	f.IntVar(&o.instances, "n", s.instances, "clusters side by side")
+	f.StringVar(&focus, "focus", s.focus, "regular expression: only specs whose text matches")
+	f.StringVar(&skip, "skip", "", "regular expression: no specs whose text matches")
+	f.BoolVar(&o.fast, "fast", false, "only the specs that CI runs")
+	f.BoolVar(&o.ec2, "ec2", false, "with an EC2NodeClass instead of the suite's own KWOKNodeClass")
+	f.BoolVar(&o.write, "write", false, "write the results to docs/conformance.md")
+	f.DurationVar(&o.limit, "limit", 0, "end a spec after this time and count it as failed (default: as long as the suite waits)")
+	if err := f.Parse(args); err != nil {
+		return o, err
+	}
+	var err error
+	if o.focus, err = regexp.Compile(focus); err != nil {
+		return o, fmt.Errorf("-focus: %w", err)
+	}
+	if skip != "" {
+		if o.skip, err = regexp.Compile(skip); err != nil {
+			return o, fmt.Errorf("-skip: %w", err)
+		}
+	}
+	if o.instances < 1 {
+		return o, fmt.Errorf("-n %d: at least one cluster is needed", o.instances)
+	}
+	if o.root, err = filepath.Abs(o.root); err != nil {
+		return o, err
+	}
+	if o.nodeless, err = filepath.Abs(o.nodeless); err != nil {
+		return o, err
+	}
+	if _, err := os.Stat(o.nodeless); err != nil {
+		return o, fmt.Errorf("the binary under test: %w; run make build", err)
+	}
+	return o, nil
+}
+
+// dir is where a run leaves its logs and reports.
+func (o options) dir() string {
+	name := o.suite.name
+	if o.ec2 {
+		name += "-ec2"
+	}
+	return filepath.Join(o.root, "bin", "conformance", name)
+}

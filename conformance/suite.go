@@ -1,0 +1,131 @@
+package main
+
+import (
+	"bytes"
+	"cmp"
+	"context"
+	_ "embed"
+	"encoding/json"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/onsi/ginkgo/v2/types"
+)
+
+// suite is one of Karpenter's.
+type suite struct {
+	name      string
+	title     string // as it calls itself in the texts that a focus is compared with
+	instances int
+	focus     string // the default one
+	known     string // table of what is known about its specs
+	metrics   int    // port of the controller's metrics: regression's chaos specs listen on 8080 themselves
+}
+
+//go:embed regression.tsv
+var regressionTable string
+
+//go:embed performance.tsv
+var performanceTable string
+
+var suites = map[string]suite{
+	"regression": {name: "regression", title: "Regression", instances: 4, known: regressionTable, metrics: 18080},
+	// Memory and CPU of the controller are measured, so nothing runs beside it.
+	"performance": {
+		name: "performance", title: "Performance", instances: 1, known: performanceTable, metrics: 8080,
+		focus: "Basic Deployment|Wide Deployments|Host Name Spreading Deployment Reg|Drift Performance",
+	},
+}
+
+// spec is one of a suite's tests.
+type spec struct {
+	text    string  // of its containers and itself
+	seconds float64 // it is expected to take
+	peer    string  // how it ends for Karpenter itself
+	fast    bool    // CI runs it
+}
+
+// binary is the suite's test program.
+func (o options) binary() string { return filepath.Join(o.root, "bin", o.suite.name+".test") }
+
+// build compiles the suite's test program from the module that go.mod names.
+func (o options) build(ctx context.Context) error {
+	c := exec.CommandContext(ctx, "go", "test", "-C", filepath.Join(o.root, "conformance"), "-c", "-o", o.binary(),
+		"sigs.k8s.io/karpenter/test/suites/"+o.suite.name)
+	if out, err := c.CombinedOutput(); err != nil {
+		return fmt.Errorf("build the %s suite: %w\n%s", o.suite.name, err, out)
+	}
+	return nil
+}
+
+// list asks the test program for its specs and gives those that are wanted, the longest first: what starts last then ends
+// soon after the others.
+func (o options) list(ctx context.Context) ([]spec, error) {
+	report := filepath.Join(o.dir(), "list.json")
+	c := exec.CommandContext(ctx, o.binary(), "--ginkgo.dry-run", "--ginkgo.json-report="+report)
+	if out, err := c.CombinedOutput(); err != nil {
+		return nil, fmt.Errorf("list the specs of the %s suite: %w\n%s", o.suite.name, err, out)
+	}
+	reports, err := readReport(report)
+	if err != nil {
+		return nil, err
+	}
+	known, err := o.suite.table()
+	if err != nil {
+		return nil, err
+	}
+	var specs []spec
+	for _, r := range reports {
+		if r.LeafNodeType != types.NodeTypeIt {
+			continue
+		}
+		s, ok := known[r.FullText()]
+		if !ok {
+			s = spec{text: r.FullText(), seconds: 60}
+		}
+		if o.focus.MatchString(s.text) && (o.skip == nil || !o.skip.MatchString(s.text)) && (!o.fast || s.fast) {
+			specs = append(specs, s)
+		}
+	}
+	slices.SortStableFunc(specs, func(a, b spec) int { return cmp.Compare(b.seconds, a.seconds) })
+	return specs, nil
+}
+
+// table reads lines of: text, expected seconds, Karpenter's own result, "fast" or nothing.
+func (s suite) table() (map[string]spec, error) {
+	known := map[string]spec{}
+	for line := range strings.Lines(s.known) {
+		f := strings.Split(strings.TrimRight(line, "\n"), "\t")
+		if len(f) < 3 {
+			return nil, fmt.Errorf("%s.tsv: %q has no three columns", s.name, line)
+		}
+		seconds, err := strconv.ParseFloat(f[1], 64)
+		if err != nil {
+			return nil, fmt.Errorf("%s.tsv: %q: %w", s.name, line, err)
+		}
+		known[f[0]] = spec{text: f[0], seconds: seconds, peer: f[2], fast: len(f) > 3 && f[3] == "fast"}
+	}
+	return known, nil
+}
+
+// readReport is what happened to the specs and to the nodes around them.
+func readReport(path string) (types.SpecReports, error) {
+	data, err := os.ReadFile(path)
+	if err != nil {
+		return nil, fmt.Errorf("report: %w", err)
+	}
+	var suites []types.Report
+	if err := json.NewDecoder(bytes.NewReader(data)).Decode(&suites); err != nil {
+		return nil, fmt.Errorf("report %s: %w", path, err)
+	}
+	var all types.SpecReports
+	for _, s := range suites {
+		all = append(all, s.SpecReports...)
+	}
+	return all, nil
+}
