@@ -15,8 +15,8 @@ var ourTable = regexp.MustCompile(`(?m)^\s*\[?\s*settings\.kubernetes\b`)
 // bottlerocket is Bottlerocket's settings as TOML (its API's settings.kubernetes), after what the class brings itself.
 func (b boot) bottlerocket(custom string) (string, error) {
 	if ourTable.MatchString(custom) {
-		return "", fmt.Errorf("spec.userData of EC2NodeClass %s: settings.kubernetes is written by the controller; "+
-			"use spec.kubelet, or labels and taints of the NodePool", b.class.Name)
+		return "", fmt.Errorf("spec.userData of %s: settings.kubernetes is written by the controller; "+
+			"use spec.kubelet, or labels and taints of the NodePool", title(b.class))
 	}
 	var out strings.Builder
 	if custom = strings.TrimSpace(custom); custom != "" {

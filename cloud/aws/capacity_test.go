@@ -11,6 +11,7 @@ import (
 	ec2v1 "github.com/aws/karpenter-provider-aws/pkg/apis/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
 
+	"github.com/nodeless/nodeless/cloud"
 	"github.com/nodeless/nodeless/engine/model"
 	"github.com/nodeless/nodeless/internal/clock"
 )
@@ -148,7 +149,7 @@ func benchProvider(b *testing.B) (*Provider, *ec2v1.EC2NodeClass, *goods) {
 	class.ResourceVersion = "1"
 	class.StatusConditions().SetTrue("Ready")
 	p, err := New(b.Context(), Options{AWS: newAccount().config(), ClusterName: "demo", KubernetesVersion: "1.36",
-		Classes: func(string) *ec2v1.EC2NodeClass { return class }})
+		Classes: func(cloud.ClassRef) *ec2v1.EC2NodeClass { return class }})
 	if err != nil {
 		b.Fatal(err)
 	}

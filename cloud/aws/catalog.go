@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"maps"
 	"reflect"
 	"slices"
 	"strings"
@@ -23,6 +24,7 @@ type classCatalog struct {
 	types       []model.InstanceType
 	index       map[string]int // type name → index into types
 	labels      map[string]map[string]string
+	typeKeys    map[string]bool   // labels that types decide, those that only some have included
 	images      map[string]int    // type name → index into the class's images
 	zoneIDs     map[string]string // zone → zone id
 }
@@ -46,20 +48,21 @@ func (p *Provider) catalogOf(ctx context.Context, class *ec2v1.EC2NodeClass) (*c
 	}
 	goods, err := p.market.goods(ctx)
 	if err != nil {
-		return nil, fmt.Errorf("catalog of EC2NodeClass %q: %w", class.Name, err)
+		return nil, fmt.Errorf("catalog of %s: %w", title(class), err)
 	}
 	version := ""
 	if class.ResourceVersion != "" {
 		version = string(class.UID) + "/" + class.ResourceVersion
 	}
+	name := cloudName(class)
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	have := p.catalogs[class.Name]
+	have := p.catalogs[name]
 	if have != nil && have.generation == goods.generation && version != "" && have.version == version {
 		return have, nil
 	}
 	if problems := validate(class); len(problems) > 0 {
-		return nil, fmt.Errorf("EC2NodeClass %q: %s: %w", class.Name, strings.Join(problems, "; "), cloud.ErrClassNotReady)
+		return nil, fmt.Errorf("%s: %s: %w", title(class), strings.Join(problems, "; "), cloud.ErrClassNotReady)
 	}
 	print := fingerprint(class)
 	if have == nil || have.generation != goods.generation || have.fingerprint != print {
@@ -70,7 +73,7 @@ func (p *Provider) catalogOf(ctx context.Context, class *ec2v1.EC2NodeClass) (*c
 		}
 		fresh.fingerprint, fresh.generation = print, goods.generation
 		have = fresh
-		p.catalogs[class.Name] = have
+		p.catalogs[name] = have
 	}
 	have.version = version
 	return have, nil
@@ -92,7 +95,7 @@ func (p *Provider) assemble(class *ec2v1.EC2NodeClass, g *goods) *classCatalog {
 	c := &classCatalog{
 		types: make([]model.InstanceType, 0, len(g.types)), index: make(map[string]int, len(g.types)),
 		labels: make(map[string]map[string]string, len(g.types)), images: make(map[string]int, len(g.types)),
-		zoneIDs: map[string]string{},
+		typeKeys: maps.Clone(typeKeys), zoneIDs: map[string]string{},
 	}
 	var zones []string
 	for _, s := range class.Status.Subnets {
@@ -110,6 +113,12 @@ func (p *Provider) assemble(class *ec2v1.EC2NodeClass, g *goods) *classCatalog {
 			continue
 		}
 		labels := typeLabels(t, p.o.AWS.Region)
+		if p.o.TypeLabels != nil {
+			maps.Copy(labels, p.o.TypeLabels(name))
+		}
+		for key := range labels {
+			c.typeKeys[key] = true
+		}
 		rs := typeRequirements(labels, offerings, c.zoneIDs)
 		image := slices.IndexFunc(images, func(want model.Requirements) bool { return rs.Conflict(want, nil) == "" })
 		if image < 0 {

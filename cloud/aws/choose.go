@@ -100,7 +100,7 @@ func turns(token string, zones map[string]string) map[string]int {
 func (c *classCatalog) candidates(req *cloud.LaunchRequest) []*model.InstanceType {
 	var wants model.Requirements
 	for _, r := range req.Requirements {
-		if typeKeys[r.Key] {
+		if c.typeKeys[r.Key] {
 			wants = append(wants, r)
 		}
 	}

@@ -418,7 +418,7 @@ func connect(t *testing.T, cfg awssdk.Config, classes map[string]*ec2v1.EC2NodeC
 	t.Helper()
 	o := Options{
 		AWS: cfg, ClusterName: "demo", ClusterEndpoint: "https://cluster", ClusterCA: []byte("CA"), ClusterDNS: "10.100.0.10",
-		ServiceCIDR: "10.100.0.0/16", KubernetesVersion: "1.36", Classes: func(name string) *ec2v1.EC2NodeClass { return classes[name] },
+		ServiceCIDR: "10.100.0.0/16", KubernetesVersion: "1.36", Classes: func(ref cloud.ClassRef) *ec2v1.EC2NodeClass { return classes[ref.Name] },
 	}
 	for _, f := range change {
 		f(&o)

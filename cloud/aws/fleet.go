@@ -281,7 +281,7 @@ func matching(e ec2types.CreateFleetError, choices []choice, subnets map[string]
 func (l *launch) started(i ec2types.CreateFleetInstance, kind string, groups []templateGroup) cloud.Machine {
 	m := cloud.Machine{
 		ID: i.InstanceIds[0], Type: string(i.InstanceType), CapacityType: kind, State: cloud.Pending, Launched: l.p.now(),
-		Claim: l.req.Claim, Pool: l.req.Pool, Class: l.class.Name,
+		Claim: l.req.Claim, Pool: l.req.Pool, Class: cloudName(l.class),
 	}
 	subnet := ""
 	if t := i.LaunchTemplateAndOverrides; t != nil && t.Overrides != nil {
@@ -334,7 +334,7 @@ func (p *Provider) sharedTags(class *ec2v1.EC2NodeClass) map[string]string {
 			tags[k] = v
 		}
 	}
-	tags[ec2v1.LabelNodeClass] = class.Name
+	tags[ec2v1.LabelNodeClass] = cloudName(class)
 	tags[ec2v1.EKSClusterNameTagKey] = p.o.ClusterName
 	tags["kubernetes.io/cluster/"+p.o.ClusterName] = "owned"
 	return tags

@@ -239,7 +239,7 @@ func TestInterruptedLaunchUsesItsTokenAgain(t *testing.T) {
 	mustLaunch(t, p, requestFor("warm-up"))
 	// The answer is lost on the way: the machine exists, the caller saw an error.
 	lost := requestFor("c", model.OneOf(model.LabelInstanceType, "m5.large"))
-	class := p.o.Classes("default")
+	class := p.o.Classes(cloud.ClassRef{Name: "default"})
 	catalog, err := p.catalogOf(t.Context(), class)
 	if err != nil {
 		t.Fatal(err)

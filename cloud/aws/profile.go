@@ -10,6 +10,7 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/iam"
 	iamtypes "github.com/aws/aws-sdk-go-v2/service/iam/types"
 	ec2v1 "github.com/aws/karpenter-provider-aws/pkg/apis/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
 // resolveProfile takes the profile the class names, or keeps one of our own that carries the class's role.
@@ -26,7 +27,7 @@ func (p *Provider) resolveProfile(ctx context.Context, class *ec2v1.EC2NodeClass
 	}
 	name := p.profileName(class)
 	p.mu.Lock()
-	seen, ok := p.profiles[class.Name]
+	seen, ok := p.profiles[cloudName(class)]
 	p.mu.Unlock()
 	if !ok || seen.value != role || p.now().Sub(seen.at) > profileAge {
 		if err := p.ensureProfile(ctx, class, name, role); err != nil {
@@ -37,7 +38,7 @@ func (p *Provider) resolveProfile(ctx context.Context, class *ec2v1.EC2NodeClass
 			return verdict{}, err
 		}
 		p.mu.Lock()
-		p.profiles[class.Name] = cached[string]{role, p.now()}
+		p.profiles[cloudName(class)] = cached[string]{role, p.now()}
 		p.mu.Unlock()
 	}
 	class.Status.InstanceProfile = name
@@ -46,6 +47,7 @@ func (p *Provider) resolveProfile(ctx context.Context, class *ec2v1.EC2NodeClass
 
 // profileName is one fixed name per cluster, region and class, so that it is found again by anybody.
 func (p *Provider) profileName(class *ec2v1.EC2NodeClass) string {
+	class = &ec2v1.EC2NodeClass{ObjectMeta: metav1.ObjectMeta{Name: cloudName(class)}} // all that the name is made of
 	return class.LegacyInstanceProfileName(p.o.ClusterName, p.o.AWS.Region)
 }
 
@@ -101,11 +103,11 @@ func (p *Provider) profileTags(class *ec2v1.EC2NodeClass) []iamtypes.Tag {
 // Finalize removes what the provider made for a class that is being deleted: its instance profile and its launch
 // templates. Call it when no machine of the class is left. Calling it again is harmless.
 func (p *Provider) Finalize(ctx context.Context, class *ec2v1.EC2NodeClass) error {
-	err := errors.Join(p.deleteTemplates(ctx, class.Name), p.deleteProfile(ctx, p.profileName(class)))
+	err := errors.Join(p.deleteTemplates(ctx, cloudName(class)), p.deleteProfile(ctx, p.profileName(class)))
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	delete(p.profiles, class.Name)
-	delete(p.catalogs, class.Name)
+	delete(p.profiles, cloudName(class))
+	delete(p.catalogs, cloudName(class))
 	return err
 }
 

@@ -58,10 +58,13 @@ type Options struct {
 	ReservedENIs int
 	// InterruptionQueue is the name of the SQS queue that EventBridge feeds; "" = no notices.
 	InterruptionQueue string
-	// Classes reads the cluster's cache; nil if there is no such class. The object is never modified.
-	Classes func(name string) *ec2v1.EC2NodeClass
-	Clock   clock.Clock  // nil = real time
-	Log     *slog.Logger // nil = discarded
+	// Classes reads the cluster's cache; nil if there is no such class. The object is never modified. What stands for a
+	// class of another kind has that kind in its TypeMeta.
+	Classes func(cloud.ClassRef) *ec2v1.EC2NodeClass
+	// TypeLabels are labels of a type's machines that EC2 knows nothing of; they win over EC2's own. nil = none.
+	TypeLabels func(instanceType string) map[string]string
+	Clock      clock.Clock  // nil = real time
+	Log        *slog.Logger // nil = discarded
 }
 
 // Provider implements cloud.Provider and cloud.Interrupter. It is safe for concurrent use.
@@ -85,9 +88,9 @@ type Provider struct {
 	queue     queue
 
 	mu         sync.Mutex
-	catalogs   map[string]*classCatalog // by class name
+	catalogs   map[string]*classCatalog // by cloudName
 	parameters map[string]cached[string]
-	profiles   map[string]cached[string] // by class name: the role the profile was last seen with
+	profiles   map[string]cached[string] // by cloudName: the role the profile was last seen with
 }
 
 var (
@@ -160,12 +163,12 @@ func ClassHash(class *ec2v1.EC2NodeClass) string {
 
 // readyClass is the class behind a reference once it is resolved; it must not be modified.
 func (p *Provider) readyClass(ref cloud.ClassRef) (*ec2v1.EC2NodeClass, error) {
-	class := p.o.Classes(ref.Name)
+	class := p.o.Classes(ref)
 	if class == nil {
-		return nil, fmt.Errorf("EC2NodeClass %q does not exist; create it or correct nodeClassRef.name: %w", ref.Name, cloud.ErrClassNotReady)
+		return nil, fmt.Errorf("%s %q does not exist; create it or correct nodeClassRef.name: %w", ref.Kind, ref.Name, cloud.ErrClassNotReady)
 	}
 	if class.DeletionTimestamp != nil {
-		return nil, fmt.Errorf("EC2NodeClass %q is being deleted: %w", ref.Name, cloud.ErrClassNotReady)
+		return nil, fmt.Errorf("%s is being deleted: %w", title(class), cloud.ErrClassNotReady)
 	}
 	// Read by hand: StatusConditions() would fill in missing conditions on the shared object.
 	for _, c := range class.Status.Conditions {
@@ -173,12 +176,12 @@ func (p *Provider) readyClass(ref cloud.ClassRef) (*ec2v1.EC2NodeClass, error) {
 			continue
 		}
 		if c.Status != "True" {
-			return nil, fmt.Errorf("EC2NodeClass %q: %s: %w", ref.Name, c.Message, cloud.ErrClassNotReady)
+			return nil, fmt.Errorf("%s: %s: %w", title(class), c.Message, cloud.ErrClassNotReady)
 		}
 		if len(class.Status.Subnets) == 0 || len(class.Status.AMIs) == 0 {
 			break
 		}
 		return class, nil
 	}
-	return nil, fmt.Errorf("EC2NodeClass %q is not resolved yet: %w", ref.Name, cloud.ErrClassNotReady)
+	return nil, fmt.Errorf("%s is not resolved yet: %w", title(class), cloud.ErrClassNotReady)
 }

@@ -50,7 +50,7 @@ func (p *Provider) Resolve(ctx context.Context, class *ec2v1.EC2NodeClass) error
 		case errors.Is(err, cloud.ErrUnauthorized):
 			v = unready(step.condition, "Unauthorized", "%s: %v", step.field, err)
 		case err != nil:
-			failed = append(failed, fmt.Errorf("resolve EC2NodeClass %s, %s: %w", class.Name, step.field, err))
+			failed = append(failed, fmt.Errorf("resolve %s, %s: %w", title(class), step.field, err))
 			continue
 		}
 		if v.reason == "" {

@@ -62,7 +62,7 @@ func (p *Provider) templateFor(class *ec2v1.EC2NodeClass, b boot, key templateKe
 	}
 	content, err := json.Marshal(in)
 	if err != nil {
-		return template{}, fmt.Errorf("hash launch template of EC2NodeClass %s: %w", class.Name, err)
+		return template{}, fmt.Errorf("hash launch template of %s: %w", title(class), err)
 	}
 	sum := sha256.Sum256(content)
 	t := template{name: ec2v1.LaunchTemplateNamePrefix + "/" + hex.EncodeToString(sum[:])[:20], in: in}

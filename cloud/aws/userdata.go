@@ -42,7 +42,7 @@ func (p *Provider) bootOf(class *ec2v1.EC2NodeClass, req *cloud.LaunchRequest, c
 		}
 	}
 	b.labels[model.LabelCapacityType] = capacityType
-	b.labels[ec2v1.LabelNodeClass] = class.Name
+	b.labels[classLabel(class)] = class.Name
 	if req.Pool != "" {
 		b.labels[model.LabelPool] = req.Pool
 	}
@@ -87,7 +87,7 @@ func (b boot) userData() (string, error) {
 	}
 	parts, err := customParts(custom)
 	if err != nil {
-		return "", fmt.Errorf("spec.userData of EC2NodeClass %s: %w", b.class.Name, err)
+		return "", fmt.Errorf("spec.userData of %s: %w", title(b.class), err)
 	}
 	config, err := b.nodeConfig()
 	if err != nil {
@@ -117,7 +117,7 @@ func (b boot) nodeConfig() (string, error) {
 	}
 	text, err := yaml.Marshal(map[string]any{"apiVersion": "node.eks.aws/v1alpha1", "kind": "NodeConfig", "spec": spec})
 	if err != nil {
-		return "", fmt.Errorf("render NodeConfig for EC2NodeClass %s: %w", b.class.Name, err)
+		return "", fmt.Errorf("render NodeConfig for %s: %w", title(b.class), err)
 	}
 	return string(text), nil
 }
@@ -131,7 +131,7 @@ func (b boot) kubeletConfig() (map[string]any, error) {
 			err = json.Unmarshal(text, &config)
 		}
 		if err != nil {
-			return nil, fmt.Errorf("render spec.kubelet of EC2NodeClass %s: %w", b.class.Name, err)
+			return nil, fmt.Errorf("render spec.kubelet of %s: %w", title(b.class), err)
 		}
 	}
 	var taints []map[string]any

@@ -147,8 +147,8 @@ func orElse(s, other string) string {
 }
 
 // awsProvider makes the AWS provider once the controller can read node classes.
-func awsProvider(o aws.Options) func(context.Context, func(string) *ec2v1.EC2NodeClass, string) (cloud.Provider, error) {
-	return func(ctx context.Context, classes func(string) *ec2v1.EC2NodeClass, kubernetesVersion string) (cloud.Provider, error) {
+func awsProvider(o aws.Options) func(context.Context, func(cloud.ClassRef) *ec2v1.EC2NodeClass, string) (cloud.Provider, error) {
+	return func(ctx context.Context, classes func(cloud.ClassRef) *ec2v1.EC2NodeClass, kubernetesVersion string) (cloud.Provider, error) {
 		o.Classes, o.KubernetesVersion = classes, kubernetesVersion
 		return aws.New(ctx, o)
 	}

@@ -30,6 +30,7 @@ import (
 	"github.com/nodeless/nodeless/engine/model"
 	"github.com/nodeless/nodeless/internal/act"
 	"github.com/nodeless/nodeless/internal/clock"
+	"github.com/nodeless/nodeless/internal/kube"
 	"github.com/nodeless/nodeless/internal/lifecycle"
 	"github.com/nodeless/nodeless/internal/loop"
 	"github.com/nodeless/nodeless/internal/metrics"
@@ -41,10 +42,13 @@ import (
 type Options struct {
 	REST *rest.Config // required
 	// Provider makes the cloud once node classes can be read; required. kubernetesVersion is major.minor.
-	Provider func(ctx context.Context, classes func(string) *ec2v1.EC2NodeClass, kubernetesVersion string) (cloud.Provider, error)
-	Policy   model.Policy // what is a matter of choice
-	Clock    clock.Clock  // default the real one
-	Log      *slog.Logger // default slog.Default
+	Provider func(ctx context.Context, classes func(cloud.ClassRef) *ec2v1.EC2NodeClass, kubernetesVersion string) (cloud.Provider, error)
+	// ClassKinds are kinds of node classes besides EC2NodeClass. Those the cluster does not have when Run begins are not
+	// watched.
+	ClassKinds []status.Kind
+	Policy     model.Policy // what is a matter of choice
+	Clock      clock.Clock  // default the real one
+	Log        *slog.Logger // default slog.Default
 	// OnDecision is called after each turn of the loop; may be nil.
 	OnDecision func(loop.Decision)
 	// OnReady is called once, when this process knows the cluster and, with leader election, leads; may be nil.
@@ -150,7 +154,11 @@ func build(ctx context.Context, o Options, kube kubernetes.Interface) (*rooms, e
 	r.world = world.New(world.Options{Clock: o.Clock})
 	counters := metrics.New(r.registry)
 	r.actor = act.New(act.Options{Client: api, World: r.world, Recorder: recorder, Clock: o.Clock, Log: o.Log, Metrics: counters})
-	classes := status.NewClasses(r.cache)
+	kinds, err := servedKinds(kube.Discovery(), o.ClassKinds)
+	if err != nil {
+		return nil, err
+	}
+	classes := status.NewClasses(r.cache, kinds...)
 	provider, err := o.Provider(ctx, classes.Get, version)
 	if err != nil {
 		return nil, fmt.Errorf("controller: cloud provider: %w", err)
@@ -175,10 +183,7 @@ func build(ctx context.Context, o Options, kube kubernetes.Interface) (*rooms, e
 // classAnnotations note on a claim the hash of its class, by which drift is found later.
 func classAnnotations(classes *status.Classes) func(*karpv1.NodeClaim) map[string]string {
 	return func(claim *karpv1.NodeClaim) map[string]string {
-		if claim.Spec.NodeClassRef == nil {
-			return nil
-		}
-		class := classes.Get(claim.Spec.NodeClassRef.Name)
+		class := classes.Get(kube.ClassRef(claim.Spec.NodeClassRef))
 		if class == nil || class.Annotations[ec2v1.AnnotationEC2NodeClassHash] == "" {
 			return nil
 		}

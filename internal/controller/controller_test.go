@@ -95,7 +95,7 @@ func run(t *testing.T, change func(*controller.Options)) *replica {
 	r := &replica{region: newRegion(), leads: make(chan struct{})}
 	o := controller.Options{
 		REST: p.RESTConfig(), OnReady: func() { close(r.leads) },
-		Provider: func(context.Context, func(string) *ec2v1.EC2NodeClass, string) (cloud.Provider, error) {
+		Provider: func(context.Context, func(cloud.ClassRef) *ec2v1.EC2NodeClass, string) (cloud.Provider, error) {
 			return r.region, nil
 		},
 	}
@@ -235,7 +235,7 @@ func TestAnOccupiedAddressIsNamed(t *testing.T) {
 	defer func() { _ = l.Close() }()
 	err = controller.Run(context.Background(), controller.Options{
 		REST: planetest.Start(t).RESTConfig(), MetricsAddress: l.Addr().String(),
-		Provider: func(context.Context, func(string) *ec2v1.EC2NodeClass, string) (cloud.Provider, error) {
+		Provider: func(context.Context, func(cloud.ClassRef) *ec2v1.EC2NodeClass, string) (cloud.Provider, error) {
 			return nil, errors.New("not to be asked")
 		},
 	})
@@ -247,7 +247,7 @@ func TestAnOccupiedAddressIsNamed(t *testing.T) {
 func TestWhatTheProviderSaysEndsTheController(t *testing.T) {
 	err := controller.Run(context.Background(), controller.Options{
 		REST: planetest.Start(t).RESTConfig(),
-		Provider: func(_ context.Context, _ func(string) *ec2v1.EC2NodeClass, version string) (cloud.Provider, error) {
+		Provider: func(_ context.Context, _ func(cloud.ClassRef) *ec2v1.EC2NodeClass, version string) (cloud.Provider, error) {
 			return nil, fmt.Errorf("no region for Kubernetes %s", version)
 		},
 	})

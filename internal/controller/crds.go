@@ -10,6 +10,8 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/discovery"
+
+	"github.com/nodeless/nodeless/internal/status"
 )
 
 // needed are the custom resources without which nothing can be done.
@@ -60,4 +62,20 @@ func missingCRDs(d discovery.ServerResourcesInterface) ([]string, error) {
 		missing = append(missing, n.plural+"."+group)
 	}
 	return missing, nil
+}
+
+// servedKinds are those of the kinds that the API server serves.
+func servedKinds(d discovery.ServerResourcesInterface, kinds []status.Kind) ([]status.Kind, error) {
+	var served []status.Kind
+	for _, k := range kinds {
+		list, err := d.ServerResourcesForGroupVersion(k.GroupVersion().String())
+		switch {
+		case apierrors.IsNotFound(err):
+		case err != nil:
+			return nil, fmt.Errorf("controller: whether %s exists: %w", k.GroupVersionKind, err)
+		case slices.ContainsFunc(list.APIResources, func(r metav1.APIResource) bool { return r.Kind == k.Kind }):
+			served = append(served, k)
+		}
+	}
+	return served, nil
 }

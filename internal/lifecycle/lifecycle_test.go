@@ -59,7 +59,7 @@ func tellAt(t *testing.T, clk *clock.Virtual) *story {
 		go func() {
 			done <- controller.Run(ctx, controller.Options{
 				REST: p.RESTConfig(), Clock: used, OnReady: func() { close(ready) },
-				Provider: func(context.Context, func(string) *ec2v1.EC2NodeClass, string) (cloud.Provider, error) {
+				Provider: func(context.Context, func(cloud.ClassRef) *ec2v1.EC2NodeClass, string) (cloud.Provider, error) {
 					return s.region, nil
 				},
 			})

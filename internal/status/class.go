@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"slices"
 	"strings"
 	"time"
 
@@ -13,110 +12,114 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
 
 	"github.com/nodeless/nodeless/cloud"
-)
-
-// Group and kind of the classes that are kept here.
-const (
-	classGroup = "karpenter.k8s.aws"
-	classKind  = "EC2NodeClass"
+	"github.com/nodeless/nodeless/internal/kube"
 )
 
 // resolveEvery is how often the cloud is asked again what a class stands for; prices change the catalogue too.
 const resolveEvery = time.Minute
 
-func classRef(name string) cloud.ClassRef {
-	return cloud.ClassRef{Group: classGroup, Kind: classKind, Name: name}
-}
-
 // class resolves one class and tells the world what it offers.
-func (k *Keeper) class(ctx context.Context, name string) (time.Duration, error) {
-	found := k.o.Classes.Get(name)
-	if found == nil {
-		k.offer(name, fmt.Sprintf("EC2NodeClass %q does not exist; create it or correct spec.template.spec.nodeClassRef.name", name))
+func (k *Keeper) class(ctx context.Context, key string) (time.Duration, error) {
+	ref := refOf(key)
+	h := k.o.Classes.handle(ref)
+	if h == nil {
+		k.offer(ref, k.o.Classes.unknown(ref))
 		return 0, nil
 	}
-	class := found.DeepCopy()
-	if class.DeletionTimestamp != nil {
-		k.offer(name, fmt.Sprintf("EC2NodeClass %q is being deleted", name))
-		return k.finalizeClass(ctx, class)
+	object := k.o.Classes.object(ref)
+	if object == nil {
+		k.offer(ref, fmt.Sprintf("%s does not exist; create it or correct spec.template.spec.nodeClassRef.name", title(ref)))
+		return 0, nil
 	}
-	if err := k.stampClass(ctx, class); err != nil {
+	if object.GetDeletionTimestamp() != nil {
+		k.offer(ref, title(ref)+" is being deleted")
+		return k.finalizeClass(ctx, ref, h, object)
+	}
+	object, err := k.stampClass(ctx, ref, h, object)
+	if err != nil {
 		return 0, client.IgnoreNotFound(err) // its end is an event
 	}
-	resolveErr := k.resolve(ctx, class)
+	class, resolveErr := k.resolve(ctx, ref, h, object)
 	if why := notReady(class); why != "" {
-		k.offer(name, why)
+		k.offer(ref, why)
 		return resolveEvery, resolveErr
 	}
-	types, err := k.o.Provider.Catalog(ctx, classRef(name))
+	offered, err := k.o.Provider.Catalog(ctx, ref)
 	switch {
 	case errors.Is(err, cloud.ErrClassNotReady):
-		k.offer(name, err.Error())
+		k.offer(ref, err.Error())
 		return resolveEvery, resolveErr
 	case err != nil: // what was offered before is still right, more or less
-		return 0, errors.Join(resolveErr, fmt.Errorf("catalog of EC2NodeClass %s: %w", name, err))
+		return 0, errors.Join(resolveErr, fmt.Errorf("catalog of %s: %w", title(ref), err))
 	}
-	k.o.World.SetCatalog(classRef(name), types, "")
-	k.touchPools(name)
+	k.o.World.SetCatalog(ref, offered, "")
+	k.touchPools(ref)
 	return resolveEvery, resolveErr
 }
 
 // offer says why a class offers nothing.
-func (k *Keeper) offer(name, why string) {
-	k.o.World.SetCatalog(classRef(name), nil, why)
-	k.touchPools(name)
+func (k *Keeper) offer(ref cloud.ClassRef, why string) {
+	k.o.World.SetCatalog(ref, nil, why)
+	k.touchPools(ref)
 }
 
-func (k *Keeper) touchPools(class string) {
+func (k *Keeper) touchPools(ref cloud.ClassRef) {
 	for _, pool := range k.o.World.NodePools() {
-		if ref := pool.Spec.Template.Spec.NodeClassRef; ref != nil && ref.Name == class {
+		if kube.ClassRef(pool.Spec.Template.Spec.NodeClassRef) == ref {
 			k.pools.Add(pool.Name)
 		}
 	}
 }
 
-// stampClass writes finalizer and hash if they are not there.
-func (k *Keeper) stampClass(ctx context.Context, class *ec2v1.EC2NodeClass) error {
-	before := class.DeepCopy()
-	if !slices.Contains(class.Finalizers, ec2v1.TerminationFinalizer) {
-		class.Finalizers = append(class.Finalizers, ec2v1.TerminationFinalizer)
+// stampClass writes finalizer and hash if they are not there, and gives the object with them.
+func (k *Keeper) stampClass(ctx context.Context, ref cloud.ClassRef, h handle, before client.Object) (client.Object, error) {
+	object := before.DeepCopyObject().(client.Object)
+	controllerutil.AddFinalizer(object, h.finalizer())
+	if class, ok := object.(*ec2v1.EC2NodeClass); ok {
+		if hash := k.o.ClassHash(class); hash != "" {
+			metav1.SetMetaDataAnnotation(&class.ObjectMeta, ec2v1.AnnotationEC2NodeClassHash, hash)
+			metav1.SetMetaDataAnnotation(&class.ObjectMeta, ec2v1.AnnotationEC2NodeClassHashVersion, ec2v1.EC2NodeClassHashVersion)
+		}
 	}
-	if hash := k.o.ClassHash(class); hash != "" {
-		metav1.SetMetaDataAnnotation(&class.ObjectMeta, ec2v1.AnnotationEC2NodeClassHash, hash)
-		metav1.SetMetaDataAnnotation(&class.ObjectMeta, ec2v1.AnnotationEC2NodeClassHashVersion, ec2v1.EC2NodeClassHashVersion)
+	if equal(before.GetFinalizers(), object.GetFinalizers()) && equal(before.GetAnnotations(), object.GetAnnotations()) {
+		return before, nil
 	}
-	if equal(before.ObjectMeta, class.ObjectMeta) {
-		return nil
+	if err := k.o.Client.Patch(ctx, object, locked(before)); err != nil {
+		return nil, fmt.Errorf("update %s: %w", title(ref), err)
 	}
-	if err := k.o.Client.Patch(ctx, class, locked(before)); err != nil {
-		return fmt.Errorf("update EC2NodeClass %s: %w", class.Name, err)
-	}
-	k.o.Classes.wrote.Wrote(class.DeepCopy())
-	return nil
+	k.o.Classes.wrote.Wrote(object.DeepCopyObject().(client.Object))
+	return object, nil
 }
 
-// resolve fills and writes the class's status. What could be found out is written also when something failed.
-func (k *Keeper) resolve(ctx context.Context, class *ec2v1.EC2NodeClass) error {
+// resolve finds out what a class stands for and writes its status. What could be found out is written also when something
+// failed.
+func (k *Keeper) resolve(ctx context.Context, ref cloud.ClassRef, h handle, before client.Object) (*ec2v1.EC2NodeClass, error) {
+	class := h.draft(before)
 	resolver, ok := k.o.Provider.(Resolver)
 	if !ok {
-		return nil
+		return class, nil
 	}
-	before := class.DeepCopy()
 	err := resolver.Resolve(ctx, class)
-	if equal(before.Status, class.Status) {
-		return err
+	object := h.settled(before, class, metav1.NewTime(k.o.Clock.Now()))
+	if equal(before, object) {
+		return class, err
 	}
-	if writeErr := k.o.Client.Status().Patch(ctx, class, locked(before)); writeErr != nil {
-		return errors.Join(err, fmt.Errorf("update status of EC2NodeClass %s: %w", class.Name, writeErr))
+	if writeErr := k.o.Client.Status().Patch(ctx, object, locked(before)); writeErr != nil {
+		return class, errors.Join(err, fmt.Errorf("update status of %s: %w", title(ref), writeErr))
 	}
-	k.o.Classes.wrote.Wrote(class.DeepCopy())
-	return err
+	k.o.Classes.wrote.Wrote(object)
+	return class, err
 }
 
 // notReady is why a class cannot be used: the first of its conditions that says so; "" if it can.
 func notReady(class *ec2v1.EC2NodeClass) string {
+	kind := class.Kind
+	if kind == "" {
+		kind = classKind // objects from a cache do not say
+	}
 	root := class.StatusConditions(opstatus.WithObservedOnly()).Get(opstatus.ConditionReady)
 	if root != nil && root.Status == metav1.ConditionTrue {
 		return ""
@@ -124,40 +127,44 @@ func notReady(class *ec2v1.EC2NodeClass) string {
 	for _, want := range []metav1.ConditionStatus{metav1.ConditionFalse, metav1.ConditionUnknown} {
 		for _, c := range class.Status.Conditions {
 			if c.Type != opstatus.ConditionReady && c.Status == want {
-				return fmt.Sprintf("EC2NodeClass %q is not ready: %s: %s", class.Name, c.Type, c.Message)
+				return fmt.Sprintf("%s %q is not ready: %s: %s", kind, class.Name, c.Type, c.Message)
 			}
 		}
 	}
-	return fmt.Sprintf("EC2NodeClass %q is not resolved yet", class.Name)
+	if root != nil && root.Status == metav1.ConditionFalse {
+		return fmt.Sprintf("%s %q is not ready: %s", kind, class.Name, root.Message)
+	}
+	return fmt.Sprintf("%s %q is not resolved yet", kind, class.Name)
 }
 
 // finalizeClass lets a class go when no claim uses it and the cloud has forgotten it.
-func (k *Keeper) finalizeClass(ctx context.Context, class *ec2v1.EC2NodeClass) (time.Duration, error) {
-	if !slices.Contains(class.Finalizers, ec2v1.TerminationFinalizer) {
+func (k *Keeper) finalizeClass(ctx context.Context, ref cloud.ClassRef, h handle, before client.Object) (time.Duration, error) {
+	if !controllerutil.ContainsFinalizer(before, h.finalizer()) {
 		return 0, nil
 	}
 	var users []string
 	for _, c := range k.o.World.Claims() {
-		if ref := c.Spec.NodeClassRef; ref != nil && ref.Kind == classKind && ref.Name == class.Name {
+		if kube.ClassRef(c.Spec.NodeClassRef) == ref {
 			users = append(users, c.Name)
 		}
 	}
 	if len(users) > 0 {
-		k.o.Recorder.Event(class, corev1.EventTypeNormal, "WaitingOnNodeClaimTermination",
+		k.o.Recorder.Event(before, corev1.EventTypeNormal, "WaitingOnNodeClaimTermination",
 			"Waiting on NodeClaim termination for "+strings.Join(users[:min(len(users), 5)], ", "))
 		return 5 * time.Second, nil
 	}
 	if f, ok := k.o.Provider.(Finalizer); ok {
-		if err := f.Finalize(ctx, class); err != nil {
-			return 0, fmt.Errorf("finalize EC2NodeClass %s: %w", class.Name, err)
+		if err := f.Finalize(ctx, h.draft(before)); err != nil {
+			return 0, fmt.Errorf("finalize %s: %w", title(ref), err)
 		}
 	}
-	before := class.DeepCopy()
-	class.Finalizers = slices.DeleteFunc(class.Finalizers, func(f string) bool { return f == ec2v1.TerminationFinalizer })
-	if err := k.o.Client.Patch(ctx, class, locked(before)); client.IgnoreNotFound(err) != nil {
-		return 0, fmt.Errorf("release EC2NodeClass %s: %w", class.Name, err)
+	object := before.DeepCopyObject().(client.Object)
+	controllerutil.RemoveFinalizer(object, h.finalizer())
+	if err := k.o.Client.Patch(ctx, object, locked(before)); client.IgnoreNotFound(err) != nil {
+		return 0, fmt.Errorf("release %s: %w", title(ref), err)
 	}
-	k.o.Classes.wrote.Forget(class.UID)
+	k.o.Classes.wrote.Forget(before.GetUID())
+	h.forget(before.GetUID())
 	return 0, nil
 }
 

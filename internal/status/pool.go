@@ -96,15 +96,15 @@ func (k *Keeper) judge(ctx context.Context, pool *karpv1.NodePool) {
 // classVerdict is why the pool's class cannot be used; "" if it can.
 func (k *Keeper) classVerdict(pool *karpv1.NodePool) (reason, message string) {
 	ref := kube.ClassRef(pool.Spec.Template.Spec.NodeClassRef)
-	if ref.Group != classGroup || ref.Kind != classKind {
-		return "NodeClassNotFound", fmt.Sprintf("spec.template.spec.nodeClassRef: %s of group %q is not known; use %s of group %q", ref.Kind, ref.Group, classKind, classGroup)
+	if k.o.Classes.handle(ref) == nil {
+		return "NodeClassNotFound", k.o.Classes.unknown(ref)
 	}
-	class := k.o.Classes.Get(ref.Name)
+	class := k.o.Classes.Get(ref)
 	switch {
 	case class == nil:
-		return "NodeClassNotFound", fmt.Sprintf("EC2NodeClass %q does not exist; create it or correct spec.template.spec.nodeClassRef.name", ref.Name)
+		return "NodeClassNotFound", title(ref) + " does not exist; create it or correct spec.template.spec.nodeClassRef.name"
 	case class.DeletionTimestamp != nil:
-		return "NodeClassTerminating", fmt.Sprintf("EC2NodeClass %q is being deleted", ref.Name)
+		return "NodeClassTerminating", title(ref) + " is being deleted"
 	}
 	if why := notReady(class); why != "" {
 		return "NodeClassNotReady", why
@@ -118,7 +118,7 @@ func (k *Keeper) sum(pool *karpv1.NodePool) {
 	list := k.o.World.Names().ResourceList(used)
 	list[corev1.ResourceName("nodes")] = *resource.NewQuantity(nodes, resource.DecimalSI)
 	pool.Status.Resources, pool.Status.Nodes = list, &nodes
-	if class := k.o.Classes.Get(kube.ClassRef(pool.Spec.Template.Spec.NodeClassRef).Name); class != nil {
+	if class := k.o.Classes.Get(kube.ClassRef(pool.Spec.Template.Spec.NodeClassRef)); class != nil {
 		pool.Status.NodeClassObservedGeneration = class.Generation
 	}
 }

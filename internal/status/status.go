@@ -1,4 +1,4 @@
-// Package status keeps what NodePools and EC2NodeClasses say of themselves: conditions, sums, hashes; and it gives the
+// Package status keeps what NodePools and node classes say of themselves: conditions, sums, hashes; and it gives the
 // world what each class offers.
 package status
 
@@ -21,6 +21,7 @@ import (
 	"github.com/nodeless/nodeless/cloud"
 	"github.com/nodeless/nodeless/engine/model"
 	"github.com/nodeless/nodeless/internal/clock"
+	"github.com/nodeless/nodeless/internal/kube"
 	"github.com/nodeless/nodeless/internal/lifecycle/latest"
 	"github.com/nodeless/nodeless/internal/lifecycle/queue"
 	"github.com/nodeless/nodeless/internal/world"
@@ -71,6 +72,12 @@ type Keeper struct {
 	lastPool map[string]time.Time // when a pool's status was last written
 }
 
+// watch is what to do when an object of a kind changes.
+type watch struct {
+	object client.Object
+	seen   func(client.Object)
+}
+
 // New is a Keeper. It registers handlers on the cache.
 func New(ctx context.Context, o Options) (*Keeper, error) {
 	if o.Clock == nil {
@@ -83,24 +90,22 @@ func New(ctx context.Context, o Options) (*Keeper, error) {
 		o.ClassHash = func(c *ec2v1.EC2NodeClass) string { return c.Hash(nil) }
 	}
 	k := &Keeper{
-		o: o, pools: queue.New("NodePool status", o.Clock, o.Log), classes: queue.New("EC2NodeClass", o.Clock, o.Log),
+		o: o, pools: queue.New("NodePool status", o.Clock, o.Log), classes: queue.New("node class", o.Clock, o.Log),
 		lastPool: map[string]time.Time{},
 	}
-	for _, h := range []struct {
-		object client.Object
-		seen   func(client.Object)
-	}{
-		{&karpv1.NodePool{}, k.sawPool},
-		{&karpv1.NodeClaim{}, k.sawClaim},
-		{&corev1.Node{}, k.sawNode},
-		{&ec2v1.EC2NodeClass{}, k.sawClass},
-	} {
-		informer, err := o.Cache.GetInformer(ctx, h.object, cache.BlockUntilSynced(false))
+	watches := []watch{{&karpv1.NodePool{}, k.sawPool}, {&karpv1.NodeClaim{}, k.sawClaim}, {&corev1.Node{}, k.sawNode}}
+	for kind, h := range o.Classes.handles {
+		watches = append(watches, watch{h.empty(), func(o client.Object) {
+			k.sawClass(cloud.ClassRef{Group: kind.Group, Kind: kind.Kind, Name: o.GetName()})
+		}})
+	}
+	for _, w := range watches {
+		informer, err := o.Cache.GetInformer(ctx, w.object, cache.BlockUntilSynced(false))
 		if err != nil {
-			return nil, fmt.Errorf("watch %T: %w", h.object, err)
+			return nil, fmt.Errorf("watch %T: %w", w.object, err)
 		}
-		if _, err := informer.AddEventHandler(handler(h.seen)); err != nil {
-			return nil, fmt.Errorf("watch %T: %w", h.object, err)
+		if _, err := informer.AddEventHandler(handler(w.seen)); err != nil {
+			return nil, fmt.Errorf("watch %T: %w", w.object, err)
 		}
 	}
 	return k, nil
@@ -129,8 +134,8 @@ func handler(seen func(client.Object)) toolscache.ResourceEventHandler {
 
 func (k *Keeper) sawPool(o client.Object) {
 	k.pools.Add(o.GetName())
-	if ref := o.(*karpv1.NodePool).Spec.Template.Spec.NodeClassRef; ref != nil {
-		k.classes.Add(ref.Name)
+	if ref := kube.ClassRef(o.(*karpv1.NodePool).Spec.Template.Spec.NodeClassRef); ref.Name != "" {
+		k.classes.Add(keyOf(ref))
 	}
 }
 
@@ -140,9 +145,9 @@ func (k *Keeper) sawClaim(o client.Object) {
 		k.pools.Add(pool)
 		k.pools.After(pool, time.Second) // the world, which sums up, may hear of it later
 	}
-	if claim.DeletionTimestamp != nil && claim.Spec.NodeClassRef != nil {
-		if c := k.o.Classes.Get(claim.Spec.NodeClassRef.Name); c != nil && c.DeletionTimestamp != nil {
-			k.classes.After(c.Name, time.Second)
+	if ref := kube.ClassRef(claim.Spec.NodeClassRef); claim.DeletionTimestamp != nil && ref.Name != "" {
+		if c := k.o.Classes.Get(ref); c != nil && c.DeletionTimestamp != nil {
+			k.classes.After(keyOf(ref), time.Second)
 		}
 	}
 }
@@ -153,13 +158,9 @@ func (k *Keeper) sawNode(o client.Object) {
 	}
 }
 
-func (k *Keeper) sawClass(o client.Object) {
-	k.classes.Add(o.GetName())
-	for _, pool := range k.o.World.NodePools() {
-		if ref := pool.Spec.Template.Spec.NodeClassRef; ref != nil && ref.Name == o.GetName() {
-			k.pools.Add(pool.Name)
-		}
-	}
+func (k *Keeper) sawClass(ref cloud.ClassRef) {
+	k.classes.Add(keyOf(ref))
+	k.touchPools(ref)
 }
 
 func equal(a, b any) bool { return equality.Semantic.DeepEqual(a, b) }

@@ -137,7 +137,7 @@ func tell(t *testing.T) *story {
 	go func() {
 		done <- controller.Run(ctx, controller.Options{
 			REST: p.RESTConfig(),
-			Provider: func(context.Context, func(string) *ec2v1.EC2NodeClass, string) (cloud.Provider, error) {
+			Provider: func(context.Context, func(cloud.ClassRef) *ec2v1.EC2NodeClass, string) (cloud.Provider, error) {
 				return s.region, nil
 			},
 		})

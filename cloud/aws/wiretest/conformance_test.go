@@ -88,7 +88,7 @@ func (p *place) connect(t testing.TB) *aws.Provider {
 		AWS: awssdk.Config{Region: "us-west-2", BaseEndpoint: &p.url,
 			Credentials: credentials.NewStaticCredentialsProvider("any", "any", "")},
 		ClusterName: "demo", ClusterEndpoint: "https://cluster", ClusterCA: []byte("CA"), ServiceCIDR: "10.100.0.0/16",
-		KubernetesVersion: "1.36", Classes: func(name string) *ec2v1.EC2NodeClass { return p.classes[name] },
+		KubernetesVersion: "1.36", Classes: func(ref cloud.ClassRef) *ec2v1.EC2NodeClass { return p.classes[ref.Name] },
 	})
 	if err != nil {
 		t.Fatal(err)

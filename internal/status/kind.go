@@ -1,0 +1,176 @@
+package status
+
+import (
+	"encoding/json"
+	"slices"
+	"sync"
+
+	ec2v1 "github.com/aws/karpenter-provider-aws/pkg/apis/v1"
+	opstatus "github.com/awslabs/operatorpkg/status"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+)
+
+// Kind is a further kind of node class besides EC2NodeClass. Its machines are EC2's too: an object of it stands for an
+// EC2NodeClass that exists in memory alone, and carries of its status the condition Ready.
+type Kind struct {
+	schema.GroupVersionKind
+	// Spec is what an object of the kind stands for. It must not modify the object.
+	Spec func(object *unstructured.Unstructured) ec2v1.EC2NodeClassSpec
+}
+
+// handle is how a Keeper works with the objects of one kind. Objects from the cache go in unmodified.
+type handle interface {
+	// empty is an object to read into and to watch.
+	empty() client.Object
+	// view is what an object stands for, with all that is known of it; nobody may modify it.
+	view(client.Object) *ec2v1.EC2NodeClass
+	// draft is what an object stands for, to be resolved: the caller's own copy.
+	draft(client.Object) *ec2v1.EC2NodeClass
+	// settled is a copy of the object that says what its draft has become.
+	settled(object client.Object, draft *ec2v1.EC2NodeClass, now metav1.Time) client.Object
+	// finalizer is on objects as long as the cloud knows of them.
+	finalizer() string
+	forget(types.UID)
+}
+
+// ec2Kind is EC2NodeClass, which stands for itself.
+type ec2Kind struct{}
+
+func (ec2Kind) empty() client.Object { return &ec2v1.EC2NodeClass{} }
+
+func (ec2Kind) view(o client.Object) *ec2v1.EC2NodeClass { return o.(*ec2v1.EC2NodeClass) }
+
+func (ec2Kind) draft(o client.Object) *ec2v1.EC2NodeClass { return o.(*ec2v1.EC2NodeClass).DeepCopy() }
+
+func (ec2Kind) settled(_ client.Object, draft *ec2v1.EC2NodeClass, _ metav1.Time) client.Object {
+	return draft.DeepCopy()
+}
+
+func (ec2Kind) finalizer() string { return ec2v1.TerminationFinalizer }
+
+func (ec2Kind) forget(types.UID) {}
+
+// foreignKind remembers what its objects, which have no room for it, were resolved to.
+type foreignKind struct {
+	Kind
+	mu    sync.Mutex
+	found map[types.UID]finding
+}
+
+// finding is what an object was resolved to.
+type finding struct {
+	status ec2v1.EC2NodeClassStatus
+	serial string // differs when the status does
+}
+
+func (k *foreignKind) empty() client.Object {
+	o := &unstructured.Unstructured{}
+	o.SetGroupVersionKind(k.GroupVersionKind)
+	return o
+}
+
+// view has the Ready condition of the object itself: somebody else may have written that it is not.
+func (k *foreignKind) view(o client.Object) *ec2v1.EC2NodeClass {
+	class, serial := k.stands(o)
+	// Whoever keeps what follows from a class keeps it by version; here the status has one of its own.
+	class.ResourceVersion += "/" + serial
+	class.Status.Conditions = slices.DeleteFunc(class.Status.Conditions, isReady)
+	for _, c := range conditionsOf(o) {
+		if isReady(c) {
+			class.Status.Conditions = append(class.Status.Conditions, c)
+		}
+	}
+	return class
+}
+
+func (k *foreignKind) draft(o client.Object) *ec2v1.EC2NodeClass {
+	class, _ := k.stands(o)
+	return class
+}
+
+func (k *foreignKind) stands(o client.Object) (*ec2v1.EC2NodeClass, string) {
+	object := o.(*unstructured.Unstructured)
+	version, kind := k.ToAPIVersionAndKind()
+	class := &ec2v1.EC2NodeClass{
+		TypeMeta: metav1.TypeMeta{APIVersion: version, Kind: kind},
+		ObjectMeta: metav1.ObjectMeta{
+			Name: object.GetName(), UID: object.GetUID(), ResourceVersion: object.GetResourceVersion(), Generation: object.GetGeneration(),
+			CreationTimestamp: object.GetCreationTimestamp(), DeletionTimestamp: object.GetDeletionTimestamp(),
+		},
+		Spec: k.Spec(object),
+	}
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	found := k.found[object.GetUID()]
+	class.Status = *found.status.DeepCopy()
+	return class, found.serial
+}
+
+func (k *foreignKind) settled(o client.Object, draft *ec2v1.EC2NodeClass, now metav1.Time) client.Object {
+	k.mu.Lock()
+	if text, err := json.Marshal(draft.Status); err == nil { // such a status always has a JSON form
+		k.found[draft.UID] = finding{*draft.Status.DeepCopy(), string(text)}
+	}
+	k.mu.Unlock()
+	ready := metav1.Condition{
+		Type: opstatus.ConditionReady, Status: metav1.ConditionTrue, Reason: opstatus.ConditionReady,
+		LastTransitionTime: now, ObservedGeneration: draft.Generation,
+	}
+	if why := notReady(draft); why != "" {
+		ready.Status, ready.Reason, ready.Message = metav1.ConditionFalse, "NotResolved", why
+	}
+	others := []opstatus.Condition{}
+	for _, c := range conditionsOf(o) {
+		if !isReady(c) {
+			others = append(others, c)
+		} else if c.Status == ready.Status {
+			ready.LastTransitionTime = c.LastTransitionTime
+		}
+	}
+	object := o.(*unstructured.Unstructured).DeepCopy()
+	setConditions(object, append(others, opstatus.Condition(ready)))
+	return object
+}
+
+func (k *foreignKind) finalizer() string { return k.Group + "/termination" }
+
+func (k *foreignKind) forget(uid types.UID) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	delete(k.found, uid)
+}
+
+func isReady(c opstatus.Condition) bool { return c.Type == opstatus.ConditionReady }
+
+// conditionsOf are an object's conditions; what does not read as some is left out.
+func conditionsOf(o client.Object) []opstatus.Condition {
+	var object struct {
+		Status struct {
+			Conditions []opstatus.Condition `json:"conditions"`
+		} `json:"status"`
+	}
+	if text, err := json.Marshal(o); err != nil || json.Unmarshal(text, &object) != nil {
+		return nil
+	}
+	return object.Status.Conditions
+}
+
+func setConditions(object *unstructured.Unstructured, conditions []opstatus.Condition) {
+	var list []any
+	for _, c := range conditions {
+		list = append(list, map[string]any{
+			"type": c.Type, "status": string(c.Status), "reason": c.Reason, "message": c.Message,
+			"lastTransitionTime": c.LastTransitionTime.UTC().Format("2006-01-02T15:04:05Z"), "observedGeneration": c.ObservedGeneration,
+		})
+	}
+	status, _, _ := unstructured.NestedMap(object.Object, "status")
+	if status == nil {
+		status = map[string]any{}
+	}
+	status["conditions"] = list
+	object.Object["status"] = status
+}
