@@ -7,13 +7,13 @@ package catalog
 
 import (
 	"hash/fnv"
-	"slices"
 	"strings"
 )
 
 // Type is an EC2 instance type.
 type Type struct {
 	Name              string
+	OS                string // of the machines' Nodes; "" = linux. EC2 has it from the image
 	VCPU              int
 	MemoryMiB         int64   // nominal, as DescribeInstanceTypes gives it
 	Arch              string  // amd64 or arm64
@@ -23,6 +23,7 @@ type Type struct {
 	BareMetal         bool
 	MaxENIs           int // of the default network card
 	IPv4PerENI        int
+	Pods              int // how many pods get an address; 0 = as the interfaces have it
 	BranchENIs        int // interfaces for security groups of pods; 0 where there is no trunk
 	NetworkMbps       int // burst bandwidth where the type has a burst
 	NetworkBaseMbps   int // sustained bandwidth, which Karpenter's label instance-network-bandwidth tells; 0 if not known
@@ -74,72 +75,6 @@ func Lookup(name string) (*Type, bool) {
 
 // Regions are the names of the regions the catalogue has prices of, sorted.
 func Regions() []string { return load().regionNames }
-
-// Zones are the availability zones of a region, by ID; nil for a region that is not in the catalogue.
-func Zones(region string) []Zone {
-	if r := load().regions[region]; r != nil {
-		return r.zones
-	}
-	return nil
-}
-
-// InRegion are the types a region offers, by name. The slice is shared: do not change it.
-func InRegion(region string) []*Offer {
-	if r := load().regions[region]; r != nil {
-		return r.offers
-	}
-	return nil
-}
-
-// OfferOf is what a region offers of a type.
-func OfferOf(region, typeName string) (*Offer, bool) {
-	r := load().regions[region]
-	if r == nil {
-		return nil, false
-	}
-	o, ok := r.byType[typeName]
-	return o, ok
-}
-
-// OnDemand is a type's on-demand price in a region, in micro-dollars per hour.
-func OnDemand(region, typeName string) (int64, bool) {
-	o, ok := OfferOf(region, typeName)
-	if !ok {
-		return 0, false
-	}
-	return o.OnDemand, true
-}
-
-// SpotAverage is an estimate of a type's average spot price in a zone (by name), in micro-dollars per hour: the zone's price
-// on the data's day, moved in proportion so that the zones' mean is the region's average, which is all the source has.
-func SpotAverage(region, zone, typeName string) (int64, bool) {
-	o, ok := OfferOf(region, typeName)
-	if !ok || len(o.Spot) == 0 {
-		return 0, false
-	}
-	i := slices.IndexFunc(o.Zones, func(z Zone) bool { return z.Name == zone })
-	if i < 0 {
-		return 0, false
-	}
-	if o.SpotAverage == 0 {
-		return o.Spot[i], true
-	}
-	var sum int64
-	for _, p := range o.Spot {
-		sum += p
-	}
-	return o.Spot[i] * o.SpotAverage * int64(len(o.Spot)) / sum, true
-}
-
-// InterruptionRate is the class of how often a type's spot instances in a region were interrupted in a month, such as
-// "<5%"; false if it is not known.
-func InterruptionRate(region, typeName string) (string, bool) {
-	o, ok := OfferOf(region, typeName)
-	if !ok || o.InterruptionRate == "" {
-		return "", false
-	}
-	return o.InterruptionRate, true
-}
 
 // Origin says from which data, of which dates, the catalogue was made.
 func Origin() string { return load().origin }

@@ -27,19 +27,12 @@ type table struct {
 	leftOut     int
 	types       []*Type
 	byName      map[string]*Type
-	regions     map[string]*regionTable
+	regions     map[string]*Region
 	regionNames []string
 }
 
-type regionTable struct {
-	zones  []Zone
-	lists  map[string][]Zone // by the ids as the table writes them: thousands of offers share a few lists
-	offers []*Offer
-	byType map[string]*Offer
-}
-
 // list is the zones of a list of ids.
-func (r *regionTable) list(region, ids string) []Zone {
+func (r *Region) list(region, ids string) []Zone {
 	zones, ok := r.lists[ids]
 	if ok {
 		return zones
@@ -69,7 +62,7 @@ func read(data []byte) (*table, error) {
 	if err != nil {
 		return nil, err
 	}
-	t := &table{byName: map[string]*Type{}, regions: map[string]*regionTable{}}
+	t := &table{byName: map[string]*Type{}, regions: map[string]*Region{}}
 	var current *Type
 	lines := bufio.NewScanner(z)
 	lines.Buffer(nil, 1<<20)
@@ -139,7 +132,7 @@ func readDevice(s string) (Device, int) {
 func (t *table) addOffer(current *Type, f []string) {
 	r := t.regions[f[1]]
 	if r == nil {
-		r = &regionTable{lists: map[string][]Zone{}, byType: map[string]*Offer{}}
+		r = &Region{lists: map[string][]Zone{}, byType: map[string]*Offer{}}
 		t.regions[f[1]] = r
 		t.regionNames = append(t.regionNames, f[1])
 	}

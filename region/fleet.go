@@ -154,7 +154,7 @@ func (r *Region) resolve(q FleetRequest) ([]option, error) {
 		if err != nil {
 			return nil, err
 		}
-		if _, ok := catalog.Lookup(o.InstanceType); !ok {
+		if r.Type(o.InstanceType) == nil {
 			return nil, apiError("InvalidInstanceType", "The instance type '%s' does not exist", o.InstanceType)
 		}
 		if r.image(o.ImageID) == nil {

@@ -54,8 +54,8 @@ func (r *Region) size(p Pool) int {
 	if n, ok := r.sizes[p]; ok {
 		return n
 	}
-	t, ok := catalog.Lookup(p.Type)
-	if !ok {
+	t := r.Type(p.Type)
+	if t == nil {
 		return 0
 	}
 	vcpus, dry := 100_000.0, 0.0
@@ -99,7 +99,7 @@ func (r *Region) overQuota(t *catalog.Type, capacityType string) *APIError {
 	for p, n := range r.pools {
 		if p.CapacityType == Spot {
 			spot += n
-		} else if x, ok := catalog.Lookup(p.Type); ok {
+		} else if x := r.Type(p.Type); x != nil {
 			vcpus += n * x.VCPU
 		}
 	}
@@ -129,7 +129,7 @@ func (r *Region) SetCapacity(p Pool, n int) error {
 
 // offerIn is what a zone offers of a type, nil if nothing.
 func (r *Region) offerIn(typeName, zone string) *catalog.Offer {
-	o, ok := catalog.OfferOf(r.c.Name, typeName)
+	o, ok := r.goods.Offer(typeName)
 	if !ok || !slices.ContainsFunc(o.Zones, func(z catalog.Zone) bool { return z.Name == zone }) {
 		return nil
 	}
@@ -152,11 +152,11 @@ const spotStep = time.Hour
 // SpotPrice is the spot price of a type in a zone at a time, in micro-dollars per hour: the catalogue's average, moved by
 // two slow waves and hourly noise drawn from the seed, within 60 % to 170 % of the average and never above on-demand.
 func (r *Region) SpotPrice(typeName, zone string, at time.Time) (int64, bool) {
-	average, ok := catalog.SpotAverage(r.c.Name, zone, typeName)
+	average, ok := r.goods.SpotAverage(zone, typeName)
 	if !ok {
 		return 0, false
 	}
-	onDemand, _ := catalog.OnDemand(r.c.Name, typeName)
+	o, _ := r.goods.Offer(typeName)
 	step := at.Unix() / int64(spotStep/time.Second)
 	hours := float64(step)
 	phase := func(name string) float64 { return 2 * math.Pi * r.chance(name, typeName, zone) }
@@ -165,7 +165,7 @@ func (r *Region) SpotPrice(typeName, zone string, at time.Time) (int64, bool) {
 	move := 0.15*math.Sin(hours*2*math.Pi/24+phase("day")) + 0.10*math.Sin(hours*2*math.Pi/(24*9)+phase("days")) +
 		0.04*r.normal("spot", typeName, zone, string(hour[:]))
 	factor := min(max(1+move, 0.6), 1.7)
-	return min(int64(float64(average)*factor), onDemand), true
+	return min(int64(float64(average)*factor), o.OnDemand), true
 }
 
 // SpotPricePoint is one entry of a spot price history.
@@ -183,7 +183,7 @@ func (r *Region) SpotPriceHistory(types, zones []string, from, to time.Time) []S
 	if to.Sub(from) > 90*24*time.Hour {
 		from = to.Add(-90 * 24 * time.Hour).Truncate(spotStep) // EC2 keeps 90 days
 	}
-	for _, o := range catalog.InRegion(r.c.Name) {
+	for _, o := range r.goods.Offers() {
 		if len(o.Spot) == 0 || (len(types) > 0 && !slices.Contains(types, o.Type.Name)) {
 			continue
 		}

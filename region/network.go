@@ -6,8 +6,6 @@ import (
 	"net/netip"
 	"slices"
 	"strings"
-
-	"github.com/nodeless/nodeless/catalog"
 )
 
 // Subnet is a subnet of the region's VPC.
@@ -52,7 +50,7 @@ func (r *Region) furnish() {
 	tags := func(name string) map[string]string {
 		return map[string]string{"Name": name, "karpenter.sh/discovery": r.c.Discovery, "kubernetes.io/cluster/" + r.c.Discovery: "owned"}
 	}
-	for n, z := range r.zones {
+	for n, z := range r.goods.Zones() {
 		id := "subnet-" + r.fixedID("subnet", z.ID)
 		prefix := netip.PrefixFrom(netip.AddrFrom4([4]byte{10, byte(n), 0, 0}), r.c.SubnetBits)
 		t := tags(r.c.Discovery + "-private-" + z.Name)
@@ -197,8 +195,7 @@ func (r *Region) AssignPodIP(instanceID, podUID string) (netip.Addr, error) {
 	if i == nil || !i.active() {
 		return netip.Addr{}, apiError("InvalidInstanceID.NotFound", "The instance ID '%s' does not exist or is ending", instanceID)
 	}
-	t, _ := catalog.Lookup(i.Type)
-	if most := t.MaxENIs * (t.IPv4PerENI - 1); len(r.pods[instanceID]) >= most {
+	if most := r.podAddresses(i); len(r.pods[instanceID]) >= most {
 		return netip.Addr{}, apiError("PrivateIpAddressLimitExceeded", "The network interfaces of instance %s hold %d pod addresses, and all are taken", instanceID, most)
 	}
 	ip, ok := r.takeAddress(i.SubnetID)
@@ -211,6 +208,18 @@ func (r *Region) AssignPodIP(instanceID, podUID string) (netip.Addr, error) {
 	r.holdPod(podUID, instanceID)
 	r.store.put(bucketPods, podUID, p)
 	return ip, r.commit()
+}
+
+// podAddresses is how many addresses for pods a machine can hold.
+func (r *Region) podAddresses(i *Instance) int {
+	t := r.Type(i.Type)
+	switch {
+	case t == nil:
+		return 0
+	case t.Pods > 0:
+		return t.Pods
+	}
+	return t.MaxENIs * (t.IPv4PerENI - 1)
 }
 
 // ReleasePodIP gives a pod's address back; unknown pods are ignored.

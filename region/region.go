@@ -19,11 +19,16 @@ import (
 
 // Config of a region.
 type Config struct {
-	Name  string // such as us-west-2; must be in the catalogue
-	Dir   string // state folder; "" keeps the state in memory
-	Seed  uint64
-	Clock clock.Clock // nil = the real one
-	Boot  BootTime
+	Name string // such as us-west-2; must be in the catalogue
+	// Offers is what the region offers instead of AWS's types in AWS's zones; nil = those. A region keeps to what it was
+	// opened with first: machines of types that are gone would not boot.
+	Offers *catalog.Region
+	// VMOverhead is the part of a machine's memory that the hypervisor keeps, as a fraction; nil = catalog.DefaultVMOverhead.
+	VMOverhead *float64
+	Dir        string // state folder; "" keeps the state in memory
+	Seed       uint64
+	Clock      clock.Clock // nil = the real one
+	Boot       BootTime
 	// Discovery is the value of tag karpenter.sh/discovery on subnets and security groups; "" = nodeless.
 	Discovery string
 	// SubnetBits is the size of each zone's subnet as a prefix length, 16 to 28; 0 = 18 (16,379 addresses).
@@ -58,7 +63,7 @@ type Region struct {
 	c     Config
 	log   *slog.Logger
 	clock clock.Clock
-	zones []catalog.Zone
+	goods *catalog.Region
 	store *store
 
 	mu          sync.Mutex
@@ -91,8 +96,15 @@ type Region struct {
 
 // Open opens the region and goes on where its folder stopped: machines that were booting boot at their time.
 func Open(c Config) (*Region, error) {
-	if len(catalog.Zones(c.Name)) == 0 {
+	goods := catalog.Of(c.Name)
+	if goods == nil {
 		return nil, fmt.Errorf("region %q: not in the catalogue; there are %v", c.Name, catalog.Regions())
+	}
+	if c.Offers != nil {
+		goods = c.Offers
+	}
+	if c.VMOverhead != nil && !(*c.VMOverhead >= 0 && *c.VMOverhead < 1) {
+		return nil, fmt.Errorf("region %s: memory overhead %v is not a fraction between 0 and 1", c.Name, *c.VMOverhead)
 	}
 	if c.SubnetBits == 0 {
 		c.SubnetBits = 18
@@ -119,7 +131,7 @@ func Open(c Config) (*Region, error) {
 		c.Throttle = DefaultThrottle
 	}
 	r := &Region{
-		c: c, log: c.Log, clock: c.Clock, zones: catalog.Zones(c.Name),
+		c: c, log: c.Log, clock: c.Clock, goods: goods,
 		instances: map[string]*Instance{}, tokens: map[string]*token{}, templates: map[string]*LaunchTemplate{},
 		tags: map[string]map[string]string{}, addresses: map[string]*addresses{}, podIPs: map[string]PodAddress{}, pods: map[string]map[string]bool{}, userData: map[string][]byte{},
 		pools: map[Pool]int{}, sizes: map[Pool]int{}, queues: map[string]*queue{}, profiles: map[string]*InstanceProfile{},
@@ -157,7 +169,24 @@ func (r *Region) Close() error {
 func (r *Region) Name() string { return r.c.Name }
 
 // Zones are the region's availability zones.
-func (r *Region) Zones() []catalog.Zone { return r.zones }
+func (r *Region) Zones() []catalog.Zone { return r.goods.Zones() }
+
+// Offers are the types the region offers, by name.
+func (r *Region) Offers() []*catalog.Offer { return r.goods.Offers() }
+
+// VMOverhead is the part of a machine's memory that the hypervisor keeps; nil = the catalogue's default.
+func (r *Region) VMOverhead() *float64 { return r.c.VMOverhead }
+
+// Type finds a type by name, also one that the region does not offer but AWS does elsewhere; nil if there is none.
+func (r *Region) Type(name string) *catalog.Type {
+	if o, ok := r.goods.Offer(name); ok {
+		return o.Type
+	}
+	if t, ok := catalog.Lookup(name); ok && r.c.Offers == nil {
+		return t
+	}
+	return nil
+}
 
 // Now is the region's time.
 func (r *Region) Now() time.Time { return r.clock.Now() }

@@ -2,8 +2,6 @@ package region
 
 import (
 	"cmp"
-
-	"github.com/nodeless/nodeless/catalog"
 )
 
 // RunRequest is RunInstances.
@@ -81,7 +79,7 @@ func (r *Region) runOption(q RunRequest) (option, error) {
 	if r.image(o.ImageID) == nil {
 		return option{}, apiError("InvalidAMIID.NotFound", "The image id '[%s]' does not exist", o.ImageID)
 	}
-	if _, ok := catalog.Lookup(o.InstanceType); !ok {
+	if r.Type(o.InstanceType) == nil {
 		return option{}, apiError("InvalidParameterValue", "Invalid value '%s' for InstanceType.", o.InstanceType)
 	}
 	subnet, err := r.subnetFor(o)

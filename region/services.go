@@ -220,7 +220,7 @@ type ProductPrice struct {
 
 // PriceList is the on-demand price of every type of the region.
 func (r *Region) PriceList() []ProductPrice {
-	offers := catalog.InRegion(r.c.Name)
+	offers := r.goods.Offers()
 	out := make([]ProductPrice, len(offers))
 	for i, o := range offers {
 		out[i] = ProductPrice{Type: o.Type, Micros: o.OnDemand}

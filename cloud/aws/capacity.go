@@ -22,7 +22,7 @@ type sizing struct {
 func (p *Provider) sizingOf(class *ec2v1.EC2NodeClass) sizing {
 	disk, bottlerocket := diskBytes(class), class.AMIFamily() == ec2v1.AMIFamilyBottlerocket
 	s := sizing{interfaces: class.Spec.NetworkInterfaces, disks: max(len(disks(class)), 1), kubelet: catalog.Kubelet{
-		ReservedENIs: p.o.ReservedENIs, ReserveByPods: bottlerocket, RootVolumeBytes: &disk, VMOverheadPercent: &p.o.VMMemoryOverheadPercent,
+		ReservedENIs: p.o.ReservedENIs, ReserveByPods: bottlerocket, RootVolumeBytes: &disk, VMOverheadPercent: p.o.VMMemoryOverheadPercent,
 		InstanceStoreRAID0: class.Spec.InstanceStorePolicy != nil && *class.Spec.InstanceStorePolicy == ec2v1.InstanceStorePolicyRAID0,
 	}}
 	for _, i := range s.interfaces {

@@ -52,8 +52,8 @@ type Options struct {
 	ServiceCIDR     string
 	// KubernetesVersion is major.minor, such as "1.36"; it chooses the image behind an alias.
 	KubernetesVersion string
-	// VMMemoryOverheadPercent is the part of a type's memory that the hypervisor keeps, as a fraction; 0 = 0.075.
-	VMMemoryOverheadPercent float64
+	// VMMemoryOverheadPercent is the part of a type's memory that the hypervisor keeps, as a fraction; nil = 0.075.
+	VMMemoryOverheadPercent *float64
 	// ReservedENIs is how many interfaces of a machine are not for pods.
 	ReservedENIs int
 	// InterruptionQueue is the name of the SQS queue that EventBridge feeds; "" = no notices.
@@ -115,11 +115,11 @@ func New(ctx context.Context, o Options) (*Provider, error) {
 		return nil, errors.New("aws provider: no Kubernetes version; image aliases need it")
 	case o.Classes == nil:
 		return nil, errors.New("aws provider: no source of node classes")
-	case o.VMMemoryOverheadPercent < 0 || o.VMMemoryOverheadPercent >= 1:
-		return nil, fmt.Errorf("aws provider: VM memory overhead %v is not a fraction between 0 and 1", o.VMMemoryOverheadPercent)
+	case o.VMMemoryOverheadPercent != nil && !(*o.VMMemoryOverheadPercent >= 0 && *o.VMMemoryOverheadPercent < 1):
+		return nil, fmt.Errorf("aws provider: VM memory overhead %v is not a fraction between 0 and 1", *o.VMMemoryOverheadPercent)
 	}
-	if o.VMMemoryOverheadPercent == 0 {
-		o.VMMemoryOverheadPercent = defaultMemory
+	if o.VMMemoryOverheadPercent == nil {
+		o.VMMemoryOverheadPercent = awssdk.Float64(defaultMemory)
 	}
 	if o.Clock == nil {
 		o.Clock = clock.Real{}

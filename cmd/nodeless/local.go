@@ -20,6 +20,7 @@ import (
 	"github.com/nodeless/nodeless/internal/crds"
 	"github.com/nodeless/nodeless/internal/kubeconfig"
 	"github.com/nodeless/nodeless/internal/nodesim"
+	"github.com/nodeless/nodeless/internal/nodesim/regional"
 	"github.com/nodeless/nodeless/internal/plane"
 	"github.com/nodeless/nodeless/internal/steps"
 	"github.com/nodeless/nodeless/region"
@@ -221,7 +222,7 @@ func (l *local) installObjects(_, start context.Context) error {
 func (l *local) startNodes(run, _ context.Context) error {
 	l.spawn(run, "node simulator", func(ctx context.Context) error {
 		return nodesim.Run(ctx, nodesim.Options{
-			REST: l.plane.RESTConfig(), Machines: regionMachines{l.region}, Clock: clock.Real{}, Log: l.log,
+			REST: l.plane.RESTConfig(), Machines: regional.Machines(l.region), Clock: clock.Real{}, Log: l.log,
 		})
 	})
 	return nil

@@ -133,7 +133,7 @@ func runController(ctx context.Context, o runOptions) error {
 		LeaderElection: o.leaderElection, LeaderNamespace: o.leaderNamespace, Identity: host,
 		Provider: awsProvider(aws.Options{
 			AWS: awsCfg, ClusterName: o.clusterName, ClusterEndpoint: orElse(o.clusterEndpoint, cfg.Host), ClusterCA: cfg.CAData,
-			InterruptionQueue: o.interruptionQueue, VMMemoryOverheadPercent: o.vmMemoryOverhead, ReservedENIs: o.reservedENIs,
+			InterruptionQueue: o.interruptionQueue, VMMemoryOverheadPercent: &o.vmMemoryOverhead, ReservedENIs: o.reservedENIs,
 			Log: log,
 		}),
 	})

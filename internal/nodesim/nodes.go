@@ -2,6 +2,7 @@ package nodesim
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"maps"
 
@@ -39,18 +40,12 @@ func (s *Simulator) reconcileNode(ctx context.Context, name string) error {
 }
 
 func (s *Simulator) register(ctx context.Context, m *Machine) error {
-	k, err := parseUserData(m.UserData)
-	k.RootDisk = m.RootDisk
+	k, err := bootsWith(*m)
 	if err != nil {
 		s.o.Log.Warn("machine boots but joins no cluster", "machine", m.ID, "error", err)
 		return nil
 	}
-	t, ok := catalog.Lookup(m.Type)
-	if !ok {
-		s.o.Log.Warn("machine of a type that is not in the catalogue", "machine", m.ID, "type", m.Type)
-		return nil
-	}
-	_, err = s.client.CoreV1().Nodes().Create(ctx, newNode(m, t, k, metav1.NewTime(s.o.Clock.Now())), metav1.CreateOptions{})
+	_, err = s.client.CoreV1().Nodes().Create(ctx, newNode(m, k, metav1.NewTime(s.o.Clock.Now())), metav1.CreateOptions{})
 	if err != nil && !apierrors.IsAlreadyExists(err) {
 		return fmt.Errorf("register node %s: %w", m.Name, err)
 	}
@@ -97,12 +92,13 @@ func readyConditions(now metav1.Time) []corev1.NodeCondition {
 }
 
 // newNode is the Node a kubelet on machine m registers.
-func newNode(m *Machine, t *catalog.Type, k kubelet, now metav1.Time) *corev1.Node {
+func newNode(m *Machine, k kubelet, now metav1.Time) *corev1.Node {
+	t := m.Type
 	labels := map[string]string{
 		corev1.LabelHostname:           m.Name,
 		corev1.LabelArchStable:         t.Arch,
-		corev1.LabelOSStable:           "linux",
-		corev1.LabelInstanceTypeStable: m.Type,
+		corev1.LabelOSStable:           orElse(t.OS, "linux"),
+		corev1.LabelInstanceTypeStable: t.Name,
 		corev1.LabelTopologyZone:       m.Zone,
 		corev1.LabelTopologyRegion:     m.Region,
 		"topology.k8s.aws/zone-id":     m.ZoneID,
@@ -127,7 +123,7 @@ func newNode(m *Machine, t *catalog.Type, k kubelet, now metav1.Time) *corev1.No
 				{Type: corev1.NodeHostName, Address: m.Name},
 			},
 			NodeInfo: corev1.NodeSystemInfo{
-				Architecture: t.Arch, OperatingSystem: "linux", OSImage: "Amazon Linux 2023 (simulated)",
+				Architecture: t.Arch, OperatingSystem: orElse(t.OS, "linux"), OSImage: "Amazon Linux 2023 (simulated)",
 				KubeletVersion: "v1.36.2", ContainerRuntimeVersion: "simulated://1",
 				MachineID: m.ID, SystemUUID: m.ID, BootID: m.ID, KernelVersion: "simulated",
 			},
@@ -138,17 +134,29 @@ func newNode(m *Machine, t *catalog.Type, k kubelet, now metav1.Time) *corev1.No
 // Resources are the capacity and allocatable resources of the Node that a machine registers; its type, user data and root
 // disk decide.
 func Resources(m Machine) (capacity, allocatable corev1.ResourceList, err error) {
-	t, ok := catalog.Lookup(m.Type)
-	if !ok {
-		return nil, nil, fmt.Errorf("resources of a node: type %q is not in the catalogue", m.Type)
+	k, err := bootsWith(m)
+	if err != nil {
+		return nil, nil, fmt.Errorf("resources of node %s: %w", m.Name, err)
+	}
+	capacity, allocatable = amounts(m.Type, k)
+	return capacity, allocatable, nil
+}
+
+// bootsWith is what a machine and its user data tell its kubelet.
+func bootsWith(m Machine) (kubelet, error) {
+	if m.Type == nil {
+		return kubelet{}, errors.New("a machine of an unknown type")
 	}
 	k, err := parseUserData(m.UserData)
-	if err != nil {
-		return nil, nil, fmt.Errorf("resources of a node of type %s: %w", m.Type, err)
+	k.RootDisk, k.VMOverhead = m.RootDisk, m.VMOverhead
+	return k, err
+}
+
+func orElse(s, otherwise string) string {
+	if s != "" {
+		return s
 	}
-	k.RootDisk = m.RootDisk
-	capacity, allocatable = amounts(t, k)
-	return capacity, allocatable, nil
+	return otherwise
 }
 
 // amounts are the capacity and allocatable resources of a node of type t under its kubelet's settings.

@@ -28,6 +28,7 @@ import (
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"github.com/nodeless/nodeless/catalog"
 	"github.com/nodeless/nodeless/internal/clock"
 )
 
@@ -37,12 +38,13 @@ type Machine struct {
 	ProviderID string
 	Name       string // private DNS name: the Node's name
 	IP         netip.Addr
-	Type       string
+	Type       *catalog.Type // nil = nobody knows: such a machine joins no cluster
 	Zone       string
 	ZoneID     string
 	Region     string
-	UserData   []byte // decoded
-	RootDisk   int64  // bytes; 0 = as the image has it
+	UserData   []byte   // decoded
+	RootDisk   int64    // bytes; 0 = as the image has it
+	VMOverhead *float64 // fraction of memory its hypervisor keeps; nil = the catalogue's default
 }
 
 // EventKind says what became of a machine.

@@ -43,9 +43,8 @@ func TestAMachineRegistersAsItsUserDataSays(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	instance, _ := catalog.Lookup("m5.large")
-	m := &Machine{ID: "i-1", ProviderID: "aws:///us-west-2a/i-1", Name: "ip-10-0-0-4", Type: "m5.large", Zone: "us-west-2a", Region: "us-west-2"}
-	node := newNode(m, instance, k, metav1.Now())
+	m := &Machine{ID: "i-1", ProviderID: "aws:///us-west-2a/i-1", Name: "ip-10-0-0-4", Type: typeNamed("m5.large"), Zone: "us-west-2a", Region: "us-west-2"}
+	node := newNode(m, k, metav1.Now())
 	for key, want := range map[string]string{
 		"karpenter.sh/nodepool": "general-purpose", "team": "data", "kubernetes.io/arch": "amd64",
 		"node.kubernetes.io/instance-type": "m5.large", "topology.kubernetes.io/zone": "us-west-2a",
@@ -64,7 +63,7 @@ func TestAMachineRegistersAsItsUserDataSays(t *testing.T) {
 		t.Errorf("allocatable CPU %dm, want 1900m", got)
 	}
 	k.RootDisk = 100 << 30
-	if got := newNode(m, instance, k, metav1.Now()).Status.Capacity.StorageEphemeral().Value(); got != 100<<30 {
+	if got := newNode(m, k, metav1.Now()).Status.Capacity.StorageEphemeral().Value(); got != 100<<30 {
 		t.Errorf("a root disk of 100 GiB gives %d bytes of ephemeral storage", got)
 	}
 	if !isReady(node) || node.Spec.ProviderID != m.ProviderID {
@@ -141,4 +140,9 @@ func TestStatusOfAPod(t *testing.T) {
 	if after := endedStatus(p, now); after.Phase != corev1.PodSucceeded || after.ContainerStatuses[0].State.Terminated == nil {
 		t.Errorf("ended status %+v", after)
 	}
+}
+
+func typeNamed(name string) *catalog.Type {
+	t, _ := catalog.Lookup(name)
+	return t
 }

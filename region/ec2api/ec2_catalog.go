@@ -93,7 +93,7 @@ func networkOf(t *catalog.Type) networkXML {
 }
 
 func describeInstanceTypes(c *call) (any, error) {
-	offers := catalog.InRegion(c.region.Name())
+	offers := c.region.Offers()
 	all := make([]instanceTypeXML, len(offers))
 	for i, o := range offers {
 		all[i] = typeOf(o)
@@ -105,7 +105,7 @@ func describeInstanceTypeOfferings(c *call) (any, error) {
 	name := c.region.Name()
 	return c.answerOfferings(func(kind string) []offeringXML {
 		var all []offeringXML
-		for _, o := range catalog.InRegion(name) {
+		for _, o := range c.region.Offers() {
 			if kind == "region" {
 				all = append(all, offeringXML{InstanceType: o.Type.Name, LocationType: kind, Location: name})
 				continue
@@ -125,7 +125,7 @@ func describeInstanceTypeOfferings(c *call) (any, error) {
 func describeAvailabilityZones(c *call) (any, error) {
 	name := c.region.Name()
 	var all []zoneXML
-	for _, z := range catalog.Zones(name) {
+	for _, z := range c.region.Zones() {
 		all = append(all, zoneXML{ZoneName: z.Name, ZoneID: z.ID, State: "available", RegionName: name, GroupName: name, BorderGroup: name,
 			ZoneType: "availability-zone", OptInStatus: "opt-in-not-required"})
 	}
@@ -140,7 +140,7 @@ func getProducts(c *call) (any, error) {
 	}
 	name := c.region.Name()
 	var offers []priced
-	for _, o := range catalog.InRegion(name) {
+	for _, o := range c.region.Offers() {
 		offers = append(offers, priced{
 			instanceType: o.Type.Name, family: o.Type.Category, regionCode: name, vcpus: o.Type.VCPU, memoryMiB: o.Type.MemoryMiB,
 			bareMetal: o.Type.BareMetal, currentGeneration: o.Type.CurrentGeneration, dollarsPerHour: float64(o.OnDemand) / 1e6,

@@ -62,14 +62,18 @@ type place struct {
 	classes map[string]*ec2v1.EC2NodeClass
 }
 
-func newPlace(t testing.TB) *place {
+func newPlace(t testing.TB) *place { return newPlaceWith(t, func(*region.Config) {}) }
+
+func newPlaceWith(t testing.TB, change func(*region.Config)) *place {
 	t.Helper()
 	p := &place{clock: clock.NewVirtual(time.Now()), classes: map[string]*ec2v1.EC2NodeClass{"default": class("default"), "raw": class("raw")}}
-	var err error
-	p.region, err = region.Open(region.Config{
+	config := region.Config{
 		Name: "us-west-2", Dir: t.TempDir(), Seed: 1, Clock: p.clock, Discovery: "demo",
 		Throttle: map[string]region.Bucket{}, // No limits: the stories do not wait for tokens on virtual time.
-	})
+	}
+	change(&config)
+	var err error
+	p.region, err = region.Open(config)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -84,12 +88,19 @@ func newPlace(t testing.TB) *place {
 // connect makes a provider that knows nothing from before.
 func (p *place) connect(t testing.TB) *aws.Provider {
 	t.Helper()
-	provider, err := aws.New(t.Context(), aws.Options{
+	return p.connectWith(t, func(*aws.Options) {})
+}
+
+func (p *place) connectWith(t testing.TB, change func(*aws.Options)) *aws.Provider {
+	t.Helper()
+	o := aws.Options{
 		AWS: awssdk.Config{Region: "us-west-2", BaseEndpoint: &p.url,
 			Credentials: credentials.NewStaticCredentialsProvider("any", "any", "")},
 		ClusterName: "demo", ClusterEndpoint: "https://cluster", ClusterCA: []byte("CA"), ServiceCIDR: "10.100.0.0/16",
 		KubernetesVersion: "1.36", Classes: func(ref cloud.ClassRef) *ec2v1.EC2NodeClass { return p.classes[ref.Name] },
-	})
+	}
+	change(&o)
+	provider, err := aws.New(t.Context(), o)
 	if err != nil {
 		t.Fatal(err)
 	}

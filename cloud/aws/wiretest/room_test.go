@@ -59,7 +59,7 @@ func (p *place) compareRoom(t *testing.T) {
 	}
 	for i := range types {
 		it := &types[i]
-		m.Type = it.Name
+		m.Type = p.region.Type(it.Name)
 		capacity, allocatable, err := nodesim.Resources(m)
 		if err != nil {
 			t.Fatal(err)

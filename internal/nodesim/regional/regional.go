@@ -1,4 +1,5 @@
-package main
+// Package regional lets the node simulator run the machines of a simulated region.
+package regional
 
 import (
 	"context"
@@ -9,11 +10,13 @@ import (
 	"github.com/nodeless/nodeless/region"
 )
 
-// regionMachines lets the node simulator run the machines of a region.
-type regionMachines struct{ r *region.Region }
+// Machines are the machines of a region.
+func Machines(r *region.Region) nodesim.Machines { return machines{r} }
+
+type machines struct{ r *region.Region }
 
 // Watch translates the region's events; machines matter from their boot on.
-func (m regionMachines) Watch(ctx context.Context) <-chan nodesim.Event {
+func (m machines) Watch(ctx context.Context) <-chan nodesim.Event {
 	out := make(chan nodesim.Event)
 	go func() {
 		defer close(out)
@@ -25,7 +28,7 @@ func (m regionMachines) Watch(ctx context.Context) <-chan nodesim.Event {
 				continue
 			}
 			select {
-			case out <- nodesim.Event{Kind: kind, Machine: machineOf(m.r.Name(), e.Instance)}:
+			case out <- nodesim.Event{Kind: kind, Machine: machineOf(m.r, e.Instance)}:
 			case <-ctx.Done():
 				return
 			}
@@ -34,24 +37,24 @@ func (m regionMachines) Watch(ctx context.Context) <-chan nodesim.Event {
 	return out
 }
 
-func machineOf(regionName string, i region.Instance) nodesim.Machine {
+func machineOf(r *region.Region, i region.Instance) nodesim.Machine {
 	return nodesim.Machine{
 		ID: i.ID, ProviderID: fmt.Sprintf("aws:///%s/%s", i.Zone, i.ID), Name: i.PrivateDNS, IP: i.PrivateIP,
-		Type: i.Type, Zone: i.Zone, ZoneID: i.ZoneID, Region: regionName, UserData: i.UserData,
-		RootDisk: i.RootDiskGiB << 30,
+		Type: r.Type(i.Type), Zone: i.Zone, ZoneID: i.ZoneID, Region: r.Name(), UserData: i.UserData,
+		RootDisk: i.RootDiskGiB << 30, VMOverhead: r.VMOverhead(),
 	}
 }
 
 // AssignPodIP takes an address out of the machine's subnet.
-func (m regionMachines) AssignPodIP(machineID, podUID string) (netip.Addr, error) {
+func (m machines) AssignPodIP(machineID, podUID string) (netip.Addr, error) {
 	return m.r.AssignPodIP(machineID, podUID)
 }
 
 // ReleasePodIP gives a pod's address back.
-func (m regionMachines) ReleasePodIP(podUID string) { m.r.ReleasePodIP(podUID) }
+func (m machines) ReleasePodIP(podUID string) { m.r.ReleasePodIP(podUID) }
 
 // PodsWithIP are the pods that hold an address.
-func (m regionMachines) PodsWithIP() []string {
+func (m machines) PodsWithIP() []string {
 	held := m.r.PodAddresses()
 	out := make([]string, 0, len(held))
 	for uid := range held {

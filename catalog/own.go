@@ -1,0 +1,116 @@
+package catalog
+
+import (
+	"cmp"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"math"
+	"slices"
+	"strings"
+)
+
+// Own is a catalogue of one's own: what a simulated region offers instead of EC2's types. As a file it is JSON.
+type Own struct {
+	Zones []string  `json:"zones"` // names
+	Types []OwnType `json:"types"`
+}
+
+// OwnType is a type of one's own, offered in every zone.
+type OwnType struct {
+	Name      string  `json:"name"`
+	VCPU      int     `json:"vcpu"`
+	MemoryMiB int64   `json:"memoryMiB"`
+	Arch      string  `json:"arch,omitempty"` // amd64 (default) or arm64
+	OS        string  `json:"os,omitempty"`   // linux (default) or windows
+	Pods      int     `json:"pods,omitempty"` // default 110
+	OnDemand  float64 `json:"onDemand"`       // dollars per hour
+	Spot      float64 `json:"spot,omitempty"` // average, dollars per hour; 0 = not sold as spot
+}
+
+// ReadOwn reads a catalogue of one's own.
+func ReadOwn(text []byte) (*Own, error) {
+	decoder := json.NewDecoder(strings.NewReader(string(text)))
+	decoder.DisallowUnknownFields()
+	own := &Own{}
+	if err := decoder.Decode(own); err != nil {
+		return nil, fmt.Errorf("catalogue of own types: %w", err)
+	}
+	return own, nil
+}
+
+// Region is the catalogue as a region offers it. The error names the type and what is wrong with it.
+func (own *Own) Region() (*Region, error) {
+	if len(own.Zones) == 0 || len(own.Types) == 0 {
+		return nil, errors.New("catalogue of own types: give at least one zone and one type")
+	}
+	r := &Region{byType: map[string]*Offer{}}
+	for i, name := range own.Zones {
+		zone := Zone{Name: name, ID: fmt.Sprintf("own-az%d", i+1)}
+		if name == "" || slices.ContainsFunc(r.zones, func(z Zone) bool { return z.Name == name }) {
+			return nil, fmt.Errorf("catalogue of own types: zone %q: names must be unique and not empty", name)
+		}
+		r.zones = append(r.zones, zone)
+	}
+	for _, t := range own.Types {
+		if err := t.validate(); err != nil {
+			return nil, fmt.Errorf("catalogue of own types: type %q: %w", t.Name, err)
+		}
+		if r.byType[t.Name] != nil {
+			return nil, fmt.Errorf("catalogue of own types: type %q is there twice", t.Name)
+		}
+		o := &Offer{Type: t.entry(), Zones: r.zones, OnDemand: micros(t.OnDemand)}
+		for range r.zones {
+			if t.Spot > 0 {
+				o.Spot = append(o.Spot, micros(t.Spot))
+			}
+		}
+		r.offers = append(r.offers, o)
+		r.byType[t.Name] = o
+	}
+	slices.SortFunc(r.offers, func(a, b *Offer) int { return strings.Compare(a.Type.Name, b.Type.Name) })
+	return r, nil
+}
+
+// minPods is what a machine of one interface with one address for pods and its two host-network pods takes.
+const minPods = 3
+
+func (t OwnType) validate() error {
+	switch {
+	case t.Name == "":
+		return errors.New("give it a name")
+	case t.VCPU < 1 || t.VCPU > 10_000:
+		return fmt.Errorf("vcpu %d: give 1 to 10000", t.VCPU)
+	case t.MemoryMiB < 128 || t.MemoryMiB > 1<<30:
+		return fmt.Errorf("memoryMiB %d: give 128 or more", t.MemoryMiB)
+	case t.Arch != "" && t.Arch != "amd64" && t.Arch != "arm64":
+		return fmt.Errorf("arch %q: use amd64 or arm64", t.Arch)
+	case t.OS != "" && t.OS != "linux" && t.OS != "windows":
+		return fmt.Errorf("os %q: use linux or windows", t.OS)
+	case t.Pods != 0 && (t.Pods < minPods || t.Pods > 10_000):
+		return fmt.Errorf("pods %d: give %d to 10000", t.Pods, minPods)
+	case !(t.OnDemand >= 1e-6 && t.OnDemand < 1e6):
+		return fmt.Errorf("onDemand %v: give dollars per hour", t.OnDemand)
+	case !(t.Spot == 0 || t.Spot >= 1e-6 && t.Spot <= t.OnDemand):
+		return fmt.Errorf("spot %v: give dollars per hour, no more than onDemand", t.Spot)
+	}
+	return nil
+}
+
+// entry is the type as the catalogue has it. EC2 tells how many pods a type takes by its network interfaces: one of so many
+// addresses that the usual formula (MaxPods) comes to the number.
+func (t OwnType) entry() *Type {
+	pods := cmp.Or(t.Pods, 110)
+	arch := cmp.Or(t.Arch, "amd64")
+	maker := "intel"
+	if arch == "arm64" {
+		maker = "aws"
+	}
+	return &Type{
+		Name: t.Name, OS: t.OS, VCPU: t.VCPU, MemoryMiB: t.MemoryMiB, Arch: arch, CPUManufacturer: maker, Hypervisor: "nitro",
+		MaxENIs: 1, IPv4PerENI: pods - 1, Pods: pods, NetworkMbps: 10_000, NetworkBaseMbps: 10_000, EBSMbps: 5_000, EBSMaxMbps: 5_000,
+		CurrentGeneration: true,
+	}
+}
+
+func micros(dollars float64) int64 { return int64(math.Round(dollars * 1e6)) }

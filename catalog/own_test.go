@@ -1,0 +1,62 @@
+package catalog
+
+import (
+	"strings"
+	"testing"
+)
+
+const lab = `{"zones": ["lab-a", "lab-b"], "types": [
+	{"name": "small", "vcpu": 2, "memoryMiB": 4096, "pods": 32, "onDemand": 0.05, "spot": 0.02},
+	{"name": "big", "vcpu": 16, "memoryMiB": 65536, "arch": "arm64", "os": "windows", "onDemand": 0.5}]}`
+
+func TestTypesOfOnesOwnAreOfferedInEveryZone(t *testing.T) {
+	own, err := ReadOwn([]byte(lab))
+	if err != nil {
+		t.Fatal(err)
+	}
+	r, err := own.Region()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(r.Zones()) != 2 || len(r.Offers()) != 2 || r.Offers()[0].Type.Name != "big" {
+		t.Fatalf("zones %v, offers %v", r.Zones(), r.Offers())
+	}
+	small, _ := r.Offer("small")
+	if small.OnDemand != 50_000 || len(small.Zones) != 2 {
+		t.Errorf("small costs %d in %v", small.OnDemand, small.Zones)
+	}
+	if price, ok := r.SpotAverage("lab-b", "small"); !ok || price != 20_000 {
+		t.Errorf("small as spot in lab-b: %d, %v", price, ok)
+	}
+	if _, ok := r.SpotAverage("lab-b", "big"); ok {
+		t.Error("big is sold as spot")
+	}
+	if n := NodeOf(small.Type, Kubelet{}).Pods; n != 32 {
+		t.Errorf("a small node takes %d pods, want 32", n)
+	}
+	big, _ := r.Offer("big")
+	if n := NodeOf(big.Type, Kubelet{}).Pods; n != 110 || big.Type.OS != "windows" {
+		t.Errorf("a big node takes %d pods and runs %s", n, big.Type.OS)
+	}
+}
+
+func TestATypeThatCannotBeIsNamed(t *testing.T) {
+	for want, text := range map[string]string{
+		"at least one zone":  `{"types": [{"name": "a", "vcpu": 1, "memoryMiB": 1024, "onDemand": 1}]}`,
+		"unknown field":      `{"zones": ["a"], "typos": []}`,
+		`type "a": vcpu 0`:   `{"zones": ["a"], "types": [{"name": "a", "memoryMiB": 1024, "onDemand": 1}]}`,
+		`type "a": arch "x"`: `{"zones": ["a"], "types": [{"name": "a", "arch": "x", "vcpu": 1, "memoryMiB": 1024, "onDemand": 1}]}`,
+		`type "a": onDemand`: `{"zones": ["a"], "types": [{"name": "a", "vcpu": 1, "memoryMiB": 1024}]}`,
+		`type "a": spot 2`:   `{"zones": ["a"], "types": [{"name": "a", "vcpu": 1, "memoryMiB": 1024, "onDemand": 1, "spot": 2}]}`,
+		`is there twice`: `{"zones": ["a"], "types": [{"name": "a", "vcpu": 1, "memoryMiB": 1024, "onDemand": 1},
+			{"name": "a", "vcpu": 1, "memoryMiB": 1024, "onDemand": 1}]}`,
+	} {
+		own, err := ReadOwn([]byte(text))
+		if err == nil {
+			_, err = own.Region()
+		}
+		if err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%s: %v, want a word on %s", text, err, want)
+		}
+	}
+}
