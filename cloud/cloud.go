@@ -103,28 +103,45 @@ const (
 
 // Interrupter is a provider that hears of machines that will be taken away.
 type Interrupter interface {
-	// Interruptions returns waiting notices, blocking up to a poll interval when there are none. A notice comes again
-	// until Done was called on it.
+	// Interruptions returns the notices that wait, hundreds at a time if there are so many; it blocks up to a poll interval
+	// while there is none. A notice comes again until Done was called on it, and may come twice or late: order says nothing.
+	// What waits there and is no notice comes too, as NoOp or Malformed, to be counted and taken off.
 	Interruptions(ctx context.Context) ([]Interruption, error)
-	Done(ctx context.Context, notice Interruption) error
+	// Done takes notices off. Those that could not be taken off come again.
+	Done(ctx context.Context, notices ...Interruption) error
 }
 
-// Interruption is a notice about a machine.
+// Examiner is a provider that checks by itself whether its machines are sound.
+type Examiner interface {
+	// Ailing is the machines that fail the cloud's checks for a while already, or that it announces maintenance of. It says
+	// so again as long as it is so. Fails with ErrUnauthorized where the caller may not know.
+	Ailing(ctx context.Context) ([]Interruption, error)
+}
+
+// Interruption is a notice about machines.
 type Interruption struct {
-	MachineID string
-	Kind      InterruptionKind
-	At        time.Time
-	Handle    string // the provider's own, for Done
+	MachineIDs []string
+	Kind       InterruptionKind
+	At         time.Time // when it came about; zero if the notice does not say
+	Sent       time.Time // when it was put where it was found; zero if that is not known
+	Note       string    // of Malformed: what is wrong
+	Handle     string    // the provider's own, for Done
 }
 
-// InterruptionKind says what will happen, or has.
+// InterruptionKind says what will happen, or has. Its values are those of Karpenter's metric label message_type.
 type InterruptionKind string
 
 // Kinds of interruptions.
 const (
-	SpotInterruption        InterruptionKind = "SpotInterruption"
-	RebalanceRecommendation InterruptionKind = "RebalanceRecommendation"
-	ScheduledChange         InterruptionKind = "ScheduledChange"
-	MachineStopping         InterruptionKind = "InstanceStopping"
-	MachineTerminating      InterruptionKind = "InstanceTerminating"
+	SpotInterruption        InterruptionKind = "spot_interrupted"
+	ReservationInterruption InterruptionKind = "capacity_reservation_interrupted"
+	RebalanceRecommendation InterruptionKind = "rebalance_recommendation"
+	ScheduledChange         InterruptionKind = "scheduled_change"
+	MachineStopping         InterruptionKind = "instance_stopped"
+	MachineTerminating      InterruptionKind = "instance_terminated"
+	InstanceFailed          InterruptionKind = "instance_status" // the check of the machine itself fails
+	SystemFailed            InterruptionKind = "system_status"   // the check of the host below it fails
+	MaintenanceDue          InterruptionKind = "event_status"    // the cloud plans to stop, restart or retire it
+	NoOp                    InterruptionKind = "no_op"           // not about the life of machines
+	Malformed               InterruptionKind = "malformed"       // cannot be read
 )

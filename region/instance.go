@@ -75,6 +75,7 @@ type Instance struct {
 	FleetID         string
 	PriceMicros     int64 // per hour, at launch
 	Booted          bool
+	Ailment         Ailment `json:",omitzero"`
 }
 
 // active reports whether the instance holds capacity and an address.

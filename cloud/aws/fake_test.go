@@ -44,6 +44,7 @@ type account struct {
 	profiles  map[string]*iamtypes.InstanceProfile
 	roles     map[string]bool
 	messages  []sqstypes.Message
+	stuck     string // receipt of a message that cannot be deleted
 }
 
 type fleetRecord struct {
@@ -185,9 +186,16 @@ func (a *account) answerOthers(in any) (any, error) {
 		return &sqs.GetQueueUrlOutput{QueueUrl: awssdk.String("https://queue")}, nil
 	case *sqs.ReceiveMessageInput:
 		return &sqs.ReceiveMessageOutput{Messages: slices.Clone(a.messages)}, nil
-	case *sqs.DeleteMessageInput:
-		a.messages = slices.DeleteFunc(a.messages, func(m sqstypes.Message) bool { return *m.ReceiptHandle == *in.ReceiptHandle })
-		return &sqs.DeleteMessageOutput{}, nil
+	case *sqs.DeleteMessageBatchInput:
+		out := &sqs.DeleteMessageBatchOutput{}
+		for _, e := range in.Entries {
+			if *e.ReceiptHandle == a.stuck {
+				out.Failed = append(out.Failed, sqstypes.BatchResultErrorEntry{Id: e.Id, Code: awssdk.String("InternalError"), Message: awssdk.String("try again")})
+				continue
+			}
+			a.messages = slices.DeleteFunc(a.messages, func(m sqstypes.Message) bool { return *m.ReceiptHandle == *e.ReceiptHandle })
+		}
+		return out, nil
 	}
 	return nil, apiError("InvalidAction", fmt.Sprintf("%T", in))
 }

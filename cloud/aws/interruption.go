@@ -2,42 +2,39 @@ package aws
 
 import (
 	"context"
-	"encoding/json"
+	"errors"
 	"fmt"
+	"slices"
 	"strconv"
-	"strings"
 	"sync"
 	"time"
 
 	awssdk "github.com/aws/aws-sdk-go-v2/aws"
 	"github.com/aws/aws-sdk-go-v2/service/sqs"
+	sqstypes "github.com/aws/aws-sdk-go-v2/service/sqs/types"
 
 	"github.com/nodeless/nodeless/cloud"
 )
 
-// How messages are taken from the queue (node-groups-and-ips.md §5.2).
+// How messages are taken from the queue (node-groups-and-ips.md §5.2; SQS gives and deletes at most ten in a call).
 const (
 	pollWait   = 20 * time.Second
 	visibility = 20 * time.Second
 	pollMax    = 10
+	// burst is how many calls go out at once when many messages wait, and mostNotices after how many they are handed over.
+	burst       = 8
+	mostNotices = 1000
 )
 
-// queue is the state of the interruption queue's reader.
+// queue is what is known of the interruption queue.
 type queue struct {
-	mu   sync.Mutex
-	url  string
-	open map[string]*message // by message id
+	mu  sync.Mutex
+	url string
 }
 
-// message is one that was received and is not deleted; it comes again, under a new receipt, until it is.
-type message struct {
-	receipt string
-	done    map[int]bool
-	count   int
-}
-
-// Interruptions waits for messages of EventBridge on the queue and returns the notices in them. Messages that say nothing
-// about machines are taken off the queue at once. Without a queue it waits and returns nothing.
+// Interruptions waits for messages of EventBridge on the queue. One call waits while there are none; when it comes back
+// full several fetch what else there is, so that a thousand take a few round trips and an idle queue costs one call each
+// twenty seconds. Without a queue it waits and returns nothing.
 func (p *Provider) Interruptions(ctx context.Context) ([]cloud.Interruption, error) {
 	if p.o.InterruptionQueue == "" {
 		return nil, p.sleep(ctx, pollWait)
@@ -46,87 +43,112 @@ func (p *Provider) Interruptions(ctx context.Context) ([]cloud.Interruption, err
 	if err != nil {
 		return nil, err
 	}
-	out, err := p.sqs.ReceiveMessage(ctx, &sqs.ReceiveMessageInput{
-		QueueUrl: &url, MaxNumberOfMessages: pollMax, WaitTimeSeconds: int32(pollWait.Seconds()), VisibilityTimeout: int32(visibility.Seconds()),
-	})
+	found, err := p.receive(ctx, url, pollWait)
 	if err != nil {
 		p.queue.mu.Lock()
 		p.queue.url = "" // The queue may have been made anew.
 		p.queue.mu.Unlock()
-		return nil, wrap("receive from queue "+p.o.InterruptionQueue, "sqs:ReceiveMessage", err)
+		return nil, err
 	}
-	var notices []cloud.Interruption
-	for _, m := range out.Messages {
-		found := parseNotices([]byte(awssdk.ToString(m.Body)))
-		if len(found) == 0 {
-			if err := p.deleteMessage(ctx, awssdk.ToString(m.ReceiptHandle)); err != nil {
-				p.log.Warn("message stays on the interruption queue", "error", err)
-			}
-			continue
-		}
-		notices = append(notices, p.queue.receive(awssdk.ToString(m.MessageId), awssdk.ToString(m.ReceiptHandle), found)...)
+	if len(found) == pollMax {
+		found = append(found, p.receiveRest(ctx, url)...)
 	}
-	return notices, nil
+	out := make([]cloud.Interruption, len(found))
+	for i, m := range found {
+		out[i] = parseNotice(awssdk.ToString(m.Body))
+		out[i].Handle, out[i].Sent = awssdk.ToString(m.ReceiptHandle), sentAt(m)
+	}
+	return out, nil
 }
 
-// receive books a message and returns those of its notices that are not done.
-func (q *queue) receive(id, receipt string, found []cloud.Interruption) []cloud.Interruption {
-	q.mu.Lock()
-	defer q.mu.Unlock()
-	if q.open == nil {
-		q.open = map[string]*message{}
+func (p *Provider) receive(ctx context.Context, url string, wait time.Duration) ([]sqstypes.Message, error) {
+	out, err := p.sqs.ReceiveMessage(ctx, &sqs.ReceiveMessageInput{
+		QueueUrl: &url, MaxNumberOfMessages: pollMax, WaitTimeSeconds: int32(wait.Seconds()), VisibilityTimeout: int32(visibility.Seconds()),
+		MessageSystemAttributeNames: []sqstypes.MessageSystemAttributeName{sqstypes.MessageSystemAttributeNameSentTimestamp},
+	})
+	if err != nil {
+		return nil, wrap("receive from queue "+p.o.InterruptionQueue, "sqs:ReceiveMessage", err)
 	}
-	m := q.open[id]
-	if m == nil {
-		m = &message{done: map[int]bool{}, count: len(found)}
-		q.open[id] = m
+	return out.Messages, nil
+}
+
+// receiveRest takes what waits behind a full answer, until there is no more or it is enough. What fails is left for the
+// next call: what was received must not wait for it.
+func (p *Provider) receiveRest(ctx context.Context, url string) []sqstypes.Message {
+	var mu sync.Mutex
+	var wg sync.WaitGroup
+	var out []sqstypes.Message
+	for range burst {
+		wg.Go(func() {
+			for {
+				// Without waiting SQS asks some of its servers only: what is missed comes with the next long poll.
+				got, err := p.receive(ctx, url, 0)
+				mu.Lock()
+				out = append(out, got...)
+				enough := err != nil || len(got) == 0 || len(out) >= mostNotices
+				mu.Unlock()
+				if enough {
+					return
+				}
+			}
+		})
 	}
-	m.receipt = receipt
-	var out []cloud.Interruption
-	for i, notice := range found {
-		if !m.done[i] {
-			notice.Handle = strconv.Itoa(i) + " " + id
-			out = append(out, notice)
-		}
-	}
+	wg.Wait()
 	return out
 }
 
-// finish books a notice as done; it returns the receipt to delete when it was the last of its message.
-func (q *queue) finish(id string, notice int) (receipt string) {
-	q.mu.Lock()
-	defer q.mu.Unlock()
-	m := q.open[id]
-	if m == nil {
-		return ""
+// sentAt is when EventBridge put the message on the queue.
+func sentAt(m sqstypes.Message) time.Time {
+	ms, err := strconv.ParseInt(m.Attributes[string(sqstypes.MessageSystemAttributeNameSentTimestamp)], 10, 64)
+	if err != nil {
+		return time.Time{}
 	}
-	if m.done[notice] = true; len(m.done) < m.count {
-		return ""
-	}
-	delete(q.open, id)
-	return m.receipt
+	return time.UnixMilli(ms)
 }
 
-// Done takes a notice off the queue; its message goes with the last of its notices.
-func (p *Provider) Done(ctx context.Context, notice cloud.Interruption) error {
-	number, id, ok := strings.Cut(notice.Handle, " ")
-	i, err := strconv.Atoi(number)
-	if !ok || err != nil {
-		return fmt.Errorf("interruption of %s: handle %q is not from this queue", notice.MachineID, notice.Handle)
+// Done takes messages off the queue, ten in a call, several calls at once.
+func (p *Provider) Done(ctx context.Context, notices ...cloud.Interruption) error {
+	if len(notices) == 0 {
+		return nil
 	}
-	if receipt := p.queue.finish(id, i); receipt != "" {
-		return p.deleteMessage(ctx, receipt)
-	}
-	return nil
-}
-
-func (p *Provider) deleteMessage(ctx context.Context, receipt string) error {
 	url, err := p.queueURL(ctx)
 	if err != nil {
 		return err
 	}
-	_, err = p.sqs.DeleteMessage(ctx, &sqs.DeleteMessageInput{QueueUrl: &url, ReceiptHandle: &receipt})
-	return wrap("delete from queue "+p.o.InterruptionQueue, "sqs:DeleteMessage", err)
+	var mu sync.Mutex
+	var failed []error
+	var wg sync.WaitGroup
+	slots := make(chan struct{}, burst)
+	for part := range slices.Chunk(notices, pollMax) {
+		slots <- struct{}{}
+		wg.Go(func() {
+			defer func() { <-slots }()
+			if err := p.deleteMessages(ctx, url, part); err != nil {
+				mu.Lock()
+				failed = append(failed, err)
+				mu.Unlock()
+			}
+		})
+	}
+	wg.Wait()
+	return errors.Join(failed...)
+}
+
+func (p *Provider) deleteMessages(ctx context.Context, url string, notices []cloud.Interruption) error {
+	in := &sqs.DeleteMessageBatchInput{QueueUrl: &url}
+	for i, n := range notices {
+		in.Entries = append(in.Entries, sqstypes.DeleteMessageBatchRequestEntry{Id: awssdk.String(strconv.Itoa(i)), ReceiptHandle: awssdk.String(n.Handle)})
+	}
+	act := "delete from queue " + p.o.InterruptionQueue
+	out, err := p.sqs.DeleteMessageBatch(ctx, in)
+	if err != nil {
+		return wrap(act, "sqs:DeleteMessage", err)
+	}
+	if n := len(out.Failed); n > 0 {
+		return fmt.Errorf("%s: %d of %d messages stay, the first since %s: %s", act, n, len(notices),
+			awssdk.ToString(out.Failed[0].Code), awssdk.ToString(out.Failed[0].Message))
+	}
+	return nil
 }
 
 func (p *Provider) queueURL(ctx context.Context) (string, error) {
@@ -157,59 +179,4 @@ func (p *Provider) sleep(ctx context.Context, d time.Duration) error {
 	case <-ctx.Done():
 		return ctx.Err()
 	}
-}
-
-// envelope is EventBridge's form of an event.
-type envelope struct {
-	Source     string    `json:"source"`
-	DetailType string    `json:"detail-type"`
-	Time       time.Time `json:"time"`
-	Detail     struct {
-		InstanceID string `json:"instance-id"`
-		State      string `json:"state"`
-		// Of AWS Health:
-		Service  string `json:"service"`
-		Category string `json:"eventTypeCategory"`
-		Affected []struct {
-			Value string `json:"entityValue"`
-		} `json:"affectedEntities"`
-	} `json:"detail"`
-}
-
-// parseNotices reads a message; one that is not about the life of machines has none.
-func parseNotices(body []byte) []cloud.Interruption {
-	var e envelope
-	if json.Unmarshal(body, &e) != nil {
-		return nil
-	}
-	var kind cloud.InterruptionKind
-	ids := []string{e.Detail.InstanceID}
-	switch e.Source + "/" + e.DetailType {
-	case "aws.ec2/EC2 Spot Instance Interruption Warning", "aws.ec2/EC2 Capacity Reservation Instance Interruption Warning":
-		kind = cloud.SpotInterruption
-	case "aws.ec2/EC2 Instance Rebalance Recommendation":
-		kind = cloud.RebalanceRecommendation
-	case "aws.ec2/EC2 Instance State-change Notification":
-		switch e.Detail.State {
-		case "stopping", "stopped":
-			kind = cloud.MachineStopping
-		case "shutting-down", "terminated":
-			kind = cloud.MachineTerminating
-		}
-	case "aws.health/AWS Health Event":
-		if e.Detail.Service != "EC2" || e.Detail.Category != "scheduledChange" {
-			return nil
-		}
-		kind, ids = cloud.ScheduledChange, nil
-		for _, a := range e.Detail.Affected {
-			ids = append(ids, a.Value)
-		}
-	}
-	var out []cloud.Interruption
-	for _, id := range ids {
-		if kind != "" && strings.HasPrefix(id, "i-") {
-			out = append(out, cloud.Interruption{MachineID: id, Kind: kind, At: e.Time})
-		}
-	}
-	return out
 }

@@ -1,6 +1,8 @@
 package aws
 
 import (
+	"slices"
+	"strings"
 	"testing"
 
 	awssdk "github.com/aws/aws-sdk-go-v2/aws"
@@ -10,44 +12,63 @@ import (
 )
 
 func TestNoticesOfEventBridge(t *testing.T) {
-	for body, want := range map[string]cloud.InterruptionKind{
-		`{"source":"aws.ec2","detail-type":"EC2 Spot Instance Interruption Warning","time":"2026-01-01T00:00:00Z","detail":{"instance-id":"i-1","instance-action":"terminate"}}`: cloud.SpotInterruption,
-		`{"source":"aws.ec2","detail-type":"EC2 Instance Rebalance Recommendation","detail":{"instance-id":"i-1"}}`:                                                              cloud.RebalanceRecommendation,
-		`{"source":"aws.ec2","detail-type":"EC2 Instance State-change Notification","detail":{"instance-id":"i-1","state":"stopping"}}`:                                          cloud.MachineStopping,
-		`{"source":"aws.ec2","detail-type":"EC2 Instance State-change Notification","detail":{"instance-id":"i-1","state":"terminated"}}`:                                        cloud.MachineTerminating,
-		`{"source":"aws.ec2","detail-type":"EC2 Instance State-change Notification","detail":{"instance-id":"i-1","state":"running"}}`:                                           "",
-		`{"source":"aws.health","detail-type":"AWS Health Event","detail":{"service":"EC2","eventTypeCategory":"scheduledChange","affectedEntities":[{"entityValue":"i-1"}]}}`:   cloud.ScheduledChange,
-		`{"source":"aws.health","detail-type":"AWS Health Event","detail":{"service":"RDS","eventTypeCategory":"scheduledChange","affectedEntities":[{"entityValue":"i-1"}]}}`:   "",
-		`not json`: "",
+	for _, tc := range []struct {
+		body string
+		want cloud.InterruptionKind
+		ids  string
+	}{
+		{`{"source":"aws.ec2","detail-type":"EC2 Spot Instance Interruption Warning","time":"2026-01-01T00:00:00Z","detail":{"instance-id":"i-1","instance-action":"terminate"}}`, cloud.SpotInterruption, "i-1"},
+		{`{"source":"aws.ec2","detail-type":"EC2 Capacity Reservation Instance Interruption Warning","detail":{"instance-id":"i-1","instance-action":"terminate"}}`, cloud.ReservationInterruption, "i-1"},
+		{`{"source":"aws.ec2","detail-type":"EC2 Instance Rebalance Recommendation","detail":{"instance-id":"i-1"}}`, cloud.RebalanceRecommendation, "i-1"},
+		{`{"source":"aws.ec2","detail-type":"EC2 Instance State-change Notification","detail":{"instance-id":"i-1","state":"stopping"}}`, cloud.MachineStopping, "i-1"},
+		{`{"source":"aws.ec2","detail-type":"EC2 Instance State-change Notification","detail":{"instance-id":"i-1","state":"terminated"}}`, cloud.MachineTerminating, "i-1"},
+		{`{"source":"aws.ec2","detail-type":"EC2 Instance State-change Notification","detail":{"instance-id":"i-1","state":"running"}}`, cloud.NoOp, ""},
+		{`{"source":"aws.health","detail-type":"AWS Health Event","detail":{"service":"EC2","eventTypeCategory":"scheduledChange","affectedEntities":[{"entityValue":"i-1"},{"entityValue":"vol-1"},{"entityValue":"i-2"}]}}`, cloud.ScheduledChange, "i-1 i-2"},
+		{`{"source":"aws.health","detail-type":"AWS Health Event","detail":{"service":"EC2","eventTypeCategory":"scheduledChange","affectedEntities":[{"entityValue":"vol-1"}]}}`, cloud.NoOp, ""},
+		{`{"source":"aws.health","detail-type":"AWS Health Event","detail":{"service":"RDS","eventTypeCategory":"scheduledChange","affectedEntities":[{"entityValue":"i-1"}]}}`, cloud.NoOp, ""},
+		{`{"source":"aws.s3","detail-type":"Object Created","detail":{"bucket":{"name":"b"}}}`, cloud.NoOp, ""},
+		{`{"source":"aws.ec2","detail-type":"EC2 Spot Instance Interruption Warning","detail":{}}`, cloud.Malformed, ""},
+		{`{"source":"aws.ec2","detail-type":"EC2 Spot Instance Interruption Warning","detail":{"instance-id":7}}`, cloud.Malformed, ""},
+		{`{"source":"aws.ec2","detail-type":"EC2 Spot Instance Interruption Warning","time":"yesterday","detail":{"instance-id":"i-1"}}`, cloud.Malformed, ""},
+		{`{"Records":[]}`, cloud.Malformed, ""},
+		{`{}`, cloud.Malformed, ""},
+		{`[]`, cloud.Malformed, ""},
+		{`not json`, cloud.Malformed, ""},
+		{``, cloud.Malformed, ""},
 	} {
-		got := parseNotices([]byte(body))
-		if (want == "" && len(got) != 0) || (want != "" && (len(got) != 1 || got[0].Kind != want || got[0].MachineID != "i-1")) {
-			t.Errorf("%s gave %+v, want %q", body, got, want)
+		got := parseNotice(tc.body)
+		if got.Kind != tc.want || strings.Join(got.MachineIDs, " ") != tc.ids || (got.Kind == cloud.Malformed) != (got.Note != "") {
+			t.Errorf("%s gave %+v, want %q of %q", tc.body, got, tc.want, tc.ids)
 		}
 	}
 }
 
-// A message stays until all its notices are done; noise goes at once.
+// Messages stay until they are done; what is done goes, whatever becomes of the rest.
 func TestMessagesStayUntilTheyAreDone(t *testing.T) {
 	a, p, _ := stage(t, func(o *Options) { o.InterruptionQueue = "demo" })
-	two := `{"source":"aws.health","detail-type":"AWS Health Event","detail":{"service":"EC2","eventTypeCategory":"scheduledChange","affectedEntities":[{"entityValue":"i-1"},{"entityValue":"i-2"}]}}`
-	a.messages = []sqstypes.Message{
-		{MessageId: awssdk.String("m1"), ReceiptHandle: awssdk.String("r1"), Body: &two},
-		{MessageId: awssdk.String("m2"), ReceiptHandle: awssdk.String("r2"), Body: awssdk.String("{}")},
+	spot := `{"source":"aws.ec2","detail-type":"EC2 Spot Instance Interruption Warning","detail":{"instance-id":"i-1"}}`
+	for _, id := range []string{"1", "2", "3"} {
+		a.messages = append(a.messages, sqstypes.Message{
+			MessageId: awssdk.String("m" + id), ReceiptHandle: awssdk.String("r" + id), Body: &spot,
+			Attributes: map[string]string{"SentTimestamp": "1767225600000"},
+		})
 	}
 	notices, err := p.Interruptions(t.Context())
-	if err != nil || len(notices) != 2 || len(a.messages) != 1 {
+	if err != nil || len(notices) != 3 || len(a.messages) != 3 {
 		t.Fatalf("notices %v, %v; %d messages left", notices, err, len(a.messages))
 	}
-	if err := p.Done(t.Context(), notices[0]); err != nil {
-		t.Fatal(err)
+	if sent := notices[0].Sent.UTC().Year(); sent != 2026 {
+		t.Errorf("sent in %d", sent)
 	}
-	a.messages[0].ReceiptHandle = awssdk.String("r3")
-	again, err := p.Interruptions(t.Context())
-	if err != nil || len(again) != 1 || again[0].MachineID != "i-2" {
-		t.Fatalf("again %v, %v", again, err)
+	a.stuck = "r2"
+	if err := p.Done(t.Context(), notices...); err == nil || !strings.Contains(err.Error(), "1 of 3") {
+		t.Errorf("one message cannot be deleted, and the error is %v", err)
 	}
-	if err := p.Done(t.Context(), again[0]); err != nil || len(a.messages) != 0 {
-		t.Errorf("%v; %d messages left", err, len(a.messages))
+	var left []string
+	for _, m := range a.messages {
+		left = append(left, *m.MessageId)
+	}
+	if !slices.Equal(left, []string{"m2"}) {
+		t.Errorf("left are %v", left)
 	}
 }

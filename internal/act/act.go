@@ -43,11 +43,13 @@ type Actor struct {
 
 // Result is what became of a plan.
 type Result struct {
-	Created  []string  // NodeClaims
-	Existing []string  // NodeClaims that a former run of the same plan created
-	Removed  []string  // NodeClaims that were asked to go
-	Refused  []Refusal // what was not done because the world has moved on: a new plan is needed
-	Errors   []error   // API errors: the next plan tries again
+	Created  []string // NodeClaims
+	Existing []string // NodeClaims that a former run of the same plan created
+	// Claims are the NodeClaims, created or existing, by the ID of the launch they are for.
+	Claims  map[string]string
+	Removed []string  // NodeClaims that were asked to go
+	Refused []Refusal // what was not done because the world has moved on: a new plan is needed
+	Errors  []error   // API errors: the next plan tries again
 }
 
 // Refusal is a part of a plan that is no longer right.
@@ -80,6 +82,7 @@ func New(o Options) *Actor {
 func (a *Actor) Apply(ctx context.Context, s *model.Snapshot, p model.Plan) Result {
 	var r Result
 	claims := a.launch(ctx, s, p.Launches, &r)
+	r.Claims = claims
 	a.remove(ctx, s, p.Removals, &r)
 	for _, refusal := range r.Refused {
 		a.o.Log.Info("part of a plan was no longer right", "object", refusal.Object, "why", refusal.Why)

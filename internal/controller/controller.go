@@ -231,6 +231,7 @@ func (r *rooms) act(ctx context.Context, o Options) error {
 			World: r.world, Actor: r.actor, Policy: o.Policy, Clock: o.Clock, Log: o.Log, BadPlans: badPlans,
 			OnDecision: func(d loop.Decision) {
 				m.observe(d)
+				r.lifecycle.Decided(d.Snapshot, d.Plan, d.Result.Claims)
 				if o.OnDecision != nil {
 					o.OnDecision(d)
 				}

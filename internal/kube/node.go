@@ -78,6 +78,8 @@ func (n *Names) fromClaim(out *model.Node, claim *karpv1.NodeClaim) {
 	out.Deadline = claim.Spec.TerminationGracePeriod != nil
 	out.LastPodEvent = claim.Status.LastPodEventTime.Time
 	out.Deleting = out.Deleting || claim.DeletionTimestamp != nil || isTrue(claim, karpv1.ConditionTypeInstanceTerminating)
+	_, _, interrupted := Interrupted(claim)
+	out.Deleting = out.Deleting || interrupted
 	out.DoNotDisrupt = out.DoNotDisrupt || claim.Annotations[karpv1.DoNotDisruptAnnotationKey] == "true"
 	if command, ok, err := CommandOf(claim); ok && err == nil {
 		out.Command, out.Deleting = command.ID, true

@@ -41,7 +41,7 @@ func (l *Lifecycle) claim(ctx context.Context, name string) (time.Duration, erro
 	}
 	t := &turn{claim: claim}
 	before := claim.DeepCopy()
-	for _, step := range []func(context.Context, *turn) (goOn bool, err error){l.expire, l.askLaunch, l.register, l.initialize, l.noteIdle} {
+	for _, step := range []func(context.Context, *turn) (goOn bool, err error){l.expire, l.depart, l.askLaunch, l.register, l.initialize, l.noteIdle} {
 		goOn, stepErr := step(ctx, t)
 		if stepErr != nil {
 			err = stepErr

@@ -26,6 +26,7 @@ type region struct {
 	empty    []model.OfferingKey       // reported by launches that succeed
 	requests []cloud.LaunchRequest     // all that came
 	notices  []cloud.Interruption      // not done yet
+	ailing   []cloud.Interruption      // what the checks find
 }
 
 func newRegion() *region {
@@ -131,11 +132,19 @@ func (r *region) Interruptions(context.Context) ([]cloud.Interruption, error) {
 	return slices.Clone(r.notices), nil
 }
 
-func (r *region) Done(_ context.Context, notice cloud.Interruption) error {
+func (r *region) Done(_ context.Context, notices ...cloud.Interruption) error {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	r.notices = slices.DeleteFunc(r.notices, func(n cloud.Interruption) bool { return n.Handle == notice.Handle })
+	for _, done := range notices {
+		r.notices = slices.DeleteFunc(r.notices, func(n cloud.Interruption) bool { return n.Handle == done.Handle })
+	}
 	return nil
+}
+
+func (r *region) Ailing(context.Context) ([]cloud.Interruption, error) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return slices.Clone(r.ailing), nil
 }
 
 // stray is a machine that some claim's launch has left behind.

@@ -74,6 +74,7 @@ type Lifecycle struct {
 	polls     map[string]int                   // machine ID → how often its end was asked for
 	podEvents map[string]time.Time             // Node name → when a pod came or went
 	evictions map[types.UID]attempt            // pods
+	prospects map[string]prospect              // claims that are interrupted
 }
 
 // New is a Lifecycle. It registers indexes and handlers on the cache.
@@ -118,6 +119,9 @@ func (l *Lifecycle) Run(ctx context.Context) error {
 	wg.Go(func() { l.collectForever(ctx) })
 	if source, ok := l.o.Cloud.(cloud.Interrupter); ok {
 		wg.Go(func() { l.interruptions(ctx, source) })
+	}
+	if source, ok := l.o.Cloud.(cloud.Examiner); ok {
+		wg.Go(func() { l.examine(ctx, source) })
 	}
 	wg.Wait()
 	return nil

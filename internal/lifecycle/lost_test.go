@@ -132,9 +132,9 @@ func TestASpotInterruptionEndsAClaimAndItsOfferingIsAvoidedForAWhile(t *testing.
 	advised, taken := s.ready("advised"), s.ready("taken")
 	s.region.set(func() {
 		s.region.notices = []cloud.Interruption{
-			{MachineID: "i-advised", Kind: cloud.RebalanceRecommendation, Handle: "1"},
-			{MachineID: "i-unknown", Kind: cloud.SpotInterruption, Handle: "2"},
-			{MachineID: "i-taken", Kind: cloud.SpotInterruption, Handle: "3"},
+			{MachineIDs: []string{"i-advised"}, Kind: cloud.RebalanceRecommendation, Handle: "1"},
+			{MachineIDs: []string{"i-unknown"}, Kind: cloud.SpotInterruption, Handle: "2"},
+			{MachineIDs: []string{"i-taken"}, Kind: cloud.SpotInterruption, Handle: "3"},
 		}
 	})
 	s.untilGone(taken)

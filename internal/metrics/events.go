@@ -139,24 +139,10 @@ func consolidationType(method string, nodes int) string {
 	return ""
 }
 
-// messageTypes are Karpenter's names of notices.
-var messageTypes = map[cloud.InterruptionKind]string{
-	cloud.SpotInterruption: "spot_interrupted", cloud.RebalanceRecommendation: "rebalance_recommendation",
-	cloud.ScheduledChange: "scheduled_change", cloud.MachineStopping: "instance_stopped", cloud.MachineTerminating: "instance_terminated",
-}
-
-// MessageType is Karpenter's name of a notice, also the reason for which its machine goes.
-func MessageType(kind cloud.InterruptionKind) string {
-	if name, ok := messageTypes[kind]; ok {
-		return name
-	}
-	return "no_op"
-}
-
 // NoticeReceived counts a notice of the cloud.
 func (c *Counters) NoticeReceived(kind cloud.InterruptionKind) {
 	if c != nil {
-		c.interrupted.received.WithLabelValues(MessageType(kind)).Inc()
+		c.interrupted.received.WithLabelValues(string(kind)).Inc()
 	}
 }
 

@@ -36,6 +36,7 @@ type machines struct {
 
 	nodesOf, claimsOf map[string]map[string]bool // by provider ID: names
 	nodeID, claimID   map[string]string          // by name: provider ID
+	byMachine         map[string]string          // by the cloud's ID of a claim's machine: provider ID
 
 	stale   bool // some machine is
 	ordered []*machine
@@ -45,7 +46,7 @@ func newMachines() machines {
 	return machines{
 		nodes: map[string]*machine{}, flying: map[string]*machine{},
 		nodesOf: map[string]map[string]bool{}, claimsOf: map[string]map[string]bool{},
-		nodeID: map[string]string{}, claimID: map[string]string{},
+		nodeID: map[string]string{}, claimID: map[string]string{}, byMachine: map[string]string{},
 	}
 }
 
@@ -153,6 +154,7 @@ func (w *World) updateClaim(o *karpv1.NodeClaim, now time.Time) bool {
 	}
 	ms := &w.machines
 	before := setID(ms.claimID, ms.claimsOf, o.Name, o.Status.ProviderID)
+	ms.nameMachine(before, o.Status.ProviderID)
 	w.join(before)
 	if o.Status.ProviderID == "" {
 		ms.fly(o)
@@ -184,7 +186,9 @@ func (w *World) removeClaim(name string) {
 		delete(ms.flying, name)
 		ms.ordered, ms.stale = nil, true
 	}
-	w.join(setID(ms.claimID, ms.claimsOf, name, ""))
+	before := setID(ms.claimID, ms.claimsOf, name, "")
+	ms.nameMachine(before, "")
+	w.join(before)
 	w.poke()
 }
 

@@ -14,7 +14,7 @@ import (
 // adminPath is where the simulation itself is watched and disturbed, beside AWS's own calls:
 //
 //	GET  calls, instances, summary
-//	POST capacity, interrupt, rebalance, fail, delay
+//	POST capacity, interrupt, rebalance, impair, fail, delay
 const adminPath = "/_nodeless/"
 
 // adminCall is a call as GET calls tells it.
@@ -66,6 +66,12 @@ type adminInstanceID struct {
 	InstanceID string `json:"instanceId"`
 }
 
+type adminImpair struct {
+	InstanceID string `json:"instanceId"`
+	Check      string `json:"check"` // instance, system, or the code of planned maintenance
+	SecondsAgo int64  `json:"secondsAgo"`
+}
+
 type adminFail struct {
 	API     string `json:"api"`
 	Code    string `json:"code"`
@@ -94,6 +100,9 @@ func adminHandler(r *region.Region) http.Handler {
 	}))
 	mux.HandleFunc("POST "+adminPath+"interrupt", change(func(q adminInstanceID) error { return r.Interrupt(q.InstanceID) }))
 	mux.HandleFunc("POST "+adminPath+"rebalance", change(func(q adminInstanceID) error { return r.Rebalance(q.InstanceID) }))
+	mux.HandleFunc("POST "+adminPath+"impair", change(func(q adminImpair) error {
+		return r.Impair(q.InstanceID, q.Check, time.Duration(q.SecondsAgo)*time.Second)
+	}))
 	mux.HandleFunc("POST "+adminPath+"fail", change(func(q adminFail) error { return injectFailure(r, q) }))
 	mux.HandleFunc("POST "+adminPath+"delay", change(func(q adminDelay) error { return injectDelay(r, q) }))
 	return mux

@@ -5,6 +5,7 @@ import (
 	"maps"
 	"slices"
 	"strconv"
+	"time"
 
 	"github.com/nodeless/nodeless/region"
 )
@@ -137,10 +138,25 @@ func tagsOf(tags map[string]string) set[tagXML] {
 
 // describeInstanceStatus: the machines of the simulated region pass their checks.
 func describeInstanceStatus(c *call) (any, error) {
-	ok := statusSummaryXML{Status: "ok", Details: items(statusDetailXML{Name: "reachability", Status: "passed"})}
 	return c.answerStatuses(setOf(c.region.Instances(), func(i region.Instance) instanceStatusXML {
-		return instanceStatusXML{
-			InstanceID: i.ID, AvailabilityZone: i.Zone, AvailabilityZoneID: i.ZoneID, State: stateOf(i.State), System: ok, Instance: ok, AttachedEBS: ok,
+		a := i.Ailment
+		out := instanceStatusXML{
+			InstanceID: i.ID, AvailabilityZone: i.Zone, AvailabilityZoneID: i.ZoneID, State: stateOf(i.State),
+			System: checkSince(a.SystemSince), Instance: checkSince(a.InstanceSince), AttachedEBS: checkSince(time.Time{}),
 		}
+		if a.Event != "" {
+			out.Events = items(eventXML{
+				ID: "instance-event-" + i.ID[min(2, len(i.ID)):], Code: a.Event, Description: "The instance is scheduled for maintenance", NotBefore: stamp(a.EventAt),
+			})
+		}
+		return out
 	}).Items)
+}
+
+// checkSince is the summary of a check that fails since then; zero = it passes.
+func checkSince(since time.Time) statusSummaryXML {
+	if since.IsZero() {
+		return statusSummaryXML{Status: "ok", Details: items(statusDetailXML{Name: "reachability", Status: "passed"})}
+	}
+	return statusSummaryXML{Status: "impaired", Details: items(statusDetailXML{Name: "reachability", Status: "failed", ImpairedSince: stamp(since)})}
 }

@@ -1,0 +1,142 @@
+package lifecycle
+
+import (
+	"context"
+	"time"
+
+	karpv1 "sigs.k8s.io/karpenter/pkg/apis/v1"
+
+	"github.com/nodeless/nodeless/cloud"
+	"github.com/nodeless/nodeless/engine/model"
+	"github.com/nodeless/nodeless/internal/kube"
+)
+
+// A machine that the cloud takes away is drained when the machines for its pods are launched. Until then its pods run on:
+// it has two minutes on EC2. See docs/adr/0007-replacements-before-an-interrupted-machine-is-drained.md.
+const (
+	// departAtLast is how long the launch of the next machines is waited for.
+	departAtLast = 10 * time.Second
+	// departLook is how often it is looked whether they are launched.
+	departLook = 100 * time.Millisecond
+)
+
+// prospect is where the last plan puts the pods of a machine that is interrupted.
+type prospect struct {
+	claims []string // that are to be launched before the machine is drained
+	open   bool     // some launch of the plan was not carried out: another plan follows
+}
+
+func isInterrupted(claim *karpv1.NodeClaim) bool {
+	_, _, ok := kube.Interrupted(claim)
+	return ok
+}
+
+// noteInterrupted writes on the claim that its machine is taken away. From there on all follows from the claim: the notice
+// may be taken off its queue, and the process may end.
+func (l *Lifecycle) noteInterrupted(ctx context.Context, claim *karpv1.NodeClaim, kind cloud.InterruptionKind) error {
+	if err := l.annotate(ctx, claim, kube.AnnotationInterrupted, kube.Interruption(string(kind), l.now())); err != nil {
+		return err
+	}
+	l.o.Log.Info("machine is interrupted", "nodeclaim", claim.Name, "machine", machineID(claim.Status.ProviderID), "why", kind)
+	l.claims.Add(claim.Name)
+	return nil
+}
+
+// depart ends a claim whose machine is taken away, once its pods' next machines are on their way. New pods are kept off it
+// at once.
+func (l *Lifecycle) depart(ctx context.Context, t *turn) (bool, error) {
+	kind, since, ok := kube.Interrupted(t.claim)
+	if !ok {
+		return true, nil
+	}
+	nodes, err := l.nodesOf(ctx, t.claim.Status.ProviderID)
+	if err != nil {
+		return false, err
+	}
+	for _, node := range nodes {
+		before := node.DeepCopy()
+		if hasTaint(node, karpv1.DisruptedNoScheduleTaint) {
+			continue
+		}
+		node.Spec.Taints = append(node.Spec.Taints, karpv1.DisruptedNoScheduleTaint)
+		if err := l.writeNode(ctx, before, node); err != nil {
+			return false, err
+		}
+	}
+	if left := since.Add(departAtLast).Sub(l.now()); left > 0 && len(nodes) > 0 && !l.prepared(t.claim.Name) {
+		t.in(min(left, departLook))
+		return false, nil
+	}
+	return false, l.endInterrupted(ctx, t.claim, cloud.InterruptionKind(kind))
+}
+
+// prepared reports whether a plan knew that the machine goes, and the machines it has for its pods are launched.
+func (l *Lifecycle) prepared(claim string) bool {
+	l.mu.Lock()
+	p, planned := l.prospects[claim]
+	l.mu.Unlock()
+	if !planned || p.open {
+		return false
+	}
+	for _, name := range p.claims {
+		next := l.o.World.Claim(name)
+		if next == nil || next.DeletionTimestamp != nil || next.Status.ProviderID == "" {
+			return false // one that failed is followed by another plan
+		}
+	}
+	return true
+}
+
+// Decided hears of a plan for the pods that was carried out: the claims that its launches became, by launch ID.
+func (l *Lifecycle) Decided(s *model.Snapshot, p model.Plan, claims map[string]string) {
+	found := map[string]prospect{}
+	byNode := map[string]string{} // Node → claim of a machine that is interrupted
+	flying := map[string]string{} // machine in the snapshot that is not launched → claim
+	for i := range s.Nodes {
+		n := &s.Nodes[i]
+		switch claim := l.o.World.Claim(n.Claim); {
+		case n.Deleting && isInterrupted(claim):
+			byNode[n.Name], found[n.Claim] = n.Claim, prospect{}
+		case n.State == model.InFlight:
+			flying[n.Name] = n.Claim
+		}
+	}
+	if len(found) > 0 {
+		follow(s, p, claims, byNode, flying, found)
+	}
+	l.mu.Lock()
+	l.prospects = found
+	l.mu.Unlock()
+}
+
+// follow completes found with the machines that the pods of interrupted machines get.
+func follow(s *model.Snapshot, p model.Plan, claims, byNode, flying map[string]string, found map[string]prospect) {
+	from := map[model.PodKey]string{}
+	for i := range s.Pending {
+		if claim := byNode[s.Pending[i].From]; claim != "" {
+			from[s.Pending[i].PodKey] = claim
+		}
+	}
+	add := func(pod model.PodKey, claim string, carriedOut bool) {
+		if old := from[pod]; old != "" {
+			f := found[old]
+			if carriedOut {
+				f.claims = append(f.claims, claim)
+			} else {
+				f.open = true
+			}
+			found[old] = f
+		}
+	}
+	for i := range p.Launches {
+		claim, carriedOut := claims[p.Launches[i].ID]
+		for _, pod := range p.Launches[i].Pods {
+			add(pod, claim, carriedOut)
+		}
+	}
+	for _, place := range p.Placements {
+		if claim := flying[place.Node]; claim != "" {
+			add(place.Pod, claim, true)
+		}
+	}
+}

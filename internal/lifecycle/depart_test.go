@@ -1,0 +1,68 @@
+package lifecycle
+
+import (
+	"testing"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	karpv1 "sigs.k8s.io/karpenter/pkg/apis/v1"
+
+	"github.com/nodeless/nodeless/engine/model"
+	"github.com/nodeless/nodeless/internal/kube"
+	"github.com/nodeless/nodeless/internal/world"
+)
+
+// A machine that is taken away is prepared for once every machine that the newest plan has for its pods is launched.
+func TestAnInterruptedMachineIsPreparedForWhenItsPodsNextMachinesAreLaunched(t *testing.T) {
+	w := world.New(world.Options{})
+	l := &Lifecycle{o: Options{World: w}}
+	version := 0
+	observe := func(name, providerID string, annotations map[string]string) {
+		version++
+		c := &karpv1.NodeClaim{ObjectMeta: metav1.ObjectMeta{
+			Name: name, UID: types.UID(name), ResourceVersion: string(rune('0' + version)), Annotations: annotations,
+		}}
+		c.Status.ProviderID = providerID
+		w.Update(c)
+	}
+	observe("old", "aws:///a/i-old", map[string]string{kube.AnnotationInterrupted: kube.Interruption("spot_interrupted", time.Now())})
+	observe("flying", "", nil)
+	one, two, other := model.PodKey{Name: "one"}, model.PodKey{Name: "two"}, model.PodKey{Name: "other"}
+	s := &model.Snapshot{
+		Nodes: []model.Node{
+			{Name: "old-node", Claim: "old", Deleting: true, State: model.Initialized},
+			{Name: "flying", Claim: "flying", State: model.InFlight},
+			{Name: "ready", Claim: "ready", State: model.Initialized},
+		},
+		Pending: []model.Pod{{PodKey: one, From: "old-node"}, {PodKey: two, From: "old-node"}, {PodKey: other}},
+	}
+	plan := model.Plan{
+		Placements: []model.Placement{{Pod: one, Node: "flying"}, {Pod: two, Node: "ready"}},
+		Launches:   []model.Launch{{ID: "elsewhere", Pods: []model.PodKey{other}}},
+	}
+	want := func(prepared bool, when string) {
+		t.Helper()
+		if got := l.prepared("old"); got != prepared {
+			t.Errorf("%s: prepared is %v", when, got)
+		}
+	}
+	want(false, "before any plan")
+	l.Decided(s, plan, nil)
+	want(false, "a machine on its way is not launched")
+	observe("flying", "aws:///a/i-flying", nil)
+	want(true, "it is launched; others' launches do not matter")
+
+	plan = model.Plan{Launches: []model.Launch{{ID: "l1", Pods: []model.PodKey{one}}, {ID: "l2", Pods: []model.PodKey{two}}}}
+	l.Decided(s, plan, map[string]string{"l1": "new-1"})
+	want(false, "a launch was refused: another plan follows")
+	l.Decided(s, plan, map[string]string{"l1": "new-1", "l2": "new-2"})
+	want(false, "both are asked for")
+	observe("new-1", "aws:///a/i-1", nil)
+	want(false, "one is launched")
+	observe("new-2", "aws:///a/i-2", nil)
+	want(true, "both are launched")
+	s.Nodes[0].Deleting = false
+	l.Decided(s, plan, nil)
+	want(false, "the plan did not know that it goes")
+}
