@@ -9,6 +9,7 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	karpv1 "sigs.k8s.io/karpenter/pkg/apis/v1"
@@ -17,6 +18,19 @@ import (
 	"github.com/nodeless/nodeless/internal/kube"
 	"github.com/nodeless/nodeless/internal/plane/planetest"
 )
+
+// pod is one that was bound to a Node.
+func (s *story) pod(name, node string, change ...func(*corev1.Pod)) *corev1.Pod {
+	s.Helper()
+	p := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: s.ns, Name: name}}
+	p.Spec.NodeName = node
+	p.Spec.Containers = []corev1.Container{{Name: "c", Image: "pause"}}
+	for _, f := range change {
+		f(p)
+	}
+	s.must(s.api.Create(context.Background(), p))
+	return p
+}
 
 func TestAnInterruptionThatWasNotedBeforeACrashIsCarriedOutAfterIt(t *testing.T) {
 	s := tellQuickly(t)

@@ -28,7 +28,7 @@ func (w *World) splitMoving(m *machine, now time.Time) {
 	m.pods = stay
 }
 
-// going reports whether the machine is being deleted, or is to go by a command.
+// going reports whether the machine is being deleted, is to go by a command, or is taken away by the cloud.
 func (w *World) going(m *machine) bool {
 	if !m.base.Deleting || m.node == nil {
 		return false
@@ -40,7 +40,8 @@ func (w *World) going(m *machine) bool {
 		return false
 	}
 	_, ending := w.ending[m.claim.UID]
-	return ending || m.claim.DeletionTimestamp != nil
+	_, _, interrupted := kube.Interrupted(m.claim)
+	return ending || interrupted || m.claim.DeletionTimestamp != nil
 }
 
 // collectMoving gathers the pods that have to leave. Where there are none, as nearly always, it costs nothing.

@@ -110,10 +110,31 @@ func TestTheAdminTakesNoNonsense(t *testing.T) {
 		{"fail", `{"api":"CreateFleet","code":"X","times":-1}`, "times", 400}, {"fail", `{"api":"CreateFleet","code":"X","status":200}`, "status", 400},
 		{"delay", `{"api":"CreateFleet","milliseconds":-1}`, "milliseconds", 400}, {"delay", `{"api":"CreateFleet","milliseconds":0}`, "", 200},
 		{"interrupt", `{"instanceId":"i-nobody"}`, "i-nobody", 400}, {"rebalance", `{"instanceId":"i-nobody"}`, "i-nobody", 400},
+		{"impair", `{"instanceId":"i-nobody","check":"instance"}`, "i-nobody", 400},
 		{"nothing", `{}`, "", 404},
 	} {
 		if answer := p.post(t, c.what, c.body, c.status); !strings.Contains(answer, c.says) {
 			t.Errorf("%s %s answered %s, want mention of %s", c.what, c.body, answer, c.says)
 		}
+	}
+}
+
+func TestTheAdminMakesAMachineFailItsChecks(t *testing.T) {
+	b := newBuyer(t)
+	id := b.buy(t, b.fleet("claim-1", "m5.large"))
+	b.clock.Advance(10 * time.Second)
+	b.post(t, "impair", `{"instanceId":"`+id+`","check":"mood"}`, 400)
+	b.post(t, "impair", `{"instanceId":"`+id+`","check":"instance","secondsAgo":60}`, 200)
+	b.post(t, "impair", `{"instanceId":"`+id+`","check":"system-reboot"}`, 200)
+	got, err := b.DescribeInstanceStatus(t.Context(), &ec2.DescribeInstanceStatusInput{InstanceIds: []string{id}})
+	if err != nil || len(got.InstanceStatuses) != 1 {
+		t.Fatalf("statuses: %+v, %v", got, err)
+	}
+	s := got.InstanceStatuses[0]
+	if check := s.InstanceStatus; check.Status != "impaired" || check.Details[0].Status != "failed" || b.clock.Now().Sub(*check.Details[0].ImpairedSince) != time.Minute {
+		t.Errorf("check of the instance: %+v", check)
+	}
+	if s.SystemStatus.Status != "ok" || len(s.Events) != 1 || s.Events[0].Code != "system-reboot" || !s.Events[0].NotBefore.After(b.clock.Now()) {
+		t.Errorf("system %+v, events %+v", s.SystemStatus, s.Events)
 	}
 }
