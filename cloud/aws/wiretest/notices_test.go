@@ -24,7 +24,7 @@ func (p *place) hearing(t *testing.T) *aws.Provider {
 		AWS: awssdk.Config{Region: "us-west-2", BaseEndpoint: &p.url,
 			Credentials: credentials.NewStaticCredentialsProvider("any", "any", "")},
 		ClusterName: "demo", ClusterEndpoint: "https://cluster", KubernetesVersion: "1.36", InterruptionQueue: "demo", Clock: p.clock,
-		Classes: func(name string) *ec2v1.EC2NodeClass { return p.classes[name] },
+		Classes: func(ref cloud.ClassRef) *ec2v1.EC2NodeClass { return p.classes[ref.Name] },
 	})
 	if err != nil {
 		t.Fatal(err)
