@@ -27,6 +27,7 @@ type batcher[T any] struct {
 	ctx  context.Context // ends calls under way
 	clk  clock.Clock
 	call func(ctx context.Context, ids []string) map[string]outcome[T] // an outcome for every id
+	sent func(waited time.Duration, size int)                          // told of each call; may be nil
 
 	mu   sync.Mutex
 	open *batch[T]
@@ -105,6 +106,9 @@ func (b *batcher[T]) close(mine *batch[T]) {
 }
 
 func (b *batcher[T]) send(mine *batch[T]) {
+	if b.sent != nil {
+		b.sent(b.clk.Now().Sub(mine.first), len(mine.ids))
+	}
 	mine.out = b.call(b.ctx, mine.ids)
 	close(mine.done)
 }

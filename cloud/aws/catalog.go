@@ -30,7 +30,8 @@ type classCatalog struct {
 }
 
 // Catalog is what can be had under a class, by name.
-func (p *Provider) Catalog(ctx context.Context, ref cloud.ClassRef) ([]model.InstanceType, error) {
+func (p *Provider) Catalog(ctx context.Context, ref cloud.ClassRef) (_ []model.InstanceType, err error) {
+	defer p.called("Catalog", p.now(), &err)
 	class, err := p.readyClass(ref)
 	if err != nil {
 		return nil, err

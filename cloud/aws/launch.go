@@ -29,7 +29,8 @@ const maxCalls = 10
 // what it did the first time. If the parameters differ meanwhile (another price order, another free subnet) it refuses
 // with IdempotentParameterMismatch: then an earlier call happened, and its machine, if it had one, carries the token as a
 // tag. So the walk from 0 after a restart meets every machine that an earlier life started, whatever is chosen now.
-func (p *Provider) Launch(ctx context.Context, req cloud.LaunchRequest) (cloud.LaunchResult, error) {
+func (p *Provider) Launch(ctx context.Context, req cloud.LaunchRequest) (_ cloud.LaunchResult, err error) {
+	defer p.called("Launch", p.now(), &err)
 	if req.Token == "" || req.Claim == "" {
 		return cloud.LaunchResult{}, errors.New("launch: token and claim name must be set; machines are found again by them")
 	}

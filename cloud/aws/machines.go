@@ -15,7 +15,8 @@ import (
 )
 
 // Get finds one machine by id. Calls at about the same time share one DescribeInstances.
-func (p *Provider) Get(ctx context.Context, id string) (cloud.Machine, error) {
+func (p *Provider) Get(ctx context.Context, id string) (_ cloud.Machine, err error) {
+	defer p.called("Get", p.now(), &err)
 	m, err := p.get.do(ctx, id)
 	if err != nil {
 		return cloud.Machine{}, fmt.Errorf("get machine %s: %w", id, err)
@@ -24,7 +25,8 @@ func (p *Provider) Get(ctx context.Context, id string) (cloud.Machine, error) {
 }
 
 // Terminate asks for the end of a machine. Calls at about the same time share one TerminateInstances.
-func (p *Provider) Terminate(ctx context.Context, id string) error {
+func (p *Provider) Terminate(ctx context.Context, id string) (err error) {
+	defer p.called("Terminate", p.now(), &err)
 	if _, err := p.kill.do(ctx, id); err != nil {
 		return fmt.Errorf("terminate machine %s: %w", id, err)
 	}
@@ -32,7 +34,8 @@ func (p *Provider) Terminate(ctx context.Context, id string) error {
 }
 
 // List is every machine of the cluster that is not terminated.
-func (p *Provider) List(ctx context.Context) ([]cloud.Machine, error) {
+func (p *Provider) List(ctx context.Context) (_ []cloud.Machine, err error) {
+	defer p.called("List", p.now(), &err)
 	machines, err := p.describe(ctx, &ec2.DescribeInstancesInput{MaxResults: awssdk.Int32(1000), Filters: []ec2types.Filter{
 		filter("tag-key", ec2v1.NodeClaimTagKey),
 		filter("tag:"+ec2v1.EKSClusterNameTagKey, p.o.ClusterName),

@@ -79,6 +79,8 @@ type Provider struct {
 	sqs     *sqs.Client
 	pricing *pricing.Client
 
+	observer cloud.Observer // nil = nobody
+
 	market    *market
 	subnets   *subnetBook
 	templates *templateBook

@@ -37,6 +37,9 @@ func (p *Provider) templateFor(class *ec2v1.EC2NodeClass, b boot, key templateKe
 	if err != nil {
 		return template{}, err
 	}
+	if p.observer != nil {
+		p.observer.UserData(class.Name, len(text))
+	}
 	tags := p.sharedTags(class)
 	data := &ec2types.RequestLaunchTemplateData{
 		ImageId:             awssdk.String(class.Status.AMIs[key.image].ID),

@@ -56,6 +56,7 @@ type Options struct {
 	DataDir string // plans that failed the check are saved below it; "" = nowhere
 	// MetricsAddress and HealthAddress are where /metrics, /healthz and /readyz are served; "" = nowhere.
 	MetricsAddress, HealthAddress string
+	Version                       string // of this program, for karpenter_build_info
 	// Profiling serves /debug/pprof beside /metrics.
 	Profiling bool
 	// LeaderElection lets one of several replicas act, by a Lease in LeaderNamespace (default kube-system). Identity
@@ -93,6 +94,7 @@ type rooms struct {
 	lifecycle *lifecycle.Lifecycle
 	keeper    *status.Keeper
 	registry  *prometheus.Registry
+	counters  *metrics.Counters
 	events    record.EventBroadcaster
 }
 
@@ -152,8 +154,9 @@ func build(ctx context.Context, o Options, kube kubernetes.Interface) (*rooms, e
 	r.events.StartRecordingToSink(&typedcorev1.EventSinkImpl{Interface: kube.CoreV1().Events("")})
 	recorder := r.events.NewRecorder(scheme(), corev1.EventSource{Component: "karpenter"})
 	r.world = world.New(world.Options{Clock: o.Clock})
-	counters := metrics.New(r.registry)
-	r.actor = act.New(act.Options{Client: api, World: r.world, Recorder: recorder, Clock: o.Clock, Log: o.Log, Metrics: counters})
+	r.counters = metrics.New(r.registry)
+	metrics.SetBuild(r.registry, o.Version)
+	r.actor = act.New(act.Options{Client: api, World: r.world, Recorder: recorder, Clock: o.Clock, Log: o.Log, Metrics: r.counters})
 	kinds, err := servedKinds(kube.Discovery(), o.ClassKinds)
 	if err != nil {
 		return nil, err
@@ -163,9 +166,12 @@ func build(ctx context.Context, o Options, kube kubernetes.Interface) (*rooms, e
 	if err != nil {
 		return nil, fmt.Errorf("controller: cloud provider: %w", err)
 	}
+	if observed, ok := provider.(cloud.Observed); ok {
+		observed.Observe(r.counters)
+	}
 	r.lifecycle, err = lifecycle.New(ctx, lifecycle.Options{
 		Cloud: provider, Cache: r.cache, Client: api, World: r.world, Recorder: recorder, Clock: o.Clock, Log: o.Log,
-		Annotations: classAnnotations(classes), Metrics: counters,
+		Annotations: classAnnotations(classes), Metrics: r.counters,
 	})
 	if err != nil {
 		return nil, fmt.Errorf("controller: %w", err)
@@ -222,7 +228,10 @@ func (r *rooms) act(ctx context.Context, o Options) error {
 	if o.DataDir != "" {
 		badPlans = filepath.Join(o.DataDir, "bad-plans")
 	}
-	m := newLoopMetrics(r.registry)
+	m, err := r.observe(ctx, o)
+	if err != nil {
+		return fmt.Errorf("controller: %w", err)
+	}
 	group, ctx := errgroup.WithContext(ctx)
 	group.Go(func() error { return r.lifecycle.Run(ctx) })
 	group.Go(func() error { return r.keeper.Run(ctx) })

@@ -11,8 +11,6 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/promhttp"
-
-	"github.com/nodeless/nodeless/internal/loop"
 )
 
 // health is what the servers tell.
@@ -35,7 +33,7 @@ func (h *health) handle(mux *http.ServeMux, metrics, probes, profiling bool) {
 				http.Error(w, "starting", http.StatusServiceUnavailable)
 				return
 			}
-			promhttp.HandlerFor(registry, promhttp.HandlerOpts{}).ServeHTTP(w, r)
+			promhttp.HandlerFor(registry, promhttp.HandlerOpts{ErrorHandling: promhttp.ContinueOnError}).ServeHTTP(w, r)
 		})
 	}
 	if probes {
@@ -80,43 +78,4 @@ func serve(o Options, h *health) (stop func(), err error) {
 		go func() { _ = s.Serve(listener) }()
 	}
 	return stop, nil
-}
-
-// loopMetrics are the loop's.
-type loopMetrics struct {
-	duration prometheus.Histogram
-	pending  prometheus.Gauge
-	nodes    prometheus.Gauge
-	bad      prometheus.Counter
-	unproven prometheus.Counter
-	launches prometheus.Counter
-	removals prometheus.Counter
-}
-
-func newLoopMetrics(r prometheus.Registerer) *loopMetrics {
-	m := &loopMetrics{
-		duration: prometheus.NewHistogram(prometheus.HistogramOpts{Name: "karpenter_scheduler_scheduling_duration_seconds", Help: "Time from a snapshot to its plan.", Buckets: prometheus.ExponentialBuckets(0.0005, 2, 16)}),
-		pending:  prometheus.NewGauge(prometheus.GaugeOpts{Name: "karpenter_scheduler_queue_depth", Help: "Pods that wait for a place."}),
-		nodes:    prometheus.NewGauge(prometheus.GaugeOpts{Name: "karpenter_cluster_state_node_count", Help: "Machines, those on their way included."}),
-		bad:      prometheus.NewCounter(prometheus.CounterOpts{Name: "nodeless_plans_refused_total", Help: "Plans that failed the check and were not carried out."}),
-		unproven: prometheus.NewCounter(prometheus.CounterOpts{Name: "nodeless_plans_unproven_total", Help: "Plans that were carried out although the check found no order in which their pods can be bound: there were too many to try all."}),
-		launches: prometheus.NewCounter(prometheus.CounterOpts{Name: "nodeless_planned_launches_total", Help: "NodeClaims created by plans."}),
-		removals: prometheus.NewCounter(prometheus.CounterOpts{Name: "nodeless_planned_removals_total", Help: "NodeClaims deleted by plans."}),
-	}
-	r.MustRegister(m.duration, m.pending, m.nodes, m.bad, m.unproven, m.launches, m.removals)
-	return m
-}
-
-func (m *loopMetrics) observe(d loop.Decision) {
-	m.duration.Observe(d.Took.Seconds())
-	m.pending.Set(float64(d.Pending))
-	m.nodes.Set(float64(d.Nodes))
-	if len(d.Bad) > 0 {
-		m.bad.Inc()
-	}
-	if len(d.Unproven) > 0 {
-		m.unproven.Inc()
-	}
-	m.launches.Add(float64(len(d.Result.Created)))
-	m.removals.Add(float64(len(d.Result.Removed)))
 }

@@ -22,40 +22,41 @@ const (
 )
 
 type commandCounters struct {
-	decisions, byPool, failures, invalid, timeouts, moves *prometheus.CounterVec
-	eligible                                              *prometheus.GaugeVec
-	evaluation, score                                     *prometheus.HistogramVec
-	undone                                                *prometheus.CounterVec
+	decisions, byPool, failures, invalid, timeouts *prometheus.CounterVec
+	eligible                                       *prometheus.GaugeVec
+	evaluation                                     *prometheus.HistogramVec
+	undone                                         *prometheus.CounterVec
 }
 
 type interruptionCounters struct {
-	received, deleted, unhealthy *prometheus.CounterVec
-	waited                       *prometheus.HistogramVec
+	received, deleted *prometheus.CounterVec
+	waited            *prometheus.HistogramVec
 }
 
 func newCommandCounters(m maker) commandCounters {
 	const disruption = "karpenter_voluntary_disruption_"
-	return commandCounters{
+	c := commandCounters{
 		decisions:  m.counter(disruption+"decisions_total", "Disruption decisions that were carried out.", "decision", "reason", "consolidation_type"),
 		byPool:     m.counter(disruption+"decisions_by_nodepool_total", "Disruption decisions that were carried out, by NodePool.", "nodepool", "decision", "reason", "consolidation_type"),
 		failures:   m.counter(disruption+"queue_failures_total", "Disruption decisions that were undone.", "decision", "reason", "consolidation_type"),
 		invalid:    m.counter(disruption+"failed_validations_total", "Machines that were to go and no longer may when it came to it.", "consolidation_type"),
-		timeouts:   m.counter(disruption+"consolidation_timeouts_total", "Searches for consolidation that ended by their number of steps.", "consolidation_type"),
+		timeouts:   m.counter(disruption+"consolidation_timeouts_total", "Searches for consolidation that ran out of time.", "consolidation_type"),
 		eligible:   m.gauge(disruption+"eligible_nodes", "Machines that could go, by reason, when it was last decided.", "reason"),
 		evaluation: m.histogram(disruption+"decision_evaluation_duration_seconds", "Time of one disruption decision.", durations(), "reason", "consolidation_type"),
-		score:      m.histogram("karpenter_consolidation_score", "Score of balanced consolidation moves.", []float64{0.1, 0.25, 0.33, 0.5, 1, 2, 5, 10}, "decision", "nodepool", "policy"),
-		moves:      m.counter("karpenter_consolidation_moves_total", "Consolidation moves that were decided on.", "decision", "nodepool", "policy"),
 		undone:     m.counter("nodeless_commands_undone_total", "Disruption decisions that were undone, by why.", "reason", "why"),
 	}
+	// Searches here end by their number of steps, never by the clock: this stays 0.
+	c.timeouts.WithLabelValues("single")
+	c.timeouts.WithLabelValues("multi")
+	return c
 }
 
 func newInterruptionCounters(m maker) interruptionCounters {
 	const interruption = "karpenter_interruption_"
 	return interruptionCounters{
-		received:  m.counter(interruption+"received_messages_total", "Notices of the cloud that were read.", "message_type"),
-		deleted:   m.counter(interruption+"deleted_messages_total", "Notices of the cloud that were handled and removed."),
-		unhealthy: m.counter(interruption+"instance_status_unhealthy_total", "Machines whose status checks the cloud says are bad.", "category"),
-		waited:    m.histogram(interruption+"message_queue_duration_seconds", "How long notices waited before they were handled.", durations()),
+		received: m.counter(interruption+"received_messages_total", "Notices of the cloud that were read.", "message_type"),
+		deleted:  m.counter(interruption+"deleted_messages_total", "Notices of the cloud that were handled and removed."),
+		waited:   m.histogram(interruption+"message_queue_duration_seconds", "How long notices waited before they were handled.", durations()),
 	}
 }
 
@@ -155,9 +156,16 @@ func (c *Counters) NoticeHandled(waited time.Duration) {
 	c.interrupted.waited.WithLabelValues().Observe(waited.Seconds())
 }
 
-// MachineUnhealthy counts a machine whose status checks the cloud says are bad, by category of the check.
-func (c *Counters) MachineUnhealthy(category string) {
+// Evaluated measures a disruption decision.
+func (c *Counters) Evaluated(took time.Duration) {
 	if c != nil {
-		c.interrupted.unhealthy.WithLabelValues(category).Inc()
+		c.commands.evaluation.WithLabelValues("", "").Observe(took.Seconds())
+	}
+}
+
+// Eligible keeps how many machines could go for a reason when it was last decided.
+func (c *Counters) Eligible(method string, nodes int) {
+	if c != nil {
+		c.commands.eligible.WithLabelValues(strings.ToLower(method)).Set(float64(nodes))
 	}
 }

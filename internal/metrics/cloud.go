@@ -1,0 +1,89 @@
+package metrics
+
+import (
+	"errors"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/nodeless/nodeless/cloud"
+)
+
+var _ cloud.Observer = (*Counters)(nil)
+
+type cloudCounters struct {
+	calls, batchTime, batchSize *prometheus.HistogramVec
+	errors                      *prometheus.CounterVec
+	userData                    *prometheus.GaugeVec
+}
+
+func newCloudCounters(m maker) cloudCounters {
+	const provider = "karpenter_cloudprovider_"
+	sizes := append([]float64{1, 2, 4, 5}, prometheus.LinearBuckets(10, 5, 4)...)
+	sizes = append(append(sizes, prometheus.LinearBuckets(30, 10, 8)...), prometheus.LinearBuckets(125, 25, 8)...)
+	sizes = append(append(sizes, prometheus.LinearBuckets(350, 50, 6)...), prometheus.LinearBuckets(700, 100, 4)...)
+	return cloudCounters{
+		calls:     m.histogram(provider+"duration_seconds", "Time of calls to the cloud provider.", prometheus.DefBuckets, "controller", "method", "provider"),
+		errors:    m.counter(provider+"errors_total", "Calls to the cloud provider that failed.", "controller", "method", "provider", "error"),
+		batchTime: m.histogram(provider+"batcher_batch_time_seconds", "How long the first of several callers waited for a common call.", durations(), "batcher"),
+		batchSize: m.histogram(provider+"batcher_batch_size", "How many were asked about in a common call.", sizes, "batcher"),
+		userData:  m.gauge("karpenter_ec2nodeclasses_userdata_bytes", "Size of a class's user data, before they are encoded.", "nodeclass"),
+	}
+}
+
+// methods are Karpenter's names of a provider's methods, and of the controllers that call them.
+var methods = map[string]struct{ name, controller string }{
+	"Catalog": {"GetInstanceTypes", "provisioner"}, "Launch": {"Create", "nodeclaim.lifecycle"}, "Terminate": {"Delete", "nodeclaim.lifecycle"},
+	"Get": {"Get", "nodeclaim.lifecycle"}, "List": {"List", "nodeclaim.garbagecollection"}, "Drift": {"IsDrifted", "nodeclaim.disruption"},
+}
+
+// Call measures a call of a provider's method.
+func (c *Counters) Call(provider, method string, took time.Duration, err error) {
+	if c == nil {
+		return
+	}
+	m, ok := methods[method]
+	if !ok {
+		m.name = method
+	}
+	c.cloud.calls.WithLabelValues(m.controller, m.name, provider).Observe(took.Seconds())
+	if err != nil {
+		c.cloud.errors.WithLabelValues(m.controller, m.name, provider, errorName(err)).Inc()
+	}
+}
+
+// errorName is Karpenter's name of an error, "" for those it does not tell apart.
+func errorName(err error) string {
+	switch {
+	case errors.Is(err, cloud.ErrNotFound):
+		return "NodeClaimNotFoundError"
+	case errors.Is(err, cloud.ErrClassNotReady):
+		return "NodeClassNotReadyError"
+	case errors.Is(err, cloud.ErrNoCapacity):
+		return "InsufficientCapacityError"
+	}
+	return ""
+}
+
+// Batch measures a call that was made for several callers.
+func (c *Counters) Batch(call string, waited time.Duration, size int) {
+	if c == nil {
+		return
+	}
+	c.cloud.batchTime.WithLabelValues(call).Observe(waited.Seconds())
+	c.cloud.batchSize.WithLabelValues(call).Observe(float64(size))
+}
+
+// UserData keeps the size of a class's user data.
+func (c *Counters) UserData(class string, bytes int) {
+	if c != nil {
+		c.cloud.userData.WithLabelValues(class).Set(float64(bytes))
+	}
+}
+
+// ClassGone drops what is kept of a class.
+func (c *Counters) ClassGone(class string) {
+	if c != nil {
+		c.cloud.userData.DeleteLabelValues(class)
+	}
+}

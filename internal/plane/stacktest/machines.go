@@ -1,0 +1,61 @@
+package stacktest
+
+import (
+	"context"
+	"fmt"
+	"net/netip"
+
+	"github.com/nodeless/nodeless/internal/nodesim"
+	"github.com/nodeless/nodeless/region"
+)
+
+// machines lets the node simulator run the machines of a region.
+type machines struct{ r *region.Region }
+
+// Watch translates the region's events; machines matter from their boot on.
+func (m machines) Watch(ctx context.Context) <-chan nodesim.Event {
+	out := make(chan nodesim.Event)
+	go func() {
+		defer close(out)
+		for e := range m.r.Watch(ctx) {
+			kind, ok := map[region.EventKind]nodesim.EventKind{
+				region.EventBooted: nodesim.Booted, region.EventShuttingDown: nodesim.Ending, region.EventTerminated: nodesim.Gone,
+			}[e.Kind]
+			if !ok {
+				continue
+			}
+			select {
+			case out <- nodesim.Event{Kind: kind, Machine: machineOf(m.r.Name(), e.Instance)}:
+			case <-ctx.Done():
+				return
+			}
+		}
+	}()
+	return out
+}
+
+func machineOf(regionName string, i region.Instance) nodesim.Machine {
+	return nodesim.Machine{
+		ID: i.ID, ProviderID: fmt.Sprintf("aws:///%s/%s", i.Zone, i.ID), Name: i.PrivateDNS, IP: i.PrivateIP,
+		Type: i.Type, Zone: i.Zone, ZoneID: i.ZoneID, Region: regionName, UserData: i.UserData,
+		RootDisk: i.RootDiskGiB << 30,
+	}
+}
+
+// AssignPodIP takes an address out of the machine's subnet.
+func (m machines) AssignPodIP(machineID, podUID string) (netip.Addr, error) {
+	return m.r.AssignPodIP(machineID, podUID)
+}
+
+// ReleasePodIP gives a pod's address back.
+func (m machines) ReleasePodIP(podUID string) { m.r.ReleasePodIP(podUID) }
+
+// PodsWithIP are the pods that hold an address.
+func (m machines) PodsWithIP() []string {
+	held := m.r.PodAddresses()
+	out := make([]string, 0, len(held))
+	for uid := range held {
+		out = append(out, uid)
+	}
+	return out
+}
