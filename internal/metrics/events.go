@@ -29,8 +29,8 @@ type commandCounters struct {
 }
 
 type interruptionCounters struct {
-	received, deleted *prometheus.CounterVec
-	waited            *prometheus.HistogramVec
+	received, deleted, unhealthy *prometheus.CounterVec
+	waited                       *prometheus.HistogramVec
 }
 
 func newCommandCounters(m maker) commandCounters {
@@ -54,9 +54,10 @@ func newCommandCounters(m maker) commandCounters {
 func newInterruptionCounters(m maker) interruptionCounters {
 	const interruption = "karpenter_interruption_"
 	return interruptionCounters{
-		received: m.counter(interruption+"received_messages_total", "Notices of the cloud that were read.", "message_type"),
-		deleted:  m.counter(interruption+"deleted_messages_total", "Notices of the cloud that were handled and removed."),
-		waited:   m.histogram(interruption+"message_queue_duration_seconds", "How long notices waited before they were handled.", durations()),
+		received:  m.counter(interruption+"received_messages_total", "Notices of the cloud that were read.", "message_type"),
+		deleted:   m.counter(interruption+"deleted_messages_total", "Notices of the cloud that were handled and removed."),
+		unhealthy: m.counter(interruption+"instance_status_unhealthy_total", "Machines of which the cloud's status checks say that they are bad.", "category"),
+		waited:    m.histogram(interruption+"message_queue_duration_seconds", "How long notices waited before they were handled.", durations()),
 	}
 }
 
@@ -167,5 +168,12 @@ func (c *Counters) Evaluated(took time.Duration) {
 func (c *Counters) Eligible(method string, nodes int) {
 	if c != nil {
 		c.commands.eligible.WithLabelValues(strings.ToLower(method)).Set(float64(nodes))
+	}
+}
+
+// MachineUnhealthy counts a machine of which the cloud's status checks say that it is bad, by category of the check.
+func (c *Counters) MachineUnhealthy(category string) {
+	if c != nil {
+		c.interrupted.unhealthy.WithLabelValues(category).Inc()
 	}
 }

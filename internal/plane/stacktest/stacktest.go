@@ -27,6 +27,7 @@ import (
 	"github.com/nodeless/nodeless/internal/clock"
 	"github.com/nodeless/nodeless/internal/controller"
 	"github.com/nodeless/nodeless/internal/nodesim"
+	"github.com/nodeless/nodeless/internal/nodesim/regional"
 	"github.com/nodeless/nodeless/internal/plane"
 	"github.com/nodeless/nodeless/internal/plane/planetest"
 	"github.com/nodeless/nodeless/region"
@@ -71,7 +72,7 @@ func Start(t testing.TB) *Stack {
 	}
 	s.serve(t)
 	s.background(t, "node simulator", func(ctx context.Context) error {
-		return nodesim.Run(ctx, nodesim.Options{REST: s.Plane.RESTConfig(), Machines: machines{s.Region}, Clock: clock.Real{}, Log: s.log})
+		return nodesim.Run(ctx, nodesim.Options{REST: s.Plane.RESTConfig(), Machines: regional.Machines(s.Region), Clock: clock.Real{}, Log: s.log})
 	})
 	s.install(t)
 	return s
@@ -179,7 +180,7 @@ func (s *Stack) Controller(t testing.TB, change func(*controller.Options)) *Repl
 }
 
 // provider reaches the region over the wire, as `nodeless run` does.
-func (s *Stack) provider(ctx context.Context, classes func(string) *ec2v1.EC2NodeClass, version string) (cloud.Provider, error) {
+func (s *Stack) provider(ctx context.Context, classes func(cloud.ClassRef) *ec2v1.EC2NodeClass, version string) (cloud.Provider, error) {
 	return aws.New(ctx, aws.Options{
 		AWS: awssdk.Config{
 			Region: regionName, BaseEndpoint: &s.URL, Credentials: credentials.NewStaticCredentialsProvider("test", "test", ""),
