@@ -104,10 +104,12 @@ func hostPorts(spec *corev1.PodSpec) []model.HostPort {
 }
 
 // Daemon translates a DaemonSet. What could not be translated is left out, and so are its volumes: a daemon is there to
-// run on every node, and room for one too many does no harm.
-func (n *Names) Daemon(ds *appsv1.DaemonSet) model.Daemon {
+// run on every node, and room for one too many does no harm. Ranges are the LimitRanges of its namespace.
+func (n *Names) Daemon(ds *appsv1.DaemonSet, ranges []*corev1.LimitRange) model.Daemon {
 	t := &ds.Spec.Template
-	s := n.Shape(&corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: ds.Namespace, Labels: t.Labels}, Spec: t.Spec}, nil)
+	s := n.Shape(&corev1.Pod{
+		ObjectMeta: metav1.ObjectMeta{Namespace: ds.Namespace, Labels: t.Labels}, Spec: AsCreated(&t.Spec, ranges),
+	}, nil)
 	s.Unmodelled, s.Volumes, s.Blocked = nil, nil, ""
 	s.Key = n.shapeKey(&s)
 	return model.Daemon{Namespace: ds.Namespace, Name: ds.Name, Shape: s}

@@ -171,7 +171,7 @@ func TestDaemonsPodsAreOneShape(t *testing.T) {
 	ds.Spec.Template.Labels = map[string]string{"k8s-app": "d"}
 	ds.Spec.Template.Spec.Containers = []corev1.Container{{Ports: []corev1.ContainerPort{{HostPort: 9100}}}}
 	ds.Spec.Template.Spec.Affinity = on("a").Spec.Affinity
-	d := n.Daemon(ds)
+	d := n.Daemon(ds, nil)
 	if d.Shape.Namespace != "kube-system" || len(d.Shape.Labels) != 1 || len(d.Shape.HostPorts) != 1 {
 		t.Errorf("got %+v", d.Shape)
 	}
@@ -255,5 +255,29 @@ func BenchmarkShape(b *testing.B) {
 	n := NewNames()
 	for b.Loop() {
 		n.Shape(pod, nil)
+	}
+}
+
+// A DaemonSet's pods ask for what the API server makes of their template, and that is what a machine has to have room for.
+func TestDaemonsAskForWhatTheirLimitsAndTheNamespacesDefaultsSay(t *testing.T) {
+	ds := &appsv1.DaemonSet{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "d"}}
+	ds.Spec.Template.Spec.Containers = []corev1.Container{{Resources: corev1.ResourceRequirements{
+		Limits: corev1.ResourceList{corev1.ResourceMemory: resource.MustParse("1Gi")},
+	}}}
+	defaults := &corev1.LimitRange{Spec: corev1.LimitRangeSpec{Limits: []corev1.LimitRangeItem{
+		{Type: corev1.LimitTypePod, Default: corev1.ResourceList{corev1.ResourceCPU: resource.MustParse("9")}},
+		{Type: corev1.LimitTypeContainer, Default: corev1.ResourceList{
+			corev1.ResourceCPU: resource.MustParse("2"), corev1.ResourceMemory: resource.MustParse("7Gi"),
+		}},
+	}}}
+	n := NewNames()
+	if got := n.Daemon(ds, nil).Shape.Requests; got[model.CPU] != 0 || got[model.Memory] != 1<<30 {
+		t.Errorf("without a LimitRange: %v", got)
+	}
+	if got := n.Daemon(ds, []*corev1.LimitRange{defaults}).Shape.Requests; got[model.CPU] != 2000 || got[model.Memory] != 1<<30 {
+		t.Errorf("with a LimitRange: %v", got)
+	}
+	if len(ds.Spec.Template.Spec.Containers[0].Resources.Requests) > 0 {
+		t.Error("the template was changed")
 	}
 }

@@ -18,6 +18,12 @@ import (
 	"github.com/nodeless/nodeless/engine/model"
 )
 
+// A claim may be made together with its class, which then takes a moment to be seen and resolved.
+const (
+	classGrace = 5 * time.Second
+	classRetry = 200 * time.Millisecond
+)
+
 // launch gives a claim its machine. It runs on workers of its own, so that a slow cloud stalls nothing else.
 func (l *Lifecycle) launch(ctx context.Context, name string) (_ time.Duration, err error) {
 	l.setInFlight(name, true)
@@ -39,6 +45,8 @@ func (l *Lifecycle) launch(ctx context.Context, name string) (_ time.Duration, e
 		l.noMachine(claim)
 		l.o.Recorder.Event(claim, corev1.EventTypeWarning, "InsufficientCapacityError", fmt.Sprintf("NodeClaim %s event: %v", name, err))
 		return 0, l.deleteClaim(ctx, claim, "insufficient_capacity")
+	case errors.Is(err, cloud.ErrClassNotReady) && l.now().Sub(claim.CreationTimestamp.Time) < classGrace:
+		return classRetry, nil
 	case errors.Is(err, cloud.ErrClassNotReady):
 		l.o.Recorder.Event(claim, corev1.EventTypeWarning, "NodeClassNotReady", fmt.Sprintf("NodeClaim %s event: %v", name, err))
 		return 0, l.deleteClaim(ctx, claim, "nodeclass_not_ready")

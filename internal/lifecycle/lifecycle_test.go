@@ -23,6 +23,7 @@ import (
 	"github.com/nodeless/nodeless/cloud"
 	"github.com/nodeless/nodeless/internal/clock"
 	"github.com/nodeless/nodeless/internal/controller"
+	"github.com/nodeless/nodeless/internal/lifecycle"
 	"github.com/nodeless/nodeless/internal/plane/planetest"
 )
 
@@ -237,6 +238,30 @@ func TestAClaimWithoutCapacityIsDeleted(t *testing.T) {
 	s := tell(t)
 	s.region.set(func() { s.region.fail = cloud.ErrNoCapacity })
 	s.untilGone(s.claim("nocapacity"))
+	s.started(0, 0)
+}
+
+func TestAClaimMadeTogetherWithItsClassWaitsForIt(t *testing.T) {
+	s := tell(t)
+	s.region.set(func() { s.region.fail = cloud.ErrClassNotReady })
+	s.claim("withclass")
+	planetest.Eventually(t, "the cloud was asked again", func(context.Context) (err error) {
+		s.region.set(func() {
+			if len(s.region.requests) < 2 {
+				err = errors.New("not yet")
+			}
+		})
+		return err
+	})
+	s.region.set(func() { s.region.fail = nil })
+	s.until("withclass", karpv1.ConditionTypeLaunched)
+	s.started(1, 1)
+}
+
+func TestAClaimWhoseClassStaysUnreadyIsDeleted(t *testing.T) {
+	s := tellAt(t, clock.NewVirtual(time.Now().Add(lifecycle.ClassGrace+time.Second)))
+	s.region.set(func() { s.region.fail = cloud.ErrClassNotReady })
+	s.untilGone(s.claim("noclass"))
 	s.started(0, 0)
 }
 

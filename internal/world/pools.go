@@ -6,6 +6,7 @@ import (
 	"time"
 
 	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
 	karpv1 "sigs.k8s.io/karpenter/pkg/apis/v1"
 
 	"github.com/nodeless/nodeless/cloud"
@@ -48,7 +49,7 @@ func (w *World) daemonsChanged() {
 	w.out.daemons = w.out.daemons[:0:0]
 	for _, ds := range w.daemonSets.live {
 		if ds.DeletionTimestamp == nil {
-			w.out.daemons = append(w.out.daemons, w.names.Daemon(ds))
+			w.out.daemons = append(w.out.daemons, w.names.Daemon(ds, w.limitRangesOf(ds.Namespace)))
 		}
 	}
 	slices.SortFunc(w.out.daemons, func(a, b model.Daemon) int {
@@ -61,6 +62,24 @@ func (w *World) daemonsChanged() {
 		m.stalePods, w.machines.stale = true, true
 	}
 	w.poke()
+}
+
+func (w *World) updateLimitRange(o *corev1.LimitRange, now time.Time) {
+	if w.limitRanges.put(o, now) {
+		w.daemonsChanged()
+	}
+}
+
+// limitRangesOf are a namespace's, by name: the first that says something is the one that counts.
+func (w *World) limitRangesOf(namespace string) []*corev1.LimitRange {
+	var out []*corev1.LimitRange
+	for _, r := range w.limitRanges.live {
+		if r.Namespace == namespace {
+			out = append(out, r)
+		}
+	}
+	slices.SortFunc(out, func(a, b *corev1.LimitRange) int { return cmp.Compare(a.Name, b.Name) })
+	return out
 }
 
 // price finds what a machine costs in the catalog of its claim's node class, else of its pool's; 0 if unknown.

@@ -43,6 +43,7 @@ type World struct {
 	claims      table[*karpv1.NodeClaim]
 	pools       table[*karpv1.NodePool]
 	daemonSets  table[*appsv1.DaemonSet]
+	limitRanges table[*corev1.LimitRange]
 	namespaces  table[*corev1.Namespace]
 	storage     storage
 	budgets     budgets
@@ -74,7 +75,7 @@ func New(o Options) *World {
 	return &World{
 		clock: o.Clock, names: o.Names, changed: make(chan struct{}, 1),
 		podObjects: newTable[*corev1.Pod](), nodeObjects: newTable[*corev1.Node](), claims: newTable[*karpv1.NodeClaim](),
-		pools: newTable[*karpv1.NodePool](), daemonSets: newTable[*appsv1.DaemonSet](),
+		pools: newTable[*karpv1.NodePool](), daemonSets: newTable[*appsv1.DaemonSet](), limitRanges: newTable[*corev1.LimitRange](),
 		namespaces: newTable[*corev1.Namespace](), storage: newStorage(), budgets: newBudgets(),
 		pods: map[types.NamespacedName]*pod{}, places: map[string]place{}, shapes: newShapes(),
 		machines: newMachines(), written: map[types.UID]time.Time{}, ending: map[types.UID]time.Time{},
@@ -95,7 +96,7 @@ func (w *World) poke() {
 // Names is the table of resource names that snapshots use.
 func (w *World) Names() *kube.Names { return w.names }
 
-// Update tells the world an object's state: a Pod, Node, NodeClaim, NodePool, DaemonSet, Namespace, PodDisruptionBudget,
+// Update tells the world an object's state: a Pod, Node, NodeClaim, NodePool, DaemonSet, LimitRange, Namespace, PodDisruptionBudget,
 // or one of those that volumes are made of. The object is kept: do not change it.
 func (w *World) Update(o client.Object) {
 	w.mu.Lock()
@@ -113,6 +114,8 @@ func (w *World) Update(o client.Object) {
 		w.updatePool(o, now)
 	case *appsv1.DaemonSet:
 		w.updateDaemonSet(o, now)
+	case *corev1.LimitRange:
+		w.updateLimitRange(o, now)
 	case *corev1.Namespace:
 		w.updateNamespace(o, now)
 	case *corev1.PersistentVolumeClaim:
@@ -146,6 +149,10 @@ func (w *World) Delete(o client.Object) {
 		}
 	case *appsv1.DaemonSet:
 		if w.daemonSets.drop(o, now) {
+			w.daemonsChanged()
+		}
+	case *corev1.LimitRange:
+		if w.limitRanges.drop(o, now) {
 			w.daemonsChanged()
 		}
 	case *corev1.Namespace:
