@@ -19,6 +19,9 @@ var (
 	ErrNoCapacity = errors.New("no capacity")
 	// ErrClassNotReady: the node class is missing or could not be resolved; its conditions say why.
 	ErrClassNotReady = errors.New("node class not ready")
+	// ErrClassUnresolved: nobody knows yet whether the class is ready; the same call may be made again soon. It comes
+	// wrapped together with ErrClassNotReady.
+	ErrClassUnresolved = errors.New("node class not resolved yet")
 	// ErrThrottled: the cloud asks to slow down; the same call may be made again later.
 	ErrThrottled = errors.New("throttled")
 	// ErrUnauthorized: credentials or permissions are missing. Trying again does not help.
@@ -81,8 +84,11 @@ type Machine struct {
 	Zone         string
 	CapacityType string
 	ImageID      string
-	State        MachineState
-	Launched     time.Time
+	// Subnet and SecurityGroups are where the machine is in the cloud's network; "" and nil when not known (from Launch).
+	Subnet         string
+	SecurityGroups []string
+	State          MachineState
+	Launched       time.Time
 	// Labels are what the cloud decides about the Node: instance type, zone, capacity type, arch and so on.
 	Labels map[string]string
 	// Capacity and Allocatable are what is expected of the Node; zero when not known (from List and Get).

@@ -248,7 +248,7 @@ func (a *account) start(in *ec2.CreateFleetInput, o *ec2types.FleetLaunchTemplat
 	i := &ec2types.Instance{
 		InstanceId: awssdk.String(fmt.Sprintf("i-%017x", len(a.instances)+1)), InstanceType: o.InstanceType, ImageId: o.ImageId, SubnetId: o.SubnetId,
 		Placement: &ec2types.Placement{AvailabilityZone: o.AvailabilityZone}, State: &ec2types.InstanceState{Name: ec2types.InstanceStateNamePending},
-		Tags: in.TagSpecifications[0].Tags,
+		Tags: in.TagSpecifications[0].Tags, SecurityGroups: []ec2types.GroupIdentifier{{GroupId: awssdk.String("sg-1")}},
 	}
 	if kind == model.Spot {
 		i.InstanceLifecycle = ec2types.InstanceLifecycleTypeSpot

@@ -80,7 +80,10 @@ func (p *Provider) describe(ctx context.Context, in *ec2.DescribeInstancesInput)
 func machineOf(i ec2types.Instance) cloud.Machine {
 	m := cloud.Machine{
 		ID: awssdk.ToString(i.InstanceId), Type: string(i.InstanceType), ImageID: awssdk.ToString(i.ImageId),
-		CapacityType: model.OnDemand, Launched: awssdk.ToTime(i.LaunchTime),
+		CapacityType: model.OnDemand, Launched: awssdk.ToTime(i.LaunchTime), Subnet: awssdk.ToString(i.SubnetId),
+	}
+	for _, g := range i.SecurityGroups {
+		m.SecurityGroups = append(m.SecurityGroups, awssdk.ToString(g.GroupId))
 	}
 	if i.Placement != nil {
 		m.Zone = awssdk.ToString(i.Placement.AvailabilityZone)

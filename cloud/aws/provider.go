@@ -58,6 +58,8 @@ type Options struct {
 	ReservedENIs int
 	// InterruptionQueue is the name of the SQS queue that EventBridge feeds; "" = no notices.
 	InterruptionQueue string
+	// RepairPolicies are the conditions of Nodes for which machines are replaced; nil = DefaultRepairPolicies.
+	RepairPolicies []cloud.RepairPolicy
 	// Classes reads the cluster's cache; nil if there is no such class. The object is never modified. What stands for a
 	// class of another kind has that kind in its TypeMeta.
 	Classes func(cloud.ClassRef) *ec2v1.EC2NodeClass
@@ -177,6 +179,9 @@ func (p *Provider) readyClass(ref cloud.ClassRef) (*ec2v1.EC2NodeClass, error) {
 		if c.Type != "Ready" {
 			continue
 		}
+		if c.Status == "Unknown" {
+			break
+		}
 		if c.Status != "True" {
 			return nil, fmt.Errorf("%s: %s: %w", title(class), c.Message, cloud.ErrClassNotReady)
 		}
@@ -185,5 +190,5 @@ func (p *Provider) readyClass(ref cloud.ClassRef) (*ec2v1.EC2NodeClass, error) {
 		}
 		return class, nil
 	}
-	return nil, fmt.Errorf("%s is not resolved yet: %w", title(class), cloud.ErrClassNotReady)
+	return nil, fmt.Errorf("%s: %w: %w", title(class), cloud.ErrClassUnresolved, cloud.ErrClassNotReady)
 }

@@ -1,0 +1,35 @@
+package cloud
+
+import (
+	"context"
+	"time"
+)
+
+// Drifter is a provider that knows when a machine is no longer what its node class asks for.
+type Drifter interface {
+	// Drifted is why a machine no longer is what its class asks for, such as "AMIDrift"; "" if it is. Fails with
+	// ErrClassNotReady while the class cannot say what it asks for, and with ErrNotFound for a machine that is gone.
+	Drifted(ctx context.Context, m Launched) (reason string, err error)
+}
+
+// Launched is what is known of a machine since its launch.
+type Launched struct {
+	MachineID string
+	Class     ClassRef
+	Type      string
+	ImageID   string
+	// Annotations are those of the NodeClaim; hashes of its class are among them.
+	Annotations map[string]string
+}
+
+// Repairer is a provider that knows which conditions of a Node mean that its machine should be replaced.
+type Repairer interface {
+	RepairPolicies() []RepairPolicy
+}
+
+// RepairPolicy is one condition of a Node that is not put up with for ever.
+type RepairPolicy struct {
+	Condition  string // its type, such as "Ready"
+	Status     string // "False" or "Unknown"
+	Toleration time.Duration
+}

@@ -1,0 +1,98 @@
+package aws
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"time"
+
+	ec2v1 "github.com/aws/karpenter-provider-aws/pkg/apis/v1"
+
+	"github.com/nodeless/nodeless/cloud"
+)
+
+// Reasons why a machine is no longer what its class asks for (karpenter.md §3.1).
+const (
+	nodeClassDrift     = "NodeClassDrift"
+	amiDrift           = "AMIDrift"
+	subnetDrift        = "SubnetDrift"
+	securityGroupDrift = "SecurityGroupDrift"
+)
+
+var (
+	_ cloud.Drifter  = (*Provider)(nil)
+	_ cloud.Repairer = (*Provider)(nil)
+)
+
+// Drifted compares a machine with its class: what it was made of by the hash on its claim, its image with the one that
+// would be taken now, and its place in the network as EC2 tells it.
+func (p *Provider) Drifted(ctx context.Context, m cloud.Launched) (string, error) {
+	if class := p.o.Classes(m.Class); class != nil && hashDiffers(class, m.Annotations) {
+		return nodeClassDrift, nil
+	}
+	class, err := p.readyClass(m.Class)
+	if err != nil {
+		return "", fmt.Errorf("drift of machine %s: %w", m.MachineID, err)
+	}
+	catalog, err := p.catalogOf(ctx, class)
+	if err != nil {
+		return "", fmt.Errorf("drift of machine %s: %w", m.MachineID, err)
+	}
+	if image, ok := catalog.images[m.Type]; ok && m.ImageID != "" && image < len(class.Status.AMIs) && class.Status.AMIs[image].ID != m.ImageID {
+		return amiDrift, nil
+	}
+	now, err := p.Get(ctx, m.MachineID)
+	if err != nil {
+		return "", fmt.Errorf("drift of machine %s: %w", m.MachineID, err)
+	}
+	return networkDrift(class, now), nil
+}
+
+// hashDiffers reports whether the class says by its hash that its machines would be made of other things now. Hashes of
+// different versions cannot be compared.
+func hashDiffers(class *ec2v1.EC2NodeClass, claim map[string]string) bool {
+	hash, version := class.Annotations[ec2v1.AnnotationEC2NodeClassHash], class.Annotations[ec2v1.AnnotationEC2NodeClassHashVersion]
+	was := claim[ec2v1.AnnotationEC2NodeClassHash]
+	return hash != "" && was != "" && version != "" && version == claim[ec2v1.AnnotationEC2NodeClassHashVersion] && hash != was
+}
+
+// networkDrift compares where a machine is with where the class would put it. What EC2 does not say is not compared.
+func networkDrift(class *ec2v1.EC2NodeClass, m cloud.Machine) string {
+	if len(m.SecurityGroups) > 0 && len(class.Status.SecurityGroups) > 0 {
+		var want []string
+		for _, g := range class.Status.SecurityGroups {
+			want = append(want, g.ID)
+		}
+		slices.Sort(want)
+		if !slices.Equal(slices.Compact(want), slices.Compact(slices.Sorted(slices.Values(m.SecurityGroups)))) {
+			return securityGroupDrift
+		}
+	}
+	in := func(s ec2v1.Subnet) bool { return s.ID == m.Subnet }
+	if m.Subnet != "" && !slices.ContainsFunc(class.Status.Subnets, in) {
+		return subnetDrift
+	}
+	return ""
+}
+
+// DefaultRepairPolicies are Karpenter's on AWS: what the kubelet says, and what EKS's node monitoring agent says
+// (karpenter.md §4).
+func DefaultRepairPolicies() []cloud.RepairPolicy {
+	return []cloud.RepairPolicy{
+		{Condition: "Ready", Status: "False", Toleration: 30 * time.Minute},
+		{Condition: "Ready", Status: "Unknown", Toleration: 30 * time.Minute},
+		{Condition: "AcceleratedHardwareReady", Status: "False", Toleration: 10 * time.Minute},
+		{Condition: "StorageReady", Status: "False", Toleration: 30 * time.Minute},
+		{Condition: "NetworkingReady", Status: "False", Toleration: 30 * time.Minute},
+		{Condition: "KernelReady", Status: "False", Toleration: 30 * time.Minute},
+		{Condition: "ContainerRuntimeReady", Status: "False", Toleration: 30 * time.Minute},
+	}
+}
+
+// RepairPolicies are those of the options.
+func (p *Provider) RepairPolicies() []cloud.RepairPolicy {
+	if p.o.RepairPolicies != nil {
+		return p.o.RepairPolicies
+	}
+	return DefaultRepairPolicies()
+}

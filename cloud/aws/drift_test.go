@@ -1,0 +1,106 @@
+package aws
+
+import (
+	"errors"
+	"testing"
+	"time"
+
+	ec2v1 "github.com/aws/karpenter-provider-aws/pkg/apis/v1"
+
+	"github.com/nodeless/nodeless/cloud"
+	"github.com/nodeless/nodeless/engine/model"
+)
+
+// launchedWith is what the claim of a machine says of it when its class had a hash.
+func launchedWith(m cloud.Machine, hash, version string) cloud.Launched {
+	return cloud.Launched{MachineID: m.ID, Class: classRef, Type: m.Type, ImageID: m.ImageID, Annotations: map[string]string{
+		ec2v1.AnnotationEC2NodeClassHash: hash, ec2v1.AnnotationEC2NodeClassHashVersion: version,
+	}}
+}
+
+func TestAMachineDriftsWhenItsClassAsksForOtherThings(t *testing.T) {
+	for name, c := range map[string]struct {
+		change func(*ec2v1.EC2NodeClass)
+		want   string
+	}{
+		"nothing changed":     {func(*ec2v1.EC2NodeClass) {}, ""},
+		"another disk":        {func(c *ec2v1.EC2NodeClass) { c.Annotations[ec2v1.AnnotationEC2NodeClassHash] = "2" }, "NodeClassDrift"},
+		"another way to hash": {func(c *ec2v1.EC2NodeClass) { hashed(c, "2", "v0") }, ""},
+		"no hash yet":         {func(c *ec2v1.EC2NodeClass) { c.Annotations = nil }, ""},
+		"a newer image":       {func(c *ec2v1.EC2NodeClass) { renamed(c) }, "AMIDrift"},
+		"another group":       {func(c *ec2v1.EC2NodeClass) { c.Status.SecurityGroups[0].ID = "sg-2" }, "SecurityGroupDrift"},
+		"one group more": {func(c *ec2v1.EC2NodeClass) {
+			c.Status.SecurityGroups = append(c.Status.SecurityGroups, ec2v1.SecurityGroup{ID: "sg-2"})
+		}, "SecurityGroupDrift"},
+		"its subnet is left": {func(c *ec2v1.EC2NodeClass) { c.Status.Subnets = otherZone(c.Status.Subnets) }, "SubnetDrift"},
+		"subnets come to it": {func(c *ec2v1.EC2NodeClass) {
+			c.Status.Subnets = append(c.Status.Subnets, ec2v1.Subnet{ID: "subnet-new", Zone: "us-west-2a"})
+		}, ""},
+		"the hash decides first": {func(c *ec2v1.EC2NodeClass) { hashed(c, "2", "v4"); renamed(c) }, "NodeClassDrift"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			_, p, class := stage(t)
+			hashed(class, "1", "v4")
+			m := mustLaunch(t, p, requestFor("c", model.OneOf(model.LabelZone, "us-west-2a"))).Machine
+			c.change(class)
+			got, err := p.Drifted(t.Context(), launchedWith(m, "1", "v4"))
+			if err != nil || got != c.want {
+				t.Errorf("drifted: %q, %v; want %q", got, err, c.want)
+			}
+		})
+	}
+}
+
+func hashed(c *ec2v1.EC2NodeClass, hash, version string) {
+	c.Annotations = map[string]string{ec2v1.AnnotationEC2NodeClassHash: hash, ec2v1.AnnotationEC2NodeClassHashVersion: version}
+}
+
+func renamed(c *ec2v1.EC2NodeClass) {
+	for i := range c.Status.AMIs {
+		c.Status.AMIs[i].ID += "-newer"
+	}
+}
+
+func otherZone(subnets []ec2v1.Subnet) (out []ec2v1.Subnet) {
+	for _, s := range subnets {
+		if s.Zone != "us-west-2a" {
+			out = append(out, s)
+		}
+	}
+	return out
+}
+
+func TestDriftOfWhatCannotBeComparedIsNotGuessed(t *testing.T) {
+	_, p, class := stage(t)
+	m := mustLaunch(t, p, requestFor("c")).Machine
+	if _, err := p.Drifted(t.Context(), cloud.Launched{MachineID: "i-unknown", Class: classRef, Type: m.Type, ImageID: m.ImageID}); !errors.Is(err, cloud.ErrNotFound) {
+		t.Errorf("a machine that is gone: %v", err)
+	}
+	class.StatusConditions().SetFalse(ec2v1.ConditionTypeSubnetsReady, "SubnetsNotFound", "none")
+	if _, err := p.Drifted(t.Context(), launchedWith(m, "", "")); !errors.Is(err, cloud.ErrClassNotReady) {
+		t.Errorf("a class that is not ready: %v", err)
+	}
+}
+
+func TestAClassThatIsNotResolvedYetIsToldFromOneThatIsBad(t *testing.T) {
+	_, p, class := stage(t)
+	class.Status.Conditions = nil
+	if _, err := p.Launch(t.Context(), requestFor("early")); !errors.Is(err, cloud.ErrClassUnresolved) || !errors.Is(err, cloud.ErrClassNotReady) {
+		t.Errorf("launch of a class without conditions: %v", err)
+	}
+	class.StatusConditions().SetFalse(ec2v1.ConditionTypeSubnetsReady, "SubnetsNotFound", "none")
+	if _, err := p.Launch(t.Context(), requestFor("bad")); errors.Is(err, cloud.ErrClassUnresolved) || !errors.Is(err, cloud.ErrClassNotReady) {
+		t.Errorf("launch of a class that is not ready: %v", err)
+	}
+}
+
+func TestRepairPoliciesCanBeChosen(t *testing.T) {
+	_, p, _ := stage(t)
+	if got := p.RepairPolicies(); len(got) != 7 || got[0] != (cloud.RepairPolicy{Condition: "Ready", Status: "False", Toleration: 30 * time.Minute}) {
+		t.Errorf("policies are %v", got)
+	}
+	_, p, _ = stage(t, func(o *Options) { o.RepairPolicies = []cloud.RepairPolicy{} })
+	if got := p.RepairPolicies(); len(got) != 0 {
+		t.Errorf("policies are %v", got)
+	}
+}
