@@ -30,6 +30,7 @@ import (
 	"github.com/nodeless/nodeless/engine/model"
 	"github.com/nodeless/nodeless/internal/act"
 	"github.com/nodeless/nodeless/internal/clock"
+	"github.com/nodeless/nodeless/internal/gates"
 	"github.com/nodeless/nodeless/internal/kube"
 	"github.com/nodeless/nodeless/internal/lifecycle"
 	"github.com/nodeless/nodeless/internal/loop"
@@ -47,6 +48,7 @@ type Options struct {
 	// watched.
 	ClassKinds []status.Kind
 	Policy     model.Policy // what is a matter of choice
+	Gates      gates.Gates  // which optional parts are on
 	Clock      clock.Clock  // default the real one
 	Log        *slog.Logger // default slog.Default
 	// OnDecision is called after each turn of the loop; may be nil.
@@ -171,14 +173,15 @@ func build(ctx context.Context, o Options, kube kubernetes.Interface) (*rooms, e
 	}
 	r.lifecycle, err = lifecycle.New(ctx, lifecycle.Options{
 		Cloud: provider, Cache: r.cache, Client: api, World: r.world, Recorder: recorder, Clock: o.Clock, Log: o.Log,
-		Annotations: classAnnotations(classes), Metrics: r.counters,
+		Annotations: classAnnotations(classes), Metrics: r.counters, Gates: o.Gates,
+		Registered: func(claim *karpv1.NodeClaim, yes bool) { r.keeper.Registered(claim, yes) },
 	})
 	if err != nil {
 		return nil, fmt.Errorf("controller: %w", err)
 	}
 	r.keeper, err = status.New(ctx, status.Options{
 		Provider: provider, Classes: classes, Cache: r.cache, Client: api, World: r.world, Recorder: recorder,
-		ClassHash: aws.ClassHash, Clock: o.Clock, Log: o.Log,
+		ClassHash: aws.ClassHash, OnClass: r.lifecycle.ClassChanged, Clock: o.Clock, Log: o.Log,
 	})
 	if err != nil {
 		return nil, fmt.Errorf("controller: status: %w", err)

@@ -19,7 +19,8 @@ const (
 // turn is one look at a claim. Steps change the claim's status and its Node; what changed is written at the end.
 type turn struct {
 	claim *karpv1.NodeClaim
-	node  *corev1.Node // nil while there is none
+	node  *corev1.Node     // nil while there is none
+	pool  *karpv1.NodePool // shared, not to be modified; nil if there is none
 	again time.Duration
 }
 
@@ -39,9 +40,15 @@ func (l *Lifecycle) claim(ctx context.Context, name string) (time.Duration, erro
 	if claim.DeletionTimestamp != nil {
 		return l.finalize(ctx, claim)
 	}
-	t := &turn{claim: claim}
+	pool, err := l.poolOf(ctx, claim)
+	if err != nil {
+		return 0, err
+	}
+	t := &turn{claim: claim, pool: pool}
 	before := claim.DeepCopy()
-	for _, step := range []func(context.Context, *turn) (goOn bool, err error){l.expire, l.depart, l.askLaunch, l.register, l.initialize, l.noteIdle} {
+	for _, step := range []func(context.Context, *turn) (goOn bool, err error){
+		l.orphaned, l.expire, l.depart, l.askLaunch, l.drift, l.register, l.repair, l.initialize, l.consistent, l.noteIdle,
+	} {
 		goOn, stepErr := step(ctx, t)
 		if stepErr != nil {
 			err = stepErr
@@ -82,13 +89,28 @@ func (l *Lifecycle) askLaunch(ctx context.Context, t *turn) (bool, error) {
 	}
 	left := t.claim.CreationTimestamp.Add(launchTimeout).Sub(l.now())
 	if left <= 0 && !l.isInFlight(t.claim.Name) {
-		return false, l.deleteClaim(ctx, t.claim, "launch_timeout")
+		return false, l.giveUp(ctx, t.claim, "launch_timeout")
 	}
 	t.in(max(left, time.Second))
 	if !l.isInFlight(t.claim.Name) && l.notTriedYet(t.claim) {
 		l.launches.Add(t.claim.Name)
 	}
 	return false, nil
+}
+
+// giveUp ends a claim whose machine did not become a Node in time.
+func (l *Lifecycle) giveUp(ctx context.Context, claim *karpv1.NodeClaim, why string) error {
+	if err := l.deleteClaim(ctx, claim, why); err != nil {
+		return err
+	}
+	l.registered(claim, false)
+	return nil
+}
+
+func (l *Lifecycle) registered(claim *karpv1.NodeClaim, yes bool) {
+	if l.o.Registered != nil {
+		l.o.Registered(claim, yes)
+	}
 }
 
 // notTriedYet reports whether nothing was heard of a launch; one that failed is tried again by the launch queue.

@@ -60,7 +60,7 @@ func (l *Lifecycle) collect(ctx context.Context) error {
 	for i := range nodes.Items {
 		failed = append(failed, l.collectNode(ctx, &nodes.Items[i], there))
 	}
-	return errors.Join(failed...)
+	return errors.Join(append(failed, l.sweep(ctx))...)
 }
 
 // collectMachine ends a machine whose claim is gone, or has another machine.

@@ -29,6 +29,7 @@ const (
 type attempt struct {
 	tries     int
 	notBefore time.Time
+	told      string // the last event about its do-not-disrupt
 }
 
 // drain does what drain.Step says, and when to look again; 0 when no pod is left that is waited for.
@@ -52,6 +53,7 @@ func (l *Lifecycle) drain(ctx context.Context, node *corev1.Node, claim *karpv1.
 	byKey := make(map[model.PodKey]*corev1.Pod, len(pods))
 	for i := range pods {
 		byKey[podKey(&pods[i])] = &pods[i]
+		l.tellHeld(&pods[i])
 	}
 	refused := 0
 	for _, k := range step.Evict {
@@ -164,7 +166,7 @@ func (l *Lifecycle) evict(ctx context.Context, node *corev1.Node, pod *corev1.Po
 	defer l.mu.Unlock()
 	a := l.evictions[uid]
 	if done {
-		a = attempt{notBefore: l.now().Add(evictionShown)}
+		a.tries, a.notBefore = 0, l.now().Add(evictionShown)
 	} else {
 		a.notBefore = l.now().Add(min(firstEviction<<min(a.tries, 10), mostEviction))
 		a.tries++

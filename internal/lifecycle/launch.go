@@ -11,17 +11,20 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	karpv1 "sigs.k8s.io/karpenter/pkg/apis/v1"
 
 	"github.com/nodeless/nodeless/cloud"
 	"github.com/nodeless/nodeless/engine/model"
+	"github.com/nodeless/nodeless/internal/kube"
 )
 
-// A claim may be made together with its class, which then takes a moment to be seen and resolved.
+// A class that was made in one go with its claim is not known or not resolved for a moment: a claim is not given up for it
+// when it is younger than classGrace.
 const (
 	classGrace = 5 * time.Second
-	classRetry = 200 * time.Millisecond
+	classAgain = 250 * time.Millisecond
 )
 
 // launch gives a claim its machine. It runs on workers of its own, so that a slow cloud stalls nothing else.
@@ -35,7 +38,7 @@ func (l *Lifecycle) launch(ctx context.Context, name string) (_ time.Duration, e
 	if claim == nil || err != nil || claim.DeletionTimestamp != nil || conditionTrue(claim, karpv1.ConditionTypeLaunched) {
 		return 0, err
 	}
-	if err := l.ensureFinalizer(ctx, claim); err != nil {
+	if err := l.prepare(ctx, claim); err != nil {
 		return 0, err
 	}
 	got, err := l.ask(ctx, claim)
@@ -46,23 +49,28 @@ func (l *Lifecycle) launch(ctx context.Context, name string) (_ time.Duration, e
 		l.o.Recorder.Event(claim, corev1.EventTypeWarning, "InsufficientCapacityError", fmt.Sprintf("NodeClaim %s event: %v", name, err))
 		return 0, l.deleteClaim(ctx, claim, "insufficient_capacity")
 	case errors.Is(err, cloud.ErrClassNotReady) && l.now().Sub(claim.CreationTimestamp.Time) < classGrace:
-		return classRetry, nil
+		return classAgain, nil
+	case errors.Is(err, cloud.ErrClassUnresolved):
+		return 0, errors.Join(fmt.Errorf("launch: %w", err), l.launchUnknown(ctx, claim, "NodeClassNotReady", err))
 	case errors.Is(err, cloud.ErrClassNotReady):
 		l.o.Recorder.Event(claim, corev1.EventTypeWarning, "NodeClassNotReady", fmt.Sprintf("NodeClaim %s event: %v", name, err))
 		return 0, l.deleteClaim(ctx, claim, "nodeclass_not_ready")
 	case err != nil:
-		return 0, errors.Join(fmt.Errorf("launch: %w", err), l.launchUnknown(ctx, claim, err))
+		return 0, errors.Join(fmt.Errorf("launch: %w", err), l.launchUnknown(ctx, claim, "LaunchFailed", err))
 	}
 	return 0, l.writeLaunched(ctx, claim, got.Machine)
 }
 
-// ensureFinalizer is for claims that somebody else made: without it a deletion would leave the machine behind.
-func (l *Lifecycle) ensureFinalizer(ctx context.Context, claim *karpv1.NodeClaim) error {
-	if slices.Contains(claim.Finalizers, karpv1.TerminationFinalizer) {
-		return nil
-	}
+// prepare is for claims that somebody else made: without the finalizer a deletion would leave the machine behind, and by
+// the label its class is found.
+func (l *Lifecycle) prepare(ctx context.Context, claim *karpv1.NodeClaim) error {
 	before := claim.DeepCopy()
-	claim.Finalizers = append(claim.Finalizers, karpv1.TerminationFinalizer)
+	if !slices.Contains(claim.Finalizers, karpv1.TerminationFinalizer) {
+		claim.Finalizers = append(claim.Finalizers, karpv1.TerminationFinalizer)
+	}
+	if class := kube.ClassRef(claim.Spec.NodeClassRef); class.Name != "" {
+		metav1.SetMetaDataLabel(&claim.ObjectMeta, kube.ClassLabel(class), class.Name)
+	}
 	return l.writeMeta(ctx, before, claim)
 }
 
@@ -145,9 +153,9 @@ func (l *Lifecycle) noMachine(claim *karpv1.NodeClaim) {
 	l.failed[claim.UID] = true
 }
 
-func (l *Lifecycle) launchUnknown(ctx context.Context, claim *karpv1.NodeClaim, cause error) error {
+func (l *Lifecycle) launchUnknown(ctx context.Context, claim *karpv1.NodeClaim, reason string, cause error) error {
 	before := claim.DeepCopy()
-	claim.StatusConditions().SetUnknownWithReason(karpv1.ConditionTypeLaunched, "LaunchFailed", truncate(cause.Error()))
+	claim.StatusConditions().SetUnknownWithReason(karpv1.ConditionTypeLaunched, reason, truncate(cause.Error()))
 	return l.writeStatus(ctx, before, claim)
 }
 
@@ -178,7 +186,9 @@ func (l *Lifecycle) writeLaunched(ctx context.Context, claim *karpv1.NodeClaim, 
 	claim.Status.Capacity, claim.Status.Allocatable = names.ResourceList(m.Capacity), names.ResourceList(m.Allocatable)
 	err := l.writeMeta(ctx, before, claim)
 	if err == nil {
-		claim.StatusConditions().SetTrue(karpv1.ConditionTypeLaunched)
+		conditions := claim.StatusConditions()
+		conditions.SetTrue(karpv1.ConditionTypeLaunched)
+		conditions.SetUnknownWithReason(karpv1.ConditionTypeRegistered, "NodeNotFound", "Node not registered with cluster")
 		err = l.writeStatus(ctx, before, claim)
 	}
 	switch {

@@ -14,13 +14,13 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/runtime"
-	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	karpv1 "sigs.k8s.io/karpenter/pkg/apis/v1"
 
 	"github.com/nodeless/nodeless/cloud"
 	"github.com/nodeless/nodeless/internal/clock"
+	"github.com/nodeless/nodeless/internal/gates"
 	"github.com/nodeless/nodeless/internal/lifecycle/latest"
 	"github.com/nodeless/nodeless/internal/lifecycle/queue"
 	"github.com/nodeless/nodeless/internal/metrics"
@@ -43,6 +43,10 @@ type Options struct {
 	Log      *slog.Logger   // default slog.Default
 	// Annotations are what a claim gets noted at its launch beside what it has, such as its node class's hash; may be nil.
 	Annotations func(*karpv1.NodeClaim) map[string]string
+	// Registered is told of each launch of a NodePool's machine whether its Node was registered in the end; may be nil.
+	Registered func(claim *karpv1.NodeClaim, yes bool)
+	// Gates says which optional parts are on.
+	Gates gates.Gates
 	// Metrics are counted where things happen; nil = they are not.
 	Metrics *metrics.Counters
 	// Launches is how many machines are asked for at the same time; default 64.
@@ -63,18 +67,11 @@ type Lifecycle struct {
 	wroteNodes  latest.Objects[*corev1.Node]
 	lists       lister
 
-	mu        sync.Mutex // guards all below
-	inFlight  map[string]bool
-	launched  map[types.UID]cloud.LaunchResult // until it is written on the claim
-	tried     map[types.UID]bool               // launches that failed and are tried again by their queue
-	sent      map[types.UID]bool               // launches of which nobody knows whether they started a machine
-	looked    map[types.UID]time.Time          // when the machine of such a claim was first looked for in vain
-	failed    map[types.UID]bool               // the cloud said no: there is no machine to look for
-	gone      map[string]bool                  // machine IDs of which the cloud says that they are gone
-	polls     map[string]int                   // machine ID → how often its end was asked for
-	podEvents map[string]time.Time             // Node name → when a pod came or went
-	evictions map[types.UID]attempt            // pods
-	prospects map[string]prospect              // claims that are interrupted
+	policies []cloud.RepairPolicy // what the cloud wants repaired
+
+	mu       sync.Mutex // guards all below
+	inFlight map[string]bool
+	memory
 }
 
 // New is a Lifecycle. It registers indexes and handlers on the cache.
@@ -93,9 +90,10 @@ func New(ctx context.Context, o Options) (*Lifecycle, error) {
 		claims:   queue.New("NodeClaim", o.Clock, o.Log),
 		launches: queue.New("launch", o.Clock, o.Log),
 		nodes:    queue.New("drain", o.Clock, o.Log),
-		inFlight: map[string]bool{}, launched: map[types.UID]cloud.LaunchResult{}, failed: map[types.UID]bool{}, tried: map[types.UID]bool{},
-		sent: map[types.UID]bool{}, looked: map[types.UID]time.Time{},
-		gone: map[string]bool{}, polls: map[string]int{}, podEvents: map[string]time.Time{}, evictions: map[types.UID]attempt{},
+		inFlight: map[string]bool{}, memory: newMemory(),
+	}
+	if repairer, ok := o.Cloud.(cloud.Repairer); ok {
+		l.policies = repairer.RepairPolicies()
 	}
 	l.lists = lister{list: o.Cloud.List}
 	if err := l.index(ctx); err != nil {

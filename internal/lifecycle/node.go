@@ -44,14 +44,14 @@ func (l *Lifecycle) node(ctx context.Context, name string) (time.Duration, error
 		return 0, err
 	}
 	if !gone {
+		before := claim.DeepCopy()
 		if again, err := l.empty(ctx, node, claim); again != 0 || err != nil {
 			return again, err
 		}
-		first := claim != nil && !conditionTrue(claim, karpv1.ConditionTypeDrained)
-		if err := l.noteTerminating(ctx, claim); err != nil {
+		if err := l.noteTerminating(ctx, before, claim); err != nil {
 			return 0, err
 		}
-		if first {
+		if before != nil && !conditionTrue(before, karpv1.ConditionTypeDrained) {
 			l.metrics.NodeDrained(node)
 		}
 		if again, err := l.terminate(ctx, id); again > 0 || err != nil {
@@ -99,17 +99,24 @@ func (l *Lifecycle) empty(ctx context.Context, node *corev1.Node, claim *karpv1.
 	if err := l.refusePods(ctx, node); err != nil {
 		return 0, err
 	}
+	end := deadline(claim)
+	l.tellGrace(node, end)
 	again, err := l.drain(ctx, node, claim)
 	if again != 0 || err != nil {
 		return again, err
 	}
-	end := deadline(claim)
-	if !end.IsZero() && !l.now().Before(end) {
-		return 0, nil // the time is up: volumes are not waited for
+	if left := l.unsettled(node.Name); left > 0 {
+		return left, nil
 	}
 	volumes, err := l.attached(ctx, node)
 	if err != nil || len(volumes) == 0 {
 		return 0, err
+	}
+	if !end.IsZero() && !l.now().Before(end) {
+		if claim != nil {
+			claim.StatusConditions().SetFalse(karpv1.ConditionTypeVolumesDetached, volumesGivenUp, strings.Join(volumes, ", "))
+		}
+		return 0, nil // the time is up
 	}
 	l.o.Recorder.Event(node, corev1.EventTypeNormal, "AwaitingVolumeDetachment",
 		fmt.Sprintf("Awaiting deletion of bound volumeattachments (%s)", strings.Join(volumes, ", ")))
@@ -122,19 +129,6 @@ func (l *Lifecycle) empty(ctx context.Context, node *corev1.Node, claim *karpv1.
 	return end.Sub(l.now()), nil
 }
 
-// refusePods keeps new pods and load balancers away.
-func (l *Lifecycle) refusePods(ctx context.Context, node *corev1.Node) error {
-	before := node.DeepCopy()
-	if !hasTaint(node, karpv1.DisruptedNoScheduleTaint) {
-		node.Spec.Taints = append(node.Spec.Taints, karpv1.DisruptedNoScheduleTaint)
-	}
-	if node.Labels == nil {
-		node.Labels = map[string]string{}
-	}
-	node.Labels[excludeLabel] = excludeValue
-	return l.writeNode(ctx, before, node)
-}
-
 // noteWaiting says on the claim what its end waits for.
 func (l *Lifecycle) noteWaiting(ctx context.Context, claim *karpv1.NodeClaim, condition, reason, message string) error {
 	if claim == nil {
@@ -145,18 +139,20 @@ func (l *Lifecycle) noteWaiting(ctx context.Context, claim *karpv1.NodeClaim, co
 	return client.IgnoreNotFound(l.writeStatus(ctx, before, claim))
 }
 
+// volumesGivenUp is the reason of VolumesDetached when volumes were no longer waited for.
+const volumesGivenUp = "TerminationGracePeriodElapsed"
+
 // noteTerminating says on the claim, in one write, that its machine is empty and going.
-func (l *Lifecycle) noteTerminating(ctx context.Context, claim *karpv1.NodeClaim) error {
+func (l *Lifecycle) noteTerminating(ctx context.Context, before, claim *karpv1.NodeClaim) error {
 	if claim == nil {
 		return nil
 	}
-	before := claim.DeepCopy()
 	conditions := claim.StatusConditions()
-	for _, c := range []string{karpv1.ConditionTypeDrained, karpv1.ConditionTypeVolumesDetached, karpv1.ConditionTypeInstanceTerminating} {
-		if !conditions.IsTrue(c) {
-			conditions.SetTrue(c)
-		}
+	if c := conditions.Get(karpv1.ConditionTypeVolumesDetached); c == nil || c.Reason != volumesGivenUp {
+		conditions.SetTrue(karpv1.ConditionTypeVolumesDetached)
 	}
+	conditions.SetTrue(karpv1.ConditionTypeDrained)
+	conditions.SetTrue(karpv1.ConditionTypeInstanceTerminating)
 	return client.IgnoreNotFound(l.writeStatus(ctx, before, claim))
 }
 

@@ -15,6 +15,12 @@ import (
 	"github.com/nodeless/nodeless/internal/kube"
 )
 
+// What is said of a Node that came without the taint that keeps pods away until it is registered (karpenter.md §7.1).
+const (
+	untainted        = "UnregisteredTaintMissing"
+	untaintedMessage = "Missing karpenter.sh/unregistered taint which prevents registration related race conditions on Karpenter-managed nodes"
+)
+
 // register makes the Node that came with the claim's provider ID the claim's own.
 func (l *Lifecycle) register(ctx context.Context, t *turn) (bool, error) {
 	nodes, err := l.nodesOf(ctx, t.claim.Status.ProviderID)
@@ -35,26 +41,26 @@ func (l *Lifecycle) register(ctx context.Context, t *turn) (bool, error) {
 	default:
 		conditions.SetFalse(karpv1.ConditionTypeRegistered, "MultipleNodesFound",
 			fmt.Sprintf("%d Nodes have provider ID %s; delete those that are not this machine", len(nodes), t.claim.Status.ProviderID))
-		return false, nil
+		return false, l.awaitNode(ctx, t)
 	}
 	node := nodes[0]
 	if node.DeletionTimestamp != nil {
 		return false, l.deleteClaim(ctx, t.claim, "node_deleted")
 	}
-	if node.Labels[karpv1.NodeRegisteredLabelKey] != "true" && !hasTaint(node, karpv1.UnregisteredNoExecuteTaint) {
-		const message = "Missing karpenter.sh/unregistered taint which prevents registration related race conditions on Karpenter-managed nodes"
-		if conditions.SetFalse(karpv1.ConditionTypeRegistered, "UnregisteredTaintMissing", message) {
-			l.o.Recorder.Event(t.claim, corev1.EventTypeWarning, "UnregisteredTaintMissing", message)
-		}
-		return false, l.awaitNode(ctx, t)
-	}
+	late := node.Labels[karpv1.NodeRegisteredLabelKey] != "true" && !hasTaint(node, karpv1.UnregisteredNoExecuteTaint)
 	if err := l.adopt(ctx, t.claim, node); err != nil {
 		return false, err
 	}
 	t.node = node
 	t.claim.Status.NodeName = node.Name
-	conditions.SetTrue(karpv1.ConditionTypeRegistered)
+	if late { // pods may be on it that do not tolerate its taints: it is used all the same, as the peer does
+		conditions.SetTrueWithReason(karpv1.ConditionTypeRegistered, untainted, untaintedMessage)
+		l.o.Recorder.Event(t.claim, corev1.EventTypeWarning, untainted, untaintedMessage)
+	} else {
+		conditions.SetTrue(karpv1.ConditionTypeRegistered)
+	}
 	l.metrics.NodeCreated(node)
+	l.registered(t.claim, true)
 	return true, nil
 }
 
@@ -63,7 +69,7 @@ func (l *Lifecycle) awaitNode(ctx context.Context, t *turn) error {
 	since := t.claim.StatusConditions().Get(karpv1.ConditionTypeLaunched).LastTransitionTime.Time
 	left := since.Add(registrationTimeout).Sub(l.now())
 	if left <= 0 {
-		return l.deleteClaim(ctx, t.claim, "registration_timeout")
+		return l.giveUp(ctx, t.claim, "registration_timeout")
 	}
 	t.in(max(left, time.Second))
 	return nil
@@ -79,7 +85,11 @@ func (l *Lifecycle) adopt(ctx context.Context, claim *karpv1.NodeClaim, node *co
 	if node.Annotations == nil {
 		node.Annotations = map[string]string{}
 	}
+	host, named := node.Labels[corev1.LabelHostname]
 	maps.Copy(node.Labels, claim.Labels)
+	if named { // what the machine calls itself is the machine's to say
+		node.Labels[corev1.LabelHostname] = host
+	}
 	node.Labels[karpv1.NodeRegisteredLabelKey] = "true"
 	for k, v := range claim.Annotations {
 		if !strings.HasPrefix(k, "nodeless.sh/") && k != corev1.LastAppliedConfigAnnotation {

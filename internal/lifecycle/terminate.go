@@ -7,6 +7,7 @@ import (
 	"slices"
 	"time"
 
+	corev1 "k8s.io/api/core/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	karpv1 "sigs.k8s.io/karpenter/pkg/apis/v1"
 
@@ -18,6 +19,9 @@ const (
 	firstPoll = 250 * time.Millisecond
 	mostPoll  = 5 * time.Second
 )
+
+// graceExpiring is the event that says when the pods of a machine will be gone at the latest.
+const graceExpiring = "TerminationGracePeriodExpiring"
 
 // finalize ends a claim: its Node first, which is drained, then its machine, then the claim itself.
 func (l *Lifecycle) finalize(ctx context.Context, claim *karpv1.NodeClaim) (time.Duration, error) {
@@ -57,7 +61,11 @@ func (l *Lifecycle) setDeadline(ctx context.Context, claim *karpv1.NodeClaim) er
 		claim.Annotations = map[string]string{}
 	}
 	claim.Annotations[key] = claim.DeletionTimestamp.Add(claim.Spec.TerminationGracePeriod.Duration).Format(time.RFC3339)
-	return l.writeMeta(ctx, before, claim)
+	if err := l.writeMeta(ctx, before, claim); err != nil {
+		return err
+	}
+	l.o.Recorder.Event(claim, corev1.EventTypeWarning, graceExpiring, "All pods will be deleted by "+claim.Annotations[key])
+	return nil
 }
 
 // deadline is when the pods of a claim's machine must be gone; zero = never.

@@ -43,6 +43,9 @@ func (l *Lifecycle) attached(ctx context.Context, node *corev1.Node) ([]string, 
 func (l *Lifecycle) volumesOf(ctx context.Context, pods []corev1.Pod) (map[string]bool, error) {
 	out := map[string]bool{}
 	for i := range pods {
+		if phase := pods[i].Status.Phase; phase == corev1.PodSucceeded || phase == corev1.PodFailed {
+			continue // it has ended: its volumes are on their way
+		}
 		for _, v := range pods[i].Spec.Volumes {
 			var name string
 			switch {

@@ -109,13 +109,15 @@ func (l *Lifecycle) sawNode(old, now client.Object) {
 		l.addClaimOf(old.(*corev1.Node))
 		l.mu.Lock()
 		delete(l.podEvents, old.GetName())
+		delete(l.refusals, old.GetName())
 		l.mu.Unlock()
 		return
 	}
 	node := now.(*corev1.Node)
-	if old != nil && !nodeMatters(old.(*corev1.Node), node) {
+	if old != nil && !l.nodeMatters(old.(*corev1.Node), node) {
 		return
 	}
+	l.noteRefusal(node)
 	if node.DeletionTimestamp != nil {
 		l.nodes.Add(node.Name)
 	}
@@ -123,7 +125,13 @@ func (l *Lifecycle) sawNode(old, now client.Object) {
 }
 
 // nodeMatters reports whether a change of a Node is more than a heartbeat.
-func nodeMatters(old, now *corev1.Node) bool {
+func (l *Lifecycle) nodeMatters(old, now *corev1.Node) bool {
+	if l.repairs() {
+		was, wasDue := broken(old, l.policies)
+		if is, due := broken(now, l.policies); is != was || !due.Equal(wasDue) {
+			return true
+		}
+	}
 	return old.Spec.ProviderID != now.Spec.ProviderID || old.DeletionTimestamp.IsZero() != now.DeletionTimestamp.IsZero() ||
 		!equal(old.Spec.Taints, now.Spec.Taints) || !equal(old.Labels, now.Labels) || !equal(old.Finalizers, now.Finalizers) ||
 		!equal(old.OwnerReferences, now.OwnerReferences) || !equal(old.Status.Allocatable, now.Status.Allocatable) || isReady(old) != isReady(now)
@@ -214,12 +222,16 @@ func (l *Lifecycle) sawAttachment(old, now client.Object) {
 	}
 }
 
-// sawPool has a pool's claims looked at when it comes or goes or its consolidateAfter changes.
+// sawPool has a pool's claims looked at when it comes or goes or something changes that they are compared with.
 func (l *Lifecycle) sawPool(old, now client.Object) {
 	if now == nil {
+		l.mu.Lock()
+		delete(l.templates, old.GetUID())
+		l.mu.Unlock()
 		old, now = nil, old
 	}
-	if old != nil && equal(old.(*karpv1.NodePool).Spec.Disruption.ConsolidateAfter, now.(*karpv1.NodePool).Spec.Disruption.ConsolidateAfter) {
+	if old != nil && old.GetGeneration() == now.GetGeneration() && old.GetDeletionTimestamp().IsZero() == now.GetDeletionTimestamp().IsZero() &&
+		old.GetAnnotations()[karpv1.NodePoolHashVersionAnnotationKey] == now.GetAnnotations()[karpv1.NodePoolHashVersionAnnotationKey] {
 		return
 	}
 	for _, c := range l.o.World.Claims() {

@@ -8,7 +8,6 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	karpv1 "sigs.k8s.io/karpenter/pkg/apis/v1"
 
@@ -104,22 +103,6 @@ func (l *Lifecycle) dropFinalizer(ctx context.Context, claim *karpv1.NodeClaim) 
 	l.metrics.ClaimTerminated(before, l.now())
 	l.forget(before.UID, machineID(before.Status.ProviderID))
 	return nil
-}
-
-// forget drops what was remembered of a claim that is gone.
-func (l *Lifecycle) forget(uid types.UID, id string) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	if id == "" {
-		id = l.launched[uid].Machine.ID
-	}
-	delete(l.launched, uid)
-	delete(l.failed, uid)
-	delete(l.tried, uid)
-	delete(l.sent, uid)
-	delete(l.looked, uid)
-	delete(l.gone, id)
-	delete(l.polls, id)
 }
 
 // conditionTrue reads a condition without filling in those that are missing.

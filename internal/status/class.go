@@ -80,8 +80,10 @@ func (k *Keeper) stampClass(ctx context.Context, ref cloud.ClassRef, h handle, b
 	controllerutil.AddFinalizer(object, h.finalizer())
 	if class, ok := object.(*ec2v1.EC2NodeClass); ok {
 		if hash := k.o.ClassHash(class); hash != "" {
-			metav1.SetMetaDataAnnotation(&class.ObjectMeta, ec2v1.AnnotationEC2NodeClassHash, hash)
-			metav1.SetMetaDataAnnotation(&class.ObjectMeta, ec2v1.AnnotationEC2NodeClassHashVersion, ec2v1.EC2NodeClassHashVersion)
+			if err := k.restampClass(ctx, ref, class, classStamp(hash)); err != nil {
+				return nil, err
+			}
+			classStamp(hash).on(&class.ObjectMeta)
 		}
 	}
 	if equal(before.GetFinalizers(), object.GetFinalizers()) && equal(before.GetAnnotations(), object.GetAnnotations()) {

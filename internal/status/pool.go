@@ -5,10 +5,10 @@ import (
 	"fmt"
 	"time"
 
+	opstatus "github.com/awslabs/operatorpkg/status"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/resource"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	karpv1 "sigs.k8s.io/karpenter/pkg/apis/v1"
 
@@ -26,6 +26,7 @@ func (k *Keeper) pool(ctx context.Context, name string) (time.Duration, error) {
 	cached := &karpv1.NodePool{}
 	if err := k.o.Cache.Get(ctx, client.ObjectKey{Name: name}, cached); err != nil {
 		if apierrors.IsNotFound(err) {
+			k.forgetPool(name)
 			return 0, nil
 		}
 		return 0, fmt.Errorf("read NodePool %s: %w", name, err)
@@ -36,6 +37,7 @@ func (k *Keeper) pool(ctx context.Context, name string) (time.Duration, error) {
 	}
 	before := pool.DeepCopy()
 	k.judge(ctx, pool)
+	k.judgeHealth(pool)
 	k.sum(pool)
 	if equal(before.Status, pool.Status) {
 		return 0, nil
@@ -57,10 +59,20 @@ func (k *Keeper) pause(name string) time.Duration {
 	return k.lastPool[name].Add(poolPause).Sub(k.o.Clock.Now())
 }
 
+// forgetPool drops what is remembered of a pool that is gone.
+func (k *Keeper) forgetPool(name string) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	delete(k.lastPool, name)
+	delete(k.health, name)
+}
+
 func (k *Keeper) stampPool(ctx context.Context, pool *karpv1.NodePool) error {
-	before := pool.DeepCopy()
-	metav1.SetMetaDataAnnotation(&pool.ObjectMeta, karpv1.NodePoolHashAnnotationKey, pool.Hash())
-	metav1.SetMetaDataAnnotation(&pool.ObjectMeta, karpv1.NodePoolHashVersionAnnotationKey, karpv1.NodePoolHashVersion)
+	before, s := pool.DeepCopy(), poolStamp(pool)
+	if err := k.restampPool(ctx, pool, s); err != nil {
+		return err
+	}
+	s.on(&pool.ObjectMeta)
 	if equal(before.ObjectMeta, pool.ObjectMeta) {
 		return nil
 	}
@@ -106,16 +118,26 @@ func (k *Keeper) classVerdict(pool *karpv1.NodePool) (reason, message string) {
 	case class.DeletionTimestamp != nil:
 		return "NodeClassTerminating", title(ref) + " is being deleted"
 	}
-	if why := notReady(class); why != "" {
-		return "NodeClassNotReady", why
+	why := notReady(class)
+	root := class.StatusConditions(opstatus.WithObservedOnly()).Get(opstatus.ConditionReady)
+	switch {
+	case why == "":
+		return "", ""
+	case root == nil || root.IsUnknown():
+		return "NodeClassReadinessUnknown", why
 	}
-	return "", ""
+	return "NodeClassNotReady", why
 }
 
 // sum fills in what the pool's machines have together.
 func (k *Keeper) sum(pool *karpv1.NodePool) {
 	used, nodes := k.o.World.PoolUsage(pool.Name)
 	list := k.o.World.Names().ResourceList(used)
+	for _, name := range []corev1.ResourceName{corev1.ResourceCPU, corev1.ResourceMemory, corev1.ResourcePods, corev1.ResourceEphemeralStorage} {
+		if _, some := list[name]; !some {
+			list[name] = resource.Quantity{}
+		}
+	}
 	list[corev1.ResourceName("nodes")] = *resource.NewQuantity(nodes, resource.DecimalSI)
 	pool.Status.Resources, pool.Status.Nodes = list, &nodes
 	if class := k.o.Classes.Get(kube.ClassRef(pool.Spec.Template.Spec.NodeClassRef)); class != nil {

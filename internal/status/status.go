@@ -58,8 +58,10 @@ type Options struct {
 	Recorder EventRecorder // required
 	// ClassHash is the value of a class's hash annotation, "" for none; default the class's own.
 	ClassHash func(*ec2v1.EC2NodeClass) string
-	Clock     clock.Clock  // default the real one
-	Log       *slog.Logger // default slog.Default
+	// OnClass is told of classes that changed; may be nil.
+	OnClass func(cloud.ClassRef)
+	Clock   clock.Clock  // default the real one
+	Log     *slog.Logger // default slog.Default
 }
 
 // Keeper keeps statuses.
@@ -70,6 +72,7 @@ type Keeper struct {
 
 	mu       sync.Mutex
 	lastPool map[string]time.Time // when a pool's status was last written
+	health   map[string]*health   // by pool
 }
 
 // watch is what to do when an object of a kind changes.
@@ -91,7 +94,7 @@ func New(ctx context.Context, o Options) (*Keeper, error) {
 	}
 	k := &Keeper{
 		o: o, pools: queue.New("NodePool status", o.Clock, o.Log), classes: queue.New("node class", o.Clock, o.Log),
-		lastPool: map[string]time.Time{},
+		lastPool: map[string]time.Time{}, health: map[string]*health{},
 	}
 	watches := []watch{{&karpv1.NodePool{}, k.sawPool}, {&karpv1.NodeClaim{}, k.sawClaim}, {&corev1.Node{}, k.sawNode}}
 	for kind, h := range o.Classes.handles {
@@ -161,6 +164,9 @@ func (k *Keeper) sawNode(o client.Object) {
 func (k *Keeper) sawClass(ref cloud.ClassRef) {
 	k.classes.Add(keyOf(ref))
 	k.touchPools(ref)
+	if k.o.OnClass != nil {
+		k.o.OnClass(ref)
+	}
 }
 
 func equal(a, b any) bool { return equality.Semantic.DeepEqual(a, b) }
