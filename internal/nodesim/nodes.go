@@ -105,11 +105,6 @@ func newNode(m *Machine, k kubelet, now metav1.Time) *corev1.Node {
 	}
 	maps.Copy(labels, k.Labels)
 	taints := k.Taints
-	for i := range taints {
-		if taints[i].Effect == corev1.TaintEffectNoExecute {
-			taints[i].TimeAdded = &now
-		}
-	}
 	capacity, allocatable := amounts(t, k)
 	return &corev1.Node{
 		ObjectMeta: metav1.ObjectMeta{Name: m.Name, Labels: labels},
