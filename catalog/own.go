@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
 	"math"
 	"slices"
 	"strings"
@@ -20,12 +21,14 @@ type Own struct {
 type OwnType struct {
 	Name      string  `json:"name"`
 	VCPU      int     `json:"vcpu"`
-	MemoryMiB int64   `json:"memoryMiB"`
+	MemoryMiB int64   `json:"memoryMiB"`      // as its operating system sees it
 	Arch      string  `json:"arch,omitempty"` // amd64 (default) or arm64
 	OS        string  `json:"os,omitempty"`   // linux (default) or windows
 	Pods      int     `json:"pods,omitempty"` // default 110
 	OnDemand  float64 `json:"onDemand"`       // dollars per hour
-	Spot      float64 `json:"spot,omitempty"` // average, dollars per hour; 0 = not sold as spot
+	// Labels are on the type's nodes beside EC2's, and can be asked for in requirements; they win over EC2's.
+	Labels map[string]string `json:"labels,omitempty"`
+	Spot   float64           `json:"spot,omitempty"` // average, dollars per hour; 0 = not sold as spot
 }
 
 // ReadOwn reads a catalogue of one's own.
@@ -72,6 +75,26 @@ func (own *Own) Region() (*Region, error) {
 	return r, nil
 }
 
+// Labels are those of a type.
+func (own *Own) Labels(typeName string) map[string]string {
+	for i := range own.Types {
+		if t := &own.Types[i]; t.Name == typeName {
+			return t.labels()
+		}
+	}
+	return nil
+}
+
+// labels include the operating system, which EC2's types do not tell.
+func (t *OwnType) labels() map[string]string {
+	out := map[string]string{}
+	if t.OS != "" {
+		out["kubernetes.io/os"] = t.OS
+	}
+	maps.Copy(out, t.Labels)
+	return out
+}
+
 // minPods is what a machine of one interface with one address for pods and its two host-network pods takes.
 const minPods = 3
 
@@ -107,10 +130,19 @@ func (t OwnType) entry() *Type {
 		maker = "aws"
 	}
 	return &Type{
-		Name: t.Name, OS: t.OS, VCPU: t.VCPU, MemoryMiB: t.MemoryMiB, Arch: arch, CPUManufacturer: maker, Hypervisor: "nitro",
+		Name: t.Name, OS: t.OS, VCPU: t.VCPU, MemoryMiB: nominal(t.MemoryMiB, arch), Arch: arch, CPUManufacturer: maker, Hypervisor: "nitro",
 		MaxENIs: 1, IPv4PerENI: pods - 1, Pods: pods, NetworkMbps: 10_000, NetworkBaseMbps: 10_000, EBSMbps: 5_000, EBSMaxMbps: 5_000,
 		CurrentGeneration: true,
 	}
+}
+
+// nominal is the memory EC2 would tell of a type whose operating system sees so much under the default settings.
+func nominal(visible int64, arch string) int64 {
+	mib := int64(float64(visible) / (1 - DefaultVMOverhead))
+	for VisibleMemoryMiB(mib, arch, DefaultVMOverhead) < visible {
+		mib++
+	}
+	return mib
 }
 
 func micros(dollars float64) int64 { return int64(math.Round(dollars * 1e6)) }

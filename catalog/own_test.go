@@ -31,12 +31,12 @@ func TestTypesOfOnesOwnAreOfferedInEveryZone(t *testing.T) {
 	if _, ok := r.SpotAverage("lab-b", "big"); ok {
 		t.Error("big is sold as spot")
 	}
-	if n := NodeOf(small.Type, Kubelet{}).Pods; n != 32 {
-		t.Errorf("a small node takes %d pods, want 32", n)
+	if n := NodeOf(small.Type, Kubelet{}); n.Pods != 32 || n.MemoryBytes != 4096*mib {
+		t.Errorf("a small node takes %d pods and %d bytes, want 32 and 4 GiB", n.Pods, n.MemoryBytes)
 	}
 	big, _ := r.Offer("big")
-	if n := NodeOf(big.Type, Kubelet{}).Pods; n != 110 || big.Type.OS != "windows" {
-		t.Errorf("a big node takes %d pods and runs %s", n, big.Type.OS)
+	if n := NodeOf(big.Type, Kubelet{}); n.Pods != 110 || n.MemoryBytes != 65536*mib || big.Type.OS != "windows" {
+		t.Errorf("a big node takes %d pods and %d bytes and runs %s", n.Pods, n.MemoryBytes, big.Type.OS)
 	}
 }
 

@@ -30,10 +30,18 @@ const podName = "karpenter-0"
 // startUp starts control plane, region and node simulator.
 func (c *cluster) startUp(ctx context.Context) error {
 	data := filepath.Join(c.o.Dir, "data")
+	args := []string{
+		"up", "--controller=false", "--merge-kubeconfig=false", "--data-dir", data, "--boot-time", "500ms",
+		"--ready-timeout", startLimit.String(), "--audit-log", filepath.Join(c.o.Dir, "audit.log"),
+	}
+	if !c.o.EC2 {
+		if err := writeTypes(c.typesFile()); err != nil {
+			return err
+		}
+		args = append(args, "--types", c.typesFile())
+	}
 	var err error
-	c.up, err = c.start("up", []string{"NO_COLOR=1"}, c.o.Nodeless, "up", "--controller=false", "--merge-kubeconfig=false",
-		"--data-dir", data, "--boot-time", "500ms", "--ready-timeout", startLimit.String(),
-		"--audit-log", filepath.Join(c.o.Dir, "audit.log"))
+	c.up, err = c.start("up", []string{"NO_COLOR=1"}, append([]string{c.o.Nodeless}, args...)...)
 	if err != nil {
 		return err
 	}
@@ -56,9 +64,11 @@ func (c *cluster) startController(ctx context.Context) error {
 		"FEATURE_GATES=StaticCapacity=true,SpotToSpotConsolidation=false,NodeRepair=true,CapacityBuffer=true",
 		"PREFERENCE_POLICY=Respect", "MIN_VALUES_POLICY=Strict", "BATCH_IDLE_DURATION=1s", "BATCH_MAX_DURATION=10s",
 		"LOG_LEVEL=debug", "CPU_REQUESTS=1000", "MEMORY_LIMIT=2147483648", "SYSTEM_NAMESPACE=kube-system", "POD_NAME=" + podName,
-	}, c.o.Nodeless, "run", "--kubeconfig", c.session.Kubeconfig, "--cluster-name", "nodeless", "--interruption-queue", "nodeless",
+	}, append([]string{
+		c.o.Nodeless, "run", "--kubeconfig", c.session.Kubeconfig, "--cluster-name", "nodeless", "--interruption-queue", "nodeless",
 		"--metrics-address", metrics, "--health-address", "127.0.0.1:8081", "--leader-elect", "--enable-profiling",
-		"--state-dir", c.o.Dir)
+		"--state-dir", c.o.Dir,
+	}, c.kwokFlags()...)...)
 	if err != nil {
 		return err
 	}

@@ -23,8 +23,6 @@ type Config struct {
 	// Offers is what the region offers instead of AWS's types in AWS's zones; nil = those. A region keeps to what it was
 	// opened with first: machines of types that are gone would not boot.
 	Offers *catalog.Region
-	// VMOverhead is the part of a machine's memory that the hypervisor keeps, as a fraction; nil = catalog.DefaultVMOverhead.
-	VMOverhead *float64
 	Dir        string // state folder; "" keeps the state in memory
 	Seed       uint64
 	Clock      clock.Clock // nil = the real one
@@ -103,9 +101,6 @@ func Open(c Config) (*Region, error) {
 	if c.Offers != nil {
 		goods = c.Offers
 	}
-	if c.VMOverhead != nil && !(*c.VMOverhead >= 0 && *c.VMOverhead < 1) {
-		return nil, fmt.Errorf("region %s: memory overhead %v is not a fraction between 0 and 1", c.Name, *c.VMOverhead)
-	}
 	if c.SubnetBits == 0 {
 		c.SubnetBits = 18
 	}
@@ -173,9 +168,6 @@ func (r *Region) Zones() []catalog.Zone { return r.goods.Zones() }
 
 // Offers are the types the region offers, by name.
 func (r *Region) Offers() []*catalog.Offer { return r.goods.Offers() }
-
-// VMOverhead is the part of a machine's memory that the hypervisor keeps; nil = the catalogue's default.
-func (r *Region) VMOverhead() *float64 { return r.c.VMOverhead }
 
 // Type finds a type by name, also one that the region does not offer but AWS does elsewhere; nil if there is none.
 func (r *Region) Type(name string) *catalog.Type {

@@ -56,7 +56,7 @@ func (o upOptions) arguments() []string {
 		"up", "--data-dir", o.dataDir, "--region", o.region, "--boot-time", o.bootTime.String(),
 		fmt.Sprintf("--seed=%d", o.seed), fmt.Sprintf("--demo=%t", o.demo),
 		fmt.Sprintf("--merge-kubeconfig=%t", o.kubeconfig), fmt.Sprintf("--controller=%t", o.controller),
-		"--ready-timeout", o.readyTimeout.String(), "--audit-log", o.auditLog,
+		"--ready-timeout", o.readyTimeout.String(), "--audit-log", o.auditLog, "--types", o.typesFile,
 	}
 }
 

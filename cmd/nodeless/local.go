@@ -133,14 +133,18 @@ func (l *local) startPlane(run, start context.Context) error {
 
 func (l *local) startRegion(run, start context.Context) error {
 	l.p.Begin("Simulated AWS region %s", l.o.region)
+	offers, err := l.o.offers()
+	if err != nil {
+		return err
+	}
 	r, err := region.Open(region.Config{
-		Name: l.o.region, Dir: filepath.Join(l.o.dataDir, "region"), Seed: l.o.seed, Clock: clock.Real{},
+		Name: l.o.region, Offers: offers, Dir: filepath.Join(l.o.dataDir, "region"), Seed: l.o.seed, Clock: clock.Real{},
 		Boot: region.BootTime{Median: l.o.bootTime},
 	})
 	if err != nil {
 		return err
 	}
-	if err := os.WriteFile(regionFile(l.o.dataDir), []byte(l.o.region+"\n"), 0o600); err != nil {
+	if err := errors.Join(l.o.keepTypes(), os.WriteFile(regionFile(l.o.dataDir), []byte(l.o.region+"\n"), 0o600)); err != nil {
 		_ = r.Close()
 		return fmt.Errorf("region: %w", err)
 	}

@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"log/slog"
 	"os"
@@ -35,6 +36,8 @@ type runOptions struct {
 	stateDir, logLevel   string
 	kubeQPS              float64
 	profiling            bool
+	typesFile            string
+	classKinds           []string
 	choices              controller.Choices
 	karpenterEnvironment map[string]string // flag → environment variable
 }
@@ -83,6 +86,9 @@ Do not run it beside Karpenter on the same NodePools.`,
 	f.StringVar(&o.logLevel, "log-level", "info", "debug, info, warn or error")
 	f.Float64Var(&o.kubeQPS, "kube-client-qps", 200, "requests per second to the API server")
 	f.BoolVar(&o.profiling, "enable-profiling", false, "serve /debug/pprof beside /metrics")
+	f.StringVar(&o.typesFile, "types", "", `file of machine types as for "nodeless up": their labels`)
+	f.StringSliceVar(&o.classKinds, "class-kind", nil, "file of a kind of node class beside EC2NodeClass, and of what its objects stand for")
+	_ = errors.Join(f.MarkHidden("types"), f.MarkHidden("class-kind")) // for tests: AWS has no types of one's own
 	choiceFlags(f, &o.choices)
 	return c
 }
@@ -126,15 +132,25 @@ func runController(ctx context.Context, o runOptions) error {
 	if awsCfg.Region == "" {
 		return fmt.Errorf("no AWS region: set AWS_REGION")
 	}
+	types, err := readTypes(o.typesFile)
+	if err != nil {
+		return err
+	}
+	kinds, err := readClassKinds(o.classKinds)
+	if err != nil {
+		return err
+	}
 	host, _ := os.Hostname()
 	return controller.Run(ctx, controller.Options{
 		REST: cfg, Policy: policy, Log: log, Clock: clock.Real{}, DataDir: o.stateDir,
 		MetricsAddress: o.metrics, HealthAddress: o.health, Profiling: o.profiling,
 		LeaderElection: o.leaderElection, LeaderNamespace: o.leaderNamespace, Identity: host,
+		ClassKinds: kinds,
 		Provider: awsProvider(aws.Options{
 			AWS: awsCfg, ClusterName: o.clusterName, ClusterEndpoint: orElse(o.clusterEndpoint, cfg.Host), ClusterCA: cfg.CAData,
 			InterruptionQueue: o.interruptionQueue, VMMemoryOverheadPercent: &o.vmMemoryOverhead, ReservedENIs: o.reservedENIs,
-			Log: log,
+			TypeLabels: typeLabels(types),
+			Log:        log,
 		}),
 	})
 }
@@ -170,7 +186,7 @@ func (l *local) controllerOptions(ready func()) controller.Options {
 				Credentials: credentials.NewStaticCredentialsProvider("nodeless", "nodeless", ""),
 			},
 			ClusterName: clusterName, ClusterEndpoint: l.plane.APIServerURL(), ClusterCA: l.plane.CABundle(),
-			ServiceCIDR: l.plane.ServiceCIDR(), InterruptionQueue: clusterName, Log: l.log,
+			ServiceCIDR: l.plane.ServiceCIDR(), InterruptionQueue: clusterName, TypeLabels: typeLabels(l.o.types), Log: l.log,
 		}),
 	}
 }

@@ -31,6 +31,9 @@ type upOptions struct {
 	controller   bool
 	readyTimeout time.Duration
 	auditLog     string
+	typesFile    string
+	types        *catalog.Own // nil = AWS's
+	typesText    []byte       // of types that are new
 }
 
 func newUp() *cobra.Command {
@@ -56,6 +59,9 @@ survives restarts. Ctrl-C or "nodeless down" ends it.`,
 			if err := o.settleRegion(cmd.Flags().Changed("region")); err != nil {
 				return err
 			}
+			if err := o.settleTypes(); err != nil {
+				return err
+			}
 			if err := o.validate(); err != nil {
 				return err
 			}
@@ -68,6 +74,7 @@ survives restarts. Ctrl-C or "nodeless down" ends it.`,
 	dataDirFlag(c, &o.dataDir)
 	f := c.Flags()
 	f.StringVar(&o.region, "region", "us-west-2", "AWS region to simulate: its types, zones and prices")
+	f.StringVar(&o.typesFile, "types", "", "file of machine types that the region offers instead of AWS's: names, sizes, prices (examples/types.json)")
 	f.DurationVar(&o.bootTime, "boot-time", 5*time.Second, "median time from launch to a registered node; single machines vary around it")
 	f.Uint64Var(&o.seed, "seed", 1, "seed of the region's chance: capacity, spot prices, boot times")
 	f.BoolVar(&o.demo, "demo", false, "apply the example deployment of 100 pods and show what becomes of it")

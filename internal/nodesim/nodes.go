@@ -143,7 +143,7 @@ func bootsWith(m Machine) (kubelet, error) {
 		return kubelet{}, errors.New("a machine of an unknown type")
 	}
 	k, err := parseUserData(m.UserData)
-	k.RootDisk, k.VMOverhead = m.RootDisk, m.VMOverhead
+	k.RootDisk = m.RootDisk
 	return k, err
 }
 

@@ -42,9 +42,8 @@ type Machine struct {
 	Zone       string
 	ZoneID     string
 	Region     string
-	UserData   []byte   // decoded
-	RootDisk   int64    // bytes; 0 = as the image has it
-	VMOverhead *float64 // fraction of memory its hypervisor keeps; nil = the catalogue's default
+	UserData   []byte // decoded
+	RootDisk   int64  // bytes; 0 = as the image has it
 }
 
 // EventKind says what became of a machine.

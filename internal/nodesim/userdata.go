@@ -29,9 +29,8 @@ type kubelet struct {
 	KubeReserved   map[string]string
 	SystemReserved map[string]string
 	EvictionHard   map[string]string
-	RAID0          bool     // the node's disk is its local NVMe
-	RootDisk       int64    // of the machine, bytes; 0 = as its image has it
-	VMOverhead     *float64 // of the machine; nil = the catalogue's default
+	RAID0          bool  // the node's disk is its local NVMe
+	RootDisk       int64 // of the machine, bytes; 0 = as its image has it
 }
 
 // nodeConfig is the part of nodeadm's NodeConfig (node.eks.aws/v1alpha1, AL2023) that decides what a Node looks like.
@@ -125,7 +124,7 @@ func (k kubelet) settings() catalog.Kubelet {
 	out := catalog.Kubelet{
 		PodsPerCore: k.PodsPerCore, KubeReserved: reserved(k.KubeReserved), SystemReserved: reserved(k.SystemReserved),
 		EvictionHardMemory: threshold(k.EvictionHard["memory.available"]), EvictionHardStorage: threshold(k.EvictionHard["nodefs.available"]),
-		InstanceStoreRAID0: k.RAID0, VMOverheadPercent: k.VMOverhead,
+		InstanceStoreRAID0: k.RAID0,
 	}
 	if k.RootDisk > 0 {
 		out.RootVolumeBytes = &k.RootDisk

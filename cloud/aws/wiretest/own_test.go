@@ -4,7 +4,6 @@ import (
 	"strings"
 	"testing"
 
-	awssdk "github.com/aws/aws-sdk-go-v2/aws"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/nodeless/nodeless/catalog"
@@ -26,10 +25,9 @@ func TestTypesLabelsAndClassesOfOnesOwn(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	p := newPlaceWith(t, func(c *region.Config) { c.Offers, c.VMOverhead = offers, awssdk.Float64(0) })
+	p := newPlaceWith(t, func(c *region.Config) { c.Offers = offers })
 	p.classes["default"].TypeMeta = metav1.TypeMeta{APIVersion: "example.com/v1", Kind: "LabClass"}
 	provider := p.connectWith(t, func(o *aws.Options) {
-		o.VMMemoryOverheadPercent = awssdk.Float64(0)
 		o.TypeLabels = func(name string) map[string]string {
 			labels := map[string]string{"example.com/rack": "rack-" + name}
 			if name == "big" {
@@ -61,7 +59,7 @@ func TestTypesLabelsAndClassesOfOnesOwn(t *testing.T) {
 	if text := string(instance.UserData); !strings.Contains(text, "example.com/labclass=default") || strings.Contains(text, "ec2nodeclass") {
 		t.Errorf("the Node will not say its class: %s", text)
 	}
-	capacity, allocatable, err := nodesim.Resources(nodesim.Machine{Type: p.region.Type("big"), UserData: instance.UserData, VMOverhead: p.region.VMOverhead()})
+	capacity, allocatable, err := nodesim.Resources(nodesim.Machine{Type: p.region.Type("big"), UserData: instance.UserData})
 	if err != nil {
 		t.Fatal(err)
 	}

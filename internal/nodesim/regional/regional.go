@@ -41,7 +41,7 @@ func machineOf(r *region.Region, i region.Instance) nodesim.Machine {
 	return nodesim.Machine{
 		ID: i.ID, ProviderID: fmt.Sprintf("aws:///%s/%s", i.Zone, i.ID), Name: i.PrivateDNS, IP: i.PrivateIP,
 		Type: r.Type(i.Type), Zone: i.Zone, ZoneID: i.ZoneID, Region: r.Name(), UserData: i.UserData,
-		RootDisk: i.RootDiskGiB << 30, VMOverhead: r.VMOverhead(),
+		RootDisk: i.RootDiskGiB << 30,
 	}
 }
 

@@ -1,0 +1,127 @@
+package main
+
+import (
+	"bytes"
+	"fmt"
+	"os"
+	"path/filepath"
+
+	ec2v1 "github.com/aws/karpenter-provider-aws/pkg/apis/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	karpv1 "sigs.k8s.io/karpenter/pkg/apis/v1"
+	"sigs.k8s.io/yaml"
+
+	"github.com/nodeless/nodeless/catalog"
+	"github.com/nodeless/nodeless/internal/status"
+)
+
+// typesFile keeps the types of one's own that a cluster was made with.
+func typesFile(dir string) string { return filepath.Join(dir, "region", "types.json") }
+
+// settleTypes reads --types; a cluster that is there keeps the types it was made with.
+func (o *upOptions) settleTypes() error {
+	kept, err := os.ReadFile(typesFile(o.dataDir))
+	if err == nil && o.typesFile == "" {
+		o.types, err = catalog.ReadOwn(kept)
+		return err
+	}
+	if o.typesFile == "" {
+		return nil
+	}
+	text, err := os.ReadFile(o.typesFile)
+	if err != nil {
+		return fmt.Errorf("--types: %w", err)
+	}
+	if _, err := os.Stat(regionFile(o.dataDir)); err == nil && !bytes.Equal(text, kept) {
+		return fmt.Errorf("--types %s: the cluster in %s was made with other types; leave the flag out, or make another cluster with --data-dir", o.typesFile, o.dataDir)
+	}
+	if o.types, err = catalog.ReadOwn(text); err != nil {
+		return fmt.Errorf("--types %s: %w", o.typesFile, err)
+	}
+	o.typesText = text
+	return nil
+}
+
+// offers are what the region offers; nil for what AWS does.
+func (o *upOptions) offers() (*catalog.Region, error) {
+	if o.types == nil {
+		return nil, nil
+	}
+	return o.types.Region()
+}
+
+// keepTypes remembers the types for the next start.
+func (o *upOptions) keepTypes() error {
+	if o.typesText == nil {
+		return nil
+	}
+	return os.WriteFile(typesFile(o.dataDir), o.typesText, 0o600)
+}
+
+// typeLabels are the labels types of one's own have beside EC2's, for the provider. The API then takes requirements on
+// them as on EC2's: a node has them from its type, not from its claim.
+func typeLabels(own *catalog.Own) func(string) map[string]string {
+	if own == nil {
+		return nil
+	}
+	for _, t := range own.Types {
+		for key := range t.Labels {
+			karpv1.WellKnownLabels.Insert(key)
+		}
+	}
+	return own.Labels
+}
+
+// readTypes reads a file of types; nil for "".
+func readTypes(file string) (*catalog.Own, error) {
+	if file == "" {
+		return nil, nil
+	}
+	text, err := os.ReadFile(file)
+	if err != nil {
+		return nil, fmt.Errorf("--types: %w", err)
+	}
+	own, err := catalog.ReadOwn(text)
+	if err != nil {
+		return nil, fmt.Errorf("--types %s: %w", file, err)
+	}
+	return own, nil
+}
+
+func readClassKinds(files []string) ([]status.Kind, error) {
+	var kinds []status.Kind
+	for _, file := range files {
+		kind, err := readClassKind(file)
+		if err != nil {
+			return nil, err
+		}
+		kinds = append(kinds, kind)
+	}
+	return kinds, nil
+}
+
+// readClassKind reads what every object of another kind of node class stands for: apiVersion and kind of those, spec of an
+// EC2NodeClass.
+func readClassKind(file string) (status.Kind, error) {
+	var k struct {
+		APIVersion string                 `json:"apiVersion"`
+		Kind       string                 `json:"kind"`
+		Spec       ec2v1.EC2NodeClassSpec `json:"spec"`
+	}
+	text, err := os.ReadFile(file)
+	if err != nil {
+		return status.Kind{}, fmt.Errorf("--class-kind: %w", err)
+	}
+	if err := yaml.UnmarshalStrict(text, &k); err != nil {
+		return status.Kind{}, fmt.Errorf("--class-kind %s: %w", file, err)
+	}
+	version, err := schema.ParseGroupVersion(k.APIVersion)
+	if err != nil || version.Group == "" || k.Kind == "" {
+		return status.Kind{}, fmt.Errorf("--class-kind %s: needs apiVersion (group/version) and kind", file)
+	}
+	return status.Kind{
+		GroupVersionKind: version.WithKind(k.Kind),
+		Spec:             func(*unstructured.Unstructured) ec2v1.EC2NodeClassSpec { return *k.Spec.DeepCopy() },
+	}, nil
+}
