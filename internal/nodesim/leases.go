@@ -94,6 +94,11 @@ func (s *Simulator) runningNodes() []string {
 			names = append(names, name)
 		}
 	}
+	for name := range s.others {
+		if s.booted[name] == nil {
+			names = append(names, name)
+		}
+	}
 	return names
 }
 

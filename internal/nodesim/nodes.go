@@ -17,16 +17,17 @@ import (
 // reconcileNode registers the Node of a booted machine and keeps its Ready condition true, as its kubelet would.
 func (s *Simulator) reconcileNode(ctx context.Context, name string) error {
 	m := s.machine(name)
+	s.play(name, m != nil && m.played)
 	if m == nil {
 		return nil
 	}
 	node, err := s.nodes.Get(name)
 	switch {
-	case apierrors.IsNotFound(err):
+	case apierrors.IsNotFound(err) && !m.played:
 		return s.register(ctx, m)
 	case err != nil:
 		return err
-	case isReady(node):
+	case isReady(node), broken(node):
 		return nil
 	}
 	node = node.DeepCopy()

@@ -43,6 +43,7 @@ type Machine struct {
 	ZoneID     string
 	Region     string
 	UserData   []byte // decoded
+	played     bool   // a Node that somebody else made, without a machine
 	RootDisk   int64  // bytes; 0 = as the image has it
 }
 
@@ -83,6 +84,10 @@ type Options struct {
 }
 
 const (
+	// What fails is tried again, later each time, up to what a kubelet waits between tries to register (Kubernetes 1.36,
+	// pkg/kubelet/kubelet_node_status.go).
+	firstRetry, lastRetry = 20 * time.Millisecond, 7 * time.Second
+
 	workers = 16 // concurrent API writes; the API server on two cores is saturated before
 	// heartbeat is how often a lease is renewed; kube-controller-manager calls a node unknown after 50 s
 	// (--node-monitor-grace-period, Kubernetes 1.36). A kubelet renews every 10 s, which for 1,000 nodes on a laptop is
@@ -100,6 +105,7 @@ type Simulator struct {
 	queue  workqueue.TypedRateLimitingInterface[string]
 	mu     sync.Mutex
 	booted map[string]*machine // by node name
+	others map[string]bool     // nodes that are played without a machine
 }
 
 type machine struct {
@@ -121,8 +127,8 @@ func Run(ctx context.Context, o Options) error {
 		return fmt.Errorf("node simulator: client: %w", err)
 	}
 	s := &Simulator{
-		o: o, client: client, booted: map[string]*machine{},
-		queue: workqueue.NewTypedRateLimitingQueue(workqueue.DefaultTypedControllerRateLimiter[string]()),
+		o: o, client: client, booted: map[string]*machine{}, others: map[string]bool{},
+		queue: workqueue.NewTypedRateLimitingQueue(workqueue.NewTypedItemExponentialFailureRateLimiter[string](firstRetry, lastRetry)),
 	}
 	return s.run(ctx)
 }
@@ -249,12 +255,15 @@ func (s *Simulator) enqueuePods(node string) {
 	}
 }
 
-// machine is the running machine behind a node, or nil.
+// machine is the running machine behind a node, or what plays one; nil if there is neither.
 func (s *Simulator) machine(node string) *Machine {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	m := s.booted[node]
-	if m == nil || m.ending {
+	switch {
+	case m == nil:
+		return s.played(node)
+	case m.ending:
 		return nil
 	}
 	return &m.Machine

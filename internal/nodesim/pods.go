@@ -46,6 +46,8 @@ func (s *Simulator) reconcilePod(ctx context.Context, key string) error {
 		return s.stopPod(ctx, key, pod)
 	case pod.Status.Phase == corev1.PodPending || pod.Status.Phase == "":
 		return s.startPod(ctx, key, pod, m)
+	case pod.Status.Phase == corev1.PodUnknown:
+		return nil
 	case pod.Status.Phase == corev1.PodRunning:
 		if done, err := s.openGates(ctx, pod); done {
 			return err
@@ -58,7 +60,7 @@ func (s *Simulator) reconcilePod(ctx context.Context, key string) error {
 
 func (s *Simulator) startPod(ctx context.Context, key string, pod *corev1.Pod, m *Machine) error {
 	ip := m.IP
-	if !pod.Spec.HostNetwork {
+	if !pod.Spec.HostNetwork && !m.played {
 		var err error
 		if ip, err = s.o.Machines.AssignPodIP(m.ID, string(pod.UID)); err != nil {
 			s.later("pod/"+key, addressRetry)
@@ -68,6 +70,9 @@ func (s *Simulator) startPod(ctx context.Context, key string, pod *corev1.Pod, m
 	pod = pod.DeepCopy()
 	now := metav1.NewTime(s.o.Clock.Now())
 	pod.Status = runningStatus(pod, m.IP.String(), ip.String(), now)
+	if isUnhealthy(pod) {
+		pod.Status = unhealthyStatus(pod.Status, now)
+	}
 	if err := s.updateStatus(ctx, pod); err != nil {
 		return err
 	}
@@ -142,7 +147,7 @@ func (s *Simulator) finishPod(ctx context.Context, key string, pod *corev1.Pod) 
 func (s *Simulator) stopPod(ctx context.Context, key string, pod *corev1.Pod) error {
 	grace := time.Duration(ptr.Deref(pod.DeletionGracePeriodSeconds, 0)) * time.Second
 	asked := pod.DeletionTimestamp.Add(-grace)
-	if left := asked.Add(min(grace, stopTime(pod))).Sub(s.o.Clock.Now()); left > 0 {
+	if left := asked.Add(max(min(grace, stopTime(pod)), stopDelay(pod))).Sub(s.o.Clock.Now()); left > 0 {
 		s.later("pod/"+key, left)
 		return nil
 	}
