@@ -38,6 +38,7 @@ func Plan(s *model.Snapshot, policy model.Policy, plan model.Plan) []Violation {
 	j.limits()
 	j.lowerBound()
 	j.removals()
+	j.moves()
 	j.together()
 	return j.found
 }

@@ -1,71 +1,140 @@
 package check
 
-import "github.com/nodeless/nodeless/engine/model"
+import (
+	"slices"
 
-// removals: only machines of ours that are ready, empty, not protected, not needed, and within their pool's budget go.
+	"github.com/nodeless/nodeless/engine/model"
+)
+
+// tally is how many machines of a pool go, by the reason for it.
+type tally struct{ empty, drifted, underused, surplus int }
+
+// removals: only machines of ours that may go do, once each, within their pool's budgets.
 func (j *judge) removals() {
 	placed := map[string]bool{}
 	for _, p := range j.plan.Placements {
 		placed[p.Node] = true
 	}
-	empty, all, drifted, seen := map[string]int{}, map[string]int{}, map[string]int{}, map[string]bool{}
+	going, seen := map[string]*tally{}, map[string]bool{}
+	for i := range j.s.Pools {
+		going[j.s.Pools[i].Name] = &tally{}
+	}
 	for _, r := range j.plan.Removals {
-		n, object := j.nodes[r.Node], "node "+r.Node
-		if n == nil || j.pools[n.Pool] == nil || seen[r.Node] {
-			j.fail("exists", object, "is removed twice, or it or its pool is not in the snapshot")
-			continue
+		if n := j.goes(r, seen); n != nil {
+			if placed[r.Node] {
+				j.fail("needed", "node "+r.Node, "is removed although a pod is placed there")
+			}
+			j.removed(n, r.Method, going[n.Pool])
 		}
-		seen[r.Node] = true
-		if n.Claim == "" || n.Claim != r.Claim || n.Pool != r.Pool || n.Price != r.Saves {
-			j.fail("managed", object, "the removal is not about claim %q of pool %q", n.Claim, n.Pool)
-		}
-		if placed[r.Node] {
-			j.fail("needed", object, "is removed although a pod is placed there")
-		}
-		j.mayGo(n, r.Method, object)
-		all[n.Pool]++
-		switch r.Method {
-		case model.Empty:
-			empty[n.Pool]++
-		case model.Drifted:
-			drifted[n.Pool]++
-		default:
-			j.fail("method", object, "method %q is not known", r.Method)
-		}
+	}
+	for i := range j.plan.Commands {
+		j.command(&j.plan.Commands[i], seen, going)
 	}
 	for i := range j.s.Pools {
 		p := &j.s.Pools[i]
-		if empty[p.Name] > max(p.Disruption.AllowedEmpty, 0) || drifted[p.Name] > 0 && all[p.Name] > p.Disruption.AllowedDrifted {
-			j.fail("budget", "pool "+p.Name, "%d empty and %d drifted go, %d and %d are allowed",
-				empty[p.Name], drifted[p.Name], p.Disruption.AllowedEmpty, p.Disruption.AllowedDrifted)
+		j.budgets(p, going[p.Name])
+		j.replicas(p, going[p.Name].surplus)
+	}
+}
+
+// goes judges what holds for every machine that goes, and gives it; nil if nothing more can be said of it.
+func (j *judge) goes(r model.Removal, seen map[string]bool) *model.Node {
+	n, object := j.nodes[r.Node], "node "+r.Node
+	if n == nil || j.pools[n.Pool] == nil || seen[r.Node] {
+		j.fail("exists", object, "is removed twice, or it or its pool is not in the snapshot")
+		return nil
+	}
+	seen[r.Node] = true
+	if n.Claim == "" || n.Claim != r.Claim || n.Pool != r.Pool || n.Price != r.Saves {
+		j.fail("managed", object, "the removal is not about claim %q of pool %q", n.Claim, n.Pool)
+	}
+	if n.Deleting {
+		j.fail("disruptable", object, "is going already")
+	}
+	return n
+}
+
+// removed judges a machine that goes without more ado.
+func (j *judge) removed(n *model.Node, m model.Method, t *tally) {
+	object, pool := "node "+n.Name, j.pools[n.Pool].pool
+	switch m {
+	case model.Empty:
+		t.empty++
+		if pool.Static {
+			j.fail("replicas", object, "goes as empty, but static pool %s has its replicas", pool.Name)
+		}
+		if pool.Disruption.Never || !j.quiet(n) {
+			j.fail("consolidateAfter", object, "is not quiet for long enough")
+		}
+	case model.Drifted:
+		t.drifted++
+		if n.Drifted == "" {
+			j.fail("drifted", object, "has not drifted")
+		}
+	case model.Overprovisioned:
+		t.surplus++
+		return
+	default:
+		j.fail("method", object, "method %q is not known", m)
+	}
+	if n.State != model.Initialized || n.DoNotDisrupt {
+		j.fail("disruptable", object, "is not initialized, or must not be disrupted")
+	}
+	for _, p := range n.Pods {
+		if !p.Terminal && (!p.Daemon || p.DoNotDisrupt && !p.Leaving) {
+			j.fail("empty", object, "%s is still there", podName(p.PodKey))
 		}
 	}
 }
 
-func (j *judge) mayGo(n *model.Node, m model.Method, object string) {
-	d := j.pools[n.Pool].pool.Disruption
-	if n.State != model.Initialized || n.Deleting || n.DoNotDisrupt {
-		j.fail("disruptable", object, "is not initialized, is going already, or must not be disrupted")
+// quiet reports whether the machine's consolidateAfter is over.
+func (j *judge) quiet(n *model.Node) bool {
+	since := n.Initialized
+	if n.LastPodEvent.After(since) {
+		since = n.LastPodEvent
 	}
-	for _, p := range n.Pods {
-		if p.Terminal {
-			continue
+	return !j.s.Now.Before(since.Add(j.pools[n.Pool].pool.Disruption.ConsolidateAfter))
+}
+
+// budgets: what goes for one reason is within the budget for it, together with what went before: one budget may be for several.
+func (j *judge) budgets(p *model.Pool, t *tally) {
+	d := &p.Disruption
+	if t.empty > max(d.AllowedEmpty, 0) || t.drifted > 0 && t.empty+t.drifted > d.AllowedDrifted ||
+		t.underused > 0 && t.empty+t.drifted+t.underused > d.AllowedUnderused {
+		j.fail("budget", "pool "+p.Name, "%d empty, %d drifted and %d underused go, %d, %d and %d are allowed",
+			t.empty, t.drifted, t.underused, d.AllowedEmpty, d.AllowedDrifted, d.AllowedUnderused)
+	}
+}
+
+// replicas: a static pool gets no more machines than replicas, and loses only those beyond them.
+func (j *judge) replicas(p *model.Pool, surplus int) {
+	if !p.Static {
+		if surplus > 0 {
+			j.fail("replicas", "pool "+p.Name, "is not static, and %d machines go as too many", surplus)
 		}
-		if !p.Daemon || p.DoNotDisrupt {
-			j.fail("empty", object, "%s is still there", podName(p.PodKey))
-		}
-	}
-	if m == model.Drifted && n.Drifted == "" {
-		j.fail("drifted", object, "has not drifted")
-	}
-	if m != model.Empty {
 		return
 	}
-	quiet := n.Initialized
-	if n.LastPodEvent.After(quiet) {
-		quiet = n.LastPodEvent
+	running := int64(0)
+	for i := range j.s.Nodes {
+		if n := &j.s.Nodes[i]; n.Pool == p.Name && n.Claim != "" && !n.Deleting {
+			running++
+		}
 	}
-	if d.Never || j.s.Now.Before(quiet.Add(d.ConsolidateAfter)) {
-		j.fail("consolidateAfter", object, "is not quiet for long enough")
+	launches := int64(0)
+	for i := range j.plan.Launches {
+		if j.plan.Launches[i].Pool == p.Name {
+			launches++
+		}
+	}
+	if launches > max(p.Replicas-running, 0) || int64(surplus) > max(running-max(p.Replicas, 0), 0) {
+		j.fail("replicas", "pool "+p.Name, "%d of %d run, %d are launched, %d go as too many", running, p.Replicas, launches, surplus)
+	}
+	for i := range j.plan.Commands { // machines of static pools are replaced one for one
+		c := &j.plan.Commands[i]
+		out := len(slices.DeleteFunc(slices.Clone(c.Removals), func(r model.Removal) bool { return r.Pool != p.Name }))
+		in := len(slices.DeleteFunc(slices.Clone(c.Launches), func(l model.Launch) bool { return l.Pool != p.Name }))
+		if in != out {
+			j.fail("replicas", "command "+c.ID, "%d machines of static pool %s are replaced by %d", out, p.Name, in)
+		}
 	}
 }

@@ -19,16 +19,38 @@ func Plan(s *model.Snapshot, p model.Plan) string {
 	for _, r := range p.Removals {
 		fmt.Fprintf(&b, "remove %s as %s: %s\n", r.Node, r.Method, explain.Removal(s, r))
 	}
+	for i := range p.Commands {
+		b.WriteString(command(s, &p.Commands[i]))
+	}
 	for _, k := range p.Kept {
 		fmt.Fprintf(&b, "keep %s\n", explain.Kept(k))
 	}
 	if p.Partial {
-		b.WriteString("the search was cut\n")
+		b.WriteString("the search was cut")
+		if p.After != "" {
+			b.WriteString(" after " + p.After)
+		}
+		b.WriteString("\n")
 	}
 	if b.Len() == 0 {
 		return "nothing\n"
 	}
 	return b.String()
+}
+
+// command writes a command with its replacements.
+func command(s *model.Snapshot, c *model.Command) string {
+	names := make([]string, len(c.Removals))
+	for i, r := range c.Removals {
+		names[i] = r.Node
+	}
+	text := fmt.Sprintf("replace %s as %s: %s\n", strings.Join(names, ", "), c.Method, explain.Command(s, *c))
+	for line := range strings.Lines(launches(model.Plan{Launches: c.Launches})) {
+		if !strings.HasPrefix(line, "costs ") {
+			text += "  " + line
+		}
+	}
+	return text
 }
 
 func placements(p model.Plan) string {

@@ -26,9 +26,8 @@ func Command(s *model.Snapshot, c model.Command) string {
 	text := fmt.Sprintf("%s %s: %s", strings.Join(names, ", "), goes, why)
 	switch len(c.Launches) {
 	case 0:
-		text += ", on machines that are there"
-		if c.Cost <= int64(1000*len(names)) {
-			text = strings.TrimSuffix(text, ", on machines that are there")
+		if n := len(c.Placements); n > 0 {
+			text += fmt.Sprintf("; there is room for %s", count(n, "pod"))
 		}
 	case 1:
 		text += fmt.Sprintf("; first comes %s", replacement(&c.Launches[0]))
@@ -59,7 +58,7 @@ func Undone(r model.Reason) string {
 // moves says why pods do not move; "" for other rules.
 //
 // Of Held, Object is the pod and Detail what holds it; of NoPlace, Object is the pod and Detail the rule that left it none; of
-// MoreMachines, Detail is how many; of NotCheaper, Best is what the replacement would cost; of SpotToSpot, Detail is how many
+// MoreMachines, Detail is how many; of NotCheaper, BestOf is the replacement and Best its dollars an hour; of SpotToSpot, Detail is how many
 // cheaper types are wanted and Best how many there are; of Balanced, Detail is the score that is wanted and Best what it is.
 func moves(r model.Reason) string {
 	switch r.Rule {
@@ -85,7 +84,7 @@ func moves(r model.Reason) string {
 		if r.Best == "" {
 			return "its pods cost as much elsewhere"
 		}
-		return "nothing cheaper has room for its pods; the best is " + r.Best
+		return fmt.Sprintf("nothing cheaper has room for its pods; the best is %s at $%s/h", r.BestOf, r.Best)
 	case model.RuleSpotToSpot:
 		if r.Detail == "" {
 			return "only another spot machine is cheaper, and spot machines are not replaced by spot machines (SpotToSpotConsolidation)"
@@ -95,6 +94,14 @@ func moves(r model.Reason) string {
 		return "pool " + r.Object + " says consolidationPolicy: WhenEmpty, and pods run there"
 	case model.RuleBalanced:
 		return fmt.Sprintf("what moving its pods saves is not worth it under consolidationPolicy: Balanced (score %s, wanted %s)", r.Best, r.Detail)
+	case model.RuleSteps:
+		return "others are looked at first, its turn comes"
+	case model.RulePoolNotReady:
+		return "no replacement can be launched: pool " + r.Object + " is not ready: " + r.Detail
+	case model.RuleLimit:
+		return fmt.Sprintf("no replacement can be launched: limit nodes %s of pool %s is reached", r.Detail, r.Object)
+	case model.RuleCapacity:
+		return "no replacement can be launched: pool " + r.Object + " has no offering for it now"
 	case model.RuleNoPrice:
 		return "what it costs is not known"
 	case model.RuleStatic:

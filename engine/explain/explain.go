@@ -155,6 +155,8 @@ func Removal(s *model.Snapshot, r model.Removal) string {
 	switch r.Method {
 	case model.Drifted:
 		how = "it is no longer as its pool and node class say"
+	case model.Overprovisioned:
+		how = "the pool has more machines than replicas"
 	case model.Underutilized:
 		how = "its pods cost less elsewhere"
 	}
@@ -174,14 +176,6 @@ func Kept(k model.Kept) string {
 	r := k.Reason
 	why := fmt.Sprintf("%s %s %s", r.Rule, r.Object, r.Detail)
 	switch r.Rule {
-	case model.RuleNotEmpty:
-		why = r.Detail + " pods run there"
-		if r.Detail == "1" {
-			why = "1 pod runs there"
-		}
-		if r.Object != "" {
-			why = "it has drifted (" + r.Object + "), but " + why
-		}
 	case model.RuleBudget:
 		why = fmt.Sprintf("the disruption budget of pool %s allows %s now", r.Object, r.Detail)
 	case model.RuleDoNotDisrupt:
@@ -192,6 +186,9 @@ func Kept(k model.Kept) string {
 		why = "pool " + r.Object + " says consolidateAfter: Never"
 	case model.RuleNeeded:
 		why = "pods that wait have their place there"
+		if r.Detail == "moving" {
+			why = "pods that have to move have their place there"
+		}
 	case model.RuleNotInitialized:
 		why = "it is not initialized yet"
 	case model.RuleNoPool:

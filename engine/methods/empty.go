@@ -7,21 +7,29 @@ import (
 	"github.com/nodeless/nodeless/engine/model"
 )
 
-// empty removes machines without pods but daemons and finished ones, once their pool's consolidateAfter is over.
-func (r *run) empty(n *model.Node, p *model.Pool) (model.Method, model.Reason) {
-	if count := occupants(n); count > 0 {
-		return "", model.Reason{Rule: model.RuleNotEmpty, Detail: strconv.Itoa(count)}
+// empties removes machines without pods but daemons and finished ones, once their pool's consolidateAfter is over. Room that a
+// CapacityBuffer keeps is not empty.
+func (r *run) empties() {
+	for _, n := range r.free(r.candidates, false) {
+		if occupants(n) > 0 {
+			continue
+		}
+		p := r.pools[n.Pool]
+		switch left := r.untilConsolidation(n, p); {
+		case r.world.buffered[n.Name]:
+			r.keep(n, model.Reason{Rule: model.RuleNeeded})
+		case p.Disruption.Never:
+			r.keep(n, model.Reason{Rule: model.RuleNever, Object: p.Name})
+		case left > 0:
+			r.keep(n, model.Reason{Rule: model.RuleTooYoung, Object: p.Name, Detail: left.String()})
+		default:
+			if reason := r.overBudget(n, p.Disruption.AllowedEmpty); reason.Rule != "" {
+				r.keep(n, reason)
+				continue
+			}
+			r.remove(n, model.Empty)
+		}
 	}
-	if p.Disruption.Never {
-		return "", model.Reason{Rule: model.RuleNever, Object: p.Name}
-	}
-	if left := r.untilConsolidation(n, p); left > 0 {
-		return "", model.Reason{Rule: model.RuleTooYoung, Object: p.Name, Detail: left.String()}
-	}
-	if r.gone[p.Name] >= p.Disruption.AllowedEmpty {
-		return "", model.Reason{Rule: model.RuleBudget, Object: p.Name, Detail: strconv.Itoa(max(p.Disruption.AllowedEmpty, 0))}
-	}
-	return model.Empty, model.Reason{}
 }
 
 // untilConsolidation is how long the machine must still be quiet. The time begins when it was ready or its last pod came
@@ -33,3 +41,5 @@ func (r *run) untilConsolidation(n *model.Node, p *model.Pool) time.Duration {
 	}
 	return max(p.Disruption.ConsolidateAfter, 0) - r.s.Now.Sub(since)
 }
+
+func count(n int) string { return strconv.Itoa(n) }

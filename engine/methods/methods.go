@@ -1,46 +1,55 @@
 // Package methods holds the ways in which a machine turns out not to be worth its price, one file per method. A method
-// proposes Removals within the budgets and says of every other machine why it stays.
+// proposes Removals and Commands within the budgets and says of every other machine why it stays.
 package methods
 
 import (
 	"cmp"
 	"slices"
-	"strconv"
 
 	"github.com/nodeless/nodeless/engine/model"
 )
 
-// Run asks the methods in their order: emptiness first, which costs nobody anything, then drift. needed names the
-// machines on which pending pods would be placed.
-func Run(s *model.Snapshot, needed map[string]bool) model.Plan {
-	r := &run{s: s, needed: needed, pools: map[string]*model.Pool{}, gone: map[string]int{}, reasons: map[string]model.Reason{}}
-	for i := range s.Pools {
-		r.pools[s.Pools[i].Name] = &s.Pools[i]
-	}
-	candidates := r.candidates()
-	candidates = r.each(candidates, r.empty)
-	r.each(candidates, r.drifted)
+// Run asks the methods in karpenter.sh's order: emptiness first, which costs nobody anything, then what static pools have too
+// much or in an old form, then drift, then what costs less elsewhere. What an earlier method takes no later one does, and each
+// counts with the cluster as the earlier ones leave it.
+func Run(s *model.Snapshot, policy model.Policy) model.Plan {
+	r := newRun(s, policy)
+	r.empties()
+	r.surplus()
+	r.staticDrift()
+	r.drift()
+	r.consolidate()
 	return r.plan()
 }
 
 type run struct {
-	s        *model.Snapshot
-	needed   map[string]bool
-	pools    map[string]*model.Pool
-	gone     map[string]int // removals so far, by pool
-	reasons  map[string]model.Reason
+	s      *model.Snapshot
+	policy model.Policy
+	pools  map[string]*model.Pool
+	world  world
+
+	candidates []*model.Node // that graceful methods may take: dearest first
+	eventual   []*model.Node // that only methods may take which do not wait for pods with a deadline
+	gone       map[string]int
+	taken      map[string]bool // machines that go, by name
+	reasons    map[string]model.Reason
+
 	removals []model.Removal
+	commands []model.Command
+	after    string
+	partial  bool
 }
 
-// method proposes to remove the machine, or says why not.
-type method func(*model.Node, *model.Pool) (model.Method, model.Reason)
-
-// candidates are the machines that we manage and that are not going already: dearest first, so that a budget saves most.
-// Those which no method may touch get their reason at once.
-func (r *run) candidates() []*model.Node {
-	var out []*model.Node
-	for i := range r.s.Nodes {
-		n := &r.s.Nodes[i]
+func newRun(s *model.Snapshot, policy model.Policy) *run {
+	r := &run{
+		s: s, policy: policy, world: newWorld(s, policy), pools: map[string]*model.Pool{}, gone: map[string]int{},
+		taken: map[string]bool{}, reasons: map[string]model.Reason{},
+	}
+	for i := range s.Pools {
+		r.pools[s.Pools[i].Name] = &s.Pools[i]
+	}
+	for i := range s.Nodes {
+		n := &s.Nodes[i]
 		if n.Claim == "" || n.Deleting {
 			continue
 		}
@@ -48,60 +57,76 @@ func (r *run) candidates() []*model.Node {
 			r.reasons[n.Name] = reason
 			continue
 		}
-		out = append(out, n)
+		if reason := protected(n, false); reason.Rule != "" {
+			r.reasons[n.Name] = reason
+			if protected(n, true).Rule == "" {
+				r.eventual = append(r.eventual, n)
+			}
+			continue
+		}
+		r.candidates = append(r.candidates, n)
 	}
-	slices.SortFunc(out, func(a, b *model.Node) int {
+	slices.SortFunc(r.candidates, func(a, b *model.Node) int {
 		return cmp.Or(cmp.Compare(b.Price, a.Price), cmp.Compare(a.Name, b.Name))
 	})
-	return out
+	return r
 }
 
+// untouchable says why no method that needs a Node may take the machine.
 func (r *run) untouchable(n *model.Node) model.Reason {
 	switch {
 	case r.pools[n.Pool] == nil:
 		return model.Reason{Rule: model.RuleNoPool, Object: n.Pool}
-	case r.pools[n.Pool].Static:
-		return model.Reason{Rule: model.RuleStatic, Object: n.Pool, Detail: strconv.FormatInt(r.pools[n.Pool].Replicas, 10)}
 	case n.State != model.Initialized:
 		return model.Reason{Rule: model.RuleNotInitialized}
-	case n.DoNotDisrupt:
-		return model.Reason{Rule: model.RuleDoNotDisrupt, Object: "node " + n.Name}
-	}
-	for _, p := range n.Pods {
-		if p.DoNotDisrupt && !p.Terminal {
-			return model.Reason{Rule: model.RuleDoNotDisrupt, Object: "pod " + p.Namespace + "/" + p.Name}
-		}
-	}
-	if r.needed[n.Name] || r.s.Now.Before(n.NominatedUntil) {
+	case r.world.needed[n.Name] || r.s.Now.Before(n.NominatedUntil):
 		return model.Reason{Rule: model.RuleNeeded}
 	}
 	return model.Reason{}
 }
 
-// each asks the method about each machine and gives back those that stay. The reason of an earlier method stands unless
-// the later one is about this machine in particular.
-func (r *run) each(nodes []*model.Node, ask method) []*model.Node {
-	var stay []*model.Node
-	for _, n := range nodes {
-		how, reason := ask(n, r.pools[n.Pool])
-		if how == "" {
-			if reason.Rule != "" {
-				r.reasons[n.Name] = reason
-			}
-			stay = append(stay, n)
-			continue
-		}
-		r.gone[n.Pool]++
-		delete(r.reasons, n.Name)
-		r.removals = append(r.removals, model.Removal{Node: n.Name, Claim: n.Claim, Pool: n.Pool, Method: how, Saves: n.Price})
+// free are those of the machines that nobody took yet.
+func (r *run) free(nodes []*model.Node, static bool) []*model.Node {
+	return slices.DeleteFunc(slices.Clone(nodes), func(n *model.Node) bool {
+		return r.taken[n.Name] || r.pools[n.Pool].Static != static
+	})
+}
+
+// overBudget says that the pool's budget lets no further machine go; the zero Reason if it does. What went for other reasons
+// counts too, since one budget may be for several.
+func (r *run) overBudget(n *model.Node, allowed int) model.Reason {
+	if r.gone[n.Pool] < allowed {
+		return model.Reason{}
 	}
-	return stay
+	return model.Reason{Rule: model.RuleBudget, Object: n.Pool, Detail: count(max(allowed, 0))}
+}
+
+// keep notes why a machine stays.
+func (r *run) keep(n *model.Node, reason model.Reason) { r.reasons[n.Name] = reason }
+
+// remove proposes that a machine goes without more ado.
+func (r *run) remove(n *model.Node, how model.Method) {
+	r.take(n, how != model.Overprovisioned)
+	r.world.close(n.Name)
+	r.removals = append(r.removals, removalOf(n, how))
+}
+
+func (r *run) take(n *model.Node, budgeted bool) {
+	r.taken[n.Name] = true
+	delete(r.reasons, n.Name)
+	if budgeted {
+		r.gone[n.Pool]++
+	}
+}
+
+func removalOf(n *model.Node, how model.Method) model.Removal {
+	return model.Removal{Node: n.Name, Claim: n.Claim, Pool: n.Pool, Method: how, Saves: n.Price}
 }
 
 func (r *run) plan() model.Plan {
-	var p model.Plan
-	p.Removals = r.removals
+	p := model.Plan{Removals: r.removals, Commands: r.commands, Partial: r.partial, After: r.after}
 	slices.SortFunc(p.Removals, func(a, b model.Removal) int { return cmp.Compare(a.Node, b.Node) })
+	slices.SortFunc(p.Commands, func(a, b model.Command) int { return cmp.Compare(a.Removals[0].Node, b.Removals[0].Node) })
 	for i := range r.s.Nodes {
 		if reason, ok := r.reasons[r.s.Nodes[i].Name]; ok {
 			p.Kept = append(p.Kept, model.Kept{Node: r.s.Nodes[i].Name, Reason: reason})
@@ -113,10 +138,22 @@ func (r *run) plan() model.Plan {
 // occupants is the number of pods that would have to move if the machine went.
 func occupants(n *model.Node) int {
 	count := 0
-	for _, p := range n.Pods {
-		if !p.Daemon && !p.Terminal {
+	for i := range n.Pods {
+		if !n.Pods[i].Daemon && !n.Pods[i].Terminal {
 			count++
 		}
 	}
 	return count
+}
+
+// movingCost is what it counts for that the machine goes: 1000, and what the moves of its pods count for. Pods that would
+// rather go than stay are no reason to disrupt others (karpenter.md §8.2).
+func movingCost(n *model.Node) int64 {
+	cost := int64(1000)
+	for i := range n.Pods {
+		if n.Pods[i].Moves() {
+			cost += int64(max(n.Pods[i].EvictionCost, 0))
+		}
+	}
+	return cost
 }

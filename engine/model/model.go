@@ -329,8 +329,11 @@ type Command struct {
 	Method   Method
 	Removals []Removal // by Node, at least one
 	Launches []Launch  // replacements, by ID; none if the pods fit on what is there
-	Saves    Price     // an hour; may be negative for drift
-	Cost     int64     // what the pods' moves count for: the sum of their EvictionCosts, and 1000 a machine
+	// Placements are the places on machines that are there of those pods for which nothing is launched, by pod. kube-scheduler may
+	// find others.
+	Placements []Placement
+	Saves      Price // an hour; may be negative for drift
+	Cost       int64 // what the pods' moves count for: the sum of their EvictionCosts, and 1000 a machine
 }
 
 // Removal is a machine that should go.

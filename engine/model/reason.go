@@ -32,7 +32,6 @@ const (
 
 	RuleBudget       Rule = "Budget"
 	RuleDoNotDisrupt Rule = "DoNotDisrupt"
-	RuleNotEmpty     Rule = "NotEmpty"
 	RuleTooYoung     Rule = "TooYoung" // consolidateAfter is not over
 	RuleNever        Rule = "Never"    // consolidateAfter: Never
 	RuleHeld         Rule = "Held"     // a pod there cannot be evicted now, such as behind a PodDisruptionBudget

@@ -45,23 +45,33 @@ func (p *problem) launchOf(m *machine, pods []int) model.Launch {
 	if !m.template.made {
 		*m.template = template{made: true, launch: p.withoutPods(m)}
 		l := &m.template.launch
-		m.template.identity = fmt.Appendf(nil, "%q %q %q %v\n", l.Pool, l.Requirements.String(), l.Types, l.Requests)
+		m.template.identity = identityOf(l)
 	}
 	l := m.template.launch
 	l.Pods = make([]model.PodKey, len(pods))
-	text := m.template.identity
 	for i, pod := range pods {
-		k := p.s.Pending[pod].PodKey
-		l.Pods[i] = k
+		l.Pods[i] = p.s.Pending[pod].PodKey
+	}
+	l.ID = digest(m.template.identity, l.Pods)
+	return l
+}
+
+// identityOf is all that a launch is beside its pods.
+func identityOf(l *model.Launch) []byte {
+	return fmt.Appendf(nil, "%q %q %q %v\n", l.Pool, l.Requirements.String(), l.Types, l.Requests)
+}
+
+// digest is the ID of a launch: equal launches of the same pods are the same launch.
+func digest(identity []byte, pods []model.PodKey) string {
+	text := slices.Clip(identity)
+	for _, k := range pods {
 		for _, part := range []string{k.Namespace, k.Name, k.UID} {
 			text = append(strconv.AppendQuote(text, part), ' ')
 		}
 		text[len(text)-1] = '\n'
 	}
-	// Equal launches of the same pods are the same launch.
 	sum := sha256.Sum256(text)
-	l.ID = hex.EncodeToString(sum[:16])
-	return l
+	return hex.EncodeToString(sum[:16])
 }
 
 func (p *problem) withoutPods(m *machine) model.Launch {

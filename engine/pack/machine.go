@@ -161,7 +161,7 @@ func (p *problem) fix(m *machine, key string, w way) {
 // prefer first. Types that are too dear to stand in are left out where nothing can need them.
 func (p *problem) ways(m *machine) []way {
 	v := p.views[m.view]
-	all := len(v.MinValues) > 0 || rules.Limited(&v.Pool.Limits)
+	all := len(v.MinValues) > 0 || rules.Limited(&v.Pool.Limits) || p.policy.MaxTypes == everyType
 	var out []way
 	least := rules.MaxPrice * 2
 	for _, c := range p.byPrice(m.view) {
@@ -310,7 +310,7 @@ func (p *problem) chooseTypes(m *machine, ways []way) ([]int, bool) {
 		if i < fewTypes {
 			most = ways[0].offer.Price * tooDear
 		}
-		if w.offer.Price*100 <= most {
+		if w.offer.Price*100 <= most || p.policy.MaxTypes == everyType {
 			cheap = i + 1
 		}
 	}

@@ -99,18 +99,24 @@ func provisionPods(s *model.Snapshot, policy model.Policy) model.Plan {
 	return preferred(s, policy, plain)
 }
 
-// Needed are the machines on which pending pods would be placed, by name: what Provision finds first, without its search for
-// machines to launch.
-func Needed(s *model.Snapshot, policy model.Policy) map[string]bool {
+// Placements are the places of pending pods on machines that are there or on their way: what Provision finds first, without its
+// search for machines to launch.
+func Placements(s *model.Snapshot, policy model.Policy) []model.Placement {
 	p := &problem{s: s, policy: &policy, classOf: map[string]int{}, users: map[int]int{}, state: rules.NewState(s)}
 	p.group()
 	p.place()
-	out := map[string]bool{}
-	for _, x := range p.plan.Placements {
-		out[x.Node] = true
-	}
-	return out
+	p.sort()
+	return p.plan.Placements
 }
+
+// ProvisionWidely is ProvisionPods with launches that name every type which would do, however dear.
+func ProvisionWidely(s *model.Snapshot, policy model.Policy) model.Plan {
+	policy.MaxTypes = everyType
+	return ProvisionPods(s, policy)
+}
+
+// everyType as Policy.MaxTypes is what ProvisionWidely asks for.
+const everyType = math.MinInt
 
 // lessons are what an attempt at a plan taught the next.
 type lessons struct {
@@ -146,12 +152,21 @@ func provision(s *model.Snapshot, policy model.Policy) model.Plan {
 	return p.plan
 }
 
+// mostTypes is how many types a launch may name.
+func mostTypes(policy *model.Policy) int {
+	switch {
+	case policy.MaxTypes == everyType:
+		return math.MaxInt
+	case policy.MaxTypes <= 0:
+		return 60
+	}
+	return policy.MaxTypes
+}
+
 // attempt plans once.
 func attempt(s *model.Snapshot, policy model.Policy, known lessons) *problem {
 	p := &problem{s: s, known: known, policy: &policy, maxTypes: policy.MaxTypes, steps: policy.MaxSteps, classOf: map[string]int{}, users: map[int]int{}, state: rules.NewState(s)}
-	if p.maxTypes <= 0 {
-		p.maxTypes = 60
-	}
+	p.maxTypes = mostTypes(&policy)
 	if p.steps <= 0 {
 		p.steps = defaultSteps
 	}

@@ -65,10 +65,7 @@ func Static(s *model.Snapshot, policy model.Policy, pool string, n int64, identi
 	}
 	v := rules.NewView(&s.Pools[i], s.Daemons)
 	v.Weigh(&policy)
-	p := &problem{s: s, policy: &policy, maxTypes: policy.MaxTypes, state: rules.NewState(&model.Snapshot{}), views: []*rules.View{v}, rooms: []rules.Room{v.Room()}}
-	if p.maxTypes <= 0 {
-		p.maxTypes = 60
-	}
+	p := &problem{s: s, policy: &policy, maxTypes: mostTypes(&policy), state: rules.NewState(&model.Snapshot{}), views: []*rules.View{v}, rooms: []rules.Room{v.Room()}}
 	var out []model.Launch
 	for k := range min(n, mostStatic) {
 		m := &machine{zones: allTrue(len(v.Zones)), capacity: allTrue(len(v.Capacities)), open: bearing(v)}

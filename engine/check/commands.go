@@ -1,0 +1,214 @@
+package check
+
+import (
+	"slices"
+
+	"github.com/nodeless/nodeless/engine/model"
+)
+
+// command: its machines may go for its reason, and what it says of money is so.
+func (j *judge) command(c *model.Command, seen map[string]bool, going map[string]*tally) {
+	object := "command " + c.ID
+	if c.ID == "" || len(c.Removals) == 0 {
+		j.fail("identity", object, "has no identity, or takes no machine")
+	}
+	var victims []*model.Node
+	var saves model.Price
+	cost := int64(0)
+	for _, r := range c.Removals {
+		n := j.goes(r, seen)
+		if n == nil {
+			continue
+		}
+		victims = append(victims, n)
+		saves += n.Price
+		cost += j.victim(n, c, r)
+		switch c.Method {
+		case model.Drifted:
+			going[n.Pool].drifted++
+		case model.Underutilized:
+			going[n.Pool].underused++
+		default:
+			j.fail("method", object, "method %q is none of a command", c.Method)
+		}
+	}
+	for i := range c.Launches {
+		saves -= c.Launches[i].Chosen.Price
+	}
+	if saves != c.Saves || cost != c.Cost {
+		j.fail("price", object, "saves %d and costs %d, not %d and %d", saves, cost, c.Saves, c.Cost)
+	}
+	if c.Method == model.Underutilized {
+		j.worthwhile(c, victims)
+	}
+}
+
+// victim judges a machine that goes by a command, and gives what that counts for.
+func (j *judge) victim(n *model.Node, c *model.Command, r model.Removal) int64 {
+	object, d := "node "+n.Name, &j.pools[n.Pool].pool.Disruption
+	if r.Method != c.Method {
+		j.fail("method", object, "goes as %s by a command for %s", r.Method, c.Method)
+	}
+	if n.State != model.Initialized || n.DoNotDisrupt {
+		j.fail("disruptable", object, "is not initialized, or must not be disrupted")
+	}
+	cost := int64(1000)
+	for i := range n.Pods {
+		p := &n.Pods[i]
+		there := !p.Terminal && !p.Leaving
+		if there && (p.DoNotDisrupt || p.Held != "") && (c.Method != model.Drifted || !n.Deadline) {
+			j.fail("disruptable", object, "%s must not be disrupted", podName(p.PodKey))
+		}
+		if there && !p.Daemon && !p.DoNotDisrupt && p.Held == "" && p.EvictionCost > 0 {
+			cost += int64(p.EvictionCost)
+		}
+	}
+	switch {
+	case c.Method == model.Drifted && n.Drifted == "":
+		j.fail("drifted", object, "has not drifted")
+	case c.Method == model.Underutilized && (d.Never || d.WhenEmptyOnly || j.pools[n.Pool].pool.Static):
+		j.fail("consolidation", object, "is of pool %s, which is not consolidated", n.Pool)
+	case c.Method == model.Underutilized && (!j.quiet(n) || n.Price <= 0):
+		j.fail("consolidateAfter", object, "is not quiet for long enough, or its price is not known")
+	}
+	return cost
+}
+
+// worthwhile: whatever becomes of the replacement, it costs less than what goes; and than each machine of a type that it may
+// have, of several that go. Spot takes the place of spot only where the policy says so.
+func (j *judge) worthwhile(c *model.Command, victims []*model.Node) {
+	object := "command " + c.ID
+	if c.Saves <= 0 || len(c.Launches) > 1 {
+		j.fail("saves", object, "saves %d with %d replacements", c.Saves, len(c.Launches))
+	}
+	var total model.Price
+	spot := true
+	for _, n := range victims {
+		total += n.Price
+		spot = spot && n.CapacityType == model.Spot
+	}
+	for i := range c.Launches {
+		l := &c.Launches[i]
+		if j.pools[l.Pool] == nil {
+			continue
+		}
+		for _, w := range slices.Concat(j.waysOf(l)...) {
+			price := clamp(w.offer.Price)
+			if price >= total {
+				j.fail("saves", object, "the replacement may cost %d, what goes costs %d", price, total)
+				break
+			}
+			if spot && w.offer.CapacityType == model.Spot && !j.policy.SpotToSpot {
+				j.fail("spot to spot", object, "spot would be replaced by spot")
+				break
+			}
+		}
+		j.notTheSame(c, l, victims)
+	}
+}
+
+func (j *judge) notTheSame(c *model.Command, l *model.Launch, victims []*model.Node) {
+	for _, n := range victims {
+		if len(victims) > 1 && slices.Contains(l.Types, n.Type) && l.Chosen.Price >= n.Price {
+			j.fail("saves", "command "+c.ID, "%s might as well stay: it is of a type of the replacement", n.Name)
+		}
+	}
+}
+
+// moves: in the cluster without the machines that go, all of their pods that have to move have a place or a replacement.
+func (j *judge) moves() {
+	if len(j.plan.Commands) == 0 {
+		return
+	}
+	victims, all := map[string]bool{}, model.Plan{}
+	for i := range j.plan.Commands {
+		for _, r := range j.plan.Commands[i].Removals {
+			victims[r.Node] = true
+		}
+		all.Launches = append(all.Launches, j.plan.Commands[i].Launches...)
+		all.Placements = append(all.Placements, j.plan.Commands[i].Placements...)
+	}
+	for _, r := range j.plan.Removals {
+		victims[r.Node] = true
+	}
+	together := newJudge(j.without(victims), j.policy, &all)
+	together.placements()
+	together.launches()
+	together.limits()
+	j.found = append(j.found, together.found...)
+	for i := range j.plan.Commands {
+		j.moved(&j.plan.Commands[i], victims)
+	}
+}
+
+// moved judges one command alone. Several may count on each other, and on pods that wait, whose places this plan does not say:
+// then what pods do to each other is not proven.
+func (j *judge) moved(c *model.Command, going map[string]bool) {
+	own := map[string]bool{}
+	for _, r := range c.Removals {
+		own[r.Node] = true
+	}
+	plan := &model.Plan{Placements: c.Placements, Launches: c.Launches}
+	alone := newJudge(j.without(own), j.policy, plan)
+	alone.together()
+	for _, v := range alone.found {
+		v.Unproven = v.Unproven || len(j.plan.Commands) > 1 || len(j.s.Pending) > 0
+		j.found = append(j.found, v)
+	}
+	answers := map[model.PodKey]int{}
+	for _, p := range c.Placements {
+		answers[p.Pod]++
+		if n := j.nodes[p.Node]; n != nil && (n.State != model.Initialized || going[n.Name]) {
+			j.fail("takes pods", podName(p.Pod), "is to move to %s, which is not initialized or goes too", p.Node)
+		}
+	}
+	for i := range c.Launches {
+		for _, k := range c.Launches[i].Pods {
+			answers[k]++
+		}
+	}
+	for _, r := range c.Removals {
+		n := j.nodes[r.Node]
+		if n == nil || j.pools[n.Pool] != nil && j.pools[n.Pool].pool.Static {
+			continue // of a static pool the replacement is as good as what goes
+		}
+		for i := range n.Pods {
+			if p := &n.Pods[i]; leaves(p) && answers[p.PodKey] != 1 {
+				j.fail("moves", podName(p.PodKey), "has to leave %s and has %d places", n.Name, answers[p.PodKey])
+			}
+		}
+	}
+}
+
+// leaves reports whether the pod needs a place when its machine goes.
+func leaves(p *model.BoundPod) bool {
+	return !p.Daemon && !p.Terminal && !p.Leaving && !p.DoNotDisrupt && p.Held == ""
+}
+
+// without is the cluster in which those machines take no pods and those that leave them wait, with the room that is kept.
+func (j *judge) without(victims map[string]bool) *model.Snapshot {
+	out := *j.s
+	out.Pending, out.Nodes = nil, slices.Clone(j.s.Nodes)
+	for i := range j.s.Pending {
+		if j.s.Pending[i].Virtual {
+			out.Pending = append(out.Pending, j.s.Pending[i])
+		}
+	}
+	for i := range out.Nodes {
+		n := &out.Nodes[i]
+		if !victims[n.Name] {
+			continue
+		}
+		n.Deleting = true
+		var stay []model.BoundPod
+		for _, p := range n.Pods {
+			if leaves(&p) {
+				out.Pending = append(out.Pending, p.Pod)
+			} else {
+				stay = append(stay, p)
+			}
+		}
+		n.Pods = stay
+	}
+	return &out
+}

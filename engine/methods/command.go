@@ -1,0 +1,58 @@
+package methods
+
+import (
+	"cmp"
+	"crypto/sha256"
+	"encoding/hex"
+	"fmt"
+	"slices"
+
+	"github.com/nodeless/nodeless/engine/model"
+	"github.com/nodeless/nodeless/engine/pack"
+)
+
+// whatIf plans for the pods of the machines as if these were going. It gives the cluster in which they are, too.
+func (r *run) whatIf(to destinations, victims ...*model.Node) (*model.Snapshot, model.Plan) {
+	overlay := r.leaving(to, victims)
+	return overlay, pack.ProvisionPods(overlay, r.policy)
+}
+
+func (r *run) leaving(to destinations, victims []*model.Node) *model.Snapshot {
+	names := make(map[string]bool, len(victims))
+	for _, n := range victims {
+		names[n.Name] = true
+	}
+	return r.world.open(to).Leaving(names)
+}
+
+// command proposes that the machines go once what the plan launches is ready, and counts on that from now on.
+func (r *run) command(how model.Method, victims []*model.Node, overlay *model.Snapshot, plan model.Plan) {
+	r.commands = append(r.commands, commandOf(how, victims, &plan))
+	names := make([]string, len(victims))
+	for i, n := range victims {
+		r.take(n, true)
+		names[i] = n.Name
+	}
+	r.world.apply(overlay, &plan, names)
+}
+
+func commandOf(how model.Method, victims []*model.Node, plan *model.Plan) model.Command {
+	c := model.Command{Method: how, Launches: plan.Launches, Placements: plan.Placements}
+	for _, n := range victims {
+		c.Removals = append(c.Removals, removalOf(n, how))
+		c.Saves += n.Price
+		c.Cost += movingCost(n)
+	}
+	slices.SortFunc(c.Removals, func(a, b model.Removal) int { return cmp.Compare(a.Node, b.Node) })
+	text := fmt.Appendf(nil, "%q\n", how)
+	for _, r := range c.Removals {
+		text = fmt.Appendf(text, "%q %q\n", r.Node, r.Claim)
+	}
+	for i := range c.Launches {
+		c.Saves -= c.Launches[i].Chosen.Price
+		text = fmt.Appendf(text, "%q\n", c.Launches[i].ID)
+	}
+	sum := sha256.Sum256(text)
+	c.ID = hex.EncodeToString(sum[:16])
+	return c
+}

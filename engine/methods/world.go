@@ -1,0 +1,173 @@
+package methods
+
+import (
+	"cmp"
+	"slices"
+
+	"github.com/nodeless/nodeless/engine/model"
+	"github.com/nodeless/nodeless/engine/pack"
+)
+
+// world is the cluster as it will be: pods that wait are on the machines where they have their places, and commands that were
+// proposed are carried out. Pods that wait for machines which are yet to be launched are not in it: no machine that is there
+// matters to them.
+type world struct {
+	s        *model.Snapshot
+	now      *model.Snapshot
+	needed   map[string]bool // machines on which pods that wait have their places
+	buffered map[string]bool // machines on which room that is kept has its place
+	used     map[string]bool // machines to which commands move pods
+	closed   map[string]bool // machines to which none may be moved
+	views    map[destinations]*model.Snapshot
+}
+
+func newWorld(s *model.Snapshot, policy model.Policy) world {
+	w := world{
+		s: s, needed: map[string]bool{}, buffered: map[string]bool{}, used: map[string]bool{}, closed: map[string]bool{},
+		views: map[destinations]*model.Snapshot{},
+	}
+	plan := model.Plan{Placements: pack.Placements(s, policy)}
+	virtual := map[model.PodKey]bool{}
+	for i := range s.Pending {
+		if s.Pending[i].Virtual {
+			virtual[s.Pending[i].PodKey] = true
+		}
+	}
+	for _, p := range plan.Placements {
+		if virtual[p.Pod] {
+			w.buffered[p.Node] = true
+		} else {
+			w.needed[p.Node] = true
+		}
+	}
+	for i := range s.Nodes {
+		if s.Nodes[i].State != model.Initialized {
+			w.closed[s.Nodes[i].Name] = true // nobody counts on a machine that may never be ready
+		}
+	}
+	w.now = done(s, &plan)
+	return w
+}
+
+// close says that no pods may be moved to the machine.
+func (w *world) close(name string) {
+	w.closed[name] = true
+	clear(w.views)
+}
+
+// apply makes the world the one in which the plan for the overlay was carried out and the victims are gone.
+func (w *world) apply(overlay *model.Snapshot, plan *model.Plan, victims []string) {
+	for _, p := range plan.Placements {
+		w.used[p.Node] = true
+	}
+	next := done(overlay, plan)
+	for i := range next.Nodes { // what was closed for this plan alone is open again
+		n := &next.Nodes[i]
+		if at, ok := find(w.now.Nodes, n.Name); ok {
+			n.Deleting = w.now.Nodes[at].Deleting
+		} else {
+			w.closed[n.Name] = true
+		}
+	}
+	for _, name := range victims {
+		if at, ok := find(next.Nodes, name); ok {
+			next.Nodes[at].Deleting = true
+		}
+	}
+	w.now = next
+	clear(w.views)
+}
+
+// destinations says where pods may be moved, beside machines that are closed to all.
+type destinations struct {
+	undrifted bool // only to machines that have not drifted
+	settled   bool // only to machines whose consolidateAfter is over, and not to empty ones
+}
+
+// open is the world for plans with such destinations: all others take no pods.
+func (w *world) open(to destinations) *model.Snapshot {
+	if out := w.views[to]; out != nil {
+		return out
+	}
+	out := *w.now
+	out.Nodes = slices.Clone(w.now.Nodes)
+	for i := range out.Nodes {
+		n := &out.Nodes[i]
+		n.Deleting = n.Deleting || w.closed[n.Name] || to.undrifted && n.Drifted != "" || to.settled && w.unsettled(n)
+	}
+	w.views[to] = &out
+	return &out
+}
+
+// unsettled reports whether the machine is still inside its pool's consolidateAfter, so that pods which come would have been
+// better off waiting, or is empty and so only waits for its budget.
+func (w *world) unsettled(n *model.Node) bool {
+	i := slices.IndexFunc(w.s.Pools, func(p model.Pool) bool { return p.Name == n.Pool })
+	if i < 0 || n.Claim == "" || w.s.Pools[i].Static || w.s.Pools[i].Disruption.Never {
+		return false
+	}
+	after := w.s.Pools[i].Disruption.ConsolidateAfter
+	return after > 0 && w.s.Now.Before(later(n.Initialized, n.LastPodEvent).Add(after)) || occupants(n) == 0
+}
+
+// done is the cluster after a plan: pods are where they are placed, and machines that are launched are on their way with
+// theirs. Nobody waits any more.
+func done(s *model.Snapshot, plan *model.Plan) *model.Snapshot {
+	out := *s
+	out.Pending = nil
+	out.Nodes = slices.Clone(s.Nodes)
+	pods := make(map[model.PodKey]*model.Pod, len(s.Pending))
+	for i := range s.Pending {
+		pods[s.Pending[i].PodKey] = &s.Pending[i]
+	}
+	for _, p := range plan.Placements {
+		if at, ok := find(out.Nodes, p.Node); ok {
+			settle(&out, &out.Nodes[at], pods[p.Pod])
+		}
+	}
+	if len(plan.Launches) == 0 {
+		return &out
+	}
+	out.Pools = slices.Clone(s.Pools)
+	for i := range plan.Launches {
+		l := &plan.Launches[i]
+		n := launched(&out, l)
+		for _, k := range l.Pods {
+			settle(&out, &n, pods[k])
+		}
+		out.Nodes = append(out.Nodes, n)
+	}
+	slices.SortFunc(out.Nodes, func(a, b model.Node) int { return cmp.Compare(a.Name, b.Name) })
+	return &out
+}
+
+// settle puts a pod on a machine.
+func settle(s *model.Snapshot, n *model.Node, p *model.Pod) {
+	n.Pods = append(slices.Clip(n.Pods), model.BoundPod{Pod: *p, EvictionCost: 1000})
+	if p.Shape >= 0 && p.Shape < len(s.Shapes) {
+		n.Used = n.Used.Plus(s.Shapes[p.Shape].Requests)
+	}
+}
+
+// launched is a launch as a machine on its way without pods, counted in its pool's usage.
+func launched(s *model.Snapshot, l *model.Launch) model.Node {
+	n := model.Node{Name: "launch " + l.ID, Claim: "launch " + l.ID, Pool: l.Pool, Price: l.Chosen.Price, Labels: l.Requirements}
+	i := slices.IndexFunc(s.Pools, func(p model.Pool) bool { return p.Name == l.Pool })
+	p := &s.Pools[i]
+	n.Taints = p.Taints
+	for t := range p.Types {
+		if slices.Contains(l.Types, p.Types[t].Name) {
+			n.Capacity = n.Capacity.Max(p.Types[t].Capacity)
+		}
+		if p.Types[t].Name == l.Chosen.Type {
+			n.Allocatable = p.Types[t].Allocatable
+		}
+	}
+	p.Usage = p.Usage.Plus(n.Capacity.NonNegative())
+	p.NodeCount = max(p.NodeCount, 0) + 1
+	return n
+}
+
+func find(nodes []model.Node, name string) (int, bool) {
+	return slices.BinarySearchFunc(nodes, name, func(n model.Node, name string) int { return cmp.Compare(n.Name, name) })
+}
