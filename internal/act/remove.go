@@ -60,6 +60,8 @@ func (a *Actor) stillTrue(s *model.Snapshot, m *model.Removal) (*karpv1.NodeClai
 		return nil, "it is going already"
 	case now.Name != m.Node:
 		return nil, "its node is another one now"
+	case m.Method == model.Overprovisioned:
+		return claim, "" // whatever runs there, its static pool has one too many
 	case now.DoNotDisrupt:
 		return nil, "it may not be disrupted any more"
 	case m.Method == model.Drifted && now.Drifted == "":
