@@ -81,7 +81,7 @@ func (j *judge) reasons() {
 }
 
 func (j *judge) belowCutoff(p *model.Pod) bool {
-	return j.policy.HasPriorityCutoff && p.Priority < j.policy.PriorityCutoff
+	return j.policy.HasPriorityCutoff && !p.Virtual && p.Priority < j.policy.PriorityCutoff
 }
 
 // decidable: nothing must happen before the pod can run, and nothing of it is beyond the engine.

@@ -43,7 +43,7 @@ func (p *Packer) placeOne(pod *model.Pod) Where {
 	if pod.Shape < 0 || pod.Shape >= len(p.s.Shapes) {
 		return Where{Node: -1, Machine: -1, Rule: model.RuleUnmodelled}
 	}
-	if p.policy.HasPriorityCutoff && pod.Priority < p.policy.PriorityCutoff {
+	if p.policy.HasPriorityCutoff && !pod.Virtual && pod.Priority < p.policy.PriorityCutoff {
 		node, machine, rule := p.one(pod.Shape, false)
 		if rule != "" {
 			rule = model.RulePriority
@@ -54,7 +54,7 @@ func (p *Packer) placeOne(pod *model.Pod) Where {
 	return Where{Node: node, Machine: machine, Rule: rule}
 }
 
-// queue is the order of the pending pods.
+// queue is the order of the pending pods: placeholders after those that somebody waits for.
 func (p *Packer) queue() []int {
 	out := make([]int, len(p.s.Pending))
 	for i := range out {
@@ -68,6 +68,12 @@ func (p *Packer) queue() []int {
 		return &none
 	}
 	slices.SortStableFunc(out, func(a, b int) int {
+		if x, y := p.s.Pending[a].Virtual, p.s.Pending[b].Virtual; x != y {
+			if x {
+				return 1
+			}
+			return -1
+		}
 		x, y := requests(a), requests(b)
 		if d := cmp.Compare(y[model.CPU], x[model.CPU]); d != 0 {
 			return d

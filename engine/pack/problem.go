@@ -11,7 +11,7 @@ import (
 	"github.com/nodeless/nodeless/engine/rules"
 )
 
-// group is the pods of one shape that still wait, most important first.
+// group is the pods of one shape that still wait, most important first. Placeholders have groups of their own.
 type group struct {
 	index   int // of the shape
 	shape   *model.Shape
@@ -205,6 +205,7 @@ func (p *problem) waiting() bool {
 func (p *problem) group() {
 	type key struct {
 		shape    int
+		virtual  bool
 		priority int32 // only where that decides
 	}
 	known := map[key]*group{}
@@ -223,7 +224,7 @@ func (p *problem) group() {
 			p.refuse(i, model.Reason{Rule: model.RuleBlocked, Detail: shape.Blocked})
 			continue
 		}
-		k := key{shape: pod.Shape}
+		k := key{shape: pod.Shape, virtual: pod.Virtual}
 		if p.known.short {
 			k.priority = pod.Priority
 		}
@@ -245,14 +246,22 @@ func (p *problem) group() {
 }
 
 // bySize puts the group that is most important first, then the one that is hardest to place: rare resources, then the larger
-// of cpu and memory at one core to 4 GiB; ties by key, so that equal clusters give equal plans.
+// of cpu and memory at one core to 4 GiB; ties by key, so that equal clusters give equal plans. Placeholders come last.
 func (p *problem) bySize(a, b *group) int {
-	return cmp.Or(cmp.Compare(p.priority(b), p.priority(a)), cmp.Compare(rare(b), rare(a)), cmp.Compare(size(b), size(a)),
+	return cmp.Or(cmp.Compare(p.placeholders(a), p.placeholders(b)), cmp.Compare(p.priority(b), p.priority(a)), cmp.Compare(rare(b), rare(a)), cmp.Compare(size(b), size(a)),
 		cmp.Compare(a.shape.Key, b.shape.Key))
 }
 
 // priority is that of a group's most important pod.
 func (p *problem) priority(g *group) int32 { return p.s.Pending[g.pods[0]].Priority }
+
+// placeholders is 1 for a group of virtual pods, 0 for one of pods that somebody waits for.
+func (p *problem) placeholders(g *group) int {
+	if p.s.Pending[g.pods[0]].Virtual {
+		return 1
+	}
+	return 0
+}
 
 func rare(g *group) int64 {
 	var n int64
@@ -329,7 +338,7 @@ func (p *problem) unfair() bool {
 	return most > least
 }
 
-// cutOff refuses pods that are not important enough for a machine.
+// cutOff refuses pods that are not important enough for a machine. Placeholders stand for pods that are.
 func (p *problem) cutOff() {
 	if !p.policy.HasPriorityCutoff {
 		return
@@ -337,7 +346,7 @@ func (p *problem) cutOff() {
 	for _, g := range p.groups {
 		keep := g.pods[:0:0]
 		for _, i := range g.pods {
-			if p.s.Pending[i].Priority >= p.policy.PriorityCutoff {
+			if pod := &p.s.Pending[i]; pod.Virtual || pod.Priority >= p.policy.PriorityCutoff {
 				keep = append(keep, i)
 				continue
 			}

@@ -1,6 +1,7 @@
 package pack
 
 import (
+	"cmp"
 	"slices"
 
 	"github.com/nodeless/nodeless/engine/model"
@@ -21,7 +22,8 @@ func secondOpinion(s *model.Snapshot, policy model.Policy, plan model.Plan) mode
 	}
 	policy.Solver, policy.Preferences = model.FirstFit, model.Ignore
 	other := provision(s, policy)
-	if len(other.Unplaced) > len(plan.Unplaced) || len(other.Unplaced) == len(plan.Unplaced) && other.Counts >= plan.Counts {
+	if cmp.Or(cmp.Compare(waitOn(s, &other), waitOn(s, &plan)), cmp.Compare(len(other.Unplaced), len(plan.Unplaced)),
+		cmp.Compare(other.Counts, plan.Counts)) >= 0 {
 		return plan
 	}
 	if plan.Partial { // what nobody looked at is not refused
@@ -29,6 +31,26 @@ func secondOpinion(s *model.Snapshot, policy model.Policy, plan model.Plan) mode
 	}
 	other.LowerBound = min(plan.LowerBound, other.Counts)
 	return other
+}
+
+// waitOn is how many pods that somebody waits for get nothing: placeholders do not make up for them.
+func waitOn(s *model.Snapshot, plan *model.Plan) int {
+	if len(plan.Unplaced) == 0 {
+		return 0
+	}
+	virtual := map[model.PodKey]bool{}
+	for i := range s.Pending {
+		if s.Pending[i].Virtual {
+			virtual[s.Pending[i].PodKey] = true
+		}
+	}
+	n := 0
+	for _, u := range plan.Unplaced {
+		if !virtual[u.Pod] {
+			n++
+		}
+	}
+	return n
 }
 
 // doubtful reports whether the plan may not be the best one can have, and is small enough for another.

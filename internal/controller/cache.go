@@ -6,6 +6,7 @@ import (
 
 	ec2v1 "github.com/aws/karpenter-provider-aws/pkg/apis/v1"
 	"github.com/go-logr/logr"
+	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -15,7 +16,9 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	ctrllog "sigs.k8s.io/controller-runtime/pkg/log"
+	autoscaling "sigs.k8s.io/karpenter/pkg/apis/autoscaling/v1beta1"
 	karpv1 "sigs.k8s.io/karpenter/pkg/apis/v1"
+	karpv1alpha1 "sigs.k8s.io/karpenter/pkg/apis/v1alpha1"
 
 	"github.com/nodeless/nodeless/internal/kube"
 )
@@ -32,6 +35,12 @@ var scheme = sync.OnceValue(func() *runtime.Scheme {
 	amazon := schema.GroupVersion{Group: "karpenter.k8s.aws", Version: "v1"}
 	s.AddKnownTypes(amazon, &ec2v1.EC2NodeClass{}, &ec2v1.EC2NodeClassList{})
 	metav1.AddToGroupVersion(s, amazon)
+	buffers := schema.GroupVersion{Group: autoscaling.Group, Version: "v1beta1"}
+	s.AddKnownTypes(buffers, &autoscaling.CapacityBuffer{}, &autoscaling.CapacityBufferList{})
+	metav1.AddToGroupVersion(s, buffers)
+	overlays := schema.GroupVersion{Group: "karpenter.sh", Version: "v1alpha1"}
+	s.AddKnownTypes(overlays, &karpv1alpha1.NodeOverlay{}, &karpv1alpha1.NodeOverlayList{})
+	metav1.AddToGroupVersion(s, overlays)
 	return s
 })
 
@@ -39,7 +48,12 @@ var scheme = sync.OnceValue(func() *runtime.Scheme {
 func newCache(cfg *rest.Config) (cache.Cache, error) {
 	return cache.New(cfg, cache.Options{
 		Scheme: scheme(), DefaultTransform: cache.TransformStripManagedFields(), ReaderFailOnMissingInformer: true,
-		ByObject: map[client.Object]cache.ByObject{&corev1.Pod{}: {Transform: leanPod}},
+		ByObject: map[client.Object]cache.ByObject{
+			&corev1.Pod{}: {Transform: leanPod},
+			// Watched only if a CapacityBuffer refers to one of their kind.
+			&corev1.PodTemplate{}: {Transform: leanTemplate}, &appsv1.Deployment{}: {Transform: leanTemplate},
+			&appsv1.StatefulSet{}: {Transform: leanTemplate}, &appsv1.ReplicaSet{}: {Transform: leanTemplate},
+		},
 	})
 }
 
@@ -63,6 +77,32 @@ func leanPod(o any) (any, error) {
 	leanStatuses(pod.Status.InitContainerStatuses)
 	leanStatuses(pod.Status.ContainerStatuses)
 	return pod, nil
+}
+
+// leanTemplate leaves out of a workload what does not decide where its pods may go.
+func leanTemplate(o any) (any, error) {
+	object, ok := o.(client.Object)
+	if !ok {
+		return o, nil
+	}
+	object.SetManagedFields(nil)
+	object.SetAnnotations(nil)
+	var spec *corev1.PodSpec
+	switch w := o.(type) {
+	case *corev1.PodTemplate:
+		spec = &w.Template.Spec
+	case *appsv1.Deployment:
+		spec, w.Status = &w.Spec.Template.Spec, appsv1.DeploymentStatus{}
+	case *appsv1.StatefulSet:
+		spec, w.Status, w.Spec.VolumeClaimTemplates = &w.Spec.Template.Spec, appsv1.StatefulSetStatus{}, nil
+	case *appsv1.ReplicaSet:
+		spec, w.Status = &w.Spec.Template.Spec, appsv1.ReplicaSetStatus{}
+	default:
+		return o, nil
+	}
+	lean(spec.InitContainers)
+	lean(spec.Containers)
+	return o, nil
 }
 
 func lean(containers []corev1.Container) {

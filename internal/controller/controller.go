@@ -29,6 +29,7 @@ import (
 	"github.com/nodeless/nodeless/cloud/aws"
 	"github.com/nodeless/nodeless/engine/model"
 	"github.com/nodeless/nodeless/internal/act"
+	"github.com/nodeless/nodeless/internal/buffers"
 	"github.com/nodeless/nodeless/internal/clock"
 	"github.com/nodeless/nodeless/internal/gates"
 	"github.com/nodeless/nodeless/internal/kube"
@@ -51,6 +52,8 @@ type Options struct {
 	Gates      gates.Gates  // which optional parts are on
 	Clock      clock.Clock  // default the real one
 	Log        *slog.Logger // default slog.Default
+	// Gates are the optional parts of the contract; the zero value has none of them.
+	Gates gates.Gates
 	// OnDecision is called after each turn of the loop; may be nil.
 	OnDecision func(loop.Decision)
 	// OnReady is called once, when this process knows the cluster and, with leader election, leads; may be nil.
@@ -98,6 +101,7 @@ type rooms struct {
 	registry  *prometheus.Registry
 	counters  *metrics.Counters
 	events    record.EventBroadcaster
+	buffers   *buffers.Keeper // nil if the gate is closed
 }
 
 // Run controls a cluster until ctx is done, and returns nil then; or why it cannot go on.
@@ -117,7 +121,7 @@ func Run(ctx context.Context, o Options) error {
 		return err
 	}
 	defer stopServers()
-	if err := awaitCRDs(ctx, kube.Discovery()); err != nil {
+	if err := awaitCRDs(ctx, kube.Discovery(), neededFor(o.Gates)); err != nil {
 		return stopped(ctx, err)
 	}
 	ctx, cancel := context.WithCancelCause(ctx)
@@ -186,6 +190,14 @@ func build(ctx context.Context, o Options, kube kubernetes.Interface) (*rooms, e
 	if err != nil {
 		return nil, fmt.Errorf("controller: status: %w", err)
 	}
+	if o.Gates.CapacityBuffer {
+		r.buffers, err = buffers.New(ctx, buffers.Options{
+			Cache: r.cache, Client: api, World: r.world, Recorder: recorder, Clock: o.Clock, Log: o.Log,
+		})
+		if err != nil {
+			return nil, fmt.Errorf("controller: %w", err)
+		}
+	}
 	return r, nil
 }
 
@@ -231,6 +243,11 @@ func (r *rooms) act(ctx context.Context, o Options) error {
 	if o.DataDir != "" {
 		badPlans = filepath.Join(o.DataDir, "bad-plans")
 	}
+	if r.buffers != nil {
+		if err := r.buffers.Prime(ctx); err != nil {
+			return fmt.Errorf("controller: %w", err)
+		}
+	}
 	m, err := r.observe(ctx, o)
 	if err != nil {
 		return fmt.Errorf("controller: %w", err)
@@ -238,12 +255,18 @@ func (r *rooms) act(ctx context.Context, o Options) error {
 	group, ctx := errgroup.WithContext(ctx)
 	group.Go(func() error { return r.lifecycle.Run(ctx) })
 	group.Go(func() error { return r.keeper.Run(ctx) })
+	if r.buffers != nil {
+		group.Go(func() error { return r.buffers.Run(ctx) })
+	}
 	group.Go(func() error {
 		return loop.Run(ctx, loop.Options{
 			World: r.world, Actor: r.actor, Policy: o.Policy, Clock: o.Clock, Log: o.Log, BadPlans: badPlans,
 			OnDecision: func(d loop.Decision) {
 				m.observe(d)
 				r.lifecycle.Decided(d.Snapshot, d.Plan, d.Result.Claims)
+				if r.buffers != nil {
+					r.buffers.Decided(d.Snapshot, &d.Plan)
+				}
 				if o.OnDecision != nil {
 					o.OnDecision(d)
 				}

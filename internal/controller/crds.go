@@ -11,24 +11,39 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/discovery"
 
+	"github.com/nodeless/nodeless/internal/gates"
 	"github.com/nodeless/nodeless/internal/status"
 )
 
+type crd struct{ groupVersion, plural string }
+
 // needed are the custom resources without which nothing can be done.
-var needed = []struct{ groupVersion, plural string }{
+var needed = []crd{
 	{"karpenter.sh/v1", "nodepools"},
 	{"karpenter.sh/v1", "nodeclaims"},
 	{"karpenter.k8s.aws/v1", "ec2nodeclasses"},
 }
 
+// neededFor are those without which a gate that is on does nothing.
+func neededFor(g gates.Gates) []crd {
+	out := slices.Clone(needed)
+	if g.CapacityBuffer {
+		out = append(out, crd{"autoscaling.x-k8s.io/v1beta1", "capacitybuffers"})
+	}
+	if g.NodeOverlay {
+		out = append(out, crd{"karpenter.sh/v1alpha1", "nodeoverlays"})
+	}
+	return out
+}
+
 // awaitCRDs waits a while until the API server serves what is needed; the error names what is missing and how to get it.
-func awaitCRDs(ctx context.Context, d discovery.ServerResourcesInterface) error {
+func awaitCRDs(ctx context.Context, d discovery.ServerResourcesInterface, needed []crd) error {
 	wait, cancel := context.WithTimeout(ctx, crdWait)
 	defer cancel()
 	tick := time.NewTicker(250 * time.Millisecond)
 	defer tick.Stop()
 	for {
-		missing, err := missingCRDs(d)
+		missing, err := missingCRDs(d, needed)
 		if err == nil && len(missing) == 0 {
 			return nil
 		}
@@ -47,7 +62,7 @@ func awaitCRDs(ctx context.Context, d discovery.ServerResourcesInterface) error 
 	}
 }
 
-func missingCRDs(d discovery.ServerResourcesInterface) ([]string, error) {
+func missingCRDs(d discovery.ServerResourcesInterface, needed []crd) ([]string, error) {
 	var missing []string
 	for _, n := range needed {
 		group, _, _ := strings.Cut(n.groupVersion, "/")

@@ -41,7 +41,7 @@ var all = map[string][]string{"karpenter.sh/v1": {"nodepools", "nodeclaims"}, "k
 
 func TestMissingCRDsAreNamedWithTheRemedy(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		err := awaitCRDs(t.Context(), served{plurals: map[string][]string{"karpenter.sh/v1": {"nodepools"}}})
+		err := awaitCRDs(t.Context(), served{plurals: map[string][]string{"karpenter.sh/v1": {"nodepools"}}}, needed)
 		for _, want := range []string{"nodeclaims.karpenter.sh", "ec2nodeclasses.karpenter.k8s.aws", "helm upgrade --install karpenter-crd"} {
 			if err == nil || !strings.Contains(err.Error(), want) {
 				t.Errorf("the error lacks %q: %v", want, err)
@@ -55,7 +55,7 @@ func TestMissingCRDsAreNamedWithTheRemedy(t *testing.T) {
 
 func TestCRDsAreWaitedFor(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		if err := awaitCRDs(t.Context(), served{plurals: all, start: time.Now().Add(crdWait / 2)}); err != nil {
+		if err := awaitCRDs(t.Context(), served{plurals: all, start: time.Now().Add(crdWait / 2)}, needed); err != nil {
 			t.Error(err)
 		}
 	})
@@ -64,12 +64,12 @@ func TestCRDsAreWaitedFor(t *testing.T) {
 func TestAnAPIServerThatCannotBeAskedIsNotTakenForOneWithoutCRDs(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		broken := errors.New("connection refused")
-		if err := awaitCRDs(t.Context(), served{broken: broken}); !errors.Is(err, broken) || strings.Contains(err.Error(), "helm") {
+		if err := awaitCRDs(t.Context(), served{broken: broken}, needed); !errors.Is(err, broken) || strings.Contains(err.Error(), "helm") {
 			t.Errorf("got %v", err)
 		}
 		ctx, cancel := context.WithCancel(t.Context())
 		cancel()
-		if err := awaitCRDs(ctx, served{broken: broken}); !errors.Is(err, context.Canceled) {
+		if err := awaitCRDs(ctx, served{broken: broken}, needed); !errors.Is(err, context.Canceled) {
 			t.Errorf("stopped: %v", err)
 		}
 	})

@@ -41,12 +41,15 @@ func NewScheduler(r prometheus.Registerer) *Scheduler {
 // Planned is told each plan for pods.
 func (s *Scheduler) Planned(of *model.Snapshot, plan *model.Plan, took time.Duration) {
 	s.duration.WithLabelValues(provisioner).Observe(took.Seconds())
-	s.queue.WithLabelValues(provisioner, lastRun).Set(float64(len(of.Pending)))
-	blocked := map[model.PodKey]bool{}
+	blocked, virtual := map[model.PodKey]bool{}, map[model.PodKey]bool{} // nobody waits for a virtual pod
 	zones := map[string]int{}
 	zoneOf := map[int]string{}
 	for i := range of.Pending {
 		p := &of.Pending[i]
+		if p.Virtual {
+			virtual[p.PodKey] = true
+			continue
+		}
 		if of.Shapes[p.Shape].Blocked != "" {
 			blocked[p.PodKey] = true
 		}
@@ -57,9 +60,10 @@ func (s *Scheduler) Planned(of *model.Snapshot, plan *model.Plan, took time.Dura
 		}
 		zones[zone]++
 	}
+	s.queue.WithLabelValues(provisioner, lastRun).Set(float64(len(of.Pending) - len(virtual)))
 	unplaced := 0
 	for i := range plan.Unplaced {
-		if !blocked[plan.Unplaced[i].Pod] {
+		if pod := plan.Unplaced[i].Pod; !blocked[pod] && !virtual[pod] {
 			unplaced++
 		}
 	}

@@ -31,7 +31,7 @@ func (w *World) Snapshot() *model.Snapshot {
 	now := w.clock.Now()
 	w.refresh(now)
 	if w.out.pending == nil || w.out.shapes != w.shapes.epoch {
-		w.out.pending = w.renderPending()
+		w.out.pending = w.addVirtual(w.renderPending())
 		w.out.shapes = w.shapes.epoch
 	}
 	return &model.Snapshot{

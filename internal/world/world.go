@@ -52,6 +52,7 @@ type World struct {
 	pending []*pod           // by Created, Namespace, Name
 	places  map[string]place // by node name, also of nodes not known yet
 	shapes  shapes
+	virtual map[types.NamespacedName]*virtual // by who wants the room
 
 	machines machines
 	written  map[types.UID]time.Time // claims that we wrote and the watch has not shown, since when

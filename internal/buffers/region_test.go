@@ -1,0 +1,117 @@
+package buffers_test
+
+import (
+	"context"
+	"sync"
+	"time"
+
+	ec2v1 "github.com/aws/karpenter-provider-aws/pkg/apis/v1"
+	opstatus "github.com/awslabs/operatorpkg/status"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	karpv1 "sigs.k8s.io/karpenter/pkg/apis/v1"
+
+	"github.com/nodeless/nodeless/cloud"
+	"github.com/nodeless/nodeless/engine/model"
+)
+
+// region is a cloud in memory that sells one small type. Its machines come as ready Nodes at once.
+type region struct {
+	api client.Client
+
+	mu       sync.Mutex
+	machines map[string]cloud.Machine
+}
+
+func (r *region) Name() string { return "memory" }
+
+func size() (capacity, allocatable model.Resources) {
+	return model.Resources{model.CPU: 2000, model.Memory: 4 << 30, model.Pods: 29}, model.Resources{model.CPU: 1900, model.Memory: 3 << 30, model.Pods: 29}
+}
+
+func (r *region) Catalog(context.Context, cloud.ClassRef) ([]model.InstanceType, error) {
+	capacity, allocatable := size()
+	return []model.InstanceType{{
+		Name: "c5.large", Capacity: capacity, Allocatable: allocatable,
+		Requirements: model.NewRequirements(model.OneOf(model.LabelInstanceType, "c5.large"), model.OneOf(model.LabelOS, "linux"), model.OneOf(model.LabelArch, "amd64")),
+		Offerings:    []model.Offering{{Zone: "a", CapacityType: model.OnDemand, Price: 85000, Available: true}},
+	}}, nil
+}
+
+func (r *region) Launch(ctx context.Context, req cloud.LaunchRequest) (cloud.LaunchResult, error) {
+	capacity, allocatable := size()
+	m := cloud.Machine{
+		ID: "i-" + req.Claim, ProviderID: "aws:///a/i-" + req.Claim, Claim: req.Claim, Pool: req.Pool, Type: "c5.large", Zone: "a",
+		CapacityType: model.OnDemand, State: cloud.Running, Launched: time.Now(), Capacity: capacity, Allocatable: allocatable,
+		Labels: map[string]string{
+			model.LabelInstanceType: "c5.large", model.LabelZone: "a", model.LabelCapacityType: model.OnDemand, model.LabelOS: "linux", model.LabelArch: "amd64",
+		},
+	}
+	r.mu.Lock()
+	r.machines[m.ID] = m
+	r.mu.Unlock()
+	return cloud.LaunchResult{Machine: m}, r.boot(ctx, &m, req.Labels)
+}
+
+// boot registers the machine's Node as a kubelet would.
+func (r *region) boot(ctx context.Context, m *cloud.Machine, labels map[string]string) error {
+	node := &corev1.Node{
+		ObjectMeta: metav1.ObjectMeta{Name: "node-" + m.Claim, Labels: map[string]string{corev1.LabelHostname: "node-" + m.Claim}},
+		Spec:       corev1.NodeSpec{ProviderID: m.ProviderID, Taints: []corev1.Taint{karpv1.UnregisteredNoExecuteTaint}},
+	}
+	for _, from := range []map[string]string{labels, m.Labels} {
+		for k, v := range from {
+			node.Labels[k] = v
+		}
+	}
+	if err := r.api.Create(ctx, node); err != nil {
+		return client.IgnoreAlreadyExists(err)
+	}
+	room := corev1.ResourceList{"cpu": resource.MustParse("1900m"), "memory": resource.MustParse("3Gi"), "pods": resource.MustParse("29")}
+	before := node.DeepCopy()
+	node.Status.Capacity, node.Status.Allocatable = room.DeepCopy(), room
+	node.Status.Capacity["cpu"] = resource.MustParse("2")
+	node.Status.Conditions = []corev1.NodeCondition{{Type: corev1.NodeReady, Status: corev1.ConditionTrue, LastHeartbeatTime: metav1.Now(), LastTransitionTime: metav1.Now()}}
+	return r.api.Status().Patch(ctx, node, client.MergeFrom(before))
+}
+
+func (r *region) Terminate(_ context.Context, id string) error {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if _, ok := r.machines[id]; !ok {
+		return cloud.ErrNotFound
+	}
+	delete(r.machines, id)
+	return nil
+}
+
+func (r *region) Get(_ context.Context, id string) (cloud.Machine, error) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if m, ok := r.machines[id]; ok {
+		return m, nil
+	}
+	return cloud.Machine{}, cloud.ErrNotFound
+}
+
+func (r *region) List(context.Context) ([]cloud.Machine, error) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	var out []cloud.Machine
+	for _, m := range r.machines {
+		out = append(out, m)
+	}
+	return out, nil
+}
+
+func (r *region) Resolve(_ context.Context, class *ec2v1.EC2NodeClass) error {
+	conditions := class.StatusConditions()
+	for _, c := range conditions.List() {
+		if c.Type != opstatus.ConditionReady {
+			conditions.SetTrue(c.Type)
+		}
+	}
+	return nil
+}
