@@ -65,12 +65,20 @@ func New(ctx context.Context, o Options) (*Keeper, error) {
 		o: o, queue: queue.New("CapacityBuffer", o.Clock, o.Log), watched: map[string]bool{},
 		answers: map[types.NamespacedName]answer{}, last: map[types.NamespacedName]time.Time{},
 	}
-	informer, err := o.Cache.GetInformer(ctx, &autoscaling.CapacityBuffer{}, cache.BlockUntilSynced(false))
-	if err == nil {
-		_, err = informer.AddEventHandler(handler(func(b client.Object) { k.queue.Add(client.ObjectKeyFromObject(b).String()) }))
-	}
-	if err != nil {
-		return nil, fmt.Errorf("watch CapacityBuffers: %w", err)
+	for _, w := range []struct {
+		object client.Object
+		seen   func(client.Object)
+	}{
+		{&autoscaling.CapacityBuffer{}, func(b client.Object) { k.queue.Add(client.ObjectKeyFromObject(b).String()) }},
+		{&corev1.LimitRange{}, func(o client.Object) { k.changed("", o) }},
+	} {
+		informer, err := o.Cache.GetInformer(ctx, w.object, cache.BlockUntilSynced(false))
+		if err == nil {
+			_, err = informer.AddEventHandler(handler(w.seen))
+		}
+		if err != nil {
+			return nil, fmt.Errorf("watch %T: %w", w.object, err)
+		}
 	}
 	return k, nil
 }
@@ -137,7 +145,7 @@ func (k *Keeper) watch(ctx context.Context, kind string) error {
 	return nil
 }
 
-// changed has the buffers that refer to an object looked at again.
+// changed has the buffers that refer to an object looked at again; of no kind, those of its namespace.
 func (k *Keeper) changed(kind string, o client.Object) {
 	list := &autoscaling.CapacityBufferList{}
 	if err := k.o.Cache.List(context.Background(), list, client.InNamespace(o.GetNamespace()), client.UnsafeDisableDeepCopy); err != nil {
@@ -146,7 +154,7 @@ func (k *Keeper) changed(kind string, o client.Object) {
 	}
 	for i := range list.Items {
 		b := &list.Items[i]
-		if at, name := source(b); at == kind && name == o.GetName() {
+		if at, name := source(b); kind == "" || at == kind && name == o.GetName() {
 			k.queue.Add(client.ObjectKeyFromObject(b).String())
 		}
 	}
@@ -178,7 +186,7 @@ func handler(seen func(client.Object)) toolscache.ResourceEventHandler {
 		UpdateFunc: func(was, now any) {
 			a, ok := was.(client.Object)
 			b, same := now.(client.Object)
-			if ok && same && a.GetUID() == b.GetUID() && a.GetGeneration() == b.GetGeneration() && a.GetDeletionTimestamp().Equal(b.GetDeletionTimestamp()) {
+			if ok && same && a.GetUID() == b.GetUID() && a.GetGeneration() == b.GetGeneration() && b.GetGeneration() != 0 && a.GetDeletionTimestamp().Equal(b.GetDeletionTimestamp()) {
 				return
 			}
 			see(now)

@@ -57,27 +57,17 @@ func TestHowManyPlaceholdersABufferHas(t *testing.T) {
 	}
 }
 
-func TestWhatIsLimitedIsRequested(t *testing.T) {
-	template := &corev1.PodTemplateSpec{Spec: corev1.PodSpec{
-		NodeName: "n",
-		Containers: []corev1.Container{{Resources: corev1.ResourceRequirements{
-			Limits: amounts("cpu", "2", "memory", "1Gi"), Requests: amounts("cpu", "1"),
-		}}},
-		Volumes: []corev1.Volume{
-			{Name: "a", VolumeSource: corev1.VolumeSource{PersistentVolumeClaim: &corev1.PersistentVolumeClaimVolumeSource{ClaimName: "data"}}},
-			{Name: "b", VolumeSource: corev1.VolumeSource{Ephemeral: &corev1.EphemeralVolumeSource{}}},
-			{Name: "c", VolumeSource: corev1.VolumeSource{EmptyDir: &corev1.EmptyDirVolumeSource{}}},
-		},
+func TestAPlaceholderClaimsNoVolume(t *testing.T) {
+	spec := corev1.PodSpec{NodeName: "n", Volumes: []corev1.Volume{
+		{Name: "a", VolumeSource: corev1.VolumeSource{PersistentVolumeClaim: &corev1.PersistentVolumeClaimVolumeSource{ClaimName: "data"}}},
+		{Name: "b", VolumeSource: corev1.VolumeSource{Ephemeral: &corev1.EphemeralVolumeSource{}}},
+		{Name: "c", VolumeSource: corev1.VolumeSource{EmptyDir: &corev1.EmptyDirVolumeSource{}}},
 	}}
-	pod := placeholder(&autoscaling.CapacityBuffer{}, template)
-	got := pod.Spec.Containers[0].Resources.Requests
-	if got.Cpu().String() != "1" || got.Memory().String() != "1Gi" || pod.Spec.NodeName != "" {
-		t.Errorf("requests: %v", got)
+	pod := placeholder(&autoscaling.CapacityBuffer{}, nil, spec)
+	if len(pod.Spec.Volumes) != 1 || pod.Spec.Volumes[0].Name != "c" || pod.Spec.NodeName != "" {
+		t.Errorf("volumes that nobody will claim: %v", pod.Spec)
 	}
-	if len(pod.Spec.Volumes) != 1 || pod.Spec.Volumes[0].Name != "c" {
-		t.Errorf("volumes that nobody will claim: %v", pod.Spec.Volumes)
-	}
-	if len(template.Spec.Volumes) != 3 || len(template.Spec.Containers[0].Resources.Requests) != 1 {
+	if len(spec.Volumes) != 3 || spec.Volumes[0].Name != "a" {
 		t.Error("the template itself was changed")
 	}
 }

@@ -1,8 +1,10 @@
 package buffers
 
 import (
+	"cmp"
 	"context"
 	"fmt"
+	"slices"
 
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
@@ -10,6 +12,8 @@ import (
 	resourcehelper "k8s.io/component-helpers/resource"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	autoscaling "sigs.k8s.io/karpenter/pkg/apis/autoscaling/v1beta1"
+
+	"github.com/nodeless/nodeless/internal/kube"
 )
 
 // Reasons of the condition ReadyForProvisioning, as upstream's controller writes them.
@@ -22,8 +26,8 @@ const (
 
 // room is what a buffer asks for, or why that cannot be known.
 type room struct {
-	template   *corev1.PodTemplateSpec // nil if there is a problem
-	generation int64                   // of the PodTemplate, 0 of another source
+	pod        *corev1.Pod // a placeholder, nil if there is a problem
+	generation int64       // of the PodTemplate, 0 of another source
 	replicas   int32
 	empty      string // why replicas is 0
 
@@ -46,11 +50,10 @@ func (k *Keeper) reserve(ctx context.Context, b *autoscaling.CapacityBuffer) (ro
 	if err != nil {
 		return room{}, err
 	}
-	if r.template == nil || r.replicas == 0 {
-		k.o.World.SetVirtual(key, nil, 0)
-		return r, nil
+	if r.pod == nil {
+		r.replicas = 0
 	}
-	k.o.World.SetVirtual(key, placeholder(b, r.template), int(r.replicas))
+	k.o.World.SetVirtual(key, r.pod, int(r.replicas))
 	return r, nil
 }
 
@@ -83,13 +86,31 @@ func (k *Keeper) resolve(ctx context.Context, b *autoscaling.CapacityBuffer) (ro
 		}
 		return room{}, fmt.Errorf("read %s %s/%s: %w", kind, b.Namespace, name, err)
 	}
+	ranges, err := k.limitRanges(ctx, b.Namespace)
+	if err != nil {
+		return room{}, err
+	}
 	template, scale := templateOf(o)
-	r := room{template: template, reason: reasonResolved}
+	r := room{pod: placeholder(b, template.Labels, kube.AsCreated(&template.Spec, ranges)), reason: reasonResolved}
 	if b.Spec.PodTemplateRef != nil {
 		r.generation = o.GetGeneration()
 	}
-	r.replicas, r.empty = replicas(&b.Spec, scale, resourcehelper.PodRequests(defaulted(template), resourcehelper.PodResourcesOptions{}))
+	r.replicas, r.empty = replicas(&b.Spec, scale, resourcehelper.PodRequests(r.pod, resourcehelper.PodResourcesOptions{}))
 	return r, nil
+}
+
+// limitRanges are a namespace's, by name: the first that says something is the one that counts.
+func (k *Keeper) limitRanges(ctx context.Context, namespace string) ([]*corev1.LimitRange, error) {
+	list := &corev1.LimitRangeList{}
+	if err := k.o.Cache.List(ctx, list, client.InNamespace(namespace)); err != nil {
+		return nil, fmt.Errorf("list LimitRanges of namespace %s: %w", namespace, err)
+	}
+	var out []*corev1.LimitRange
+	for i := range list.Items {
+		out = append(out, &list.Items[i])
+	}
+	slices.SortFunc(out, func(a, b *corev1.LimitRange) int { return cmp.Compare(a.Name, b.Name) })
+	return out, nil
 }
 
 // templateOf is the pod template of an object that a buffer may refer to, and how many replicas it wants; nil if it has none.

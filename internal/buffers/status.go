@@ -82,7 +82,7 @@ func (k *Keeper) wait(at types.NamespacedName) time.Duration {
 // ready says whether it is known what the buffer asks for, and what that is.
 func (k *Keeper) ready(b *autoscaling.CapacityBuffer, r *room) {
 	b.Status.ProvisioningStrategy = b.Spec.ProvisioningStrategy
-	if r.template == nil {
+	if r.pod == nil {
 		k.set(b, autoscaling.ReadyForProvisioningCondition, metav1.ConditionFalse, r.reason, r.problem)
 		return
 	}
@@ -104,7 +104,7 @@ func (k *Keeper) provisioning(b *autoscaling.CapacityBuffer, r *room) {
 		k.set(b, autoscaling.ProvisioningCondition, status, reason, message)
 	}
 	switch {
-	case r.template == nil:
+	case r.pod == nil:
 		set(metav1.ConditionFalse, reasonNotReady, "Buffer is not ReadyForProvisioning")
 	case r.replicas == 0:
 		set(metav1.ConditionFalse, reasonEmpty, "Buffer has zero desired replicas: "+r.empty)

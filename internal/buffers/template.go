@@ -18,37 +18,16 @@ const namePrefix = "capacity-buffer-"
 
 // placeholder is a pod of the template as the engine should see it: of the least priority there is, and without volumes that
 // need a claim, since the claims of a pod that nobody creates do not exist.
-func placeholder(b *autoscaling.CapacityBuffer, t *corev1.PodTemplateSpec) *corev1.Pod {
-	pod := defaulted(t)
-	pod.ObjectMeta = metav1.ObjectMeta{
-		Namespace: b.Namespace, Name: namePrefix + b.Name, UID: b.UID, CreationTimestamp: b.CreationTimestamp, Labels: t.Labels,
-	}
+func placeholder(b *autoscaling.CapacityBuffer, labels map[string]string, spec corev1.PodSpec) *corev1.Pod {
+	pod := &corev1.Pod{Spec: spec, ObjectMeta: metav1.ObjectMeta{
+		Namespace: b.Namespace, Name: namePrefix + b.Name, UID: b.UID, CreationTimestamp: b.CreationTimestamp, Labels: labels,
+	}}
 	pod.Spec.NodeName = ""
-	pod.Spec.Volumes = slices.DeleteFunc(pod.Spec.Volumes, func(v corev1.Volume) bool {
+	pod.Spec.Volumes = slices.DeleteFunc(slices.Clone(spec.Volumes), func(v corev1.Volume) bool {
 		return v.PersistentVolumeClaim != nil || v.Ephemeral != nil
 	})
 	least := int32(math.MinInt32)
 	pod.Spec.Priority = &least
-	return pod
-}
-
-// defaulted is a pod of the template as the API server would take it: what is limited and not requested is requested (core/v1
-// defaults, which templates do not get).
-func defaulted(t *corev1.PodTemplateSpec) *corev1.Pod {
-	pod := &corev1.Pod{Spec: *t.Spec.DeepCopy()}
-	for _, containers := range [][]corev1.Container{pod.Spec.InitContainers, pod.Spec.Containers} {
-		for i := range containers {
-			r := &containers[i].Resources
-			for name, limit := range r.Limits {
-				if _, asked := r.Requests[name]; !asked {
-					if r.Requests == nil {
-						r.Requests = corev1.ResourceList{}
-					}
-					r.Requests[name] = limit
-				}
-			}
-		}
-	}
 	return pod
 }
 

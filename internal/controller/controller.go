@@ -52,8 +52,6 @@ type Options struct {
 	Gates      gates.Gates  // which optional parts are on
 	Clock      clock.Clock  // default the real one
 	Log        *slog.Logger // default slog.Default
-	// Gates are the optional parts of the contract; the zero value has none of them.
-	Gates gates.Gates
 	// OnDecision is called after each turn of the loop; may be nil.
 	OnDecision func(loop.Decision)
 	// OnReady is called once, when this process knows the cluster and, with leader election, leads; may be nil.
