@@ -6,6 +6,7 @@ package act
 import (
 	"context"
 	"log/slog"
+	"maps"
 
 	"k8s.io/apimachinery/pkg/runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -39,6 +40,7 @@ type Options struct {
 type Actor struct {
 	o        Options
 	reporter *reporter
+	machines *machineReporter
 }
 
 // Result is what became of a plan.
@@ -46,16 +48,41 @@ type Result struct {
 	Created  []string // NodeClaims
 	Existing []string // NodeClaims that a former run of the same plan created
 	// Claims are the NodeClaims, created or existing, by the ID of the launch they are for.
-	Claims  map[string]string
-	Removed []string  // NodeClaims that were asked to go
-	Refused []Refusal // what was not done because the world has moved on: a new plan is needed
-	Errors  []error   // API errors: the next plan tries again
+	Claims   map[string]string
+	Removed  []string  // NodeClaims that were asked to go
+	Begun    []string  // commands, by ID, whose victims are marked
+	Finished []string  // commands, by ID, whose victims were asked to go
+	Undone   []Undone  // commands whose victims stay
+	Again    bool      // something was changed meanwhile: worth another look at once
+	Refused  []Refusal // what was not done because the world has moved on: a new plan is needed
+	Errors   []error   // API errors: the next plan tries again
 }
 
 // Refusal is a part of a plan that is no longer right.
 type Refusal struct {
 	Object string // NodePool or NodeClaim
 	Why    string
+}
+
+// Undone is a command that was begun and whose victims stay.
+type Undone struct {
+	Command string // its ID
+	Method  model.Method
+	Why     string // a word or two, such as timeout
+	Message string // a sentence
+}
+
+// Add adds what became of another part.
+func (r *Result) Add(other Result) {
+	r.Created, r.Existing = append(r.Created, other.Created...), append(r.Existing, other.Existing...)
+	r.Removed, r.Refused = append(r.Removed, other.Removed...), append(r.Refused, other.Refused...)
+	r.Begun, r.Finished = append(r.Begun, other.Begun...), append(r.Finished, other.Finished...)
+	r.Undone, r.Errors = append(r.Undone, other.Undone...), append(r.Errors, other.Errors...)
+	r.Again = r.Again || other.Again
+	if r.Claims == nil {
+		r.Claims = map[string]string{}
+	}
+	maps.Copy(r.Claims, other.Claims)
 }
 
 // New is an Actor.
@@ -75,7 +102,7 @@ func New(o Options) *Actor {
 	if o.Parallel <= 0 {
 		o.Parallel = 16
 	}
-	return &Actor{o: o, reporter: newReporter(o)}
+	return &Actor{o: o, reporter: newReporter(o), machines: newMachineReporter(o)}
 }
 
 // Apply carries out the plan that was made of the snapshot. It returns when all API calls were answered.
@@ -84,16 +111,23 @@ func (a *Actor) Apply(ctx context.Context, s *model.Snapshot, p model.Plan) Resu
 	claims := a.launch(ctx, s, p.Launches, &r)
 	r.Claims = claims
 	a.remove(ctx, s, p.Removals, &r)
+	a.begin(ctx, s, p.Commands, &r)
+	a.log(&r)
+	a.machines.kept(s, p.Kept)
+	if len(p.Launches)+len(p.Placements)+len(p.Unplaced) > 0 || len(s.Pending) == 0 {
+		a.reporter.report(s, &p, claims)
+	}
+	return r
+}
+
+// log says what was not done.
+func (a *Actor) log(r *Result) {
 	for _, refusal := range r.Refused {
 		a.o.Log.Info("part of a plan was no longer right", "object", refusal.Object, "why", refusal.Why)
 	}
 	for _, err := range r.Errors {
 		a.o.Log.Warn("part of a plan failed; the next plan tries again", "error", err)
 	}
-	if len(p.Launches)+len(p.Placements)+len(p.Unplaced) > 0 || len(s.Pending) == 0 {
-		a.reporter.report(s, &p, claims)
-	}
-	return r
 }
 
 type silent struct{}

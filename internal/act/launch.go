@@ -32,6 +32,8 @@ type order struct {
 	pool   *karpv1.NodePool
 	chosen *model.InstanceType
 	expect kube.Expected
+	// replaces is the command that the launch is part of, nil if it is part of none.
+	replaces *kube.Command
 }
 
 // launch creates the NodeClaims that are still right, several at a time, and gives their names by launch ID.
@@ -40,11 +42,8 @@ func (a *Actor) launch(ctx context.Context, s *model.Snapshot, launches []model.
 	var mu sync.Mutex
 	var wg sync.WaitGroup
 	slots := make(chan struct{}, a.o.Parallel)
-	known := map[string]bool{}
-	for i := range s.Nodes {
-		known[s.Nodes[i].Claim] = true
-	}
-	for _, o := range a.admit(s, launches, r) {
+	known := knownClaims(s)
+	for _, o := range a.admit(s, launches, newTally(), r) {
 		slots <- struct{}{}
 		wg.Go(func() {
 			defer func() { <-slots }()
@@ -70,25 +69,40 @@ func (a *Actor) launch(ctx context.Context, s *model.Snapshot, launches []model.
 	return claims
 }
 
+// knownClaims are the NodeClaims that a plan knew.
+func knownClaims(s *model.Snapshot) map[string]bool {
+	known := map[string]bool{}
+	for i := range s.Nodes {
+		known[s.Nodes[i].Claim] = true
+	}
+	return known
+}
+
+// tally is what was admitted of one plan and is not in the world yet, by pool.
+type tally struct {
+	used  map[string]model.Resources
+	count map[string]int64
+}
+
+func newTally() *tally { return &tally{used: map[string]model.Resources{}, count: map[string]int64{}} }
+
 // admit gives the launches whose pool still is as the plan believed, and has room for them within its limits. It looks at
 // the pool and its usage now, not at the snapshot: a plan may be older than other launches.
-func (a *Actor) admit(s *model.Snapshot, launches []model.Launch, r *Result) []order {
+func (a *Actor) admit(s *model.Snapshot, launches []model.Launch, taken *tally, r *Result) []order {
 	var out []order
-	admitted := map[string]model.Resources{}
-	count := map[string]int64{}
 	for i := range launches {
 		l := &launches[i]
 		o, err := a.order(s, l)
 		if err == nil {
 			used, nodes := a.o.World.PoolUsage(l.Pool)
-			err = a.withinLimits(o, used.Plus(admitted[l.Pool]), nodes+count[l.Pool])
+			err = a.withinLimits(o, used.Plus(taken.used[l.Pool]), nodes+taken.count[l.Pool])
 		}
 		if err != nil {
 			r.Refused = append(r.Refused, Refusal{Object: "NodePool " + l.Pool, Why: err.Error()})
 			continue
 		}
-		admitted[l.Pool] = admitted[l.Pool].Plus(o.expect.Capacity)
-		count[l.Pool]++
+		taken.used[l.Pool] = taken.used[l.Pool].Plus(o.expect.Capacity)
+		taken.count[l.Pool]++
 		out = append(out, o)
 	}
 	return out
@@ -156,11 +170,16 @@ func (a *Actor) create(ctx context.Context, o order, known map[string]bool) (str
 	name := claimName(o.launch.Pool, id)
 	for range 4 {
 		claim := a.o.World.Names().NewClaim(name, o.pool, *o.launch, o.chosen, o.expect)
+		reason, command := "provisioned", ""
+		if c := o.replaces; c != nil {
+			reason, command = strings.ToLower(string(c.Method)), c.ID
+			claim.Annotations[kube.AnnotationReplaces], claim.Annotations[kube.AnnotationReplacing] = c.ID, c.Text()
+		}
 		err := a.o.Client.Create(ctx, claim)
 		switch {
 		case err == nil:
 			a.o.World.ObserveClaim(claim)
-			a.o.Metrics.ClaimCreated(claim, "provisioned")
+			a.o.Metrics.ClaimCreated(claim, reason)
 			return name, true, nil
 		case !apierrors.IsAlreadyExists(err):
 			return name, false, fmt.Errorf("create NodeClaim %s: %w", name, err)
@@ -173,7 +192,7 @@ func (a *Actor) create(ctx context.Context, o order, known map[string]bool) (str
 			return name, false, fmt.Errorf("read NodeClaim %s: %w", name, err)
 		}
 		a.o.World.ObserveClaim(twin)
-		if twin.DeletionTimestamp == nil && !known[name] && twin.Annotations[kube.AnnotationLaunch] == o.launch.ID {
+		if twin.DeletionTimestamp == nil && !known[name] && twin.Annotations[kube.AnnotationLaunch] == o.launch.ID && twin.Annotations[kube.AnnotationReplaces] == command {
 			return name, false, nil
 		}
 		sum := sha256.Sum256([]byte(id + " " + string(twin.UID)))

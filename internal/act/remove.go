@@ -36,6 +36,7 @@ func (a *Actor) remove(ctx context.Context, s *model.Snapshot, removals []model.
 				r.Refused = append(r.Refused, Refusal{Object: "NodeClaim " + m.Claim, Why: why})
 			case err == nil:
 				r.Removed = append(r.Removed, m.Claim)
+				a.o.Metrics.Commanded(metrics.Delete, string(m.Method), 1, m.Pool)
 				a.reporter.removed(claim, a.o.World.Node(m.Node), m)
 			case apierrors.IsNotFound(err):
 				a.o.World.ForgetClaim(claim)
@@ -79,7 +80,7 @@ func (a *Actor) stillTrue(s *model.Snapshot, m *model.Removal) (*karpv1.NodeClai
 	for _, p := range now.Pods {
 		switch {
 		case p.Terminal:
-		case p.DoNotDisrupt:
+		case p.DoNotDisrupt && !(m.Method == model.Drifted && now.Deadline):
 			return nil, fmt.Sprintf("pod %s/%s may not be disrupted", p.Namespace, p.Name)
 		case p.Daemon:
 		case m.Method == model.Empty || !before[p.PodKey]:
@@ -111,6 +112,5 @@ func (a *Actor) delete(ctx context.Context, claim *karpv1.NodeClaim, m *model.Re
 	}
 	a.o.World.ObserveDeletion(noted)
 	a.o.Metrics.ClaimDisrupted(noted, metrics.Snake(string(m.Method)))
-	a.o.Metrics.Commanded(metrics.Delete, string(m.Method), 1, noted.Labels[karpv1.NodePoolLabelKey])
 	return nil
 }

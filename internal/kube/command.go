@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"time"
 
+	"k8s.io/apimachinery/pkg/types"
 	karpv1 "sigs.k8s.io/karpenter/pkg/apis/v1"
 
 	"github.com/nodeless/nodeless/engine/model"
@@ -23,15 +24,20 @@ const (
 
 // Command is a model.Command under way, as written on NodeClaims.
 type Command struct {
-	ID     string       `json:"id"`
-	Method model.Method `json:"method"`
-	// Victims are the NodeClaims that go.
-	Victims []string `json:"victims"`
+	ID      string       `json:"id"`
+	Method  model.Method `json:"method"`
+	Victims []Victim     `json:"victims"` // the NodeClaims that go
 	// Replacements are the NodeClaims that have to be initialized first. They have no names yet where the command is written
 	// on one of them; Launches is how many there have to be.
 	Replacements []string  `json:"replacements,omitempty"`
 	Launches     int       `json:"launches"`
 	Since        time.Time `json:"since"`
+}
+
+// Victim is a NodeClaim that goes. Another one may have its name later.
+type Victim struct {
+	Claim string    `json:"nodeClaim"`
+	UID   types.UID `json:"uid"`
 }
 
 // Text is the command as written in an annotation.
@@ -75,6 +81,11 @@ func readCommand(claim *karpv1.NodeClaim, key string) (Command, bool, error) {
 		return Command{}, true, fmt.Errorf("NodeClaim %s: annotation %s: %w", claim.Name, key, err)
 	}
 	return c, true, nil
+}
+
+// Terminating reports whether the cloud was asked to end the machine of a claim.
+func Terminating(claim *karpv1.NodeClaim) bool {
+	return isTrue(claim, karpv1.ConditionTypeInstanceTerminating)
 }
 
 // HasDeadline reports whether the machine of a claim goes by a time whatever its pods say.

@@ -17,17 +17,17 @@ type verdict struct {
 // judged makes a plan and lets it be judged. A plan that fails, or an engine that panics, is saved and logged once, and
 // nothing of it is carried out.
 func (l *loop) judged(
-	s *model.Snapshot, what string,
+	s *model.Snapshot, what string, policy model.Policy,
 	decide func(*model.Snapshot, model.Policy) model.Plan,
 	also func(*model.Snapshot, model.Plan) []check.Violation, // nil = nothing beyond Options.Check
 ) (model.Plan, verdict) {
-	plan, v := attempt(s, l.o.Policy, decide, l.o.Check)
+	plan, v := attempt(s, policy, decide, l.o.Check)
 	if also != nil && len(v.wrong) == 0 {
 		v.add(also(s, plan))
 	}
 	switch {
 	case len(v.wrong) > 0:
-		path := l.save(badPlan{Violations: v.wrong, Plan: plan, Policy: l.o.Policy, Snapshot: s})
+		path := l.save(badPlan{Violations: v.wrong, Plan: plan, Policy: policy, Snapshot: s})
 		if l.news(what + v.wrong[0]) {
 			l.o.Log.Error("a plan broke a promise and was not carried out; please report it", "by", what, "saved", path, "wrong", v.wrong)
 		}

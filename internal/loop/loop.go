@@ -31,6 +31,9 @@ type World interface {
 // Actor carries plans out; *act.Actor is one.
 type Actor interface {
 	Apply(ctx context.Context, s *model.Snapshot, p model.Plan) act.Result
+	// Advance brings the commands that are under way a step further, and says when it wants to be called again at the latest,
+	// zero if that depends on changes only.
+	Advance(ctx context.Context, s *model.Snapshot, stillTrue act.StillTrue) (act.Result, time.Time)
 }
 
 // Options are what Run needs.
@@ -43,6 +46,7 @@ type Options struct {
 	Leading <-chan struct{}
 	// Provision and Disrupt are the engine's; replaced in tests.
 	Provision, Disrupt func(*model.Snapshot, model.Policy) model.Plan
+	StillTrue          func(*model.Snapshot, model.Policy, model.Command) model.Reason
 	// Check judges a plan and says what is wrong with it; default engine/check. A plan of which nothing worse is said than
 	// Unproven is carried out: else pods with many neighbours could stop everybody for ever.
 	Check func(*model.Snapshot, model.Policy, model.Plan) []check.Violation
@@ -83,6 +87,9 @@ func (o Options) defaults() Options {
 	}
 	if o.Disrupt == nil {
 		o.Disrupt = engine.Disrupt
+	}
+	if o.StillTrue == nil {
+		o.StillTrue = engine.StillTrue
 	}
 	if o.Log == nil {
 		o.Log = slog.Default()
@@ -126,6 +133,7 @@ type loop struct {
 	alarm  chan struct{}
 	timer  clock.Timer
 	logged map[string]bool
+	search search
 }
 
 // wake is when the next plan is due: after a change, or at the latest when the last plan said.
@@ -148,7 +156,8 @@ func (l *loop) setAlarm() {
 	})
 }
 
-// turn decides and acts twice: pods first, since they wait, then machines, in the light of what was done for the pods.
+// turn decides and acts three times: pods first, since they wait; then the commands that are under way; then machines, in the
+// light of what was done for the pods.
 func (l *loop) turn(ctx context.Context) {
 	l.pace.settled()
 	select { // what changed up to here is in the snapshot
@@ -156,13 +165,17 @@ func (l *loop) turn(ctx context.Context) {
 	default:
 	}
 	d := l.provision(ctx)
-	due, ok := l.disrupt(ctx, &d)
+	due := l.advance(ctx, &d)
+	due = sooner(due, l.disrupt(ctx, &d))
 	now := l.o.Clock.Now()
 	l.next = now.Add(resync)
 	if len(d.Result.Errors) > 0 {
 		l.next = now.Add(retry)
 	}
-	if ok && due.Before(l.next) {
+	if d.Result.Again {
+		l.next = now
+	}
+	if !due.IsZero() && due.Before(l.next) {
 		l.next = later(due, now)
 	}
 	if l.o.OnDecision != nil {
@@ -173,7 +186,7 @@ func (l *loop) turn(ctx context.Context) {
 // provision answers the pods that wait.
 func (l *loop) provision(ctx context.Context) Decision {
 	s := l.o.World.Snapshot()
-	plan, v := l.judged(s, "Provision", l.o.Provision, l.o.answered)
+	plan, v := l.judged(s, "Provision", l.o.Policy, l.o.Provision, l.o.answered)
 	d := Decision{
 		At: s.Now, Pending: waiting(s), Nodes: len(s.Nodes), Snapshot: s, Plan: plan, Bad: v.wrong, Unproven: v.unproven,
 		Took: l.o.Clock.Now().Sub(s.Now),
@@ -221,20 +234,37 @@ func waiting(s *model.Snapshot) int {
 	return n
 }
 
-// disrupt removes machines that are not worth their price, adds what was done to the decision, and says when the next
-// one may become so.
-func (l *loop) disrupt(ctx context.Context, d *Decision) (time.Time, bool) {
+// advance carries on with the commands that are under way, adds what was done to the decision, and says when a command that
+// waits for its replacements has waited enough.
+func (l *loop) advance(ctx context.Context, d *Decision) time.Time {
 	s := l.o.World.Snapshot()
-	plan, v := l.judged(s, "Disrupt", l.o.Disrupt, nil)
-	d.Bad, d.Unproven = append(d.Bad, v.wrong...), append(d.Unproven, v.unproven...)
-	d.Plan.Removals, d.Plan.Kept = plan.Removals, plan.Kept
-	if len(plan.Removals) > 0 {
-		r := l.o.Actor.Apply(ctx, s, model.Plan{Removals: plan.Removals})
-		d.Result.Removed = r.Removed
-		d.Result.Refused = append(d.Result.Refused, r.Refused...)
-		d.Result.Errors = append(d.Result.Errors, r.Errors...)
+	r, due := l.o.Actor.Advance(ctx, s, func(s *model.Snapshot, c model.Command) model.Reason {
+		return l.o.StillTrue(s, l.o.Policy, c)
+	})
+	d.Result.Add(r)
+	return due
+}
+
+// disrupt removes and replaces machines that are not worth their price, adds what was done to the decision, and says when the
+// next one may become so.
+func (l *loop) disrupt(ctx context.Context, d *Decision) time.Time {
+	s := l.o.World.Snapshot()
+	due, _ := nextDue(s)
+	policy, look := l.search.policy(s, l.o.Policy, len(d.Result.Created) > 0)
+	if !look {
+		d.Plan.Kept = l.search.kept
+		return sooner(due, l.search.due(s.Now))
 	}
-	return nextDue(s)
+	plan, v := l.judged(s, "Disrupt", policy, l.o.Disrupt, nil)
+	d.Bad, d.Unproven = append(d.Bad, v.wrong...), append(d.Unproven, v.unproven...)
+	d.Plan.Removals, d.Plan.Commands, d.Plan.Kept = plan.Removals, plan.Commands, plan.Kept
+	var r act.Result
+	if len(plan.Removals)+len(plan.Commands)+len(plan.Kept) > 0 {
+		r = l.o.Actor.Apply(ctx, s, model.Plan{Removals: plan.Removals, Commands: plan.Commands, Kept: plan.Kept})
+		d.Result.Add(r)
+	}
+	l.search.looked(s, &plan, len(v.wrong)+len(r.Refused)+len(r.Errors) == 0)
+	return sooner(due, l.search.due(s.Now))
 }
 
 func later(a, b time.Time) time.Time {
@@ -242,4 +272,12 @@ func later(a, b time.Time) time.Time {
 		return a
 	}
 	return b
+}
+
+// sooner is the earlier of two times of which the zero one is never.
+func sooner(a, b time.Time) time.Time {
+	if a.IsZero() || !b.IsZero() && b.Before(a) {
+		return b
+	}
+	return a
 }

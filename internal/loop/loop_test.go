@@ -24,6 +24,7 @@ type stage struct {
 	nodes   []model.Node
 	pools   []model.Pool
 	applied []model.Plan
+	advance func(*model.Snapshot, act.StillTrue) (act.Result, time.Time) // nil = nothing is under way
 }
 
 func (s *stage) Changed() <-chan struct{} { return s.changed }
@@ -39,6 +40,16 @@ func (s *stage) Apply(_ context.Context, _ *model.Snapshot, p model.Plan) act.Re
 	return act.Result{}
 }
 
+// player is the stage's actor.
+type player struct{ *stage }
+
+func (p player) Advance(_ context.Context, now *model.Snapshot, stillTrue act.StillTrue) (act.Result, time.Time) {
+	if p.advance == nil {
+		return act.Result{}, time.Time{}
+	}
+	return p.advance(now, stillTrue)
+}
+
 func nothing(*model.Snapshot, model.Policy) model.Plan { return model.Plan{} }
 
 func fine(*model.Snapshot, model.Policy, model.Plan) []check.Violation { return nil }
@@ -47,7 +58,7 @@ func fine(*model.Snapshot, model.Policy, model.Plan) []check.Violation { return 
 func begin(t *testing.T, s *stage, o Options) (turns chan Decision) {
 	t.Helper()
 	turns = make(chan Decision, 100)
-	o.World, o.Actor, o.Clock = s, s, s.Virtual
+	o.World, o.Actor, o.Clock = s, player{s}, s.Virtual
 	if o.Provision == nil {
 		o.Provision = nothing
 	}

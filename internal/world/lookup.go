@@ -109,6 +109,14 @@ func (w *World) Machine(claim string) (model.Node, bool) {
 	return model.Node{}, false
 }
 
+// Ending reports whether deletion of a claim was asked for and the watch has not shown it yet.
+func (w *World) Ending(claim *karpv1.NodeClaim) bool {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	_, ending := w.ending[claim.UID]
+	return ending
+}
+
 func byName[T client.Object](live map[types.NamespacedName]T) []T {
 	return slices.SortedFunc(maps.Values(live), compareNames)
 }

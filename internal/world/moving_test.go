@@ -113,7 +113,7 @@ func TestOnlyWhoWillComeAgainLeavesItsMachine(t *testing.T) {
 		"the machine is only to be looked": {func(*corev1.Pod) {}, func(c *karpv1.NodeClaim) { c.DeletionTimestamp = nil }, false},
 		"the machine is a command's victim": {func(*corev1.Pod) {}, func(c *karpv1.NodeClaim) {
 			c.DeletionTimestamp = nil
-			c.Annotations = map[string]string{kube.AnnotationCommand: kube.Command{ID: "x", Method: model.Drifted, Victims: []string{"c"}, Since: noon}.Text()}
+			c.Annotations = map[string]string{kube.AnnotationCommand: kube.Command{ID: "x", Method: model.Drifted, Victims: []kube.Victim{{Claim: "c"}}, Since: noon}.Text()}
 		}, true},
 	} {
 		w, _ := fresh()

@@ -122,6 +122,9 @@ func (w *World) renderPools(now time.Time) []model.Pool {
 		p, _ := w.names.Pool(np, kube.PoolState{
 			Now: now, Types: c.marked, NotReady: notReady, Usage: u.resources, Nodes: u.nodes, Budgeted: u.budgeted, Going: u.going,
 		}) // a pool that cannot be translated says so in NotReady
+		if w.rests(np.Name, now) {
+			p.Disruption.AllowedDrifted, p.Disruption.AllowedUnderused = 0, 0
+		}
 		out = append(out, p)
 	}
 	slices.SortFunc(out, func(a, b model.Pool) int {

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/nodeless/nodeless/engine/model"
+	"github.com/nodeless/nodeless/internal/kube"
 )
 
 // unseen is how long a claim that we wrote is believed in without the watch showing it, and a deletion that we asked
@@ -98,7 +99,7 @@ func (w *World) count(m *machine) {
 	u := w.out.usage[m.base.Pool]
 	u.resources = u.resources.Plus(m.base.Capacity)
 	u.nodes++
-	if m.claim != nil && m.base.State == model.Initialized {
+	if m.claim != nil && m.base.State == model.Initialized && !kube.Terminating(m.claim) {
 		u.budgeted++
 		if m.base.Deleting || m.notReady {
 			u.going++

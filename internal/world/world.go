@@ -58,6 +58,7 @@ type World struct {
 	written  map[types.UID]time.Time // claims that we wrote and the watch has not shown, since when
 	ending   map[types.UID]time.Time // claims whose deletion we asked for, since when
 	nominees nominees
+	resting  map[string]time.Time // pools whose machines are not replaced, until when
 
 	catalogs map[cloud.ClassRef]catalog
 	offers   offerings

@@ -1,0 +1,132 @@
+package act
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"sync"
+
+	corev1 "k8s.io/api/core/v1"
+
+	"github.com/nodeless/nodeless/engine/model"
+	"github.com/nodeless/nodeless/internal/kube"
+	"github.com/nodeless/nodeless/internal/metrics"
+)
+
+// errChanged means that a machine is no longer as the command believed.
+var errChanged = errors.New("it was changed meanwhile")
+
+// begin starts the commands that are still right, several at a time: their replacements first, then their victims are
+// marked. From the first replacement on the command is data in the cluster, and Advance brings it to an end.
+func (a *Actor) begin(ctx context.Context, s *model.Snapshot, commands []model.Command, r *Result) {
+	known := knownClaims(s)
+	taken := newTally()
+	var mu sync.Mutex
+	var wg sync.WaitGroup
+	slots := make(chan struct{}, a.o.Parallel)
+	for i := range commands {
+		c := &commands[i]
+		record, orders, err := a.prepare(s, c, taken)
+		if err != nil {
+			r.Refused = append(r.Refused, Refusal{Object: "command " + c.ID, Why: err.Error()})
+			continue
+		}
+		slots <- struct{}{}
+		wg.Go(func() {
+			defer func() { <-slots }()
+			part := a.start(ctx, s, record, orders, known)
+			mu.Lock()
+			defer mu.Unlock()
+			r.Add(part)
+		})
+	}
+	wg.Wait()
+}
+
+// prepare looks at a command once more before anything of it is done: every victim must be as it was, and there must be
+// room within the limits for all of its replacements.
+func (a *Actor) prepare(s *model.Snapshot, c *model.Command, taken *tally) (kube.Command, []order, error) {
+	record := kube.Command{ID: c.ID, Method: c.Method, Launches: len(c.Launches), Since: a.o.Clock.Now().UTC()}
+	for i := range c.Removals {
+		claim, why := a.stillTrue(s, &c.Removals[i])
+		if why != "" {
+			return record, nil, fmt.Errorf("NodeClaim %s: %s", c.Removals[i].Claim, why)
+		}
+		record.Victims = append(record.Victims, kube.Victim{Claim: claim.Name, UID: claim.UID})
+	}
+	var refused Result
+	orders := a.admit(s, c.Launches, taken, &refused)
+	if len(refused.Refused) > 0 {
+		return record, nil, fmt.Errorf("%s: %s", refused.Refused[0].Object, refused.Refused[0].Why)
+	}
+	for i := range orders {
+		orders[i].replaces = &record
+	}
+	return record, orders, nil
+}
+
+// start creates the replacements of a command and marks its victims. What fails half-way is left to Advance, except that a
+// victim which has changed undoes the command at once.
+func (a *Actor) start(ctx context.Context, s *model.Snapshot, record kube.Command, orders []order, known map[string]bool) Result {
+	r := Result{Claims: map[string]string{}}
+	for _, o := range orders {
+		name, created, err := a.create(ctx, o, known)
+		if errors.Is(err, errTaken) {
+			r.Refused = append(r.Refused, Refusal{Object: "NodeClaim " + name, Why: err.Error()})
+			return r
+		}
+		if err != nil {
+			r.Errors = append(r.Errors, err)
+			return r
+		}
+		if created {
+			r.Created = append(r.Created, name)
+		} else {
+			r.Existing = append(r.Existing, name)
+		}
+		r.Claims[o.launch.ID] = name
+		record.Replacements = append(record.Replacements, name)
+		if claim := a.o.World.Claim(name); claim != nil {
+			a.machines.once(claim, launchingSaid, corev1.EventTypeNormal, "DisruptionLaunching", "Launching NodeClaim: "+string(record.Method))
+		}
+	}
+	slices.Sort(record.Replacements)
+	a.count(record)
+	a.o.Log.Info("machines go as soon as others are ready", "command", record.ID, "method", record.Method, "nodeclaims", victims(record), "replacements", record.Replacements)
+	u := &underway{Command: record, replacements: a.replacements(record)}
+	err := a.mark(ctx, u)
+	switch {
+	case err == nil:
+		r.Begun = append(r.Begun, record.ID)
+	case errors.Is(err, errChanged):
+		r.Refused = append(r.Refused, Refusal{Object: "command " + record.ID, Why: err.Error()})
+		r.Add(a.undo(ctx, u, "victim_changed", err.Error()))
+	default:
+		r.Errors = append(r.Errors, err)
+	}
+	return r
+}
+
+// count counts a command that was begun.
+func (a *Actor) count(c kube.Command) {
+	how := metrics.Delete
+	if c.Launches > 0 {
+		how = metrics.Replace
+	}
+	var pools []string
+	for _, v := range c.Victims {
+		if m, ok := a.o.World.Machine(v.Claim); ok {
+			pools = append(pools, m.Pool)
+		}
+	}
+	a.o.Metrics.Commanded(how, string(c.Method), len(c.Victims), pools...)
+}
+
+func victims(c kube.Command) []string {
+	out := make([]string, len(c.Victims))
+	for i, v := range c.Victims {
+		out[i] = v.Claim
+	}
+	return out
+}

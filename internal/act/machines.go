@@ -1,0 +1,144 @@
+package act
+
+import (
+	"sync"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	karpv1 "sigs.k8s.io/karpenter/pkg/apis/v1"
+
+	"github.com/nodeless/nodeless/engine/explain"
+	"github.com/nodeless/nodeless/engine/model"
+)
+
+// How long the same is not said again of the same object (sigs.k8s.io/karpenter v1.14.1, pkg/controllers/disruption/events).
+const (
+	launchingSaid        = time.Hour
+	waitingSaid          = time.Hour
+	blockedSaid          = 15 * time.Minute
+	unconsolidatableSaid = 15 * time.Minute
+	poolSaid             = time.Minute
+	mostSaid             = time.Hour
+)
+
+// machineReporter says on machines and pools why they go or stay, sparingly. It is safe for concurrent use.
+type machineReporter struct {
+	o     Options
+	mu    sync.Mutex
+	said  map[remark]time.Time
+	rate  bucket
+	swept time.Time
+}
+
+// remark is what was said of an object.
+type remark struct {
+	uid          types.UID
+	reason, text string
+}
+
+func newMachineReporter(o Options) *machineReporter {
+	return &machineReporter{o: o, said: map[remark]time.Time{}, rate: bucket{perSecond: 10, most: 100}}
+}
+
+// once says something on an object unless it was said within that time.
+func (r *machineReporter) once(o client.Object, within time.Duration, kind, reason, message string) {
+	now, key := r.o.Clock.Now(), remark{o.GetUID(), reason, message}
+	r.mu.Lock()
+	at, known := r.said[key]
+	quiet := known && now.Sub(at) < within || !r.rate.take(now)
+	if !quiet {
+		r.said[key] = now
+	}
+	if now.Sub(r.swept) > mostSaid {
+		for k, at := range r.said {
+			if now.Sub(at) > mostSaid {
+				delete(r.said, k)
+			}
+		}
+		r.swept = now
+	}
+	r.mu.Unlock()
+	if !quiet {
+		r.o.Recorder.Event(o, kind, reason, shortened(message))
+	}
+}
+
+// tell says something on a claim and its Node.
+func (r *machineReporter) tell(claim *karpv1.NodeClaim, kind, reason, message string) {
+	r.o.Recorder.Event(claim, kind, reason, shortened(message))
+	if node := r.o.World.Node(claim.Status.NodeName); node != nil {
+		r.o.Recorder.Event(node, kind, reason, shortened(message))
+	}
+}
+
+// kept says on machines that stay why they do, where that is somebody's will or a matter of price, and on pools that their
+// budgets hold machines back.
+func (r *machineReporter) kept(s *model.Snapshot, kept []model.Kept) {
+	nodes := map[string]*model.Node{}
+	for i := range s.Nodes {
+		nodes[s.Nodes[i].Name] = &s.Nodes[i]
+	}
+	held := map[string]bool{}
+	for i := range kept {
+		k := &kept[i]
+		n := nodes[k.Node]
+		if n == nil {
+			continue
+		}
+		if k.Reason.Rule == model.RuleBudget {
+			held[n.Pool] = true
+			continue
+		}
+		reason, within := verdictOn(k.Reason.Rule)
+		claim := r.o.World.Claim(n.Claim)
+		if reason == "" || claim == nil {
+			continue
+		}
+		text := explain.Undone(k.Reason)
+		r.once(claim, within, corev1.EventTypeNormal, reason, text)
+		if node := r.o.World.Node(n.Name); node != nil {
+			r.once(node, within, corev1.EventTypeNormal, reason, text)
+		}
+	}
+	for i := range s.Pools {
+		if p := &s.Pools[i]; held[p.Name] {
+			r.budget(p)
+		}
+	}
+}
+
+// verdictOn is the event for a rule by which a machine stays; "" for those that pass by themselves.
+func verdictOn(rule model.Rule) (reason string, within time.Duration) {
+	switch rule {
+	case model.RuleDoNotDisrupt, model.RuleHeld:
+		return "DisruptionBlocked", blockedSaid
+	case model.RuleNever, model.RuleWhenEmpty, model.RuleNoPlace, model.RuleNotCheaper, model.RuleMoreMachines, model.RuleSpotToSpot,
+		model.RuleBalanced, model.RuleNoPrice:
+		return "Unconsolidatable", unconsolidatableSaid
+	}
+	return "", 0
+}
+
+// budget says on a pool for which reasons its budgets let no machine go now.
+func (r *machineReporter) budget(p *model.Pool) {
+	np := r.o.World.NodePool(p.Name)
+	if np == nil || r.o.World.Resting(p.Name) {
+		return
+	}
+	d := &p.Disruption
+	if d.AllowedEmpty <= 0 && d.AllowedDrifted <= 0 && d.AllowedUnderused <= 0 {
+		r.once(np, poolSaid, corev1.EventTypeNormal, "DisruptionBlocked", "No allowed disruptions due to blocking budget")
+		return
+	}
+	for _, by := range []struct {
+		method  model.Method
+		allowed int
+	}{{model.Empty, d.AllowedEmpty}, {model.Drifted, d.AllowedDrifted}, {model.Underutilized, d.AllowedUnderused}} {
+		if by.allowed <= 0 {
+			r.once(np, poolSaid, corev1.EventTypeNormal, "DisruptionBlocked",
+				"No allowed disruptions for disruption reason "+string(by.method)+" due to blocking budget")
+		}
+	}
+}

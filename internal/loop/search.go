@@ -1,0 +1,98 @@
+package loop
+
+import (
+	"time"
+
+	"github.com/nodeless/nodeless/engine/model"
+)
+
+// How often machines are looked at.
+const (
+	// lookAgain is how long the same machines are not looked at again when nothing has changed; budgets, prices and the clock
+	// may have by then (as Karpenter).
+	lookAgain = 5 * time.Minute
+	// goOn is the pause between two pieces of a search for cheaper machines: pods that come meanwhile are answered first.
+	goOn = 20 * time.Millisecond
+	// afterLaunch is how long no such search is made after machines were launched: the answer would be about a cluster that
+	// is about to change.
+	afterLaunch = time.Second
+)
+
+// search is the search for machines that are not worth their price. It goes round the machines in pieces, and rests while
+// nothing has changed since it was last at its end.
+type search struct {
+	last     *model.Snapshot // that was looked at; nil = it is worth another look
+	at       time.Time       // when
+	kept     []model.Kept    // what was said of the machines then
+	after    string          // where it stopped, "" if it came to the end
+	launched time.Time       // when machines were last launched for pods
+}
+
+// noWhatIfs asks the engine for what costs no search only.
+const noWhatIfs = -1
+
+// policy is the policy for the next piece, and whether there is any use in one.
+func (c *search) policy(s *model.Snapshot, p model.Policy, launched bool) (model.Policy, bool) {
+	if launched {
+		c.launched = s.Now
+	}
+	p.After = c.after
+	if c.pausing(s.Now) {
+		p.MaxWhatIfs = noWhatIfs
+	}
+	return p, c.last == nil || c.after != "" || !s.Now.Before(c.at.Add(lookAgain)) || changed(c.last, s) || fellDue(c.last, s)
+}
+
+func (c *search) pausing(now time.Time) bool { return now.Before(c.launched.Add(afterLaunch)) }
+
+// looked notes what the piece came to; done is whether all of it could be carried out.
+func (c *search) looked(s *model.Snapshot, p *model.Plan, done bool) {
+	c.last, c.at, c.kept = s, s.Now, p.Kept
+	if !c.pausing(s.Now) {
+		c.after = p.After
+	}
+	if !done || c.pausing(s.Now) {
+		c.last = nil
+	}
+}
+
+// due is when the next piece is to be made though nothing changes; zero if that is later than any resync.
+func (c *search) due(now time.Time) time.Time {
+	if resume := c.launched.Add(afterLaunch); now.Before(resume) {
+		return resume
+	}
+	if c.after != "" {
+		return now.Add(goOn)
+	}
+	return time.Time{}
+}
+
+// changed reports whether a snapshot shows another cluster than the one before. Snapshots share what has not changed, so
+// that this costs nothing.
+func changed(a, b *model.Snapshot) bool {
+	return !same(a.Nodes, b.Nodes) || !same(a.Pending, b.Pending) || !same(a.Shapes, b.Shapes) || !same(a.Daemons, b.Daemons) ||
+		!same(a.Namespaces, b.Namespaces) || !samePools(a.Pools, b.Pools)
+}
+
+func same[T any](a, b []T) bool { return len(a) == len(b) && (len(a) == 0 || &a[0] == &b[0]) }
+
+// samePools compares what pools allow and offer; what their machines add up to follows from the machines.
+func samePools(a, b []model.Pool) bool {
+	if len(a) != len(b) {
+		return false
+	}
+	for i := range a {
+		x, y := &a[i], &b[i]
+		if x.Name != y.Name || x.Disruption != y.Disruption || x.NotReady != y.NotReady || x.Replicas != y.Replicas || x.Limits != y.Limits ||
+			x.Weight != y.Weight || !same(x.Types, y.Types) {
+			return false
+		}
+	}
+	return true
+}
+
+// fellDue reports whether a machine became old enough to be looked at since.
+func fellDue(a, b *model.Snapshot) bool {
+	due, ok := nextDue(a)
+	return ok && !due.After(b.Now)
+}
