@@ -23,6 +23,7 @@ import (
 	"github.com/nodeless/nodeless/engine"
 	"github.com/nodeless/nodeless/engine/check"
 	"github.com/nodeless/nodeless/engine/model"
+	"github.com/nodeless/nodeless/internal/clock"
 	"github.com/nodeless/nodeless/internal/kube"
 	"github.com/nodeless/nodeless/internal/plane/planetest"
 	"github.com/nodeless/nodeless/internal/world"
@@ -36,9 +37,11 @@ type room struct {
 	client    client.Client
 	namespace string
 	pool      string
+	clock     *clock.Virtual
 	world     *world.World
 	actor     *Actor
 	events    *events
+	leave     func() // ends the watch
 }
 
 // events keeps what was recorded, as "Reason object message".
@@ -84,10 +87,9 @@ func catalog() []model.InstanceType {
 // enter makes a room with a pool of its own, limited to so many CPUs.
 func enter(t *testing.T, cpuLimit string) *room {
 	p := planetest.Start(t)
-	r := &room{t: t, namespace: planetest.Namespace(t, p), events: &events{}, world: world.New(world.Options{})}
+	r := &room{t: t, namespace: planetest.Namespace(t, p), events: &events{}, clock: clock.NewVirtual(time.Now())}
 	r.pool = "pool-" + r.namespace
-	ctx, stop := context.WithCancel(context.Background())
-	t.Cleanup(stop)
+	ctx := context.Background()
 	var err error
 	if r.client, err = client.New(p.RESTConfig(), client.Options{Scheme: scheme.Scheme}); err != nil {
 		t.Fatal(err)
@@ -102,22 +104,38 @@ func enter(t *testing.T, cpuLimit string) *room {
 	if err := r.client.Create(ctx, np); err != nil {
 		t.Fatal(err)
 	}
-	c, err := cache.New(p.RESTConfig(), cache.Options{Scheme: scheme.Scheme})
-	if err != nil {
-		t.Fatal(err)
-	}
-	go func() { _ = c.Start(ctx) }()
-	if err := r.world.Attach(ctx, c); err != nil {
-		t.Fatal(err)
-	}
-	r.world.SetCatalog(class, catalog(), "")
-	r.actor = New(Options{Client: r.client, World: r.world, Recorder: r.events})
-	t.Cleanup(r.leave)
+	r.restart(nil)
+	t.Cleanup(func() { r.leave() })
+	t.Cleanup(r.sweep)
 	return r
 }
 
-// leave removes what the test made, finalizers and all.
-func (r *room) leave() {
+// restart is another process: a world that knows nothing yet, and an actor that writes through the client, nil = the room's.
+func (r *room) restart(through client.Client) {
+	r.t.Helper()
+	if r.leave != nil {
+		r.leave()
+	}
+	ctx, stop := context.WithCancel(context.Background())
+	r.leave = stop
+	c, err := cache.New(planetest.Start(r.t).RESTConfig(), cache.Options{Scheme: scheme.Scheme})
+	if err != nil {
+		r.t.Fatal(err)
+	}
+	go func() { _ = c.Start(ctx) }()
+	r.world = world.New(world.Options{Clock: r.clock})
+	if err := r.world.Attach(ctx, c); err != nil {
+		r.t.Fatal(err)
+	}
+	r.world.SetCatalog(class, catalog(), "")
+	if through == nil {
+		through = r.client
+	}
+	r.actor = New(Options{Client: through, World: r.world, Recorder: r.events, Clock: r.clock})
+}
+
+// sweep removes what the test made, finalizers and all.
+func (r *room) sweep() {
 	ctx := context.Background()
 	var claims karpv1.NodeClaimList
 	if err := r.client.List(ctx, &claims, client.MatchingLabels{karpv1.NodePoolLabelKey: r.pool}); err != nil {
@@ -127,7 +145,7 @@ func (r *room) leave() {
 		_ = r.client.Delete(ctx, &claims.Items[i])
 		r.release(&claims.Items[i])
 	}
-	if err := r.client.Delete(ctx, &karpv1.NodePool{ObjectMeta: metav1.ObjectMeta{Name: r.pool}}); err != nil {
+	if err := r.client.Delete(ctx, &karpv1.NodePool{ObjectMeta: metav1.ObjectMeta{Name: r.pool}}); client.IgnoreNotFound(err) != nil {
 		r.t.Error(err)
 	}
 }
@@ -288,6 +306,12 @@ func (r *room) boot(name string) string {
 		node.Status.Allocatable = node.Status.Capacity
 		node.Status.Conditions = []corev1.NodeCondition{{Type: corev1.NodeReady, Status: corev1.ConditionTrue}}
 		return r.client.Status().Update(ctx, node)
+	})
+	planetest.Eventually(r.t, "kube-controller-manager takes the node's first taint off", func(ctx context.Context) error {
+		if err := r.client.Get(ctx, client.ObjectKeyFromObject(node), node); err != nil || len(node.Spec.Taints) > 0 {
+			return fmt.Errorf("taints %v: %w", node.Spec.Taints, err)
+		}
+		return nil
 	})
 	c := r.claim(name)
 	c.Status.ProviderID, c.Status.NodeName = node.Spec.ProviderID, node.Name
