@@ -32,6 +32,9 @@ func pricingRegion(region string) string {
 
 // readOnDemand reads the price list: Linux, shared tenancy, no software, in use.
 func (p *Provider) readOnDemand(ctx context.Context) (func(*goods), error) {
+	if p.o.IsolatedVPC {
+		return func(*goods) {}, nil
+	}
 	prices := map[string]model.Price{}
 	for _, family := range []string{"Compute Instance", "Compute Instance (bare metal)"} {
 		in := &pricing.GetProductsInput{ServiceCode: awssdk.String("AmazonEC2"), MaxResults: awssdk.Int32(100)}

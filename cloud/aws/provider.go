@@ -56,6 +56,8 @@ type Options struct {
 	VMMemoryOverheadPercent *float64
 	// ReservedENIs is how many interfaces of a machine are not for pods.
 	ReservedENIs int
+	// IsolatedVPC says that the price list cannot be reached: the built-in one is used.
+	IsolatedVPC bool
 	// InterruptionQueue is the name of the SQS queue that EventBridge feeds; "" = no notices.
 	InterruptionQueue string
 	// RepairPolicies are the conditions of Nodes for which machines are replaced; nil = DefaultRepairPolicies.

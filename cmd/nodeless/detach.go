@@ -52,12 +52,12 @@ func detach(ctx context.Context, o upOptions) error {
 
 // arguments are the flags for the process in the background.
 func (o upOptions) arguments() []string {
-	return []string{
+	return append([]string{
 		"up", "--data-dir", o.dataDir, "--region", o.region, "--boot-time", o.bootTime.String(),
 		fmt.Sprintf("--seed=%d", o.seed), fmt.Sprintf("--demo=%t", o.demo),
 		fmt.Sprintf("--merge-kubeconfig=%t", o.kubeconfig), fmt.Sprintf("--controller=%t", o.controller),
 		"--ready-timeout", o.readyTimeout.String(), "--audit-log", o.auditLog, "--types", o.typesFile,
-	}
+	}, o.choices.arguments()...)
 }
 
 func awaitSession(ctx context.Context, o upOptions, cmd *exec.Cmd, logPath string, p *steps.Printer) error {

@@ -15,9 +15,11 @@ import (
 	"k8s.io/client-go/rest"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"github.com/nodeless/nodeless/engine/model"
 	"github.com/nodeless/nodeless/internal/clock"
 	"github.com/nodeless/nodeless/internal/controller"
 	"github.com/nodeless/nodeless/internal/crds"
+	"github.com/nodeless/nodeless/internal/gates"
 	"github.com/nodeless/nodeless/internal/kubeconfig"
 	"github.com/nodeless/nodeless/internal/nodesim"
 	"github.com/nodeless/nodeless/internal/nodesim/regional"
@@ -29,8 +31,10 @@ import (
 
 // local is a whole cluster in this process.
 type local struct {
-	o upOptions
-	p *steps.Printer
+	o      upOptions
+	p      *steps.Printer
+	policy model.Policy
+	gates  gates.Gates
 
 	plane     *plane.Plane
 	region    *region.Region

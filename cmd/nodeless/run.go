@@ -2,10 +2,10 @@ package main
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"log/slog"
 	"os"
+	"runtime/debug"
 
 	awssdk "github.com/aws/aws-sdk-go-v2/aws"
 	"github.com/aws/aws-sdk-go-v2/config"
@@ -13,6 +13,7 @@ import (
 	ec2v1 "github.com/aws/karpenter-provider-aws/pkg/apis/v1"
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
+	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/clientcmd"
 
 	"github.com/nodeless/nodeless/cloud"
@@ -22,74 +23,23 @@ import (
 	"github.com/nodeless/nodeless/internal/loop"
 )
 
-// runOptions are the settings of the controller alone; names and environment follow Karpenter's where it has them.
-type runOptions struct {
-	kubeconfig, context  string
-	clusterName          string
-	clusterEndpoint      string
-	interruptionQueue    string
-	vmMemoryOverhead     float64
-	reservedENIs         int
-	metrics, health      string
-	leaderElection       bool
-	leaderNamespace      string
-	stateDir, logLevel   string
-	kubeQPS              float64
-	profiling            bool
-	typesFile            string
-	classKinds           []string
-	choices              controller.Choices
-	karpenterEnvironment map[string]string // flag → environment variable
-}
-
 func newRun() *cobra.Command {
-	o := runOptions{karpenterEnvironment: map[string]string{
-		"cluster-name": "CLUSTER_NAME", "cluster-endpoint": "CLUSTER_ENDPOINT", "interruption-queue": "INTERRUPTION_QUEUE",
-		"vm-memory-overhead-percent": "VM_MEMORY_OVERHEAD_PERCENT", "reserved-enis": "RESERVED_ENIS", "log-level": "LOG_LEVEL",
-		"enable-profiling": "ENABLE_PROFILING", "leader-election-namespace": "LEADER_ELECTION_NAMESPACE", "kube-client-qps": "KUBE_CLIENT_QPS",
-		"preference-policy": "PREFERENCE_POLICY",
-	}}
+	var s settings
 	c := &cobra.Command{
 		Use:   "run",
 		Short: "Run the controller alone, against any cluster",
 		Long: `Watches the cluster of your kubeconfig (or, in a pod, of its service account), launches machines through the AWS API and takes
 them away. AWS credentials and region come from where every AWS tool takes them; AWS_ENDPOINT_URL leads to a simulated
-region. Each flag can be given as NODELESS_<FLAG>, and those that Karpenter has also under Karpenter's name, such as CLUSTER_NAME.
+region. Each flag can be given as NODELESS_<FLAG> in the environment, and those that Karpenter has also under Karpenter's
+name, such as CLUSTER_NAME: a Karpenter deployment's settings can stay as they are.
 
-Do not run it beside Karpenter on the same NodePools.`,
-		Args: cobra.NoArgs,
-		PreRunE: func(cmd *cobra.Command, _ []string) error {
-			for flag, name := range o.karpenterEnvironment {
-				if v := os.Getenv(name); v != "" && !cmd.Flags().Changed(flag) {
-					if err := cmd.Flags().Set(flag, v); err != nil {
-						return fmt.Errorf("environment variable %s=%q: %w", name, v, err)
-					}
-				}
-			}
-			return nil
-		},
-		RunE: func(cmd *cobra.Command, _ []string) error { return runController(cmd.Context(), o) },
+Do not run it beside Karpenter on the same NodePools. It takes Karpenter's lease (--leader-election-name), so that the two
+never act at the same time in one namespace.`,
+		Args:    cobra.NoArgs,
+		PreRunE: func(cmd *cobra.Command, _ []string) error { return fromKarpentersEnvironment(cmd) },
+		RunE:    func(cmd *cobra.Command, _ []string) error { return runController(cmd.Context(), cmd.Flags(), &s) },
 	}
-	f := c.Flags()
-	f.StringVar(&o.kubeconfig, "kubeconfig", "", "kubeconfig file (default: $KUBECONFIG, ~/.kube/config, or the pod's service account)")
-	f.StringVar(&o.context, "context", "", "context of the kubeconfig (default: its current one)")
-	f.StringVar(&o.clusterName, "cluster-name", "", "name of the cluster, in tags and user data (required)")
-	f.StringVar(&o.clusterEndpoint, "cluster-endpoint", "", "URL of the API server as machines reach it (default: the kubeconfig's)")
-	f.StringVar(&o.interruptionQueue, "interruption-queue", "", "name of the SQS queue with EC2's notices (default: none)")
-	f.Float64Var(&o.vmMemoryOverhead, "vm-memory-overhead-percent", 0.075, "part of a type's memory that the hypervisor keeps")
-	f.IntVar(&o.reservedENIs, "reserved-enis", 0, "network interfaces of a machine that are not for pods")
-	f.StringVar(&o.metrics, "metrics-address", "127.0.0.1:8080", `where /metrics is served; "" = nowhere`)
-	f.StringVar(&o.health, "health-address", "127.0.0.1:8081", `where /healthz and /readyz are served; "" = nowhere`)
-	f.BoolVar(&o.leaderElection, "leader-elect", false, "run several replicas of which one acts")
-	f.StringVar(&o.leaderNamespace, "leader-election-namespace", "kube-system", "namespace of the lease")
-	f.StringVar(&o.stateDir, "state-dir", "", "folder for plans that failed the check (default: they are only logged)")
-	f.StringVar(&o.logLevel, "log-level", "info", "debug, info, warn or error")
-	f.Float64Var(&o.kubeQPS, "kube-client-qps", 200, "requests per second to the API server")
-	f.BoolVar(&o.profiling, "enable-profiling", false, "serve /debug/pprof beside /metrics")
-	f.StringVar(&o.typesFile, "types", "", `file of machine types as for "nodeless up": their labels`)
-	f.StringSliceVar(&o.classKinds, "class-kind", nil, "file of a kind of node class beside EC2NodeClass, and of what its objects stand for")
-	_ = errors.Join(f.MarkHidden("types"), f.MarkHidden("class-kind")) // for tests: AWS has no types of one's own
-	choiceFlags(f, &o.choices)
+	s.add(c.Flags())
 	return c
 }
 
@@ -104,27 +54,25 @@ func choiceFlags(f *pflag.FlagSet, c *controller.Choices) {
 	f.Lookup("priority-cutoff").DefValue = "none"
 }
 
-func runController(ctx context.Context, o runOptions) error {
-	if o.clusterName == "" {
-		return fmt.Errorf("--cluster-name is missing: the name under which machines are tagged, such as --cluster-name prod")
+func runController(ctx context.Context, f *pflag.FlagSet, s *settings) error {
+	if err := s.validate(); err != nil {
+		return err
 	}
-	policy, err := o.choices.Policy()
+	log, err := s.openLogger()
 	if err != nil {
 		return err
 	}
-	var level slog.Level
-	if err := level.UnmarshalText([]byte(o.logLevel)); err != nil {
-		return fmt.Errorf("--log-level %q: use debug, info, warn or error", o.logLevel)
-	}
-	log := slog.New(slog.NewTextHandler(os.Stderr, &slog.HandlerOptions{Level: level}))
 	slog.SetDefault(log)
-	rules := clientcmd.NewDefaultClientConfigLoadingRules()
-	rules.ExplicitPath = o.kubeconfig
-	cfg, err := clientcmd.NewNonInteractiveDeferredLoadingClientConfig(rules, &clientcmd.ConfigOverrides{CurrentContext: o.context}).ClientConfig()
-	if err != nil {
-		return fmt.Errorf("connect to the cluster: %w; name a kubeconfig with --kubeconfig", err)
+	for _, flag := range s.inert.wanted() {
+		log.Warn("this setting is accepted but not carried out; see nodeless run --help", "flag", "--"+flag)
 	}
-	cfg.QPS, cfg.Burst = float32(o.kubeQPS), int(o.kubeQPS*1.5)
+	if limit, _ := s.memory(); limit > 0 {
+		debug.SetMemoryLimit(limit / 10 * 9)
+	}
+	cfg, err := s.connect()
+	if err != nil {
+		return err
+	}
 	awsCfg, err := config.LoadDefaultConfig(ctx)
 	if err != nil {
 		return fmt.Errorf("AWS configuration: %w", err)
@@ -132,27 +80,83 @@ func runController(ctx context.Context, o runOptions) error {
 	if awsCfg.Region == "" {
 		return fmt.Errorf("no AWS region: set AWS_REGION")
 	}
-	types, err := readTypes(o.typesFile)
+	provider, err := s.provider(ctx, awsCfg, cfg)
 	if err != nil {
 		return err
 	}
-	kinds, err := readClassKinds(o.classKinds)
+	provider.Log = log
+	o, err := s.controllerOptions(f)
 	if err != nil {
 		return err
 	}
+	o.REST, o.Log, o.Provider = cfg, log, awsProvider(provider)
+	return controller.Run(ctx, o)
+}
+
+// connect finds the cluster.
+func (s *settings) connect() (*rest.Config, error) {
+	rules := clientcmd.NewDefaultClientConfigLoadingRules()
+	rules.ExplicitPath = s.kubeconfig
+	cfg, err := clientcmd.NewNonInteractiveDeferredLoadingClientConfig(rules, &clientcmd.ConfigOverrides{CurrentContext: s.context}).ClientConfig()
+	if err != nil {
+		return nil, fmt.Errorf("connect to the cluster: %w; name a kubeconfig with --kubeconfig", err)
+	}
+	cfg.QPS, cfg.Burst = float32(s.kubeQPS), s.kubeBurst
+	return cfg, nil
+}
+
+// provider are the cloud's options: how machines reach the cluster is asked of EKS where that is the better source.
+func (s *settings) provider(ctx context.Context, awsCfg awssdk.Config, cfg *rest.Config) (aws.Options, error) {
+	types, err := readTypes(s.typesFile)
+	if err != nil {
+		return aws.Options{}, err
+	}
+	ca, err := s.caBundle()
+	if err != nil {
+		return aws.Options{}, err
+	}
+	o := aws.Options{
+		AWS: awsCfg, ClusterName: s.clusterName, ClusterEndpoint: s.clusterEndpoint, ClusterCA: ca,
+		InterruptionQueue: s.interruptionQueue, VMMemoryOverheadPercent: &s.vmMemoryOverhead, ReservedENIs: s.reservedENIs,
+		IsolatedVPC: s.isolatedVPC, TypeLabels: typeLabels(types),
+	}
+	if s.eksControlPlane || s.clusterEndpoint == "" && inPod() {
+		found, err := aws.FindCluster(ctx, awsCfg, s.clusterName)
+		if err != nil {
+			return o, fmt.Errorf("%w; give --cluster-endpoint and leave --eks-control-plane out if the control plane is not EKS", err)
+		}
+		o.ClusterEndpoint, o.ServiceCIDR = orElse(o.ClusterEndpoint, found.Endpoint), found.ServiceCIDR
+		if o.ClusterCA == nil {
+			o.ClusterCA = found.CA
+		}
+	}
+	o.ClusterEndpoint = orElse(o.ClusterEndpoint, cfg.Host)
+	if o.ClusterCA == nil {
+		o.ClusterCA = cfg.CAData
+	}
+	return o, nil
+}
+
+// controllerOptions are those that the settings decide.
+func (s *settings) controllerOptions(f *pflag.FlagSet) (controller.Options, error) {
+	policy, err := s.choices.Policy()
+	if err != nil {
+		return controller.Options{}, err
+	}
+	kinds, err := readClassKinds(s.classKinds)
+	if err != nil {
+		return controller.Options{}, err
+	}
+	on, err := s.choices.parsedGates()
 	host, _ := os.Hostname()
-	return controller.Run(ctx, controller.Options{
-		REST: cfg, Policy: policy, Log: log, Clock: clock.Real{}, DataDir: o.stateDir,
-		MetricsAddress: o.metrics, HealthAddress: o.health, Profiling: o.profiling,
-		LeaderElection: o.leaderElection, LeaderNamespace: o.leaderNamespace, Identity: host,
-		ClassKinds: kinds,
-		Provider: awsProvider(aws.Options{
-			AWS: awsCfg, ClusterName: o.clusterName, ClusterEndpoint: orElse(o.clusterEndpoint, cfg.Host), ClusterCA: cfg.CAData,
-			InterruptionQueue: o.interruptionQueue, VMMemoryOverheadPercent: &o.vmMemoryOverhead, ReservedENIs: o.reservedENIs,
-			TypeLabels: typeLabels(types),
-			Log:        log,
-		}),
-	})
+	return controller.Options{
+		Policy: policy, Gates: on, Clock: clock.Real{}, DataDir: s.stateDir, Version: version, ClassKinds: kinds,
+		MetricsAddress: listen(f, "metrics-port", s.metricsPort, s.metricsAddress),
+		HealthAddress:  listen(f, "health-probe-port", s.healthPort, s.healthAddress),
+		Profiling:      s.profiling, Unobserved: s.unobserved,
+		LeaderElection: s.leaderElect && !s.noLeaderElection, LeaderName: s.leaderName, LeaderNamespace: s.leaseNamespace(), Identity: orElse(os.Getenv("POD_NAME"), host),
+		Parallel: s.parallel(), ClassRefresh: min(s.amiRefresh, s.subnetRefresh), BatchIdle: s.batchIdle, BatchMax: s.batchMax,
+	}, err
 }
 
 func orElse(s, other string) string {
@@ -174,7 +178,7 @@ func awsProvider(o aws.Options) func(context.Context, func(cloud.ClassRef) *ec2v
 func (l *local) controllerOptions(ready func()) controller.Options {
 	ui := launchUI{l.p}
 	return controller.Options{
-		REST: l.restConfig("nodeless-controller"), Log: l.log, Clock: clock.Real{}, DataDir: l.o.dataDir, OnReady: ready,
+		REST: l.restConfig("nodeless-controller"), Policy: l.policy, Gates: l.gates, Version: version, Log: l.log, Clock: clock.Real{}, DataDir: l.o.dataDir, OnReady: ready,
 		OnDecision: func(d loop.Decision) {
 			if l.o.demo {
 				ui.show(d)

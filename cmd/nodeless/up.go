@@ -30,6 +30,7 @@ type upOptions struct {
 	kubeconfig   bool
 	controller   bool
 	readyTimeout time.Duration
+	choices      choices
 	auditLog     string
 	typesFile    string
 	types        *catalog.Own // nil = AWS's
@@ -83,6 +84,7 @@ survives restarts. Ctrl-C or "nodeless down" ends it.`,
 	f.BoolVar(&o.controller, "controller", true, `run the controller too; with --controller=false run it yourself: "nodeless run"`)
 	f.StringVar(&o.auditLog, "audit-log", "", "file in which the API server notes every request")
 	f.DurationVar(&o.readyTimeout, "ready-timeout", 2*time.Minute, "give up if the cluster is not ready after this time")
+	o.choices.add(f)
 	_ = c.RegisterFlagCompletionFunc("region", cobra.FixedCompletions(catalog.Regions(), cobra.ShellCompDirectiveNoFileComp))
 	return c
 }
@@ -122,12 +124,20 @@ func up(ctx context.Context, o upOptions, p *steps.Printer) error {
 	if err := prepareDataDir(o.dataDir); err != nil {
 		return err
 	}
-	l := &local{o: o, p: p}
+	policy, err := o.choices.Policy()
+	if err != nil {
+		return err
+	}
+	on, err := o.choices.parsedGates()
+	if err != nil {
+		return err
+	}
+	l := &local{o: o, p: p, policy: policy, gates: on}
 	started := time.Now()
 	startCtx, cancel := context.WithTimeoutCause(ctx, o.readyTimeout,
 		fmt.Errorf("not ready after %s (--ready-timeout); the logs are in %s", o.readyTimeout, filepath.Join(o.dataDir, "logs")))
 	defer cancel()
-	err := l.start(ctx, startCtx)
+	err = l.start(ctx, startCtx)
 	defer l.stop()
 	if err != nil {
 		p.Fail()

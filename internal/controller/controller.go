@@ -62,10 +62,18 @@ type Options struct {
 	Version                       string // of this program, for karpenter_build_info
 	// Profiling serves /debug/pprof beside /metrics.
 	Profiling bool
-	// LeaderElection lets one of several replicas act, by a Lease in LeaderNamespace (default kube-system). Identity
+	// Unobserved leaves the metrics of single pods, nodes, pools and conditions out.
+	Unobserved bool
+	// Parallel is for how many CPUs there is work at the same time; default 1.
+	Parallel int
+	// ClassRefresh is how often the cloud is asked again what node classes stand for; default a minute.
+	ClassRefresh time.Duration
+	// BatchIdle and BatchMax shorten the time in which changes are gathered; 0 = they do not.
+	BatchIdle, BatchMax time.Duration
+	// LeaderElection lets one of several replicas act, by the Lease LeaderName (default DefaultLease) in LeaderNamespace (default kube-system). Identity
 	// names this replica (default the host's name).
-	LeaderElection            bool
-	LeaderNamespace, Identity string
+	LeaderElection                        bool
+	LeaderName, LeaderNamespace, Identity string
 	// QPS limits requests to the API server; 0 = what REST says, or 200 a second.
 	QPS float32
 }
@@ -79,6 +87,9 @@ func (o Options) defaults() (Options, error) {
 	}
 	if o.Log == nil {
 		o.Log = slog.Default()
+	}
+	if o.Parallel <= 0 {
+		o.Parallel = 1
 	}
 	o.REST = rest.CopyConfig(o.REST)
 	if o.QPS > 0 {
@@ -160,7 +171,7 @@ func build(ctx context.Context, o Options, kube kubernetes.Interface) (*rooms, e
 	r.world = world.New(world.Options{Clock: o.Clock})
 	r.counters = metrics.New(r.registry)
 	metrics.SetBuild(r.registry, o.Version)
-	r.actor = act.New(act.Options{Client: api, World: r.world, Recorder: recorder, Clock: o.Clock, Log: o.Log, Metrics: r.counters})
+	r.actor = act.New(act.Options{Client: api, World: r.world, Recorder: recorder, Clock: o.Clock, Log: o.Log, Metrics: r.counters, Parallel: 16 * o.Parallel})
 	kinds, err := servedKinds(kube.Discovery(), o.ClassKinds)
 	if err != nil {
 		return nil, err
@@ -175,7 +186,7 @@ func build(ctx context.Context, o Options, kube kubernetes.Interface) (*rooms, e
 	}
 	r.lifecycle, err = lifecycle.New(ctx, lifecycle.Options{
 		Cloud: provider, Cache: r.cache, Client: api, World: r.world, Recorder: recorder, Clock: o.Clock, Log: o.Log,
-		Annotations: classAnnotations(classes), Metrics: r.counters, Gates: o.Gates,
+		Annotations: classAnnotations(classes), Metrics: r.counters, Gates: o.Gates, Launches: 64 * o.Parallel,
 		Registered: func(claim *karpv1.NodeClaim, yes bool) { r.keeper.Registered(claim, yes) },
 	})
 	if err != nil {
@@ -183,7 +194,7 @@ func build(ctx context.Context, o Options, kube kubernetes.Interface) (*rooms, e
 	}
 	r.keeper, err = status.New(ctx, status.Options{
 		Provider: provider, Classes: classes, Cache: r.cache, Client: api, World: r.world, Recorder: recorder,
-		ClassHash: aws.ClassHash, OnClass: r.lifecycle.ClassChanged, Clock: o.Clock, Log: o.Log,
+		ClassHash: aws.ClassHash, Refresh: o.ClassRefresh, OnClass: r.lifecycle.ClassChanged, Clock: o.Clock, Log: o.Log,
 	})
 	if err != nil {
 		return nil, fmt.Errorf("controller: status: %w", err)
@@ -258,7 +269,7 @@ func (r *rooms) act(ctx context.Context, o Options) error {
 	}
 	group.Go(func() error {
 		return loop.Run(ctx, loop.Options{
-			World: r.world, Actor: r.actor, Policy: o.Policy, Clock: o.Clock, Log: o.Log, BadPlans: badPlans,
+			World: r.world, Actor: r.actor, Policy: o.Policy, BatchIdle: o.BatchIdle, BatchMax: o.BatchMax, Clock: o.Clock, Log: o.Log, BadPlans: badPlans,
 			OnDecision: func(d loop.Decision) {
 				m.observe(d)
 				r.lifecycle.Decided(d.Snapshot, d.Plan, d.Result.Claims)

@@ -8,14 +8,18 @@ import (
 	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/uuid"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/tools/leaderelection"
 	"k8s.io/client-go/tools/leaderelection/resourcelock"
 )
 
-// Lease of the leader; its durations are controller-runtime's defaults.
+// DefaultLease is the name of the leader's Lease: Karpenter's, whose tools find the leader by it, and beside which nobody
+// else should act.
+const DefaultLease = "karpenter-leader-election"
+
+// Of the Lease; its durations are controller-runtime's defaults.
 const (
-	leaseName     = "nodeless-leader-election"
 	leaseDuration = 15 * time.Second
 	renewDeadline = 10 * time.Second
 	retryPeriod   = 2 * time.Second
@@ -35,12 +39,16 @@ func lead(ctx context.Context, o Options, kube kubernetes.Interface, f func(cont
 	if identity == "" {
 		identity, _ = os.Hostname()
 	}
-	identity = fmt.Sprintf("%s_%d", identity, os.Getpid())
+	identity = identity + "_" + string(uuid.NewUUID())
+	name := o.LeaderName
+	if name == "" {
+		name = DefaultLease
+	}
 	inner, cancel := context.WithCancel(ctx)
 	defer cancel()
 	done, started := make(chan error, 1), make(chan struct{})
 	lock := &resourcelock.LeaseLock{
-		LeaseMeta: metav1.ObjectMeta{Namespace: namespace, Name: leaseName}, Client: kube.CoordinationV1(),
+		LeaseMeta: metav1.ObjectMeta{Namespace: namespace, Name: name}, Client: kube.CoordinationV1(),
 		LockConfig: resourcelock.ResourceLockConfig{Identity: identity},
 	}
 	elector, err := leaderelection.NewLeaderElector(leaderelection.LeaderElectionConfig{

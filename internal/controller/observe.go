@@ -32,6 +32,9 @@ func (r *rooms) observe(ctx context.Context, o Options) (*loopMetrics, error) {
 		launches: counter("nodeless_planned_launches_total", "NodeClaims created by plans."),
 		removals: counter("nodeless_planned_removals_total", "NodeClaims deleted by plans."),
 	}
+	if o.Unobserved {
+		return m, nil
+	}
 	r.registry.MustRegister(metrics.NewCluster(metrics.ClusterOptions{Reader: r.cache, World: r.world, Clock: o.Clock}))
 	if err := m.pods.Watch(ctx, r.cache); err != nil {
 		return nil, err

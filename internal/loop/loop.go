@@ -42,6 +42,8 @@ type Options struct {
 	Actor  Actor       // required
 	Clock  clock.Clock // default the real one
 	Policy model.Policy
+	// BatchIdle and BatchMax shorten the quiet that is waited for after a change, and the longest wait; 0 = they do not.
+	BatchIdle, BatchMax time.Duration
 	// Leading is closed when this process may act; nil if it always may.
 	Leading <-chan struct{}
 	// Provision and Disrupt are the engine's; replaced in tests.
@@ -107,7 +109,7 @@ func Run(ctx context.Context, o Options) error {
 			return nil
 		}
 	}
-	l := &loop{o: o, alarm: make(chan struct{}, 1), logged: map[string]bool{}}
+	l := &loop{o: o, pace: pace{mostQuiet: o.BatchIdle, mostWait: o.BatchMax}, alarm: make(chan struct{}, 1), logged: map[string]bool{}}
 	l.turn(ctx)
 	for {
 		l.setAlarm()

@@ -11,6 +11,8 @@ const (
 
 // pace gathers changes: it says when the next plan is due. The zero value waits for nothing.
 type pace struct {
+	mostQuiet, mostWait time.Duration // shorter than the constants, or 0
+
 	first, last time.Time
 	waiting     bool
 }
@@ -29,13 +31,21 @@ func (p *pace) due() (time.Time, bool) {
 	if !p.waiting {
 		return time.Time{}, false
 	}
-	quiet := min(max(p.last.Sub(p.first)/3, firstQuiet), mostQuiet)
+	quiet := shorter(min(max(p.last.Sub(p.first)/3, firstQuiet), mostQuiet), p.mostQuiet)
 	at := p.last.Add(quiet)
-	if limit := p.first.Add(mostWait); at.After(limit) {
+	if limit := p.first.Add(shorter(mostWait, p.mostWait)); at.After(limit) {
 		at = limit
 	}
 	return at, true
 }
 
 // settled starts anew after a plan.
-func (p *pace) settled() { *p = pace{} }
+func (p *pace) settled() { *p = pace{mostQuiet: p.mostQuiet, mostWait: p.mostWait} }
+
+// shorter is the shorter of what is usual and of what is asked for; 0 asks for nothing.
+func shorter(usual, asked time.Duration) time.Duration {
+	if asked > 0 && asked < usual {
+		return asked
+	}
+	return usual
+}

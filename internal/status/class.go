@@ -45,19 +45,19 @@ func (k *Keeper) class(ctx context.Context, key string) (time.Duration, error) {
 	class, resolveErr := k.resolve(ctx, ref, h, object)
 	if why := notReady(class); why != "" {
 		k.offer(ref, why)
-		return resolveEvery, resolveErr
+		return k.o.Refresh, resolveErr
 	}
 	offered, err := k.o.Provider.Catalog(ctx, ref)
 	switch {
 	case errors.Is(err, cloud.ErrClassNotReady):
 		k.offer(ref, err.Error())
-		return resolveEvery, resolveErr
+		return k.o.Refresh, resolveErr
 	case err != nil: // what was offered before is still right, more or less
 		return 0, errors.Join(resolveErr, fmt.Errorf("catalog of %s: %w", title(ref), err))
 	}
 	k.o.World.SetCatalog(ref, offered, "")
 	k.touchPools(ref)
-	return resolveEvery, resolveErr
+	return k.o.Refresh, resolveErr
 }
 
 // offer says why a class offers nothing.

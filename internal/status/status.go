@@ -60,6 +60,8 @@ type Options struct {
 	ClassHash func(*ec2v1.EC2NodeClass) string
 	// OnClass is told of classes that changed; may be nil.
 	OnClass func(cloud.ClassRef)
+	// Refresh is how often the cloud is asked again what a class stands for; default a minute.
+	Refresh time.Duration
 	Clock   clock.Clock  // default the real one
 	Log     *slog.Logger // default slog.Default
 }
@@ -85,6 +87,9 @@ type watch struct {
 func New(ctx context.Context, o Options) (*Keeper, error) {
 	if o.Clock == nil {
 		o.Clock = clock.Real{}
+	}
+	if o.Refresh <= 0 {
+		o.Refresh = resolveEvery
 	}
 	if o.Log == nil {
 		o.Log = slog.Default()
