@@ -53,7 +53,7 @@ func TestAMachineRegistersAsItsUserDataSays(t *testing.T) {
 			t.Errorf("label %s is %q, want %q", key, node.Labels[key], want)
 		}
 	}
-	if len(node.Spec.Taints) != 1 || node.Spec.Taints[0].Key != "karpenter.sh/unregistered" || node.Spec.Taints[0].TimeAdded == nil {
+	if len(node.Spec.Taints) != 1 || node.Spec.Taints[0].Key != "karpenter.sh/unregistered" || node.Spec.Taints[0].TimeAdded != nil {
 		t.Errorf("taints %v, want the one of the user data", node.Spec.Taints)
 	}
 	if got := node.Status.Allocatable.Pods().Value(); got != 20 {

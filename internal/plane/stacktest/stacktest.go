@@ -21,6 +21,7 @@ import (
 	utilyaml "k8s.io/apimachinery/pkg/util/yaml"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"github.com/nodeless/nodeless/catalog"
 	"github.com/nodeless/nodeless/cloud"
 	"github.com/nodeless/nodeless/cloud/aws"
 	"github.com/nodeless/nodeless/examples"
@@ -46,19 +47,41 @@ type Stack struct {
 	URL    string        // where the region answers
 	Client client.Client // reads from the API server itself
 
+	own *catalog.Own
 	log *slog.Logger
 }
 
 // Start is a Stack with the NodePool general-purpose of the examples, of which nothing is left when the test is over.
 func Start(t testing.TB) *Stack {
 	t.Helper()
-	s := &Stack{Plane: planetest.Start(t), log: slog.New(slog.NewTextHandler(io.Discard, nil))}
+	s := start(t, nil)
+	s.install(t)
+	return s
+}
+
+// StartWith is a Stack whose region offers types of one's own, with their labels, and no NodePool. Nothing is left of it
+// either.
+func StartWith(t testing.TB, own *catalog.Own) *Stack {
+	t.Helper()
+	s := start(t, own)
+	t.Cleanup(func() { s.clear(t) })
+	return s
+}
+
+func start(t testing.TB, own *catalog.Own) *Stack {
+	s := &Stack{Plane: planetest.Start(t), own: own, log: slog.New(slog.NewTextHandler(io.Discard, nil))}
 	var err error
 	if s.Client, err = client.New(s.Plane.RESTConfig(), client.Options{}); err != nil {
 		t.Fatal(err)
 	}
+	var offers *catalog.Region
+	if own != nil {
+		if offers, err = own.Region(); err != nil {
+			t.Fatal(err)
+		}
+	}
 	s.Region, err = region.Open(region.Config{
-		Name: regionName, Dir: t.TempDir(), Seed: 1, Clock: clock.Real{}, Boot: region.BootTime{Median: 100 * time.Millisecond},
+		Name: regionName, Offers: offers, Dir: t.TempDir(), Seed: 1, Clock: clock.Real{}, Boot: region.BootTime{Median: 100 * time.Millisecond},
 	})
 	if err != nil {
 		t.Fatal(err)
@@ -74,7 +97,6 @@ func Start(t testing.TB) *Stack {
 	s.background(t, "node simulator", func(ctx context.Context) error {
 		return nodesim.Run(ctx, nodesim.Options{REST: s.Plane.RESTConfig(), Machines: regional.Machines(s.Region), Clock: clock.Real{}, Log: s.log})
 	})
-	s.install(t)
 	return s
 }
 
@@ -181,11 +203,15 @@ func (s *Stack) Controller(t testing.TB, change func(*controller.Options)) *Repl
 
 // provider reaches the region over the wire, as `nodeless run` does.
 func (s *Stack) provider(ctx context.Context, classes func(cloud.ClassRef) *ec2v1.EC2NodeClass, version string) (cloud.Provider, error) {
-	return aws.New(ctx, aws.Options{
+	o := aws.Options{
 		AWS: awssdk.Config{
 			Region: regionName, BaseEndpoint: &s.URL, Credentials: credentials.NewStaticCredentialsProvider("test", "test", ""),
 		},
 		ClusterName: cluster, ClusterEndpoint: s.Plane.APIServerURL(), ClusterCA: s.Plane.CABundle(), ServiceCIDR: s.Plane.ServiceCIDR(),
 		InterruptionQueue: cluster, KubernetesVersion: version, Classes: classes, Log: s.log,
-	})
+	}
+	if s.own != nil {
+		o.TypeLabels = s.own.Labels
+	}
+	return aws.New(ctx, o)
 }
