@@ -1,0 +1,70 @@
+// Package rbac says what the controller may do in a cluster, and no more: a service account and its roles.
+package rbac
+
+import (
+	corev1 "k8s.io/api/core/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+)
+
+// Name is that of the service account and of all roles and bindings.
+const Name = "nodeless"
+
+func rule(group string, resources, verbs []string) rbacv1.PolicyRule {
+	return rbacv1.PolicyRule{APIGroups: []string{group}, Resources: resources, Verbs: verbs}
+}
+
+// Rules are what the controller needs in the whole cluster.
+func Rules() []rbacv1.PolicyRule {
+	read, write := []string{"get", "list", "watch"}, []string{"patch", "update"}
+	return []rbacv1.PolicyRule{
+		// What pods ask for and where they may run.
+		rule("", []string{"pods", "nodes", "namespaces", "persistentvolumes", "persistentvolumeclaims", "limitranges", "podtemplates"}, read),
+		rule("apps", []string{"daemonsets", "deployments", "replicasets", "statefulsets"}, read),
+		rule("policy", []string{"poddisruptionbudgets"}, read),
+		rule("storage.k8s.io", []string{"storageclasses", "csinodes", "volumeattachments"}, read),
+		// Machines: taints, labels, finalizers, and their end.
+		rule("", []string{"nodes"}, []string{"patch", "update", "delete"}),
+		// Pods leave machines that go; those that do not in time are deleted.
+		rule("", []string{"pods/eviction"}, []string{"create"}),
+		rule("", []string{"pods"}, []string{"delete"}),
+		rule("", []string{"events"}, []string{"create", "patch"}),
+		// Karpenter's objects.
+		rule("karpenter.sh", []string{"nodepools", "nodeclaims", "nodeoverlays"}, read),
+		rule("karpenter.sh", []string{"nodeclaims"}, []string{"create", "delete", "patch", "update"}),
+		rule("karpenter.sh", []string{"nodepools", "nodepools/status", "nodeclaims/status", "nodeoverlays/status"}, write),
+		rule("karpenter.k8s.aws", []string{"ec2nodeclasses"}, read),
+		rule("karpenter.k8s.aws", []string{"ec2nodeclasses", "ec2nodeclasses/status"}, write),
+		rule("autoscaling.x-k8s.io", []string{"capacitybuffers"}, read),
+		rule("autoscaling.x-k8s.io", []string{"capacitybuffers/status"}, write),
+	}
+}
+
+// leaderRules are what it needs in its own namespace: the lease. A new one cannot be named beforehand.
+func leaderRules(lease string) []rbacv1.PolicyRule {
+	named := rule("coordination.k8s.io", []string{"leases"}, []string{"get", "patch", "update"})
+	named.ResourceNames = []string{lease}
+	return []rbacv1.PolicyRule{rule("coordination.k8s.io", []string{"leases"}, []string{"create"}), named}
+}
+
+// Objects are a service account in a namespace, its roles and bindings, in the order in which they can be created.
+func Objects(namespace, lease string) []client.Object {
+	meta := func(namespace string) metav1.ObjectMeta {
+		return metav1.ObjectMeta{Name: Name, Namespace: namespace, Labels: map[string]string{"app.kubernetes.io/name": Name}}
+	}
+	of := func(kind string) metav1.TypeMeta {
+		return metav1.TypeMeta{APIVersion: rbacv1.SchemeGroupVersion.String(), Kind: kind}
+	}
+	to := func(kind string) rbacv1.RoleRef {
+		return rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: kind, Name: Name}
+	}
+	who := []rbacv1.Subject{{Kind: rbacv1.ServiceAccountKind, Name: Name, Namespace: namespace}}
+	return []client.Object{
+		&corev1.ServiceAccount{TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "ServiceAccount"}, ObjectMeta: meta(namespace)},
+		&rbacv1.ClusterRole{TypeMeta: of("ClusterRole"), ObjectMeta: meta(""), Rules: Rules()},
+		&rbacv1.ClusterRoleBinding{TypeMeta: of("ClusterRoleBinding"), ObjectMeta: meta(""), RoleRef: to("ClusterRole"), Subjects: who},
+		&rbacv1.Role{TypeMeta: of("Role"), ObjectMeta: meta(namespace), Rules: leaderRules(lease)},
+		&rbacv1.RoleBinding{TypeMeta: of("RoleBinding"), ObjectMeta: meta(namespace), RoleRef: to("Role"), Subjects: who},
+	}
+}
