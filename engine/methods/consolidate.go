@@ -9,9 +9,11 @@ import (
 	"github.com/nodeless/nodeless/engine/pack"
 )
 
-// What consolidation tries in one call: so many plans, in many-machine commands at most so many machines.
+// What consolidation tries in one call: so many plans, one that may launch something counting as several; in many-machine
+// commands at most so many machines.
 const (
-	defaultWhatIfs = 60
+	defaultWhatIfs = 100
+	launchSteps    = 5
 	mostTogether   = 100
 )
 
@@ -96,6 +98,7 @@ func (c *consolidation) together(candidates []*model.Node) {
 			high = middle - 1
 		}
 	}
+	c.left = max(c.left, rest)
 	if best != nil {
 		c.accept(best)
 	}
@@ -171,9 +174,16 @@ type proposal struct {
 // propose says what would take the place of the machines, or why they stay.
 func (c *consolidation) propose(victims []*model.Node) (*proposal, model.Reason) {
 	c.left--
-	p := &proposal{victims: victims}
-	p.overlay, p.plan = c.whatIf(destinations{settled: true}, victims...)
+	p := &proposal{victims: victims, overlay: c.leaving(destinations{settled: true}, victims)}
+	p.plan.Placements = pack.Placements(p.overlay, c.policy)
 	price := priceOf(victims)
+	if rest := unsettledRequests(p); rest != nil {
+		if reason := c.tooDear(victims, rest, price); reason.Rule != "" {
+			return nil, reason
+		}
+		c.left -= launchSteps - 1
+		p.plan = pack.ProvisionPods(p.overlay, c.policy)
+	}
 	if len(p.plan.Launches) > 1 && len(p.plan.Unplaced) == 0 && launchPrice(&p.plan) < price {
 		p.plan = c.onOne(p)
 	}

@@ -13,6 +13,61 @@ import (
 // may then be: what comes is among the cheapest and is not replaced again at once (karpenter.md §8.2).
 const fewestCheaper = 15
 
+// unsettledRequests is what the pods that find no place ask together; nil if all find one.
+func unsettledRequests(p *proposal) *model.Resources {
+	settled := make(map[model.PodKey]bool, len(p.plan.Placements))
+	for i := range p.plan.Placements {
+		settled[p.plan.Placements[i].Pod] = true
+	}
+	var sum *model.Resources
+	for i := range p.overlay.Pending {
+		pod := &p.overlay.Pending[i]
+		if settled[pod.PodKey] {
+			continue
+		}
+		if sum == nil {
+			sum = &model.Resources{}
+		}
+		if pod.Shape >= 0 && pod.Shape < len(p.overlay.Shapes) {
+			*sum = sum.Plus(p.overlay.Shapes[pod.Shape].Requests.NonNegative())
+		}
+	}
+	return sum
+}
+
+// tooDear says that no single machine which can be had and holds so much costs less than the price, whatever else its pods want:
+// then there is no need to plan.
+func (c *consolidation) tooDear(victims []*model.Node, holds *model.Resources, price model.Price) model.Reason {
+	noSpot := !c.policy.SpotToSpot && !slices.ContainsFunc(victims, func(n *model.Node) bool { return n.CapacityType != model.Spot })
+	best, spot := (*model.Launch)(nil), false
+	for i := range c.s.Pools {
+		p := &c.s.Pools[i]
+		for t := range p.Types {
+			if p.NotReady != "" || p.Static || !holds.Fits(p.Types[t].Allocatable) {
+				continue
+			}
+			for _, o := range p.Types[t].Offerings {
+				switch {
+				case !o.Available:
+				case noSpot && o.CapacityType == model.Spot:
+					spot = spot || o.Price < price
+				case o.Price < price:
+					return model.Reason{}
+				case best == nil || o.Price < best.Chosen.Price:
+					best = &model.Launch{Chosen: model.Candidate{OfferingKey: model.OfferingKey{Type: p.Types[t].Name, CapacityType: o.CapacityType}, Price: o.Price}}
+				}
+			}
+		}
+	}
+	switch {
+	case spot:
+		return model.Reason{Rule: model.RuleSpotToSpot}
+	case best == nil:
+		return model.Reason{Rule: model.RuleNotCheaper}
+	}
+	return notCheaper(best)
+}
+
 // cheaper narrows a proposal's replacement to what is strictly cheaper than the machines that go, whatever comes of it.
 func (c *consolidation) cheaper(p *proposal) model.Reason {
 	l := p.plan.Launches[0]

@@ -1,0 +1,81 @@
+package engine_test
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/nodeless/nodeless/engine"
+	"github.com/nodeless/nodeless/engine/check"
+	"github.com/nodeless/nodeless/engine/gen"
+	"github.com/nodeless/nodeless/engine/model"
+)
+
+// underused is a cluster of so many machines, each planned for ten pods of 50 shapes, of which every keep-th pod is still there:
+// nearly all machines are too large, and few pods fit on fewer of them.
+func underused(nodes, keep int) *model.Snapshot {
+	s := gen.Large(nodes*10, 50)
+	p := &s.Pools[0]
+	p.Types = slices.DeleteFunc(p.Types, func(t model.InstanceType) bool { return t.Capacity[model.CPU] > 32_000 })
+	p.Disruption = model.DisruptionPolicy{AllowedEmpty: nodes, AllowedDrifted: nodes, AllowedUnderused: nodes}
+	t := p.Types[slices.IndexFunc(p.Types, func(t model.InstanceType) bool { return t.Name == "m5.16x" })]
+	pods := s.Pending
+	s.Pending = nil
+	for i := range nodes {
+		n := model.Node{
+			Name: fmt.Sprintf("node-%05d", i), Pool: p.Name, Type: t.Name, Zone: "zone-b", CapacityType: model.OnDemand, Price: t.Offerings[2].Price,
+			State: model.Initialized, Initialized: s.Now.Add(-time.Hour), Capacity: t.Capacity, Allocatable: t.Allocatable,
+			Labels: t.Requirements.And(model.NewRequirements(model.OneOf(model.LabelZone, "zone-b"), model.OneOf(model.LabelCapacityType, model.OnDemand),
+				model.OneOf(model.LabelPool, p.Name))),
+		}
+		n.Claim = "claim-" + n.Name
+		for k := range 10 {
+			if pod := pods[i*10+k]; (i+k)%keep == 0 {
+				shape := &s.Shapes[pod.Shape]
+				if _, other := shape.Required.Get(model.LabelArch); other {
+					continue
+				}
+				n.Used = n.Used.Plus(shape.Requests)
+				n.Pods = append(n.Pods, model.BoundPod{Pod: pod, EvictionCost: 1000})
+			}
+		}
+		slices.SortFunc(n.Pods, func(a, b model.BoundPod) int { return cmp.Compare(a.Name, b.Name) })
+		s.Nodes = append(s.Nodes, n)
+	}
+	return gen.Canonical(s)
+}
+
+func BenchmarkDisrupt(b *testing.B) {
+	for _, c := range []struct {
+		name        string
+		nodes, keep int
+		change      func(*model.Snapshot)
+	}{
+		{"nothing to do", 500, 1, func(s *model.Snapshot) { s.Pools[0].Disruption.Never = true }},
+		{"underused", 500, 1, func(*model.Snapshot) {}},
+		{"hardly used", 500, 5, func(*model.Snapshot) {}},
+		{"drifted", 500, 1, func(s *model.Snapshot) {
+			s.Pools[0].Disruption.Never, s.Pools[0].Disruption.AllowedDrifted = true, 50
+			for i := range s.Nodes {
+				s.Nodes[i].Drifted = "NodePoolDrifted"
+			}
+		}},
+	} {
+		s := underused(c.nodes, c.keep)
+		c.change(s)
+		b.Run(fmt.Sprintf("%dnodes/%s", c.nodes, c.name), func(b *testing.B) {
+			var p model.Plan
+			for b.Loop() {
+				p = engine.Disrupt(s, model.Policy{})
+			}
+			b.ReportMetric(float64(len(p.Commands)), "commands")
+			for _, v := range check.Plan(s, model.Policy{}, p) {
+				if !v.Unproven {
+					b.Fatal(v.Error())
+				}
+			}
+		})
+	}
+}
