@@ -1,7 +1,6 @@
 package methods
 
 import (
-	"cmp"
 	"slices"
 
 	"github.com/nodeless/nodeless/engine/model"
@@ -12,7 +11,7 @@ import (
 func StillTrue(s *model.Snapshot, policy model.Policy, c model.Command) model.Reason {
 	victims := map[string]bool{}
 	for _, r := range c.Removals {
-		i, found := slices.BinarySearchFunc(s.Nodes, r.Node, func(n model.Node, name string) int { return cmp.Compare(n.Name, name) })
+		i, found := find(s.Nodes, r.Node)
 		if !found || s.Nodes[i].Claim != r.Claim {
 			return model.Reason{Rule: model.RuleGone, Object: r.Node}
 		}

@@ -3,6 +3,7 @@ package methods
 import (
 	"cmp"
 	"slices"
+	"sort"
 
 	"github.com/nodeless/nodeless/engine/model"
 	"github.com/nodeless/nodeless/engine/pack"
@@ -168,6 +169,8 @@ func launched(s *model.Snapshot, l *model.Launch) model.Node {
 	return n
 }
 
+// find is the index of the node with the name. Nodes are large: none is copied to be compared.
 func find(nodes []model.Node, name string) (int, bool) {
-	return slices.BinarySearchFunc(nodes, name, func(n model.Node, name string) int { return cmp.Compare(n.Name, name) })
+	i := sort.Search(len(nodes), func(i int) bool { return nodes[i].Name >= name })
+	return i, i < len(nodes) && nodes[i].Name == name
 }

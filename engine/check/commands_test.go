@@ -1,0 +1,312 @@
+package check_test
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/nodeless/nodeless/engine"
+	"github.com/nodeless/nodeless/engine/check"
+	"github.com/nodeless/nodeless/engine/codec"
+	"github.com/nodeless/nodeless/engine/gen"
+	"github.com/nodeless/nodeless/engine/model"
+)
+
+// commandOf is the first command with the method and, if launches, with a replacement; nil if there is none.
+func (p *plan) commandOf(how model.Method, launches bool) *model.Command {
+	for i := range p.Commands {
+		if c := &p.Commands[i]; c.Method == how && (!launches || len(c.Launches) > 0) {
+			return c
+		}
+	}
+	return nil
+}
+
+// command is the first command, whatever it is for.
+func (p *plan) command() *model.Command {
+	if len(p.Commands) == 0 {
+		return nil
+	}
+	return &p.Commands[0]
+}
+
+// victim is the first machine that the command takes.
+func (p *plan) victim(c *model.Command) *model.Node {
+	return &p.Nodes[slices.IndexFunc(p.Nodes, func(n model.Node) bool { return n.Name == c.Removals[0].Node })]
+}
+
+// ofVictim spoils the first machine of the first command.
+func ofVictim(f func(*plan, *model.Node) bool) func(*plan) bool {
+	return func(p *plan) bool {
+		c := p.command()
+		return c != nil && f(p, p.victim(c))
+	}
+}
+
+// ofCommand spoils the first command for the method.
+func ofCommand(how model.Method, launches bool, f func(*plan, *model.Command) bool) func(*plan) bool {
+	return func(p *plan) bool {
+		c := p.commandOf(how, launches)
+		return c != nil && f(p, c)
+	}
+}
+
+var commandMutations = []mutation{
+	{"a command without identity", "identity", func(p *plan) bool {
+		if c := p.command(); c != nil {
+			c.ID = ""
+		}
+		return p.command() != nil
+	}},
+	{"a machine goes twice", "exists", func(p *plan) bool {
+		c := p.command()
+		if c != nil {
+			p.Removals = append(p.Removals, c.Removals[0])
+		}
+		return c != nil
+	}},
+	{"a machine that is not there", "exists", func(p *plan) bool {
+		c := p.command()
+		if c != nil {
+			c.Removals[0].Node = "nowhere"
+		}
+		return c != nil
+	}},
+	{"a machine of another claim", "managed", func(p *plan) bool {
+		c := p.command()
+		if c != nil {
+			c.Removals[0].Claim = "another"
+		}
+		return c != nil
+	}},
+	{"a machine on its way goes", "disruptable", ofVictim(func(p *plan, n *model.Node) bool { n.State = model.Registered; return true })},
+	{"a machine that goes already", "disruptable", ofVictim(func(p *plan, n *model.Node) bool { n.Deleting = true; return true })},
+	{"a machine with do-not-disrupt", "disruptable", ofVictim(func(p *plan, n *model.Node) bool { n.DoNotDisrupt = true; return true })},
+	{"a pod with do-not-disrupt", "disruptable", ofVictim(func(p *plan, n *model.Node) bool {
+		n.Pods = append(slices.Clone(n.Pods), model.BoundPod{Pod: model.Pod{Shape: -1}, DoNotDisrupt: true})
+		n.Deadline = false
+		return true
+	})},
+	{"a pod behind a PodDisruptionBudget", "disruptable", ofVictim(func(p *plan, n *model.Node) bool {
+		n.Pods = append(slices.Clone(n.Pods), model.BoundPod{Pod: model.Pod{Shape: -1}, Held: "PodDisruptionBudget a/b allows no eviction"})
+		n.Deadline = false
+		return true
+	})},
+	{"a pod has no place", "moves", ofVictim(func(p *plan, n *model.Node) bool {
+		if poolOf(p.Snapshot, n.Pool).Static {
+			return false
+		}
+		n.Pods = append(slices.Clone(n.Pods), model.BoundPod{Pod: model.Pod{PodKey: model.PodKey{Name: "forgotten"}, Shape: -1}})
+		return true
+	})},
+	{"a place is forgotten", "moves", func(p *plan) bool {
+		for i := range p.Commands {
+			if c := &p.Commands[i]; len(c.Placements) > 0 && !virtual(p, c.Placements[0].Pod) {
+				c.Placements = c.Placements[1:]
+				return true
+			}
+		}
+		return false
+	}},
+	{"a pod moves to a machine that goes", "takes pods", func(p *plan) bool {
+		for i := range p.Commands {
+			if c := &p.Commands[i]; len(c.Placements) > 0 {
+				c.Placements[0].Node = c.Removals[0].Node
+				return true
+			}
+		}
+		return false
+	}},
+	{"the room is taken", "fits", func(p *plan) bool {
+		for i := range p.Commands {
+			if c := &p.Commands[i]; len(c.Placements) > 0 {
+				n := &p.Nodes[slices.IndexFunc(p.Nodes, func(n model.Node) bool { return n.Name == c.Placements[0].Node })]
+				n.Used = n.Allocatable
+				return p.shapeOf(c.Placements[0].Pod).Requests != model.Resources{}
+			}
+		}
+		return false
+	}},
+	{"it saves more than it does", "price", func(p *plan) bool {
+		c := p.command()
+		if c != nil {
+			c.Saves++
+		}
+		return c != nil
+	}},
+	{"moves count for less than they do", "price", func(p *plan) bool {
+		c := p.command()
+		if c != nil {
+			c.Cost--
+		}
+		return c != nil
+	}},
+	{"an unknown method", "method", func(p *plan) bool {
+		c := p.command()
+		if c != nil {
+			c.Method = "Whim"
+		}
+		return c != nil
+	}},
+	{"it has not drifted", "drifted", ofCommand(model.Drifted, false, func(p *plan, c *model.Command) bool { p.victim(c).Drifted = ""; return true })},
+	{"the drift budget is broken", "budget", ofCommand(model.Drifted, false, func(p *plan, c *model.Command) bool {
+		poolOf(p.Snapshot, c.Removals[0].Pool).Disruption.AllowedDrifted = 0
+		return true
+	})},
+	{"the budget for underuse is broken", "budget", ofCommand(model.Underutilized, false, func(p *plan, c *model.Command) bool {
+		poolOf(p.Snapshot, c.Removals[0].Pool).Disruption.AllowedUnderused = len(c.Removals) - 1
+		return len(slices.Compact(poolsOf(c))) == 1
+	})},
+	{"the pool consolidates empty machines only", "consolidation", ofCommand(model.Underutilized, false, func(p *plan, c *model.Command) bool {
+		poolOf(p.Snapshot, c.Removals[0].Pool).Disruption.WhenEmptyOnly = true
+		return true
+	})},
+	{"the pool never consolidates", "consolidation", ofCommand(model.Underutilized, false, func(p *plan, c *model.Command) bool {
+		poolOf(p.Snapshot, c.Removals[0].Pool).Disruption.Never = true
+		return true
+	})},
+	{"it is not quiet", "consolidateAfter", ofCommand(model.Underutilized, false, func(p *plan, c *model.Command) bool {
+		p.victim(c).LastPodEvent = p.Now
+		poolOf(p.Snapshot, c.Removals[0].Pool).Disruption.ConsolidateAfter = time.Minute
+		return true
+	})},
+	{"the replacement may cost as much", "saves", ofCommand(model.Underutilized, true, func(p *plan, c *model.Command) bool {
+		for _, r := range c.Removals {
+			n := &p.Nodes[slices.IndexFunc(p.Nodes, func(n model.Node) bool { return n.Name == r.Node })]
+			n.Price = 0
+		}
+		p.victim(c).Price = c.Launches[0].Chosen.Price
+		return true
+	})},
+	{"spot for spot", "spot to spot", ofCommand(model.Underutilized, true, func(p *plan, c *model.Command) bool {
+		for _, r := range c.Removals {
+			p.Nodes[slices.IndexFunc(p.Nodes, func(n model.Node) bool { return n.Name == r.Node })].CapacityType = model.Spot
+		}
+		p.SpotToSpot = false
+		return c.Launches[0].Chosen.CapacityType == model.Spot
+	})},
+	{"the replacement breaks the limit", "limit", ofCommand(model.Drifted, true, func(p *plan, c *model.Command) bool {
+		pool := poolOf(p.Snapshot, c.Launches[0].Pool)
+		pool.Limits.NodesSet, pool.Limits.Nodes, pool.NodeCount = true, 3, 3
+		return true
+	})},
+	{"the replacement is of a type that is out", "available", ofCommand(model.Drifted, true, func(p *plan, c *model.Command) bool {
+		pool := poolOf(p.Snapshot, c.Launches[0].Pool)
+		for i := range pool.Types {
+			for o := range pool.Types[i].Offerings {
+				pool.Types[i].Offerings[o].Available = false
+			}
+		}
+		return true
+	})},
+	{"a static pool loses a machine", "replicas", func(p *plan) bool {
+		for i := range p.Commands {
+			c := &p.Commands[i]
+			if poolOf(p.Snapshot, c.Removals[0].Pool).Static {
+				c.Launches = nil
+				return true
+			}
+		}
+		return false
+	}},
+	{"a static pool loses more than it has too many", "replicas", func(p *plan) bool {
+		for _, r := range p.Removals {
+			if r.Method == model.Overprovisioned {
+				poolOf(p.Snapshot, r.Pool).Replicas += 100
+				return true
+			}
+		}
+		return false
+	}},
+	{"a pool that is not static has too many", "replicas", func(p *plan) bool {
+		for _, r := range p.Removals {
+			if r.Method == model.Overprovisioned {
+				poolOf(p.Snapshot, r.Pool).Static = false
+				return true
+			}
+		}
+		return false
+	}},
+}
+
+func poolsOf(c *model.Command) (out []string) {
+	for _, r := range c.Removals {
+		out = append(out, r.Pool)
+	}
+	slices.Sort(out)
+	return out
+}
+
+func virtual(p *plan, k model.PodKey) bool {
+	return slices.ContainsFunc(p.Pending, func(x model.Pod) bool { return x.PodKey == k && x.Virtual })
+}
+
+// shapeOf is the shape of a pod that moves.
+func (p *plan) shapeOf(k model.PodKey) *model.Shape {
+	for i := range p.Nodes {
+		for _, b := range p.Nodes[i].Pods {
+			if b.PodKey == k {
+				return &p.Shapes[b.Shape]
+			}
+		}
+	}
+	return p.shape(k)
+}
+
+func TestPlantedBugsOfCommandsAreCaught(t *testing.T) {
+	planted := map[string]int{}
+	for name, good := range goodDisruptions(t) {
+		for _, m := range commandMutations {
+			bad := good.clone(t)
+			if !m.spoil(bad) {
+				continue
+			}
+			planted[m.name]++
+			found := check.Plan(bad.Snapshot, bad.Policy, bad.Plan)
+			if !slices.ContainsFunc(found, func(v check.Violation) bool { return v.Promise == m.promise && !v.Unproven }) {
+				t.Errorf("%s: %s: want a broken %q, got %v", name, m.name, m.promise, found)
+			}
+		}
+	}
+	for _, m := range commandMutations {
+		if planted[m.name] == 0 {
+			t.Errorf("%s: no plan let it be planted", m.name)
+		}
+	}
+	t.Logf("%d kinds of bugs, planted %v times", len(commandMutations), planted)
+}
+
+// goodDisruptions are plans of engine.Disrupt with commands or machines that static pools have too many.
+func goodDisruptions(t *testing.T) map[string]*plan {
+	out := map[string]*plan{}
+	add := func(name string, s *model.Snapshot, policy model.Policy) {
+		p := &plan{s, policy, engine.Disrupt(s, policy)}
+		if len(p.Commands)+len(p.Removals) > 0 && len(check.Plan(s, policy, p.Plan)) == 0 {
+			out[name] = p
+		}
+	}
+	files, err := filepath.Glob("../testdata/*.txt")
+	if err != nil || len(files) == 0 {
+		t.Fatalf("%d scenarios, %v", len(files), err)
+	}
+	for _, file := range files {
+		raw, err := os.ReadFile(file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		text, _, _ := strings.Cut(string(raw), "\n----------\n")
+		s, policy, err := codec.Scenario(text)
+		if err != nil {
+			t.Fatalf("%s: %v", file, err)
+		}
+		add(filepath.Base(file), s, policy)
+	}
+	for seed := range uint64(300) {
+		add(fmt.Sprintf("seed %d", seed), gen.Disruptive(seed), gen.DisruptionPolicy(seed))
+	}
+	return out
+}
