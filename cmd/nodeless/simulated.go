@@ -80,13 +80,16 @@ func (r *simulated) text(s *model.Snapshot) string {
 
 func (r *simulated) writeSentences(w io.Writer, s *model.Snapshot) error {
 	var b strings.Builder
-	var launches, goes, stays []string
+	var launches, goes, moves, stays []string
 	for _, l := range r.Provision.Launches {
 		launches = append(launches, explain.Launch(s, l))
 	}
 	if r.Disrupt != nil {
 		for _, x := range r.Disrupt.Removals {
 			goes = append(goes, explain.Removal(s, x))
+		}
+		for _, x := range r.Disrupt.Commands {
+			moves = append(moves, explain.Command(s, x))
 		}
 		for _, x := range r.Disrupt.Kept {
 			stays = append(stays, explain.Kept(x))
@@ -104,9 +107,13 @@ func (r *simulated) writeSentences(w io.Writer, s *model.Snapshot) error {
 	}
 	section(&b, "No place for", refused)
 	section(&b, "Remove", goes)
+	section(&b, "Replace", moves)
 	section(&b, "Keep", stays)
 	if r.Provision.Partial {
 		b.WriteString("The search was cut after so many steps; more may be possible (policy max-steps).\n")
+	}
+	if r.Disrupt != nil && r.Disrupt.Partial {
+		fmt.Fprintf(&b, "Not all machines were looked at for cheaper ones; policy after=%s goes on.\n", r.Disrupt.After)
 	}
 	if len(r.Provision.Launches) > 0 {
 		fmt.Fprintf(&b, "Costs %s for %s%s.\n", explain.Dollars(r.cost), machines(r.Launched), r.above())

@@ -7,23 +7,20 @@ import (
 	"github.com/nodeless/nodeless/engine/model"
 )
 
+// mostNamed is how many machines of a command are named.
+const mostNamed = 5
+
 // Command says which machines go together, why, what takes their place, and what that saves.
 func Command(s *model.Snapshot, c model.Command) string {
-	names := make([]string, len(c.Removals))
-	for i, r := range c.Removals {
-		names[i] = r.Node
+	var names []string
+	for _, r := range c.Removals[:min(len(c.Removals), mostNamed)] {
+		names = append(names, machine(s, r.Node))
 	}
-	goes := "goes"
-	if len(names) > 1 {
-		goes = "go"
+	text := strings.Join(names, ", ")
+	if more := len(c.Removals) - mostNamed; more > 0 {
+		text += fmt.Sprintf(" and %d more", more)
 	}
-	why := map[model.Method]string{
-		model.Empty: "no pod needs it", model.Drifted: "it is no longer as its pool and node class say", model.Underutilized: "its pods cost less elsewhere",
-	}[c.Method]
-	if len(names) > 1 {
-		why = strings.Replace(strings.Replace(why, "it is", "they are", 1), "its", "their", -1)
-	}
-	text := fmt.Sprintf("%s %s: %s", strings.Join(names, ", "), goes, why)
+	text += reason(c)
 	switch len(c.Launches) {
 	case 0:
 		if n := len(c.Placements); n > 0 {
@@ -41,6 +38,20 @@ func Command(s *model.Snapshot, c model.Command) string {
 		text += ", costs " + Dollars(-c.Saves) + " more"
 	}
 	return text
+}
+
+// reason is why the machines of a command go.
+func reason(c model.Command) string {
+	drifted, one := c.Method == model.Drifted, len(c.Removals) == 1
+	switch {
+	case drifted && one:
+		return " goes: it is no longer as its pool and node class say"
+	case drifted:
+		return " go: they are no longer as their pools and node classes say"
+	case one:
+		return " goes: its pods cost less elsewhere"
+	}
+	return " go: their pods cost less elsewhere"
 }
 
 func replacement(l *model.Launch) string {

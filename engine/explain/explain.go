@@ -160,15 +160,19 @@ func Removal(s *model.Snapshot, r model.Removal) string {
 	case model.Underutilized:
 		how = "its pods cost less elsewhere"
 	}
-	what := ""
-	if i := slices.IndexFunc(s.Nodes, func(n model.Node) bool { return n.Name == r.Node }); i >= 0 && s.Nodes[i].Type != "" {
-		what = " (" + strings.TrimSpace(s.Nodes[i].Type+" "+s.Nodes[i].CapacityType) + ")"
-	}
-	text := fmt.Sprintf("%s%s of pool %s goes: %s", r.Node, what, r.Pool, how)
+	text := fmt.Sprintf("%s of pool %s goes: %s", machine(s, r.Node), r.Pool, how)
 	if r.Saves > 0 {
 		text += ", saves " + Dollars(r.Saves)
 	}
 	return text
+}
+
+// machine names a machine and says what it is.
+func machine(s *model.Snapshot, name string) string {
+	if i := slices.IndexFunc(s.Nodes, func(n model.Node) bool { return n.Name == name }); i >= 0 && s.Nodes[i].Type != "" {
+		return name + " (" + strings.TrimSpace(s.Nodes[i].Type+" "+s.Nodes[i].CapacityType) + ")"
+	}
+	return name
 }
 
 // Kept says why a machine stays.
