@@ -215,12 +215,16 @@ func (l *local) installObjects(_, start context.Context) error {
 	if l.client, err = newClient(cfg); err != nil {
 		return err
 	}
-	created, err := createMissing(start, l.client, "general-purpose.yaml")
+	created, err := createMissing(start, l.client, "general-purpose.yaml", l.fit)
 	if err != nil {
 		return err
 	}
 	if created == 0 {
 		l.p.Done("kept as they were")
+		return nil
+	}
+	if l.o.types != nil {
+		l.p.Done("on-demand machines of your %d types, amd64", len(l.o.types.Types))
 		return nil
 	}
 	l.p.Done("on-demand c, m and r machines, amd64")

@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
+	"strings"
 
 	ec2v1 "github.com/aws/karpenter-provider-aws/pkg/apis/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -57,6 +59,21 @@ func (o *upOptions) keepTypes() error {
 		return nil
 	}
 	return os.WriteFile(typesFile(o.dataDir), o.typesText, 0o600)
+}
+
+// fit takes from a NodePool what types of one's own do not have: EC2's categories and generations.
+func (l *local) fit(object *unstructured.Unstructured) {
+	path := []string{"spec", "template", "spec", "requirements"}
+	requirements, found, _ := unstructured.NestedSlice(object.Object, path...)
+	if l.o.types == nil || !found {
+		return
+	}
+	requirements = slices.DeleteFunc(requirements, func(r any) bool {
+		m, _ := r.(map[string]any)
+		key, _ := m["key"].(string)
+		return strings.HasPrefix(key, "karpenter.k8s.aws/")
+	})
+	_ = unstructured.SetNestedSlice(object.Object, requirements, path...) // it was a slice a moment ago
 }
 
 // typeLabels are the labels types of one's own have beside EC2's, for the provider. The API then takes requirements on
