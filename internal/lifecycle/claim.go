@@ -40,6 +40,9 @@ func (l *Lifecycle) claim(ctx context.Context, name string) (time.Duration, erro
 	if claim.DeletionTimestamp != nil {
 		return l.finalize(ctx, claim)
 	}
+	if l.deletedJustNow(claim) {
+		return deletionShown, nil
+	}
 	pool, err := l.poolOf(ctx, claim)
 	if err != nil {
 		return 0, err

@@ -26,6 +26,8 @@ type region struct {
 	empty    []model.OfferingKey       // reported by launches that succeed
 	requests []cloud.LaunchRequest     // all that came
 	notices  []cloud.Interruption      // not done yet
+	drifted  string                    // what it says of all machines
+	unsold   bool                      // its only type is not in the catalogue
 	ailing   []cloud.Interruption      // what the checks find
 }
 
@@ -36,7 +38,22 @@ func newRegion() *region {
 func (r *region) Name() string { return "memory" }
 
 func (r *region) Catalog(context.Context, cloud.ClassRef) ([]model.InstanceType, error) {
-	return nil, nil
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.unsold {
+		return nil, nil
+	}
+	return []model.InstanceType{{Name: "m5.large", Offerings: []model.Offering{{Zone: "a", CapacityType: model.Spot, Price: 1}}}}, nil
+}
+
+func (r *region) Drifted(context.Context, cloud.Launched) (string, error) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.drifted, nil
+}
+
+func (r *region) RepairPolicies() []cloud.RepairPolicy {
+	return []cloud.RepairPolicy{{Condition: "Ready", Status: "False", Toleration: 30 * time.Minute}}
 }
 
 func (r *region) Launch(ctx context.Context, req cloud.LaunchRequest) (cloud.LaunchResult, error) {

@@ -23,6 +23,7 @@ import (
 	"github.com/nodeless/nodeless/cloud"
 	"github.com/nodeless/nodeless/internal/clock"
 	"github.com/nodeless/nodeless/internal/controller"
+	"github.com/nodeless/nodeless/internal/gates"
 	"github.com/nodeless/nodeless/internal/lifecycle"
 	"github.com/nodeless/nodeless/internal/plane/planetest"
 )
@@ -36,6 +37,7 @@ type story struct {
 	region *region
 	ns     string
 	clock  *clock.Virtual // nil: the story is told in real time
+	writes *writes
 	start  func() (stop func())
 	stop   func()
 }
@@ -49,7 +51,7 @@ func tellAt(t *testing.T, clk *clock.Virtual) *story {
 	if err != nil {
 		t.Fatal(err)
 	}
-	s := &story{T: t, api: api, region: newRegion(), ns: planetest.Namespace(t, p), clock: clk}
+	s := &story{T: t, api: api, region: newRegion(), ns: planetest.Namespace(t, p), clock: clk, writes: &writes{}}
 	var used clock.Clock = clock.Real{}
 	if clk != nil {
 		used = clk
@@ -59,7 +61,7 @@ func tellAt(t *testing.T, clk *clock.Virtual) *story {
 		ready, done := make(chan struct{}), make(chan error, 1)
 		go func() {
 			done <- controller.Run(ctx, controller.Options{
-				REST: p.RESTConfig(), Clock: used, OnReady: func() { close(ready) },
+				REST: s.counted(p.RESTConfig()), Clock: used, Gates: gates.Gates{NodeRepair: true}, OnReady: func() { close(ready) },
 				Provider: func(context.Context, func(cloud.ClassRef) *ec2v1.EC2NodeClass, string) (cloud.Provider, error) {
 					return s.region, nil
 				},

@@ -22,6 +22,7 @@ type memory struct {
 	looked   map[types.UID]time.Time          // when the machine of such a claim was first looked for in vain
 	failed   map[types.UID]bool               // the cloud said no: there is no machine to look for
 	drifts   map[types.UID]driftCheck         // what was last found out about drift
+	deleted  map[types.UID]time.Time          // when the end of a claim was asked for
 	checked  map[types.UID]time.Time          // when a claim's machine was last compared with what was expected of it
 
 	gone  map[string]bool // machine IDs of which the cloud says that they are gone
@@ -38,7 +39,7 @@ type memory struct {
 func newMemory() memory {
 	return memory{
 		launched: map[types.UID]cloud.LaunchResult{}, tried: map[types.UID]bool{}, sent: map[types.UID]bool{}, looked: map[types.UID]time.Time{},
-		failed: map[types.UID]bool{}, drifts: map[types.UID]driftCheck{}, checked: map[types.UID]time.Time{},
+		failed: map[types.UID]bool{}, drifts: map[types.UID]driftCheck{}, deleted: map[types.UID]time.Time{}, checked: map[types.UID]time.Time{},
 		gone: map[string]bool{}, polls: map[string]int{}, podEvents: map[string]time.Time{}, refusals: map[string]refusal{},
 		evictions: map[types.UID]attempt{}, templates: map[types.UID]template{}, prospects: map[string]prospect{},
 	}
@@ -63,6 +64,7 @@ func (m *memory) forgetClaim(uid types.UID) {
 	delete(m.looked, uid)
 	delete(m.failed, uid)
 	delete(m.drifts, uid)
+	delete(m.deleted, uid)
 	delete(m.checked, uid)
 }
 
@@ -106,6 +108,7 @@ func (m *memory) keep(uids map[types.UID]bool, nodes, machines map[string]bool) 
 	only(m.looked, uids)
 	only(m.failed, uids)
 	only(m.drifts, uids)
+	only(m.deleted, uids)
 	only(m.checked, uids)
 	only(m.templates, uids)
 	only(m.gone, machines)

@@ -145,6 +145,13 @@ func (l *Lifecycle) initialize(ctx context.Context, t *turn) (bool, error) {
 		return true, nil
 	}
 	if why := notInitialized(t.node, t.claim); len(why) > 0 {
+		was := conditions.Get(karpv1.ConditionTypeInitialized)
+		registered := conditions.Get(karpv1.ConditionTypeRegistered).LastTransitionTime.Time
+		told := was.Reason == notReady || was.Reason == why[0].reason && was.Message == why[0].message
+		if left := registered.Add(bootTime).Sub(l.now()); told && left > 0 {
+			t.in(left)
+			return false, nil
+		}
 		conditions.SetUnknownWithReason(karpv1.ConditionTypeInitialized, why[0].reason, why[0].message)
 		return false, nil
 	}
@@ -160,13 +167,20 @@ func (l *Lifecycle) initialize(ctx context.Context, t *turn) (bool, error) {
 	return true, nil
 }
 
+// A machine that boots meets one obstacle after the other for a moment: only the first, notReady, is written while it is
+// younger than bootTime.
+const (
+	notReady = "NodeNotReady"
+	bootTime = 10 * time.Second
+)
+
 type obstacle struct{ reason, message string }
 
 // notInitialized says what stands between a Node and its being initialized, in a fixed order.
 func notInitialized(node *corev1.Node, claim *karpv1.NodeClaim) []obstacle {
 	var out []obstacle
 	if !isReady(node) {
-		out = append(out, obstacle{"NodeNotReady", "the Node is not ready"})
+		out = append(out, obstacle{notReady, "the Node is not ready"})
 	}
 	for _, t := range node.Spec.Taints {
 		switch {

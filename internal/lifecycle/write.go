@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"slices"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
@@ -73,7 +74,7 @@ func (l *Lifecycle) writeNode(ctx context.Context, before, node *corev1.Node) er
 
 // deleteClaim asks for the end of a claim; that it is gone or going already is fine.
 func (l *Lifecycle) deleteClaim(ctx context.Context, claim *karpv1.NodeClaim, why string) error {
-	if claim.DeletionTimestamp != nil {
+	if claim.DeletionTimestamp != nil || l.deletedJustNow(claim) {
 		return nil
 	}
 	uid := claim.UID
@@ -81,10 +82,24 @@ func (l *Lifecycle) deleteClaim(ctx context.Context, claim *karpv1.NodeClaim, wh
 	if client.IgnoreNotFound(err) != nil && !apierrors.IsConflict(err) { // conflict: another claim has the name now
 		return fmt.Errorf("delete NodeClaim %s: %w", claim.Name, err)
 	}
+	l.mu.Lock()
+	l.deleted[uid] = l.now()
+	l.mu.Unlock()
 	l.o.World.ObserveDeletion(claim)
 	l.metrics.ClaimDisrupted(claim, why)
 	l.o.Log.Info("NodeClaim is deleted", "nodeclaim", claim.Name, "why", why)
 	return nil
+}
+
+// deletionShown is how long it may take until the cache shows a deletion.
+const deletionShown = 5 * time.Second
+
+// deletedJustNow reports whether a claim's end was asked for so lately that the cache need not show it.
+func (l *Lifecycle) deletedJustNow(claim *karpv1.NodeClaim) bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	at, asked := l.deleted[claim.UID]
+	return asked && l.now().Sub(at) < deletionShown
 }
 
 // dropFinalizer lets a claim go for good.

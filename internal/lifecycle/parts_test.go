@@ -1,0 +1,92 @@
+package lifecycle
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	karpv1 "sigs.k8s.io/karpenter/pkg/apis/v1"
+
+	"github.com/nodeless/nodeless/cloud"
+)
+
+func TestAPoolThatGoesTakesItsClaimsAlongUnlessItIsToldToLeaveThem(t *testing.T) {
+	now := metav1.Now()
+	ref := metav1.OwnerReference{Kind: "NodePool", Name: "p", UID: "1"}
+	for name, c := range map[string]struct {
+		pool karpv1.NodePool
+		want bool
+	}{
+		"it is there":             {karpv1.NodePool{ObjectMeta: metav1.ObjectMeta{UID: "1"}}, true},
+		"another has its name":    {karpv1.NodePool{ObjectMeta: metav1.ObjectMeta{UID: "2"}}, false},
+		"it waits for its claims": {karpv1.NodePool{ObjectMeta: metav1.ObjectMeta{UID: "1", DeletionTimestamp: &now, Finalizers: []string{"foregroundDeletion"}}}, false},
+		"it leaves its claims":    {karpv1.NodePool{ObjectMeta: metav1.ObjectMeta{UID: "1", DeletionTimestamp: &now, Finalizers: []string{"orphan"}}}, true},
+	} {
+		if got := keeps(&c.pool, ref); got != c.want {
+			t.Errorf("%s: kept %v", name, got)
+		}
+	}
+}
+
+func TestWhatBecomesOfDoNotDisruptIsSaid(t *testing.T) {
+	noon := time.Date(2026, 6, 1, 12, 0, 0, 0, time.UTC)
+	for value, want := range map[string]string{
+		"10m": "DoNotDisruptUntil The karpenter.sh/do-not-disrupt grace period will elapse at 2026-06-01T12:05:00Z",
+		"5m":  "DoNotDisruptGracePeriodElapsed The karpenter.sh/do-not-disrupt grace period has elapsed, pod is now disruptable",
+		"-5m": `InvalidDoNotDisruptAnnotation Invalid karpenter.sh/do-not-disrupt annotation: duration "-5m" must be positive, ignoring annotation`,
+		"yes": `InvalidDoNotDisruptAnnotation Invalid karpenter.sh/do-not-disrupt annotation: "yes" is neither "true" nor a duration such as 30m, ignoring annotation`,
+	} {
+		started := metav1.NewTime(noon.Add(-5 * time.Minute))
+		pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Annotations: map[string]string{karpv1.DoNotDisruptAnnotationKey: value}}, Status: corev1.PodStatus{StartTime: &started}}
+		if _, reason, message := heldState(pod, value, noon); reason+" "+message != want {
+			t.Errorf("%s: %s %s", value, reason, message)
+		}
+		pod.Status.StartTime = nil
+		if _, reason, _ := heldState(pod, value, noon); strings.HasPrefix(reason, "DoNotDisrupt") {
+			t.Errorf("%s, not started: %s", value, reason)
+		}
+	}
+}
+
+func TestAMachineThatIsMuchSmallerThanPromisedIsInconsistent(t *testing.T) {
+	amounts := func(memory string) corev1.ResourceList {
+		return corev1.ResourceList{"memory": resource.MustParse(memory), "cpu": resource.MustParse("2")}
+	}
+	claim := &karpv1.NodeClaim{}
+	claim.Spec.Resources.Requests = amounts("1Gi")
+	claim.Status.Capacity = amounts("128Gi")
+	node := &corev1.Node{}
+	for memory, want := range map[string]string{
+		"116Gi": "", "64Gi": "expected 128Gi of resource memory, but found 64Gi (50.0% of expected)",
+	} {
+		node.Status.Capacity = amounts(memory)
+		if got := strings.Join(lacking(node, claim), "; "); got != want {
+			t.Errorf("%s: %s", memory, got)
+		}
+	}
+}
+
+func TestNothingIsRememberedOfWhatIsGone(t *testing.T) {
+	m := newMemory()
+	for _, uid := range []types.UID{"gone", "there"} {
+		m.launched[uid], m.tried[uid], m.sent[uid], m.looked[uid], m.failed[uid] = cloud.LaunchResult{}, true, true, time.Now(), true
+		m.drifts[uid], m.checked[uid], m.deleted[uid], m.templates[uid] = driftCheck{}, time.Now(), time.Now(), template{}
+	}
+	for _, name := range []string{"gone", "there"} {
+		m.gone[name], m.polls[name], m.podEvents[name], m.refusals[name] = true, 1, time.Now(), refusal{}
+	}
+	m.keep(map[types.UID]bool{"there": true}, map[string]bool{"there": true}, map[string]bool{"there": true})
+	for what, n := range map[string]int{
+		"launched": len(m.launched), "tried": len(m.tried), "sent": len(m.sent), "looked": len(m.looked), "failed": len(m.failed), "drifts": len(m.drifts),
+		"checked": len(m.checked), "deleted": len(m.deleted), "templates": len(m.templates), "gone": len(m.gone), "polls": len(m.polls),
+		"podEvents": len(m.podEvents), "refusals": len(m.refusals),
+	} {
+		if n != 1 {
+			t.Errorf("%s has %d entries, want 1", what, n)
+		}
+	}
+}
