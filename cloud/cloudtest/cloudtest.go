@@ -53,6 +53,7 @@ func Run(t *testing.T, h Harness) {
 		{"many launches at once give one machine each", (*teller).many},
 		{"one token from many sides gives one machine", (*teller).oneToken},
 		{"a class that is not ready launches nothing", (*teller).notReady},
+		{"a machine of today has not drifted", (*teller).fresh},
 		{"a cancelled launch launches nothing", (*teller).cancelled},
 	} {
 		t.Run(story.name, func(t *testing.T) {

@@ -212,6 +212,23 @@ func (t *teller) gone() {
 	}
 }
 
+// fresh is told of providers that know what drift is.
+func (t *teller) fresh() {
+	drifter, ok := t.p.(cloud.Drifter)
+	if !ok {
+		t.Skip("the provider knows nothing of drift")
+	}
+	m := t.launch(t.request("fresh")).Machine
+	about := cloud.Launched{MachineID: m.ID, Class: t.cloud.Ready, Type: m.Type, ImageID: m.ImageID}
+	if got, err := drifter.Drifted(context.Background(), about); err != nil || got != "" {
+		t.Errorf("a machine that was just launched has drifted: %q, %v", got, err)
+	}
+	about.Class = t.cloud.NotReady
+	if got, err := drifter.Drifted(context.Background(), about); !errors.Is(err, cloud.ErrClassNotReady) {
+		t.Errorf("drift of a class that is not ready: %q, %v, want ErrClassNotReady", got, err)
+	}
+}
+
 func (t *teller) unknown() {
 	m := t.launch(t.request("neighbour")).Machine
 	ids := []string{m.ID, "i-0123456789abcdef0"}

@@ -127,3 +127,37 @@ func (s *story) condition(name string, ready corev1.ConditionStatus, since time.
 	n.Status.Conditions = []corev1.NodeCondition{{Type: corev1.NodeReady, Status: ready, LastTransitionTime: metav1.NewTime(since), LastHeartbeatTime: metav1.Now()}}
 	s.must(s.api.Status().Patch(ctx, n, client.MergeFrom(before)))
 }
+
+// A pool whose machines do not become Nodes says so, until it is changed.
+func TestAPoolSaysThatItsMachinesDoNotRegister(t *testing.T) {
+	s := tellQuickly(t)
+	pool := s.pool("silent")
+	healthy := func(want metav1.ConditionStatus, step time.Duration) {
+		t.Helper()
+		s.passing(step, fmt.Sprintf("NodeRegistrationHealthy is %s", want), func(ctx context.Context) error {
+			if err := s.api.Get(ctx, client.ObjectKeyFromObject(pool), pool); err != nil {
+				return err
+			}
+			got := pool.StatusConditions(status.WithObservedOnly()).Get(karpv1.ConditionTypeNodeRegistrationHealthy)
+			if got == nil || got.Status != want {
+				return fmt.Errorf("condition is %v", got)
+			}
+			return nil
+		})
+	}
+	s.ready("silent-0", ownedBy(pool))
+	healthy(metav1.ConditionTrue, 20*time.Millisecond)
+	for _, name := range []string{"silent-1", "silent-2"} {
+		s.claim(name, ownedBy(pool))
+		s.until(name, karpv1.ConditionTypeLaunched)
+	}
+	healthy(metav1.ConditionFalse, time.Minute)
+	for _, name := range []string{"silent-1", "silent-2"} {
+		s.passing(time.Second, name+" is gone", gone(s, &karpv1.NodeClaim{ObjectMeta: metaOf(name, nil)}))
+	}
+	if age := s.clock.Now().Sub(pool.CreationTimestamp.Time); age < 15*time.Minute {
+		t.Errorf("they were given %v", age)
+	}
+	s.changed(pool, func(spec *karpv1.NodePoolSpec) { spec.Template.Labels = map[string]string{"better": "image"} })
+	healthy(metav1.ConditionUnknown, time.Second)
+}
