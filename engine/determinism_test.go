@@ -31,6 +31,7 @@ func samples() (snapshots []*model.Snapshot, policies []model.Policy) {
 	for seed := range uint64(12) {
 		add(gen.Random(seed), model.Policy{})
 		add(gen.Constrained(seed), gen.Policy(seed))
+		add(gen.Disruptive(seed), gen.DisruptionPolicy(seed))
 	}
 	add(gen.Large(200, 20), model.Policy{})
 	add(gen.Diverse(100, 60), model.Policy{})
@@ -45,6 +46,7 @@ func little() (snapshots []*model.Snapshot, policies []model.Policy) {
 	for seed := range uint64(6) {
 		add(gen.Random(seed), model.Policy{MaxSteps: 20_000})
 		add(gen.Constrained(seed), gen.Policy(seed))
+		add(gen.Disruptive(seed), gen.DisruptionPolicy(seed))
 	}
 	add(gen.Large(30, 4), model.Policy{})
 	add(gen.Diverse(30, 20), model.Policy{})

@@ -47,6 +47,9 @@ func underused(nodes, keep int) *model.Snapshot {
 	return gen.Canonical(s)
 }
 
+// One call of Disrupt on 500 machines with 5,000 pods. Measured on the project's 2-core box, seven other builds and tests
+// running, 22 November 2026: "nothing to do" 0.7 ms; "underused" 0.17 s for 94 commands, 1.8 ms each; "hardly used" 0.2-0.6 s;
+// "drifted" 0.8-1.1 s for 50 commands, each a plan of its own with a replacement among 576 types, about 8 ms of processor time.
 func BenchmarkDisrupt(b *testing.B) {
 	for _, c := range []struct {
 		name        string

@@ -65,6 +65,7 @@ func TestEverySnapshotComesBackFromItsText(t *testing.T) {
 	for seed := range uint64(150) {
 		comesBack(t, gen.Random(seed), model.Policy{})
 		comesBack(t, gen.Constrained(seed), gen.Policy(seed))
+		comesBack(t, gen.Disruptive(seed), gen.DisruptionPolicy(seed))
 	}
 	comesBack(t, gen.Diverse(500, 50), model.Policy{})
 }

@@ -21,7 +21,7 @@ const (
 // the next call does that begins After.
 func (r *run) consolidate() {
 	left := r.policy.MaxWhatIfs
-	if left <= 0 {
+	if left == 0 {
 		left = defaultWhatIfs
 	}
 	c := &consolidation{run: r, left: left, totals: r.totals()}

@@ -48,8 +48,8 @@ type Policy struct {
 	HasPriorityCutoff bool
 	// SpotToSpot lets a spot machine be replaced by a cheaper spot machine.
 	SpotToSpot bool
-	// MaxWhatIfs bounds the plans that one Disrupt tries for machines whose pods may cost less elsewhere; 0 = the default. After
-	// is where it begins: see Plan.After.
+	// MaxWhatIfs bounds the plans that one Disrupt tries for machines whose pods may cost less elsewhere; 0 = the default, below
+	// that none. After is where it begins: see Plan.After.
 	MaxWhatIfs int
 	After      string
 }
