@@ -83,7 +83,7 @@ const startLimit = 4 * time.Minute
 func (c *cluster) begin(ctx context.Context) error {
 	ctx, cancel := context.WithTimeoutCause(ctx, startLimit, fmt.Errorf("not ready after %s", startLimit))
 	defer cancel()
-	if err := raiseLoopback(); err != nil {
+	if err := errors.Join(takeName(), raiseLoopback()); err != nil {
 		return err
 	}
 	if err := serveKubelet(); err != nil {

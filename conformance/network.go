@@ -9,10 +9,10 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// ownNetwork gives a child process a network namespace of its own, and a process group, so that Ctrl-C reaches only us.
+// ownNetwork gives a child process a network and a host name of its own, and a process group, so that Ctrl-C reaches only us.
 // Whoever is not root gets there through a user namespace.
 func ownNetwork() *syscall.SysProcAttr {
-	a := &syscall.SysProcAttr{Cloneflags: syscall.CLONE_NEWNET, Setpgid: true, Pdeathsig: syscall.SIGTERM}
+	a := &syscall.SysProcAttr{Cloneflags: syscall.CLONE_NEWNET | syscall.CLONE_NEWUTS, Setpgid: true, Pdeathsig: syscall.SIGTERM}
 	if os.Geteuid() != 0 {
 		a.Cloneflags |= syscall.CLONE_NEWUSER
 		a.UidMappings = []syscall.SysProcIDMap{{ContainerID: 0, HostID: os.Getuid(), Size: 1}}
@@ -24,6 +24,14 @@ func ownNetwork() *syscall.SysProcAttr {
 // controllerIP is the address of the controller's node and pod, since the API server refuses to proxy to loopback
 // addresses. It is put on lo, where nobody outside the namespace can reach it.
 var controllerIP = netip.MustParseAddr("10.99.0.1")
+
+// takeName makes the host's name that of the controller's pod, as it is in a pod: leader election signs with it.
+func takeName() error {
+	if err := unix.Sethostname([]byte(podName)); err != nil {
+		return fmt.Errorf("host name %s: %w", podName, err)
+	}
+	return nil
+}
 
 // raiseLoopback brings lo up and gives it the controller's address beside its own.
 func raiseLoopback() error {
