@@ -42,6 +42,9 @@ bin/golangci-lint: tools/go.mod tools/go.sum
 oracle: ## the rules against kube-scheduler's own plugins: make oracle N=1000000 [SEED=1]
 	ORACLE_N=$(or $(N),100000) ORACLE_SEED=$(SEED) $(GO) test ./internal/oracle -count=1 -timeout 6h -v -run TheRulesAgree
 
+viewer: ## eks-node-viewer, in a module of its own, reads our machines as it reads Karpenter's
+	@$(GO) test -C tools/viewer -count=1 .
+
 bench: build ## latency and scale of the main job, and the engine's benchmarks
 	@scripts/bench
 
