@@ -6,7 +6,7 @@ VERSION := $(shell git describe --tags --always --dirty 2>/dev/null || echo dev)
 LDFLAGS := -s -w -X main.version=$(VERSION)
 export GOFLAGS ?= -buildvcs=false
 
-.PHONY: help up down build test test-deps generate lint oracle bench bench-engine bench-traces bench-growth conformance conformance-performance fuzz clean FORCE
+.PHONY: help viewer up down build test test-deps generate lint oracle bench bench-engine bench-traces bench-growth conformance conformance-performance fuzz clean FORCE
 
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14

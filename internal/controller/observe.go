@@ -32,6 +32,9 @@ func (r *rooms) observe(ctx context.Context, o Options) (*loopMetrics, error) {
 		launches: counter("nodeless_planned_launches_total", "NodeClaims created by plans."),
 		removals: counter("nodeless_planned_removals_total", "NodeClaims deleted by plans."),
 	}
+	if err := r.counters.WatchClasses(ctx, r.cache); err != nil {
+		return nil, err
+	}
 	if o.Unobserved {
 		return m, nil
 	}
@@ -45,6 +48,9 @@ func (r *rooms) observe(ctx context.Context, o Options) (*loopMetrics, error) {
 func (m *loopMetrics) observe(d loop.Decision) {
 	m.scheduler.Planned(d.Snapshot, &d.Plan, d.Took)
 	m.pods.Decided(&d.Plan)
+	if d.Weighed > 0 { // not every turn looks at machines
+		m.counters.Evaluated(d.Weighed)
+	}
 	if len(d.Bad) > 0 {
 		m.bad.Inc()
 	}

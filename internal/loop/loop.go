@@ -73,6 +73,7 @@ type Decision struct {
 	Bad      []string      // why a plan was not carried out
 	Unproven []string      // promises that a plan which was carried out may break
 	Took     time.Duration // from the snapshot to the plan
+	Weighed  time.Duration // how long it took to decide which machines go
 	Result   act.Result
 }
 
@@ -258,6 +259,7 @@ func (l *loop) disrupt(ctx context.Context, d *Decision) time.Time {
 		return sooner(due, l.search.due(s.Now))
 	}
 	plan, v := l.judged(s, "Disrupt", policy, l.o.Disrupt, nil)
+	d.Weighed = l.o.Clock.Now().Sub(s.Now)
 	d.Bad, d.Unproven = append(d.Bad, v.wrong...), append(d.Unproven, v.unproven...)
 	d.Plan.Removals, d.Plan.Commands, d.Plan.Kept = plan.Removals, plan.Commands, plan.Kept
 	var r act.Result

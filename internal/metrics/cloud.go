@@ -1,10 +1,14 @@
 package metrics
 
 import (
+	"context"
 	"errors"
 	"time"
 
+	ec2v1 "github.com/aws/karpenter-provider-aws/pkg/apis/v1"
 	"github.com/prometheus/client_golang/prometheus"
+	"sigs.k8s.io/controller-runtime/pkg/cache"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/nodeless/nodeless/cloud"
 )
@@ -81,9 +85,8 @@ func (c *Counters) UserData(class string, bytes int) {
 	}
 }
 
-// ClassGone drops what is kept of a class.
-func (c *Counters) ClassGone(class string) {
-	if c != nil {
-		c.cloud.userData.DeleteLabelValues(class)
-	}
+// WatchClasses drops what is kept of a node class when it is gone from a cache.
+func (c *Counters) WatchClasses(ctx context.Context, from cache.Cache) error {
+	return watch(ctx, from, &ec2v1.EC2NodeClass{},
+		func(client.Object, client.Object) {}, func(o client.Object) { c.cloud.userData.DeleteLabelValues(o.GetName()) })
 }

@@ -23,7 +23,6 @@ const (
 
 type commandCounters struct {
 	decisions, byPool, failures, invalid, timeouts *prometheus.CounterVec
-	eligible                                       *prometheus.GaugeVec
 	evaluation                                     *prometheus.HistogramVec
 	undone                                         *prometheus.CounterVec
 }
@@ -41,7 +40,6 @@ func newCommandCounters(m maker) commandCounters {
 		failures:   m.counter(disruption+"queue_failures_total", "Disruption decisions that were undone.", "decision", "reason", "consolidation_type"),
 		invalid:    m.counter(disruption+"failed_validations_total", "Machines that were to go and no longer may when it came to it.", "consolidation_type"),
 		timeouts:   m.counter(disruption+"consolidation_timeouts_total", "Searches for consolidation that ran out of time.", "consolidation_type"),
-		eligible:   m.gauge(disruption+"eligible_nodes", "Machines that could go, by reason, when it was last decided.", "reason"),
 		evaluation: m.histogram(disruption+"decision_evaluation_duration_seconds", "Time of one disruption decision.", durations(), "reason", "consolidation_type"),
 		undone:     m.counter("nodeless_commands_undone_total", "Disruption decisions that were undone, by why.", "reason", "why"),
 	}
@@ -161,13 +159,6 @@ func (c *Counters) NoticeHandled(waited time.Duration) {
 func (c *Counters) Evaluated(took time.Duration) {
 	if c != nil {
 		c.commands.evaluation.WithLabelValues("", "").Observe(took.Seconds())
-	}
-}
-
-// Eligible keeps how many machines could go for a reason when it was last decided.
-func (c *Counters) Eligible(method string, nodes int) {
-	if c != nil {
-		c.commands.eligible.WithLabelValues(strings.ToLower(method)).Set(float64(nodes))
 	}
 }
 
