@@ -65,6 +65,8 @@ type LaunchRequest struct {
 	StartupTaints []model.Taint
 	// Unavailable are offerings known to be exhausted; they are not to be tried.
 	Unavailable map[model.OfferingKey]bool
+	// Prices are what offerings count for instead of what the cloud asks for them; nil if the cloud's prices count.
+	Prices map[model.OfferingKey]model.Price
 }
 
 // LaunchResult is a machine that was started.

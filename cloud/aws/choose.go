@@ -70,7 +70,11 @@ func (c *classCatalog) offered(types []*model.InstanceType, req *cloud.LaunchReq
 			o := &t.Offerings[i]
 			key := model.OfferingKey{Type: t.Name, Zone: o.Zone, CapacityType: o.CapacityType}
 			if o.Available && !req.Unavailable[key] && places.allow(o, c.zoneIDs[o.Zone]) {
-				out = append(out, choice{key, o.Price, n*len(turn) + turn[o.Zone]})
+				price := o.Price
+				if other, ok := req.Prices[key]; ok {
+					price = other
+				}
+				out = append(out, choice{key, price, n*len(turn) + turn[o.Zone]})
 			}
 		}
 	}
@@ -150,6 +154,17 @@ func exotic(t *model.InstanceType) bool {
 	}
 	_, size, _ := strings.Cut(t.Name, ".")
 	return strings.HasPrefix(size, "metal")
+}
+
+// near are the first choices and those that cost at most a tenth more. EC2 weighs free capacity before the priorities that it
+// is given, so that of choices with prices of our own, which EC2 does not know, only such may be named together.
+func near(choices []choice) []choice {
+	for i, o := range choices {
+		if o.price > choices[0].price+choices[0].price/10 {
+			return choices[:i]
+		}
+	}
+	return choices
 }
 
 // next is what the next call should name: the untried choices of the first capacity type that has any, of its cheapest

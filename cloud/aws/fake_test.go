@@ -227,7 +227,11 @@ func (a *account) createFleet(in *ec2.CreateFleetInput) (*ec2.CreateFleetOutput,
 			case a.full[*o.SubnetId]:
 				refuse(codeNoAddresses, o)
 			default:
-				if price := fakeTypes[string(o.InstanceType)].price; best == nil || price < cost {
+				price := fakeTypes[string(o.InstanceType)].price
+				if o.Priority != nil {
+					price = *o.Priority // the first is the best
+				}
+				if best == nil || price < cost {
 					cost = price
 					best = &ec2types.LaunchTemplateAndOverridesResponse{Overrides: &ec2types.FleetLaunchTemplateOverrides{
 						InstanceType: o.InstanceType, AvailabilityZone: o.AvailabilityZone, SubnetId: o.SubnetId, ImageId: data.ImageId,

@@ -99,6 +99,10 @@ func (l *launch) input(groups []templateGroup, kind string, subnets map[string]e
 	} else {
 		in.OnDemandOptions = &ec2types.OnDemandOptionsRequest{AllocationStrategy: ec2types.FleetOnDemandAllocationStrategyLowestPrice}
 	}
+	if l.req.Prices != nil {
+		in.SpotOptions, in.OnDemandOptions = prioritized(kind)
+	}
+	place := l.places(groups)
 	for _, g := range groups {
 		config := ec2types.FleetLaunchTemplateConfigRequest{
 			LaunchTemplateSpecification: &ec2types.FleetLaunchTemplateSpecificationRequest{
@@ -109,7 +113,7 @@ func (l *launch) input(groups []templateGroup, kind string, subnets map[string]e
 			config.Overrides = append(config.Overrides, ec2types.FleetLaunchTemplateOverridesRequest{
 				InstanceType: ec2types.InstanceType(o.Type), SubnetId: awssdk.String(subnets[o.Zone].ID),
 				// Says nothing new, but comes back in errors.
-				AvailabilityZone: awssdk.String(o.Zone),
+				AvailabilityZone: awssdk.String(o.Zone), Priority: place[o.OfferingKey],
 			})
 		}
 		in.LaunchTemplateConfigs = append(in.LaunchTemplateConfigs, config)

@@ -84,6 +84,9 @@ func (l *launch) run(ctx context.Context) (cloud.Machine, error) {
 	cause := error(nil)
 	for range maxCalls {
 		choices := next(l.choices, l.tried)
+		if l.req.Prices != nil && len(choices) > 0 && choices[0].CapacityType == model.Spot {
+			choices = near(choices)
+		}
 		if len(choices) == 0 {
 			break
 		}

@@ -6,6 +6,7 @@ import (
 	"encoding/hex"
 	"errors"
 	"fmt"
+	"maps"
 	"strings"
 	"sync"
 
@@ -170,6 +171,7 @@ func (a *Actor) create(ctx context.Context, o order, known map[string]bool) (str
 	name := claimName(o.launch.Pool, id)
 	for range 4 {
 		claim := a.o.World.Names().NewClaim(name, o.pool, *o.launch, o.chosen, o.expect)
+		maps.Copy(claim.Annotations, a.o.World.OverlayAnnotations(o.launch.Pool, o.launch.Types))
 		reason, command := "provisioned", ""
 		if c := o.replaces; c != nil {
 			reason, command = strings.ToLower(string(c.Method)), c.ID

@@ -36,6 +36,7 @@ import (
 	"github.com/nodeless/nodeless/internal/lifecycle"
 	"github.com/nodeless/nodeless/internal/loop"
 	"github.com/nodeless/nodeless/internal/metrics"
+	"github.com/nodeless/nodeless/internal/overlays"
 	"github.com/nodeless/nodeless/internal/status"
 	"github.com/nodeless/nodeless/internal/world"
 )
@@ -110,7 +111,8 @@ type rooms struct {
 	registry  *prometheus.Registry
 	counters  *metrics.Counters
 	events    record.EventBroadcaster
-	buffers   *buffers.Keeper // nil if the gate is closed
+	buffers   *buffers.Keeper  // nil if the gate is closed
+	overlays  *overlays.Keeper // nil if the gate is closed
 }
 
 // Run controls a cluster until ctx is done, and returns nil then; or why it cannot go on.
@@ -168,7 +170,7 @@ func build(ctx context.Context, o Options, kube kubernetes.Interface) (*rooms, e
 	}
 	r.events.StartRecordingToSink(&typedcorev1.EventSinkImpl{Interface: kube.CoreV1().Events("")})
 	recorder := r.events.NewRecorder(scheme(), corev1.EventSource{Component: "karpenter"})
-	r.world = world.New(world.Options{Clock: o.Clock})
+	r.world = world.New(world.Options{Clock: o.Clock, Overlays: o.Gates.NodeOverlay})
 	r.counters = metrics.New(r.registry)
 	metrics.SetBuild(r.registry, o.Version)
 	r.actor = act.New(act.Options{Client: api, World: r.world, Recorder: recorder, Clock: o.Clock, Log: o.Log, Metrics: r.counters, Parallel: 16 * o.Parallel})
@@ -198,6 +200,9 @@ func build(ctx context.Context, o Options, kube kubernetes.Interface) (*rooms, e
 	})
 	if err != nil {
 		return nil, fmt.Errorf("controller: status: %w", err)
+	}
+	if o.Gates.NodeOverlay {
+		r.overlays = overlays.New(r.cache, api, r.world, o.Clock, o.Log)
 	}
 	if o.Gates.CapacityBuffer {
 		r.buffers, err = buffers.New(ctx, buffers.Options{
@@ -264,6 +269,9 @@ func (r *rooms) act(ctx context.Context, o Options) error {
 	group, ctx := errgroup.WithContext(ctx)
 	group.Go(func() error { return r.lifecycle.Run(ctx) })
 	group.Go(func() error { return r.keeper.Run(ctx) })
+	if r.overlays != nil {
+		group.Go(func() error { return r.overlays.Run(ctx) })
+	}
 	if r.buffers != nil {
 		group.Go(func() error { return r.buffers.Run(ctx) })
 	}
@@ -273,6 +281,9 @@ func (r *rooms) act(ctx context.Context, o Options) error {
 			OnDecision: func(d loop.Decision) {
 				m.observe(d)
 				r.lifecycle.Decided(d.Snapshot, d.Plan, d.Result.Claims)
+				if r.overlays != nil {
+					r.overlays.Decided()
+				}
 				if r.buffers != nil {
 					r.buffers.Decided(d.Snapshot, &d.Plan)
 				}

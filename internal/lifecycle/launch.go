@@ -90,12 +90,14 @@ func (l *Lifecycle) ask(ctx context.Context, claim *karpv1.NodeClaim) (cloud.Lau
 		return cloud.LaunchResult{}, err
 	}
 	req.Unavailable = l.o.World.Unavailable()
+	l.askOverlaid(&req)
 	l.setSent(claim.UID, true)
 	start := l.now()
 	got, err = l.o.Cloud.Launch(ctx, req)
 	l.metrics.Launched(l.now().Sub(start))
 	switch {
 	case err == nil:
+		l.addOverlaid(req.Pool, &got.Machine)
 		l.mu.Lock()
 		l.launched[claim.UID] = got
 		l.mu.Unlock()

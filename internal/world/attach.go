@@ -12,6 +12,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	karpv1 "sigs.k8s.io/karpenter/pkg/apis/v1"
+	"sigs.k8s.io/karpenter/pkg/apis/v1alpha1"
 )
 
 // Attach feeds the world from a cache's informers and returns when it has seen everything there is. The cache is
@@ -23,11 +24,15 @@ func (w *World) Attach(ctx context.Context, c cache.Cache) error {
 		DeleteFunc: w.handleDelete,
 	}
 	var synced []toolscache.InformerSynced
-	for _, kind := range []client.Object{
+	kinds := []client.Object{
 		&karpv1.NodePool{}, &karpv1.NodeClaim{}, &corev1.Node{}, &appsv1.DaemonSet{}, &corev1.LimitRange{}, &corev1.Pod{}, &corev1.Namespace{},
 		&corev1.PersistentVolumeClaim{}, &corev1.PersistentVolume{}, &storagev1.StorageClass{}, &storagev1.CSINode{},
 		&policyv1.PodDisruptionBudget{},
-	} {
+	}
+	if w.overlays {
+		kinds = append(kinds, &v1alpha1.NodeOverlay{})
+	}
+	for _, kind := range kinds {
 		informer, err := c.GetInformer(ctx, kind, cache.BlockUntilSynced(false))
 		if err != nil {
 			return fmt.Errorf("watch %T: %w", kind, err)

@@ -33,6 +33,7 @@ type usage struct {
 func (w *World) updatePool(o *karpv1.NodePool, now time.Time) {
 	old := w.pools.live[keyOf(o)]
 	if w.pools.put(o, now) && (old == nil || poolMatters(old, o)) {
+		w.overlaid.stale = true
 		w.poke()
 	}
 }
@@ -82,8 +83,11 @@ func (w *World) limitRangesOf(namespace string) []*corev1.LimitRange {
 	return out
 }
 
-// price finds what a machine costs in the catalog of its claim's node class, else of its pool's; 0 if unknown.
+// price finds what a machine costs by an overlay, else in the catalog of its claim's node class, else of its pool's; 0 if unknown.
 func (w *World) price(n *model.Node, claim *karpv1.NodeClaim) model.Price {
+	if price, other := w.overlaidPrice(n, claim); other {
+		return price
+	}
 	var class cloud.ClassRef
 	if claim != nil {
 		class = kube.ClassRef(claim.Spec.NodeClassRef)
@@ -118,9 +122,13 @@ func (w *World) renderPools(now time.Time) []model.Pool {
 			c.marked, c.version = w.offers.mark(c.types, now), w.offers.version
 			w.catalogs[class] = c
 		}
+		types, other := w.overlaidTypes(np.Name, now)
+		if !other {
+			types = c.marked
+		}
 		u := w.out.usage[np.Name]
 		p, _ := w.names.Pool(np, kube.PoolState{
-			Now: now, Types: c.marked, NotReady: notReady, Usage: u.resources, Nodes: u.nodes, Budgeted: u.budgeted, Going: u.going,
+			Now: now, Types: types, NotReady: notReady, Usage: u.resources, Nodes: u.nodes, Budgeted: u.budgeted, Going: u.going,
 		}) // a pool that cannot be translated says so in NotReady
 		if w.rests(np.Name, now) {
 			p.Disruption.AllowedDrifted, p.Disruption.AllowedUnderused = 0, 0

@@ -44,6 +44,7 @@ func (w *World) Snapshot() *model.Snapshot {
 // refresh brings shapes, machines and usage up to date.
 func (w *World) refresh(now time.Time) {
 	w.expire(now)
+	w.overlay()
 	epoch := w.shapes.epoch
 	w.shapes.render()
 	due := !w.out.wake.IsZero() && !now.Before(w.out.wake)

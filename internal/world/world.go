@@ -16,6 +16,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	karpv1 "sigs.k8s.io/karpenter/pkg/apis/v1"
+	"sigs.k8s.io/karpenter/pkg/apis/v1alpha1"
 
 	"github.com/nodeless/nodeless/cloud"
 	"github.com/nodeless/nodeless/engine/model"
@@ -27,6 +28,8 @@ import (
 type Options struct {
 	Clock clock.Clock // default the real one
 	Names *kube.Names // default an own table
+	// Overlays has Attach watch NodeOverlays too.
+	Overlays bool
 }
 
 // World is the cluster as far as it is known. All methods are safe for concurrent use. Objects it hands out are
@@ -61,6 +64,8 @@ type World struct {
 	resting  map[string]time.Time // pools whose machines are not replaced, until when
 
 	catalogs map[cloud.ClassRef]catalog
+	overlays bool // are watched
+	overlaid overlaid
 	offers   offerings
 
 	out rendered
@@ -82,6 +87,7 @@ func New(o Options) *World {
 		pods: map[types.NamespacedName]*pod{}, places: map[string]place{}, shapes: newShapes(),
 		machines: newMachines(), written: map[types.UID]time.Time{}, ending: map[types.UID]time.Time{},
 		catalogs: map[cloud.ClassRef]catalog{}, offers: newOfferings(),
+		overlays: o.Overlays, overlaid: overlaid{objects: newTable[*v1alpha1.NodeOverlay]()},
 	}
 }
 
@@ -120,6 +126,8 @@ func (w *World) Update(o client.Object) {
 		w.updateLimitRange(o, now)
 	case *corev1.Namespace:
 		w.updateNamespace(o, now)
+	case *v1alpha1.NodeOverlay:
+		w.updateOverlay(o, now)
 	case *corev1.PersistentVolumeClaim:
 		updateStorage(w, &w.storage.claims, claimKind, o, now)
 	case *corev1.PersistentVolume:
@@ -147,8 +155,11 @@ func (w *World) Delete(o client.Object) {
 		w.deleteClaim(o, now)
 	case *karpv1.NodePool:
 		if w.pools.drop(o, now) {
+			w.overlaid.stale = true
 			w.poke()
 		}
+	case *v1alpha1.NodeOverlay:
+		w.deleteOverlay(o, now)
 	case *appsv1.DaemonSet:
 		if w.daemonSets.drop(o, now) {
 			w.daemonsChanged()
@@ -208,6 +219,7 @@ func (w *World) SetCatalog(class cloud.ClassRef, types []model.InstanceType, not
 		return
 	}
 	w.catalogs[class] = catalog{types: types, notReady: notReady}
+	w.overlaid.stale = true
 	w.machines.touchAll()
 	w.poke()
 }

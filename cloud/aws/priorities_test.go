@@ -1,0 +1,38 @@
+package aws
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/nodeless/nodeless/engine/model"
+)
+
+// EC2 does not know prices of our own: it is told the order, and of spot only what costs about the same is named together.
+func TestPricesOfOurOwnAreTheOrderOfTheFleet(t *testing.T) {
+	for kind, strategy := range map[string]string{model.Spot: "capacity-optimized-prioritized", model.OnDemand: `"prioritized"`} {
+		a, p, _ := stage(t)
+		req := requestFor("c1", model.OneOf(model.LabelInstanceType, "m5.large", "m7g.large"), model.OneOf(model.LabelCapacityType, kind))
+		req.Prices = map[model.OfferingKey]model.Price{}
+		for i, zone := range fakeZones {
+			req.Prices[model.OfferingKey{Type: "m5.large", Zone: zone, CapacityType: kind}] = model.Price(1000 + i)
+		}
+		if m := mustLaunch(t, p, req).Machine; m.Type != "m5.large" {
+			t.Errorf("%s: launched %s; m5.large is cheaper by far", kind, m.Type)
+		}
+		for _, f := range a.fleets {
+			if !strings.Contains(f.params, strategy) || !strings.Contains(f.params, `"Priority":0,`) || !strings.Contains(f.params, `"Priority":2,`) {
+				t.Errorf("%s: the fleet does not know the order: %s", kind, f.params)
+			}
+			if kind == model.Spot && strings.Contains(f.params, "m7g.large") {
+				t.Errorf("spot that costs much more may be chosen: %s", f.params)
+			}
+		}
+	}
+}
+
+func TestOnlyChoicesOfAboutTheSamePriceAreNear(t *testing.T) {
+	choices := []choice{{price: 100}, {price: 110}, {price: 111}, {price: 500}}
+	if got := near(choices); len(got) != 2 {
+		t.Errorf("%v", got)
+	}
+}
