@@ -188,7 +188,8 @@ func build(ctx context.Context, o Options, kube kubernetes.Interface) (*rooms, e
 	}
 	r.lifecycle, err = lifecycle.New(ctx, lifecycle.Options{
 		Cloud: provider, Cache: r.cache, Client: api, World: r.world, Recorder: recorder, Clock: o.Clock, Log: o.Log,
-		Annotations: classAnnotations(classes), Metrics: r.counters, Gates: o.Gates, Launches: 64 * o.Parallel,
+		RefreshClass: func(ctx context.Context, ref cloud.ClassRef) { classes.Refresh(ctx, api, ref) },
+		Annotations:  classAnnotations(classes), Metrics: r.counters, Gates: o.Gates, Launches: 64 * o.Parallel,
 		Registered: func(claim *karpv1.NodeClaim, yes bool) { r.keeper.Registered(claim, yes) },
 	})
 	if err != nil {

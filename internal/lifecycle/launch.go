@@ -89,6 +89,10 @@ func (l *Lifecycle) ask(ctx context.Context, claim *karpv1.NodeClaim) (cloud.Lau
 	if err != nil {
 		return cloud.LaunchResult{}, err
 	}
+	if req.Pool == "" && l.o.RefreshClass != nil {
+		// Somebody made it by hand, and may have changed the class a moment before.
+		l.o.RefreshClass(ctx, req.Class)
+	}
 	req.Unavailable = l.o.World.Unavailable()
 	l.askOverlaid(&req)
 	l.setSent(claim.UID, true)

@@ -43,6 +43,8 @@ type Options struct {
 	Log      *slog.Logger   // default slog.Default
 	// Annotations are what a claim gets noted at its launch beside what it has, such as its node class's hash; may be nil.
 	Annotations func(*karpv1.NodeClaim) map[string]string
+	// RefreshClass reads a node class anew, past the cache; may be nil.
+	RefreshClass func(context.Context, cloud.ClassRef)
 	// Registered is told of each launch of a NodePool's machine whether its Node was registered in the end; may be nil.
 	Registered func(claim *karpv1.NodeClaim, yes bool)
 	// Gates says which optional parts are on.

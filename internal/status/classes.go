@@ -51,6 +51,19 @@ func (c *Classes) Get(ref cloud.ClassRef) *ec2v1.EC2NodeClass {
 	return h.view(object)
 }
 
+// Refresh reads a class from the API server itself: what was written before is seen afterwards. If that fails the cache has
+// to do.
+func (c *Classes) Refresh(ctx context.Context, api client.Reader, ref cloud.ClassRef) {
+	h := c.handle(ref)
+	if h == nil {
+		return
+	}
+	o := h.empty()
+	if err := api.Get(ctx, client.ObjectKey{Name: ref.Name}, o); err == nil {
+		c.wrote.Wrote(o)
+	}
+}
+
 // handle is how to work with a reference's kind; nil if it is not known.
 func (c *Classes) handle(ref cloud.ClassRef) handle {
 	return c.handles[schema.GroupKind{Group: ref.Group, Kind: ref.Kind}]
