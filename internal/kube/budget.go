@@ -68,3 +68,29 @@ func scaled(text string, total int) (int, error) {
 	}
 	return n, nil
 }
+
+// NextWindow is when the next window of a pool's budgets opens or closes, zero if none does.
+func NextWindow(budgets []karpv1.Budget, now time.Time) time.Time {
+	var next time.Time
+	now = now.UTC()
+	for i := range budgets {
+		b := &budgets[i]
+		if b.Schedule == nil || b.Duration == nil {
+			continue
+		}
+		schedule, err := cron.ParseStandard("TZ=UTC " + *b.Schedule)
+		if err != nil {
+			continue // the pool says so in NotReady
+		}
+		at := schedule.Next(now)
+		if opened := schedule.Next(now.Add(-b.Duration.Duration)); !opened.After(now) {
+			if closes := opened.Add(b.Duration.Duration); closes.After(now) {
+				at = closes
+			}
+		}
+		if next.IsZero() || at.Before(next) {
+			next = at
+		}
+	}
+	return next
+}

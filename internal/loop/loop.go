@@ -268,6 +268,7 @@ func (l *loop) disrupt(ctx context.Context, d *Decision) time.Time {
 		d.Result.Add(r)
 	}
 	l.search.looked(s, &plan, len(v.wrong)+len(r.Refused)+len(r.Errors) == 0)
+	d.Plan.Kept = l.search.kept
 	return sooner(due, l.search.due(s.Now))
 }
 

@@ -22,8 +22,10 @@ type stage struct {
 	*clock.Virtual
 	changed chan struct{}
 	nodes   []model.Node
+	pending []model.Pod
 	pools   []model.Pool
 	applied []model.Plan
+	result  act.Result                                                   // what applying comes to
 	advance func(*model.Snapshot, act.StillTrue) (act.Result, time.Time) // nil = nothing is under way
 }
 
@@ -32,12 +34,12 @@ func (s *stage) Changed() <-chan struct{} { return s.changed }
 func (s *stage) Nominate(map[string]bool) {}
 
 func (s *stage) Snapshot() *model.Snapshot {
-	return &model.Snapshot{Now: s.Now(), Nodes: s.nodes, Pools: s.pools}
+	return &model.Snapshot{Now: s.Now(), Nodes: s.nodes, Pools: s.pools, Pending: s.pending}
 }
 
 func (s *stage) Apply(_ context.Context, _ *model.Snapshot, p model.Plan) act.Result {
 	s.applied = append(s.applied, p)
-	return act.Result{}
+	return s.result
 }
 
 // player is the stage's actor.

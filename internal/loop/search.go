@@ -1,6 +1,7 @@
 package loop
 
 import (
+	"slices"
 	"time"
 
 	"github.com/nodeless/nodeless/engine/model"
@@ -28,8 +29,13 @@ type search struct {
 	launched time.Time       // when machines were last launched for pods
 }
 
-// noWhatIfs asks the engine for what costs no search only.
-const noWhatIfs = -1
+const (
+	// noWhatIfs asks the engine for what costs no search only.
+	noWhatIfs = -1
+	// piece is how many plans are tried in one turn: enough to halve 100 machines down to those that can go together, and few
+	// enough that pods which come meanwhile do not wait long.
+	piece = 16
+)
 
 // policy is the policy for the next piece, and whether there is any use in one.
 func (c *search) policy(s *model.Snapshot, p model.Policy, launched bool) (model.Policy, bool) {
@@ -37,6 +43,9 @@ func (c *search) policy(s *model.Snapshot, p model.Policy, launched bool) (model
 		c.launched = s.Now
 	}
 	p.After = c.after
+	if p.MaxWhatIfs == 0 {
+		p.MaxWhatIfs = piece
+	}
 	if c.pausing(s.Now) {
 		p.MaxWhatIfs = noWhatIfs
 	}
@@ -47,13 +56,28 @@ func (c *search) pausing(now time.Time) bool { return now.Before(c.launched.Add(
 
 // looked notes what the piece came to; done is whether all of it could be carried out.
 func (c *search) looked(s *model.Snapshot, p *model.Plan, done bool) {
-	c.last, c.at, c.kept = s, s.Now, p.Kept
+	c.last, c.at, c.kept = s, s.Now, merged(c.kept, p.Kept)
 	if !c.pausing(s.Now) {
 		c.after = p.After
 	}
 	if !done || c.pausing(s.Now) {
 		c.last = nil
 	}
+}
+
+// merged is why machines stay: what is new, and of those that this piece did not come to what was said before.
+func merged(before, now []model.Kept) []model.Kept {
+	said := map[string]model.Reason{}
+	for _, k := range before {
+		said[k.Node] = k.Reason
+	}
+	out := slices.Clone(now)
+	for i := range out {
+		if reason, ok := said[out[i].Node]; ok && out[i].Reason.Rule == model.RuleSteps {
+			out[i].Reason = reason
+		}
+	}
+	return out
 }
 
 // due is when the next piece is to be made though nothing changes; zero if that is later than any resync.

@@ -198,3 +198,28 @@ func TestABudgetThatBlocksForEverKeepsItsPodsFromMoving(t *testing.T) {
 		}
 	}
 }
+
+func TestTheClockAloneIsNewsToo(t *testing.T) {
+	w, c := fresh() // a minute past noon
+	w.Update(nodeOf("n", 1))
+	held := podOf("a", "n", "1", 2)
+	held.Annotations = map[string]string{karpv1.DoNotDisruptAnnotationKey: "10m"}
+	held.Status.StartTime = &metav1.Time{Time: noon}
+	w.Update(held)
+	pool, hours := poolOf("p", 3), "0 13 * * *"
+	pool.Spec.Disruption.Budgets = []karpv1.Budget{{Nodes: "0", Schedule: &hours, Duration: &metav1.Duration{Duration: time.Hour}}}
+	w.Update(pool)
+	w.Snapshot()
+	changed(w)
+	for _, at := range []time.Duration{10 * time.Minute, time.Hour, 2 * time.Hour} {
+		c.Advance(noon.Add(at - time.Second).Sub(c.Now()))
+		if changed(w) {
+			t.Errorf("news before noon + %s", at)
+		}
+		c.Advance(time.Second)
+		if !changed(w) {
+			t.Errorf("no news at noon + %s", at)
+		}
+		w.Snapshot()
+	}
+}

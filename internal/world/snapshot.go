@@ -31,6 +31,7 @@ func (w *World) Snapshot() *model.Snapshot {
 	defer w.mu.Unlock()
 	now := w.clock.Now()
 	w.refresh(now)
+	w.setAlarm(now)
 	if w.out.pending == nil || w.out.shapes != w.shapes.epoch {
 		w.out.pending = w.addVirtual(w.renderPending())
 		w.out.shapes = w.shapes.epoch

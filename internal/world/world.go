@@ -68,7 +68,8 @@ type World struct {
 	overlaid overlaid
 	offers   offerings
 
-	out rendered
+	out   rendered
+	alarm alarm
 }
 
 // New is an empty world.

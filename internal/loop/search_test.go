@@ -1,0 +1,120 @@
+package loop
+
+import (
+	"testing"
+	"time"
+
+	"github.com/nodeless/nodeless/engine/model"
+	"github.com/nodeless/nodeless/internal/act"
+)
+
+// asked is a Disrupt that notes where each of its calls began, and stops at the names it is given.
+type asked struct {
+	after []string
+	what  []int
+	stops []string
+}
+
+func (a *asked) disrupt(_ *model.Snapshot, p model.Policy) model.Plan {
+	a.after, a.what = append(a.after, p.After), append(a.what, p.MaxWhatIfs)
+	if len(a.stops) == 0 {
+		return model.Plan{}
+	}
+	at := a.stops[0]
+	a.stops = a.stops[1:]
+	return model.Plan{After: at, Kept: []model.Kept{{Node: "n-" + at, Reason: model.Reason{Rule: model.RuleNotCheaper}}}}
+}
+
+func TestASearchGoesOnWhereItStoppedAndRestsAtItsEnd(t *testing.T) {
+	s, a := newStage(), &asked{stops: []string{"f", "m"}}
+	s.nodes = []model.Node{{Name: "n-f"}, {Name: "n-m"}}
+	turns := begin(t, s, Options{Disrupt: a.disrupt})
+	await(t, turns)
+	for _, at := range []time.Duration{goOn, 2 * goOn} {
+		s.wakesAt(t, at)
+		s.Advance(goOn)
+		await(t, turns)
+	}
+	s.wakesAt(t, 2*goOn+resync)
+	s.Advance(resync)
+	await(t, turns)
+	if len(a.after) != 3 || a.after[1] != "f" || a.after[2] != "m" {
+		t.Fatalf("the search began at %q", a.after)
+	}
+	for range int(lookAgain/resync) - 2 {
+		s.wakesAt(t, s.Now().Sub(noon)+resync)
+		s.Advance(resync)
+		await(t, turns)
+	}
+	if len(a.after) != 3 {
+		t.Fatalf("nothing has changed for less than %s, and it was looked again: %q", lookAgain, a.after)
+	}
+	s.wakesAt(t, s.Now().Sub(noon)+resync)
+	s.Advance(resync)
+	await(t, turns)
+	if len(a.after) != 4 {
+		t.Error("in five minutes prices may have changed")
+	}
+	s.wakesAt(t, s.Now().Sub(noon)+resync)
+	s.nodes = []model.Node{{Name: "n-f"}}
+	s.Advance(resync)
+	await(t, turns)
+	if len(a.after) != 5 {
+		t.Error("a machine is gone, and nobody looked")
+	}
+}
+
+func TestWhileMachinesAreLaunchedNoneIsSearchedFor(t *testing.T) {
+	s, a := newStage(), &asked{}
+	s.result = act.Result{Created: []string{"c"}}
+	turns := begin(t, s, Options{Disrupt: a.disrupt})
+	await(t, turns)
+	s.result = act.Result{}
+	s.wakesAt(t, afterLaunch)
+	s.Advance(afterLaunch)
+	await(t, turns)
+	if len(a.what) != 2 || a.what[0] != noWhatIfs || a.what[1] != piece {
+		t.Errorf("plans to be tried: %v", a.what)
+	}
+}
+
+func TestWhatCouldNotBeDoneIsLookedAtAgain(t *testing.T) {
+	s, calls := newStage(), 0
+	turns := begin(t, s, Options{Disrupt: func(*model.Snapshot, model.Policy) model.Plan {
+		calls++
+		s.result = act.Result{Refused: []act.Refusal{{Object: "command x", Why: "a pod has come"}}}
+		return model.Plan{Commands: []model.Command{{ID: "x"}}}
+	}})
+	await(t, turns)
+	s.wakesAt(t, resync)
+	s.Advance(resync)
+	if d := await(t, turns); calls != 2 || len(d.Plan.Commands) != 1 || len(d.Result.Refused) == 0 {
+		t.Errorf("%d calls, %+v", calls, d)
+	}
+}
+
+func TestACommandThatWaitsIsLookedAtWhenItsTimeIsOver(t *testing.T) {
+	s, advanced := newStage(), 0
+	s.advance = func(now *model.Snapshot, stillTrue act.StillTrue) (act.Result, time.Time) {
+		advanced++
+		if reason := stillTrue(now, model.Command{ID: "x"}); reason.Rule != model.RuleGone {
+			t.Errorf("reason %+v", reason)
+		}
+		return act.Result{Undone: []act.Undone{{Command: "x"}}}, noon.Add(3 * time.Second)
+	}
+	turns := begin(t, s, Options{StillTrue: func(*model.Snapshot, model.Policy, model.Command) model.Reason {
+		return model.Reason{Rule: model.RuleGone}
+	}})
+	if d := await(t, turns); len(d.Result.Undone) != 1 {
+		t.Errorf("decision %+v", d.Result)
+	}
+	s.wakesAt(t, 3*time.Second)
+}
+
+func TestOnlyPodsWithoutAPlaceArePending(t *testing.T) {
+	s := newStage()
+	s.pending = []model.Pod{{PodKey: model.PodKey{Name: "waits"}}, {PodKey: model.PodKey{Name: "leaves"}, From: "n"}, {PodKey: model.PodKey{Name: "room"}, Virtual: true}}
+	if d := await(t, begin(t, s, Options{})); d.Pending != 1 {
+		t.Errorf("%d pending", d.Pending)
+	}
+}

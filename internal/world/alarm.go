@@ -1,0 +1,35 @@
+package world
+
+import (
+	"time"
+
+	"github.com/nodeless/nodeless/internal/clock"
+	"github.com/nodeless/nodeless/internal/kube"
+)
+
+// alarm says that something has changed at a time at which nothing but the clock does: a hold on a pod ends, or a window of
+// a budget opens or closes.
+type alarm struct {
+	at    time.Time
+	timer clock.Timer
+}
+
+// setAlarm sets the alarm to what comes next.
+func (w *World) setAlarm(now time.Time) {
+	at := w.out.wake
+	for _, np := range w.pools.live {
+		if next := kube.NextWindow(np.Spec.Disruption.Budgets, now); !next.IsZero() && (at.IsZero() || next.Before(at)) {
+			at = next
+		}
+	}
+	if at.Equal(w.alarm.at) {
+		return
+	}
+	if w.alarm.timer != nil {
+		w.alarm.timer.Stop()
+	}
+	w.alarm = alarm{at: at}
+	if at.After(now) && at.Before(kube.Forever) {
+		w.alarm.timer = w.clock.AfterFunc(at.Sub(now), w.poke)
+	}
+}
