@@ -80,7 +80,7 @@ func (k *Keeper) stampClass(ctx context.Context, ref cloud.ClassRef, h handle, b
 	controllerutil.AddFinalizer(object, h.finalizer())
 	if class, ok := object.(*ec2v1.EC2NodeClass); ok {
 		if hash := k.o.ClassHash(class); hash != "" {
-			if err := k.restampClass(ctx, ref, class, classStamp(hash)); err != nil {
+			if err := k.restampClass(ctx, ref, classStamp(hash)); err != nil {
 				return nil, err
 			}
 			classStamp(hash).on(&class.ObjectMeta)

@@ -34,12 +34,13 @@ func (s stamp) on(o *metav1.ObjectMeta) {
 	metav1.SetMetaDataAnnotation(o, s.versionKey, s.version)
 }
 
-// restamp gives claims a hash of the present version, since hashes of different versions cannot be compared. When all
-// are to get it, it is because their owner has none of this version either. A claim that has drifted already stays so:
-// whether it still has cannot be known (Karpenter: designs/drift-hash-versioning.md).
-func (k *Keeper) restamp(ctx context.Context, s stamp, all bool, of func(*karpv1.NodeClaim) bool) error {
+// restamp gives claims a hash of the present version, since hashes of different versions cannot be compared. A claim that
+// has drifted already stays so: whether it still has cannot be known (Karpenter: designs/drift-hash-versioning.md). One
+// that carries this version keeps its hash: whoever writes a pool from a file or a copy of his own takes the pool's
+// annotations away together with a change that makes its claims drift.
+func (k *Keeper) restamp(ctx context.Context, s stamp, of func(*karpv1.NodeClaim) bool) error {
 	for _, claim := range k.o.World.Claims() {
-		if claim.DeletionTimestamp != nil || !of(claim) || (!all && claim.Annotations[s.versionKey] == s.version) {
+		if claim.DeletionTimestamp != nil || !of(claim) || claim.Annotations[s.versionKey] == s.version {
 			continue
 		}
 		now := claim.DeepCopy()
@@ -60,15 +61,13 @@ func (k *Keeper) restamp(ctx context.Context, s stamp, all bool, of func(*karpv1
 
 // restampPool has the claims of a pool carry hashes that can be compared with the pool's.
 func (k *Keeper) restampPool(ctx context.Context, pool *karpv1.NodePool, s stamp) error {
-	foreign := pool.Annotations[s.versionKey] != s.version
-	return k.restamp(ctx, s, foreign, func(c *karpv1.NodeClaim) bool { return c.Labels[karpv1.NodePoolLabelKey] == pool.Name })
+	return k.restamp(ctx, s, func(c *karpv1.NodeClaim) bool { return c.Labels[karpv1.NodePoolLabelKey] == pool.Name })
 }
 
 // restampClass has the claims of a class carry hashes that can be compared with the class's. A claim without one was not
 // launched yet.
-func (k *Keeper) restampClass(ctx context.Context, ref cloud.ClassRef, class *ec2v1.EC2NodeClass, s stamp) error {
-	foreign := class.Annotations[s.versionKey] != s.version
-	return k.restamp(ctx, s, foreign, func(c *karpv1.NodeClaim) bool {
+func (k *Keeper) restampClass(ctx context.Context, ref cloud.ClassRef, s stamp) error {
+	return k.restamp(ctx, s, func(c *karpv1.NodeClaim) bool {
 		return kube.ClassRef(c.Spec.NodeClassRef) == ref && c.Annotations[s.hashKey] != ""
 	})
 }

@@ -72,3 +72,27 @@ func TestHashesOfAnotherVersionAreRenewed(t *testing.T) {
 	s.carries(user, hash, np.Hash(), version, karpv1.NodePoolHashVersion,
 		ec2v1.AnnotationEC2NodeClassHash, c.Hash(nil), ec2v1.AnnotationEC2NodeClassHashVersion, ec2v1.EC2NodeClassHashVersion)
 }
+
+// `kubectl replace` from a file takes the annotations of the pool away and changes its template in one write.
+func TestAPoolThatLosesItsHashWithAChangeLetsItsMachinesDrift(t *testing.T) {
+	s := tell(t)
+	c := class("replaced")
+	s.create(c)
+	s.says(c, opstatus.ConditionReady, metav1.ConditionTrue, "")
+	np := pool("replaced", c.Name)
+	s.create(np)
+	s.says(np, opstatus.ConditionReady, metav1.ConditionTrue, "")
+	user := claim("replaced-1", np.Name, c.Name)
+	s.create(user)
+	s.says(user, karpv1.ConditionTypeLaunched, metav1.ConditionTrue, "")
+	s.annotated(user, karpv1.NodePoolHashAnnotationKey, np.Hash(), karpv1.NodePoolHashVersionAnnotationKey, karpv1.NodePoolHashVersion)
+
+	planetest.Eventually(t, "the pool is replaced", func(ctx context.Context) error {
+		if err := s.api.Get(ctx, client.ObjectKeyFromObject(np), np); err != nil {
+			return err
+		}
+		np.Annotations, np.Spec.Template.Labels = nil, map[string]string{"team": "b"}
+		return s.api.Update(ctx, np)
+	})
+	s.says(user, karpv1.ConditionTypeDrifted, metav1.ConditionTrue, "")
+}
