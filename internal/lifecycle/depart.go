@@ -2,8 +2,10 @@ package lifecycle
 
 import (
 	"context"
+	"slices"
 	"time"
 
+	corev1 "k8s.io/api/core/v1"
 	karpv1 "sigs.k8s.io/karpenter/pkg/apis/v1"
 
 	"github.com/nodeless/nodeless/cloud"
@@ -14,10 +16,12 @@ import (
 // A machine that the cloud takes away is drained when the machines for its pods are launched. Until then its pods run on:
 // it has two minutes on EC2. See docs/adr/0007-replacements-before-an-interrupted-machine-is-drained.md.
 const (
-	// departAtLast is how long the launch of the next machines is waited for.
-	departAtLast = 10 * time.Second
-	// departLook is how often it is looked whether they are launched.
-	departLook = 100 * time.Millisecond
+	// departNotice is how long before the end of a machine EC2 warns, the time from the warning to us taken off.
+	departNotice = 105 * time.Second
+	// departAtLast is how long the launch of the next machines is waited for at most; less if the pods need more time to end.
+	departAtLast = time.Minute
+	// departLook is how often it is looked whether they are launched; as a rule that is an event.
+	departLook = time.Second
 )
 
 // prospect is where the last plan puts the pods of a machine that is interrupted.
@@ -63,11 +67,28 @@ func (l *Lifecycle) depart(ctx context.Context, t *turn) (bool, error) {
 			return false, err
 		}
 	}
-	if left := since.Add(departAtLast).Sub(l.now()); left > 0 && len(nodes) > 0 && !l.prepared(t.claim.Name) {
+	if left := since.Add(l.patience(nodes)).Sub(l.now()); left > 0 && !l.prepared(t.claim.Name) {
 		t.in(min(left, departLook))
 		return false, nil
 	}
 	return false, l.endInterrupted(ctx, t.claim, cloud.InterruptionKind(kind))
+}
+
+// patience is how long the next machines for the pods of these Nodes are waited for: so long that each pod can still end in
+// its own time.
+func (l *Lifecycle) patience(nodes []*corev1.Node) time.Duration {
+	if len(nodes) == 0 {
+		return 0
+	}
+	wait := departAtLast
+	for _, node := range nodes {
+		for _, p := range l.o.World.PodsOnNode(node.Name) {
+			if s := p.Spec.TerminationGracePeriodSeconds; s != nil && p.DeletionTimestamp == nil && p.Status.Phase == corev1.PodRunning {
+				wait = min(wait, departNotice-time.Duration(*s)*time.Second)
+			}
+		}
+	}
+	return wait
 }
 
 // prepared reports whether a plan knew that the machine goes, and the machines it has for its pods are launched.
@@ -107,6 +128,20 @@ func (l *Lifecycle) Decided(s *model.Snapshot, p model.Plan, claims map[string]s
 	l.mu.Lock()
 	l.prospects = found
 	l.mu.Unlock()
+	for claim := range found {
+		l.claims.Add(claim)
+	}
+}
+
+// wakeDeparting has the claims looked at that wait for the launch of this one.
+func (l *Lifecycle) wakeDeparting(launched string) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for claim, p := range l.prospects {
+		if slices.Contains(p.claims, launched) {
+			l.claims.Add(claim)
+		}
+	}
 }
 
 // follow completes found with the machines that the pods of interrupted machines get.

@@ -1,22 +1,26 @@
 package lifecycle
 
 import (
+	"log/slog"
 	"testing"
 	"time"
 
+	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	karpv1 "sigs.k8s.io/karpenter/pkg/apis/v1"
 
 	"github.com/nodeless/nodeless/engine/model"
+	"github.com/nodeless/nodeless/internal/clock"
 	"github.com/nodeless/nodeless/internal/kube"
+	"github.com/nodeless/nodeless/internal/lifecycle/queue"
 	"github.com/nodeless/nodeless/internal/world"
 )
 
 // A machine that is taken away is prepared for once every machine that the newest plan has for its pods is launched.
 func TestAnInterruptedMachineIsPreparedForWhenItsPodsNextMachinesAreLaunched(t *testing.T) {
 	w := world.New(world.Options{})
-	l := &Lifecycle{o: Options{World: w}}
+	l := &Lifecycle{o: Options{World: w}, claims: queue.New("NodeClaim", clock.Real{}, slog.Default())}
 	version := 0
 	observe := func(name, providerID string, annotations map[string]string) {
 		version++
@@ -65,4 +69,28 @@ func TestAnInterruptedMachineIsPreparedForWhenItsPodsNextMachinesAreLaunched(t *
 	s.Nodes[0].Deleting = false
 	l.Decided(s, plan, nil)
 	want(false, "the plan did not know that it goes")
+}
+
+// The next machines are waited for as long as the pods can still end in their own time, at most a minute.
+func TestPodsThatNeedLongToEndShortenTheWait(t *testing.T) {
+	w := world.New(world.Options{})
+	l := &Lifecycle{o: Options{World: w}}
+	node := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "n", UID: "n", ResourceVersion: "1"}}
+	w.Update(node)
+	want := func(wait time.Duration, when string) {
+		t.Helper()
+		if got := l.patience([]*corev1.Node{node}); got != wait {
+			t.Errorf("%s: %v, want %v", when, got, wait)
+		}
+	}
+	want(time.Minute, "no pods")
+	for i, grace := range []int64{30, 90} {
+		p := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "d", Name: string(rune('a' + i)), UID: types.UID(rune('a' + i)), ResourceVersion: "1"}}
+		p.Spec.NodeName, p.Spec.TerminationGracePeriodSeconds, p.Status.Phase = "n", &grace, corev1.PodRunning
+		w.Update(p)
+		want([]time.Duration{time.Minute, 15 * time.Second}[i], "a pod that ends in "+time.Duration(grace*int64(time.Second)).String())
+	}
+	if got := l.patience(nil); got != 0 {
+		t.Errorf("without a Node there is nobody to wait for, and it is %v", got)
+	}
 }

@@ -99,6 +99,8 @@ func (l *Lifecycle) sawClaim(old, now client.Object) {
 	if now == nil {
 		now = old
 		l.wroteClaims.Forget(old.GetUID())
+	} else if claim := now.(*karpv1.NodeClaim); claim.Status.ProviderID != "" && (old == nil || old.(*karpv1.NodeClaim).Status.ProviderID == "") {
+		l.wakeDeparting(claim.Name)
 	}
 	l.claims.Add(now.GetName())
 }

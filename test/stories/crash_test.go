@@ -95,16 +95,26 @@ func (c *cluster) instancesAreClaims() error {
 	return nil
 }
 
-// nothingLaunchedTwice looks at every instance the region ever had: one per claim.
-func (c *cluster) nothingLaunchedTwice() {
+// launched is an instance that the region launched at some time.
+type launched struct {
+	ID   string            `json:"id"`
+	Tags map[string]string `json:"tags"`
+}
+
+// everything is every instance the region ever had.
+func (c *cluster) everything() []launched {
 	c.t.Helper()
-	var all []struct {
-		ID   string            `json:"id"`
-		Tags map[string]string `json:"tags"`
-	}
+	var all []launched
 	if err := c.admin("GET", "/_nodeless/instances", nil, &all); err != nil {
 		c.t.Fatal(err)
 	}
+	return all
+}
+
+// nothingLaunchedTwice looks at every instance the region ever had: one per claim.
+func (c *cluster) nothingLaunchedTwice() {
+	c.t.Helper()
+	all := c.everything()
 	seen := map[string]string{}
 	for _, i := range all {
 		claim := i.Tags["karpenter.sh/nodeclaim"]

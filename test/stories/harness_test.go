@@ -201,6 +201,9 @@ func (c *cluster) log() string {
 func (c *cluster) dumpLogs() {
 	c.t.Logf("output of nodeless up:\n%s", c.log())
 	data, _ := os.ReadFile(filepath.Join(c.dir, "logs", "nodeless.log"))
+	if f := os.Getenv("NODELESS_KEEP_LOG"); f != "" {
+		_ = os.WriteFile(f, data, 0o600)
+	}
 	if len(data) > 20000 {
 		data = data[len(data)-20000:]
 	}

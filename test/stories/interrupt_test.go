@@ -1,0 +1,242 @@
+package stories
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/aws/aws-sdk-go-v2/aws"
+	"github.com/aws/aws-sdk-go-v2/credentials"
+	"github.com/aws/aws-sdk-go-v2/service/sqs"
+	sqstypes "github.com/aws/aws-sdk-go-v2/service/sqs/types"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/watch"
+	"k8s.io/client-go/kubernetes/scheme"
+	"k8s.io/client-go/tools/clientcmd"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	karpv1 "sigs.k8s.io/karpenter/pkg/apis/v1"
+)
+
+// EC2 takes 200 spot machines back at once, and a thousand other messages come to the queue with the warnings. For each
+// machine another one is launched before it is drained; every pod runs again; the queue is empty; nothing is left over.
+func TestTwoHundredSpotMachinesAreTakenBackAtOnce(t *testing.T) {
+	const machines = 200
+	c := up(t, "--boot-time", "1s")
+	c.apply(spotPool)
+	c.apply(deployment("default", "web", machines, "500m", "terminationGracePeriodSeconds: 1", "{containerPort: 8080, hostPort: 8080}"))
+	c.wantPods(120*time.Second, "default", "web", machines)
+	old := map[string]bool{}
+	for _, claim := range c.claims() {
+		old[claim.Name] = true
+	}
+	instances, err := c.instances()
+	if err != nil || len(instances) != machines || len(old) != machines {
+		t.Fatalf("%d instances, %d claims, %v", len(instances), len(old), err)
+	}
+
+	history := c.record(old)
+	q := c.queue()
+	began := time.Now()
+	all := make([]func() error, 0, 1000+machines)
+	for i := range 500 {
+		all = append(all, q.send(fmt.Sprintf(otherState, i)), q.send("{ this is no event"))
+	}
+	for i := range instances {
+		body := map[string]string{"instanceId": *instances[i].InstanceId}
+		all = append(all, func() error { return c.admin("POST", "/_nodeless/interrupt", body, nil) })
+	}
+	c.atOnce(all)
+	c.eventually(180*time.Second, func() error {
+		for _, claim := range c.claims() {
+			if old[claim.Name] {
+				return fmt.Errorf("claim %s is still there", claim.Name)
+			}
+		}
+		return nil
+	})
+	c.wantPods(60*time.Second, "default", "web", machines)
+	t.Logf("%d machines were replaced and all pods ran %v after the first warning", machines, time.Since(began).Round(100*time.Millisecond))
+	c.eventually(20*time.Second, q.isEmpty)
+	c.eventually(20*time.Second, c.instancesAreClaims)
+	c.nothingLaunchedTwice()
+	if ever := len(c.everything()); ever != 2*machines {
+		t.Errorf("%d machines were launched, want one for each and one instead of it", ever)
+	}
+	history.checkOrder(t, machines)
+}
+
+const spotPool = `
+apiVersion: karpenter.sh/v1
+kind: NodePool
+metadata: {name: spot}
+spec:
+  template:
+    metadata: {labels: {team: default}}
+    spec:
+      nodeClassRef: {group: karpenter.k8s.aws, kind: EC2NodeClass, name: default}
+      requirements:
+      - {key: karpenter.sh/capacity-type, operator: In, values: [spot]}
+      - {key: kubernetes.io/arch, operator: In, values: [amd64]}
+  disruption: {consolidationPolicy: WhenEmpty, consolidateAfter: Never}
+`
+
+// otherState is what EventBridge sends of other people's instances all day.
+const otherState = `{"version":"0","id":"1","source":"aws.ec2","detail-type":"EC2 Instance State-change Notification","account":"000000000000",
+"region":"us-west-2","time":"2026-11-22T01:16:15Z","resources":[],"detail":{"instance-id":"i-%017d","state":"running"}}`
+
+// atOnce does many things, sixteen at a time.
+func (c *cluster) atOnce(all []func() error) {
+	c.t.Helper()
+	var wg sync.WaitGroup
+	slots, failed := make(chan struct{}, 16), make(chan error, len(all))
+	for _, f := range all {
+		slots <- struct{}{}
+		wg.Go(func() {
+			defer func() { <-slots }()
+			if err := f(); err != nil {
+				failed <- err
+			}
+		})
+	}
+	wg.Wait()
+	close(failed)
+	for err := range failed {
+		c.t.Fatal(err)
+	}
+}
+
+// sqsQueue is the cluster's interruption queue, as EventBridge and operators see it.
+type sqsQueue struct {
+	*sqs.Client
+	url string
+}
+
+func (c *cluster) queue() sqsQueue {
+	c.t.Helper()
+	q := sqsQueue{Client: sqs.NewFromConfig(aws.Config{
+		Region: c.Session.Region, BaseEndpoint: &c.Session.RegionURL, Credentials: credentials.NewStaticCredentialsProvider("test", "test", ""),
+	})}
+	out, err := q.GetQueueUrl(context.Background(), &sqs.GetQueueUrlInput{QueueName: aws.String("nodeless")})
+	if err != nil {
+		c.t.Fatal(err)
+	}
+	q.url = *out.QueueUrl
+	return q
+}
+
+func (q sqsQueue) send(body string) func() error {
+	return func() error {
+		_, err := q.SendMessage(context.Background(), &sqs.SendMessageInput{QueueUrl: &q.url, MessageBody: &body})
+		return err
+	}
+}
+
+func (q sqsQueue) isEmpty() error {
+	out, err := q.GetQueueAttributes(context.Background(), &sqs.GetQueueAttributesInput{QueueUrl: &q.url, AttributeNames: []sqstypes.QueueAttributeName{"All"}})
+	if err != nil {
+		return err
+	}
+	for _, name := range []string{"ApproximateNumberOfMessages", "ApproximateNumberOfMessagesNotVisible"} {
+		if n := out.Attributes[name]; n != "0" {
+			return fmt.Errorf("%s of the queue is %s", name, n)
+		}
+	}
+	return nil
+}
+
+// history is when machines were launched and drained, in resource versions. They are revisions of one etcd, which all kinds
+// share here: what has the smaller one was written first.
+type history struct {
+	mu       sync.Mutex
+	launched map[string]uint64 // new claims → when they got their instance
+	drained  map[string]uint64 // nodes → when the first pod on them was asked to go
+}
+
+// record watches claims and pods from here on; machines of old claims are not news.
+func (c *cluster) record(old map[string]bool) *history {
+	c.t.Helper()
+	cfg, err := clientcmd.BuildConfigFromFlags("", c.Session.Kubeconfig)
+	if err != nil {
+		c.t.Fatal(err)
+	}
+	api, err := client.NewWithWatch(cfg, client.Options{Scheme: scheme.Scheme})
+	if err != nil {
+		c.t.Fatal(err)
+	}
+	h := &history{launched: map[string]uint64{}, drained: map[string]uint64{}}
+	for _, list := range []client.ObjectList{&karpv1.NodeClaimList{}, &corev1.PodList{}} {
+		if err := api.List(context.Background(), list); err != nil {
+			c.t.Fatal(err)
+		}
+		w, err := api.Watch(context.Background(), list, &client.ListOptions{Raw: &metav1.ListOptions{ResourceVersion: list.GetResourceVersion()}})
+		if err != nil {
+			c.t.Fatal(err)
+		}
+		c.t.Cleanup(w.Stop)
+		go func() {
+			for e := range w.ResultChan() {
+				h.saw(e, old)
+			}
+		}()
+	}
+	return h
+}
+
+func (h *history) saw(e watch.Event, old map[string]bool) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	first := func(m map[string]uint64, key string, o client.Object) {
+		if v, err := strconv.ParseUint(o.GetResourceVersion(), 10, 64); err == nil && (m[key] == 0 || v < m[key]) {
+			m[key] = v
+		}
+	}
+	switch o := e.Object.(type) {
+	case *karpv1.NodeClaim:
+		if !old[o.Name] && o.Status.ProviderID != "" {
+			first(h.launched, o.Name, o)
+		}
+	case *corev1.Pod:
+		if o.Spec.NodeName != "" && (o.DeletionTimestamp != nil || e.Type == watch.Deleted) {
+			first(h.drained, o.Spec.NodeName, o)
+		}
+	}
+}
+
+// checkOrder: whenever the drain of a machine begins, more machines have been launched than drains begun before. Each pod
+// needs a machine of its own, so that for every drain there is a launch before it.
+func (h *history) checkOrder(t *testing.T, machines int) {
+	t.Helper()
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	var launched, drained []uint64
+	for _, v := range h.launched {
+		launched = append(launched, v)
+	}
+	for _, v := range h.drained {
+		drained = append(drained, v)
+	}
+	slices.Sort(launched)
+	slices.Sort(drained)
+	if len(launched) != machines || len(drained) != machines {
+		t.Fatalf("%d launches and %d drains were seen, want %d of each", len(launched), len(drained), machines)
+	}
+	late := 0
+	for i := range drained {
+		if launched[i] >= drained[i] {
+			late++
+		}
+	}
+	if late > 0 {
+		t.Errorf("%d of %d drains began before another machine was launched: launches %s, drains %s", late, machines, brief(launched), brief(drained))
+	}
+}
+
+func brief(versions []uint64) string {
+	return strings.Join([]string{fmt.Sprint(versions[0]), "…", fmt.Sprint(versions[len(versions)-1])}, "")
+}
