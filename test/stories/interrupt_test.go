@@ -60,7 +60,7 @@ func TestTwoHundredSpotMachinesAreTakenBackAtOnce(t *testing.T) {
 		}
 		return nil
 	})
-	c.wantPods(60*time.Second, "default", "web", machines)
+	c.wantPods(180*time.Second, "default", "web", machines)
 	t.Logf("%d machines were replaced and all pods ran %v after the first warning", machines, time.Since(began).Round(100*time.Millisecond))
 	c.eventually(20*time.Second, q.isEmpty)
 	c.eventually(20*time.Second, c.instancesAreClaims)
