@@ -30,6 +30,9 @@ func TestMishapsUnderLoad(t *testing.T) {
 	seed := uint64(time.Now().UnixNano())
 	t.Logf("seed %d", seed)
 	chance := rand.New(rand.NewPCG(seed, 2))
+	// Small machines, so that there are many.
+	c.kubectl("patch", "nodepool", "general-purpose", "--type", "json", "-p",
+		`[{"op":"add","path":"/spec/template/spec/requirements/-","value":{"key":"karpenter.k8s.aws/instance-cpu","operator":"Lt","values":["9"]}}]`)
 	a, b := c.replica("a"), c.replica("b")
 	inflate, err := examples.FS.ReadFile("inflate.yaml")
 	if err != nil {
