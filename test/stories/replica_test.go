@@ -35,7 +35,7 @@ func (c *cluster) replica(name string) *replica {
 		c: c, name: name, over: make(chan struct{}), done: make(chan struct{}),
 		args: []string{
 			"run", "--kubeconfig", c.Session.Kubeconfig, "--cluster-name", "nodeless", "--interruption-queue", "nodeless", "--leader-elect",
-			"--metrics-address", "", "--health-address", "",
+			"--metrics-port", "0", "--health-probe-port", "0",
 		},
 		env: append(c.environment(), "AWS_ENDPOINT_URL="+c.Session.RegionURL),
 	}
