@@ -62,6 +62,10 @@ func TestBadInput(t *testing.T) {
 			}
 		}
 	})
+	t.Run("a budget that cannot be", c.badBudgetsStory)
+	t.Run("a class that is not ready", c.unreadyClassStory)
+	t.Run("a pool that is deleted while its machines run", c.deletedPoolStory)
+	t.Run("messages that nobody can read", c.badMessagesStory)
 	t.Run("it still works", func(t *testing.T) {
 		c.kubectl("create", "deployment", "fine", "--image=nginx")
 		c.wantPods(60*time.Second, "default", "fine", 1)

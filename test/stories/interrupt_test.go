@@ -30,7 +30,7 @@ func TestTwoHundredSpotMachinesAreTakenBackAtOnce(t *testing.T) {
 	c := up(t, "--boot-time", "1s")
 	c.apply(spotPool)
 	c.apply(deployment("default", "web", machines, "500m", "terminationGracePeriodSeconds: 1", "{containerPort: 8080, hostPort: 8080}"))
-	c.wantPods(120*time.Second, "default", "web", machines)
+	c.wantPods(300*time.Second, "default", "web", machines)
 	old := map[string]bool{}
 	for _, claim := range c.claims() {
 		old[claim.Name] = true
@@ -52,7 +52,7 @@ func TestTwoHundredSpotMachinesAreTakenBackAtOnce(t *testing.T) {
 		all = append(all, func() error { return c.admin("POST", "/_nodeless/interrupt", body, nil) })
 	}
 	c.atOnce(all)
-	c.eventually(180*time.Second, func() error {
+	c.eventually(300*time.Second, func() error {
 		for _, claim := range c.claims() {
 			if old[claim.Name] {
 				return fmt.Errorf("claim %s is still there", claim.Name)
@@ -60,7 +60,7 @@ func TestTwoHundredSpotMachinesAreTakenBackAtOnce(t *testing.T) {
 		}
 		return nil
 	})
-	c.wantPods(180*time.Second, "default", "web", machines)
+	c.wantPods(300*time.Second, "default", "web", machines)
 	t.Logf("%d machines were replaced and all pods ran %v after the first warning", machines, time.Since(began).Round(100*time.Millisecond))
 	c.eventually(20*time.Second, q.isEmpty)
 	c.eventually(20*time.Second, c.instancesAreClaims)
