@@ -17,7 +17,7 @@ func nextDue(s *model.Snapshot) (time.Time, bool) {
 	for i := range s.Nodes {
 		n := &s.Nodes[i]
 		policy := pools[n.Pool]
-		if policy == nil || policy.Never || n.Claim == "" || n.Deleting || n.State != model.Initialized {
+		if policy == nil || n.Claim == "" || n.Deleting || n.State != model.Initialized {
 			continue
 		}
 		since := n.Initialized
@@ -25,6 +25,9 @@ func nextDue(s *model.Snapshot) (time.Time, bool) {
 			since = n.LastPodEvent
 		}
 		due := later(since.Add(max(policy.ConsolidateAfter, 0)), n.NominatedUntil)
+		if policy.Never {
+			due = n.NominatedUntil // drift waits for that too
+		}
 		if due.After(s.Now) && (next.IsZero() || due.Before(next)) {
 			next = due
 		}

@@ -29,13 +29,8 @@ type search struct {
 	launched time.Time       // when machines were last launched for pods
 }
 
-const (
-	// noWhatIfs asks the engine for what costs no search only.
-	noWhatIfs = -1
-	// piece is how many plans are tried in one turn: enough to halve 100 machines down to those that can go together, and few
-	// enough that pods which come meanwhile do not wait long.
-	piece = 16
-)
+// noWhatIfs asks the engine for what costs no search only.
+const noWhatIfs = -1
 
 // policy is the policy for the next piece, and whether there is any use in one.
 func (c *search) policy(s *model.Snapshot, p model.Policy, launched bool) (model.Policy, bool) {
@@ -43,9 +38,6 @@ func (c *search) policy(s *model.Snapshot, p model.Policy, launched bool) (model
 		c.launched = s.Now
 	}
 	p.After = c.after
-	if p.MaxWhatIfs == 0 {
-		p.MaxWhatIfs = piece
-	}
 	if c.pausing(s.Now) {
 		p.MaxWhatIfs = noWhatIfs
 	}

@@ -73,7 +73,7 @@ func TestWhileMachinesAreLaunchedNoneIsSearchedFor(t *testing.T) {
 	s.wakesAt(t, afterLaunch)
 	s.Advance(afterLaunch)
 	await(t, turns)
-	if len(a.what) != 2 || a.what[0] != noWhatIfs || a.what[1] != piece {
+	if len(a.what) != 2 || a.what[0] != noWhatIfs || a.what[1] != 0 {
 		t.Errorf("plans to be tried: %v", a.what)
 	}
 }
@@ -116,5 +116,19 @@ func TestOnlyPodsWithoutAPlaceArePending(t *testing.T) {
 	s.pending = []model.Pod{{PodKey: model.PodKey{Name: "waits"}}, {PodKey: model.PodKey{Name: "leaves"}, From: "n"}, {PodKey: model.PodKey{Name: "room"}, Virtual: true}}
 	if d := await(t, begin(t, s, Options{})); d.Pending != 1 {
 		t.Errorf("%d pending", d.Pending)
+	}
+}
+
+func TestDriftIsLookedAtWhenNoPodIsOnItsWayAnyMore(t *testing.T) {
+	s, a := newStage(), &asked{}
+	s.pools = []model.Pool{{Name: "p", Disruption: model.DisruptionPolicy{Never: true}}}
+	s.nodes = []model.Node{{Name: "n", Claim: "n", Pool: "p", State: model.Initialized, Drifted: "NodePoolDrifted", NominatedUntil: noon.Add(4 * time.Second)}}
+	turns := begin(t, s, Options{Disrupt: a.disrupt})
+	await(t, turns)
+	s.wakesAt(t, 4*time.Second)
+	s.Advance(4 * time.Second)
+	await(t, turns)
+	if len(a.after) != 2 {
+		t.Errorf("looked %d times", len(a.after))
 	}
 }
