@@ -88,12 +88,18 @@ func (c *cluster) ready(namespace, app string) int {
 	return n
 }
 
-// going counts the nodes of a pool that keep pods away since they go.
+// going counts the nodes of a pool that keep pods away since they go. Those whose instance is being terminated are not in
+// budgets any more, as in Karpenter.
 func (c *cluster) going(pool string) int {
-	n := 0
-	for _, node := range c.nodes() {
+	nodes, ended, n := c.nodes(), map[string]bool{}, 0
+	for _, claim := range c.poolClaims(pool) {
+		cond := claim.StatusConditions().Get(karpv1.ConditionTypeInstanceTerminating)
+		ended[claim.Status.NodeName] = cond != nil && cond.IsTrue()
+	}
+	for _, node := range nodes {
 		for _, taint := range node.Spec.Taints {
-			if node.Labels[karpv1.NodePoolLabelKey] == pool && taint.Key == karpv1.DisruptedTaintKey {
+			over, there := ended[node.Name]
+			if node.Labels[karpv1.NodePoolLabelKey] == pool && taint.Key == karpv1.DisruptedTaintKey && there && !over {
 				n++
 			}
 		}
