@@ -32,7 +32,7 @@ func (k *Keeper) class(ctx context.Context, key string) (time.Duration, error) {
 	object := k.o.Classes.object(ref)
 	if object == nil {
 		k.offer(ref, fmt.Sprintf("%s does not exist; create it or correct spec.template.spec.nodeClassRef.name", title(ref)))
-		return 0, nil
+		return k.afterEnd(ctx, ref, h)
 	}
 	if object.GetDeletionTimestamp() != nil {
 		k.offer(ref, title(ref)+" is being deleted")
@@ -77,7 +77,9 @@ func (k *Keeper) touchPools(ref cloud.ClassRef) {
 // stampClass writes finalizer and hash if they are not there, and gives the object with them.
 func (k *Keeper) stampClass(ctx context.Context, ref cloud.ClassRef, h handle, before client.Object) (client.Object, error) {
 	object := before.DeepCopyObject().(client.Object)
-	controllerutil.AddFinalizer(object, h.finalizer())
+	if h.finalizer() != "" {
+		controllerutil.AddFinalizer(object, h.finalizer())
+	}
 	if class, ok := object.(*ec2v1.EC2NodeClass); ok {
 		if hash := k.o.ClassHash(class); hash != "" {
 			if err := k.restampClass(ctx, ref, classStamp(hash)); err != nil {
@@ -144,21 +146,13 @@ func (k *Keeper) finalizeClass(ctx context.Context, ref cloud.ClassRef, h handle
 	if !controllerutil.ContainsFinalizer(before, h.finalizer()) {
 		return 0, nil
 	}
-	var users []string
-	for _, c := range k.o.World.Claims() {
-		if kube.ClassRef(c.Spec.NodeClassRef) == ref {
-			users = append(users, c.Name)
-		}
-	}
-	if len(users) > 0 {
+	if users := k.users(ref); len(users) > 0 {
 		k.o.Recorder.Event(before, corev1.EventTypeNormal, "WaitingOnNodeClaimTermination",
 			"Waiting on NodeClaim termination for "+strings.Join(users[:min(len(users), 5)], ", "))
 		return 5 * time.Second, nil
 	}
-	if f, ok := k.o.Provider.(Finalizer); ok {
-		if err := f.Finalize(ctx, h.draft(before)); err != nil {
-			return 0, fmt.Errorf("finalize %s: %w", title(ref), err)
-		}
+	if err := k.forgetInCloud(ctx, ref, h.draft(before)); err != nil {
+		return 0, err
 	}
 	object := before.DeepCopyObject().(client.Object)
 	controllerutil.RemoveFinalizer(object, h.finalizer())
@@ -168,6 +162,46 @@ func (k *Keeper) finalizeClass(ctx context.Context, ref cloud.ClassRef, h handle
 	k.o.Classes.wrote.Forget(before.GetUID())
 	h.forget(before.GetUID())
 	return 0, nil
+}
+
+// afterEnd has the cloud forget a class without a finalizer that is gone, when no claim uses it any more.
+func (k *Keeper) afterEnd(ctx context.Context, ref cloud.ClassRef, h handle) (time.Duration, error) {
+	class := h.remembered(ref.Name)
+	if class == nil {
+		return 0, nil
+	}
+	if len(k.users(ref)) > 0 {
+		return 5 * time.Second, nil
+	}
+	if err := k.forgetInCloud(ctx, ref, class); err != nil {
+		return 0, err
+	}
+	k.o.Classes.wrote.Forget(class.UID)
+	h.forget(class.UID)
+	return 0, nil
+}
+
+// forgetInCloud removes what was made for a class.
+func (k *Keeper) forgetInCloud(ctx context.Context, ref cloud.ClassRef, class *ec2v1.EC2NodeClass) error {
+	f, ok := k.o.Provider.(Finalizer)
+	if !ok {
+		return nil
+	}
+	if err := f.Finalize(ctx, class); err != nil {
+		return fmt.Errorf("finalize %s: %w", title(ref), err)
+	}
+	return nil
+}
+
+// users are the claims of a class.
+func (k *Keeper) users(ref cloud.ClassRef) []string {
+	var users []string
+	for _, c := range k.o.World.Claims() {
+		if kube.ClassRef(c.Spec.NodeClassRef) == ref {
+			users = append(users, c.Name)
+		}
+	}
+	return users
 }
 
 func locked(from client.Object) client.Patch {

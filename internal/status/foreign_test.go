@@ -106,7 +106,7 @@ func TestAClassOfAnotherKindGivesMachines(t *testing.T) {
 	if c := ready(class); c["status"] != "True" || c["observedGeneration"] != class.GetGeneration() {
 		t.Errorf("the class says %v", c)
 	}
-	// The class goes when its last machine has gone.
+	// When the class and its last machine have gone, the region has forgotten it too.
 	for _, o := range []client.Object{class, pod, pool} {
 		if err := api.Delete(ctx, o, client.GracePeriodSeconds(0)); err != nil {
 			t.Fatal(err)
@@ -114,10 +114,13 @@ func TestAClassOfAnotherKindGivesMachines(t *testing.T) {
 	}
 	planetest.Eventually(t, "the class is gone", func(ctx context.Context) error {
 		err := api.Get(ctx, client.ObjectKeyFromObject(class), class)
-		if apierrors.IsNotFound(err) {
-			return nil
+		if !apierrors.IsNotFound(err) {
+			return fmt.Errorf("still there: %w", errors.Join(err))
 		}
-		return fmt.Errorf("still there: %w", errors.Join(err))
+		if templates := stack.Region.LaunchTemplates(); len(templates) > 0 {
+			return fmt.Errorf("%d launch templates are left", len(templates))
+		}
+		return nil
 	})
 }
 

@@ -32,8 +32,10 @@ type handle interface {
 	draft(client.Object) *ec2v1.EC2NodeClass
 	// settled is a copy of the object that says what its draft has become.
 	settled(object client.Object, draft *ec2v1.EC2NodeClass, now metav1.Time) client.Object
-	// finalizer is on objects as long as the cloud knows of them.
+	// finalizer is on objects as long as the cloud knows of them; "" = none.
 	finalizer() string
+	// remembered is the class an object that is gone stood for; nil if nothing is known of it, or had to be.
+	remembered(name string) *ec2v1.EC2NodeClass
 	forget(types.UID)
 }
 
@@ -52,9 +54,12 @@ func (ec2Kind) settled(_ client.Object, draft *ec2v1.EC2NodeClass, _ metav1.Time
 
 func (ec2Kind) finalizer() string { return ec2v1.TerminationFinalizer }
 
+func (ec2Kind) remembered(string) *ec2v1.EC2NodeClass { return nil }
+
 func (ec2Kind) forget(types.UID) {}
 
-// foreignKind remembers what its objects, which have no room for it, were resolved to.
+// foreignKind remembers what its objects, which have no room for it, were resolved to. It writes nothing on them that
+// they say already, and no finalizer: they are somebody else's.
 type foreignKind struct {
 	Kind
 	mu    sync.Mutex
@@ -63,6 +68,7 @@ type foreignKind struct {
 
 // finding is what an object was resolved to.
 type finding struct {
+	name   string
 	status ec2v1.EC2NodeClassStatus
 	serial string // differs when the status does
 }
@@ -113,7 +119,7 @@ func (k *foreignKind) stands(o client.Object) (*ec2v1.EC2NodeClass, string) {
 func (k *foreignKind) settled(o client.Object, draft *ec2v1.EC2NodeClass, now metav1.Time) client.Object {
 	k.mu.Lock()
 	if text, err := json.Marshal(draft.Status); err == nil { // such a status always has a JSON form
-		k.found[draft.UID] = finding{*draft.Status.DeepCopy(), string(text)}
+		k.found[draft.UID] = finding{draft.Name, *draft.Status.DeepCopy(), string(text)}
 	}
 	k.mu.Unlock()
 	ready := metav1.Condition{
@@ -128,6 +134,9 @@ func (k *foreignKind) settled(o client.Object, draft *ec2v1.EC2NodeClass, now me
 		if !isReady(c) {
 			others = append(others, c)
 		} else if c.Status == ready.Status {
+			if c.Status == metav1.ConditionTrue && (c.ObservedGeneration == 0 || c.ObservedGeneration == ready.ObservedGeneration) {
+				return o
+			}
 			ready.LastTransitionTime = c.LastTransitionTime
 		}
 	}
@@ -136,7 +145,19 @@ func (k *foreignKind) settled(o client.Object, draft *ec2v1.EC2NodeClass, now me
 	return object
 }
 
-func (k *foreignKind) finalizer() string { return k.Group + "/termination" }
+func (k *foreignKind) finalizer() string { return "" }
+
+func (k *foreignKind) remembered(name string) *ec2v1.EC2NodeClass {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	for uid, found := range k.found {
+		if found.name == name {
+			version, kind := k.ToAPIVersionAndKind()
+			return &ec2v1.EC2NodeClass{TypeMeta: metav1.TypeMeta{APIVersion: version, Kind: kind}, ObjectMeta: metav1.ObjectMeta{Name: name, UID: uid}}
+		}
+	}
+	return nil
+}
 
 func (k *foreignKind) forget(uid types.UID) {
 	k.mu.Lock()
