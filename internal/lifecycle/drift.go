@@ -33,10 +33,14 @@ const (
 
 // driftCheck is what was last found out about a claim.
 type driftCheck struct {
-	cloud   string    // what the cloud said
-	asked   time.Time // when; zero: ask now
-	offered time.Time // when its offering was last seen
+	cloud    string    // what the cloud said
+	answered bool      // whether it ever said something
+	asked    time.Time // when; zero: ask now
+	offered  time.Time // when its offering was last seen
 }
+
+// errNotAnswered: the cloud was not asked yet, or has not answered.
+var errNotAnswered = errors.New("the cloud has not said yet whether the machine has drifted")
 
 // template is what of a NodePool decides about drift.
 type template struct {
@@ -55,7 +59,7 @@ func (l *Lifecycle) drift(ctx context.Context, t *turn) (bool, error) {
 	reason, message, err := l.drifted(ctx, t)
 	conditions := t.claim.StatusConditions()
 	switch {
-	case errors.Is(err, cloud.ErrClassNotReady), errors.Is(err, cloud.ErrNotFound): // nothing to compare, or nothing to be compared
+	case errors.Is(err, cloud.ErrClassNotReady), errors.Is(err, errNotAnswered): // nothing to compare with yet
 		return true, nil
 	case err != nil:
 		l.o.Log.Warn("drift is not known; it is looked for again", "nodeclaim", t.claim.Name, "error", err)
@@ -83,7 +87,7 @@ func (l *Lifecycle) drifted(ctx context.Context, t *turn) (reason, message strin
 	l.mu.Lock()
 	check := l.drifts[t.claim.UID]
 	l.mu.Unlock()
-	there, err := l.offered(ctx, t, &check)
+	there, err := l.offered(ctx, t, check)
 	if err != nil {
 		return "", "", err
 	}
@@ -91,15 +95,13 @@ func (l *Lifecycle) drifted(ctx context.Context, t *turn) (reason, message strin
 		return instanceTypeNotFound, fmt.Sprintf("%s machines of type %s can no longer be had in %s", t.claim.Labels[model.LabelCapacityType],
 			t.claim.Labels[model.LabelInstanceType], t.claim.Labels[model.LabelZone]), nil
 	}
-	if err := l.askDrift(ctx, t, &check); err != nil {
-		return "", "", err
-	}
-	return check.cloud, check.cloud, nil
+	said, err := l.askDrift(t, check)
+	return said, said, err
 }
 
 // offered reports whether what the machine is can still be had. It is asked seldom: the catalogue is the cloud's, not the
 // user's.
-func (l *Lifecycle) offered(ctx context.Context, t *turn, check *driftCheck) (bool, error) {
+func (l *Lifecycle) offered(ctx context.Context, t *turn, check driftCheck) (bool, error) {
 	now := l.now()
 	due := check.offered.Add(offeredEvery)
 	if check.offered.IsZero() {
@@ -116,8 +118,7 @@ func (l *Lifecycle) offered(ctx context.Context, t *turn, check *driftCheck) (bo
 	if !sold(types, t.claim.Labels) {
 		return false, nil
 	}
-	check.offered = now
-	l.noteDrift(t.claim.UID, *check)
+	l.noteOffered(t.claim.UID)
 	return true, nil
 }
 
@@ -129,34 +130,62 @@ func sold(types []model.InstanceType, labels map[string]string) bool {
 	})
 }
 
-// askDrift asks the cloud, unless it was asked a short while ago and the class has not changed.
-func (l *Lifecycle) askDrift(ctx context.Context, t *turn, check *driftCheck) error {
-	drifter, can := l.o.Cloud.(cloud.Drifter)
-	if now := l.now(); !can || (!check.asked.IsZero() && now.Before(check.asked.Add(driftEvery))) {
-		return nil
+// askDrift has the cloud asked, unless it was a short while ago and the class has not changed. Nobody waits for the answer,
+// which has the claim looked at again.
+func (l *Lifecycle) askDrift(t *turn, check driftCheck) (said string, err error) {
+	if _, can := l.o.Cloud.(cloud.Drifter); !can {
+		return "", nil
 	}
+	if check.asked.IsZero() || !l.now().Before(check.asked.Add(driftEvery)) {
+		l.drifting.Add(t.claim.Name)
+	}
+	if !check.answered {
+		return "", errNotAnswered
+	}
+	return check.cloud, nil
+}
+
+// askCloud asks the cloud about one claim. It runs on workers of its own: many questions at a time are one call.
+func (l *Lifecycle) askCloud(ctx context.Context, name string) (time.Duration, error) {
+	drifter, can := l.o.Cloud.(cloud.Drifter)
+	claim, err := l.readClaim(ctx, name)
+	if !can || claim == nil || err != nil || claim.DeletionTimestamp != nil || claim.Status.ProviderID == "" {
+		return 0, err
+	}
+	l.mu.Lock()
+	check := l.drifts[claim.UID]
+	before := check
 	check.asked = l.now() // before the answer: a change that comes meanwhile has it asked again
-	l.noteDrift(t.claim.UID, *check)
+	l.drifts[claim.UID] = check
+	l.mu.Unlock()
 	said, err := drifter.Drifted(ctx, cloud.Launched{
-		MachineID: machineID(t.claim.Status.ProviderID), Class: kube.ClassRef(t.claim.Spec.NodeClassRef),
-		Type: t.claim.Labels[model.LabelInstanceType], ImageID: t.claim.Status.ImageID, Annotations: t.claim.Annotations,
+		MachineID: machineID(claim.Status.ProviderID), Class: kube.ClassRef(claim.Spec.NodeClassRef),
+		Type: claim.Labels[model.LabelInstanceType], ImageID: claim.Status.ImageID, Annotations: claim.Annotations,
 	})
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	now := l.drifts[t.claim.UID]
-	if err != nil {
-		now.asked = time.Time{}
-		l.drifts[t.claim.UID] = now
-		return err
+	check = l.drifts[claim.UID]
+	switch {
+	case errors.Is(err, cloud.ErrClassNotReady), errors.Is(err, cloud.ErrNotFound): // nothing to compare, or nothing to be compared
+		return 0, nil
+	case err != nil:
+		check.asked = time.Time{}
+		l.drifts[claim.UID] = check
+		return 0, err
 	}
-	now.cloud, check.cloud = said, said
-	l.drifts[t.claim.UID] = now
-	return nil
+	check.cloud, check.answered = said, true
+	l.drifts[claim.UID] = check
+	if said != before.cloud || !before.answered {
+		l.claims.Add(name)
+	}
+	return 0, nil
 }
 
-func (l *Lifecycle) noteDrift(uid types.UID, check driftCheck) {
+func (l *Lifecycle) noteOffered(uid types.UID) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
+	check := l.drifts[uid]
+	check.offered = l.now()
 	l.drifts[uid] = check
 }
 

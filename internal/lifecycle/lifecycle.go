@@ -58,12 +58,15 @@ type Options struct {
 // Workers for claims that need no launch, and for nodes that are drained.
 const workers = 16
 
+// driftWorkers mostly wait, for one answer together.
+const driftWorkers = 128
+
 // Lifecycle is the machines' caretaker.
 type Lifecycle struct {
 	o       Options
 	metrics *metrics.Counters
 
-	claims, launches, nodes *queue.Queue
+	claims, launches, nodes, drifting *queue.Queue
 
 	wroteClaims latest.Objects[*karpv1.NodeClaim]
 	wroteNodes  latest.Objects[*corev1.Node]
@@ -92,6 +95,7 @@ func New(ctx context.Context, o Options) (*Lifecycle, error) {
 		claims:   queue.New("NodeClaim", o.Clock, o.Log),
 		launches: queue.New("launch", o.Clock, o.Log),
 		nodes:    queue.New("drain", o.Clock, o.Log),
+		drifting: queue.New("drift", o.Clock, o.Log),
 		inFlight: map[string]bool{}, memory: newMemory(),
 	}
 	if repairer, ok := o.Cloud.(cloud.Repairer); ok {
@@ -116,6 +120,7 @@ func (l *Lifecycle) Run(ctx context.Context) error {
 	wg.Go(func() { l.claims.Run(ctx, workers, l.claim) })
 	wg.Go(func() { l.launches.Run(ctx, l.o.Launches, l.launch) })
 	wg.Go(func() { l.nodes.Run(ctx, workers, l.node) })
+	wg.Go(func() { l.drifting.Run(ctx, driftWorkers, l.askCloud) })
 	wg.Go(func() { l.collectForever(ctx) })
 	if source, ok := l.o.Cloud.(cloud.Interrupter); ok {
 		wg.Go(func() { l.interruptions(ctx, source) })
