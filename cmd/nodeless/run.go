@@ -47,6 +47,8 @@ never act at the same time in one namespace.`,
 func choiceFlags(f *pflag.FlagSet, c *controller.Choices) {
 	f.StringVar(&c.PreferencePolicy, "preference-policy", "Priced", "preferred affinities, PreferNoSchedule taints and ScheduleAnyway spreads are kept: "+
 		"Priced = as far as they cost no more than --preference-price, Respect = if at all possible, Ignore = not looked at")
+	f.StringVar(&c.MinValuesPolicy, "min-values-policy", "Strict", "minValues of a NodePool that a machine cannot keep: Strict = it is not launched, "+
+		"BestEffort = they are lowered for it if its pods get nothing otherwise")
 	f.Float64Var(&c.PreferencePrice, "preference-price", 0, "dollars an hour that a preference of weight 100 may cost; less weight, less money")
 	f.Float64Var(&c.NodeFee, "node-fee", 0, "dollars an hour that every machine costs you beside its price, such as licences: the more, the fewer and larger machines")
 	f.IntVar(&c.SpotRisk, "spot-risk", 0, "percent by which spot prices count for more when offerings are compared")

@@ -57,8 +57,8 @@ type choices struct {
 
 // inert are settings of Karpenter that change nothing here unless they ask for what is not there: then that is said.
 type inert struct {
-	service, schedulerConfig, awsGates, minValues string
-	noWarmup, ignoreDRA, zonalShift, noDryRun     bool
+	service, schedulerConfig, awsGates        string
+	noWarmup, ignoreDRA, zonalShift, noDryRun bool
 }
 
 // karpenterNames are the flags that can be given under Karpenter's name in the environment: CLUSTER_NAME for cluster-name.
@@ -146,7 +146,6 @@ func (s *settings) addProcess(f *pflag.FlagSet) {
 func (i *inert) add(f *pflag.FlagSet) {
 	f.StringVar(&i.service, "karpenter-service", "", "of Karpenter; nothing here needs it")
 	f.StringVar(&i.schedulerConfig, "scheduler-config", "", "of Karpenter; default topology spreads are not read from it yet")
-	f.StringVar(&i.minValues, "min-values-policy", "Strict", "Strict = minValues always hold; Karpenter's BestEffort is not there yet, they hold then too")
 	f.BoolVar(&i.noWarmup, "disable-controller-warmup", true, "of Karpenter; a standby here always knows the cluster already")
 	f.BoolVar(&i.ignoreDRA, "ignore-dra-requests", true, "of Karpenter; what pods ask of dynamic resource allocation is never planned for yet")
 	f.BoolVar(&i.zonalShift, "enable-zonal-shift", false, "of Karpenter; zonal shifts are not followed yet")
@@ -158,7 +157,7 @@ func (i *inert) add(f *pflag.FlagSet) {
 func (i *inert) wanted() []string {
 	var out []string
 	for flag, wants := range map[string]bool{
-		"scheduler-config": i.schedulerConfig != "", "min-values-policy": i.minValues == "BestEffort", "ignore-dra-requests": !i.ignoreDRA, "enable-zonal-shift": i.zonalShift,
+		"scheduler-config": i.schedulerConfig != "", "ignore-dra-requests": !i.ignoreDRA, "enable-zonal-shift": i.zonalShift,
 		"aws-feature-gates": strings.Contains(i.awsGates, "=true"),
 	} {
 		if wants {
@@ -178,7 +177,7 @@ func (c *choices) add(f *pflag.FlagSet) {
 // arguments are the flags that make the same choices.
 func (c *choices) arguments() []string {
 	return []string{
-		"--preference-policy", c.PreferencePolicy, fmt.Sprintf("--preference-price=%v", c.PreferencePrice), fmt.Sprintf("--node-fee=%v", c.NodeFee),
+		"--preference-policy", c.PreferencePolicy, "--min-values-policy", c.MinValuesPolicy, fmt.Sprintf("--preference-price=%v", c.PreferencePrice), fmt.Sprintf("--node-fee=%v", c.NodeFee),
 		fmt.Sprintf("--spot-risk=%d", c.SpotRisk), fmt.Sprintf("--priority-cutoff=%d", c.PriorityCutoff), "--feature-gates", c.gates,
 	}
 }

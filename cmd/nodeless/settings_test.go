@@ -123,7 +123,7 @@ func TestTheEnvironmentOfAKarpenterDeploymentIsUnderstood(t *testing.T) {
 }
 
 func TestSettingsReachTheController(t *testing.T) {
-	s, o, err := parsed("--metrics-port", "8000", "--feature-gates", "NodeRepair=true", "--preference-policy", "Respect", "--cpu-requests", "2500",
+	s, o, err := parsed("--metrics-port", "8000", "--feature-gates", "NodeRepair=true", "--preference-policy", "Respect", "--cpu-requests", "2500", "--min-values-policy", "BestEffort",
 		"--batch-idle-duration", "5ms", "--ami-refresh-interval", "10m", "--subnet-refresh-interval", "3m", "--leader-election-namespace", "karpenter",
 		"--memory-limit", "1Gi")
 	if err != nil {
@@ -135,7 +135,7 @@ func TestSettingsReachTheController(t *testing.T) {
 	if want := (gates.Gates{NodeRepair: true, ReservedCapacity: true}); o.Gates != want {
 		t.Errorf("gates %v, want %v", o.Gates, want)
 	}
-	if o.Policy.Preferences != model.Respect || o.Parallel != 3 || o.BatchIdle != 5*time.Millisecond || o.ClassRefresh != 3*time.Minute {
+	if o.Policy.Preferences != model.Respect || o.Policy.MinValues != model.BestEffort || o.Parallel != 3 || o.BatchIdle != 5*time.Millisecond || o.ClassRefresh != 3*time.Minute {
 		t.Errorf("got %+v", o)
 	}
 	if !o.LeaderElection || o.LeaderName != "karpenter-leader-election" || o.LeaderNamespace != "karpenter" {

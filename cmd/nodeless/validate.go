@@ -28,8 +28,6 @@ func (s *settings) validate() error {
 		return fmt.Errorf("--reserved-enis %d: give a number from 0", s.reservedENIs)
 	case s.kubeQPS <= 0 || s.kubeBurst <= 0:
 		return fmt.Errorf("--kube-client-qps %d, --kube-client-burst %d: give numbers above 0", s.kubeQPS, s.kubeBurst)
-	case s.inert.minValues != "Strict" && s.inert.minValues != "BestEffort":
-		return fmt.Errorf("--min-values-policy %q: use Strict or BestEffort", s.inert.minValues)
 	case s.logFormat != "text" && s.logFormat != "json":
 		return fmt.Errorf("--log-format %q: use text or json", s.logFormat)
 	}

@@ -223,8 +223,10 @@ func (j *judge) offering(x model.Candidate) (model.Price, bool) {
 	return 0, false
 }
 
-// minValues: the types of a launch have so many distinct values as the pool wants.
+// minValues: the types of a launch have so many distinct values as the pool wants; under BestEffort it says of those that it
+// does not keep what it lowers them to, and that is no lower than what the types have.
 func (j *judge) minValues(l *model.Launch, c *catalog) {
+	relaxed := slices.Clone(l.Relaxed)
 	for _, r := range c.pool.Requirements {
 		if r.MinValues <= 0 {
 			continue
@@ -240,8 +242,15 @@ func (j *judge) minValues(l *model.Launch, c *catalog) {
 				}
 			}
 		}
-		if len(seen) < r.MinValues {
+		mine, _ := l.Requirements.Get(r.Key)
+		said := model.Relaxed{Key: r.Key, From: r.MinValues, To: len(seen)}
+		if at := slices.Index(relaxed, said); at >= 0 && said.To < said.From && j.policy.MinValues == model.BestEffort && mine.MinValues == said.To {
+			relaxed = slices.Delete(relaxed, at, at+1)
+		} else if len(seen) < r.MinValues {
 			j.fail("min values", "launch "+l.ID, "%d values of %s, pool %s wants %d", len(seen), r.Key, l.Pool, r.MinValues)
 		}
+	}
+	for _, x := range relaxed {
+		j.fail("min values", "launch "+l.ID, "lowers minValues of %s from %d to %d, though nothing makes it or the policy forbids it", x.Key, x.From, x.To)
 	}
 }

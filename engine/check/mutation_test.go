@@ -57,6 +57,23 @@ func (p *plan) launch() (*model.Launch, *model.Pool, *model.InstanceType) {
 	return l, pool, &pool.Types[i]
 }
 
+// lowerMinValues has the pool want a type more than the first launch names, which says so; the claim's minValues are off by so
+// many.
+func (p *plan) lowerMinValues(off int) bool {
+	l, pool, _ := p.launch()
+	if l == nil {
+		return false
+	}
+	n := len(l.Types)
+	any := func(least int) model.Requirements {
+		return model.Requirements{{Key: model.LabelInstanceType, Complement: true, MinValues: least}}
+	}
+	pool.Requirements = pool.Requirements.And(any(n + 1))
+	l.Requirements = l.Requirements.And(any(n + off))
+	l.Relaxed = []model.Relaxed{{Key: model.LabelInstanceType, From: n + 1, To: n}}
+	return true
+}
+
 // placed is the node of the first placement; nil if there is none.
 func (p *plan) placed() *model.Node {
 	if len(p.Placements) == 0 {
@@ -298,7 +315,22 @@ var mutations = []mutation{
 			return false
 		}
 		pool.Requirements = pool.Requirements.And(model.Requirements{{Key: model.LabelInstanceType, Complement: true, MinValues: len(l.Types) + 1}})
+		l.Relaxed = nil
 		return true
+	}},
+	{"minValues lowered for nothing", "min values", func(p *plan) bool {
+		p.MinValues = model.BestEffort
+		l, _, _ := p.launch()
+		if l == nil {
+			return false
+		}
+		l.Relaxed = []model.Relaxed{{Key: "nobody asks", From: 2, To: 1}}
+		return true
+	}},
+	{"minValues lowered under Strict", "min values", func(p *plan) bool { p.MinValues = model.Strict; return p.lowerMinValues(0) }},
+	{"minValues lowered, and the claim does not say to what", "min values", func(p *plan) bool {
+		p.MinValues = model.BestEffort
+		return p.lowerMinValues(1)
 	}},
 	{"a claim that its pool does not allow", "pool's requirements", func(p *plan) bool {
 		return p.onPool(func(pool *model.Pool) {

@@ -24,7 +24,7 @@
 //	     unmanaged deadline expires=2h nominated=5s command=… runs(web-1 as web, proxy daemon, job terminal, db do-not-disrupt,
 //	     shop/x uid=… priority=5 age=1h held="PodDisruptionBudget …" cost=2000)
 //	policy max-types=3 max-steps=100 solver=first-fit preferences=respect preference-price=0.01 node-fee=0.02
-//	     spot-risk=10 largest(cpu=64) performance(m8g=120) cutoff=0 spot-to-spot max-what-ifs=20 after=n7
+//	     min-values=best-effort spot-risk=10 largest(cpu=64) performance(m8g=120) cutoff=0 spot-to-spot max-what-ifs=20 after=n7
 //
 // What a line of pods, pod, shape or daemon may say of where its pods can go:
 //

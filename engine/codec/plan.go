@@ -80,6 +80,9 @@ func launches(p model.Plan) string {
 		if l.RunnerUp.Type != "" {
 			text += fmt.Sprintf("  next best %s %s in %s at %s\n", l.RunnerUp.Type, l.RunnerUp.CapacityType, l.RunnerUp.Zone, explain.Dollars(l.RunnerUp.Price))
 		}
+		for _, x := range l.Relaxed {
+			text += "  " + explain.Relaxed(x) + "\n"
+		}
 		texts = append(texts, text+"  requires "+l.Requirements.String()+"\n")
 	}
 	slices.Sort(texts)

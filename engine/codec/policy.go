@@ -14,6 +14,8 @@ var preferences = map[string]model.Preferences{
 	"": model.Priced, "priced": model.Priced, "respect": model.Respect, "ignore": model.Ignore,
 }
 
+var minValues = map[string]model.MinValues{"": model.Strict, "strict": model.Strict, "best-effort": model.BestEffort}
+
 func (p *parser) addPolicy(l *line) (err error) {
 	if err := p.once("policy", ""); err != nil {
 		return err
@@ -26,6 +28,10 @@ func (p *parser) addPolicy(l *line) (err error) {
 	text, _ = l.value("preferences")
 	if policy.Preferences, ok = preferences[text]; !ok {
 		return fmt.Errorf("preferences=%s: want priced, respect or ignore", text)
+	}
+	text, _ = l.value("min-values")
+	if policy.MinValues, ok = minValues[text]; !ok {
+		return fmt.Errorf("min-values=%s: want strict or best-effort", text)
 	}
 	for _, f := range []struct {
 		key string

@@ -173,6 +173,7 @@ func (w *writer) policyLine(p model.Policy) *declaration {
 	d.word("solver=first-fit", p.Solver == model.FirstFit)
 	d.word("preferences=respect", p.Preferences == model.Respect)
 	d.word("preferences=ignore", p.Preferences == model.Ignore)
+	d.word("min-values=best-effort", p.MinValues == model.BestEffort)
 	d.amount("preference-price", dollars(p.PreferencePrice), "0")
 	d.amount("node-fee", dollars(p.NodeFee), "0")
 	d.number("spot-risk", int64(p.SpotRisk))

@@ -127,6 +127,9 @@ func Launch(s *model.Snapshot, l model.Launch) string {
 	if i := slices.IndexFunc(s.Pools, func(p model.Pool) bool { return p.Name == l.Pool }); i >= 0 {
 		text += ", pool " + l.Pool
 	}
+	for _, x := range l.Relaxed {
+		text += "; " + Relaxed(x)
+	}
 	if l.RunnerUp.Type == "" {
 		return text + "; nothing else would do"
 	}
@@ -138,6 +141,11 @@ func Launch(s *model.Snapshot, l model.Launch) string {
 }
 
 // runnerUp names the next best offering by what tells it from the chosen one.
+// Relaxed says which minValues a launch does not keep.
+func Relaxed(x model.Relaxed) string {
+	return fmt.Sprintf("minValues of %s are lowered from %d to %d: more are not to be had", x.Key, x.From, x.To)
+}
+
 func runnerUp(l model.Launch) string {
 	text := l.RunnerUp.Type
 	if c := l.RunnerUp.CapacityType; c != "" && c != l.Chosen.CapacityType {

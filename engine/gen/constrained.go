@@ -220,5 +220,8 @@ func Policy(seed uint64) model.Policy {
 	if r.chance(20) {
 		p.HasPriorityCutoff, p.PriorityCutoff = true, pick[int32](r, 0, 1, 1000, 1001, math.MinInt32)
 	}
+	if r.chance(30) {
+		p.MinValues = model.BestEffort
+	}
 	return p
 }

@@ -24,6 +24,7 @@ type Machine struct {
 	Capacity []bool             // by View.Capacities
 	Custom   model.Requirements // on labels that neither type nor offering decides
 	Load     model.Resources    // of the pods
+	Relaxed  bool               // minValues need not be kept
 }
 
 // On is so many pods on a node or machine, by its index.

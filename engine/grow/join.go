@@ -185,7 +185,7 @@ func (p *Packer) fitTypes(f *form, m *machine, pool *pool) (model.Rule, bool) {
 		return model.RuleHostPort, true
 	case t.types.Empty():
 		return model.RuleVolumeLimit, true
-	case len(pool.v.MinValues) > 0 && !p.keepsMinValues(pool):
+	case !m.relaxed && len(pool.v.MinValues) > 0 && !p.keepsMinValues(pool):
 		return model.RuleMinValues, false
 	}
 	return "", false

@@ -21,6 +21,7 @@ type machine struct {
 	most     model.Resources // that some type has left
 	ports    []model.HostPort
 	volumes  []*model.Volume // each once
+	relaxed  bool            // it need not keep minValues, since its first pod could not
 }
 
 // trial is what a machine would be with one more pod.

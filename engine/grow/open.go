@@ -12,6 +12,7 @@ func (p *Packer) Open(m Machine) {
 	i := len(p.machines)
 	x := &machine{
 		view: m.View, types: slices.Clone(m.Types), zones: fromBools(m.Zones), capacity: fromBools(m.Capacity), custom: m.Custom,
+		relaxed: m.Relaxed,
 	}
 	p.machines = append(p.machines, x)
 	for _, sc := range m.Shapes {
@@ -39,7 +40,7 @@ func (p *Packer) Machines() []Machine {
 		out[i] = Machine{
 			View: m.view, Shapes: slices.Clone(m.shapes), Types: slices.Clone(m.types),
 			Zones: toBools(m.zones, len(v.Zones)), Capacity: toBools(m.capacity, len(v.Capacities)),
-			Custom: m.custom, Load: m.load,
+			Custom: m.custom, Load: m.load, Relaxed: m.relaxed,
 		}
 	}
 	return out

@@ -185,6 +185,10 @@ func (p *Packer) toNew(f *form) (int, int, model.Rule) {
 			}
 			m := &machine{view: view, types: pool.allowed(&p.rooms[view]), zones: pool.zones, capacity: pool.capacity}
 			fresh, _ := p.join(f, len(p.machines), m, o)
+			if fresh == model.RuleMinValues && pool.v.BestEffort {
+				m.relaxed = true
+				fresh, _ = p.join(f, len(p.machines), m, o)
+			}
 			if fresh == "" {
 				return -1, p.launch(f.shape, m), ""
 			}

@@ -297,6 +297,13 @@ type Launch struct {
 	Pods         []PodKey
 	Chosen       Candidate
 	RunnerUp     Candidate // zero if there was none
+	Relaxed      []Relaxed // minValues that are lowered for this machine, by Key; in Requirements they are lower already
+}
+
+// Relaxed is a minValues of the pool that a launch does not keep.
+type Relaxed struct {
+	Key      string
+	From, To int
 }
 
 // Candidate is one way to launch.

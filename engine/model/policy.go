@@ -24,6 +24,15 @@ const (
 	Ignore  Preferences = "Ignore"  // none is looked at
 )
 
+// MinValues is what becomes of a pool's minValues that a machine cannot keep.
+type MinValues string
+
+// What becomes of minValues.
+const (
+	Strict     MinValues = ""           // no machine is launched without them
+	BestEffort MinValues = "BestEffort" // for pods that get nothing otherwise they are lowered to what can be had
+)
+
 // Policy is what is a matter of choice, not of correctness. The zero value is the default.
 type Policy struct {
 	// MaxTypes is the most instance types a launch may name; 0 = 60 (as Karpenter's AWS provider).
@@ -34,6 +43,8 @@ type Policy struct {
 	// Preferences says what becomes of preferences; PreferencePrice is what one of weight 100 may cost an hour when Priced.
 	Preferences     Preferences
 	PreferencePrice Price
+	// MinValues says what becomes of minValues that cannot be kept.
+	MinValues MinValues
 	// NodeFee is what every machine costs an hour beside its price: agents, licences, blast radius.
 	NodeFee Price
 	// SpotRisk is what the risk of interruption adds to spot prices when offerings are compared, in percent.

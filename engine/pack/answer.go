@@ -75,7 +75,7 @@ func end(v *model.PoolVerdict, rule model.Rule) {
 // policy's largest machine, ports of daemons.
 func (p *problem) lookCloser(g *group, view int, verdict *model.PoolVerdict) {
 	v, c := p.views[view], p.classes[g.class]
-	if c.banned[view] || len(v.MinValues) > 0 && !p.partial && g.refused == "" {
+	if c.banned[view] || len(v.MinValues) > 0 && !v.BestEffort && !p.partial && g.refused == "" {
 		if len(v.MinValues) > 0 {
 			verdict.Object, verdict.Detail = v.MinValues[0].Key, model.Quantity("", int64(v.MinValues[0].MinValues))
 		}

@@ -46,20 +46,28 @@ const mostRounds = 64
 
 // buyLevel gives the number of rounds it took.
 func (p *problem) buyLevel(first bool) int {
-	tiers := 0
+	rounds := 0
 	for tier := range p.tiers {
-		for round := 0; round < mostRounds && !p.partial; round++ {
-			s := p.shopIn(tier, false)
-			if len(s.cover.Items) == 0 {
-				break
-			}
-			tiers++
-			if !s.serve(first && tiers == 1, tier+1 < len(p.tiers)) {
-				break
-			}
+		rounds += p.buyIn(tier, false, first && rounds == 0)
+		if slices.ContainsFunc(p.tiers[tier], func(v int) bool { return p.views[v].BestEffort && len(p.views[v].MinValues) > 0 }) {
+			rounds += p.buyIn(tier, true, false)
 		}
 	}
-	return tiers
+	return rounds
+}
+
+// buyIn buys in one tier until nothing more can be had; all says whether also machines that do not keep minValues.
+func (p *problem) buyIn(tier int, all, first bool) int {
+	for round := range mostRounds {
+		s := p.shopIn(tier, all)
+		if p.partial || len(s.cover.Items) == 0 {
+			return round
+		}
+		if !s.serve(first && round == 0, tier+1 < len(p.tiers)) {
+			return round + 1
+		}
+	}
+	return mostRounds
 }
 
 // boundServed bounds the cost of what was served where several tiers did, or limits or minValues narrowed the choice: each pod
@@ -117,7 +125,7 @@ func (s *shop) serve(first, spill bool) bool {
 			again = true // the pool was closed to them a moment ago
 			continue
 		}
-		proto, ok := s.build(b.view, takes)
+		proto, ok := s.build(b.view, takes, s.all)
 		if !ok {
 			again = s.fewer(b, x) || again
 			continue
@@ -143,7 +151,7 @@ func (s *shop) takesOf(takes []cover.Take, b *binOf) []take {
 	for i, t := range takes {
 		class := s.classes[s.cover.Items[t.Item].Class]
 		m := s.members[t.Item][0]
-		out[i] = take{group: m.g, n: t.N, class: class, option: s.problem.classes[class].optionFor(b.view, b.typ, &b.offer)}
+		out[i] = take{group: m.g, n: t.N, class: class, option: s.optionFor(class, b)}
 	}
 	return out
 }
@@ -153,7 +161,7 @@ func (s *shop) draw(takes []cover.Take, b *binOf) []take {
 	var out []take
 	for _, t := range takes {
 		class := s.classes[s.cover.Items[t.Item].Class]
-		option := s.problem.classes[class].optionFor(b.view, b.typ, &b.offer)
+		option := s.optionFor(class, b)
 		for left := t.N; left > 0; {
 			members := s.members[t.Item]
 			x := &members[0].g.parts[members[0].part]
@@ -177,7 +185,7 @@ func (s *shop) fewer(b *binOf, x cover.Pattern) bool {
 	t := x.Takes[0]
 	for n := t.N; n > 0; n /= 2 {
 		some := []cover.Take{{Item: t.Item, N: n}}
-		m, ok := s.build(b.view, s.takesOf(some, b))
+		m, ok := s.build(b.view, s.takesOf(some, b), s.all)
 		if !ok {
 			continue
 		}
@@ -191,5 +199,5 @@ func (s *shop) fewer(b *binOf, x cover.Pattern) bool {
 	}
 	class := s.classes[s.cover.Items[t.Item].Class]
 	s.problem.classes[class].banned[b.view] = true
-	return true
+	return !s.all // where nobody is banned it would be asked again and again
 }

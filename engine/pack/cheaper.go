@@ -12,12 +12,14 @@ import (
 type Below struct{ Real, Effective model.Price }
 
 // Cheaper narrows a launch so that whatever becomes of it has the capacity type and costs less: to zones in which its best type
-// does, and to the types that do in all of these. Beyond the first types it names no more than minValues need. It gives the
+// does, and to the types that do in all of these. Beyond the first types it names no more than minValues need, which are
+// relaxed no further. It gives the
 // launch, how many types were cheap enough, and whether it is one still.
 func Cheaper(s *model.Snapshot, policy model.Policy, l model.Launch, capacityType string, below Below, types int) (model.Launch, int, bool) {
 	i := slices.IndexFunc(s.Pools, func(p model.Pool) bool { return p.Name == l.Pool })
 	v := rules.NewView(&s.Pools[i], s.Daemons)
-	v.Weigh(&policy)
+	v.Under(&policy)
+	rules.Relax(v.MinValues, l.Relaxed)
 	n := narrowing{v: v, below: below, capacity: make([]bool, len(v.Capacities)), zones: make([]bool, len(v.Zones))}
 	for c, name := range v.Capacities {
 		n.capacity[c] = name == capacityType

@@ -82,7 +82,9 @@ func (p *problem) withoutPods(m *machine) model.Launch {
 		Requests:     m.load.Plus(v.Overhead[m.typ]),
 		Chosen:       m.chosen,
 		RunnerUp:     m.runnerUp,
+		Relaxed:      v.Relaxed(m.types, m.zones, m.capacity),
 	}
+	rules.Relax(l.Requirements, l.Relaxed)
 	for _, t := range m.types {
 		l.Types = append(l.Types, v.Pool.Types[t].Name)
 	}

@@ -39,6 +39,7 @@ type machine struct {
 	typ      int         // of the chosen
 	counts   model.Price // effective price of the chosen
 	runnerUp model.Candidate
+	relax    bool      // minValues may be lowered
 	template *template // shared with machines of the same pattern
 }
 
@@ -48,10 +49,11 @@ type way struct {
 	offer rules.Offer
 }
 
-// build finds all types which can bear the pods, within what the limits leave. It fails if minValues cannot be kept.
-func (p *problem) build(view int, takes []take) (*machine, bool) {
+// build finds all types which can bear the pods, within what the limits leave. It fails if minValues cannot be kept, unless
+// they may be relaxed.
+func (p *problem) build(view int, takes []take, relax bool) (*machine, bool) {
 	v := p.views[view]
-	m := &machine{view: view, takes: takes, zones: allTrue(len(v.Zones)), capacity: allTrue(len(v.Capacities)), open: slices.Clone(v.Eligible)}
+	m := &machine{view: view, takes: takes, relax: relax, zones: allTrue(len(v.Zones)), capacity: allTrue(len(v.Capacities)), open: slices.Clone(v.Eligible)}
 	for _, t := range takes {
 		o := &p.classes[t.class].options[view][t.option]
 		and(m.zones, o.Zones)
@@ -297,7 +299,7 @@ func (p *problem) alternatives(m *machine, ways []way) bool {
 	if m.types, ok = p.chooseTypes(m, within); !ok && len(within) < len(ways) {
 		m.types, ok = p.chooseTypes(m, ways)
 	}
-	return ok
+	return ok || m.relax
 }
 
 func (p *problem) chooseTypes(m *machine, ways []way) ([]int, bool) {

@@ -279,7 +279,7 @@ func size(g *group) int64 {
 func (p *problem) open() {
 	for i := range p.s.Pools {
 		v := rules.NewView(&p.s.Pools[i], p.s.Daemons)
-		v.Weigh(p.policy)
+		v.Under(p.policy)
 		p.views = append(p.views, v)
 		p.rooms = append(p.rooms, v.Room())
 	}

@@ -56,7 +56,7 @@ func (p *problem) settleOn(g *group, on grow.On) {
 
 // growing is the machine as engine/grow knows it.
 func (m *machine) growing() grow.Machine {
-	out := grow.Machine{View: m.view, Types: slices.Clone(m.open), Zones: m.zones, Capacity: m.capacity, Custom: m.custom, Load: m.load}
+	out := grow.Machine{View: m.view, Types: slices.Clone(m.open), Zones: m.zones, Capacity: m.capacity, Custom: m.custom, Load: m.load, Relaxed: m.relax}
 	for _, t := range m.takes {
 		out.Shapes = append(out.Shapes, grow.ShapeCount{Shape: t.group.index, N: t.n})
 	}
@@ -67,6 +67,7 @@ func (m *machine) growing() grow.Machine {
 func (p *problem) regrow(i, planned int, from *grow.Machine, more []take) {
 	m := &machine{
 		view: from.View, open: from.Types, zones: from.Zones, capacity: from.Capacity, custom: from.Custom, load: from.Load, takes: more,
+		relax: from.Relaxed,
 	}
 	if i < planned {
 		old := p.machines[i]
@@ -125,7 +126,7 @@ func (p *problem) firstFit() {
 		g.pods = nil
 	}
 	for i, from := range packer.Machines() {
-		m := &machine{view: from.View, open: from.Types, zones: from.Zones, capacity: from.Capacity, custom: from.Custom, load: from.Load}
+		m := &machine{view: from.View, open: from.Types, zones: from.Zones, capacity: from.Capacity, custom: from.Custom, load: from.Load, relax: from.Relaxed}
 		for _, g := range p.groups {
 			if pods := takes[i][g]; len(pods) > 0 {
 				m.takes = append(m.takes, take{group: g, n: len(pods), class: g.class, option: -1})

@@ -14,7 +14,7 @@ const (
 	opinionConstrained = 200
 )
 
-// secondOpinion is the plan of engine/grow if it serves more pods, or as many for less: awkward limits, minValues and offerings
+// secondOpinion is the plan of engine/grow if it serves more pods, or as many and relaxes fewer minValues, or for less: awkward limits, minValues and offerings
 // that are out now and then suit pods that come one by one.
 func secondOpinion(s *model.Snapshot, policy model.Policy, plan model.Plan) model.Plan {
 	if !doubtful(s, &plan) {
@@ -23,7 +23,7 @@ func secondOpinion(s *model.Snapshot, policy model.Policy, plan model.Plan) mode
 	policy.Solver, policy.Preferences = model.FirstFit, model.Ignore
 	other := provision(s, policy)
 	if cmp.Or(cmp.Compare(waitOn(s, &other), waitOn(s, &plan)), cmp.Compare(len(other.Unplaced), len(plan.Unplaced)),
-		cmp.Compare(other.Counts, plan.Counts)) >= 0 {
+		cmp.Compare(relaxed(&other), relaxed(&plan)), cmp.Compare(other.Counts, plan.Counts)) >= 0 {
 		return plan
 	}
 	if plan.Partial { // what nobody looked at is not refused
@@ -31,6 +31,15 @@ func secondOpinion(s *model.Snapshot, policy model.Policy, plan model.Plan) mode
 	}
 	other.LowerBound = min(plan.LowerBound, other.Counts)
 	return other
+}
+
+// relaxed is how many machines do not keep their pool's minValues.
+func relaxed(plan *model.Plan) int {
+	n := 0
+	for i := range plan.Launches {
+		n += min(len(plan.Launches[i].Relaxed), 1)
+	}
+	return n
 }
 
 // waitOn is how many pods that somebody waits for get nothing: placeholders do not make up for them.

@@ -17,7 +17,7 @@ type shop struct {
 	bins    []binOf
 	members [][]member // by item: whose pods it stands for
 	classes []int      // of the problem, by class of the cover
-	all     bool       // bins that cannot keep minValues count too
+	all     bool       // bins that cannot keep minValues count too, and machines may relax them
 }
 
 type binOf struct {
@@ -186,7 +186,7 @@ func (s *shop) addBins(tier int) {
 				open := cover.NewSet(len(s.classes))
 				any := false
 				for i, c := range s.classes {
-					if class := s.problem.classes[c]; class.optionFor(vi, t, &f) >= 0 || s.all && class.optionIn(vi, t, &f) >= 0 {
+					if s.optionFor(c, &binOf{vi, t, f}) >= 0 {
 						open.Add(i)
 						any = true
 					}
@@ -274,6 +274,14 @@ func (s *shop) flexible(v *rules.View, typ int) bool {
 	}
 	_, _, short := v.ShortOfValues(as, allTrue(len(v.Zones)), allTrue(len(v.Capacities)))
 	return !short
+}
+
+// optionFor is the option by which a class may use the bin, or -1.
+func (s *shop) optionFor(class int, b *binOf) int {
+	if s.all {
+		return s.problem.classes[class].optionIn(b.view, b.typ, &b.offer)
+	}
+	return s.problem.classes[class].optionFor(b.view, b.typ, &b.offer)
 }
 
 func (s *shop) holdsMore(v *rules.View, a, b int) bool {

@@ -64,11 +64,11 @@ func Static(s *model.Snapshot, policy model.Policy, pool string, n int64, identi
 		return nil
 	}
 	v := rules.NewView(&s.Pools[i], s.Daemons)
-	v.Weigh(&policy)
+	v.Under(&policy)
 	p := &problem{s: s, policy: &policy, maxTypes: mostTypes(&policy), state: rules.NewState(&model.Snapshot{}), views: []*rules.View{v}, rooms: []rules.Room{v.Room()}}
 	var out []model.Launch
 	for k := range min(n, mostStatic) {
-		m := &machine{zones: allTrue(len(v.Zones)), capacity: allTrue(len(v.Capacities)), open: bearing(v)}
+		m := &machine{zones: allTrue(len(v.Zones)), capacity: allTrue(len(v.Capacities)), open: bearing(v), relax: v.BestEffort}
 		if !p.complete(m) {
 			break
 		}

@@ -6,17 +6,43 @@ import "github.com/nodeless/nodeless/engine/model"
 // how many they have. zones and capacity say which offerings the machine may still have.
 func (v *View) ShortOfValues(types []int, zones, capacity []bool) (model.Requirement, int, bool) {
 	for _, r := range v.MinValues {
-		seen := map[string]bool{}
-		for _, t := range types {
-			for _, value := range v.valuesOf(t, r, zones, capacity) {
-				seen[value] = true
-			}
-		}
-		if len(seen) < r.MinValues {
-			return r, len(seen), true
+		if n := v.countValues(types, r, zones, capacity); n < r.MinValues {
+			return r, n, true
 		}
 	}
 	return model.Requirement{}, 0, false
+}
+
+// Relaxed are all minValues that the types do not keep, by key.
+func (v *View) Relaxed(types []int, zones, capacity []bool) []model.Relaxed {
+	var out []model.Relaxed
+	for _, r := range v.MinValues {
+		if n := v.countValues(types, r, zones, capacity); n < r.MinValues {
+			out = append(out, model.Relaxed{Key: r.Key, From: r.MinValues, To: n})
+		}
+	}
+	return out
+}
+
+// Relax lowers minValues in requirements that nobody else has.
+func Relax(own []model.Requirement, relaxed []model.Relaxed) {
+	for i := range own {
+		for _, x := range relaxed {
+			if x.Key == own[i].Key {
+				own[i].MinValues = x.To
+			}
+		}
+	}
+}
+
+func (v *View) countValues(types []int, r model.Requirement, zones, capacity []bool) int {
+	seen := map[string]bool{}
+	for _, t := range types {
+		for _, value := range v.valuesOf(t, r, zones, capacity) {
+			seen[value] = true
+		}
+	}
+	return len(seen)
 }
 
 // valuesOf are the values that a type can give to the key of r and that r allows.
@@ -52,7 +78,7 @@ func (v *View) valuesOf(t int, r model.Requirement, zones, capacity []bool) []st
 
 // WithMinValues takes at most most of the types, which come cheapest first, so that minValues hold: first those which
 // bring a value that is still missing, then the cheapest among the first cheap ones. The order is kept. It reports
-// whether minValues hold.
+// whether minValues hold; if not, the types have as many values as come first.
 func (v *View) WithMinValues(types []int, cheap, most int, zones, capacity []bool) ([]int, bool) {
 	take := make([]bool, len(types))
 	taken := 0
@@ -67,14 +93,11 @@ func (v *View) WithMinValues(types []int, cheap, most int, zones, capacity []boo
 				fresh = fresh || !seen[value]
 				seen[value] = true
 			}
-			if fresh && !take[i] {
+			if fresh && !take[i] && taken < most {
 				take[i] = true
 				taken++
 			}
 		}
-	}
-	if taken > most {
-		return nil, false
 	}
 	out := make([]int, 0, min(most, len(types)))
 	for i, t := range types {

@@ -90,7 +90,7 @@ func (v *View) funnel(s *model.Shape, wants model.Requirements, room Room, names
 		out.Object = v.Pool.Types[before[0]].Name
 		return
 	}
-	if r, n, short := v.ShortOfValues(left, o.Zones, o.Capacity); short {
+	if r, n, short := v.ShortOfValues(left, o.Zones, o.Capacity); short && !v.BestEffort {
 		step(model.RuleMinValues, nil)
 		out.Object, out.Detail, out.Best = r.Key, model.Quantity("", int64(r.MinValues)), model.Quantity("", int64(n))
 		return

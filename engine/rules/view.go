@@ -13,7 +13,7 @@ const MaxPrice model.Price = 1 << 40
 // Offer is an offering that a pool allows, with indices into its View.
 type Offer struct {
 	Zone, Capacity int
-	Price          model.Price // what it counts for when offerings are compared: see Weigh
+	Price          model.Price // what it counts for when offerings are compared: see Under
 	Real           model.Price // what it costs
 	Available      bool
 }
@@ -36,6 +36,7 @@ type View struct {
 	Eligible     Bits              // types the pool's requirements allow, with an offering it allows
 	MinValues    []model.Requirement
 	DaemonPorts  []DaemonPorts
+	BestEffort   bool // a pod gets a machine even if MinValues cannot be kept: see Under
 
 	typeKeys map[string]bool
 }
@@ -65,8 +66,10 @@ func NewView(p *model.Pool, daemons []model.Daemon) *View {
 	return v
 }
 
-// Weigh makes the policy's effective prices those by which offerings are compared.
-func (v *View) Weigh(policy *model.Policy) {
+// Under makes the view the policy's: its effective prices are those by which offerings are compared, and minValues are as
+// strict as it wants.
+func (v *View) Under(policy *model.Policy) {
+	v.BestEffort = policy.MinValues == model.BestEffort
 	if policy.NodeFee <= 0 && policy.SpotRisk <= 0 && len(policy.Performance) == 0 {
 		return
 	}

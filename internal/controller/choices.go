@@ -11,6 +11,7 @@ import (
 // Choices are what a user may decide about decisions, as flags give them. Policy says what is wrong with them.
 type Choices struct {
 	PreferencePolicy string  // Priced, Respect or Ignore; Karpenter knows the last two
+	MinValuesPolicy  string  // Strict or BestEffort
 	PreferencePrice  float64 // dollars an hour for a preference of weight 100, when Priced
 	NodeFee          float64 // dollars an hour
 	SpotRisk         int     // percent
@@ -35,6 +36,14 @@ func (c Choices) Policy() (model.Policy, error) {
 		p.Preferences = model.Ignore
 	default:
 		return p, fmt.Errorf("--preference-policy %q: use Priced, Respect or Ignore", c.PreferencePolicy)
+	}
+	switch strings.ToLower(c.MinValuesPolicy) {
+	case "", "strict":
+		p.MinValues = model.Strict
+	case "besteffort":
+		p.MinValues = model.BestEffort
+	default:
+		return p, fmt.Errorf("--min-values-policy %q: use Strict or BestEffort", c.MinValuesPolicy)
 	}
 	for _, amount := range []struct {
 		flag    string

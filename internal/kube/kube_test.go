@@ -288,6 +288,17 @@ func TestAClaimIsKnownFromItsCreation(t *testing.T) {
 	}
 }
 
+func TestAClaimSaysThatMinValuesWereRelaxed(t *testing.T) {
+	n := NewNames()
+	l, chosen := launchOf()
+	for want, relaxed := range map[string][]model.Relaxed{"false": nil, "true": {{Key: model.LabelInstanceType, From: 3, To: 2}}} {
+		l.Relaxed = relaxed
+		if got := n.NewClaim("c", nodePool("p"), l, chosen, Expected{}).Annotations["karpenter.sh/nodeclaim-min-values-relaxed"]; got != want {
+			t.Errorf("relaxed %v: the claim says %q, want %q", relaxed, got, want)
+		}
+	}
+}
+
 func TestTaintsOfStartingDoNotCountUntilInitialized(t *testing.T) {
 	n := NewNames()
 	l, chosen := launchOf()

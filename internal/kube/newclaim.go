@@ -27,6 +27,7 @@ func (n *Names) NewClaim(name string, np *karpv1.NodePool, l model.Launch, chose
 	annotations[karpv1.NodePoolHashVersionAnnotationKey] = karpv1.NodePoolHashVersion
 	annotations[AnnotationLaunch] = l.ID
 	annotations[AnnotationExpected] = n.writeExpected(e)
+	annotations[karpv1.NodeClaimMinValuesRelaxedAnnotationKey] = strconv.FormatBool(len(l.Relaxed) > 0)
 	block := true
 	return &karpv1.NodeClaim{
 		ObjectMeta: metav1.ObjectMeta{
