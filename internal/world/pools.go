@@ -130,6 +130,10 @@ func (w *World) renderPools(now time.Time) []model.Pool {
 		p, _ := w.names.Pool(np, kube.PoolState{
 			Now: now, Types: types, NotReady: notReady, Usage: u.resources, Nodes: u.nodes, Budgeted: u.budgeted, Going: u.going,
 		}) // a pool that cannot be translated says so in NotReady
+		if p.Static && w.noStatic {
+			p.NotReady = "spec.replicas is set, but the feature gate StaticCapacity is off"
+			p.Replicas = max(p.Replicas, p.NodeCount)
+		}
 		if w.rests(np.Name, now) {
 			p.Disruption.AllowedDrifted, p.Disruption.AllowedUnderused = 0, 0
 		}

@@ -30,6 +30,8 @@ type Options struct {
 	Names *kube.Names // default an own table
 	// Overlays has Attach watch NodeOverlays too.
 	Overlays bool
+	// NoStatic leaves pools with spec.replicas alone: they get no machines and lose none.
+	NoStatic bool
 }
 
 // World is the cluster as far as it is known. All methods are safe for concurrent use. Objects it hands out are
@@ -66,6 +68,7 @@ type World struct {
 	catalogs map[cloud.ClassRef]catalog
 	overlays bool // are watched
 	overlaid overlaid
+	noStatic bool
 	offers   offerings
 
 	out   rendered
@@ -88,7 +91,7 @@ func New(o Options) *World {
 		pods: map[types.NamespacedName]*pod{}, places: map[string]place{}, shapes: newShapes(),
 		machines: newMachines(), written: map[types.UID]time.Time{}, ending: map[types.UID]time.Time{},
 		catalogs: map[cloud.ClassRef]catalog{}, offers: newOfferings(),
-		overlays: o.Overlays, overlaid: overlaid{objects: newTable[*v1alpha1.NodeOverlay]()},
+		noStatic: o.NoStatic, overlays: o.Overlays, overlaid: overlaid{objects: newTable[*v1alpha1.NodeOverlay]()},
 	}
 }
 
