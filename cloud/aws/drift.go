@@ -26,7 +26,8 @@ var (
 
 // Drifted compares a machine with its class: what it was made of by the hash on its claim, its image with the one that
 // would be taken now, and its place in the network as EC2 tells it.
-func (p *Provider) Drifted(ctx context.Context, m cloud.Launched) (string, error) {
+func (p *Provider) Drifted(ctx context.Context, m cloud.Launched) (_ string, err error) {
+	defer p.called("Drifted", p.now(), &err)
 	if class := p.o.Classes(m.Class); class != nil && hashDiffers(class, m.Annotations) {
 		return nodeClassDrift, nil
 	}

@@ -2,6 +2,7 @@ package aws
 
 import (
 	"errors"
+	"strings"
 	"testing"
 	"time"
 
@@ -68,6 +69,31 @@ func otherZone(subnets []ec2v1.Subnet) (out []ec2v1.Subnet) {
 		}
 	}
 	return out
+}
+
+// calls notes the methods that an observer is told of.
+type calls []string
+
+func (c *calls) Call(_, method string, _ time.Duration, err error) {
+	if err != nil {
+		method += " failed"
+	}
+	*c = append(*c, method)
+}
+func (*calls) Batch(string, time.Duration, int) {}
+func (*calls) UserData(string, int)             {}
+
+func TestQuestionsAboutDriftAreMeasured(t *testing.T) {
+	_, p, _ := stage(t)
+	m := mustLaunch(t, p, requestFor("c")).Machine
+	var seen calls
+	p.Observe(&seen)
+	for _, id := range []string{m.ID, "i-unknown"} {
+		_, _ = p.Drifted(t.Context(), cloud.Launched{MachineID: id, Class: classRef, Type: m.Type, ImageID: m.ImageID})
+	}
+	if got := strings.Join(seen, ", "); got != "Get, Drifted, Get failed, Drifted failed" {
+		t.Errorf("told of %s", got)
+	}
 }
 
 func TestDriftOfWhatCannotBeComparedIsNotGuessed(t *testing.T) {

@@ -38,7 +38,7 @@ func newCloudCounters(m maker) cloudCounters {
 // methods are Karpenter's names of a provider's methods, and of the controllers that call them.
 var methods = map[string]struct{ name, controller string }{
 	"Catalog": {"GetInstanceTypes", "provisioner"}, "Launch": {"Create", "nodeclaim.lifecycle"}, "Terminate": {"Delete", "nodeclaim.lifecycle"},
-	"Get": {"Get", "nodeclaim.lifecycle"}, "List": {"List", "nodeclaim.garbagecollection"}, "Drift": {"IsDrifted", "nodeclaim.disruption"},
+	"Get": {"Get", "nodeclaim.lifecycle"}, "List": {"List", "nodeclaim.garbagecollection"}, "Drifted": {"IsDrifted", "nodeclaim.disruption"},
 }
 
 // Call measures a call of a provider's method.
