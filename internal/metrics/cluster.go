@@ -3,7 +3,6 @@ package metrics
 import (
 	"context"
 	"strings"
-	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
 	corev1 "k8s.io/api/core/v1"
@@ -23,13 +22,10 @@ type ClusterOptions struct {
 
 // Cluster tells what is, when it is asked: pods, nodes, pools, offerings and conditions. It remembers nothing, so that
 // what is gone from the cluster is gone from the next scrape too.
-type Cluster struct {
-	o     ClusterOptions
-	since time.Time // when it was made: the cache was synced then
-}
+type Cluster struct{ o ClusterOptions }
 
 // NewCluster is a Cluster; register it where the leader's metrics are.
-func NewCluster(o ClusterOptions) *Cluster { return &Cluster{o: o, since: o.Clock.Now()} }
+func NewCluster(o ClusterOptions) *Cluster { return &Cluster{o} }
 
 // Describe says nothing: which series there are depends on the cluster.
 func (c *Cluster) Describe(chan<- *prometheus.Desc) {}

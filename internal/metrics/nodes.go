@@ -15,14 +15,19 @@ import (
 	"github.com/nodeless/nodeless/internal/kube"
 )
 
+// nodeOwn are the labels that metrics of nodes have of themselves.
+var nodeOwn = []string{"node_name", "phase", "managed", "resource_type"}
+
 // nodeLabels are the well-known labels of machines, as metrics have them: label names, each with the keys it may come
-// from. Providers add to the well-known labels when the program starts.
+// from. Providers add to the well-known labels when the program starts; a name that a metric has already is not told twice.
 func nodeLabels() (names []string, keys map[string][]string) {
 	keys = map[string][]string{}
 	for key := range karpv1.WellKnownLabels {
 		if _, name, ok := strings.Cut(key, "/"); ok {
 			name = strings.ReplaceAll(strings.ToLower(name), "-", "_")
-			keys[name] = append(keys[name], key)
+			if !slices.Contains(nodeOwn, name) {
+				keys[name] = append(keys[name], key)
+			}
 		}
 	}
 	for _, k := range keys {
@@ -42,8 +47,8 @@ func newUse() use {
 
 func (v *view) nodesAndUse(ch chan<- prometheus.Metric) {
 	names, keys := nodeLabels()
-	own := append(slices.Clone(names), "node_name", "phase", "managed")
-	perResource := append(slices.Clone(own), "resource_type")
+	perResource := append(slices.Clone(names), nodeOwn...)
+	own := perResource[:len(perResource)-1] // no resource
 	family := func(name, help string) gauge { return newGauge("karpenter_nodes_"+name, help, perResource...) }
 	allocatable := family("allocatable", "What a node offers to pods.")
 	overhead := family("system_overhead", "What a node's capacity is more than what it offers to pods.")

@@ -33,7 +33,7 @@ func (v *view) pools(ch chan<- prometheus.Metric) {
 	}
 	stateNodes.put(ch, float64(len(v.snapshot.Nodes)))
 	stateSynced.put(ch, 1)   // it is asked for only when the cache is synced
-	stateUnsynced.put(ch, 0) // …
+	stateUnsynced.put(ch, 0) // for the same reason
 	clusterCost.put(ch, dollars(all))
 	for i := range v.poolList.Items {
 		pool := &v.poolList.Items[i]

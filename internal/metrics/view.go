@@ -17,7 +17,6 @@ type view struct {
 	now      time.Time
 	world    *world.World
 	snapshot *model.Snapshot
-	since    time.Time
 
 	podList  corev1.PodList
 	nodeList corev1.NodeList
@@ -31,7 +30,7 @@ type view struct {
 }
 
 func (c *Cluster) view() (*view, error) {
-	v := &view{now: c.o.Clock.Now(), world: c.o.World, since: c.since, nodes: map[string]*corev1.Node{}, claimed: map[string]bool{}}
+	v := &view{now: c.o.Clock.Now(), world: c.o.World, nodes: map[string]*corev1.Node{}, claimed: map[string]bool{}}
 	for what, err := range map[string]error{
 		"Pods": c.list(&v.podList), "Nodes": c.list(&v.nodeList), "NodeClaims": c.list(&v.claims),
 		"NodePools": c.list(&v.poolList), "EC2NodeClasses": c.list(&v.classes),
