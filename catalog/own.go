@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"maps"
 	"math"
 	"slices"
@@ -39,13 +40,22 @@ func ReadOwn(text []byte) (*Own, error) {
 	if err := decoder.Decode(own); err != nil {
 		return nil, fmt.Errorf("catalogue of own types: %w", err)
 	}
+	if err := decoder.Decode(&struct{}{}); !errors.Is(err, io.EOF) {
+		return nil, errors.New("catalogue of own types: something follows the object; one file is one catalogue")
+	}
 	return own, nil
 }
+
+// mostZones is how many subnets the simulated network has room for, and more than any region has zones.
+const mostZones = 100
 
 // Region is the catalogue as a region offers it. The error names the type and what is wrong with it.
 func (own *Own) Region() (*Region, error) {
 	if len(own.Zones) == 0 || len(own.Types) == 0 {
 		return nil, errors.New("catalogue of own types: give at least one zone and one type")
+	}
+	if len(own.Zones) > mostZones {
+		return nil, fmt.Errorf("catalogue of own types: %d zones: give at most %d", len(own.Zones), mostZones)
 	}
 	r := &Region{byType: map[string]*Offer{}}
 	for i, name := range own.Zones {
@@ -105,7 +115,7 @@ func (t OwnType) validate() error {
 	case t.VCPU < 1 || t.VCPU > 10_000:
 		return fmt.Errorf("vcpu %d: give 1 to 10000", t.VCPU)
 	case t.MemoryMiB < 128 || t.MemoryMiB > 1<<30:
-		return fmt.Errorf("memoryMiB %d: give 128 or more", t.MemoryMiB)
+		return fmt.Errorf("memoryMiB %d: give 128 to 1073741824", t.MemoryMiB)
 	case t.Arch != "" && t.Arch != "amd64" && t.Arch != "arm64":
 		return fmt.Errorf("arch %q: use amd64 or arm64", t.Arch)
 	case t.OS != "" && t.OS != "linux" && t.OS != "windows":

@@ -48,6 +48,8 @@ func TestATypeThatCannotBeIsNamed(t *testing.T) {
 		`type "a": arch "x"`: `{"zones": ["a"], "types": [{"name": "a", "arch": "x", "vcpu": 1, "memoryMiB": 1024, "onDemand": 1}]}`,
 		`type "a": onDemand`: `{"zones": ["a"], "types": [{"name": "a", "vcpu": 1, "memoryMiB": 1024}]}`,
 		`type "a": spot 2`:   `{"zones": ["a"], "types": [{"name": "a", "vcpu": 1, "memoryMiB": 1024, "onDemand": 1, "spot": 2}]}`,
+		"something follows":  `{"zones": ["a"], "types": []} {}`,
+		"101 zones":          `{"types": [{}], "zones": ["a"` + strings.Repeat(`, "a"`, 100) + `]}`,
 		`is there twice`: `{"zones": ["a"], "types": [{"name": "a", "vcpu": 1, "memoryMiB": 1024, "onDemand": 1},
 			{"name": "a", "vcpu": 1, "memoryMiB": 1024, "onDemand": 1}]}`,
 	} {

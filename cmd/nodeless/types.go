@@ -2,15 +2,19 @@ package main
 
 import (
 	"bytes"
+	"errors"
 	"fmt"
+	"maps"
 	"os"
 	"path/filepath"
 	"slices"
 	"strings"
+	"syscall"
 
 	ec2v1 "github.com/aws/karpenter-provider-aws/pkg/apis/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/util/validation"
 	karpv1 "sigs.k8s.io/karpenter/pkg/apis/v1"
 	"sigs.k8s.io/yaml"
 
@@ -24,11 +28,15 @@ func typesFile(dir string) string { return filepath.Join(dir, "region", "types.j
 // settleTypes reads --types; a cluster that is there keeps the types it was made with.
 func (o *upOptions) settleTypes() error {
 	kept, err := os.ReadFile(typesFile(o.dataDir))
-	if err == nil && o.typesFile == "" {
-		o.types, err = catalog.ReadOwn(kept)
-		return err
-	}
-	if o.typesFile == "" {
+	switch {
+	case err == nil && o.typesFile == "":
+		if o.types, err = parseTypes(kept); err != nil {
+			return fmt.Errorf("%s, with which the cluster was made: %w; put it right, or make another cluster with --data-dir", typesFile(o.dataDir), err)
+		}
+		return nil
+	case err != nil && !errors.Is(err, os.ErrNotExist) && !errors.Is(err, syscall.ENOTDIR): // that is said when the folder is opened
+		return fmt.Errorf("the types with which the cluster was made: %w", err)
+	case o.typesFile == "":
 		return nil
 	}
 	text, err := os.ReadFile(o.typesFile)
@@ -38,11 +46,39 @@ func (o *upOptions) settleTypes() error {
 	if _, err := os.Stat(regionFile(o.dataDir)); err == nil && !bytes.Equal(text, kept) {
 		return fmt.Errorf("--types %s: the cluster in %s was made with other types; leave the flag out, or make another cluster with --data-dir", o.typesFile, o.dataDir)
 	}
-	if o.types, err = catalog.ReadOwn(text); err != nil {
+	if o.types, err = parseTypes(text); err != nil {
 		return fmt.Errorf("--types %s: %w", o.typesFile, err)
 	}
 	o.typesText = text
 	return nil
+}
+
+// parseTypes reads types and has all of them checked, also as labels of Nodes: what the API server would refuse of each
+// Node is refused here.
+func parseTypes(text []byte) (*catalog.Own, error) {
+	own, err := catalog.ReadOwn(text)
+	if err != nil {
+		return nil, err
+	}
+	if _, err := own.Region(); err != nil {
+		return nil, err
+	}
+	for _, zone := range own.Zones {
+		if bad := validation.IsValidLabelValue(zone); len(bad) > 0 {
+			return nil, fmt.Errorf("zone %q: %s", zone, bad[0])
+		}
+	}
+	for _, t := range own.Types {
+		if bad := validation.IsValidLabelValue(t.Name); len(bad) > 0 {
+			return nil, fmt.Errorf("type %q: %s", t.Name, bad[0])
+		}
+		for _, key := range slices.Sorted(maps.Keys(t.Labels)) {
+			if bad := append(validation.IsQualifiedName(key), validation.IsValidLabelValue(t.Labels[key])...); len(bad) > 0 {
+				return nil, fmt.Errorf("type %q: labels: %q: %q: %s", t.Name, key, t.Labels[key], bad[0])
+			}
+		}
+	}
+	return own, nil
 }
 
 // offers are what the region offers; nil for what AWS does.
@@ -99,7 +135,7 @@ func readTypes(file string) (*catalog.Own, error) {
 	if err != nil {
 		return nil, fmt.Errorf("--types: %w", err)
 	}
-	own, err := catalog.ReadOwn(text)
+	own, err := parseTypes(text)
 	if err != nil {
 		return nil, fmt.Errorf("--types %s: %w", file, err)
 	}

@@ -68,3 +68,41 @@ func TestAKindOfNodeClassIsReadFromAFile(t *testing.T) {
 		t.Error("a file that is not there was read")
 	}
 }
+
+func TestTypesThatCannotBeNodesAreRefusedBeforeTheStart(t *testing.T) {
+	const rest = `"vcpu": 1, "memoryMiB": 1024, "onDemand": 1`
+	for want, text := range map[string]string{
+		`zone "a b"`:        `{"zones": ["a b"], "types": [{"name": "t", ` + rest + `}]}`,
+		`type "t/x"`:        `{"zones": ["a"], "types": [{"name": "t/x", ` + rest + `}]}`,
+		`"my key"`:          `{"zones": ["a"], "types": [{"name": "t", "labels": {"my key": "v"}, ` + rest + `}]}`,
+		`"v v"`:             `{"zones": ["a"], "types": [{"name": "t", "labels": {"k": "v v"}, ` + rest + `}]}`,
+		`type "t": vcpu`:    `{"zones": ["a"], "types": [{"name": "t"}]}`,
+		"is there twice":    `{"zones": ["a"], "types": [{"name": "t", ` + rest + `}, {"name": "t", ` + rest + `}]}`,
+		"something follows": `{"zones": ["a"], "types": [{"name": "t", ` + rest + `}]} more`,
+	} {
+		file := write(t, filepath.Join(t.TempDir(), "types.json"), text)
+		o := upOptions{dataDir: t.TempDir(), typesFile: file}
+		if err := o.settleTypes(); err == nil || !strings.Contains(err.Error(), want) || !strings.Contains(err.Error(), file) {
+			t.Errorf("up: %v, want the file and %s", err, want)
+		}
+		if _, err := readTypes(file); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("run: %v, want %s", err, want)
+		}
+	}
+	damaged := upOptions{dataDir: t.TempDir()}
+	write(t, typesFile(damaged.dataDir), "{")
+	if err := damaged.settleTypes(); err == nil || !strings.Contains(err.Error(), typesFile(damaged.dataDir)) {
+		t.Errorf("the types of a cluster are damaged: %v, want the file", err)
+	}
+}
+
+func TestUpRefusesChoicesBeforeItBegins(t *testing.T) {
+	for flag, value := range map[string]string{"--feature-gates": "NodeRepair", "--preference-policy": "Sometimes"} {
+		root := newRoot()
+		root.SetArgs([]string{"up", "--detach", "--data-dir", filepath.Join(t.TempDir(), "d"), flag, value})
+		root.SilenceErrors, root.SilenceUsage = true, true
+		if err := root.Execute(); err == nil || !strings.Contains(err.Error(), flag) {
+			t.Errorf("%s %s: %v", flag, value, err)
+		}
+	}
+}

@@ -116,7 +116,7 @@ func (o upOptions) validate() error {
 	if o.readyTimeout <= 0 {
 		return fmt.Errorf("--ready-timeout %s: give a time above 0s", o.readyTimeout)
 	}
-	return nil
+	return o.choices.validate()
 }
 
 // up runs the cluster until ctx is done or a part of it fails.

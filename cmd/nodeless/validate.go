@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"encoding/base64"
 	"fmt"
 	"log/slog"
@@ -56,11 +57,17 @@ func (s *settings) validate() error {
 	if _, err := s.level(); err != nil {
 		return err
 	}
-	if _, err := s.choices.Policy(); err != nil {
+	return s.choices.validate()
+}
+
+func (c *choices) validate() error {
+	if _, err := c.Policy(); err != nil {
 		return err
 	}
-	_, err := s.choices.parsedGates()
-	return err
+	if _, _, err := gates.Parse(c.gates); err != nil {
+		return fmt.Errorf("--feature-gates: %w", err)
+	}
+	return nil
 }
 
 // caBundle is PEM; nil if none is given.
@@ -132,5 +139,5 @@ const namespaceFile = "/var/run/secrets/kubernetes.io/serviceaccount/namespace"
 // leaseNamespace is where the lease is.
 func (s *settings) leaseNamespace() string {
 	own, _ := os.ReadFile(namespaceFile)
-	return orElse(s.leaderNamespace, orElse(s.system, orElse(strings.TrimSpace(string(own)), "kube-system")))
+	return cmp.Or(s.leaderNamespace, s.system, strings.TrimSpace(string(own)), "kube-system")
 }
