@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"log/slog"
@@ -127,16 +128,28 @@ func (s *settings) provider(ctx context.Context, awsCfg awssdk.Config, cfg *rest
 		if err != nil {
 			return o, fmt.Errorf("%w; give --cluster-endpoint and leave --eks-control-plane out if the control plane is not EKS", err)
 		}
-		o.ClusterEndpoint, o.ServiceCIDR = orElse(o.ClusterEndpoint, found.Endpoint), found.ServiceCIDR
+		o.ClusterEndpoint, o.ServiceCIDR = cmp.Or(o.ClusterEndpoint, found.Endpoint), found.ServiceCIDR
 		if o.ClusterCA == nil {
 			o.ClusterCA = found.CA
 		}
 	}
-	o.ClusterEndpoint = orElse(o.ClusterEndpoint, cfg.Host)
+	o.ClusterEndpoint = cmp.Or(o.ClusterEndpoint, cfg.Host)
 	if o.ClusterCA == nil {
-		o.ClusterCA = cfg.CAData
+		o.ClusterCA, err = authorities(cfg)
 	}
-	return o, nil
+	return o, err
+}
+
+// authorities are the certificates of a client's configuration, which has them as text or, as in a pod, as a file.
+func authorities(cfg *rest.Config) ([]byte, error) {
+	if len(cfg.CAData) > 0 || cfg.CAFile == "" {
+		return cfg.CAData, nil
+	}
+	pem, err := os.ReadFile(cfg.CAFile)
+	if err != nil {
+		return nil, fmt.Errorf("certificates of the API server: %w; give them with --cluster-ca-bundle", err)
+	}
+	return pem, nil
 }
 
 // controllerOptions are those that the settings decide.
@@ -156,16 +169,9 @@ func (s *settings) controllerOptions(f *pflag.FlagSet) (controller.Options, erro
 		MetricsAddress: listen(f, "metrics-port", s.metricsPort, s.metricsAddress),
 		HealthAddress:  listen(f, "health-probe-port", s.healthPort, s.healthAddress),
 		Profiling:      s.profiling, Unobserved: s.unobserved,
-		LeaderElection: s.leaderElect && !s.noLeaderElection, LeaderName: s.leaderName, LeaderNamespace: s.leaseNamespace(), Identity: orElse(os.Getenv("POD_NAME"), host),
+		LeaderElection: s.leaderElect && !s.noLeaderElection, LeaderName: s.leaderName, LeaderNamespace: s.leaseNamespace(), Identity: cmp.Or(os.Getenv("POD_NAME"), host),
 		Parallel: s.parallel(), ClassRefresh: min(s.amiRefresh, s.subnetRefresh), BatchIdle: s.batchIdle, BatchMax: s.batchMax,
 	}, err
-}
-
-func orElse(s, other string) string {
-	if s != "" {
-		return s
-	}
-	return other
 }
 
 // awsProvider makes the AWS provider once the controller can read node classes.

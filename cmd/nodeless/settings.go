@@ -171,7 +171,7 @@ func (i *inert) wanted() []string {
 // add adds the flags for decisions, which `nodeless up` has too.
 func (c *choices) add(f *pflag.FlagSet) {
 	choiceFlags(f, &c.Choices)
-	f.StringVar(&c.gates, "feature-gates", gates.Default().String(), "optional parts that are on or off")
+	f.StringVar(&c.gates, "feature-gates", gates.Default().String(), "optional parts that are on or off; ReservedCapacity changes nothing yet, capacity reservations are not used")
 }
 
 // arguments are the flags that make the same choices.

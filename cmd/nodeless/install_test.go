@@ -1,0 +1,92 @@
+package main
+
+import (
+	"bytes"
+	"errors"
+	"io"
+	"os"
+	"path/filepath"
+	"slices"
+	"testing"
+
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/util/yaml"
+	"k8s.io/client-go/rest"
+)
+
+// printed are the objects that a command prints, as kubectl would read them.
+func printed(t *testing.T, args ...string) []*unstructured.Unstructured {
+	t.Helper()
+	var out bytes.Buffer
+	root := newRoot()
+	root.SetOut(&out)
+	root.SetArgs(args)
+	if err := root.Execute(); err != nil {
+		t.Fatal(err)
+	}
+	var all []*unstructured.Unstructured
+	for d := yaml.NewYAMLOrJSONDecoder(&out, 4096); ; {
+		o := &unstructured.Unstructured{}
+		if err := d.Decode(&o.Object); errors.Is(err, io.EOF) {
+			return all
+		} else if err != nil {
+			t.Fatalf("%v: %v", args, err)
+		}
+		if o.GetAPIVersion() == "" || o.GetKind() == "" || o.GetName() == "" {
+			t.Errorf("%v: an object without kind or name: %v", args, o.Object)
+		}
+		all = append(all, o)
+	}
+}
+
+func TestCRDsArePrintedForKubectl(t *testing.T) {
+	var kinds []string
+	for _, o := range printed(t, "crds") {
+		kind, _, _ := unstructured.NestedString(o.Object, "spec", "names", "kind")
+		kinds = append(kinds, kind)
+		if o.GetKind() != "CustomResourceDefinition" {
+			t.Errorf("%s is a %s", o.GetName(), o.GetKind())
+		}
+	}
+	slices.Sort(kinds)
+	if want := []string{"CapacityBuffer", "EC2NodeClass", "NodeClaim", "NodeOverlay", "NodePool"}; !slices.Equal(kinds, want) {
+		t.Errorf("kinds %v, want %v", kinds, want)
+	}
+}
+
+func TestRolesArePrintedForKubectl(t *testing.T) {
+	var kinds []string
+	for _, o := range printed(t, "rbac", "--namespace", "team", "--leader-election-name", "mine") {
+		kinds = append(kinds, o.GetKind())
+		if cluster := o.GetKind() == "ClusterRole" || o.GetKind() == "ClusterRoleBinding"; cluster != (o.GetNamespace() == "") || !cluster && o.GetNamespace() != "team" {
+			t.Errorf("%s is in namespace %q", o.GetKind(), o.GetNamespace())
+		}
+		subjects, _, _ := unstructured.NestedSlice(o.Object, "subjects")
+		for _, s := range subjects {
+			if s.(map[string]any)["namespace"] != "team" {
+				t.Errorf("%s binds %v", o.GetKind(), s)
+			}
+		}
+	}
+	if want := []string{"ServiceAccount", "ClusterRole", "ClusterRoleBinding", "Role", "RoleBinding"}; !slices.Equal(kinds, want) {
+		t.Errorf("kinds %v, want %v: a role comes before what binds it", kinds, want)
+	}
+}
+
+// In a pod, and in many kubeconfigs, the certificates are in a file.
+func TestMachinesTrustTheClusterThatTheControllerTrusts(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "ca.crt")
+	if err := os.WriteFile(file, []byte("from a file"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for want, tls := range map[string]rest.TLSClientConfig{
+		"from a file": {CAFile: file}, "as text": {CAData: []byte("as text"), CAFile: file}, "": {},
+	} {
+		if got, err := authorities(&rest.Config{TLSClientConfig: tls}); err != nil || string(got) != want {
+			t.Errorf("%q, %v, want %q", got, err, want)
+		}
+	}
+	if _, err := authorities(&rest.Config{TLSClientConfig: rest.TLSClientConfig{CAFile: file + "x"}}); err == nil {
+		t.Error("a file that is not there was read")
+	}
+}
