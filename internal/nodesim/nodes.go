@@ -1,6 +1,7 @@
 package nodesim
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -98,13 +99,14 @@ func newNode(m *Machine, k kubelet, now metav1.Time) *corev1.Node {
 	labels := map[string]string{
 		corev1.LabelHostname:           m.Name,
 		corev1.LabelArchStable:         t.Arch,
-		corev1.LabelOSStable:           orElse(t.OS, "linux"),
+		corev1.LabelOSStable:           cmp.Or(t.OS, "linux"),
 		corev1.LabelInstanceTypeStable: t.Name,
 		corev1.LabelTopologyZone:       m.Zone,
 		corev1.LabelTopologyRegion:     m.Region,
 		"topology.k8s.aws/zone-id":     m.ZoneID,
 	}
 	maps.Copy(labels, k.Labels)
+	maps.Copy(labels, m.Labels)
 	taints := k.Taints
 	capacity, allocatable := amounts(t, k)
 	return &corev1.Node{
@@ -119,7 +121,7 @@ func newNode(m *Machine, k kubelet, now metav1.Time) *corev1.Node {
 				{Type: corev1.NodeHostName, Address: m.Name},
 			},
 			NodeInfo: corev1.NodeSystemInfo{
-				Architecture: t.Arch, OperatingSystem: orElse(t.OS, "linux"), OSImage: "Amazon Linux 2023 (simulated)",
+				Architecture: t.Arch, OperatingSystem: cmp.Or(t.OS, "linux"), OSImage: "Amazon Linux 2023 (simulated)",
 				KubeletVersion: "v1.36.2", ContainerRuntimeVersion: "simulated://1",
 				MachineID: m.ID, SystemUUID: m.ID, BootID: m.ID, KernelVersion: "simulated",
 			},
@@ -146,13 +148,6 @@ func bootsWith(m Machine) (kubelet, error) {
 	k, err := parseUserData(m.UserData)
 	k.RootDisk = m.RootDisk
 	return k, err
-}
-
-func orElse(s, otherwise string) string {
-	if s != "" {
-		return s
-	}
-	return otherwise
 }
 
 // amounts are the capacity and allocatable resources of a node of type t under its kubelet's settings.

@@ -45,6 +45,8 @@ type Machine struct {
 	UserData   []byte // decoded
 	played     bool   // a Node that somebody else made, without a machine
 	RootDisk   int64  // bytes; 0 = as the image has it
+	// Labels are those that the Node has beside what its kubelet and user data say.
+	Labels map[string]string
 }
 
 // EventKind says what became of a machine.

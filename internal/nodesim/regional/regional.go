@@ -5,7 +5,9 @@ import (
 	"context"
 	"fmt"
 	"net/netip"
+	"strconv"
 
+	"github.com/nodeless/nodeless/catalog"
 	"github.com/nodeless/nodeless/internal/nodesim"
 	"github.com/nodeless/nodeless/region"
 )
@@ -41,8 +43,19 @@ func machineOf(r *region.Region, i region.Instance) nodesim.Machine {
 	return nodesim.Machine{
 		ID: i.ID, ProviderID: fmt.Sprintf("aws:///%s/%s", i.Zone, i.ID), Name: i.PrivateDNS, IP: i.PrivateIP,
 		Type: r.Type(i.Type), Zone: i.Zone, ZoneID: i.ZoneID, Region: r.Name(), UserData: i.UserData,
-		RootDisk: i.RootDiskGiB << 30,
+		RootDisk: i.RootDiskGiB << 30, Labels: priced(i),
 	}
+}
+
+// labelPrice tells eks-node-viewer what a machine costs an hour (eks-node-viewer, pkg/client/controller.go).
+const labelPrice = "eks-node-viewer/instance-price"
+
+// priced are the labels of a machine whose type is not AWS's: the viewer knows the prices of AWS alone.
+func priced(i region.Instance) map[string]string {
+	if _, known := catalog.Lookup(i.Type); known {
+		return nil
+	}
+	return map[string]string{labelPrice: strconv.FormatFloat(float64(i.PriceMicros)/1e6, 'f', -1, 64)}
 }
 
 // AssignPodIP takes an address out of the machine's subnet.

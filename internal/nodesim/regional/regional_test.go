@@ -1,0 +1,28 @@
+package regional
+
+import (
+	"testing"
+
+	"github.com/nodeless/nodeless/catalog"
+	"github.com/nodeless/nodeless/region"
+)
+
+// eks-node-viewer knows what AWS's types cost; of others the Node has to tell it.
+func TestAMachineOfOnesOwnTypeTellsItsPrice(t *testing.T) {
+	own := catalog.Own{Zones: []string{"lab"}, Types: []catalog.OwnType{{Name: "small", VCPU: 2, MemoryMiB: 4096, OnDemand: 0.05}}}
+	offers, err := own.Region()
+	if err != nil {
+		t.Fatal(err)
+	}
+	r, err := region.Open(region.Config{Name: "us-west-2", Offers: offers})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = r.Close() })
+	if got := machineOf(r, region.Instance{Type: "small", PriceMicros: 50_000}).Labels[labelPrice]; got != "0.05" {
+		t.Errorf("price %q, want 0.05", got)
+	}
+	if got := machineOf(r, region.Instance{Type: "m5.large", PriceMicros: 96_000}).Labels; len(got) > 0 {
+		t.Errorf("labels %v of a type of AWS", got)
+	}
+}
