@@ -127,11 +127,11 @@ func (k *Keeper) watch(ctx context.Context, kind string) error {
 	ctx, cancel := context.WithTimeoutCause(ctx, watchLimit, errors.New("it takes too long; may this process list and watch them?"))
 	defer cancel()
 	informer, err := k.o.Cache.GetInformer(ctx, kinds[kind]())
-	if err == nil && ctx.Err() != nil {
+	if ctx.Err() != nil {
 		err = context.Cause(ctx)
 	}
 	if err != nil {
-		return fmt.Errorf("watch %ss: %w", kind, errors.Join(err, context.Cause(ctx)))
+		return fmt.Errorf("watch %ss: %w", kind, err)
 	}
 	k.mu.Lock()
 	defer k.mu.Unlock()

@@ -4,7 +4,6 @@ import (
 	"errors"
 	"fmt"
 	"math"
-	"slices"
 	"strconv"
 	"strings"
 
@@ -131,7 +130,7 @@ func (e *evaluation) with(r, more model.Resources) model.Resources {
 // hugePages is how much memory huge pages take from what pods may request otherwise.
 func (e *evaluation) hugePages(r model.Resources) int64 {
 	total := int64(0)
-	for i, name := range slices.Clip(e.names.List()) {
+	for i, name := range e.names.List() {
 		if strings.HasPrefix(name, "hugepages-") {
 			total += r[i]
 		}
