@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"time"
 
 	"k8s.io/apimachinery/pkg/types"
@@ -35,7 +36,11 @@ func (l *Lifecycle) examine(ctx context.Context, source cloud.Examiner) {
 			refused = errors.Is(err, cloud.ErrUnauthorized)
 			l.o.Log.Warn("asking which machines fail the cloud's checks failed", "error", err, "again", !refused)
 		}
-		counted = l.takeAiling(ctx, got, counted)
+		now := l.takeAiling(ctx, got, counted)
+		if err != nil { // what was found before may still be so, and counts once
+			maps.Copy(now, counted)
+		}
+		counted = now
 		return examineEvery
 	})
 }

@@ -85,17 +85,19 @@ func (l *Lifecycle) expire(ctx context.Context, t *turn) (bool, error) {
 	return false, nil
 }
 
-// askLaunch hands a claim that has no machine to the launch workers, and gives up on one that takes too long.
+// askLaunch hands a claim that has no machine to the launch workers, and gives up on one that takes too long. It is tried once
+// however old it seems: nobody may have been there, or the API server's clock may be behind ours.
 func (l *Lifecycle) askLaunch(ctx context.Context, t *turn) (bool, error) {
 	if conditionTrue(t.claim, karpv1.ConditionTypeLaunched) {
 		return true, nil
 	}
 	left := t.claim.CreationTimestamp.Add(launchTimeout).Sub(l.now())
-	if left <= 0 && !l.isInFlight(t.claim.Name) {
+	flying, tried := l.launching(t.claim)
+	if left <= 0 && tried && !flying {
 		return false, l.giveUp(ctx, t.claim, "launch_timeout")
 	}
 	t.in(max(left, time.Second))
-	if !l.isInFlight(t.claim.Name) && l.notTriedYet(t.claim) {
+	if !flying && !tried { // one that failed is tried again by the launch queue
 		l.launches.Add(t.claim.Name)
 	}
 	return false, nil
@@ -116,11 +118,11 @@ func (l *Lifecycle) registered(claim *karpv1.NodeClaim, yes bool) {
 	}
 }
 
-// notTriedYet reports whether nothing was heard of a launch; one that failed is tried again by the launch queue.
-func (l *Lifecycle) notTriedYet(claim *karpv1.NodeClaim) bool {
+// launching reports whether a claim's launch is under way, and whether it was tried at all.
+func (l *Lifecycle) launching(claim *karpv1.NodeClaim) (now, ever bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	return !l.tried[claim.UID]
+	return l.inFlight[claim.Name], l.tried[claim.UID]
 }
 
 func (l *Lifecycle) isInFlight(claim string) bool {

@@ -27,7 +27,7 @@ const (
 // prospect is where the last plan puts the pods of a machine that is interrupted.
 type prospect struct {
 	claims []string // that are to be launched before the machine is drained
-	open   bool     // some launch of the plan was not carried out: another plan follows
+	open   bool     // not all of the plan was carried out: another one follows
 }
 
 func isInterrupted(claim *karpv1.NodeClaim) bool {
@@ -116,7 +116,7 @@ func (l *Lifecycle) Decided(s *model.Snapshot, p model.Plan, claims map[string]s
 	for i := range s.Nodes {
 		n := &s.Nodes[i]
 		switch claim := l.o.World.Claim(n.Claim); {
-		case n.Deleting && isInterrupted(claim):
+		case n.Deleting && isInterrupted(claim) && claim.DeletionTimestamp == nil: // one that goes already waits for no plan
 			byNode[n.Name], found[n.Claim] = n.Claim, prospect{}
 		case n.State == model.InFlight:
 			flying[n.Name] = n.Claim
@@ -144,7 +144,8 @@ func (l *Lifecycle) wakeDeparting(launched string) {
 	}
 }
 
-// follow completes found with the machines that the pods of interrupted machines get.
+// follow completes found with the machines that the pods of interrupted machines get. A plan that does not answer one of them,
+// as none does that was refused, is followed by another.
 func follow(s *model.Snapshot, p model.Plan, claims, byNode, flying map[string]string, found map[string]prospect) {
 	from := map[model.PodKey]string{}
 	for i := range s.Pending {
@@ -153,15 +154,18 @@ func follow(s *model.Snapshot, p model.Plan, claims, byNode, flying map[string]s
 		}
 	}
 	add := func(pod model.PodKey, claim string, carriedOut bool) {
-		if old := from[pod]; old != "" {
-			f := found[old]
-			if carriedOut {
-				f.claims = append(f.claims, claim)
-			} else {
-				f.open = true
-			}
-			found[old] = f
+		old := from[pod]
+		if old == "" {
+			return
 		}
+		f := found[old]
+		if !carriedOut {
+			f.open = true
+		} else if claim != "" {
+			f.claims = append(f.claims, claim)
+		}
+		found[old] = f
+		delete(from, pod)
 	}
 	for i := range p.Launches {
 		claim, carriedOut := claims[p.Launches[i].ID]
@@ -170,8 +174,12 @@ func follow(s *model.Snapshot, p model.Plan, claims, byNode, flying map[string]s
 		}
 	}
 	for _, place := range p.Placements {
-		if claim := flying[place.Node]; claim != "" {
-			add(place.Pod, claim, true)
-		}
+		add(place.Pod, flying[place.Node], true)
+	}
+	for i := range p.Unplaced {
+		add(p.Unplaced[i].Pod, "", true)
+	}
+	for pod := range from {
+		add(pod, "", false)
 	}
 }

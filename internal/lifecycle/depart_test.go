@@ -66,6 +66,10 @@ func TestAnInterruptedMachineIsPreparedForWhenItsPodsNextMachinesAreLaunched(t *
 	want(false, "one is launched")
 	observe("new-2", "aws:///a/i-2", nil)
 	want(true, "both are launched")
+	l.Decided(s, model.Plan{}, nil)
+	want(false, "a plan that was refused answers nobody")
+	l.Decided(s, model.Plan{Placements: []model.Placement{{Pod: one, Node: "ready"}}, Unplaced: []model.Unplaced{{Pod: two}}}, nil)
+	want(true, "what cannot be had is not waited for")
 	s.Nodes[0].Deleting = false
 	l.Decided(s, plan, nil)
 	want(false, "the plan did not know that it goes")

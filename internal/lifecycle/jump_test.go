@@ -2,10 +2,13 @@ package lifecycle_test
 
 import (
 	"context"
+	"errors"
 	"testing"
 	"time"
 
 	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/nodeless/nodeless/internal/clock"
 )
 
 // A host's clock is set back an hour and ahead a day, as after a suspend or by a time server: machines that are there stay,
@@ -30,4 +33,26 @@ func TestTheClockJumps(t *testing.T) {
 	}
 	stays("after a while")
 	s.started(2, 2)
+}
+
+// Our clock is six minutes ahead of the API server's, or nobody was there for so long: each claim seems too old to be launched.
+// It is launched all the same, and only one whose launch fails is given up.
+func TestAClaimThatSeemsOldIsLaunchedBeforeItIsGivenUp(t *testing.T) {
+	s := tellAt(t, clock.NewVirtual(time.Now().Add(6*time.Minute)))
+	s.ready("seems-old")
+	s.region.set(func() { s.region.fail = errors.New("the cloud is out of order") })
+	fails := s.claim("fails-too")
+	s.passing(20*time.Millisecond, "the claim is gone", gone(s, fails))
+	asked := 0
+	s.region.set(func() {
+		for _, req := range s.region.requests {
+			if req.Claim == fails.Name {
+				asked++
+			}
+		}
+	})
+	if asked == 0 {
+		t.Error("it was given up before the cloud was asked")
+	}
+	s.started(1, 1)
 }

@@ -38,6 +38,7 @@ func (l *Lifecycle) launch(ctx context.Context, name string) (_ time.Duration, e
 	if claim == nil || err != nil || claim.DeletionTimestamp != nil || conditionTrue(claim, karpv1.ConditionTypeLaunched) {
 		return 0, err
 	}
+	l.noteTried(claim.UID)
 	if err := l.prepare(ctx, claim); err != nil {
 		return 0, err
 	}
@@ -79,7 +80,6 @@ func (l *Lifecycle) ask(ctx context.Context, claim *karpv1.NodeClaim) (cloud.Lau
 	l.mu.Lock()
 	got, known := l.launched[claim.UID]
 	sentBefore := l.sent[claim.UID]
-	l.tried[claim.UID] = true
 	l.mu.Unlock()
 	if known {
 		got.Exhausted = nil
@@ -110,6 +110,13 @@ func (l *Lifecycle) ask(ctx context.Context, claim *karpv1.NodeClaim) (cloud.Lau
 		l.setSent(claim.UID, sentBefore) // this call started nothing
 	}
 	return got, err
+}
+
+// noteTried remembers that the launch queue has a claim's launch in hand.
+func (l *Lifecycle) noteTried(uid types.UID) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.tried[uid] = true
 }
 
 // setSent remembers whether a launch may have started a machine that nobody wrote down.

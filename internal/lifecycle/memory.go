@@ -17,7 +17,7 @@ import (
 // the cloud. What belongs to objects that are gone is swept out now and then.
 type memory struct {
 	launched map[types.UID]cloud.LaunchResult // until it is written on the claim
-	tried    map[types.UID]bool               // launches that failed and are tried again by their queue
+	tried    map[types.UID]bool               // launches that their queue has in hand: those that fail are tried again
 	sent     map[types.UID]bool               // launches of which nobody knows whether they started a machine
 	looked   map[types.UID]time.Time          // when the machine of such a claim was first looked for in vain
 	failed   map[types.UID]bool               // the cloud said no: there is no machine to look for
