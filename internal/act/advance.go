@@ -24,7 +24,6 @@ type StillTrue func(*model.Snapshot, model.Command) model.Reason
 func (a *Actor) Advance(ctx context.Context, s *model.Snapshot, stillTrue StillTrue) (Result, time.Time) {
 	f := a.find()
 	var r Result
-	var next time.Time
 	var mu sync.Mutex
 	var wg sync.WaitGroup
 	slots := make(chan struct{}, a.o.Parallel)
@@ -41,9 +40,6 @@ func (a *Actor) Advance(ctx context.Context, s *model.Snapshot, stillTrue StillT
 	open := a.open(f.commands)
 	limit := patience(len(open))
 	for _, u := range open {
-		if due := u.Since.Add(limit); next.IsZero() || due.Before(next) {
-			next = due
-		}
 		do(func() Result { return a.advance(ctx, s, u, limit, stillTrue) })
 	}
 	for _, claim := range f.garbled {
@@ -57,7 +53,21 @@ func (a *Actor) Advance(ctx context.Context, s *model.Snapshot, stillTrue StillT
 	}
 	wg.Wait()
 	a.log(&r)
-	return r, next
+	return r, nextLimit(open, limit, a.o.Clock.Now())
+}
+
+// nextLimit is when the time of a command is over next, zero if it is over for all: what could not be undone then waits for a
+// change or for the pause after an error.
+func nextLimit(open []*underway, limit time.Duration, now time.Time) time.Time {
+	var next time.Time
+	for _, u := range open {
+		for _, due := range []time.Time{u.Since.Add(limit), u.Since.Add(limit + leastPatience)} {
+			if due.After(now) && (next.IsZero() || due.Before(next)) {
+				next = due
+			}
+		}
+	}
+	return next
 }
 
 // open are the commands of which some victim is not going yet.

@@ -8,6 +8,7 @@ import (
 	"sync"
 
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/nodeless/nodeless/engine/model"
 	"github.com/nodeless/nodeless/internal/kube"
@@ -20,14 +21,17 @@ var errChanged = errors.New("it was changed meanwhile")
 // begin starts the commands that are still right, several at a time: their replacements first, then their victims are
 // marked. From the first replacement on the command is data in the cluster, and Advance brings it to an end.
 func (a *Actor) begin(ctx context.Context, s *model.Snapshot, commands []model.Command, r *Result) {
-	known := knownClaims(s)
+	if len(commands) == 0 {
+		return
+	}
+	known, going := knownClaims(s), a.victimsUnderWay()
 	taken := newTally()
 	var mu sync.Mutex
 	var wg sync.WaitGroup
 	slots := make(chan struct{}, a.o.Parallel)
 	for i := range commands {
 		c := &commands[i]
-		record, orders, err := a.prepare(s, c, taken)
+		record, orders, err := a.prepare(s, c, taken, going)
 		if err != nil {
 			r.Refused = append(r.Refused, Refusal{Object: "command " + c.ID, Why: err.Error()})
 			continue
@@ -44,14 +48,29 @@ func (a *Actor) begin(ctx context.Context, s *model.Snapshot, commands []model.C
 	wg.Wait()
 }
 
-// prepare looks at a command once more before anything of it is done: every victim must be as it was, and there must be
-// room within the limits for all of its replacements.
-func (a *Actor) prepare(s *model.Snapshot, c *model.Command, taken *tally) (kube.Command, []order, error) {
+// victimsUnderWay are the commands that machines are part of, marked or not yet, by the UID of the NodeClaim. A victim that could
+// not be marked looks like any other in a snapshot: were another command begun for it each time, each would launch a machine.
+func (a *Actor) victimsUnderWay() map[types.UID]string {
+	out := map[types.UID]string{}
+	for _, u := range a.find().commands {
+		for _, claim := range a.left(u) {
+			out[claim.UID] = u.ID
+		}
+	}
+	return out
+}
+
+// prepare looks at a command once more before anything of it is done: every victim must be as it was and in no other command,
+// and there must be room within the limits for all of its replacements.
+func (a *Actor) prepare(s *model.Snapshot, c *model.Command, taken *tally, going map[types.UID]string) (kube.Command, []order, error) {
 	record := kube.Command{ID: c.ID, Method: c.Method, Launches: len(c.Launches), Since: a.o.Clock.Now().UTC()}
 	for i := range c.Removals {
 		claim, why := a.stillTrue(s, &c.Removals[i])
 		if why != "" {
 			return record, nil, fmt.Errorf("NodeClaim %s: %s", c.Removals[i].Claim, why)
+		}
+		if other := going[claim.UID]; other != "" {
+			return record, nil, fmt.Errorf("NodeClaim %s: command %s is under way for it", claim.Name, other)
 		}
 		record.Victims = append(record.Victims, kube.Victim{Claim: claim.Name, UID: claim.UID})
 	}
@@ -95,7 +114,10 @@ func (a *Actor) start(ctx context.Context, s *model.Snapshot, record kube.Comman
 	a.count(record)
 	a.o.Log.Info("machines go as soon as others are ready", "command", record.ID, "method", record.Method, "nodeclaims", victims(record), "replacements", record.Replacements)
 	u := &underway{Command: record, replacements: a.replacements(record)}
-	err := a.mark(ctx, u)
+	err := fmt.Errorf("a machine of it: %w: it is going", errChanged)
+	if len(a.left(u)) == len(u.Victims) {
+		err = a.mark(ctx, u)
+	}
 	switch {
 	case err == nil:
 		r.Begun = append(r.Begun, record.ID)

@@ -235,6 +235,9 @@ func TestACommandIsUndoneWhen(t *testing.T) {
 				return len(advanced.Undone) == 1 && advanced.Undone[0].Why == c.why
 			})
 			r.expectMarks("", a)
+			if again, _ := r.actor.Advance(t.Context(), r.snapshot(), still); len(again.Undone)+len(again.Errors) != 0 {
+				t.Errorf("again: %+v", again)
+			}
 		})
 	}
 }

@@ -1,6 +1,7 @@
 package act
 
 import (
+	"slices"
 	"sync"
 	"time"
 
@@ -47,7 +48,7 @@ func (r *machineReporter) once(o client.Object, within time.Duration, kind, reas
 	now, key := r.o.Clock.Now(), remark{o.GetUID(), reason, message}
 	r.mu.Lock()
 	at, known := r.said[key]
-	quiet := known && now.Sub(at) < within || !r.rate.take(now)
+	quiet := known && now.Sub(at).Abs() < within || !r.rate.take(now)
 	if !quiet {
 		r.said[key] = now
 	}
@@ -76,6 +77,9 @@ func (r *machineReporter) tell(claim *karpv1.NodeClaim, kind, reason, message st
 // kept says on machines that stay why they do, where that is somebody's will or a matter of price, and on pools that their
 // budgets hold machines back.
 func (r *machineReporter) kept(s *model.Snapshot, kept []model.Kept) {
+	if len(kept) == 0 {
+		return
+	}
 	nodes := map[string]*model.Node{}
 	for i := range s.Nodes {
 		nodes[s.Nodes[i].Name] = &s.Nodes[i]
@@ -91,7 +95,7 @@ func (r *machineReporter) kept(s *model.Snapshot, kept []model.Kept) {
 			held[n.Pool] = true
 			continue
 		}
-		reason, within := verdictOn(k.Reason.Rule)
+		reason, within := verdictOn(&k.Reason)
 		claim := r.o.World.Claim(n.Claim)
 		if reason == "" || claim == nil {
 			continue
@@ -109,9 +113,12 @@ func (r *machineReporter) kept(s *model.Snapshot, kept []model.Kept) {
 	}
 }
 
-// verdictOn is the event for a rule by which a machine stays; "" for those that pass by themselves.
-func verdictOn(rule model.Rule) (reason string, within time.Duration) {
-	switch rule {
+// verdictOn is the event for why a machine stays; "" for what passes by itself.
+func verdictOn(why *model.Reason) (reason string, within time.Duration) {
+	if wasCut(why) {
+		return "", 0
+	}
+	switch why.Rule {
 	case model.RuleDoNotDisrupt, model.RuleHeld:
 		return "DisruptionBlocked", blockedSaid
 	case model.RuleNever, model.RuleWhenEmpty, model.RuleNoPlace, model.RuleNotCheaper, model.RuleMoreMachines, model.RuleSpotToSpot,
@@ -119,6 +126,12 @@ func verdictOn(rule model.Rule) (reason string, within time.Duration) {
 		return "Unconsolidatable", unconsolidatableSaid
 	}
 	return "", 0
+}
+
+// wasCut reports whether a reason is only that the search for places was not carried to its end: the next one may find one.
+func wasCut(why *model.Reason) bool {
+	cut := func(v model.PoolVerdict) bool { return v.Rule == model.RuleSteps }
+	return why.Rule == model.RuleSteps || why.Rule == model.RuleNoPlace && why.Detail == string(model.RuleSteps) || slices.ContainsFunc(why.Pools, cut)
 }
 
 // budget says on a pool for which reasons its budgets let no machine go now.

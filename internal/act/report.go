@@ -260,8 +260,8 @@ type bucket struct {
 }
 
 func (b *bucket) take(now time.Time) bool {
-	if passed := now.Sub(b.at).Seconds(); passed > 0 {
-		b.used = max(0, b.used-passed*b.perSecond)
+	if passed := now.Sub(b.at).Seconds(); passed != 0 { // less than 0 where the clock was set back
+		b.used = max(0, b.used-max(0, passed)*b.perSecond)
 		b.at = now
 	}
 	if b.used+1 > b.most {

@@ -6,6 +6,7 @@ import (
 	"slices"
 	"time"
 
+	"k8s.io/apimachinery/pkg/types"
 	karpv1 "sigs.k8s.io/karpenter/pkg/apis/v1"
 
 	"github.com/nodeless/nodeless/engine/model"
@@ -23,7 +24,7 @@ const (
 // underway is a command as it is found in the cluster.
 type underway struct {
 	kube.Command
-	marked       map[string]bool              // victims that carry it
+	marked       map[types.UID]bool           // victims that carry it
 	replacements map[string]*karpv1.NodeClaim // those that are there, say that they belong to it and are not going, by name
 }
 
@@ -41,7 +42,7 @@ func (a *Actor) find() found {
 	of := func(c kube.Command) *underway {
 		u := byID[c.ID]
 		if u == nil {
-			u = &underway{Command: c, replacements: map[string]*karpv1.NodeClaim{}}
+			u = &underway{Command: c, marked: map[types.UID]bool{}, replacements: map[string]*karpv1.NodeClaim{}}
 			byID[c.ID] = u
 		}
 		if len(c.Replacements) > 0 {
@@ -52,25 +53,22 @@ func (a *Actor) find() found {
 	for _, claim := range a.o.World.Claims() {
 		c, marked, err := kube.CommandOf(claim)
 		switch {
-		case err != nil:
+		case err != nil && claim.DeletionTimestamp == nil:
 			f.garbled = append(f.garbled, claim)
-		case marked:
-			of(c)
+		case marked && err == nil:
+			of(c).marked[claim.UID] = true
 		case claim.DeletionTimestamp == nil && disruptionReason(claim):
 			f.stale = append(f.stale, claim)
 		}
 		c, replaces, err := kube.ReplacingOf(claim)
-		if !replaces {
+		if !replaces || claim.DeletionTimestamp != nil { // one that goes replaces nothing, and says nothing of a command
 			continue
 		}
 		if err != nil {
 			f.garbled = append(f.garbled, claim)
 			continue
 		}
-		u := of(c)
-		if claim.DeletionTimestamp == nil {
-			u.replacements[claim.Name] = claim
-		}
+		of(c).replacements[claim.Name] = claim
 	}
 	f.commands = slices.SortedFunc(maps.Values(byID), func(x, y *underway) int { return cmp.Compare(x.ID, y.ID) })
 	return f
@@ -87,7 +85,8 @@ func (a *Actor) replacements(c kube.Command) map[string]*karpv1.NodeClaim {
 	return out
 }
 
-// left are the victims that are not going yet.
+// left are the victims that are not going yet. Once one of them goes, another that does not carry the command has been let off:
+// those that go carry it until they are gone.
 func (a *Actor) left(u *underway) []*karpv1.NodeClaim {
 	var out []*karpv1.NodeClaim
 	for _, v := range u.Victims {
@@ -95,6 +94,9 @@ func (a *Actor) left(u *underway) []*karpv1.NodeClaim {
 		if claim != nil && claim.UID == v.UID && claim.DeletionTimestamp == nil && !a.o.World.Ending(claim) {
 			out = append(out, claim)
 		}
+	}
+	if len(out) < len(u.Victims) {
+		out = slices.DeleteFunc(out, func(claim *karpv1.NodeClaim) bool { return !u.marked[claim.UID] })
 	}
 	return out
 }

@@ -66,10 +66,13 @@ func detach(claim *karpv1.NodeClaim) error {
 	return nil
 }
 
-// release makes a victim a machine as any other. The annotation goes last: until then the rest of the work is found by it.
+// release makes a victim a machine as any other; one that the cloud takes away meanwhile still refuses pods. The annotation
+// goes last: until then the rest of the work is found by it.
 func (a *Actor) release(ctx context.Context, claim *karpv1.NodeClaim) error {
-	if err := a.taint(ctx, claim, false); err != nil {
-		return err
+	if _, _, interrupted := kube.Interrupted(claim); !interrupted {
+		if err := a.taint(ctx, claim, false); err != nil {
+			return err
+		}
 	}
 	if err := a.condition(ctx, claim, func(c status.ConditionSet) { _ = c.Clear(karpv1.ConditionTypeDisruptionReason) }); err != nil {
 		return err
