@@ -21,6 +21,7 @@ import (
 	karpv1 "sigs.k8s.io/karpenter/pkg/apis/v1"
 
 	"github.com/nodeless/nodeless/internal/controller"
+	"github.com/nodeless/nodeless/internal/gates"
 	"github.com/nodeless/nodeless/internal/plane/planetest"
 	"github.com/nodeless/nodeless/internal/plane/stacktest"
 	"github.com/nodeless/nodeless/internal/rbac"
@@ -85,6 +86,7 @@ func TestTheRolesAreEnough(t *testing.T) {
 			UserName: "system:serviceaccount:" + namespace + ":" + rbac.Name, Groups: []string{"system:serviceaccounts", "system:authenticated"},
 		}
 		o.LeaderElection, o.LeaderNamespace, o.Identity = true, namespace, "test"
+		o.Gates = gates.Gates{NodeRepair: true, SpotToSpotConsolidation: true, NodeOverlay: true, StaticCapacity: true, CapacityBuffer: true}
 		o.Log = slog.New(slog.NewTextHandler(&log, nil))
 	})
 	<-r.Leads
@@ -92,8 +94,12 @@ func TestTheRolesAreEnough(t *testing.T) {
 	web := deployment(namespace, "web", 2)
 	create(t, s.Client, web)
 	running(t, s.Client, web)
+	roomIsKept := keepRoom(t, s, namespace, web.Name)
 	evictAll(t, s)
 	running(t, s.Client, web)
+	replaceAll(t, s)
+	running(t, s.Client, web)
+	roomIsKept()
 	if err := s.Client.Delete(context.Background(), web); err != nil {
 		t.Fatal(err)
 	}

@@ -17,7 +17,7 @@ func rule(group string, resources, verbs []string) rbacv1.PolicyRule {
 
 // Rules are what the controller needs in the whole cluster.
 func Rules() []rbacv1.PolicyRule {
-	read, write := []string{"get", "list", "watch"}, []string{"patch", "update"}
+	read, write := []string{"get", "list", "watch"}, []string{"patch"}
 	return []rbacv1.PolicyRule{
 		// What pods ask for and where they may run.
 		rule("", []string{"pods", "nodes", "namespaces", "persistentvolumes", "persistentvolumeclaims", "limitranges", "podtemplates"}, read),
@@ -25,14 +25,14 @@ func Rules() []rbacv1.PolicyRule {
 		rule("policy", []string{"poddisruptionbudgets"}, read),
 		rule("storage.k8s.io", []string{"storageclasses", "csinodes", "volumeattachments"}, read),
 		// Machines: taints, labels, finalizers, and their end.
-		rule("", []string{"nodes"}, []string{"patch", "update", "delete"}),
+		rule("", []string{"nodes"}, []string{"patch", "delete"}),
 		// Pods leave machines that go; those that do not in time are deleted.
 		rule("", []string{"pods/eviction"}, []string{"create"}),
 		rule("", []string{"pods"}, []string{"delete"}),
 		rule("", []string{"events"}, []string{"create", "patch"}),
 		// Karpenter's objects.
 		rule("karpenter.sh", []string{"nodepools", "nodeclaims", "nodeoverlays"}, read),
-		rule("karpenter.sh", []string{"nodeclaims"}, []string{"create", "delete", "patch", "update"}),
+		rule("karpenter.sh", []string{"nodeclaims"}, []string{"create", "delete", "patch"}),
 		rule("karpenter.sh", []string{"nodepools", "nodepools/status", "nodeclaims/status", "nodeoverlays/status"}, write),
 		rule("karpenter.k8s.aws", []string{"ec2nodeclasses"}, read),
 		rule("karpenter.k8s.aws", []string{"ec2nodeclasses", "ec2nodeclasses/status"}, write),
@@ -43,7 +43,7 @@ func Rules() []rbacv1.PolicyRule {
 
 // leaderRules are what it needs in its own namespace: the lease. A new one cannot be named beforehand.
 func leaderRules(lease string) []rbacv1.PolicyRule {
-	named := rule("coordination.k8s.io", []string{"leases"}, []string{"get", "patch", "update"})
+	named := rule("coordination.k8s.io", []string{"leases"}, []string{"get", "update"})
 	named.ResourceNames = []string{lease}
 	return []rbacv1.PolicyRule{rule("coordination.k8s.io", []string{"leases"}, []string{"create"}), named}
 }
