@@ -12,7 +12,7 @@ import (
 
 // Whatever is wrong is said where it was put in, with the field and what to do.
 func TestBadInput(t *testing.T) {
-	c := up(t, "--boot-time", "0s")
+	c := up(t, "--boot-time", "0s", "--feature-gates", "NodeOverlay=true")
 
 	t.Run("admission refuses what the schema forbids", func(t *testing.T) {
 		for name, tc := range map[string]struct{ requirement, limits, want string }{
@@ -66,6 +66,7 @@ func TestBadInput(t *testing.T) {
 	t.Run("a class that is not ready", c.unreadyClassStory)
 	t.Run("a pool that is deleted while its machines run", c.deletedPoolStory)
 	t.Run("messages that nobody can read", c.badMessagesStory)
+	t.Run("overlays that contradict each other", c.badOverlaysStory)
 	t.Run("it still works", func(t *testing.T) {
 		c.kubectl("create", "deployment", "fine", "--image=nginx")
 		c.wantPods(60*time.Second, "default", "fine", 1)
