@@ -24,12 +24,11 @@ type conformance struct {
 
 // conform runs the wanted specs and fails if one of them does.
 func conform(ctx context.Context, o options) error {
-	if err := os.RemoveAll(o.dir()); err != nil {
-		return fmt.Errorf("the last run's logs: %w", err)
+	free, err := o.prepare()
+	if err != nil {
+		return err
 	}
-	if err := os.MkdirAll(o.dir(), 0o700); err != nil {
-		return fmt.Errorf("folder for logs: %w", err)
-	}
+	defer free()
 	c := &conformance{options: o, began: time.Now()}
 	c.say("building Karpenter's %s suite (the first time takes a minute or two)", o.suite.name)
 	if err := o.build(ctx); err != nil {

@@ -28,7 +28,7 @@ func (c *conformance) document() error {
 	if len(c.results) < len(known) {
 		return fmt.Errorf("-write: only %d of %d specs were run; leave -focus, -skip and -fast out", len(c.results), len(known))
 	}
-	name := filepath.Base(c.dir())
+	name := c.name()
 	table := c.specTable(known)
 	if c.suite.name == "performance" {
 		if table, err = performanceTableOf(c.results); err != nil {

@@ -24,6 +24,7 @@ type options struct {
 	fast      bool
 	ec2       bool // with EC2NodeClass instead of KWOKNodeClass
 	write     bool
+	logs      string        // where logs and reports go
 	limit     time.Duration // for one spec; 0 = as long as the suite itself waits
 }
 
@@ -69,6 +70,7 @@ func parse(s suite, args []string) (options, error) {
 	f.BoolVar(&o.fast, "fast", false, "only the specs that CI runs")
 	f.BoolVar(&o.ec2, "ec2", false, "with an EC2NodeClass instead of the suite's own KWOKNodeClass")
 	f.BoolVar(&o.write, "write", false, "write the results to docs/conformance.md")
+	f.StringVar(&o.logs, "logs", "", "folder for logs and reports, emptied first (default: bin/conformance/<suite>)")
 	f.DurationVar(&o.limit, "limit", 0, "end a spec after this time and count it as failed (default: as long as the suite waits)")
 	if err := f.Parse(args); err != nil {
 		return o, err
@@ -91,6 +93,11 @@ func parse(s suite, args []string) (options, error) {
 	if o.nodeless, err = filepath.Abs(o.nodeless); err != nil {
 		return o, err
 	}
+	if o.logs != "" {
+		if o.logs, err = filepath.Abs(o.logs); err != nil {
+			return o, err
+		}
+	}
 	if _, err := os.Stat(o.nodeless); err != nil {
 		return o, fmt.Errorf("the binary under test: %w; run make build", err)
 	}
@@ -99,9 +106,36 @@ func parse(s suite, args []string) (options, error) {
 
 // dir is where a run leaves its logs and reports.
 func (o options) dir() string {
-	name := o.suite.name
-	if o.ec2 {
-		name += "-ec2"
+	if o.logs != "" {
+		return o.logs
 	}
-	return filepath.Join(o.root, "bin", "conformance", name)
+	return filepath.Join(o.root, "bin", "conformance", o.name())
+}
+
+// name of the suite, with its node class if that is not the suite's own.
+func (o options) name() string {
+	if o.ec2 {
+		return o.suite.name + "-ec2"
+	}
+	return o.suite.name
+}
+
+// prepare makes the folder for logs, which belongs to one run at a time; free gives it back.
+func (o options) prepare() (free func(), err error) {
+	if err := os.MkdirAll(o.dir(), 0o700); err != nil {
+		return nil, fmt.Errorf("folder for logs: %w", err)
+	}
+	lock, err := os.OpenFile(o.dir()+".lock", os.O_CREATE|os.O_RDWR, 0o600)
+	if err != nil {
+		return nil, fmt.Errorf("folder for logs: %w", err)
+	}
+	if err := syscall.Flock(int(lock.Fd()), syscall.LOCK_EX|syscall.LOCK_NB); err != nil {
+		lock.Close()
+		return nil, fmt.Errorf("another run writes to %s: %w; wait for it or name another folder with -logs", o.dir(), err)
+	}
+	if err := errors.Join(os.RemoveAll(o.dir()), os.MkdirAll(o.dir(), 0o700)); err != nil {
+		lock.Close()
+		return nil, fmt.Errorf("the last run's logs: %w", err)
+	}
+	return func() { lock.Close() }, nil
 }
