@@ -24,7 +24,7 @@ build: $(BIN) ## build bin/nodeless
 $(BIN): go.mod go.sum $(shell find cmd api engine catalog cloud region internal examples -type f -not -path '*/testdata/*' -not -name '*_test.go' 2>/dev/null)
 	@scripts/build $(BIN) '$(LDFLAGS)'
 
-test: test-deps build ## all tests: units, real API server, user stories through the binary
+test: test-deps build bin/conform ## all tests: units, real API server, user stories through the binary, part of Karpenter's suite
 	@scripts/test
 
 test-deps:

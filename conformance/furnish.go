@@ -119,9 +119,13 @@ func (c *cluster) seat(ctx context.Context, client kubernetes.Interface) error {
 	if _, err := client.CoreV1().Nodes().Create(ctx, systemNode(), metav1.CreateOptions{}); err != nil {
 		return fmt.Errorf("node %s: %w", systemNodeName, err)
 	}
-	pod, err := client.CoreV1().Pods(metav1.NamespaceSystem).Create(ctx, controllerPod(), metav1.CreateOptions{})
+	var pod *corev1.Pod
+	err := await(ctx, "pod "+podName, c.up, func(ctx context.Context) (err error) { // its ServiceAccount may not be there yet
+		pod, err = client.CoreV1().Pods(metav1.NamespaceSystem).Create(ctx, controllerPod(), metav1.CreateOptions{})
+		return err
+	})
 	if err != nil {
-		return fmt.Errorf("pod %s: %w", podName, err)
+		return err
 	}
 	pod.Status = runningStatus()
 	if _, err := client.CoreV1().Pods(metav1.NamespaceSystem).UpdateStatus(ctx, pod, metav1.UpdateOptions{}); err != nil {
