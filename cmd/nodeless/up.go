@@ -82,7 +82,7 @@ survives restarts. Ctrl-C or "nodeless down" ends it.`,
 	f.BoolVar(&o.detach, "detach", false, "return when the cluster is ready and go on in the background")
 	f.BoolVar(&o.kubeconfig, "merge-kubeconfig", true, `add the context "nodeless" to your kubeconfig`)
 	f.BoolVar(&o.controller, "controller", true, `run the controller too; with --controller=false run it yourself: "nodeless run"`)
-	f.StringVar(&o.auditLog, "audit-log", "", "file in which the API server notes every request")
+	f.StringVar(&o.auditLog, "audit-log", "", "file in which the API server notes every request, without what is in secrets; at 512 MB it begins anew and keeps one older file")
 	f.DurationVar(&o.readyTimeout, "ready-timeout", 2*time.Minute, "give up if the cluster is not ready after this time")
 	o.choices.add(f)
 	_ = c.RegisterFlagCompletionFunc("region", cobra.FixedCompletions(catalog.Regions(), cobra.ShellCompDirectiveNoFileComp))

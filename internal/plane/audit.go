@@ -6,7 +6,7 @@ import (
 )
 
 // auditPolicy notes writes with what was written, except leases and events, which are many and say little; of reads only
-// that they were.
+// that they were. What is in secrets, and tokens, are not written down.
 const auditPolicy = `apiVersion: audit.k8s.io/v1
 kind: Policy
 omitStages: [RequestReceived]
@@ -16,6 +16,10 @@ rules:
   - {group: coordination.k8s.io, resources: [leases]}
 - level: Metadata
   verbs: [get, list, watch]
+- level: Metadata
+  resources:
+  - {group: "", resources: [secrets, serviceaccounts/token]}
+  - {group: authentication.k8s.io}
 - level: Metadata
   resources:
   - {group: "", resources: [events]}
