@@ -19,6 +19,9 @@ var EventCodes = []string{"instance-reboot", "instance-retirement", "instance-st
 // eventNotice is how long before maintenance EC2 tells of it, as a rule at least.
 const eventNotice = 14 * 24 * time.Hour
 
+// maxAgo is more than any instance of the simulation is old.
+const maxAgo = 365 * 24 * time.Hour
+
 // Impair makes a check of an instance fail, since so long ago, or plans maintenance of it: check is instance, system or
 // one of EventCodes.
 func (r *Region) Impair(id, check string, ago time.Duration) error {
@@ -30,6 +33,8 @@ func (r *Region) Impair(id, check string, ago time.Duration) error {
 		return apiError("InvalidInstanceID.NotFound", "The instance ID '%s' does not exist", id)
 	case !i.active():
 		return apiError("IncorrectInstanceState", "Instance %s is %s", id, i.State)
+	case ago < 0 || ago > maxAgo:
+		return apiError("InvalidParameterValue", "since %s ago: give a time from 0 to %s ago", ago, maxAgo)
 	case check == "instance":
 		i.Ailment.InstanceSince = now.Add(-ago)
 	case check == "system":

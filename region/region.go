@@ -23,10 +23,10 @@ type Config struct {
 	// Offers is what the region offers instead of AWS's types in AWS's zones; nil = those. A region keeps to what it was
 	// opened with first: machines of types that are gone would not boot.
 	Offers *catalog.Region
-	Dir        string // state folder; "" keeps the state in memory
-	Seed       uint64
-	Clock      clock.Clock // nil = the real one
-	Boot       BootTime
+	Dir    string // state folder; "" keeps the state in memory
+	Seed   uint64
+	Clock  clock.Clock // nil = the real one
+	Boot   BootTime
 	// Discovery is the value of tag karpenter.sh/discovery on subnets and security groups; "" = nodeless.
 	Discovery string
 	// SubnetBits is the size of each zone's subnet as a prefix length, 16 to 28; 0 = 18 (16,379 addresses).

@@ -101,7 +101,7 @@ func adminHandler(r *region.Region) http.Handler {
 	mux.HandleFunc("POST "+adminPath+"interrupt", change(func(q adminInstanceID) error { return r.Interrupt(q.InstanceID) }))
 	mux.HandleFunc("POST "+adminPath+"rebalance", change(func(q adminInstanceID) error { return r.Rebalance(q.InstanceID) }))
 	mux.HandleFunc("POST "+adminPath+"impair", change(func(q adminImpair) error {
-		return r.Impair(q.InstanceID, q.Check, time.Duration(q.SecondsAgo)*time.Second)
+		return r.Impair(q.InstanceID, q.Check, time.Duration(min(max(q.SecondsAgo, -1), 1<<32))*time.Second) // no overflow; the region says what it takes
 	}))
 	mux.HandleFunc("POST "+adminPath+"fail", change(func(q adminFail) error { return injectFailure(r, q) }))
 	mux.HandleFunc("POST "+adminPath+"delay", change(func(q adminDelay) error { return injectDelay(r, q) }))

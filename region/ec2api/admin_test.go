@@ -124,6 +124,9 @@ func TestTheAdminMakesAMachineFailItsChecks(t *testing.T) {
 	id := b.buy(t, b.fleet("claim-1", "m5.large"))
 	b.clock.Advance(10 * time.Second)
 	b.post(t, "impair", `{"instanceId":"`+id+`","check":"mood"}`, 400)
+	for _, ago := range []string{"-1", "9223372036854775807"} {
+		b.post(t, "impair", `{"instanceId":"`+id+`","check":"instance","secondsAgo":`+ago+`}`, 400)
+	}
 	b.post(t, "impair", `{"instanceId":"`+id+`","check":"instance","secondsAgo":60}`, 200)
 	b.post(t, "impair", `{"instanceId":"`+id+`","check":"system-reboot"}`, 200)
 	got, err := b.DescribeInstanceStatus(t.Context(), &ec2.DescribeInstanceStatusInput{InstanceIds: []string{id}})
