@@ -91,7 +91,7 @@ func settles(t *testing.T, name string, s *model.Snapshot, policy model.Policy) 
 		plan := engine.Disrupt(s, policy)
 		policy.After = plan.After
 		if len(plan.Removals)+len(plan.Commands) == 0 {
-			if plan.After == "" {
+			if plan.After == (model.Cursor{}) {
 				return s
 			}
 			continue

@@ -113,7 +113,11 @@ func (r *simulated) writeSentences(w io.Writer, s *model.Snapshot) error {
 		b.WriteString("The search was cut after so many steps; more may be possible (policy max-steps).\n")
 	}
 	if r.Disrupt != nil && r.Disrupt.Partial {
-		fmt.Fprintf(&b, "Not all machines were looked at for cheaper ones; policy after=%s goes on.\n", r.Disrupt.After)
+		setting, at := "after", r.Disrupt.After.Underutilized
+		if at == "" {
+			setting, at = "after-drifted", r.Disrupt.After.Drifted
+		}
+		fmt.Fprintf(&b, "Not all machines were looked at whose pods would have to move; policy %s=%s goes on.\n", setting, at)
 	}
 	if len(r.Provision.Launches) > 0 {
 		fmt.Fprintf(&b, "Costs %s for %s%s.\n", explain.Dollars(r.cost), machines(r.Launched), r.above())

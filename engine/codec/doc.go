@@ -20,11 +20,11 @@
 //	pod shop/web-7f9c as=web uid=… priority=5 age=30s from=n1 virtual
 //	shape db cpu=4 …                             # no pods wait; for as=db and for nodes
 //	node n1 pool=general type=c2 zone=a capacity-type=spot price=0.04 state=initialized labels(team=red) attach(ebs=25)
-//	     taint(…) age=1h ready=10m event=5m claim=claim-n1 drifted="why" used(cpu=1) deleting cordoned do-not-disrupt
+//	     taint(…) age=1h ready=10m event=5m claim=claim-n1 drifted="why" drifted-for=5m used(cpu=1) deleting cordoned do-not-disrupt
 //	     unmanaged deadline expires=2h nominated=5s command=… runs(web-1 as web, proxy daemon, job terminal, db do-not-disrupt,
 //	     shop/x uid=… priority=5 age=1h held="PodDisruptionBudget …" cost=2000)
 //	policy max-types=3 max-steps=100 solver=first-fit preferences=respect preference-price=0.01 node-fee=0.02
-//	     min-values=best-effort spot-risk=10 largest(cpu=64) performance(m8g=120) cutoff=0 spot-to-spot max-what-ifs=20 after=n7
+//	     min-values=best-effort spot-risk=10 largest(cpu=64) performance(m8g=120) cutoff=0 spot-to-spot max-what-ifs=20 after=n7 after-drifted=2026-01-02T03:04:05Z/n7
 //
 // What a line of pods, pod, shape or daemon may say of where its pods can go:
 //

@@ -45,7 +45,7 @@ func (p *parser) addNode(l *line) (err error) {
 	for _, f := range []struct {
 		key string
 		to  *time.Time
-	}{{"age", &n.Created}, {"ready", &n.Initialized}, {"event", &n.LastPodEvent}} {
+	}{{"age", &n.Created}, {"ready", &n.Initialized}, {"event", &n.LastPodEvent}, {"drifted-for", &n.DriftedSince}} {
 		if err := p.ago(l, f.key, f.to); err != nil {
 			return err
 		}

@@ -1,6 +1,7 @@
 package codec
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"strings"
@@ -27,8 +28,8 @@ func Plan(s *model.Snapshot, p model.Plan) string {
 	}
 	if p.Partial {
 		b.WriteString("the search was cut")
-		if p.After != "" {
-			b.WriteString(" after " + p.After)
+		if at := cmp.Or(p.After.Drifted, p.After.Underutilized); at != "" {
+			b.WriteString(" after " + at)
 		}
 		b.WriteString("\n")
 	}

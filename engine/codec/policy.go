@@ -52,7 +52,8 @@ func (p *parser) addPolicy(l *line) (err error) {
 		}
 	}
 	policy.SpotToSpot = l.says("spot-to-spot", 1)
-	policy.After, _ = l.value("after")
+	policy.After.Underutilized, _ = l.value("after")
+	policy.After.Drifted, _ = l.value("after-drifted")
 	_, policy.HasPriorityCutoff = l.value("cutoff")
 	if err := set(l, "cutoff", &policy.PriorityCutoff); err != nil {
 		return err

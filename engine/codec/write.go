@@ -179,7 +179,8 @@ func (w *writer) policyLine(p model.Policy) *declaration {
 	d.number("spot-risk", int64(p.SpotRisk))
 	d.word("spot-to-spot", p.SpotToSpot)
 	d.number("max-what-ifs", int64(p.MaxWhatIfs))
-	d.amount("after", p.After, "")
+	d.amount("after", p.After.Underutilized, "")
+	d.amount("after-drifted", p.After.Drifted, "")
 	d.group("largest", w.differing(p.Largest, model.Resources{}))
 	d.group("performance", mapped(p.Performance, func(f model.Performance) string {
 		return fmt.Sprintf("%s=%d", quote(f.Family), f.Percent)

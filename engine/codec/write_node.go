@@ -26,6 +26,7 @@ func (w *writer) nodeLine(n *model.Node) *declaration {
 	d.amount("age", w.age(n.Created), time.Hour.String())
 	d.amount("ready", w.age(n.Initialized), none)
 	d.amount("event", w.age(n.LastPodEvent), none)
+	d.amount("drifted-for", w.age(n.DriftedSince), none)
 	if !n.Expires.IsZero() {
 		d.amount("expires", n.Expires.Sub(w.s.Now).String(), "")
 	}

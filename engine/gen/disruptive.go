@@ -49,7 +49,7 @@ func DisruptionPolicy(seed uint64) model.Policy {
 	}
 	p := model.Policy{SpotToSpot: r.chance(50), MaxWhatIfs: r.IntN(5)}
 	if r.chance(20) {
-		p.After = fmt.Sprintf("machine-%d", r.IntN(9))
+		p.After.Underutilized = fmt.Sprintf("machine-%d", r.IntN(9))
 	}
 	if r.chance(20) {
 		p.SpotRisk = r.IntN(60)
@@ -98,7 +98,7 @@ func (r source) machine(s *model.Snapshot, name string) (model.Node, bool) {
 		n.Expires = n.Created.Add(time.Duration(2+r.IntN(48)) * time.Hour)
 	}
 	if r.chance(40) {
-		n.Drifted = "NodePoolDrifted"
+		n.Drifted, n.DriftedSince = "NodePoolDrifted", n.Initialized
 	}
 	r.occupy(s, &n)
 	return n, true

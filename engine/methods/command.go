@@ -11,10 +11,15 @@ import (
 	"github.com/nodeless/nodeless/engine/pack"
 )
 
-// whatIf plans for the pods of the machines as if these were going. It gives the cluster in which they are, too.
-func (r *run) whatIf(to destinations, victims ...*model.Node) (*model.Snapshot, model.Plan) {
-	overlay := r.leaving(to, victims)
-	return overlay, pack.ProvisionPods(overlay, r.policy)
+// whatIf plans for the pods of a machine as if it were going. It gives the cluster in which it is, too.
+func (r *run) whatIf(to destinations, n *model.Node) (*model.Snapshot, model.Plan) {
+	overlay := r.leaving(to, []*model.Node{n})
+	plan := pack.ProvisionPods(overlay, r.policy)
+	r.left--
+	if len(plan.Launches)+len(plan.Unplaced) > 0 {
+		r.left -= launchSteps - 1
+	}
+	return overlay, plan
 }
 
 func (r *run) leaving(to destinations, victims []*model.Node) *model.Snapshot {

@@ -9,24 +9,23 @@ import (
 	"github.com/nodeless/nodeless/engine/pack"
 )
 
-// What consolidation tries in one call: so many plans, one that may launch something counting as several; in many-machine
-// commands at most so many machines.
-const (
-	defaultWhatIfs = 100
-	launchSteps    = 5
-	mostTogether   = 100
-)
+// mostTogether is the most machines that one command takes.
+const mostTogether = 100
 
 // consolidate takes machines whose pods cost less elsewhere: first several at once, then one by one. What it does not come to,
-// the next call does that begins After.
+// the next call does that begins After; if drift took all the steps, that is all of it.
 func (r *run) consolidate() {
-	left := r.policy.MaxWhatIfs
-	if left == 0 {
-		left = defaultWhatIfs
-	}
-	c := &consolidation{run: r, left: left, totals: r.totals()}
+	c := &consolidation{run: r, totals: r.totals()}
 	candidates := c.candidates()
-	if r.policy.After == "" {
+	if r.partial || r.left <= 0 && len(candidates) > 0 {
+		r.partial = true
+		for _, n := range candidates {
+			c.stay(n, model.Reason{Rule: model.RuleSteps})
+		}
+		return
+	}
+	r.after.Drifted = ""
+	if r.policy.After.Underutilized == "" {
 		c.together(candidates)
 	}
 	c.oneByOne(candidates)
@@ -35,7 +34,6 @@ func (r *run) consolidate() {
 // consolidation is the state of one call.
 type consolidation struct {
 	*run
-	left   int // plans that may still be tried
 	totals map[string]total
 }
 
@@ -117,32 +115,38 @@ func (c *consolidation) withinBudgets(candidates []*model.Node) []*model.Node {
 	return out
 }
 
-// oneByOne tries each candidate alone. If there are more than it may try, it goes round by name.
+// beforeAll is a cursor before every name.
+const beforeAll = "-"
+
+// oneByOne tries each candidate alone, the best first. If there are more than it may try, it goes round by name; so does the next
+// call if they turn out to be.
 func (c *consolidation) oneByOne(candidates []*model.Node) {
 	candidates = slices.DeleteFunc(slices.Clone(candidates), func(n *model.Node) bool { return c.taken[n.Name] })
-	round := len(candidates) > c.left || c.policy.After != ""
+	after := c.policy.After.Underutilized
+	round := len(candidates) > c.left || after != ""
 	if round {
 		slices.SortFunc(candidates, func(a, b *model.Node) int { return cmp.Compare(a.Name, b.Name) })
 	}
 	for _, n := range candidates {
-		if round && n.Name <= c.policy.After {
+		if round && n.Name <= after {
 			c.stay(n, model.Reason{Rule: model.RuleSteps})
 			continue
 		}
 		if c.left <= 0 {
 			c.partial = true
+			c.after.Underutilized = cmp.Or(c.after.Underutilized, beforeAll)
 			c.stay(n, model.Reason{Rule: model.RuleSteps})
 			continue
 		}
 		if round {
-			c.after = n.Name
+			c.after.Underutilized = n.Name
 		}
 		if reason := c.alone(n); reason.Rule != "" {
 			c.stay(n, reason)
 		}
 	}
 	if !c.partial {
-		c.after = ""
+		c.after.Underutilized = ""
 	}
 }
 

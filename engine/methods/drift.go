@@ -2,29 +2,34 @@ package methods
 
 import (
 	"slices"
+	"time"
 
 	"github.com/nodeless/nodeless/engine/model"
 )
 
 // drift replaces machines that are no longer as their pool and node class say, one command each, as many as the budgets let.
 // Empty ones go at once, the others when there is a place for their pods: if possible not on a machine that has drifted too.
-// What went as empty counts against this budget, since one budget may be for both.
+// What went as empty counts against this budget, since one budget may be for both. Looking for places is what takes time: what
+// it does not come to, the next call does that begins After.
 func (r *run) drift() {
 	all := slices.Concat(r.free(r.candidates, false), r.free(r.eventual, false))
 	all = slices.DeleteFunc(all, func(n *model.Node) bool { return n.Drifted == "" })
-	slices.SortFunc(all, byAge)
+	slices.SortFunc(all, byDrift)
 	for _, n := range all {
-		if reason := r.overBudget(n, r.pools[n.Pool].Disruption.AllowedDrifted); reason.Rule != "" {
-			r.keep(n, reason)
-			continue
-		}
-		if occupants(n) == 0 && !r.world.buffered[n.Name] {
+		reason := r.overBudget(n, r.pools[n.Pool].Disruption.AllowedDrifted)
+		switch {
+		case reason.Rule != "":
+		case occupants(n) == 0 && !r.world.buffered[n.Name]:
 			r.remove(n, model.Drifted)
-			continue
-		}
-		reason := r.replace(n, destinations{undrifted: true})
-		if reason.Rule != "" {
-			reason = r.replace(n, destinations{})
+		case r.world.used[n.Name]:
+			reason = model.Reason{Rule: model.RuleNeeded, Detail: "moving"}
+		case r.policy.After.Underutilized != "" || driftKey(n) <= r.policy.After.Drifted:
+			reason = model.Reason{Rule: model.RuleSteps}
+		case r.left <= 0:
+			r.partial, reason = true, model.Reason{Rule: model.RuleSteps}
+		default:
+			r.after.Drifted = driftKey(n)
+			reason = r.replace(n)
 		}
 		if reason.Rule != "" {
 			r.keep(n, reason)
@@ -32,15 +37,19 @@ func (r *run) drift() {
 	}
 }
 
+// driftKey orders machines by how long ago they drifted, as upstream (pkg/controllers/disruption/drift.go), then by name.
+func driftKey(n *model.Node) string { return n.DriftedSince.UTC().Format(time.RFC3339) + "/" + n.Name }
+
 // replace proposes to replace a drifted machine, or says why it cannot be.
-func (r *run) replace(n *model.Node, to destinations) model.Reason {
-	if r.world.used[n.Name] {
-		return model.Reason{Rule: model.RuleNeeded, Detail: "moving"}
+func (r *run) replace(n *model.Node) model.Reason {
+	var reason model.Reason
+	for _, to := range []destinations{{undrifted: true}, {}} {
+		overlay, plan := r.whatIf(to, n)
+		if len(plan.Unplaced) == 0 {
+			r.command(model.Drifted, []*model.Node{n}, overlay, plan)
+			return model.Reason{}
+		}
+		reason = noPlace(plan.Unplaced[0])
 	}
-	overlay, plan := r.whatIf(to, n)
-	if len(plan.Unplaced) > 0 {
-		return noPlace(plan.Unplaced[0])
-	}
-	r.command(model.Drifted, []*model.Node{n}, overlay, plan)
-	return model.Reason{}
+	return reason
 }

@@ -22,6 +22,12 @@ func Run(s *model.Snapshot, policy model.Policy) model.Plan {
 	return r.plan()
 }
 
+// What one call tries: so many plans, one that may launch something counting as several.
+const (
+	defaultWhatIfs = 100
+	launchSteps    = 5
+)
+
 type run struct {
 	s      *model.Snapshot
 	policy model.Policy
@@ -36,14 +42,18 @@ type run struct {
 
 	removals []model.Removal
 	commands []model.Command
-	after    string
+	left     int          // steps of planning that may still be made
+	after    model.Cursor // where the planning stopped
 	partial  bool
 }
 
 func newRun(s *model.Snapshot, policy model.Policy) *run {
 	r := &run{
 		s: s, policy: policy, world: newWorld(s, policy), pools: map[string]*model.Pool{}, gone: map[string]int{},
-		taken: map[string]bool{}, reasons: map[string]model.Reason{},
+		taken: map[string]bool{}, reasons: map[string]model.Reason{}, left: policy.MaxWhatIfs, after: policy.After,
+	}
+	if r.left == 0 {
+		r.left = defaultWhatIfs
 	}
 	for i := range s.Pools {
 		r.pools[s.Pools[i].Name] = &s.Pools[i]

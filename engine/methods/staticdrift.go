@@ -17,34 +17,50 @@ func (r *run) staticDrift() {
 		if !p.Static || int64(len(r.running(p))) > p.Replicas {
 			continue
 		}
+		var none model.Reason // why nothing more can be launched
 		for _, n := range r.driftedOf(p) {
-			if reason := r.overBudget(n, p.Disruption.AllowedDrifted); reason.Rule != "" {
+			reason := r.overBudget(n, p.Disruption.AllowedDrifted)
+			switch {
+			case reason.Rule != "":
+			case none.Rule != "":
+				reason = none
+			case r.left <= 0:
+				r.partial, reason = true, model.Reason{Rule: model.RuleSteps}
+			default:
+				none = r.replaceStatic(&r.world.now.Pools[i], n)
+				reason = none
+			}
+			if reason.Rule != "" {
 				r.keep(n, reason)
-				continue
 			}
-			launches := pack.Static(r.world.now, r.policy, p.Name, 1, "for "+n.Claim)
-			if len(launches) == 0 {
-				r.keep(n, noReplacement(&r.world.now.Pools[i]))
-				continue
-			}
-			overlay := r.world.open(destinations{}).Leaving(map[string]bool{n.Name: true})
-			overlay.Pending = nil // kube-scheduler finds them their places among the pool's machines
-			r.command(model.Drifted, []*model.Node{n}, overlay, model.Plan{Launches: launches})
 		}
 	}
 }
 
-// driftedOf are the pool's drifted machines: empty ones first, then the oldest.
+// replaceStatic proposes a machine of the pool in the place of n, or says why none can be launched.
+func (r *run) replaceStatic(p *model.Pool, n *model.Node) model.Reason {
+	r.left -= launchSteps
+	launches := pack.Static(r.world.now, r.policy, p.Name, 1, "for "+n.Claim)
+	if len(launches) == 0 {
+		return noReplacement(p)
+	}
+	overlay := r.leaving(destinations{}, []*model.Node{n})
+	overlay.Pending = nil // kube-scheduler finds them their places among the pool's machines
+	r.command(model.Drifted, []*model.Node{n}, overlay, model.Plan{Launches: launches})
+	return model.Reason{}
+}
+
+// driftedOf are the pool's drifted machines: empty ones first, then those that drifted first.
 func (r *run) driftedOf(p *model.Pool) []*model.Node {
 	all := slices.Concat(r.free(r.candidates, p.Static), r.free(r.eventual, p.Static))
 	all = slices.DeleteFunc(all, func(n *model.Node) bool { return n.Pool != p.Name || n.Drifted == "" })
-	slices.SortFunc(all, byAge)
+	slices.SortFunc(all, byDrift)
 	return all
 }
 
-// byAge orders machines that drifted: those without pods first, then the oldest.
-func byAge(a, b *model.Node) int {
-	return cmp.Or(cmp.Compare(min(occupants(a), 1), min(occupants(b), 1)), a.Created.Compare(b.Created), cmp.Compare(a.Name, b.Name))
+// byDrift orders machines that drifted: those without pods first, then those that drifted first.
+func byDrift(a, b *model.Node) int {
+	return cmp.Or(cmp.Compare(min(occupants(a), 1), min(occupants(b), 1)), cmp.Compare(driftKey(a), driftKey(b)))
 }
 
 // noReplacement says why a static pool cannot launch one more machine.

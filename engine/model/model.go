@@ -178,6 +178,7 @@ type Node struct {
 	Cordoned       bool       // spec.unschedulable: takes no pods
 	DoNotDisrupt   bool       // annotation karpenter.sh/do-not-disrupt on the node
 	Drifted        string     // reason of drift, "" if none
+	DriftedSince   time.Time  // when it drifted
 	Expires        time.Time  // when the claim's expireAfter is over, zero if never
 	NominatedUntil time.Time  // pods had their place there a moment ago and may be on their way: it stays until then; zero if not
 	Command        string     // ID of the Command by which the machine is to go, "" if there is none; then Deleting too
@@ -272,9 +273,9 @@ type Plan struct {
 	Commands   []Command   // machines that go once their replacements are ready, by the first of their Removals
 	Kept       []Kept      // nodes that were looked at and stay, by Node
 	Partial    bool        // the search was cut; what is here is good, more may be possible
-	// After is where Disrupt stopped looking for machines whose pods cost less elsewhere: what Policy.After has to be for the
-	// next call to go on there. "" = it came to the end.
-	After string
+	// After is where Disrupt stopped looking at machines whose pods have to move: what Policy.After has to be for the next call to
+	// go on there. The zero value = it came to the end.
+	After Cursor
 	// LowerBound: no set of launches for these pods that goes by the pools' weights counts for less, in the policy's effective
 	// prices; 0 = not computed.
 	LowerBound Price

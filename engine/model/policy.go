@@ -59,11 +59,15 @@ type Policy struct {
 	HasPriorityCutoff bool
 	// SpotToSpot lets a spot machine be replaced by a cheaper spot machine.
 	SpotToSpot bool
-	// MaxWhatIfs bounds the plans that one Disrupt tries for machines whose pods may cost less elsewhere; 0 = the default, below
-	// that none. After is where it begins: see Plan.After.
+	// MaxWhatIfs bounds the plans that one Disrupt tries for machines whose pods have to move; 0 = the default, below that none.
+	// After is where it begins: see Plan.After.
 	MaxWhatIfs int
-	After      string
+	After      Cursor
 }
+
+// Cursor says which machine a Disrupt that stopped early looked at last: a drifted one, or when it had been through those one
+// that may be too dear. The zero value is the beginning.
+type Cursor struct{ Drifted, Underutilized string }
 
 // Performance is the speed of an instance family, in percent of the usual: 120 = a fifth faster.
 type Performance struct {

@@ -6,6 +6,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/awslabs/operatorpkg/status"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -296,6 +297,16 @@ func TestAClaimSaysThatMinValuesWereRelaxed(t *testing.T) {
 		if got := n.NewClaim("c", nodePool("p"), l, chosen, Expected{}).Annotations["karpenter.sh/nodeclaim-min-values-relaxed"]; got != want {
 			t.Errorf("relaxed %v: the claim says %q, want %q", relaxed, got, want)
 		}
+	}
+}
+
+func TestAMachineHasDriftedSinceItsConditionTurned(t *testing.T) {
+	n := NewNames()
+	l, chosen := launchOf()
+	claim := n.NewClaim("c", nodePool("p"), l, chosen, Expected{})
+	claim.Status.Conditions = []status.Condition{{Type: "Drifted", Status: "True", Reason: "AMIDrifted", LastTransitionTime: metav1.NewTime(noon)}}
+	if m := n.Node(nil, claim); m.Drifted != "AMIDrifted" || !m.DriftedSince.Equal(noon) {
+		t.Errorf("drifted %q since %s", m.Drifted, m.DriftedSince)
 	}
 }
 

@@ -89,7 +89,7 @@ func (n *Names) fromClaim(out *model.Node, claim *karpv1.NodeClaim) {
 	}
 	for i := range claim.Status.Conditions {
 		if c := &claim.Status.Conditions[i]; c.Type == karpv1.ConditionTypeDrifted && c.Status == metav1.ConditionTrue {
-			out.Drifted = c.Reason
+			out.Drifted, out.DriftedSince = c.Reason, c.LastTransitionTime.Time
 		}
 	}
 }

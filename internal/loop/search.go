@@ -15,8 +15,9 @@ const (
 	// goOn is the pause between two pieces of a search for cheaper machines: pods that come meanwhile are answered first.
 	goOn = 20 * time.Millisecond
 	// afterLaunch is how long no such search is made after machines were launched: the answer would be about a cluster that
-	// is about to change.
+	// is about to change. Where there is always something launched, a piece is searched every mostPause.
 	afterLaunch = time.Second
+	mostPause   = 10 * time.Second
 )
 
 // search is the search for machines that are not worth their price. It goes round the machines in pieces, and rests while
@@ -25,8 +26,9 @@ type search struct {
 	last     *model.Snapshot // that was looked at; nil = it is worth another look
 	at       time.Time       // when
 	kept     []model.Kept    // what was said of the machines then
-	after    string          // where it stopped, "" if it came to the end
+	after    model.Cursor    // where it stopped, the zero value if it came to the end
 	launched time.Time       // when machines were last launched for pods
+	searched time.Time       // when a piece was last searched, or the first might have been
 }
 
 // noWhatIfs asks the engine for what costs no search only.
@@ -37,22 +39,28 @@ func (c *search) policy(s *model.Snapshot, p model.Policy, launched bool) (model
 	if launched {
 		c.launched = s.Now
 	}
+	if c.searched.IsZero() {
+		c.searched = s.Now
+	}
 	p.After = c.after
 	if c.pausing(s.Now) {
 		p.MaxWhatIfs = noWhatIfs
 	}
-	return p, c.last == nil || c.after != "" || !s.Now.Before(c.at.Add(lookAgain)) || changed(c.last, s) || fellDue(c.last, s)
+	return p, c.last == nil || c.after != (model.Cursor{}) || !s.Now.Before(c.at.Add(lookAgain)) || changed(c.last, s) || fellDue(c.last, s)
 }
 
-func (c *search) pausing(now time.Time) bool { return now.Before(c.launched.Add(afterLaunch)) }
+func (c *search) pausing(now time.Time) bool {
+	return now.Before(c.launched.Add(afterLaunch)) && now.Before(c.searched.Add(mostPause))
+}
 
 // looked notes what the piece came to; done is whether all of it could be carried out.
 func (c *search) looked(s *model.Snapshot, p *model.Plan, done bool) {
 	c.last, c.at, c.kept = s, s.Now, merged(c.kept, p.Kept)
-	if !c.pausing(s.Now) {
-		c.after = p.After
+	pausing := c.pausing(s.Now)
+	if !pausing {
+		c.after, c.searched = p.After, s.Now
 	}
-	if !done || c.pausing(s.Now) {
+	if !done || pausing {
 		c.last = nil
 	}
 }
@@ -77,7 +85,7 @@ func (c *search) due(now time.Time) time.Time {
 	if resume := c.launched.Add(afterLaunch); now.Before(resume) {
 		return resume
 	}
-	if c.after != "" {
+	if c.after != (model.Cursor{}) {
 		return now.Add(goOn)
 	}
 	return time.Time{}

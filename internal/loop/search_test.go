@@ -16,13 +16,13 @@ type asked struct {
 }
 
 func (a *asked) disrupt(_ *model.Snapshot, p model.Policy) model.Plan {
-	a.after, a.what = append(a.after, p.After), append(a.what, p.MaxWhatIfs)
+	a.after, a.what = append(a.after, p.After.Underutilized), append(a.what, p.MaxWhatIfs)
 	if len(a.stops) == 0 {
 		return model.Plan{}
 	}
 	at := a.stops[0]
 	a.stops = a.stops[1:]
-	return model.Plan{After: at, Kept: []model.Kept{{Node: "n-" + at, Reason: model.Reason{Rule: model.RuleNotCheaper}}}}
+	return model.Plan{After: model.Cursor{Underutilized: at}, Kept: []model.Kept{{Node: "n-" + at, Reason: model.Reason{Rule: model.RuleNotCheaper}}}}
 }
 
 func TestASearchGoesOnWhereItStoppedAndRestsAtItsEnd(t *testing.T) {
@@ -75,6 +75,21 @@ func TestWhileMachinesAreLaunchedNoneIsSearchedFor(t *testing.T) {
 	await(t, turns)
 	if len(a.what) != 2 || a.what[0] != noWhatIfs || a.what[1] != 0 {
 		t.Errorf("plans to be tried: %v", a.what)
+	}
+}
+
+func TestWhereMachinesAreAlwaysLaunchedASearchIsMadeNowAndThen(t *testing.T) {
+	s, a := newStage(), &asked{}
+	s.result = act.Result{Created: []string{"c"}}
+	turns := begin(t, s, Options{Disrupt: a.disrupt})
+	await(t, turns)
+	for s.Now().Before(noon.Add(mostPause)) {
+		s.wakesAt(t, s.Now().Sub(noon)+afterLaunch)
+		s.Advance(afterLaunch)
+		await(t, turns)
+	}
+	if n := len(a.what); n != 11 || a.what[n-2] != noWhatIfs || a.what[n-1] != 0 {
+		t.Errorf("plans to be tried, second by second: %v", a.what)
 	}
 }
 
