@@ -88,7 +88,7 @@ func NextWindow(budgets []karpv1.Budget, now time.Time) time.Time {
 				at = closes
 			}
 		}
-		if next.IsZero() || at.Before(next) {
+		if !at.IsZero() && (next.IsZero() || at.Before(next)) { // zero: a day that never comes, such as 30 February
 			next = at
 		}
 	}

@@ -375,3 +375,20 @@ func TestMovingAPodCostsByItsOwnWordAndPriority(t *testing.T) {
 		}
 	}
 }
+
+// A window that never opens, on 30 February, hides no other.
+func TestTheNextWindowIsTheFirstThatOpensAtAll(t *testing.T) {
+	now := time.Date(2026, 6, 1, 12, 0, 0, 0, time.UTC)
+	window := func(schedule string) karpv1.Budget {
+		return karpv1.Budget{Nodes: "0", Schedule: &schedule, Duration: &metav1.Duration{Duration: time.Hour}}
+	}
+	never, evening := window("0 0 30 2 *"), window("0 18 * * *")
+	for _, budgets := range [][]karpv1.Budget{{evening, never}, {never, evening}} {
+		if at := NextWindow(budgets, now); !at.Equal(now.Add(6 * time.Hour)) {
+			t.Errorf("got %s", at)
+		}
+	}
+	if at := NextWindow([]karpv1.Budget{never}, now); !at.IsZero() {
+		t.Errorf("no window: %s", at)
+	}
+}

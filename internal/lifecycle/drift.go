@@ -207,6 +207,9 @@ func (l *Lifecycle) templateOf(pool *karpv1.NodePool) template {
 
 // ClassChanged has the machines of a class compared with it again.
 func (l *Lifecycle) ClassChanged(class cloud.ClassRef) {
+	if !l.leads.Load() {
+		return
+	}
 	for _, c := range l.o.World.Claims() {
 		if kube.ClassRef(c.Spec.NodeClassRef) != class {
 			continue

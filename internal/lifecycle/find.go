@@ -5,7 +5,9 @@ import (
 	"fmt"
 	"time"
 
+	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 	karpv1 "sigs.k8s.io/karpenter/pkg/apis/v1"
 
 	"github.com/nodeless/nodeless/cloud"
@@ -17,16 +19,26 @@ const (
 	lookAgain   = time.Second
 )
 
-// inherit notes the claims that an earlier process may have launched without writing it down.
+// inherit takes over what is there: all claims are looked at, and those noted that an earlier process may have launched
+// without writing it down.
 func (l *Lifecycle) inherit(ctx context.Context) error {
+	l.leads.Store(true) // before the lists: what changes from here on is an event
 	var claims karpv1.NodeClaimList
-	if err := l.o.Cache.List(ctx, &claims); err != nil {
-		return fmt.Errorf("list NodeClaims: %w", err)
+	var nodes corev1.NodeList
+	for _, list := range []client.ObjectList{&claims, &nodes} {
+		if err := l.o.Cache.List(ctx, list, client.UnsafeDisableDeepCopy); err != nil {
+			return fmt.Errorf("list what is there: %w", err)
+		}
 	}
 	for i := range claims.Items {
-		if c := &claims.Items[i]; c.Status.ProviderID == "" {
+		c := &claims.Items[i]
+		if c.Status.ProviderID == "" {
 			l.setSent(c.UID, true)
 		}
+		l.claims.Add(c.Name)
+	}
+	for i := range nodes.Items {
+		l.sawNode(nil, &nodes.Items[i])
 	}
 	return nil
 }

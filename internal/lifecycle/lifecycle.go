@@ -10,6 +10,7 @@ import (
 	"fmt"
 	"log/slog"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -73,6 +74,7 @@ type Lifecycle struct {
 	lists       lister
 
 	policies []cloud.RepairPolicy // what the cloud wants repaired
+	leads    atomic.Bool          // Run was called
 
 	mu       sync.Mutex // guards all below
 	inFlight map[string]bool

@@ -9,6 +9,7 @@ import (
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 	karpv1 "sigs.k8s.io/karpenter/pkg/apis/v1"
 
 	"github.com/nodeless/nodeless/cloud"
@@ -88,5 +89,16 @@ func TestNothingIsRememberedOfWhatIsGone(t *testing.T) {
 		if n != 1 {
 			t.Errorf("%s has %d entries, want 1", what, n)
 		}
+	}
+}
+
+func TestAProcessThatStandsByGathersNothing(t *testing.T) {
+	l, heard := &Lifecycle{}, 0
+	event := l.whileLeading(func(_, _ client.Object) { heard++ })
+	event(nil, &karpv1.NodeClaim{})
+	l.leads.Store(true)
+	event(nil, &karpv1.NodeClaim{})
+	if heard != 1 {
+		t.Errorf("%d events were heard, one of them while it stood by", heard)
 	}
 }

@@ -53,11 +53,11 @@ func (l *Lifecycle) watch(ctx context.Context) error {
 		object client.Object
 		seen   func(old, now client.Object) // one of them nil if it came or went
 	}{
-		{&karpv1.NodeClaim{}, l.sawClaim},
+		{&karpv1.NodeClaim{}, l.whileLeading(l.sawClaim)},
 		{&corev1.Node{}, l.sawNode},
 		{&corev1.Pod{}, l.sawPod},
-		{&storagev1.VolumeAttachment{}, l.sawAttachment},
-		{&karpv1.NodePool{}, l.sawPool},
+		{&storagev1.VolumeAttachment{}, l.whileLeading(l.sawAttachment)},
+		{&karpv1.NodePool{}, l.whileLeading(l.sawPool)},
 	} {
 		informer, err := l.o.Cache.GetInformer(ctx, h.object, cache.BlockUntilSynced(false))
 		if err != nil {
@@ -68,6 +68,16 @@ func (l *Lifecycle) watch(ctx context.Context) error {
 		}
 	}
 	return nil
+}
+
+// whileLeading lets events through once this process acts: until then nobody works on the queues, and one that stands by for
+// months would gather the name of every machine there ever was. What is there when its time comes it reads from the cache.
+func (l *Lifecycle) whileLeading(seen func(old, now client.Object)) func(old, now client.Object) {
+	return func(old, now client.Object) {
+		if l.leads.Load() {
+			seen(old, now)
+		}
+	}
 }
 
 func handler(seen func(old, now client.Object)) toolscache.ResourceEventHandler {
@@ -108,11 +118,11 @@ func (l *Lifecycle) sawClaim(old, now client.Object) {
 func (l *Lifecycle) sawNode(old, now client.Object) {
 	if now == nil {
 		l.wroteNodes.Forget(old.GetUID())
-		l.addClaimOf(old.(*corev1.Node))
 		l.mu.Lock()
 		delete(l.podEvents, old.GetName())
 		delete(l.refusals, old.GetName())
 		l.mu.Unlock()
+		l.addClaimOf(old.(*corev1.Node))
 		return
 	}
 	node := now.(*corev1.Node)
@@ -120,7 +130,7 @@ func (l *Lifecycle) sawNode(old, now client.Object) {
 		return
 	}
 	l.noteRefusal(node)
-	if node.DeletionTimestamp != nil {
+	if node.DeletionTimestamp != nil && l.leads.Load() {
 		l.nodes.Add(node.Name)
 	}
 	l.addClaimOf(node)
@@ -146,6 +156,9 @@ func isReady(node *corev1.Node) bool {
 
 // addClaimOf has the claims of a Node looked at.
 func (l *Lifecycle) addClaimOf(node *corev1.Node) {
+	if !l.leads.Load() {
+		return
+	}
 	if name := claimOwner(node); name != "" {
 		l.claims.Add(name)
 		return
@@ -181,16 +194,16 @@ func (l *Lifecycle) sawPod(old, now client.Object) {
 		return
 	}
 	at, counts := l.podEvent(was, pod)
-	if counts {
+	node := l.o.World.Node(name)
+	if counts && (pod != nil || node != nil) { // not of a Node that went first
 		l.mu.Lock()
 		if at.After(l.podEvents[name]) {
 			l.podEvents[name] = at
 		}
 		l.mu.Unlock()
 	}
-	node := l.o.World.Node(name)
 	switch {
-	case node == nil: // its claim is looked at when it comes
+	case node == nil || !l.leads.Load(): // its claim is looked at when it comes, or when we lead
 		return
 	case counts:
 		l.addClaimOf(node)
