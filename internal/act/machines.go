@@ -48,7 +48,7 @@ func (r *machineReporter) once(o client.Object, within time.Duration, kind, reas
 	now, key := r.o.Clock.Now(), remark{o.GetUID(), reason, message}
 	r.mu.Lock()
 	at, known := r.said[key]
-	quiet := known && now.Sub(at).Abs() < within || !r.rate.take(now)
+	quiet := known && now.Sub(at) < within || !r.rate.take(now)
 	if !quiet {
 		r.said[key] = now
 	}

@@ -1,0 +1,92 @@
+package loop
+
+import (
+	"context"
+	"log/slog"
+	"time"
+
+	"github.com/nodeless/nodeless/engine"
+	"github.com/nodeless/nodeless/engine/check"
+	"github.com/nodeless/nodeless/engine/model"
+	"github.com/nodeless/nodeless/internal/act"
+	"github.com/nodeless/nodeless/internal/clock"
+)
+
+// World is where snapshots come from; *world.World is one.
+type World interface {
+	Snapshot() *model.Snapshot
+	Changed() <-chan struct{}
+	Nominate(nodes map[string]bool) // tells the machines on which the newest plan places pods
+}
+
+// Actor carries plans out; *act.Actor is one.
+type Actor interface {
+	Apply(ctx context.Context, s *model.Snapshot, p model.Plan) act.Result
+	// Advance brings the commands that are under way a step further, and says when it wants to be called again at the latest,
+	// zero if that depends on changes only.
+	Advance(ctx context.Context, s *model.Snapshot, stillTrue act.StillTrue) (act.Result, time.Time)
+}
+
+// Options are what Run needs.
+type Options struct {
+	World  World       // required
+	Actor  Actor       // required
+	Clock  clock.Clock // default the real one
+	Policy model.Policy
+	// BatchIdle and BatchMax shorten the quiet that is waited for after a change, and the longest wait; 0 = they do not.
+	BatchIdle, BatchMax time.Duration
+	// Leading is closed when this process may act; nil if it always may.
+	Leading <-chan struct{}
+	// Provision and Disrupt are the engine's; replaced in tests.
+	Provision, Disrupt func(*model.Snapshot, model.Policy) model.Plan
+	StillTrue          func(*model.Snapshot, model.Policy, model.Command) model.Reason
+	// Check judges a plan and says what is wrong with it; default engine/check. A plan of which nothing worse is said than
+	// Unproven is carried out: else pods with many neighbours could stop everybody for ever.
+	Check func(*model.Snapshot, model.Policy, model.Plan) []check.Violation
+	// BadPlans is the folder for plans that failed the check; "" = they are not saved.
+	BadPlans string
+	// OnDecision is called after each plan was carried out, on the loop's goroutine.
+	OnDecision func(Decision)
+	Log        *slog.Logger // default slog.Default
+
+	// answered says which pods a plan of engine.Provision leaves without exactly one answer. A plan of engine.Disrupt answers
+	// none, and check.Plan cannot tell the two apart when both are empty.
+	answered func(*model.Snapshot, model.Plan) []check.Violation
+}
+
+// Decision is one turn of the loop, for those who watch. Its Snapshot and Plan are shared: do not change them.
+type Decision struct {
+	At       time.Time
+	Pending  int // pods that waited unbound
+	Nodes    int // machines in the snapshot
+	Snapshot *model.Snapshot
+	Plan     model.Plan    // what was carried out: launches and removals together
+	Bad      []string      // why a plan was not carried out
+	Unproven []string      // promises that a plan which was carried out may break
+	Took     time.Duration // from the snapshot to the plan
+	Weighed  time.Duration // how long it took to decide which machines go
+	Result   act.Result
+}
+
+// defaults fills in what was left out.
+func (o Options) defaults() Options {
+	if o.Clock == nil {
+		o.Clock = clock.Real{}
+	}
+	if o.Check == nil {
+		o.Check = check.Plan
+	}
+	if o.Provision == nil {
+		o.Provision, o.answered = engine.Provision, check.Answered
+	}
+	if o.Disrupt == nil {
+		o.Disrupt = engine.Disrupt
+	}
+	if o.StillTrue == nil {
+		o.StillTrue = engine.StillTrue
+	}
+	if o.Log == nil {
+		o.Log = slog.Default()
+	}
+	return o
+}
