@@ -72,6 +72,32 @@ func (c *cluster) define(ctx context.Context, objects dynamic.Interface) error {
 		if err := replace(ctx, crds, want); err != nil {
 			return fmt.Errorf("definition %s: %w", want.GetName(), err)
 		}
+		if err := c.served(ctx, objects, want); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// served waits until the API server serves what a definition defines: a controller that starts before would not watch it.
+func (c *cluster) served(ctx context.Context, objects dynamic.Interface, definition *unstructured.Unstructured) error {
+	group, _, _ := unstructured.NestedString(definition.Object, "spec", "group")
+	plural, _, _ := unstructured.NestedString(definition.Object, "spec", "names", "plural")
+	versions, _, _ := unstructured.NestedSlice(definition.Object, "spec", "versions")
+	for _, v := range versions {
+		version, _ := v.(map[string]any)
+		if on, _ := version["served"].(bool); !on {
+			continue
+		}
+		name, _ := version["name"].(string)
+		kind := objects.Resource(schema.GroupVersionResource{Group: group, Version: name, Resource: plural})
+		err := await(ctx, plural+" to be served", c.up, func(ctx context.Context) error {
+			_, err := kind.List(ctx, metav1.ListOptions{Limit: 1})
+			return err
+		})
+		if err != nil {
+			return err
+		}
 	}
 	return nil
 }
@@ -87,7 +113,7 @@ func readYAML(path string, into *unstructured.Unstructured) error {
 	return nil
 }
 
-// replace creates an object or puts it in the place of the one that is there, and waits until a definition is served.
+// replace creates an object or puts it in the place of the one that is there.
 func replace(ctx context.Context, kind dynamic.ResourceInterface, want *unstructured.Unstructured) error {
 	have, err := kind.Get(ctx, want.GetName(), metav1.GetOptions{})
 	switch {
