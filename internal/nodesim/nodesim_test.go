@@ -44,10 +44,12 @@ func TestAMachineRegistersAsItsUserDataSays(t *testing.T) {
 		t.Fatal(err)
 	}
 	m := &Machine{ID: "i-1", ProviderID: "aws:///us-west-2a/i-1", Name: "ip-10-0-0-4", Type: typeNamed("m5.large"), Zone: "us-west-2a", Region: "us-west-2"}
+	m.Labels = map[string]string{"eks-node-viewer/instance-price": "0.05"}
 	node := newNode(m, k, metav1.Now())
 	for key, want := range map[string]string{
 		"karpenter.sh/nodepool": "general-purpose", "team": "data", "kubernetes.io/arch": "amd64",
 		"node.kubernetes.io/instance-type": "m5.large", "topology.kubernetes.io/zone": "us-west-2a",
+		"eks-node-viewer/instance-price": "0.05",
 	} {
 		if node.Labels[key] != want {
 			t.Errorf("label %s is %q, want %q", key, node.Labels[key], want)
