@@ -89,15 +89,13 @@ func (l *loop) turn(ctx context.Context) {
 	due := l.advance(ctx, &d)
 	due = sooner(due, l.disrupt(ctx, &d))
 	now := l.o.Clock.Now()
-	l.next = now.Add(resync)
-	if len(d.Result.Errors) > 0 {
+	switch {
+	case len(d.Result.Errors) > 0: // whatever is due: each turn would try again what has just failed
 		l.next = now.Add(retry)
-	}
-	if d.Result.Again {
+	case d.Result.Again:
 		l.next = now
-	}
-	if !due.IsZero() && due.Before(l.next) {
-		l.next = later(due, now)
+	default:
+		l.next = later(sooner(due, now.Add(resync)), now)
 	}
 	if l.o.OnDecision != nil {
 		l.o.OnDecision(d)

@@ -1,6 +1,7 @@
 package loop
 
 import (
+	"errors"
 	"testing"
 	"time"
 
@@ -146,4 +147,13 @@ func TestDriftIsLookedAtWhenNoPodIsOnItsWayAnyMore(t *testing.T) {
 	if len(a.after) != 2 {
 		t.Errorf("looked %d times", len(a.after))
 	}
+}
+
+// While the API server refuses what plans ask for, a search that could go on at once waits: each turn asks again.
+func TestASearchDoesNotMakeTheLoopTryWhatFailsWithoutPause(t *testing.T) {
+	s, a := newStage(), &asked{stops: []string{"f", "m"}}
+	s.result = act.Result{Errors: []error{errors.New("no")}}
+	turns := begin(t, s, Options{Disrupt: a.disrupt})
+	await(t, turns)
+	s.wakesAt(t, retry)
 }
