@@ -24,8 +24,8 @@ func StillTrue(s *model.Snapshot, p model.Policy, c model.Command) model.Reason 
 
 // Disrupt names the machines that should go: at once, those that nobody needs; by a Command, once their pods have somewhere to
 // go, those that have drifted or whose pods cost less elsewhere. It says of every other candidate why it stays. A machine on
-// which a pending pod would be placed stays. Of machines whose pods may cost less elsewhere it looks at so many at a time:
-// Plan.After is where it stopped.
+// which a pending pod would be placed stays. Of machines whose pods have to move it looks at so many at a time, drifted ones
+// first: Plan.After is where it stopped.
 func Disrupt(s *model.Snapshot, p model.Policy) model.Plan {
 	return methods.Run(s, p)
 }

@@ -59,8 +59,8 @@ func (j *judge) victim(n *model.Node, c *model.Command, r model.Removal) int64 {
 		if there && (p.DoNotDisrupt || p.Held != "") && (c.Method != model.Drifted || !n.Deadline) {
 			j.fail("disruptable", object, "%s must not be disrupted", podName(p.PodKey))
 		}
-		if there && !p.Daemon && !p.DoNotDisrupt && p.Held == "" && p.EvictionCost > 0 {
-			cost += int64(p.EvictionCost)
+		if leaves(p) {
+			cost += int64(max(p.EvictionCost, 0))
 		}
 	}
 	switch {

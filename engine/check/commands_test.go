@@ -2,16 +2,12 @@ package check_test
 
 import (
 	"fmt"
-	"os"
-	"path/filepath"
 	"slices"
-	"strings"
 	"testing"
 	"time"
 
 	"github.com/nodeless/nodeless/engine"
 	"github.com/nodeless/nodeless/engine/check"
-	"github.com/nodeless/nodeless/engine/codec"
 	"github.com/nodeless/nodeless/engine/gen"
 	"github.com/nodeless/nodeless/engine/model"
 )
@@ -258,26 +254,7 @@ func (p *plan) shapeOf(k model.PodKey) *model.Shape {
 }
 
 func TestPlantedBugsOfCommandsAreCaught(t *testing.T) {
-	planted := map[string]int{}
-	for name, good := range goodDisruptions(t) {
-		for _, m := range commandMutations {
-			bad := good.clone(t)
-			if !m.spoil(bad) {
-				continue
-			}
-			planted[m.name]++
-			found := check.Plan(bad.Snapshot, bad.Policy, bad.Plan)
-			if !slices.ContainsFunc(found, func(v check.Violation) bool { return v.Promise == m.promise && !v.Unproven }) {
-				t.Errorf("%s: %s: want a broken %q, got %v", name, m.name, m.promise, found)
-			}
-		}
-	}
-	for _, m := range commandMutations {
-		if planted[m.name] == 0 {
-			t.Errorf("%s: no plan let it be planted", m.name)
-		}
-	}
-	t.Logf("%d kinds of bugs, planted %v times", len(commandMutations), planted)
+	plant(t, goodDisruptions(t), commandMutations)
 }
 
 // goodDisruptions are plans of engine.Disrupt with commands or machines that static pools have too many.
@@ -289,22 +266,7 @@ func goodDisruptions(t *testing.T) map[string]*plan {
 			out[name] = p
 		}
 	}
-	files, err := filepath.Glob("../testdata/*.txt")
-	if err != nil || len(files) == 0 {
-		t.Fatalf("%d scenarios, %v", len(files), err)
-	}
-	for _, file := range files {
-		raw, err := os.ReadFile(file)
-		if err != nil {
-			t.Fatal(err)
-		}
-		text, _, _ := strings.Cut(string(raw), "\n----------\n")
-		s, policy, err := codec.Scenario(text)
-		if err != nil {
-			t.Fatalf("%s: %v", file, err)
-		}
-		add(filepath.Base(file), s, policy)
-	}
+	eachScenario(t, add)
 	for seed := range uint64(300) {
 		add(fmt.Sprintf("seed %d", seed), gen.Disruptive(seed), gen.DisruptionPolicy(seed))
 	}

@@ -20,18 +20,9 @@ func (p *parser) addPolicy(l *line) (err error) {
 	if err := p.once("policy", ""); err != nil {
 		return err
 	}
-	policy, ok := &p.policy, false
-	text, _ := l.value("solver")
-	if policy.Solver, ok = solvers[text]; !ok {
-		return fmt.Errorf("solver=%s: want staged or first-fit", text)
-	}
-	text, _ = l.value("preferences")
-	if policy.Preferences, ok = preferences[text]; !ok {
-		return fmt.Errorf("preferences=%s: want priced, respect or ignore", text)
-	}
-	text, _ = l.value("min-values")
-	if policy.MinValues, ok = minValues[text]; !ok {
-		return fmt.Errorf("min-values=%s: want strict or best-effort", text)
+	policy := &p.policy
+	if err := policyWords(l, policy); err != nil {
+		return err
 	}
 	for _, f := range []struct {
 		key string
@@ -70,5 +61,23 @@ func (p *parser) addPolicy(l *line) (err error) {
 		policy.Performance = append(policy.Performance, model.Performance{Family: leaf(family), Percent: percent})
 	}
 	slices.SortFunc(policy.Performance, func(a, b model.Performance) int { return strings.Compare(a.Family, b.Family) })
+	return nil
+}
+
+// policyWords reads what has one of a few words.
+func policyWords(l *line, policy *model.Policy) error {
+	ok := false
+	text, _ := l.value("solver")
+	if policy.Solver, ok = solvers[text]; !ok {
+		return fmt.Errorf("solver=%s: want staged or first-fit", text)
+	}
+	text, _ = l.value("preferences")
+	if policy.Preferences, ok = preferences[text]; !ok {
+		return fmt.Errorf("preferences=%s: want priced, respect or ignore", text)
+	}
+	text, _ = l.value("min-values")
+	if policy.MinValues, ok = minValues[text]; !ok {
+		return fmt.Errorf("min-values=%s: want strict or best-effort", text)
+	}
 	return nil
 }

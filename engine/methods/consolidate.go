@@ -3,7 +3,6 @@ package methods
 import (
 	"cmp"
 	"slices"
-	"time"
 
 	"github.com/nodeless/nodeless/engine/model"
 	"github.com/nodeless/nodeless/engine/pack"
@@ -230,11 +229,4 @@ func launchPrice(plan *model.Plan) (sum model.Price) {
 
 func (c *consolidation) accept(p *proposal) {
 	c.command(model.Underutilized, p.victims, p.overlay, p.plan)
-}
-
-func later(a, b time.Time) time.Time {
-	if b.After(a) {
-		return b
-	}
-	return a
 }

@@ -35,11 +35,14 @@ func (r *run) empties() {
 // untilConsolidation is how long the machine must still be quiet. The time begins when it was ready or its last pod came
 // or went, whichever is later (karpenter.sh/v1 spec.disruption.consolidateAfter).
 func (r *run) untilConsolidation(n *model.Node, p *model.Pool) time.Duration {
-	since := n.Initialized
-	if n.LastPodEvent.After(since) {
-		since = n.LastPodEvent
+	return max(p.Disruption.ConsolidateAfter, 0) - r.s.Now.Sub(quietSince(n))
+}
+
+func quietSince(n *model.Node) time.Time {
+	if n.LastPodEvent.After(n.Initialized) {
+		return n.LastPodEvent
 	}
-	return max(p.Disruption.ConsolidateAfter, 0) - r.s.Now.Sub(since)
+	return n.Initialized
 }
 
 func count(n int) string { return strconv.Itoa(n) }

@@ -108,7 +108,7 @@ func (w *world) unsettled(n *model.Node) bool {
 		return false
 	}
 	after := w.s.Pools[i].Disruption.ConsolidateAfter
-	return after > 0 && w.s.Now.Before(later(n.Initialized, n.LastPodEvent).Add(after)) || occupants(n) == 0
+	return after > 0 && w.s.Now.Before(quietSince(n).Add(after)) || occupants(n) == 0
 }
 
 // done is the cluster after a plan: pods are where they are placed, and machines that are launched are on their way with
