@@ -177,7 +177,7 @@ func (s *settings) controllerOptions(f *pflag.FlagSet) (controller.Options, erro
 		HealthAddress:  listen(f, "health-probe-port", s.healthPort, s.healthAddress),
 		Profiling:      s.profiling, Unobserved: s.unobserved,
 		LeaderElection: s.leaderElect && !s.noLeaderElection, LeaderName: s.leaderName, LeaderNamespace: s.leaseNamespace(), Identity: cmp.Or(os.Getenv("POD_NAME"), host),
-		Parallel: s.parallel(), ClassRefresh: min(s.amiRefresh, s.subnetRefresh), BatchIdle: s.batchIdle, BatchMax: s.batchMax,
+		Parallel: s.parallel(), ClassRefresh: min(s.amiRefresh, s.subnetRefresh), BatchIdle: s.batchIdle, BatchMax: cmp.Or(s.batchMax, 10*s.batchIdle),
 	}, err
 }
 

@@ -45,7 +45,7 @@ type Options struct {
 	Parallel int
 	// ClassRefresh is how often the cloud is asked again what node classes stand for; default a minute.
 	ClassRefresh time.Duration
-	// BatchIdle and BatchMax shorten the time in which changes are gathered; 0 = they do not.
+	// BatchIdle and BatchMax are the time in which changes are gathered; 0 = see loop.Options.
 	BatchIdle, BatchMax time.Duration
 	// LeaderElection lets one of several replicas act, by the Lease LeaderName (default DefaultLease) in LeaderNamespace
 	// (default kube-system). Identity names this replica (default the host's name).

@@ -28,7 +28,7 @@ func Run(ctx context.Context, o Options) error {
 			return nil
 		}
 	}
-	l := &loop{o: o, pace: pace{mostQuiet: o.BatchIdle, mostWait: o.BatchMax}, alarm: make(chan struct{}, 1), logged: map[string]bool{}}
+	l := &loop{o: o, pace: pace{idle: o.BatchIdle, most: o.BatchMax}, alarm: make(chan struct{}, 1), logged: map[string]bool{}}
 	l.turn(ctx)
 	for {
 		l.setAlarm()

@@ -33,7 +33,7 @@ type Options struct {
 	Actor  Actor       // required
 	Clock  clock.Clock // default the real one
 	Policy model.Policy
-	// BatchIdle and BatchMax shorten the quiet that is waited for after a change, and the longest wait; 0 = they do not.
+	// BatchIdle and BatchMax are the quiet that is waited for after a change, and the longest wait; 0 = 10 to 60 ms, and 300 ms.
 	BatchIdle, BatchMax time.Duration
 	// Leading is closed when this process may act; nil if it always may.
 	Leading <-chan struct{}

@@ -1,6 +1,9 @@
 package loop
 
-import "time"
+import (
+	"cmp"
+	"time"
+)
 
 // How long changes are gathered before a plan is made of them.
 const (
@@ -11,7 +14,7 @@ const (
 
 // pace gathers changes: it says when the next plan is due. The zero value waits for nothing.
 type pace struct {
-	mostQuiet, mostWait time.Duration // shorter than the constants, or 0
+	idle, most time.Duration // what is waited for instead, if somebody asked for it: 0 = nobody did
 
 	first, last time.Time
 	waiting     bool
@@ -31,21 +34,13 @@ func (p *pace) due() (time.Time, bool) {
 	if !p.waiting {
 		return time.Time{}, false
 	}
-	quiet := shorter(min(max(p.last.Sub(p.first)/3, firstQuiet), mostQuiet), p.mostQuiet)
-	at := p.last.Add(quiet)
-	if limit := p.first.Add(shorter(mostWait, p.mostWait)); at.After(limit) {
+	quiet := min(max(p.last.Sub(p.first)/3, firstQuiet), mostQuiet)
+	at, limit := p.last.Add(cmp.Or(p.idle, quiet)), p.first.Add(cmp.Or(p.most, mostWait))
+	if at.After(limit) {
 		at = limit
 	}
 	return at, true
 }
 
 // settled starts anew after a plan.
-func (p *pace) settled() { *p = pace{mostQuiet: p.mostQuiet, mostWait: p.mostWait} }
-
-// shorter is the shorter of what is usual and of what is asked for; 0 asks for nothing.
-func shorter(usual, asked time.Duration) time.Duration {
-	if asked > 0 && asked < usual {
-		return asked
-	}
-	return usual
-}
+func (p *pace) settled() { *p = pace{idle: p.idle, most: p.most} }
