@@ -11,6 +11,7 @@ import (
 	"os"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strconv"
 
 	"k8s.io/client-go/rest"
@@ -58,13 +59,13 @@ func (c *cluster) startUp(ctx context.Context) error {
 func (c *cluster) startController(ctx context.Context) error {
 	var err error
 	metrics := net.JoinHostPort(controllerIP.String(), strconv.Itoa(c.suite.metrics))
-	c.controller, err = c.start("controller", []string{
-		"AWS_ENDPOINT_URL=" + c.session.RegionURL, "AWS_REGION=" + c.session.Region,
+	c.controller, err = c.start("controller", append(slices.Clone(c.suite.settings),
+		"AWS_ENDPOINT_URL="+c.session.RegionURL, "AWS_REGION="+c.session.Region,
 		"AWS_ACCESS_KEY_ID=conformance", "AWS_SECRET_ACCESS_KEY=conformance", "AWS_EC2_METADATA_DISABLED=true",
 		"FEATURE_GATES=StaticCapacity=true,SpotToSpotConsolidation=false,NodeRepair=true,CapacityBuffer=true",
-		"PREFERENCE_POLICY=Respect", "MIN_VALUES_POLICY=Strict", "BATCH_IDLE_DURATION=1s", "BATCH_MAX_DURATION=10s",
-		"LOG_LEVEL=debug", "CPU_REQUESTS=1000", "MEMORY_LIMIT=2147483648", "SYSTEM_NAMESPACE=kube-system", "POD_NAME=" + podName,
-	}, append([]string{
+		"PREFERENCE_POLICY=Respect", "MIN_VALUES_POLICY=Strict",
+		"LOG_LEVEL=debug", "CPU_REQUESTS=1000", "MEMORY_LIMIT=2147483648", "SYSTEM_NAMESPACE=kube-system", "POD_NAME="+podName,
+	), append([]string{
 		c.o.Nodeless, "run", "--kubeconfig", c.session.Kubeconfig, "--cluster-name", "nodeless", "--interruption-queue", "nodeless",
 		"--metrics-address", metrics, "--health-address", "127.0.0.1:8081", "--leader-elect", "--enable-profiling",
 		"--state-dir", c.o.Dir,

@@ -22,9 +22,10 @@ type suite struct {
 	name      string
 	title     string // as it calls itself in the texts that a focus is compared with
 	instances int
-	focus     string // the default one
-	known     string // table of what is known about its specs
-	metrics   int    // port of the controller's metrics: regression's chaos specs listen on 8080 themselves
+	focus     string   // the default one
+	known     string   // table of what is known about its specs
+	settings  []string // of the controller, beyond those that both suites have
+	metrics   int      // port of the controller's metrics: regression's chaos specs listen on 8080 themselves
 }
 
 //go:embed regression.tsv
@@ -38,7 +39,9 @@ var suites = map[string]suite{
 	// Memory and CPU of the controller are measured, so nothing runs beside it.
 	"performance": {
 		name: "performance", title: "Performance", instances: 1, known: performanceTable, metrics: 8080,
-		focus: "Basic Deployment|Wide Deployments|Host Name Spreading Deployment Reg|Drift Performance",
+		// Pods come one by one from two Deployments: Karpenter's window makes one plan of many of them.
+		settings: []string{"BATCH_IDLE_DURATION=1s", "BATCH_MAX_DURATION=10s"},
+		focus:    "Basic Deployment|Wide Deployments|Host Name Spreading Deployment Reg|Drift Performance",
 	},
 }
 

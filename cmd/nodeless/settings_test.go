@@ -35,7 +35,7 @@ func parsed(args ...string) (*settings, controller.Options, error) {
 
 // Every setting of Karpenter's is there, with values it takes, and values that are refused by its name.
 func TestKarpentersSettings(t *testing.T) {
-	number, truth, wait := []string{"-1", "many"}, []string{"perhaps"}, []string{"0s", "soon"}
+	number, truth := []string{"-1", "many"}, []string{"perhaps"}
 	for flag, c := range map[string]struct{ good, bad []string }{
 		"cluster-name":                        {[]string{"prod"}, nil},
 		"cluster-endpoint":                    {[]string{"https://api.example.com"}, nil},
