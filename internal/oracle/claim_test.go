@@ -1,6 +1,7 @@
 package oracle
 
 import (
+	"cmp"
 	"fmt"
 	"math/rand/v2"
 	"slices"
@@ -38,12 +39,34 @@ func translate(c *Case, order *rand.Rand) *claim {
 	for _, o := range objects {
 		w.Update(o)
 	}
-	s := w.Snapshot()
+	s := stayed(w.Snapshot())
 	out := &claim{snapshot: s, pending: s.Pending[0].Shape}
 	for _, node := range c.Nodes {
 		out.nodes = append(out.nodes, slices.IndexFunc(s.Nodes, func(n model.Node) bool { return n.Name == node.Name }))
 	}
 	return out
+}
+
+// stayed is the snapshot with the pods of machines that go where they are: we plan their next places and count them there, while
+// the scheduler counts them where they are until they end.
+func stayed(s *model.Snapshot) *model.Snapshot {
+	out := *s
+	out.Nodes, out.Pending = slices.Clone(s.Nodes), nil
+	for _, p := range s.Pending {
+		if p.From == "" {
+			out.Pending = append(out.Pending, p)
+			continue
+		}
+		i := slices.IndexFunc(out.Nodes, func(n model.Node) bool { return n.Name == p.From })
+		p.From = ""
+		out.Nodes[i].Pods = append(slices.Clone(out.Nodes[i].Pods), model.BoundPod{Pod: p})
+	}
+	for i := range out.Nodes {
+		slices.SortFunc(out.Nodes[i].Pods, func(a, b model.BoundPod) int {
+			return cmp.Or(cmp.Compare(a.Namespace, b.Namespace), cmp.Compare(a.Name, b.Name))
+		})
+	}
+	return &out
 }
 
 func add[T client.Object](objects []client.Object, more []T) []client.Object {
