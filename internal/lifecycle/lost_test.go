@@ -127,6 +127,19 @@ func TestAClaimWhoseMachineVanishedGoes(t *testing.T) {
 	}
 }
 
+// The machine runs on, and plans would put pods on it for ever.
+func TestAClaimWhoseNodeWasTakenAwayGoes(t *testing.T) {
+	s := tellQuickly(t)
+	claim := s.ready("bereft")
+	node := &corev1.Node{}
+	s.must(s.api.Get(context.Background(), client.ObjectKey{Name: "bereft"}, node))
+	node.Finalizers = nil
+	s.must(s.api.Update(context.Background(), node))
+	s.delete(node)
+	s.passing(time.Second, "the claim is gone", gone(s, claim))
+	s.started(1, 0)
+}
+
 func TestASpotInterruptionEndsAClaimAndItsOfferingIsAvoidedForAWhile(t *testing.T) {
 	s := tell(t)
 	advised, taken := s.ready("advised"), s.ready("taken")

@@ -23,6 +23,7 @@ type memory struct {
 	failed   map[types.UID]bool               // the cloud said no: there is no machine to look for
 	drifts   map[types.UID]driftCheck         // what was last found out about drift
 	deleted  map[types.UID]time.Time          // when the end of a claim was asked for
+	missed   map[types.UID]time.Time          // when a registered claim's Node was first not there
 	checked  map[types.UID]time.Time          // when a claim's machine was last compared with what was expected of it
 
 	gone  map[string]bool // machine IDs of which the cloud says that they are gone
@@ -39,7 +40,7 @@ type memory struct {
 func newMemory() memory {
 	return memory{
 		launched: map[types.UID]cloud.LaunchResult{}, tried: map[types.UID]bool{}, sent: map[types.UID]bool{}, looked: map[types.UID]time.Time{},
-		failed: map[types.UID]bool{}, drifts: map[types.UID]driftCheck{}, deleted: map[types.UID]time.Time{}, checked: map[types.UID]time.Time{},
+		failed: map[types.UID]bool{}, drifts: map[types.UID]driftCheck{}, deleted: map[types.UID]time.Time{}, checked: map[types.UID]time.Time{}, missed: map[types.UID]time.Time{},
 		gone: map[string]bool{}, polls: map[string]int{}, podEvents: map[string]time.Time{}, refusals: map[string]refusal{},
 		evictions: map[types.UID]attempt{}, templates: map[types.UID]template{}, prospects: map[string]prospect{},
 	}
@@ -66,6 +67,7 @@ func (m *memory) forgetClaim(uid types.UID) {
 	delete(m.drifts, uid)
 	delete(m.deleted, uid)
 	delete(m.checked, uid)
+	delete(m.missed, uid)
 }
 
 // sweep drops what is remembered of objects that are gone without anybody having noticed: a claim without finalizer, a
@@ -110,6 +112,7 @@ func (m *memory) keep(uids map[types.UID]bool, nodes, machines map[string]bool) 
 	only(m.drifts, uids)
 	only(m.deleted, uids)
 	only(m.checked, uids)
+	only(m.missed, uids)
 	only(m.templates, uids)
 	only(m.gone, machines)
 	only(m.polls, machines)

@@ -29,8 +29,12 @@ func (l *Lifecycle) register(ctx context.Context, t *turn) (bool, error) {
 	}
 	conditions := t.claim.StatusConditions()
 	if conditions.IsTrue(karpv1.ConditionTypeRegistered) {
-		if len(nodes) == 1 {
+		switch len(nodes) {
+		case 0:
+			return false, l.missing(ctx, t)
+		case 1:
 			t.node = nodes[0]
+			l.found(t.claim.UID)
 		}
 		return t.node != nil, nil
 	}

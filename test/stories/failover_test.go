@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"math/rand/v2"
+	"os"
 	"strings"
 	"syscall"
 	"testing"
@@ -26,6 +27,9 @@ type mishap struct {
 // region are killed and started again, machines, nodes, claims and finalizers are taken away by hand. In the end every pod
 // runs, each claim has its one instance and each instance its claim, and nothing was ever launched twice.
 func TestMishapsUnderLoad(t *testing.T) {
+	if os.Getenv("NODELESS_MISHAPS") == "" {
+		t.Skip("its order and moments are random: make mishaps")
+	}
 	c := up(t, "--controller=false", "--boot-time", "500ms")
 	seed := uint64(time.Now().UnixNano())
 	t.Logf("seed %d", seed)
