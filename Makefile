@@ -6,7 +6,7 @@ VERSION := $(shell git describe --tags --always --dirty 2>/dev/null || echo dev)
 LDFLAGS := -s -w -X main.version=$(VERSION)
 export GOFLAGS ?= -buildvcs=false
 
-.PHONY: help viewer up down build test test-deps generate lint oracle bench bench-engine bench-traces bench-growth conformance conformance-performance fuzz clean FORCE
+.PHONY: mishaps help viewer up down build test test-deps generate lint oracle bench bench-engine bench-traces bench-growth conformance conformance-performance fuzz clean FORCE
 
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
@@ -60,6 +60,10 @@ bench-traces: bin/bench ## cost above the proven minimum on public traces (ARGS=
 
 bench-growth: bin/bench ## time and memory of the engine from 10,000 to 1,000,000 pods and 100 to 10,000 nodes
 	@bin/bench growth $(ARGS)
+
+# A story whose order and moments are random: it looks for what nobody thought of.
+mishaps: build ## kill, delete and terminate at random under load, then look whether anything was lost (some minutes)
+	@NODELESS_MISHAPS=1 NODELESS_BINARY=$(CURDIR)/bin/nodeless $(GO) test ./test/stories -count=1 -v -run TestMishapsUnderLoad
 
 # conformance/ is a module of its own: it compiles Karpenter's suites. Options by ARGS; bin/conform regression -h lists them.
 bin/conform: FORCE
