@@ -6,7 +6,7 @@ VERSION := $(shell git describe --tags --always --dirty 2>/dev/null || echo dev)
 LDFLAGS := -s -w -X main.version=$(VERSION)
 export GOFLAGS ?= -buildvcs=false
 
-.PHONY: mishaps help viewer up down build test test-deps generate lint oracle bench bench-engine bench-traces bench-growth conformance conformance-performance fuzz clean FORCE
+.PHONY: bench-podvm mishaps faults help viewer up down build test test-deps generate generate-api lint oracle bench bench-engine bench-traces bench-growth bench-sim bench-consolidation conformance conformance-performance fuzz clean FORCE
 
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
@@ -19,12 +19,19 @@ down: build ## stop a cluster that runs in the background
 
 build: $(BIN) ## build bin/nodeless
 
+SOURCES := go.mod go.sum $(shell find cmd api engine catalog cloud region internal examples sim podvm -type f -not -path '*/testdata/*' -not -name '*_test.go' 2>/dev/null)
+
 # Without a warm build cache the embedded control plane (etcd, kube-apiserver, …) takes minutes to compile: say so at once,
 # and name the packages that were compiled while it goes on.
-$(BIN): go.mod go.sum $(shell find cmd api engine catalog cloud region internal examples -type f -not -path '*/testdata/*' -not -name '*_test.go' 2>/dev/null)
+$(BIN): $(SOURCES)
 	@scripts/build $(BIN) '$(LDFLAGS)'
 
-test: test-deps build bin/conform ## all tests: units, real API server, user stories through the binary, part of Karpenter's suite
+# The same program without the embedded control plane, a fifth of the size: what a cluster's controller runs (ADR 9).
+bin/nodeless-controller: $(SOURCES)
+	@scripts/guest-agent
+	$(GO) build -tags noplane -ldflags '$(LDFLAGS)' -o $@ ./cmd/nodeless
+
+test: test-deps build bin/nodeless-controller bin/conform ## all tests: units, real API server, user stories through the binary, part of Karpenter's suite
 	@scripts/test
 
 test-deps:
@@ -32,6 +39,11 @@ test-deps:
 
 generate: ## make generated files again (downloads the price data module, about 96 MB)
 	$(GO) -C catalog/generate run -mod=mod .
+	$(MAKE) generate-api
+
+generate-api: ## make the deep copies and definitions of our own kinds again
+	$(GO) build -C tools -o $(CURDIR)/bin/controller-gen sigs.k8s.io/controller-tools/cmd/controller-gen
+	bin/controller-gen object paths=./api/v1alpha1 crd paths=./api/v1alpha1 output:crd:dir=api/crds
 
 lint: bin/golangci-lint ## golangci-lint (built from source at first, some minutes)
 	bin/golangci-lint run ./...
@@ -45,7 +57,7 @@ oracle: ## the rules against kube-scheduler's own plugins: make oracle N=1000000
 viewer: ## eks-node-viewer, in a module of its own, reads our machines as it reads Karpenter's
 	@$(GO) test -C tools/viewer -count=1 .
 
-bench: build ## latency and scale of the main job, and the engine's benchmarks
+bench: build bin/nodeless-controller ## latency and scale of the main job, and the engine's benchmarks
 	@scripts/bench
 
 # bench/ is a module of its own: it compiles Karpenter's scheduler. Options by ARGS; bin/bench engine -h lists them.
@@ -61,23 +73,36 @@ bench-traces: bin/bench ## cost above the proven minimum on public traces (ARGS=
 bench-growth: bin/bench ## time and memory of the engine from 10,000 to 1,000,000 pods and 100 to 10,000 nodes
 	@bin/bench growth $(ARGS)
 
-# A story whose order and moments are random: it looks for what nobody thought of.
-mishaps: build ## kill, delete and terminate at random under load, then look whether anything was lost (some minutes)
-	@NODELESS_MISHAPS=1 NODELESS_BINARY=$(CURDIR)/bin/nodeless $(GO) test ./test/stories -count=1 -v -run TestMishapsUnderLoad
+bench-sim: bin/bench ## cost over time, pod moves and waits on public traces against the compatible baseline (ARGS="-for 48h -trace alibaba")
+	@bin/bench sim $(ARGS)
+
+bench-consolidation: ## every what-if of a cluster of 1,000 machines and 20,000 pods in one call, on one core
+	@$(GO) test ./engine -run XXX -bench 'EveryWhatIf/^$(or $(N),1000)_' -benchtime 1x -cpu 1 -timeout 2h
+
+bench-podvm: test-deps ## microVMs: pod to first output cold and from a template, beside bare QEMU; memory of 12 at once (N starts each)
+	@NODELESS_BENCH=$(or $(N),30) $(GO) test ./podvm/host -count=1 -v -timeout 2h -run TestBench
+
+# A story whose order and moments are random; make test has it once.
+mishaps: build ## kill, delete and terminate at random under load, then look whether anything was lost: make mishaps N=20 [SEED=1]
+	@SEED=$(SEED) NODELESS_BINARY=$(CURDIR)/bin/nodeless $(GO) test ./test/stories -count=$(or $(N),5) -timeout 6h -v -run TestMishapsUnderLoad
+
+# On virtual time, about 2 s of CPU a seed; a failure prints what happened and how to see it again.
+faults: ## the controller dies at every call in turn while calls fail, lag and lose answers: make faults SEEDS=500 [SEED=1]
+	@$(GO) test -v ./internal/faults -count=1 -timeout 12h -run TestWhateverFails -args -seed $(or $(SEED),1) -seeds $(or $(SEEDS),500)
 
 # conformance/ is a module of its own: it compiles Karpenter's suites. Options by ARGS; bin/conform regression -h lists them.
 bin/conform: FORCE
 	@$(GO) build -C conformance -o $(CURDIR)/bin/conform .
 
-conformance: build bin/conform ## Karpenter's regression suite, unchanged, against Nodeless; less with ARGS="-focus Drift" or -fast
+conformance: build bin/nodeless-controller bin/conform ## Karpenter's regression suite, unchanged, against Nodeless; less with ARGS="-focus Drift" or -fast
 	@bin/conform regression $(ARGS)
 
-conformance-performance: build bin/conform ## Karpenter's performance suite against Nodeless, about an hour
+conformance-performance: build bin/nodeless-controller bin/conform ## Karpenter's performance suite against Nodeless, about an hour
 	@bin/conform performance $(ARGS)
 
 T ?= 10m
 fuzz: ## each fuzz target for T (make fuzz T=10m)
-	@grep -rHoP '^func \KFuzz\w+' --include='*_test.go' engine | while IFS=: read -r file name; do \
+	@grep -rHoP '^func \KFuzz\w+' --include='*_test.go' engine internal/fargate podvm | while IFS=: read -r file name; do \
 	  $(GO) test "./$$(dirname $$file)" -run '^$$' -fuzz "^$$name$$" -fuzztime $(T) || exit 1; done
 
 clean: ## remove what was built

@@ -6,6 +6,7 @@ import (
 
 	"github.com/nodeless/nodeless/catalog"
 	"github.com/nodeless/nodeless/engine/model"
+	"github.com/nodeless/nodeless/sim"
 )
 
 // catalogue is what both sides may launch, in the engine's words; karpenter.go translates it.
@@ -53,43 +54,7 @@ func general(t *catalog.Type) bool {
 
 // ec2 is what of the region's types is admitted, at the catalogue's prices and with EKS's overhead formulas.
 func ec2(name, about string, admit func(*catalog.Type) bool, spot bool) *catalogue {
-	c := &catalogue{name: name, about: about, zones: ec2Zones, daemons: agents}
-	for _, o := range catalog.InRegion(region) {
-		if !admit(o.Type) {
-			continue
-		}
-		t := ec2Type(o.Type)
-		for i, z := range o.Zones {
-			if !slices.Contains(ec2Zones, z.Name) {
-				continue
-			}
-			if o.OnDemand > 0 {
-				t.Offerings = append(t.Offerings, model.Offering{Zone: z.Name, CapacityType: model.OnDemand, Price: model.Price(o.OnDemand), Available: true})
-			}
-			if spot && i < len(o.Spot) && o.Spot[i] > 0 {
-				t.Offerings = append(t.Offerings, model.Offering{Zone: z.Name, CapacityType: model.Spot, Price: model.Price(o.Spot[i]), Available: true})
-			}
-		}
-		if len(t.Offerings) > 0 {
-			c.types = append(c.types, t)
-		}
-	}
-	return c.sorted()
-}
-
-func ec2Type(x *catalog.Type) model.InstanceType {
-	n := catalog.NodeOf(x, catalog.Kubelet{})
-	capacity := model.Resources{model.CPU: n.CPU, model.Memory: n.MemoryBytes, model.EphemeralStorage: n.EphemeralBytes, model.Pods: n.Pods}
-	switch x.GPU.Manufacturer {
-	case "nvidia":
-		capacity[model.NvidiaGPU] = int64(x.GPU.Count)
-	case "amd":
-		capacity[model.AMDGPU] = int64(x.GPU.Count)
-	}
-	allocatable := capacity
-	allocatable[model.CPU], allocatable[model.Memory] = n.AllocatableCPU, n.AllocatableMemoryBytes
-	allocatable[model.EphemeralStorage] = n.AllocatableEphemeralBytes
-	return model.InstanceType{Name: x.Name, Requirements: labelsOf(x.Name, x.Arch), Capacity: capacity, Allocatable: allocatable}
+	return &catalogue{name: name, about: about, zones: ec2Zones, daemons: agents, types: sim.Types(region, ec2Zones, admit, spot)}
 }
 
 // labelsOf are few, in Karpenter's favour: each label of a type costs it time.

@@ -66,7 +66,7 @@ func (c *cluster) startController(ctx context.Context) error {
 		"PREFERENCE_POLICY=Respect", "MIN_VALUES_POLICY=Strict",
 		"LOG_LEVEL=debug", "CPU_REQUESTS=1000", "MEMORY_LIMIT=2147483648", "SYSTEM_NAMESPACE=kube-system", "POD_NAME="+podName,
 	), append([]string{
-		c.o.Nodeless, "run", "--kubeconfig", c.session.Kubeconfig, "--cluster-name", "nodeless", "--interruption-queue", "nodeless",
+		c.o.Controller, "run", "--kubeconfig", c.session.Kubeconfig, "--cluster-name", "nodeless", "--interruption-queue", "nodeless",
 		"--metrics-address", metrics, "--health-address", "127.0.0.1:8081", "--leader-elect", "--enable-profiling",
 		"--state-dir", c.o.Dir,
 	}, c.kwokFlags()...)...)

@@ -9,6 +9,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"strings"
 	"syscall"
 	"time"
 )
@@ -18,9 +19,9 @@ const insideCommand = "inside"
 
 // insideOptions is what a cluster's process needs to know.
 type insideOptions struct {
-	Suite, Root, Dir, Nodeless string
-	EC2                        bool
-	Limit                      time.Duration
+	Suite, Root, Dir, Nodeless, Controller string
+	EC2                                    bool
+	Limit                                  time.Duration
 }
 
 // cluster is what runs in a network namespace of its own.
@@ -161,11 +162,20 @@ func (c *cluster) test(text, report string) *exec.Cmd {
 	if c.o.EC2 {
 		args = append(args,
 			"-default-nodeclass="+filepath.Join(c.o.Root, "conformance", "ec2", "nodeclass.yaml"),
-			"-default-nodepool="+filepath.Join(c.o.Root, "conformance", "ec2", "nodepool.yaml"))
+			"-default-nodepool="+filepath.Join(c.o.Root, "conformance", "ec2", ec2Pool(text)))
 	}
 	cmd := exec.Command(filepath.Join(c.o.Root, "bin", c.suite.name+".test"), args...) //nolint:noctx // ended by wait
 	cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
 	return cmd
+}
+
+// ec2Pool is the file of the pool for a spec. Those of capacity buffers count on a machine for each of their pods of 1 CPU; of EC2's
+// types one of 4 CPUs would do for two of them at no higher price.
+func ec2Pool(text string) string {
+	if strings.HasPrefix(text, "CapacityBuffer ") {
+		return "nodepool-two-cpus.yaml"
+	}
+	return "nodepool.yaml"
 }
 
 // wait waits for the suite to end; the spec has failed if the controller or the control plane ends before it does.

@@ -50,7 +50,7 @@ func startInstance(ctx context.Context, o options, name string) (*instance, erro
 		return nil, fmt.Errorf("%s: %w", name, err)
 	}
 	config, err := json.Marshal(insideOptions{
-		Suite: o.suite.name, Root: o.root, Dir: dir, Nodeless: o.nodeless, EC2: o.ec2, Limit: o.limit,
+		Suite: o.suite.name, Root: o.root, Dir: dir, Nodeless: o.nodeless, Controller: o.controller, EC2: o.ec2, Limit: o.limit,
 	})
 	if err != nil {
 		return nil, err

@@ -15,17 +15,18 @@ import (
 
 // options of a run.
 type options struct {
-	suite     suite
-	root      string // of the repository
-	nodeless  string // the binary under test
-	instances int
-	focus     *regexp.Regexp
-	skip      *regexp.Regexp
-	fast      bool
-	ec2       bool // with EC2NodeClass instead of KWOKNodeClass
-	write     bool
-	logs      string        // where logs and reports go
-	limit     time.Duration // for one spec; 0 = as long as the suite itself waits
+	suite      suite
+	root       string // of the repository
+	nodeless   string // the whole program: its "up" is the cluster
+	controller string // the controller under test
+	instances  int
+	focus      *regexp.Regexp
+	skip       *regexp.Regexp
+	fast       bool
+	ec2        bool // with EC2NodeClass instead of KWOKNodeClass
+	write      bool
+	logs       string        // where logs and reports go
+	limit      time.Duration // for one spec; 0 = as long as the suite itself waits
 }
 
 func main() {
@@ -63,7 +64,8 @@ func parse(s suite, args []string) (options, error) {
 	var focus, skip string
 	f := flag.NewFlagSet("conform "+s.name, flag.ContinueOnError)
 	f.StringVar(&o.root, "root", ".", "folder of the repository")
-	f.StringVar(&o.nodeless, "nodeless", filepath.Join("bin", "nodeless"), "the binary under test")
+	f.StringVar(&o.nodeless, "nodeless", filepath.Join("bin", "nodeless"), "the whole program, whose control plane and region make the clusters")
+	f.StringVar(&o.controller, "controller", filepath.Join("bin", "nodeless-controller"), "the controller under test")
 	f.IntVar(&o.instances, "n", s.instances, "clusters side by side")
 	f.StringVar(&focus, "focus", s.focus, "regular expression: only specs whose text matches")
 	f.StringVar(&skip, "skip", "", "regular expression: no specs whose text matches")
@@ -90,16 +92,18 @@ func parse(s suite, args []string) (options, error) {
 	if o.root, err = filepath.Abs(o.root); err != nil {
 		return o, err
 	}
-	if o.nodeless, err = filepath.Abs(o.nodeless); err != nil {
-		return o, err
+	for _, binary := range []*string{&o.nodeless, &o.controller} {
+		if *binary, err = filepath.Abs(*binary); err != nil {
+			return o, err
+		}
+		if _, err := os.Stat(*binary); err != nil {
+			return o, fmt.Errorf("%w; run make build bin/nodeless-controller", err)
+		}
 	}
 	if o.logs != "" {
 		if o.logs, err = filepath.Abs(o.logs); err != nil {
 			return o, err
 		}
-	}
-	if _, err := os.Stat(o.nodeless); err != nil {
-		return o, fmt.Errorf("the binary under test: %w; run make build", err)
 	}
 	return o, nil
 }

@@ -12,7 +12,7 @@ import (
 
 // Provision gives every pending pod a place, a launch or a Reason.
 func Provision(s *model.Snapshot, p model.Policy) model.Plan {
-	return pack.Provision(s, p)
+	return pack.Provision(s, p.At(s))
 }
 
 // StillTrue says why a command that is under way must not be carried out to its end; the zero Reason if it may: its machines are

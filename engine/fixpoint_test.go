@@ -115,11 +115,11 @@ func TestConsolidationComesToAnEnd(t *testing.T) {
 		s, policy := gen.Disruptive(seed), gen.DisruptionPolicy(seed)
 		s.Pending = nil
 		for i := range s.Nodes {
-			s.Nodes[i].Drifted = ""
+			s.Nodes[i].Drifted, s.Nodes[i].Lacks = "", nil
 		}
 		for i := range s.Pools {
 			s.Pools[i].Static = false
-			s.Pools[i].Disruption.ConsolidateAfter = 0
+			s.Pools[i].Disruption.ConsolidateAfter, s.Pools[i].Disruption.SoftExpireAfter = 0, 0
 		}
 		settles(t, codec.Cluster(s, policy), s, policy)
 		if t.Failed() {

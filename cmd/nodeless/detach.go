@@ -1,3 +1,5 @@
+//go:build !noplane
+
 package main
 
 import (
@@ -55,7 +57,7 @@ func (o upOptions) arguments() []string {
 	return append([]string{
 		"up", "--data-dir", o.dataDir, "--region", o.region, "--boot-time", o.bootTime.String(),
 		fmt.Sprintf("--seed=%d", o.seed), fmt.Sprintf("--demo=%t", o.demo),
-		fmt.Sprintf("--merge-kubeconfig=%t", o.kubeconfig), fmt.Sprintf("--controller=%t", o.controller),
+		fmt.Sprintf("--merge-kubeconfig=%t", o.kubeconfig), fmt.Sprintf("--controller=%t", o.controller), fmt.Sprintf("--fargate=%t", o.fargate),
 		"--ready-timeout", o.readyTimeout.String(), "--audit-log", o.auditLog, "--types", o.typesFile,
 	}, o.choices.arguments()...)
 }

@@ -18,11 +18,13 @@ func newCRDs() *cobra.Command {
 	return &cobra.Command{
 		Use:   "crds",
 		Short: "Print the custom resource definitions, for kubectl apply",
-		Long: `Prints NodePool, NodeClaim, NodeOverlay and CapacityBuffer of Karpenter and EC2NodeClass of its AWS provider, unchanged:
+		Long: `Prints NodePool, NodeClaim, NodeOverlay and CapacityBuffer of Karpenter and EC2NodeClass of its AWS provider, unchanged, and
+FargateProfile of Nodeless:
 
   nodeless crds | kubectl apply --server-side -f -
 
-A cluster that has Karpenter's definitions of the same version needs nothing. "nodeless up" installs them by itself.`,
+A cluster that has Karpenter's definitions of the same version needs only FargateProfile, and that only for pods in microVMs.
+"nodeless up" installs them by itself.`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			var objects []client.Object
@@ -37,6 +39,7 @@ A cluster that has Karpenter's definitions of the same version needs nothing. "n
 // newRBAC prints what the controller may do.
 func newRBAC() *cobra.Command {
 	var namespace, lease string
+	var surge bool
 	c := &cobra.Command{
 		Use:   "rbac",
 		Short: "Print the service account and roles the controller needs, for kubectl apply",
@@ -45,10 +48,14 @@ func newRBAC() *cobra.Command {
   nodeless rbac --namespace kube-system | kubectl apply -f -`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
+			if surge {
+				return printManifest(cmd.OutOrStdout(), rbac.Objects(namespace, lease, rbac.SurgeRules()...))
+			}
 			return printManifest(cmd.OutOrStdout(), rbac.Objects(namespace, lease))
 		},
 	}
 	c.Flags().StringVar(&namespace, "namespace", "kube-system", "namespace of the controller and of its lease")
+	c.Flags().BoolVar(&surge, "surge", false, "also let it change Deployments, for annotation nodeless.sh/surge-before-eviction")
 	c.Flags().StringVar(&lease, "leader-election-name", controller.DefaultLease, "name of the lease, as for \"nodeless run\"")
 	return c
 }

@@ -1,3 +1,5 @@
+//go:build !noplane
+
 package main
 
 import (
@@ -12,15 +14,20 @@ import (
 	"sync"
 	"time"
 
+	awssdk "github.com/aws/aws-sdk-go-v2/aws"
+	"github.com/aws/aws-sdk-go-v2/credentials"
 	"k8s.io/client-go/rest"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"github.com/nodeless/nodeless/cloud/aws"
 	"github.com/nodeless/nodeless/engine/model"
+	"github.com/nodeless/nodeless/internal/admission"
 	"github.com/nodeless/nodeless/internal/clock"
 	"github.com/nodeless/nodeless/internal/controller"
 	"github.com/nodeless/nodeless/internal/crds"
 	"github.com/nodeless/nodeless/internal/gates"
 	"github.com/nodeless/nodeless/internal/kubeconfig"
+	"github.com/nodeless/nodeless/internal/loop"
 	"github.com/nodeless/nodeless/internal/nodesim"
 	"github.com/nodeless/nodeless/internal/nodesim/regional"
 	"github.com/nodeless/nodeless/internal/plane"
@@ -241,15 +248,27 @@ func (l *local) startNodes(run, _ context.Context) error {
 }
 
 func (l *local) startController(run, start context.Context) error {
+	if !l.o.controller || !l.o.fargate {
+		// An earlier run may have left them: nobody answers, and no pod could be created.
+		if err := admission.Uninstall(start, l.client); err != nil {
+			return err
+		}
+	}
 	if !l.o.controller {
 		l.p.Line("   Without the controller. Run it: AWS_ENDPOINT_URL=%s nodeless run --kubeconfig %s", l.regionURL, l.plane.Kubeconfig())
 		return nil
 	}
 	l.p.Begin("Controller")
+	profiles, err := l.fargate(start)
+	if err != nil {
+		return err
+	}
 	ready := make(chan struct{})
 	var once sync.Once
 	l.spawn(run, "controller", func(ctx context.Context) error {
-		return controller.Run(ctx, l.controllerOptions(func() { once.Do(func() { close(ready) }) }))
+		o := l.controllerOptions(func() { once.Do(func() { close(ready) }) })
+		o.Fargate = profiles
+		return controller.Run(ctx, o)
 	})
 	select {
 	case <-ready:
@@ -260,6 +279,14 @@ func (l *local) startController(run, start context.Context) error {
 	case <-start.Done():
 		return fmt.Errorf("controller: %w", context.Cause(start))
 	}
+}
+
+// fargate is what the controller needs to act upon FargateProfiles; nil if it is not to. Its webhook is on loopback, as all else.
+func (l *local) fargate(ctx context.Context) (*controller.Fargate, error) {
+	if !l.o.fargate {
+		return nil, nil
+	}
+	return listenForPods(ctx, "127.0.0.1:0", "")
 }
 
 // publish makes the running cluster known: kubeconfig context and session file.
@@ -290,4 +317,25 @@ func (l *local) restConfig(name string) *rest.Config {
 	cfg.UserAgent = name
 	cfg.QPS, cfg.Burst = 1000, 2000
 	return cfg
+}
+
+// controllerOptions is the controller inside `nodeless up`: it reaches the region over the wire, like any AWS client.
+func (l *local) controllerOptions(ready func()) controller.Options {
+	ui := launchUI{l.p}
+	return controller.Options{
+		REST: l.restConfig("nodeless-controller"), Policy: l.policy, Gates: l.gates, Version: version, Log: l.log, Clock: clock.Real{}, DataDir: l.o.dataDir, OnReady: ready,
+		OnDecision: func(d loop.Decision) {
+			if l.o.demo {
+				ui.show(d)
+			}
+		},
+		Provider: awsProvider(aws.Options{
+			AWS: awssdk.Config{
+				Region: l.o.region, BaseEndpoint: &l.regionURL,
+				Credentials: credentials.NewStaticCredentialsProvider("nodeless", "nodeless", ""),
+			},
+			ClusterName: clusterName, ClusterEndpoint: l.plane.APIServerURL(), ClusterCA: l.plane.CABundle(),
+			ServiceCIDR: l.plane.ServiceCIDR(), InterruptionQueue: clusterName, TypeLabels: typeLabels(l.o.types), Log: l.log,
+		}),
+	}
 }

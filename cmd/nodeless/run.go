@@ -10,7 +10,6 @@ import (
 
 	awssdk "github.com/aws/aws-sdk-go-v2/aws"
 	"github.com/aws/aws-sdk-go-v2/config"
-	"github.com/aws/aws-sdk-go-v2/credentials"
 	ec2v1 "github.com/aws/karpenter-provider-aws/pkg/apis/v1"
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
@@ -21,7 +20,6 @@ import (
 	"github.com/nodeless/nodeless/cloud/aws"
 	"github.com/nodeless/nodeless/internal/clock"
 	"github.com/nodeless/nodeless/internal/controller"
-	"github.com/nodeless/nodeless/internal/loop"
 )
 
 func newRun() *cobra.Command {
@@ -100,6 +98,11 @@ func runController(ctx context.Context, f *pflag.FlagSet, s *settings) error {
 		return err
 	}
 	o.REST, o.Log, o.Provider = cfg, log, awsProvider(provider)
+	if s.fargateWebhook != "" {
+		if o.Fargate, err = listenForPods(ctx, fmt.Sprintf(":%d", s.fargatePort), s.fargateWebhook); err != nil {
+			return err
+		}
+	}
 	return controller.Run(ctx, o)
 }
 
@@ -172,7 +175,7 @@ func (s *settings) controllerOptions(f *pflag.FlagSet) (controller.Options, erro
 	on, err := s.choices.parsedGates()
 	host, _ := os.Hostname()
 	return controller.Options{
-		Policy: policy, Gates: on, Clock: clock.Real{}, DataDir: s.stateDir, OnReady: forgetStart, Version: version, ClassKinds: kinds,
+		Policy: policy, Gates: on, Clock: clock.Real{}, DataDir: s.stateDir, Version: version, ClassKinds: kinds,
 		MetricsAddress: listen(f, "metrics-port", s.metricsPort, s.metricsAddress),
 		HealthAddress:  listen(f, "health-probe-port", s.healthPort, s.healthAddress),
 		Profiling:      s.profiling, Unobserved: s.unobserved,
@@ -186,26 +189,5 @@ func awsProvider(o aws.Options) func(context.Context, func(cloud.ClassRef) *ec2v
 	return func(ctx context.Context, classes func(cloud.ClassRef) *ec2v1.EC2NodeClass, kubernetesVersion string) (cloud.Provider, error) {
 		o.Classes, o.KubernetesVersion = classes, kubernetesVersion
 		return aws.New(ctx, o)
-	}
-}
-
-// controllerOptions is the controller inside `nodeless up`: it reaches the region over the wire, like any AWS client.
-func (l *local) controllerOptions(ready func()) controller.Options {
-	ui := launchUI{l.p}
-	return controller.Options{
-		REST: l.restConfig("nodeless-controller"), Policy: l.policy, Gates: l.gates, Version: version, Log: l.log, Clock: clock.Real{}, DataDir: l.o.dataDir, OnReady: ready,
-		OnDecision: func(d loop.Decision) {
-			if l.o.demo {
-				ui.show(d)
-			}
-		},
-		Provider: awsProvider(aws.Options{
-			AWS: awssdk.Config{
-				Region: l.o.region, BaseEndpoint: &l.regionURL,
-				Credentials: credentials.NewStaticCredentialsProvider("nodeless", "nodeless", ""),
-			},
-			ClusterName: clusterName, ClusterEndpoint: l.plane.APIServerURL(), ClusterCA: l.plane.CABundle(),
-			ServiceCIDR: l.plane.ServiceCIDR(), InterruptionQueue: clusterName, TypeLabels: typeLabels(l.o.types), Log: l.log,
-		}),
 	}
 }

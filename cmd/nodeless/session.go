@@ -11,6 +11,11 @@ import (
 	"time"
 )
 
+const (
+	contextName = "nodeless"  // of the kubeconfig
+	dataDirMark = ".nodeless" // the file that tells a data directory of ours
+)
+
 // session is what a running `nodeless up` leaves in its data directory for down and status.
 type session struct {
 	PID        int           `json:"pid"`
@@ -84,4 +89,16 @@ func trimDeleted(exe string) string {
 		return exe[:len(exe)-len(mark)]
 	}
 	return exe
+}
+
+// prepareDataDir makes the folder and marks it as ours, so that `down --wipe` knows it.
+func prepareDataDir(dir string) error {
+	if err := os.MkdirAll(dir, 0o700); err != nil {
+		return fmt.Errorf("data directory: %w; choose another with --data-dir", err)
+	}
+	f, err := os.OpenFile(filepath.Join(dir, dataDirMark), os.O_CREATE|os.O_WRONLY, 0o600)
+	if err != nil {
+		return fmt.Errorf("data directory %s cannot be written: %w; choose another with --data-dir", dir, err)
+	}
+	return f.Close()
 }

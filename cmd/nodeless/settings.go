@@ -37,6 +37,9 @@ type settings struct {
 	leaderElect, noLeaderElection       bool
 	leaderName, leaderNamespace, system string
 
+	fargateWebhook string
+	fargatePort    int
+
 	kubeQPS, kubeBurst  int
 	memoryLimit         string
 	cpuRequests         int
@@ -131,6 +134,9 @@ func (s *settings) addProcess(f *pflag.FlagSet) {
 	f.StringVar(&s.leaderName, "leader-election-name", controller.DefaultLease, "name of the lease")
 	f.StringVar(&s.leaderNamespace, "leader-election-namespace", "", "namespace of the lease (default: --system-namespace)")
 	f.StringVar(&s.system, "system-namespace", "", "namespace of the controller (default: the pod's own, else kube-system)")
+	f.StringVar(&s.fargateWebhook, "fargate-webhook", "", "URL by which the API server reaches this process, such as https://192.0.2.1:9443 or, for a Service, https://SERVICE.NAMESPACE.svc: "+
+		"FargateProfiles are acted upon. No microVM host can be registered yet: pods they select stay Pending and say so (default: they are not acted upon)")
+	f.IntVar(&s.fargatePort, "fargate-webhook-port", 9443, "port on which --fargate-webhook is answered")
 	f.IntVar(&s.kubeQPS, "kube-client-qps", 200, "requests per second to the API server")
 	f.IntVar(&s.kubeBurst, "kube-client-burst", 300, "requests at once to the API server")
 	f.StringVar(&s.memoryLimit, "memory-limit", "-1", "memory of the container, in bytes or as 2Gi; from 90 % of it on garbage is collected more eagerly; -1 = not known")

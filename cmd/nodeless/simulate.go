@@ -59,6 +59,7 @@ What stands below a line of dashes is the plan that is expected; --check compare
 	f.StringVar(&o.preferences, "preferences", "", "priced, respect or ignore; default: what the file's policy says")
 	f.BoolVar(&o.compare, "compare", false, "decide with both solvers and say what Karpenter's way would pay")
 	f.BoolVar(&o.check, "check", false, "compare with the plan below the line of dashes; exit with 1 if it is another")
+	c.AddCommand(newSimulateTrace())
 	return c
 }
 

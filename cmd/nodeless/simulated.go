@@ -198,6 +198,11 @@ func writeSimulated(w io.Writer, format string, results []simulated) error {
 	if len(results) == 1 {
 		v = results[0]
 	}
+	return writeAs(w, format, v)
+}
+
+// writeAs writes what has JSON tags as json or yaml.
+func writeAs(w io.Writer, format string, v any) error {
 	out, err := json.MarshalIndent(v, "", "  ")
 	if err == nil && format == "yaml" {
 		out, err = yaml.JSONToYAML(out)

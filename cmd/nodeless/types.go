@@ -1,15 +1,10 @@
 package main
 
 import (
-	"bytes"
-	"errors"
 	"fmt"
 	"maps"
 	"os"
-	"path/filepath"
 	"slices"
-	"strings"
-	"syscall"
 
 	ec2v1 "github.com/aws/karpenter-provider-aws/pkg/apis/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -21,37 +16,6 @@ import (
 	"github.com/nodeless/nodeless/catalog"
 	"github.com/nodeless/nodeless/internal/status"
 )
-
-// typesFile keeps the types of one's own that a cluster was made with.
-func typesFile(dir string) string { return filepath.Join(dir, "region", "types.json") }
-
-// settleTypes reads --types; a cluster that is there keeps the types it was made with.
-func (o *upOptions) settleTypes() error {
-	kept, err := os.ReadFile(typesFile(o.dataDir))
-	switch {
-	case err == nil && o.typesFile == "":
-		if o.types, err = parseTypes(kept); err != nil {
-			return fmt.Errorf("%s, with which the cluster was made: %w; put it right, or make another cluster with --data-dir", typesFile(o.dataDir), err)
-		}
-		return nil
-	case err != nil && !errors.Is(err, os.ErrNotExist) && !errors.Is(err, syscall.ENOTDIR): // that is said when the folder is opened
-		return fmt.Errorf("the types with which the cluster was made: %w", err)
-	case o.typesFile == "":
-		return nil
-	}
-	text, err := os.ReadFile(o.typesFile)
-	if err != nil {
-		return fmt.Errorf("--types: %w", err)
-	}
-	if _, err := os.Stat(regionFile(o.dataDir)); err == nil && !bytes.Equal(text, kept) {
-		return fmt.Errorf("--types %s: the cluster in %s was made with other types; leave the flag out, or make another cluster with --data-dir", o.typesFile, o.dataDir)
-	}
-	if o.types, err = parseTypes(text); err != nil {
-		return fmt.Errorf("--types %s: %w", o.typesFile, err)
-	}
-	o.typesText = text
-	return nil
-}
 
 // parseTypes reads types and has all of them checked, also as labels of Nodes: what the API server would refuse of each
 // Node is refused here.
@@ -79,37 +43,6 @@ func parseTypes(text []byte) (*catalog.Own, error) {
 		}
 	}
 	return own, nil
-}
-
-// offers are what the region offers; nil for what AWS does.
-func (o *upOptions) offers() (*catalog.Region, error) {
-	if o.types == nil {
-		return nil, nil
-	}
-	return o.types.Region()
-}
-
-// keepTypes remembers the types for the next start.
-func (o *upOptions) keepTypes() error {
-	if o.typesText == nil {
-		return nil
-	}
-	return os.WriteFile(typesFile(o.dataDir), o.typesText, 0o600)
-}
-
-// fit takes from a NodePool what types of one's own do not have: EC2's categories and generations.
-func (l *local) fit(object *unstructured.Unstructured) {
-	path := []string{"spec", "template", "spec", "requirements"}
-	requirements, found, _ := unstructured.NestedSlice(object.Object, path...)
-	if l.o.types == nil || !found {
-		return
-	}
-	requirements = slices.DeleteFunc(requirements, func(r any) bool {
-		m, _ := r.(map[string]any)
-		key, _ := m["key"].(string)
-		return strings.HasPrefix(key, "karpenter.k8s.aws/")
-	})
-	_ = unstructured.SetNestedSlice(object.Object, requirements, path...) // it was a slice a moment ago
 }
 
 // typeLabels are the labels types of one's own have beside EC2's, for the provider. The API then takes requirements on

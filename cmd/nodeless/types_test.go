@@ -1,3 +1,5 @@
+//go:build !noplane
+
 package main
 
 import (

@@ -1,3 +1,5 @@
+//go:build !noplane
+
 package main
 
 import (
@@ -14,11 +16,7 @@ import (
 	"github.com/nodeless/nodeless/internal/steps"
 )
 
-const (
-	contextName = "nodeless" // of the kubeconfig
-	clusterName = "nodeless" // in tags and user data
-	dataDirMark = ".nodeless"
-)
+const clusterName = "nodeless" // in tags and user data
 
 type upOptions struct {
 	dataDir      string
@@ -29,6 +27,7 @@ type upOptions struct {
 	detach       bool
 	kubeconfig   bool
 	controller   bool
+	fargate      bool
 	readyTimeout time.Duration
 	choices      choices
 	auditLog     string
@@ -82,6 +81,7 @@ survives restarts. Ctrl-C or "nodeless down" ends it.`,
 	f.BoolVar(&o.detach, "detach", false, "return when the cluster is ready and go on in the background")
 	f.BoolVar(&o.kubeconfig, "merge-kubeconfig", true, `add the context "nodeless" to your kubeconfig`)
 	f.BoolVar(&o.controller, "controller", true, `run the controller too; with --controller=false run it yourself: "nodeless run"`)
+	f.BoolVar(&o.fargate, "fargate", true, "act upon FargateProfiles: pods that one selects wait for a microVM of their own. No microVM host can be registered yet: they stay Pending and say so")
 	f.StringVar(&o.auditLog, "audit-log", "", "file in which the API server notes every request, without what is in secrets; at 512 MB it begins anew and keeps one older file")
 	f.DurationVar(&o.readyTimeout, "ready-timeout", 2*time.Minute, "give up if the cluster is not ready after this time")
 	o.choices.add(f)
@@ -160,18 +160,6 @@ func up(ctx context.Context, o upOptions, p *steps.Printer) error {
 		p.EndStatus()
 		return err
 	}
-}
-
-// prepareDataDir makes the folder and marks it as ours, so that `down --wipe` knows it.
-func prepareDataDir(dir string) error {
-	if err := os.MkdirAll(dir, 0o700); err != nil {
-		return fmt.Errorf("data directory: %w; choose another with --data-dir", err)
-	}
-	f, err := os.OpenFile(filepath.Join(dir, dataDirMark), os.O_CREATE|os.O_WRONLY, 0o600)
-	if err != nil {
-		return fmt.Errorf("data directory %s cannot be written: %w; choose another with --data-dir", dir, err)
-	}
-	return f.Close()
 }
 
 // welcome says where things are and what to try next.

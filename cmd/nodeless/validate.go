@@ -15,6 +15,7 @@ import (
 	"github.com/spf13/pflag"
 	"k8s.io/apimachinery/pkg/api/resource"
 
+	"github.com/nodeless/nodeless/internal/admission"
 	"github.com/nodeless/nodeless/internal/gates"
 )
 
@@ -41,6 +42,14 @@ func (s *settings) validate() error {
 	} {
 		if d.value < d.from {
 			return fmt.Errorf("--%s %s: give at least %s", d.flag, d.value, d.from)
+		}
+	}
+	if s.fargateWebhook != "" {
+		if _, err := admission.ParsePlace(s.fargateWebhook); err != nil {
+			return fmt.Errorf("--fargate-webhook: %w", err)
+		}
+		if s.fargatePort <= 0 || s.fargatePort > math.MaxUint16 {
+			return fmt.Errorf("--fargate-webhook-port %d: give a port from 1 to 65535", s.fargatePort)
 		}
 	}
 	for flag, port := range map[string]int{"metrics-port": s.metricsPort, "health-probe-port": s.healthPort} {

@@ -30,6 +30,7 @@ func (v Violation) Error() string { return fmt.Sprintf("%s: %s: %s", v.Promise, 
 func Plan(s *model.Snapshot, policy model.Policy, plan model.Plan) []Violation {
 	j := newJudge(s, policy, &plan)
 	if len(plan.Placements)+len(plan.Launches)+len(plan.Unplaced) > 0 {
+		j.policy = policy.At(s)
 		j.answeredOnce()
 		j.reasons()
 	}

@@ -24,7 +24,7 @@ func (j *judge) command(c *model.Command, seen map[string]bool, going map[string
 		saves += n.Price
 		cost += j.victim(n, c, r)
 		switch c.Method {
-		case model.Drifted:
+		case model.Drifted, model.Expired, model.CrowdedOut:
 			going[n.Pool].drifted++
 		case model.Underutilized:
 			going[n.Pool].underused++
@@ -40,7 +40,10 @@ func (j *judge) command(c *model.Command, seen map[string]bool, going map[string
 	}
 	if c.Method == model.Underutilized {
 		j.worthwhile(c, victims)
+		j.saving(c, victims)
+		j.finished(c, victims)
 	}
+	j.helps(c)
 }
 
 // victim judges a machine that goes by a command, and gives what that counts for.
@@ -63,56 +66,15 @@ func (j *judge) victim(n *model.Node, c *model.Command, r model.Removal) int64 {
 			cost += int64(max(p.EvictionCost, 0))
 		}
 	}
+	j.mayGo(n, c.Method)
+	j.due(n, c.Method)
 	switch {
-	case c.Method == model.Drifted && n.Drifted == "":
-		j.fail("drifted", object, "has not drifted")
 	case c.Method == model.Underutilized && (d.Never || d.WhenEmptyOnly || j.pools[n.Pool].pool.Static):
 		j.fail("consolidation", object, "is of pool %s, which is not consolidated", n.Pool)
 	case c.Method == model.Underutilized && (!j.quiet(n) || n.Price <= 0):
 		j.fail("consolidateAfter", object, "is not quiet for long enough, or its price is not known")
 	}
 	return cost
-}
-
-// worthwhile: whatever becomes of the replacement, it costs less than what goes; and than each machine of a type that it may
-// have, of several that go. Spot takes the place of spot only where the policy says so.
-func (j *judge) worthwhile(c *model.Command, victims []*model.Node) {
-	object := "command " + c.ID
-	if c.Saves <= 0 || len(c.Launches) > 1 {
-		j.fail("saves", object, "saves %d with %d replacements", c.Saves, len(c.Launches))
-	}
-	var total model.Price
-	spot := true
-	for _, n := range victims {
-		total += n.Price
-		spot = spot && n.CapacityType == model.Spot
-	}
-	for i := range c.Launches {
-		l := &c.Launches[i]
-		if j.pools[l.Pool] == nil {
-			continue
-		}
-		for _, w := range slices.Concat(j.waysOf(l)...) {
-			price := clamp(w.offer.Price)
-			if price >= total {
-				j.fail("saves", object, "the replacement may cost %d, what goes costs %d", price, total)
-				break
-			}
-			if spot && w.offer.CapacityType == model.Spot && !j.policy.SpotToSpot {
-				j.fail("spot to spot", object, "spot would be replaced by spot")
-				break
-			}
-		}
-		j.notTheSame(c, l, victims)
-	}
-}
-
-func (j *judge) notTheSame(c *model.Command, l *model.Launch, victims []*model.Node) {
-	for _, n := range victims {
-		if len(victims) > 1 && slices.Contains(l.Types, n.Type) && l.Chosen.Price >= n.Price {
-			j.fail("saves", "command "+c.ID, "%s might as well stay: it is of a type of the replacement", n.Name)
-		}
-	}
 }
 
 // moves: in the cluster without the machines that go, all of their pods that have to move have a place or a replacement.

@@ -178,6 +178,42 @@ var commandMutations = []mutation{
 		p.victim(c).Price = c.Launches[0].Chosen.Price
 		return true
 	})},
+	{"several replacements cost as much together", "saves", ofCommand(model.Underutilized, true, func(p *plan, c *model.Command) bool {
+		if len(c.Launches) < 2 {
+			return false
+		}
+		sum := model.Price(0)
+		for _, l := range c.Launches {
+			sum += l.Chosen.Price
+		}
+		for i, r := range c.Removals {
+			n := &p.Nodes[slices.IndexFunc(p.Nodes, func(n model.Node) bool { return n.Name == r.Node })]
+			if n.Price = 0; i == 0 {
+				n.Price = sum
+			}
+		}
+		return true
+	})},
+	{"the pods are too young for it", "pays back", ofCommand(model.Underutilized, true, func(p *plan, c *model.Command) bool {
+		for i := range p.Nodes {
+			for k := range p.Nodes[i].Pods {
+				p.Nodes[i].Pods[k].Created = p.Now
+			}
+		}
+		return p.Handover >= 0 && len(c.Launches[0].Pods) > 0 && c.Launches[0].Chosen.Price > 0
+	})},
+	{"the moves cost more than is saved", "pays back", ofCommand(model.Underutilized, false, func(p *plan, c *model.Command) bool {
+		p.MovePrice = 1 << 30
+		moving := false
+		for i := range p.Nodes {
+			for k := range p.Nodes[i].Pods {
+				pod := &p.Nodes[i].Pods[k]
+				pod.Created = p.Now.Add(-time.Minute)
+				moving = moving || pod.EvictionCost > 0 && c.Removals[0].Node == p.Nodes[i].Name && pod.Moves()
+			}
+		}
+		return moving && len(c.Removals) == 1
+	})},
 	{"spot for spot", "spot to spot", ofCommand(model.Underutilized, true, func(p *plan, c *model.Command) bool {
 		for _, r := range c.Removals {
 			p.Nodes[slices.IndexFunc(p.Nodes, func(n model.Node) bool { return n.Name == r.Node })].CapacityType = model.Spot

@@ -66,17 +66,16 @@ func (j *judge) removed(n *model.Node, m model.Method, t *tally) {
 		if pool.Disruption.Never || !j.quiet(n) {
 			j.fail("consolidateAfter", object, "is not quiet for long enough")
 		}
-	case model.Drifted:
+	case model.Drifted, model.Expired, model.CrowdedOut:
 		t.drifted++
-		if n.Drifted == "" {
-			j.fail("drifted", object, "has not drifted")
-		}
+		j.due(n, m)
 	case model.Overprovisioned:
 		t.surplus++
 		return
 	default:
 		j.fail("method", object, "method %q is not known", m)
 	}
+	j.mayGo(n, m)
 	if n.State != model.Initialized || n.DoNotDisrupt {
 		j.fail("disruptable", object, "is not initialized, or must not be disrupted")
 	}

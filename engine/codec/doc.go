@@ -9,11 +9,13 @@
 //	now 2026-01-02T03:04:05Z                     # only if it matters
 //	resource example.com/fpga                    # another resource than the well-known ones
 //	namespace shop labels(team=a)
-//	type c2 cpu=2 memory=4Gi pods=29 allocatable(cpu=1900m) labels(arch=amd64) offers(a spot 0.04, b on-demand 0.1 out)
+//	type c2 cpu=2 memory=4Gi pods=29 allocatable(cpu=1900m) labels(arch=amd64) offers(a spot 0.04, b on-demand 0.1 out, c spot 0.04 out=45s)
 //	     attach(ebs=25) only(general)            # only these pools have this type of the name
 //	pool general weight=10 require(capacity-type=spot|on-demand) taint(gpu=true:NoSchedule) startup-taint(…)
 //	     limit(cpu=10, nodes=3) usage(cpu=4, nodes=2) types(c2, c4) not-ready("why")
 //	     disrupt(after=30s, never, when-empty, balanced, empty=1, drifted=2, underused=3) replicas=3
+//	     wish(window=empty|drifted|underused, open, until=2h, unclear="why", saving=0.05, saving-percent=10, soft-expire=720h, replace-crowded,
+//	     wait-for-jobs)
 //	daemon proxy cpu=100m tolerate(*)            # of kube-system; otherwise namespace/name
 //	pods 100 web cpu=1 memory=1Gi ns=shop labels(app=web) priority=5 age=30s …    # web-001 to web-100
 //	pods 3 more as=web priority=9                # pods of the shape that is declared as web
@@ -21,10 +23,11 @@
 //	shape db cpu=4 …                             # no pods wait; for as=db and for nodes
 //	node n1 pool=general type=c2 zone=a capacity-type=spot price=0.04 state=initialized labels(team=red) attach(ebs=25)
 //	     taint(…) age=1h ready=10m event=5m claim=claim-n1 drifted="why" drifted-for=5m used(cpu=1) deleting cordoned do-not-disrupt
-//	     unmanaged deadline expires=2h nominated=5s command=… runs(web-1 as web, proxy daemon, job terminal, db do-not-disrupt,
-//	     shop/x uid=… priority=5 age=1h held="PodDisruptionBudget …" cost=2000)
-//	policy max-types=3 max-steps=100 solver=first-fit preferences=respect preference-price=0.01 node-fee=0.02
-//	     min-values=best-effort spot-risk=10 largest(cpu=64) performance(m8g=120) cutoff=0 spot-to-spot max-what-ifs=20 after=n7 after-drifted=2026-01-02T03:04:05Z/n7
+//	     unmanaged deadline expires=2h lacks(kube-system/agent=5m) nominated=5s command=… runs(web-1 as web, proxy daemon, job terminal, db do-not-disrupt,
+//	     shop/x uid=… priority=5 age=1h held="PodDisruptionBudget …" cost=2000,
+//	     calc-1 as calc job=5m|10m|12m job-ends=1h)   # a Job's pod: it has run for 5m, earlier ones ran for 10m and 12m
+//	policy max-types=3 max-steps=100 solver=first-fit preferences=respect preference-price=0.01 node-fee=0.02 churn-fee=0.3
+//	     min-values=best-effort spot-risk=10 largest(cpu=64) performance(m8g=120) cutoff=0 spot-to-spot handover=90s move-price=0.0001 max-what-ifs=20 after=n7 after-drifted=2026-01-02T03:04:05Z/n7
 //
 // What a line of pods, pod, shape or daemon may say of where its pods can go:
 //

@@ -167,6 +167,10 @@ func (p *parser) bound(item, node string) (b model.BoundPod, err error) {
 			b.Held = leaf(value)
 		case "cost":
 			b.EvictionCost, err = whole[int32](value)
+		case "job":
+			b.Job, err = p.job(value)
+		case "job-ends":
+			b.Job, err = p.jobEnd(b.Job, value)
 		case "from":
 			b.From = leaf(value)
 		case "virtual":

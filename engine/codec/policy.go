@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/nodeless/nodeless/engine/model"
 )
@@ -35,11 +36,16 @@ func (p *parser) addPolicy(l *line) (err error) {
 	for _, f := range []struct {
 		key string
 		to  *model.Price
-	}{{"preference-price", &policy.PreferencePrice}, {"node-fee", &policy.NodeFee}} {
+	}{{"preference-price", &policy.PreferencePrice}, {"node-fee", &policy.NodeFee}, {"churn-fee", &policy.ChurnFee}, {"move-price", &policy.MovePrice}} {
 		if text, ok := l.value(f.key); ok {
 			if *f.to, err = price(text); err != nil {
 				return fmt.Errorf("%s: %w", f.key, err)
 			}
+		}
+	}
+	if text, ok := l.value("handover"); ok {
+		if policy.Handover, err = time.ParseDuration(text); err != nil {
+			return fmt.Errorf("handover=%s: not a duration", text)
 		}
 	}
 	policy.SpotToSpot = l.says("spot-to-spot", 1)

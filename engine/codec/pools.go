@@ -39,7 +39,10 @@ func (p *parser) addPool(l *line) (err error) {
 		}
 	}
 	pool.NotReady = sentence(l.group("not-ready"))
-	pool.Disruption, err = disruption(lists(l.group("disrupt")))
+	if pool.Disruption, err = disruption(lists(l.group("disrupt"))); err != nil {
+		return err
+	}
+	err = p.wishes(lists(l.group("wish")), &pool.Disruption)
 	p.s.Pools = append(p.s.Pools, pool)
 	return err
 }

@@ -3,6 +3,8 @@ package codec
 import (
 	"fmt"
 	"slices"
+	"strings"
+	"time"
 
 	"github.com/nodeless/nodeless/engine/model"
 )
@@ -35,12 +37,19 @@ func (p *parser) addType(l *line) (err error) {
 	}
 	for _, item := range lists(l.group("offers")) {
 		f := leaves(fields(item))
-		if len(f) < 3 || len(f) > 4 || len(f) == 4 && f[3] != "out" {
-			return fmt.Errorf("offer %q: want zone, capacity type, price, and out if there are none", item)
+		if len(f) < 3 || len(f) > 4 || len(f) == 4 && f[3] != "out" && !strings.HasPrefix(f[3], "out=") {
+			return fmt.Errorf("offer %q: want zone, capacity type, price, and out if there are none, or out=45s if it is tried again then", item)
 		}
 		o := model.Offering{Zone: f[0], CapacityType: f[1], Available: len(f) == 3}
 		if o.Price, err = price(f[2]); err != nil {
 			return err
+		}
+		if again, ok := strings.CutPrefix(f[len(f)-1], "out="); ok {
+			in, err := time.ParseDuration(again)
+			if err != nil {
+				return fmt.Errorf("offer %q: %w", item, err)
+			}
+			o.Again = p.s.Now.Add(in)
 		}
 		t.Offerings = append(t.Offerings, o)
 	}

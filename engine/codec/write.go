@@ -16,6 +16,9 @@ func Cluster(s *model.Snapshot, policy model.Policy) string {
 	if !s.Now.Equal(Now) {
 		w.line(declare("now", s.Now.UTC().Format(time.RFC3339Nano)))
 	}
+	if s.Ended != 0 {
+		w.line(declare("ended", fmt.Sprint(s.Ended)))
+	}
 	for _, name := range s.ResourceNames[min(len(s.ResourceNames), len(model.WellKnownResources)):] {
 		w.line(declare("resource", quote(name)))
 	}
@@ -91,7 +94,10 @@ func (w *writer) typeLine(t *declaredType) *declaration {
 	d.group("labels", nodeLabels(rest))
 	d.group("offers", mapped(t.Offerings, func(o model.Offering) string {
 		item := quote(o.Zone) + " " + quote(o.CapacityType) + " " + dollars(o.Price)
-		if !o.Available {
+		switch {
+		case !o.Available && !o.Again.IsZero():
+			item += " out=" + o.Again.Sub(w.s.Now).String()
+		case !o.Available:
 			item += " out"
 		}
 		return item
@@ -149,6 +155,7 @@ func (w *writer) poolLine(p *model.Pool) *declaration {
 	}
 	d.sentence("not-ready", p.NotReady)
 	d.group("disrupt", disruptItems(&p.Disruption))
+	d.group("wish", w.wishItems(&p.Disruption))
 	return d
 }
 
@@ -176,6 +183,11 @@ func (w *writer) policyLine(p model.Policy) *declaration {
 	d.word("min-values=best-effort", p.MinValues == model.BestEffort)
 	d.amount("preference-price", dollars(p.PreferencePrice), "0")
 	d.amount("node-fee", dollars(p.NodeFee), "0")
+	d.amount("move-price", dollars(p.MovePrice), "0")
+	if p.Handover != 0 {
+		d.amount("handover", p.Handover.String(), "")
+	}
+	d.amount("churn-fee", dollars(p.ChurnFee), "0")
 	d.number("spot-risk", int64(p.SpotRisk))
 	d.word("spot-to-spot", p.SpotToSpot)
 	d.number("max-what-ifs", int64(p.MaxWhatIfs))

@@ -39,6 +39,7 @@ func (w *writer) nodeLine(n *model.Node) *declaration {
 	d.word("cordoned", n.Cordoned)
 	d.word("do-not-disrupt", n.DoNotDisrupt)
 	d.amount("drifted", n.Drifted, "")
+	d.group("lacks", mapped(n.Lacks, w.lackItem))
 	d.group("runs", mapped(n.Pods, func(b model.BoundPod) string { return w.boundItem(&b, n.Name) }))
 	return d
 }
@@ -116,6 +117,7 @@ func (w *writer) boundItem(b *model.BoundPod, node string) string {
 	if b.EvictionCost != ordinaryCost {
 		d.word(fmt.Sprintf("cost=%d", b.EvictionCost), true)
 	}
+	w.jobItem(d, b.Job)
 	d.amount("from", b.From, "")
 	d.word("virtual", b.Virtual)
 	d.amount("uid", b.UID, "uid-"+b.Name+"-"+node)

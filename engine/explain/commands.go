@@ -44,6 +44,10 @@ func Command(s *model.Snapshot, c model.Command) string {
 func reason(c model.Command) string {
 	drifted, one := c.Method == model.Drifted, len(c.Removals) == 1
 	switch {
+	case c.Method == model.Expired:
+		return " goes: it is older than its pool's nodeless.sh/soft-expire-after"
+	case c.Method == model.CrowdedOut:
+		return " goes: a DaemonSet's pod has no room on it"
 	case drifted && one:
 		return " goes: it is no longer as its pool and node class say"
 	case drifted:
@@ -113,6 +117,10 @@ func moves(r model.Reason) string {
 		return fmt.Sprintf("no replacement can be launched: limit nodes %s of pool %s is reached", r.Detail, r.Object)
 	case model.RuleCapacity:
 		return "no replacement can be launched: pool " + r.Object + " has no offering for it now"
+	case model.RuleFragile:
+		return r.Object + " has another place only if kube-scheduler placed all pods that move just so, which it does not"
+	case model.RulePayback:
+		return fmt.Sprintf("its pods are %s old and may be gone before what their moves cost is saved again, in %s", r.Best, r.Detail)
 	case model.RuleNoPrice:
 		return "what it costs is not known"
 	case model.RuleStatic:

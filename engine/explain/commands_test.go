@@ -37,7 +37,7 @@ func TestEveryRuleThatKeepsAMachineHasASentence(t *testing.T) {
 		model.RuleNeeded, model.RuleNotInitialized, model.RuleBudget, model.RuleDoNotDisrupt, model.RuleTooYoung, model.RuleNever, model.RuleHeld,
 		model.RuleGone, model.RuleNotDrifted, model.RuleNoPlace, model.RuleNotCheaper, model.RuleMoreMachines, model.RuleSpotToSpot,
 		model.RuleWhenEmpty, model.RuleBalanced, model.RuleNoPrice, model.RuleStatic, model.RuleNoPool, model.RuleSteps, model.RulePoolNotReady,
-		model.RuleLimit, model.RuleCapacity,
+		model.RuleLimit, model.RuleCapacity, model.RulePayback, model.RuleFragile,
 	} {
 		r := model.Reason{Rule: rule, Object: "it", Detail: "some", Best: "1"}
 		if got := Kept(model.Kept{Node: "n", Reason: r}); strings.Contains(got, string(rule)+" it") {

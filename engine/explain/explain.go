@@ -62,6 +62,9 @@ func verdict(v model.PoolVerdict) string {
 	case model.RuleLimit:
 		return limit(v, pool)
 	case model.RuleCapacity:
+		if v.Detail != "" {
+			return "all offerings that fit are out of capacity for now; tried again are first " + v.Detail
+		}
 		return fmt.Sprintf("all offerings that fit are out of capacity for now (such as %s)", v.Object)
 	case model.RuleMinValues:
 		return fmt.Sprintf("minValues %s of %s cannot be kept, only %s left", v.Detail, v.Object, or(v.Best, "fewer are"))
@@ -167,6 +170,10 @@ func Removal(s *model.Snapshot, r model.Removal) string {
 		how = "the pool has more machines than replicas"
 	case model.Underutilized:
 		how = "its pods cost less elsewhere"
+	case model.Expired:
+		how = "it is older than its pool's nodeless.sh/soft-expire-after"
+	case model.CrowdedOut:
+		how = "a DaemonSet's pod has no room on it"
 	}
 	text := fmt.Sprintf("%s of pool %s goes: %s", machine(s, r.Node), r.Pool, how)
 	if r.Saves > 0 {
@@ -206,7 +213,7 @@ func Kept(k model.Kept) string {
 	case model.RuleNoPool:
 		why = "its pool " + r.Object + " is gone"
 	default:
-		if text := moves(r); text != "" {
+		if text := or(moves(r), wishes(r)); text != "" {
 			why = text
 		}
 	}

@@ -38,6 +38,7 @@ func Disruptive(seed uint64) *model.Snapshot {
 			s.Pending = append(s.Pending, p)
 		}
 	}
+	wish(s, seed)
 	return Canonical(s)
 }
 

@@ -7,28 +7,28 @@ import (
 	"github.com/nodeless/nodeless/engine/model"
 )
 
-// drift replaces machines that are no longer as their pool and node class say, one command each, as many as the budgets let.
+// drift replaces machines that are no longer as their pool and node class say, and what else there is cause for, one command each, as
+// many as the budgets let.
 // Empty ones go at once, the others when there is a place for their pods: if possible not on a machine that has drifted too.
 // What went as empty counts against this budget, since one budget may be for both. Looking for places is what takes time: what
 // it does not come to, the next call does that begins After.
 func (r *run) drift() {
-	all := slices.Concat(r.free(r.candidates, false), r.free(r.eventual, false))
-	all = slices.DeleteFunc(all, func(n *model.Node) bool { return n.Drifted == "" })
-	slices.SortFunc(all, byDrift)
+	all := r.replaceable(false)
+	slices.SortFunc(all, r.byDrift)
 	for _, n := range all {
 		reason := r.overBudget(n, r.pools[n.Pool].Disruption.AllowedDrifted)
 		switch {
 		case reason.Rule != "":
 		case occupants(n) == 0 && !r.world.buffered[n.Name]:
-			r.remove(n, model.Drifted)
+			r.remove(n, r.cause(n))
 		case r.world.used[n.Name]:
 			reason = model.Reason{Rule: model.RuleNeeded, Detail: "moving"}
-		case r.policy.After.Underutilized != "" || driftKey(n) <= r.policy.After.Drifted:
+		case r.policy.After.Underutilized != "" || r.driftKey(n) <= r.policy.After.Drifted:
 			reason = model.Reason{Rule: model.RuleSteps}
 		case r.left <= 0:
 			r.partial, reason = true, model.Reason{Rule: model.RuleSteps}
 		default:
-			r.after.Drifted = driftKey(n)
+			r.after.Drifted = r.driftKey(n)
 			reason = r.replace(n)
 		}
 		if reason.Rule != "" {
@@ -38,15 +38,21 @@ func (r *run) drift() {
 }
 
 // driftKey orders machines by how long ago they drifted, as upstream (pkg/controllers/disruption/drift.go), then by name.
-func driftKey(n *model.Node) string { return n.DriftedSince.UTC().Format(time.RFC3339) + "/" + n.Name }
+func (r *run) driftKey(n *model.Node) string {
+	_, since := cause(r.s, &r.pools[n.Pool].Disruption, n)
+	return since.UTC().Format(time.RFC3339) + "/" + n.Name
+}
 
-// replace proposes to replace a drifted machine, or says why it cannot be.
+// replace proposes to replace a machine, or says why it cannot be.
 func (r *run) replace(n *model.Node) model.Reason {
 	var reason model.Reason
 	for _, to := range []destinations{{undrifted: true}, {}} {
 		overlay, plan := r.whatIf(to, n)
 		if len(plan.Unplaced) == 0 {
-			r.command(model.Drifted, []*model.Node{n}, overlay, plan)
+			if reason := r.noHelp(n, &plan); reason.Rule != "" {
+				return reason
+			}
+			r.command(r.cause(n), []*model.Node{n}, overlay, plan)
 			return model.Reason{}
 		}
 		reason = noPlace(plan.Unplaced[0])

@@ -5,6 +5,7 @@ package methods
 import (
 	"cmp"
 	"slices"
+	"time"
 
 	"github.com/nodeless/nodeless/engine/model"
 )
@@ -45,6 +46,7 @@ type run struct {
 	left     int          // steps of planning that may still be made
 	after    model.Cursor // where the planning stopped
 	partial  bool
+	again    time.Time // see Plan.Again
 }
 
 func newRun(s *model.Snapshot, policy model.Policy) *run {
@@ -56,7 +58,7 @@ func newRun(s *model.Snapshot, policy model.Policy) *run {
 		r.left = defaultWhatIfs
 	}
 	for i := range s.Pools {
-		r.pools[s.Pools[i].Name] = &s.Pools[i]
+		r.pools[s.Pools[i].Name] = shutNow(s, &s.Pools[i])
 	}
 	for i := range s.Nodes {
 		n := &s.Nodes[i]
@@ -108,6 +110,9 @@ func (r *run) overBudget(n *model.Node, allowed int) model.Reason {
 	if r.gone[n.Pool] < allowed {
 		return model.Reason{}
 	}
+	if allowed == shut {
+		return whyShut(r.s, r.pools[n.Pool])
+	}
 	return model.Reason{Rule: model.RuleBudget, Object: n.Pool, Detail: count(max(allowed, 0))}
 }
 
@@ -134,7 +139,7 @@ func removalOf(n *model.Node, how model.Method) model.Removal {
 }
 
 func (r *run) plan() model.Plan {
-	p := model.Plan{Removals: r.removals, Commands: r.commands, Partial: r.partial, After: r.after}
+	p := model.Plan{Removals: r.removals, Commands: r.commands, Partial: r.partial, After: r.after, Again: r.again}
 	slices.SortFunc(p.Removals, func(a, b model.Removal) int { return cmp.Compare(a.Node, b.Node) })
 	slices.SortFunc(p.Commands, func(a, b model.Command) int { return cmp.Compare(a.Removals[0].Node, b.Removals[0].Node) })
 	for i := range r.s.Nodes {

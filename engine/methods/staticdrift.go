@@ -19,7 +19,7 @@ func (r *run) staticDrift() {
 		}
 		var none model.Reason // why nothing more can be launched
 		for _, n := range r.driftedOf(p) {
-			reason := r.overBudget(n, p.Disruption.AllowedDrifted)
+			reason := r.overBudget(n, r.pools[p.Name].Disruption.AllowedDrifted)
 			switch {
 			case reason.Rule != "":
 			case none.Rule != "":
@@ -46,21 +46,27 @@ func (r *run) replaceStatic(p *model.Pool, n *model.Node) model.Reason {
 	}
 	overlay := r.leaving(destinations{}, []*model.Node{n})
 	overlay.Pending = nil // kube-scheduler finds them their places among the pool's machines
-	r.command(model.Drifted, []*model.Node{n}, overlay, model.Plan{Launches: launches})
+	r.command(r.cause(n), []*model.Node{n}, overlay, model.Plan{Launches: launches})
 	return model.Reason{}
 }
 
 // driftedOf are the pool's drifted machines: empty ones first, then those that drifted first.
 func (r *run) driftedOf(p *model.Pool) []*model.Node {
-	all := slices.Concat(r.free(r.candidates, p.Static), r.free(r.eventual, p.Static))
-	all = slices.DeleteFunc(all, func(n *model.Node) bool { return n.Pool != p.Name || n.Drifted == "" })
-	slices.SortFunc(all, byDrift)
+	all := slices.DeleteFunc(r.replaceable(p.Static), func(n *model.Node) bool { return n.Pool != p.Name })
+	slices.SortFunc(all, r.byDrift)
 	return all
 }
 
-// byDrift orders machines that drifted: those without pods first, then those that drifted first.
-func byDrift(a, b *model.Node) int {
-	return cmp.Or(cmp.Compare(min(occupants(a), 1), min(occupants(b), 1)), cmp.Compare(driftKey(a), driftKey(b)))
+// replaceable are the machines that are to be replaced, if their pods let them.
+func (r *run) replaceable(static bool) []*model.Node {
+	now := slices.DeleteFunc(r.free(r.candidates, static), func(n *model.Node) bool { return r.cause(n) == "" })
+	eventual := slices.DeleteFunc(r.free(r.eventual, static), func(n *model.Node) bool { return n.Drifted == "" })
+	return slices.Concat(now, eventual)
+}
+
+// byDrift orders machines that are to be replaced: those without pods first, then those for which that is true longest.
+func (r *run) byDrift(a, b *model.Node) int {
+	return cmp.Or(cmp.Compare(min(occupants(a), 1), min(occupants(b), 1)), cmp.Compare(r.driftKey(a), r.driftKey(b)))
 }
 
 // noReplacement says why a static pool cannot launch one more machine.

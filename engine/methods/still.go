@@ -16,11 +16,14 @@ func StillTrue(s *model.Snapshot, policy model.Policy, c model.Command) model.Re
 			return model.Reason{Rule: model.RuleGone, Object: r.Node}
 		}
 		n := &s.Nodes[i]
+		if !slices.ContainsFunc(s.Pools, func(p model.Pool) bool { return p.Name == n.Pool }) {
+			return model.Reason{Rule: model.RuleNoPool, Object: n.Pool} // its machines go with it, and so would what was launched
+		}
 		if reason := protected(n, c.Method == model.Drifted); reason.Rule != "" {
 			return reason
 		}
-		if c.Method == model.Drifted && n.Drifted == "" {
-			return model.Reason{Rule: model.RuleNotDrifted, Object: n.Name}
+		if reason := overtaken(s, n, c.Method); reason.Rule != "" {
+			return reason
 		}
 		victims[r.Node] = true
 	}
@@ -29,7 +32,7 @@ func StillTrue(s *model.Snapshot, policy model.Policy, c model.Command) model.Re
 	if !slices.ContainsFunc(overlay.Pending, leaving) {
 		return model.Reason{}
 	}
-	return unserved(overlay, pack.ProvisionPods(overlay, policy), c.Method == model.Drifted, leaving)
+	return unserved(overlay, pack.ProvisionPods(overlay, policy), c.Method != model.Underutilized, leaving)
 }
 
 // unserved says which of the pods a plan leaves without a place, or unless launches will do, gives only a machine that is yet to

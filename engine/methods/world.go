@@ -81,7 +81,7 @@ func (w *world) apply(overlay *model.Snapshot, plan *model.Plan, victims []strin
 
 // destinations says where pods may be moved, beside machines that are closed to all.
 type destinations struct {
-	undrifted bool // only to machines that have not drifted
+	undrifted bool // only to machines that are not to be replaced themselves
 	settled   bool // only to machines whose consolidateAfter is over, and not to empty ones
 }
 
@@ -94,7 +94,7 @@ func (w *world) open(to destinations) *model.Snapshot {
 	out.Nodes = slices.Clone(w.now.Nodes)
 	for i := range out.Nodes {
 		n := &out.Nodes[i]
-		n.Deleting = n.Deleting || w.closed[n.Name] || to.undrifted && n.Drifted != "" || to.settled && w.unsettled(n)
+		n.Deleting = n.Deleting || w.closed[n.Name] || to.undrifted && w.outdated(n) || to.settled && w.unsettled(n)
 	}
 	w.views[to] = &out
 	return &out

@@ -35,7 +35,12 @@ type Snapshot struct {
 	Pools         []Pool      // by Weight descending, then Name
 	Daemons       []Daemon    // DaemonSets, by Namespace, Name
 	Namespaces    []Namespace // by Name
+	// Ended is how many pods have succeeded or failed in the last RecentlyEnded.
+	Ended int
 }
+
+// RecentlyEnded is for how long the end of a pod is news.
+const RecentlyEnded = 10 * time.Minute
 
 // PodKey identifies one pod through its life.
 type PodKey struct{ Namespace, Name, UID string }
@@ -180,6 +185,7 @@ type Node struct {
 	Drifted        string     // reason of drift, "" if none
 	DriftedSince   time.Time  // when it drifted
 	Expires        time.Time  // when the claim's expireAfter is over, zero if never
+	Lacks          []Lacking  // DaemonSets whose pods wait for it, by DaemonSet; Used counts what they ask
 	NominatedUntil time.Time  // pods had their place there a moment ago and may be on their way: it stays until then; zero if not
 	Command        string     // ID of the Command by which the machine is to go, "" if there is none; then Deleting too
 	// Deadline: the claim has a terminationGracePeriod, so that its pods leave in the end, whatever protects them. Drift waits
@@ -204,6 +210,7 @@ type BoundPod struct {
 	// EvictionCost is what moving the pod counts for, in thousandths: 1000 is an ordinary pod (karpenter.md §8.2: deletion cost
 	// and priority); never below −10000 or above 10000.
 	EvictionCost int32
+	Job          *JobRun // of a Job's pod that has begun; nil for others
 }
 
 // DisruptionPolicy is a pool's spec.disruption.
@@ -215,6 +222,17 @@ type DisruptionPolicy struct {
 	AllowedEmpty     int  // nodes the budgets allow to go now for being empty; computed by internal/kube, cron and all
 	AllowedDrifted   int  // … for drift
 	AllowedUnderused int  // … for under-use
+
+	Window Window // the times at which machines may go; the zero value = any
+	// Unclear is why nothing of the pool may be disrupted: what its owner said of disruption cannot be read. "" = it can.
+	Unclear string
+	// MinSaving is what consolidation must save an hour for each machine that goes, MinSavingPercent in percent of what they
+	// cost, 0 to 100; 0 = anything.
+	MinSaving        Price
+	MinSavingPercent int
+	SoftExpireAfter  time.Duration // machines this old are replaced, as if they had drifted; 0 = never
+	ReplaceCrowded   bool          // so are machines on which a DaemonSet's pod has no room
+	WaitForJobs      bool          // consolidation waits for pods of Jobs that will be done sooner than moving them pays
 }
 
 // Limits are a pool's spec.limits: resource index → most that may exist. Only indices with Set count.
@@ -258,7 +276,8 @@ type Offering struct {
 	Zone         string
 	CapacityType string
 	Price        Price
-	Available    bool // false while the cloud lately had none
+	Available    bool      // false while the cloud lately had none
+	Again        time.Time // when one that is not available is tried again; zero if that is not known
 }
 
 // OfferingKey names an offering.
@@ -276,6 +295,8 @@ type Plan struct {
 	// After is where Disrupt stopped looking at machines whose pods have to move: what Policy.After has to be for the next call to
 	// go on there. The zero value = it came to the end.
 	After Cursor
+	// Again is when a machine that stays for no more than its pods' age may go though nothing has changed; zero if there is none.
+	Again time.Time
 	// LowerBound: no set of launches for these pods that goes by the pools' weights counts for less, in the policy's effective
 	// prices; 0 = not computed.
 	LowerBound Price
@@ -327,6 +348,10 @@ const (
 	Empty         Method = "Empty"
 	Drifted       Method = "Drifted"
 	Underutilized Method = "Underutilized"
+	// Expired and CrowdedOut are opt-in, and count against the budgets for drift: the machine is older than its pool's
+	// SoftExpireAfter, or a DaemonSet's pod has no room on it.
+	Expired    Method = "Expired"
+	CrowdedOut Method = "DaemonSetCrowdedOut"
 	// Overprovisioned: a static pool has more machines than replicas. It needs no budget (as upstream's static deprovisioning).
 	Overprovisioned Method = "Overprovisioned"
 )

@@ -3,6 +3,7 @@ package model
 import (
 	"math"
 	"strings"
+	"time"
 )
 
 // Solver is the way a plan is searched for.
@@ -47,6 +48,9 @@ type Policy struct {
 	MinValues MinValues
 	// NodeFee is what every machine costs an hour beside its price: agents, licences, blast radius.
 	NodeFee Price
+	// ChurnFee is what every machine counts for beside that in a cluster in which all pods are gone after RecentlyEnded, and in part where
+	// fewer are: see At. 0 = the default, below that none. It decides what is launched for pods that wait, not what is worth keeping.
+	ChurnFee Price
 	// SpotRisk is what the risk of interruption adds to spot prices when offerings are compared, in percent.
 	SpotRisk int
 	// Largest is the most of each resource one machine may have; 0 = any amount.
@@ -59,6 +63,10 @@ type Policy struct {
 	HasPriorityCutoff bool
 	// SpotToSpot lets a spot machine be replaced by a cheaper spot machine.
 	SpotToSpot bool
+	// Handover is for how long a machine and its replacement are paid at once; 0 = a minute, below that it is not counted. What moves
+	// pays this back, and MovePrice for each pod, within the time for which the pods can be expected to be there: see Remaining.
+	Handover  time.Duration
+	MovePrice Price // once, for a pod of EvictionCost 1000; 0 = moves cost nothing
 	// MaxWhatIfs bounds the plans that one Disrupt tries for machines whose pods have to move; 0 = the default, below that none.
 	// After is where it begins: see Plan.After.
 	MaxWhatIfs int

@@ -43,8 +43,17 @@ const (
 	RuleSpotToSpot   Rule = "SpotToSpot"   // only another spot machine would be cheaper
 	RuleWhenEmpty    Rule = "WhenEmpty"    // consolidationPolicy: WhenEmpty, and pods run there
 	RuleBalanced     Rule = "Balanced"     // consolidationPolicy: Balanced, and what is saved is not worth the pods' moves
+	RuleFragile      Rule = "Fragile"      // kube-scheduler may not find the places that a plan has for the pods
+	RulePayback      Rule = "Payback"      // the pods are too young: they may be gone before their moves have paid
 	RuleNoPrice      Rule = "NoPrice"      // what the machine costs is not known
 	RuleStatic       Rule = "Static"       // a static pool keeps its replicas
+	RuleWindow       Rule = "Window"       // not at this time
+	RuleUnclear      Rule = "Unclear"      // what the pool's owner said of disruption cannot be read
+	RuleSmallSaving  Rule = "SmallSaving"  // less is saved than the pool wants
+	RuleNotExpired   Rule = "NotExpired"
+	RuleNotCrowded   Rule = "NotCrowded"
+	RuleJob          Rule = "Job"    // a Job's pod there will be done sooner than moving it pays
+	RuleNoHelp       Rule = "NoHelp" // another machine of its kind would be no better
 )
 
 // OfPods reports whether the rule is about other pods, whatever the pools have.

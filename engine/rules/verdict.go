@@ -87,7 +87,7 @@ func (v *View) funnel(s *model.Shape, wants model.Requirements, room Room, names
 	}
 	before = left
 	if !step(model.RuleCapacity, filter(left, func(t int) bool { return v.available(t, &o) })) {
-		out.Object = v.Pool.Types[before[0]].Name
+		out.Object, out.Detail = v.Pool.Types[before[0]].Name, v.comeback(before, &o)
 		return
 	}
 	if r, n, short := v.ShortOfValues(left, o.Zones, o.Capacity); short && !v.BestEffort {

@@ -84,7 +84,7 @@ func (r *machineReporter) kept(s *model.Snapshot, kept []model.Kept) {
 	for i := range s.Nodes {
 		nodes[s.Nodes[i].Name] = &s.Nodes[i]
 	}
-	held := map[string]bool{}
+	held, timed := map[string]bool{}, map[string]bool{}
 	for i := range kept {
 		k := &kept[i]
 		n := nodes[k.Node]
@@ -94,6 +94,10 @@ func (r *machineReporter) kept(s *model.Snapshot, kept []model.Kept) {
 		if k.Reason.Rule == model.RuleBudget {
 			held[n.Pool] = true
 			continue
+		}
+		if np := r.o.World.NodePool(n.Pool); k.Reason.Rule == model.RuleWindow && np != nil && !timed[n.Pool] {
+			timed[n.Pool] = true
+			r.once(np, mostSaid, corev1.EventTypeNormal, "DisruptionBlocked", explain.Undone(k.Reason))
 		}
 		reason, within := verdictOn(&k.Reason)
 		claim := r.o.World.Claim(n.Claim)
@@ -119,10 +123,10 @@ func verdictOn(why *model.Reason) (reason string, within time.Duration) {
 		return "", 0
 	}
 	switch why.Rule {
-	case model.RuleDoNotDisrupt, model.RuleHeld:
+	case model.RuleDoNotDisrupt, model.RuleHeld, model.RuleNoHelp, model.RuleUnclear:
 		return "DisruptionBlocked", blockedSaid
 	case model.RuleNever, model.RuleWhenEmpty, model.RuleNoPlace, model.RuleNotCheaper, model.RuleMoreMachines, model.RuleSpotToSpot,
-		model.RuleBalanced, model.RuleNoPrice:
+		model.RuleBalanced, model.RulePayback, model.RuleFragile, model.RuleNoPrice, model.RuleSmallSaving:
 		return "Unconsolidatable", unconsolidatableSaid
 	}
 	return "", 0

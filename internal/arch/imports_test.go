@@ -117,6 +117,15 @@ func rules() []rule {
 			forbid: forbidOurs("internal/kube", "internal/world", "internal/act", "internal/lifecycle", "internal/loop", "internal/plane", "region", "cmd", "sim", "view"),
 		},
 		{
+			name: "the guest agent imports the standard library, x/sys/unix and the wire protocol alone",
+			why:  "it is part of every guest's memory, and each of its starts under emulation costs time",
+			in:   inDirs("podvm/guest", "podvm/wire"),
+			forbid: func(path string) bool {
+				r, ok := ours(path)
+				return !standard(path) && path != "golang.org/x/sys/unix" && (!ok || !under(r, "podvm/guest", "podvm/wire"))
+			},
+		},
+		{
 			name:   "the region does not know who uses it",
 			why:    "it stands in for AWS: whatever works against it must have come over the wire",
 			in:     inDirs("region"),
@@ -138,6 +147,15 @@ func rules() []rule {
 			forbid: func(path string) bool { return strings.HasPrefix(path, "k8s.io/kubernetes/pkg/scheduler") },
 		},
 		{
+			name: "the rules of Fargate know the API types alone",
+			why:  "they are pure: objects in, values out; admission, scheduler and tests call the same",
+			in:   inDirs("api", "internal/fargate"),
+			forbid: func(path string) bool {
+				r, ok := ours(path)
+				return ok && !under(r, "api") || strings.HasPrefix(path, "k8s.io/client-go") || strings.HasPrefix(path, "sigs.k8s.io/controller-runtime")
+			},
+		},
+		{
 			name:   "the translator knows only the engine, the cloud's contract and the API types",
 			why:    "kube is the one place where Kubernetes objects and engine types meet",
 			in:     inDirs("internal/kube"),
@@ -148,6 +166,15 @@ func rules() []rule {
 			why:    "imports point down: cmd → controller → loop → world, act, lifecycle → kube → engine",
 			in:     inDirs("internal/world", "internal/act", "internal/lifecycle"),
 			forbid: forbidOurs("internal/loop", "internal/controller", "cmd"),
+		},
+		{
+			name: "the simulation calls the engine and what lies below it",
+			why:  "it must be usable without a cluster, and decide by nothing that production does not decide by",
+			in:   inDirs("sim"),
+			forbid: func(path string) bool {
+				r, ok := ours(path)
+				return ok && !under(r, "engine", "catalog", "cloud", "region", "internal/clock", "sim")
+			},
 		},
 		{
 			name:   "nothing imports cmd",

@@ -15,12 +15,12 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
-	toolscache "k8s.io/client-go/tools/cache"
 	"sigs.k8s.io/controller-runtime/pkg/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	autoscaling "sigs.k8s.io/karpenter/pkg/apis/autoscaling/v1beta1"
 
 	"github.com/nodeless/nodeless/internal/clock"
+	"github.com/nodeless/nodeless/internal/informer"
 	"github.com/nodeless/nodeless/internal/lifecycle/latest"
 	"github.com/nodeless/nodeless/internal/lifecycle/queue"
 	"github.com/nodeless/nodeless/internal/world"
@@ -43,6 +43,7 @@ type Options struct {
 
 // Keeper keeps the buffers of a cluster. It is safe for concurrent use.
 type Keeper struct {
+	ctx   context.Context // handlers of events read the cache, which may not be filled when it is told to end
 	o     Options
 	queue *queue.Queue
 	wrote latest.Objects[*autoscaling.CapacityBuffer]
@@ -53,7 +54,7 @@ type Keeper struct {
 	last    map[types.NamespacedName]time.Time // when a buffer's status was last written
 }
 
-// New is a Keeper. It registers handlers on the cache, which must not be synced yet.
+// New is a Keeper until ctx is done. It registers handlers on the cache, which must not be synced yet.
 func New(ctx context.Context, o Options) (*Keeper, error) {
 	if o.Clock == nil {
 		o.Clock = clock.Real{}
@@ -62,7 +63,7 @@ func New(ctx context.Context, o Options) (*Keeper, error) {
 		o.Log = slog.Default()
 	}
 	k := &Keeper{
-		o: o, queue: queue.New("CapacityBuffer", o.Clock, o.Log), watched: map[string]bool{},
+		ctx: ctx, o: o, queue: queue.New("CapacityBuffer", o.Clock, o.Log), watched: map[string]bool{},
 		answers: map[types.NamespacedName]answer{}, last: map[types.NamespacedName]time.Time{},
 	}
 	for _, w := range []struct {
@@ -72,12 +73,8 @@ func New(ctx context.Context, o Options) (*Keeper, error) {
 		{&autoscaling.CapacityBuffer{}, func(b client.Object) { k.queue.Add(client.ObjectKeyFromObject(b).String()) }},
 		{&corev1.LimitRange{}, func(o client.Object) { k.changed("", o) }},
 	} {
-		informer, err := o.Cache.GetInformer(ctx, w.object, cache.BlockUntilSynced(false))
-		if err == nil {
-			_, err = informer.AddEventHandler(handler(w.seen))
-		}
-		if err != nil {
-			return nil, fmt.Errorf("watch %T: %w", w.object, err)
+		if err := informer.Watch(ctx, o.Cache, w.object, specs(w.seen)); err != nil {
+			return nil, err
 		}
 	}
 	return k, nil
@@ -126,7 +123,7 @@ func (k *Keeper) watch(ctx context.Context, kind string) error {
 	}
 	ctx, cancel := context.WithTimeoutCause(ctx, watchLimit, errors.New("it takes too long; may this process list and watch them?"))
 	defer cancel()
-	informer, err := k.o.Cache.GetInformer(ctx, kinds[kind]())
+	_, err := k.o.Cache.GetInformer(ctx, kinds[kind]()) // waits until all are known
 	if ctx.Err() != nil {
 		err = context.Cause(ctx)
 	}
@@ -138,8 +135,8 @@ func (k *Keeper) watch(ctx context.Context, kind string) error {
 	if k.watched[kind] {
 		return nil
 	}
-	if _, err := informer.AddEventHandler(handler(func(o client.Object) { k.changed(kind, o) })); err != nil {
-		return fmt.Errorf("watch %ss: %w", kind, err)
+	if err := informer.Watch(ctx, k.o.Cache, kinds[kind](), specs(func(o client.Object) { k.changed(kind, o) })); err != nil {
+		return err
 	}
 	k.watched[kind] = true
 	return nil
@@ -148,7 +145,7 @@ func (k *Keeper) watch(ctx context.Context, kind string) error {
 // changed has the buffers that refer to an object looked at again; of no kind, those of its namespace.
 func (k *Keeper) changed(kind string, o client.Object) {
 	list := &autoscaling.CapacityBufferList{}
-	if err := k.o.Cache.List(context.Background(), list, client.InNamespace(o.GetNamespace()), client.UnsafeDisableDeepCopy); err != nil {
+	if err := k.o.Cache.List(k.ctx, list, client.InNamespace(o.GetNamespace()), client.UnsafeDisableDeepCopy); err != nil {
 		k.o.Log.Warn("CapacityBuffers cannot be listed", "error", err)
 		return
 	}
@@ -171,25 +168,14 @@ func source(b *autoscaling.CapacityBuffer) (kind, name string) {
 	return "", ""
 }
 
-// handler tells of objects that come, go or get another spec; other changes of a workload are many and no matter.
-func handler(seen func(client.Object)) toolscache.ResourceEventHandler {
-	see := func(o any) {
-		if missed, ok := o.(toolscache.DeletedFinalStateUnknown); ok {
-			o = missed.Obj
+// specs tells of objects that come, go or get another spec; other changes of a workload are many and no matter.
+func specs(seen func(client.Object)) func(old, now client.Object) {
+	latest := informer.Latest(seen)
+	return func(old, now client.Object) {
+		if old != nil && now != nil && old.GetUID() == now.GetUID() && old.GetGeneration() == now.GetGeneration() && now.GetGeneration() != 0 &&
+			old.GetDeletionTimestamp().Equal(now.GetDeletionTimestamp()) {
+			return
 		}
-		if object, ok := o.(client.Object); ok {
-			seen(object)
-		}
-	}
-	return toolscache.ResourceEventHandlerFuncs{
-		AddFunc: see, DeleteFunc: see,
-		UpdateFunc: func(was, now any) {
-			a, ok := was.(client.Object)
-			b, same := now.(client.Object)
-			if ok && same && a.GetUID() == b.GetUID() && a.GetGeneration() == b.GetGeneration() && b.GetGeneration() != 0 && a.GetDeletionTimestamp().Equal(b.GetDeletionTimestamp()) {
-				return
-			}
-			see(now)
-		},
+		latest(old, now)
 	}
 }

@@ -20,6 +20,8 @@ import (
 	karpv1 "sigs.k8s.io/karpenter/pkg/apis/v1"
 	karpv1alpha1 "sigs.k8s.io/karpenter/pkg/apis/v1alpha1"
 
+	"github.com/nodeless/nodeless/api/v1alpha1"
+	"github.com/nodeless/nodeless/internal/fargate"
 	"github.com/nodeless/nodeless/internal/kube"
 )
 
@@ -38,6 +40,9 @@ var scheme = sync.OnceValue(func() *runtime.Scheme {
 	buffers := schema.GroupVersion{Group: autoscaling.Group, Version: "v1beta1"}
 	s.AddKnownTypes(buffers, &autoscaling.CapacityBuffer{}, &autoscaling.CapacityBufferList{})
 	metav1.AddToGroupVersion(s, buffers)
+	if err := v1alpha1.AddToScheme(s); err != nil {
+		panic(err) // so do our own
+	}
 	overlays := schema.GroupVersion{Group: "karpenter.sh", Version: "v1alpha1"}
 	s.AddKnownTypes(overlays, &karpv1alpha1.NodeOverlay{}, &karpv1alpha1.NodeOverlayList{})
 	metav1.AddToGroupVersion(s, overlays)
@@ -65,6 +70,9 @@ func leanPod(o any) (any, error) {
 		return o, nil
 	}
 	pod.ManagedFields = nil
+	if pod.Spec.SchedulerName == fargate.SchedulerName {
+		return pod, nil // its microVM is made from it
+	}
 	delete(pod.Annotations, corev1.LastAppliedConfigAnnotation)
 	resizing := kube.Resizing(pod)
 	lean(pod.Spec.InitContainers)

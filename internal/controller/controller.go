@@ -48,6 +48,7 @@ type rooms struct {
 	events    record.EventBroadcaster
 	buffers   *buffers.Keeper  // nil if the gate is closed
 	overlays  *overlays.Keeper // nil if the gate is closed
+	fargate   *fargateRooms    // nil if profiles are not acted upon
 }
 
 // Run controls a cluster until ctx is done, and returns nil then; or why it cannot go on.
@@ -67,18 +68,18 @@ func Run(ctx context.Context, o Options) error {
 		return err
 	}
 	defer stopServers()
-	if err := awaitCRDs(ctx, kube.Discovery(), neededFor(o.Gates)); err != nil {
+	if err := awaitCRDs(ctx, kube.Discovery(), neededFor(o.Gates, o.Fargate != nil)); err != nil {
 		return stopped(ctx, err)
 	}
-	ctx, cancel := context.WithCancelCause(ctx)
-	defer cancel(nil)
-	r, err := build(ctx, o, kube)
+	life, end := context.WithCancelCause(ctx)
+	defer end(nil)
+	r, err := build(life, o, kube)
 	if err != nil {
 		return stopped(ctx, err)
 	}
 	defer r.events.Shutdown()
 	h.registry.Store(r.registry)
-	return stopped(ctx, r.run(ctx, o, kube, h))
+	return stopped(ctx, r.run(life, end, o, kube, h))
 }
 
 // stopped is no error if it is only that ctx is done.
@@ -113,7 +114,7 @@ func build(ctx context.Context, o Options, kube kubernetes.Interface) (*rooms, e
 	if err != nil {
 		return nil, err
 	}
-	classes := status.NewClasses(r.cache, kinds...)
+	classes := status.NewClasses(ctx, r.cache, kinds...)
 	provider, err := o.Provider(ctx, classes.Get, version)
 	if err != nil {
 		return nil, fmt.Errorf("controller: cloud provider: %w", err)
@@ -121,8 +122,15 @@ func build(ctx context.Context, o Options, kube kubernetes.Interface) (*rooms, e
 	if observed, ok := provider.(cloud.Observed); ok {
 		observed.Observe(r.counters)
 	}
+	machines := provider
+	if o.Fargate != nil {
+		if r.fargate, err = r.buildFargate(ctx, o, kube, api); err != nil {
+			return nil, fmt.Errorf("controller: %w", err)
+		}
+		machines = r.fargate.scheduler.Beside(provider)
+	}
 	r.lifecycle, err = lifecycle.New(ctx, lifecycle.Options{
-		Cloud: provider, Cache: r.cache, Client: api, World: r.world, Recorder: recorder, Clock: o.Clock, Log: o.Log,
+		Cloud: machines, Cache: r.cache, Client: api, World: r.world, Recorder: recorder, Clock: o.Clock, Log: o.Log,
 		RefreshClass: func(ctx context.Context, ref cloud.ClassRef) { classes.Refresh(ctx, api, ref) },
 		Annotations:  classAnnotations(classes), Metrics: r.counters, Gates: o.Gates, Launches: 64 * o.Parallel,
 		Registered: func(claim *karpv1.NodeClaim, yes bool) { r.keeper.Registered(claim, yes) },
@@ -165,9 +173,11 @@ func classAnnotations(classes *status.Classes) func(*karpv1.NodeClaim) map[strin
 	}
 }
 
-// run starts the rooms and returns when one of them fails or ctx is done, after all have stopped.
-func (r *rooms) run(ctx context.Context, o Options, kube kubernetes.Interface, h *health) error {
+// run starts the rooms and returns when one of them fails or ctx is done, after all have stopped. It calls end with what failed,
+// so that nothing of the rooms goes on that was given ctx itself.
+func (r *rooms) run(ctx context.Context, end context.CancelCauseFunc, o Options, kube kubernetes.Interface, h *health) error {
 	group, ctx := errgroup.WithContext(ctx)
+	defer context.AfterFunc(ctx, func() { end(context.Cause(ctx)) })()
 	group.Go(func() error { return r.cache.Start(ctx) })
 	group.Go(func() error {
 		if err := r.world.Attach(ctx, r.cache); err != nil {
@@ -177,6 +187,10 @@ func (r *rooms) run(ctx context.Context, o Options, kube kubernetes.Interface, h
 			return context.Cause(ctx)
 		}
 		h.synced.Store(true)
+		if r.fargate != nil {
+			group.Go(func() error { return r.fargate.serve(ctx) })
+			r.fargate.awaitWebhook(ctx, o.Clock)
+		}
 		return lead(ctx, o, kube, func(ctx context.Context) error {
 			if o.OnReady != nil {
 				o.OnReady()
@@ -205,6 +219,9 @@ func (r *rooms) act(ctx context.Context, o Options) error {
 	group, ctx := errgroup.WithContext(ctx)
 	group.Go(func() error { return r.lifecycle.Run(ctx) })
 	group.Go(func() error { return r.keeper.Run(ctx) })
+	if r.fargate != nil {
+		group.Go(func() error { return r.fargate.scheduler.Run(ctx) })
+	}
 	if r.overlays != nil {
 		group.Go(func() error { return r.overlays.Run(ctx) })
 	}

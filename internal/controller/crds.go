@@ -11,6 +11,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/discovery"
 
+	"github.com/nodeless/nodeless/api/v1alpha1"
 	"github.com/nodeless/nodeless/internal/gates"
 	"github.com/nodeless/nodeless/internal/status"
 )
@@ -25,8 +26,11 @@ var needed = []crd{
 }
 
 // neededFor are those without which a gate that is on does nothing.
-func neededFor(g gates.Gates) []crd {
+func neededFor(g gates.Gates, profiles bool) []crd {
 	out := slices.Clone(needed)
+	if profiles {
+		out = append(out, crd{v1alpha1.GroupVersion.String(), "fargateprofiles"})
+	}
 	if g.CapacityBuffer {
 		out = append(out, crd{"autoscaling.x-k8s.io/v1beta1", "capacitybuffers"})
 	}
@@ -55,8 +59,11 @@ func awaitCRDs(ctx context.Context, d discovery.ServerResourcesInterface, needed
 			case err != nil:
 				return fmt.Errorf("controller: which CRDs exist: %w", err)
 			}
-			return fmt.Errorf("controller: the cluster has no CRD %s; install Karpenter's CRDs: "+
-				"helm upgrade --install karpenter-crd oci://public.ecr.aws/karpenter/karpenter-crd --version 1.14.1", strings.Join(missing, ", "))
+			how := "install Karpenter's CRDs: helm upgrade --install karpenter-crd oci://public.ecr.aws/karpenter/karpenter-crd --version 1.14.1"
+			if slices.ContainsFunc(missing, func(name string) bool { return strings.HasSuffix(name, "."+v1alpha1.GroupVersion.Group) }) {
+				how = "install all that is needed: nodeless crds | kubectl apply --server-side -f -"
+			}
+			return fmt.Errorf("controller: the cluster has no CRD %s; %s", strings.Join(missing, ", "), how)
 		case <-tick.C:
 		}
 	}

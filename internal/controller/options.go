@@ -51,6 +51,8 @@ type Options struct {
 	// (default kube-system). Identity names this replica (default the host's name).
 	LeaderElection                        bool
 	LeaderName, LeaderNamespace, Identity string
+	// Fargate has FargateProfiles acted upon; nil = they are not.
+	Fargate *Fargate
 	// QPS limits requests to the API server; 0 = what REST says, or 200 a second.
 	QPS float32
 }

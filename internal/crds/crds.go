@@ -1,5 +1,6 @@
 // Package crds installs the custom resource definitions that Nodeless works with: Karpenter's NodePool, NodeClaim,
-// NodeOverlay and CapacityBuffer, and its AWS provider's EC2NodeClass, unchanged from their Go modules.
+// NodeOverlay and CapacityBuffer, and its AWS provider's EC2NodeClass, unchanged from their Go modules; and its own
+// FargateProfile.
 package crds
 
 import (
@@ -19,6 +20,8 @@ import (
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/util/retry"
 	karpenterapis "sigs.k8s.io/karpenter/pkg/apis"
+
+	apicrds "github.com/nodeless/nodeless/api/crds"
 )
 
 // All gives fresh copies of the definitions, NodePool first.
@@ -27,7 +30,8 @@ func All() []*apiextensionsv1.CustomResourceDefinition {
 	for _, c := range karpenterapis.CRDs {
 		all = append(all, c.DeepCopy())
 	}
-	return append(all, object.Unmarshal[apiextensionsv1.CustomResourceDefinition](awsapis.EC2NodeClassCRD))
+	return append(all, object.Unmarshal[apiextensionsv1.CustomResourceDefinition](awsapis.EC2NodeClassCRD),
+		object.Unmarshal[apiextensionsv1.CustomResourceDefinition](apicrds.FargateProfile))
 }
 
 // Install creates or updates all of Nodeless's definitions and waits until the API server serves them, or ctx ends.

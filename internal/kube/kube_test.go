@@ -384,11 +384,11 @@ func TestTheNextWindowIsTheFirstThatOpensAtAll(t *testing.T) {
 	}
 	never, evening := window("0 0 30 2 *"), window("0 18 * * *")
 	for _, budgets := range [][]karpv1.Budget{{evening, never}, {never, evening}} {
-		if at := NextWindow(budgets, now); !at.Equal(now.Add(6 * time.Hour)) {
+		if at := NextWindow(poolWith(budgets...), now); !at.Equal(now.Add(6 * time.Hour)) {
 			t.Errorf("got %s", at)
 		}
 	}
-	if at := NextWindow([]karpv1.Budget{never}, now); !at.IsZero() {
+	if at := NextWindow(poolWith(never), now); !at.IsZero() {
 		t.Errorf("no window: %s", at)
 	}
 }

@@ -10,6 +10,7 @@ import (
 	karpv1 "sigs.k8s.io/karpenter/pkg/apis/v1"
 
 	"github.com/nodeless/nodeless/engine/model"
+	"github.com/nodeless/nodeless/internal/fargate"
 )
 
 // Forever is the end of what has no end.
@@ -22,14 +23,20 @@ type Pod struct {
 	Created   time.Time
 	Node      string // spec.nodeName, "" if not bound
 	DaemonSet string // namespace/name of the DaemonSet that owns it, "" if none
+	Only      string // the one node that it may be on, if it is a DaemonSet's; "" if it is not, or says nothing of that
 	Static    bool   // owned by its Node: goes with it
 	Stateful  bool   // owned by a StatefulSet: its successor comes only when it is gone
+	Apart     bool   // is alone in a microVM, or is to be: its successor gets another, never a place on a machine
 	Waiting   bool   // wants a place: unbound, not ending, not gated, for the default scheduler, not a daemon's
 	Terminal  bool   // Succeeded or Failed
 	Deleting  bool
-	Resizing  bool      // its resources are being changed in place: the shape may change with the status
-	HeldUntil time.Time // karpenter.sh/do-not-disrupt: until then; zero if not held
-	Event     time.Time // when it was last seen to come or end, by its own conditions; zero if not known
+	Resizing  bool          // its resources are being changed in place: the shape may change with the status
+	HeldUntil time.Time     // karpenter.sh/do-not-disrupt: until then; zero if not held
+	Event     time.Time     // when it was last seen to come or end, by its own conditions; zero if not known
+	Job       string        // namespace/name of the Job or CronJob whose it is, "" if it is none's
+	Started   time.Time     // of a Job's pod: when it began to run; zero if not yet
+	EndsBy    time.Time     // of a Job's pod: when its activeDeadlineSeconds are over; zero if it has none
+	Ran       time.Duration // of a Job's pod that succeeded: how long it ran
 	// EvictionCost is model.BoundPod's.
 	EvictionCost int32
 }
@@ -37,11 +44,34 @@ type Pod struct {
 // Movable reports whether the pod will be somewhere else once its machine is gone. Of pods that are ending only those of a
 // StatefulSet will: the successors of all others are there already.
 func (p *Pod) Movable() bool {
-	return !p.Daemon() && !p.Terminal && (!p.Deleting || p.Stateful)
+	return !p.Apart && !p.Daemon() && !p.Terminal && (!p.Deleting || p.Stateful)
 }
 
 // Daemon reports whether the pod goes with its node.
 func (p *Pod) Daemon() bool { return p.DaemonSet != "" || p.Static }
+
+// WaitsFor is the node that has no room for a DaemonSet's pod yet, "" if it is none or has its place.
+func (p *Pod) WaitsFor() string {
+	if p.Node != "" || p.Terminal || p.Deleting {
+		return ""
+	}
+	return p.Only
+}
+
+// onlyNode is the node that the DaemonSet controller made the pod for: it says so by a required affinity on metadata.name.
+func onlyNode(pod *corev1.Pod) string {
+	if pod.Spec.Affinity == nil || pod.Spec.Affinity.NodeAffinity == nil || pod.Spec.Affinity.NodeAffinity.RequiredDuringSchedulingIgnoredDuringExecution == nil {
+		return ""
+	}
+	for _, term := range pod.Spec.Affinity.NodeAffinity.RequiredDuringSchedulingIgnoredDuringExecution.NodeSelectorTerms {
+		for _, f := range term.MatchFields {
+			if f.Key == metav1.ObjectNameField && f.Operator == corev1.NodeSelectorOpIn && len(f.Values) == 1 {
+				return f.Values[0]
+			}
+		}
+	}
+	return ""
+}
 
 // ReadPod translates all but the shape of a pod.
 func ReadPod(pod *corev1.Pod) Pod {
@@ -58,15 +88,18 @@ func ReadPod(pod *corev1.Pod) Pod {
 	if owner := metav1.GetControllerOfNoCopy(pod); owner != nil {
 		switch owner.Kind {
 		case "DaemonSet":
-			p.DaemonSet = pod.Namespace + "/" + owner.Name
+			p.DaemonSet, p.Only = pod.Namespace+"/"+owner.Name, onlyNode(pod)
 		case "Node":
 			p.Static = true
 		case "StatefulSet":
 			p.Stateful = true
+		case "Job":
+			p.readJob(pod, owner.Name)
 		}
 	}
 	p.EvictionCost = evictionCost(pod, p.Priority)
 	scheduler := pod.Spec.SchedulerName
+	p.Apart = scheduler == fargate.SchedulerName
 	p.Waiting = p.Node == "" && !p.Terminal && !p.Deleting && !p.Daemon() && len(pod.Spec.SchedulingGates) == 0 &&
 		(scheduler == "" || scheduler == corev1.DefaultSchedulerName)
 	if p.Node != "" && !p.Daemon() {

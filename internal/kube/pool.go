@@ -123,7 +123,7 @@ func wholeNodes(q resource.Quantity) int64 {
 	return q.Value()
 }
 
-// disruptionPolicy reads spec.disruption; when a budget cannot be read nothing is allowed.
+// disruptionPolicy reads spec.disruption and what annotations add to it; when a budget cannot be read nothing is allowed.
 func disruptionPolicy(np *karpv1.NodePool, st PoolState) (model.DisruptionPolicy, error) {
 	d := &np.Spec.Disruption
 	out := model.DisruptionPolicy{
@@ -135,12 +135,17 @@ func disruptionPolicy(np *karpv1.NodePool, st PoolState) (model.DisruptionPolicy
 	} else {
 		out.ConsolidateAfter = *d.ConsolidateAfter.Duration
 	}
+	wishes, errWishes := ReadWishes(np)
+	wishes.into(&out, st.Now)
+	if errWishes != nil {
+		out.Unclear = errWishes.Error() // launches go on: it is about what goes alone
+	}
 	for reason, into := range map[karpv1.DisruptionReason]*int{
 		karpv1.DisruptionReasonEmpty:         &out.AllowedEmpty,
 		karpv1.DisruptionReasonDrifted:       &out.AllowedDrifted,
 		karpv1.DisruptionReasonUnderutilized: &out.AllowedUnderused,
 	} {
-		most, err := allowed(d.Budgets, reason, st.Now, st.Budgeted)
+		most, err := allowed(d.Budgets, reason, wall(st.Now, wishes.zone), st.Budgeted)
 		if err != nil {
 			out.AllowedEmpty, out.AllowedDrifted, out.AllowedUnderused = 0, 0, 0
 			return out, err

@@ -30,6 +30,8 @@ type attempt struct {
 	tries     int
 	notBefore time.Time
 	told      string // the last event about its do-not-disrupt
+	surges    bool   // another pod of its Deployment comes first
+	settled   bool   // none comes first, whether one was asked for or not
 }
 
 // drain does what drain.Step says, and when to look again; 0 when no pod is left that is waited for.
@@ -55,9 +57,9 @@ func (l *Lifecycle) drain(ctx context.Context, node *corev1.Node, claim *karpv1.
 		byKey[podKey(&pods[i])] = &pods[i]
 		l.tellHeld(&pods[i])
 	}
-	refused := 0
+	refused, seen := 0, surging{}
 	for _, k := range step.Evict {
-		if !l.evict(ctx, node, byKey[k]) {
+		if !l.waitsForNext(ctx, node, claim, byKey[k], seen) && !l.evict(ctx, node, byKey[k]) {
 			refused++
 		}
 	}
@@ -121,7 +123,7 @@ func (l *Lifecycle) drainPods(pods []corev1.Pod) []drain.Pod {
 			Terminal: read.Terminal, HeldUntil: read.HeldUntil, Tolerant: tolerant(p),
 			Critical:  p.Spec.PriorityClassName == "system-cluster-critical" || p.Spec.PriorityClassName == "system-node-critical",
 			Grace:     time.Duration(orDefault(p.Spec.TerminationGracePeriodSeconds, 30)) * time.Second,
-			NotBefore: l.evictions[p.UID].notBefore,
+			NotBefore: l.evictions[p.UID].notBefore, Surges: l.evictions[p.UID].surges,
 		}
 		if p.DeletionTimestamp != nil {
 			out[i].Ends = p.DeletionTimestamp.Time

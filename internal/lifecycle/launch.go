@@ -42,12 +42,16 @@ func (l *Lifecycle) launch(ctx context.Context, name string) (_ time.Duration, e
 	if err := l.prepare(ctx, claim); err != nil {
 		return 0, err
 	}
+	before := l.mayHaveMachine(claim.UID)
 	got, err := l.ask(ctx, claim)
 	l.exhausted(claim, got.Exhausted, err)
 	switch {
 	case errors.Is(err, cloud.ErrNoCapacity):
-		l.noMachine(claim)
-		l.o.Recorder.Event(claim, corev1.EventTypeWarning, "InsufficientCapacityError", fmt.Sprintf("NodeClaim %s event: %v", name, err))
+		if !before { // else an earlier call may have had a machine, whatever this one says: the deletion looks for it
+			l.noMachine(claim)
+		}
+		l.o.Recorder.Event(claim, corev1.EventTypeWarning, "InsufficientCapacityError",
+			fmt.Sprintf("NodeClaim %s event: %v%s", name, err, l.triedAgain(got.Exhausted)))
 		return 0, l.deleteClaim(ctx, claim, "insufficient_capacity")
 	case errors.Is(err, cloud.ErrClassNotReady) && l.now().Sub(claim.CreationTimestamp.Time) < classGrace:
 		return classAgain, nil
@@ -119,6 +123,13 @@ func (l *Lifecycle) noteTried(uid types.UID) {
 	l.tried[uid] = true
 }
 
+// mayHaveMachine reports whether a launch may have started a machine that nobody wrote down.
+func (l *Lifecycle) mayHaveMachine(uid types.UID) bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.sent[uid]
+}
+
 // setSent remembers whether a launch may have started a machine that nobody wrote down.
 func (l *Lifecycle) setSent(uid types.UID, yes bool) {
 	l.mu.Lock()
@@ -142,8 +153,16 @@ func (l *Lifecycle) exhausted(claim *karpv1.NodeClaim, keys []model.OfferingKey,
 	}
 	if err == nil {
 		l.o.Recorder.Event(claim, corev1.EventTypeNormal, "InsufficientCapacityError",
-			fmt.Sprintf("NodeClaim %s event: no capacity for %s; the next best was launched", claim.Name, offerings(keys)))
+			fmt.Sprintf("NodeClaim %s event: no capacity for %s; the next best was launched%s", claim.Name, offerings(keys), l.triedAgain(keys)))
 	}
+}
+
+// triedAgain says when what the cloud ran out of is asked for again.
+func (l *Lifecycle) triedAgain(keys []model.OfferingKey) string {
+	if len(keys) == 0 {
+		return ""
+	}
+	return fmt.Sprintf("; tried again in %s, later each time that there is none", l.o.World.BackIn(keys).Round(time.Second))
 }
 
 // offerings names the first few of keys.

@@ -71,7 +71,7 @@ type Lifecycle struct {
 
 	wroteClaims latest.Objects[*karpv1.NodeClaim]
 	wroteNodes  latest.Objects[*corev1.Node]
-	lists       lister
+	lists       *lister
 
 	policies []cloud.RepairPolicy // what the cloud wants repaired
 	leads    atomic.Bool          // Run was called
@@ -103,7 +103,7 @@ func New(ctx context.Context, o Options) (*Lifecycle, error) {
 	if repairer, ok := o.Cloud.(cloud.Repairer); ok {
 		l.policies = repairer.RepairPolicies()
 	}
-	l.lists = lister{list: o.Cloud.List}
+	l.lists = newLister(o.Cloud.List)
 	if err := l.index(ctx); err != nil {
 		return nil, fmt.Errorf("lifecycle: %w", err)
 	}

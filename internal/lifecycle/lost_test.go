@@ -315,3 +315,16 @@ func TestAClaimOfAnEarlierProcessIsLookedForUntilListsHaveSettled(t *testing.T) 
 		t.Errorf("its machine was looked for only %v", took)
 	}
 }
+
+// A fresh process may find nothing to ask the cloud for; its predecessor had more luck and no time to write it down.
+func TestNoCapacityNowIsNoProofThatThereWasNone(t *testing.T) {
+	s := tellQuickly(t)
+	s.region.set(func() { s.region.lose = errors.New("the answer is lost") })
+	claim := s.claim("launched-before")
+	s.untilLaunchFailed(claim)
+	s.stop()
+	s.region.set(func() { s.region.lose, s.region.fail = nil, fmt.Errorf("no offering: %w", cloud.ErrNoCapacity) })
+	s.stop = s.start()
+	s.passing(lookStep, "the claim is gone", gone(s, claim))
+	s.started(1, 0)
+}

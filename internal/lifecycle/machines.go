@@ -3,7 +3,6 @@ package lifecycle
 import (
 	"context"
 	"strings"
-	"sync"
 	"sync/atomic"
 
 	"github.com/nodeless/nodeless/cloud"
@@ -17,16 +16,26 @@ func machineID(providerID string) string { return providerID[strings.LastIndex(p
 type lister struct {
 	list    func(context.Context) ([]cloud.Machine, error)
 	asked   atomic.Int64
-	mu      sync.Mutex
-	covered int64 // the last question that machines answers
+	turn    chan struct{} // holds one token: whoever has it may look at the rest; a slow list holds up nobody who is told to end
+	covered int64         // the last question that machines answers
 	last    []cloud.Machine
+}
+
+func newLister(list func(context.Context) ([]cloud.Machine, error)) *lister {
+	s := &lister{list: list, turn: make(chan struct{}, 1)}
+	s.turn <- struct{}{}
+	return s
 }
 
 // machines is every machine of the cluster, by a list begun after the call.
 func (s *lister) machines(ctx context.Context) ([]cloud.Machine, error) {
 	mine := s.asked.Add(1)
-	s.mu.Lock()
-	defer s.mu.Unlock()
+	select {
+	case <-s.turn:
+		defer func() { s.turn <- struct{}{} }()
+	case <-ctx.Done():
+		return nil, ctx.Err()
+	}
 	if s.covered >= mine {
 		return s.last, nil
 	}

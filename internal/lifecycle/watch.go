@@ -2,16 +2,14 @@ package lifecycle
 
 import (
 	"context"
-	"fmt"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	storagev1 "k8s.io/api/storage/v1"
-	toolscache "k8s.io/client-go/tools/cache"
-	"sigs.k8s.io/controller-runtime/pkg/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	karpv1 "sigs.k8s.io/karpenter/pkg/apis/v1"
 
+	"github.com/nodeless/nodeless/internal/informer"
 	"github.com/nodeless/nodeless/internal/kube"
 )
 
@@ -26,12 +24,8 @@ func (l *Lifecycle) watch(ctx context.Context) error {
 		{&storagev1.VolumeAttachment{}, l.whileLeading(l.sawAttachment)},
 		{&karpv1.NodePool{}, l.whileLeading(l.sawPool)},
 	} {
-		informer, err := l.o.Cache.GetInformer(ctx, h.object, cache.BlockUntilSynced(false))
-		if err != nil {
-			return fmt.Errorf("watch %T: %w", h.object, err)
-		}
-		if _, err := informer.AddEventHandler(handler(h.seen)); err != nil {
-			return fmt.Errorf("watch %T: %w", h.object, err)
+		if err := informer.Watch(ctx, l.o.Cache, h.object, h.seen); err != nil {
+			return err
 		}
 	}
 	return nil
@@ -44,31 +38,6 @@ func (l *Lifecycle) whileLeading(seen func(old, now client.Object)) func(old, no
 		if l.leads.Load() {
 			seen(old, now)
 		}
-	}
-}
-
-func handler(seen func(old, now client.Object)) toolscache.ResourceEventHandler {
-	return toolscache.ResourceEventHandlerFuncs{
-		AddFunc: func(o any) {
-			if now, ok := o.(client.Object); ok {
-				seen(nil, now)
-			}
-		},
-		UpdateFunc: func(o, n any) {
-			old, ok1 := o.(client.Object)
-			now, ok2 := n.(client.Object)
-			if ok1 && ok2 {
-				seen(old, now)
-			}
-		},
-		DeleteFunc: func(o any) {
-			if missed, ok := o.(toolscache.DeletedFinalStateUnknown); ok {
-				o = missed.Obj
-			}
-			if old, ok := o.(client.Object); ok {
-				seen(old, nil)
-			}
-		},
 	}
 }
 

@@ -6,8 +6,8 @@ import (
 	"github.com/nodeless/nodeless/engine/model"
 )
 
-// nextDue is when the next machine's consolidateAfter is over and no pod is on its way to it any more, and whether there is
-// one to wait for.
+// nextDue is when the next machine's consolidateAfter is over and no pod is on its way to it any more, or there is cause to replace
+// it by then, and whether there is one to wait for.
 func nextDue(s *model.Snapshot) (time.Time, bool) {
 	pools := map[string]*model.DisruptionPolicy{}
 	for i := range s.Pools {
@@ -28,9 +28,25 @@ func nextDue(s *model.Snapshot) (time.Time, bool) {
 		if policy.Never {
 			due = n.NominatedUntil // drift waits for that too
 		}
-		if due.After(s.Now) && (next.IsZero() || due.Before(next)) {
-			next = due
+		for _, due := range append(causes(policy, n), due) {
+			if due.After(s.Now) && (next.IsZero() || due.Before(next)) {
+				next = due
+			}
 		}
 	}
 	return next, !next.IsZero()
+}
+
+// causes are the times from which the machine is to be replaced, past ones too.
+func causes(policy *model.DisruptionPolicy, n *model.Node) []time.Time {
+	var out []time.Time
+	if policy.SoftExpireAfter > 0 {
+		out = append(out, n.Created.Add(policy.SoftExpireAfter))
+	}
+	if policy.ReplaceCrowded {
+		for _, l := range n.Lacks {
+			out = append(out, l.Since.Add(model.CrowdedPatience))
+		}
+	}
+	return out
 }

@@ -18,6 +18,8 @@ const (
 	// is about to change. Where there is always something launched, a piece is searched every mostPause.
 	afterLaunch = time.Second
 	mostPause   = 10 * time.Second
+	// ripenAtLeast is how long a search rests at least that was at its end, when all it waits for is that pods get older.
+	ripenAtLeast = time.Minute
 )
 
 // search is the search for machines that are not worth their price. It goes round the machines in pieces, and rests while
@@ -27,6 +29,7 @@ type search struct {
 	at       time.Time       // when
 	kept     []model.Kept    // what was said of the machines then
 	after    model.Cursor    // where it stopped, the zero value if it came to the end
+	again    time.Time       // when pods that were too young to be moved are old enough; zero if there are none
 	launched time.Time       // when machines were last launched for pods
 	searched time.Time       // when a piece was last searched, or the first might have been
 }
@@ -46,7 +49,7 @@ func (c *search) policy(s *model.Snapshot, p model.Policy, launched bool) (model
 	if c.pausing(s.Now) {
 		p.MaxWhatIfs = noWhatIfs
 	}
-	return p, c.last == nil || c.after != (model.Cursor{}) || !s.Now.Before(c.at.Add(lookAgain)) || changed(c.last, s) || fellDue(c.last, s)
+	return p, c.last == nil || c.after != (model.Cursor{}) || !s.Now.Before(c.at.Add(lookAgain)) || changed(c.last, s) || fellDue(c.last, s) || c.ripe(s.Now)
 }
 
 func (c *search) pausing(now time.Time) bool {
@@ -58,7 +61,7 @@ func (c *search) looked(s *model.Snapshot, p *model.Plan, done bool) {
 	c.last, c.at, c.kept = s, s.Now, merged(c.kept, p.Kept)
 	pausing := c.pausing(s.Now)
 	if !pausing {
-		c.after, c.searched = p.After, s.Now
+		c.after, c.searched, c.again = p.After, s.Now, ripening(c.again, p.Again, s.Now)
 	}
 	if !done || pausing {
 		c.last = nil
@@ -88,7 +91,22 @@ func (c *search) due(now time.Time) time.Time {
 	if c.after != (model.Cursor{}) {
 		return now.Add(goOn)
 	}
-	return time.Time{}
+	return c.again
+}
+
+// ripe reports whether pods that were too young to be moved may be old enough by now.
+func (c *search) ripe(now time.Time) bool { return !c.again.IsZero() && !now.Before(c.again) }
+
+// ripening is when to look again for pods that were too young: at the earlier of the two times, but not at every machine's own.
+// What a piece before said is over once it is past.
+func ripening(before, next, now time.Time) time.Time {
+	if before.After(now) {
+		next = sooner(before, next)
+	}
+	if next.IsZero() {
+		return next
+	}
+	return later(next, now.Add(ripenAtLeast))
 }
 
 // changed reports whether a snapshot shows another cluster than the one before. Snapshots share what has not changed, so

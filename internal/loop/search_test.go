@@ -157,3 +157,45 @@ func TestASearchDoesNotMakeTheLoopTryWhatFailsWithoutPause(t *testing.T) {
 	await(t, turns)
 	s.wakesAt(t, retry)
 }
+
+// A machine that grows too old, or on which a DaemonSet's pod waits long enough, is looked at when that is so, not minutes later.
+func TestTheNextCauseToReplaceAMachineIsAwaited(t *testing.T) {
+	now := time.Date(2026, 6, 3, 12, 0, 0, 0, time.UTC)
+	s := &model.Snapshot{Now: now, Pools: []model.Pool{{Name: "p", Disruption: model.DisruptionPolicy{Never: true}}}, Nodes: []model.Node{{
+		Name: "n", Claim: "c", Pool: "p", State: model.Initialized, Created: now.Add(-23 * time.Hour),
+		Lacks: []model.Lacking{{DaemonSet: "kube-system/agent", Since: now.Add(-20 * time.Second)}},
+	}}}
+	if at, ok := nextDue(s); ok {
+		t.Errorf("nobody asked for it: %s", at)
+	}
+	s.Pools[0].Disruption.SoftExpireAfter = 24 * time.Hour
+	if at, ok := nextDue(s); !ok || !at.Equal(now.Add(time.Hour)) {
+		t.Errorf("it is too old in an hour, not at %s", at)
+	}
+	s.Pools[0].Disruption.ReplaceCrowded = true
+	if at, ok := nextDue(s); !ok || !at.Equal(now.Add(40*time.Second)) {
+		t.Errorf("the pod has waited for a minute in 40 s, not at %s", at)
+	}
+}
+
+func TestASearchGoesOnWhenPodsAreOldEnough(t *testing.T) {
+	s, looks := newStage(), 0
+	s.nodes = []model.Node{{Name: "n"}}
+	turns := begin(t, s, Options{Disrupt: func(s *model.Snapshot, _ model.Policy) model.Plan {
+		if looks++; looks > 1 {
+			return model.Plan{}
+		}
+		return model.Plan{Again: s.Now.Add(90 * time.Second)}
+	}})
+	await(t, turns)
+	for s.Now().Sub(noon) < 90*time.Second {
+		if looks != 1 {
+			t.Fatalf("%d looks, the pods are too young until 90 s", looks)
+		}
+		s.Advance(resync)
+		await(t, turns)
+	}
+	if looks != 2 {
+		t.Errorf("%d looks, 2 are due: at first and when pods were old enough", looks)
+	}
+}

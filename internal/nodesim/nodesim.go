@@ -28,6 +28,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/nodeless/nodeless/internal/clock"
+	"github.com/nodeless/nodeless/internal/heartbeat"
 )
 
 // Options of a simulator.
@@ -44,10 +45,6 @@ const (
 	firstRetry, lastRetry = 20 * time.Millisecond, 7 * time.Second
 
 	workers = 16 // concurrent API writes; the API server on two cores is saturated before
-	// heartbeat is how often a lease is renewed; kube-controller-manager calls a node unknown after 50 s
-	// (--node-monitor-grace-period, Kubernetes 1.36). A kubelet renews every 10 s, which for 1,000 nodes on a laptop is
-	// most of what an idle cluster would do.
-	heartbeat = 30 * time.Second
 )
 
 // Simulator runs the machines of one region as Nodes of one cluster.
@@ -98,7 +95,7 @@ func (s *Simulator) run(ctx context.Context) error {
 	for range workers {
 		wg.Go(func() { s.work(ctx) })
 	}
-	wg.Go(func() { s.keepLeases(ctx) })
+	wg.Go(func() { heartbeat.Keeper{Client: s.client, Clock: s.o.Clock, Log: s.o.Log, Nodes: s.beating}.Run(ctx) })
 	for e := range s.o.Machines.Watch(ctx) {
 		s.apply(e)
 	}

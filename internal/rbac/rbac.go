@@ -6,6 +6,9 @@ import (
 	rbacv1 "k8s.io/api/rbac/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/nodeless/nodeless/internal/admission"
+	"github.com/nodeless/nodeless/internal/fargate"
 )
 
 // Name is that of the service account and of all roles and bindings.
@@ -38,18 +41,48 @@ func Rules() []rbacv1.PolicyRule {
 		rule("karpenter.k8s.aws", []string{"ec2nodeclasses", "ec2nodeclasses/status"}, write),
 		rule("autoscaling.x-k8s.io", []string{"capacitybuffers"}, read),
 		rule("autoscaling.x-k8s.io", []string{"capacitybuffers/status"}, write),
+		// Pods of FargateProfiles: the webhook makes them such, fargate-scheduler says why they wait, or gives them Nodes.
+		rule("nodeless.sh", []string{"fargateprofiles"}, read),
+		rule("nodeless.sh", []string{"fargateprofiles/status"}, write),
+		rule("", []string{"pods/status", "nodes/status"}, write),
+		rule("", []string{"pods/binding", "nodes"}, []string{"create"}),
+		named(rule("", []string{"configmaps"}, []string{"get"}), fargate.LoggingConfigMap),
+		rule("admissionregistration.k8s.io", []string{"mutatingwebhookconfigurations", "validatingwebhookconfigurations"}, []string{"create"}),
+		named(rule("admissionregistration.k8s.io", []string{"mutatingwebhookconfigurations", "validatingwebhookconfigurations"}, []string{"get", "update", "delete"}),
+			admission.MutatingName, admission.ValidatingName),
 	}
 }
 
-// leaderRules are what it needs in its own namespace: the lease. A new one cannot be named beforehand.
-func leaderRules(lease string) []rbacv1.PolicyRule {
-	named := rule("coordination.k8s.io", []string{"leases"}, []string{"get", "update"})
-	named.ResourceNames = []string{lease}
-	return []rbacv1.PolicyRule{rule("coordination.k8s.io", []string{"leases"}, []string{"create"}), named}
+// named is a rule for objects of these names alone.
+func named(r rbacv1.PolicyRule, names ...string) rbacv1.PolicyRule {
+	r.ResourceNames = names
+	return r
 }
 
-// Objects are a service account in a namespace, its roles and bindings, in the order in which they can be created.
-func Objects(namespace, lease string) []client.Object {
+// leaseRules are what it needs in the namespace of Nodes' leases, for those whose hosts it speaks for.
+func leaseRules() []rbacv1.PolicyRule {
+	return []rbacv1.PolicyRule{rule("coordination.k8s.io", []string{"leases"}, []string{"create", "get", "update"})}
+}
+
+// ownRules are what it needs in its own namespace: the lease, and the webhook's certificates. New ones cannot be named beforehand.
+func ownRules(lease string) []rbacv1.PolicyRule {
+	return []rbacv1.PolicyRule{
+		rule("coordination.k8s.io", []string{"leases"}, []string{"create"}),
+		named(rule("coordination.k8s.io", []string{"leases"}, []string{"get", "update"}), lease),
+		rule("", []string{"secrets"}, []string{"create"}),
+		named(rule("", []string{"secrets"}, []string{"get", "update"}), admission.SecretName),
+	}
+}
+
+// SurgeRules are what it needs besides where a Deployment asks for another pod before its only one is evicted
+// (nodeless.sh/surge-before-eviction). Who may change Deployments may run anything: it is given only where it is wanted.
+func SurgeRules() []rbacv1.PolicyRule {
+	return []rbacv1.PolicyRule{rule("apps", []string{"deployments"}, []string{"patch"})}
+}
+
+// Objects are a service account in a namespace, its roles and bindings, in the order in which they can be created. more is what it
+// may do in the whole cluster besides Rules.
+func Objects(namespace, lease string, more ...rbacv1.PolicyRule) []client.Object {
 	meta := func(namespace string) metav1.ObjectMeta {
 		return metav1.ObjectMeta{Name: Name, Namespace: namespace, Labels: map[string]string{"app.kubernetes.io/name": Name}}
 	}
@@ -62,9 +95,11 @@ func Objects(namespace, lease string) []client.Object {
 	who := []rbacv1.Subject{{Kind: rbacv1.ServiceAccountKind, Name: Name, Namespace: namespace}}
 	return []client.Object{
 		&corev1.ServiceAccount{TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "ServiceAccount"}, ObjectMeta: meta(namespace)},
-		&rbacv1.ClusterRole{TypeMeta: of("ClusterRole"), ObjectMeta: meta(""), Rules: Rules()},
+		&rbacv1.ClusterRole{TypeMeta: of("ClusterRole"), ObjectMeta: meta(""), Rules: append(Rules(), more...)},
 		&rbacv1.ClusterRoleBinding{TypeMeta: of("ClusterRoleBinding"), ObjectMeta: meta(""), RoleRef: to("ClusterRole"), Subjects: who},
-		&rbacv1.Role{TypeMeta: of("Role"), ObjectMeta: meta(namespace), Rules: leaderRules(lease)},
+		&rbacv1.Role{TypeMeta: of("Role"), ObjectMeta: meta(namespace), Rules: ownRules(lease)},
 		&rbacv1.RoleBinding{TypeMeta: of("RoleBinding"), ObjectMeta: meta(namespace), RoleRef: to("Role"), Subjects: who},
+		&rbacv1.Role{TypeMeta: of("Role"), ObjectMeta: meta(corev1.NamespaceNodeLease), Rules: leaseRules()},
+		&rbacv1.RoleBinding{TypeMeta: of("RoleBinding"), ObjectMeta: meta(corev1.NamespaceNodeLease), RoleRef: to("Role"), Subjects: who},
 	}
 }

@@ -23,14 +23,16 @@ const (
 
 // Classes reads node classes from the cache, or as they were just written.
 type Classes struct {
+	ctx     context.Context
 	reader  client.Reader
 	wrote   latest.Objects[client.Object]
 	handles map[schema.GroupKind]handle
 }
 
-// NewClasses reads EC2NodeClasses and further kinds from a cache.
-func NewClasses(reader client.Reader, further ...Kind) *Classes {
-	c := &Classes{reader: reader, handles: map[schema.GroupKind]handle{{Group: classGroup, Kind: classKind}: ec2Kind{}}}
+// NewClasses reads EC2NodeClasses and further kinds from a cache. Reads wait until the cache is filled, at most until ctx is
+// done: handlers of events read classes, and a cache ends only after its handlers have returned.
+func NewClasses(ctx context.Context, reader client.Reader, further ...Kind) *Classes {
+	c := &Classes{ctx: ctx, reader: reader, handles: map[schema.GroupKind]handle{{Group: classGroup, Kind: classKind}: ec2Kind{}}}
 	for _, k := range further {
 		c.handles[k.GroupKind()] = &foreignKind{Kind: k, found: map[types.UID]finding{}}
 	}
@@ -72,7 +74,7 @@ func (c *Classes) handle(ref cloud.ClassRef) handle {
 // object is the object itself, of a known kind; nil if there is none.
 func (c *Classes) object(ref cloud.ClassRef) client.Object {
 	o := c.handle(ref).empty()
-	if err := c.reader.Get(context.Background(), client.ObjectKey{Name: ref.Name}, o); err != nil {
+	if err := c.reader.Get(c.ctx, client.ObjectKey{Name: ref.Name}, o); err != nil {
 		return nil
 	}
 	return c.wrote.Of(o)

@@ -37,6 +37,7 @@ func (k *Keeper) pool(ctx context.Context, name string) (time.Duration, error) {
 	}
 	before := pool.DeepCopy()
 	k.judge(ctx, pool)
+	k.judgeWishes(pool)
 	k.judgeHealth(pool)
 	k.sum(pool)
 	if equal(before.Status, pool.Status) {

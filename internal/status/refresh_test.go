@@ -40,7 +40,7 @@ func TestARefreshedClassIsNewerThanTheCache(t *testing.T) {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = api.Delete(ctx, class) })
-	classes := status.NewClasses(late{class: class.DeepCopy()})
+	classes := status.NewClasses(context.Background(), late{class: class.DeepCopy()})
 	class.Labels = map[string]string{"changed": "true"}
 	if err := api.Update(ctx, class); err != nil {
 		t.Fatal(err)

@@ -4,7 +4,6 @@ package status
 
 import (
 	"context"
-	"fmt"
 	"log/slog"
 	"sync"
 	"time"
@@ -13,7 +12,6 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
 	"k8s.io/apimachinery/pkg/runtime"
-	toolscache "k8s.io/client-go/tools/cache"
 	"sigs.k8s.io/controller-runtime/pkg/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	karpv1 "sigs.k8s.io/karpenter/pkg/apis/v1"
@@ -21,6 +19,7 @@ import (
 	"github.com/nodeless/nodeless/cloud"
 	"github.com/nodeless/nodeless/engine/model"
 	"github.com/nodeless/nodeless/internal/clock"
+	"github.com/nodeless/nodeless/internal/informer"
 	"github.com/nodeless/nodeless/internal/kube"
 	"github.com/nodeless/nodeless/internal/lifecycle/latest"
 	"github.com/nodeless/nodeless/internal/lifecycle/queue"
@@ -108,12 +107,8 @@ func New(ctx context.Context, o Options) (*Keeper, error) {
 		}})
 	}
 	for _, w := range watches {
-		informer, err := o.Cache.GetInformer(ctx, w.object, cache.BlockUntilSynced(false))
-		if err != nil {
-			return nil, fmt.Errorf("watch %T: %w", w.object, err)
-		}
-		if _, err := informer.AddEventHandler(handler(w.seen)); err != nil {
-			return nil, fmt.Errorf("watch %T: %w", w.object, err)
+		if err := informer.Watch(ctx, o.Cache, w.object, informer.Latest(w.seen)); err != nil {
+			return nil, err
 		}
 	}
 	return k, nil
@@ -126,18 +121,6 @@ func (k *Keeper) Run(ctx context.Context) error {
 	wg.Go(func() { k.classes.Run(ctx, 4, k.class) })
 	wg.Wait()
 	return nil
-}
-
-func handler(seen func(client.Object)) toolscache.ResourceEventHandler {
-	see := func(o any) {
-		if missed, ok := o.(toolscache.DeletedFinalStateUnknown); ok {
-			o = missed.Obj
-		}
-		if object, ok := o.(client.Object); ok {
-			seen(object)
-		}
-	}
-	return toolscache.ResourceEventHandlerFuncs{AddFunc: see, UpdateFunc: func(_, now any) { see(now) }, DeleteFunc: see}
 }
 
 func (k *Keeper) sawPool(o client.Object) {

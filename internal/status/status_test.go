@@ -355,3 +355,52 @@ func TestAClassIsStampedAndGoesAfterItsClaims(t *testing.T) {
 		t.Error("what was made in the cloud for the class was not removed")
 	}
 }
+
+// What cannot be read of a pool's annotations is said on the pool; that stops no launches.
+func TestAPoolSaysWhichAnnotationCannotBeRead(t *testing.T) {
+	s := tell(t)
+	s.create(class("wished"))
+	np := pool("wishes", "wished")
+	np.Annotations = map[string]string{"nodeless.sh/disruption-time-zone": "Middle/Earth"}
+	s.create(np)
+	s.says(np, "NodelessAnnotationsValid", metav1.ConditionFalse, "AnnotationInvalid", "nodeless.sh/disruption-time-zone", `"Middle/Earth"`, "Europe/Berlin")
+	s.says(np, opstatus.ConditionReady, metav1.ConditionTrue, "")
+	planetest.Eventually(t, "an event says so too", func(ctx context.Context) error {
+		var events corev1.EventList
+		if err := s.api.List(ctx, &events); err != nil {
+			return err
+		}
+		for _, e := range events.Items {
+			if e.InvolvedObject.Name == np.Name && e.Reason == "AnnotationInvalid" && strings.Contains(e.Message, `"Middle/Earth"`) {
+				return nil
+			}
+		}
+		return errors.New("none does")
+	})
+	annotate := func(value string) {
+		t.Helper()
+		planetest.Eventually(t, "the pool is annotated", func(ctx context.Context) error {
+			before := &karpv1.NodePool{}
+			if err := s.api.Get(ctx, client.ObjectKeyFromObject(np), before); err != nil {
+				return err
+			}
+			after := before.DeepCopy()
+			if after.Annotations["nodeless.sh/disruption-time-zone"] = value; value == "" {
+				delete(after.Annotations, "nodeless.sh/disruption-time-zone")
+			}
+			return s.api.Patch(ctx, after, client.MergeFrom(before))
+		})
+	}
+	annotate("Europe/Berlin")
+	s.says(np, "NodelessAnnotationsValid", metav1.ConditionTrue, "")
+	annotate("")
+	planetest.Eventually(t, "the condition goes with the annotation", func(ctx context.Context) error {
+		if err := s.api.Get(ctx, client.ObjectKeyFromObject(np), np); err != nil {
+			return err
+		}
+		if np.StatusConditions(opstatus.WithObservedOnly()).Get("NodelessAnnotationsValid") != nil {
+			return errors.New("it is still there")
+		}
+		return nil
+	})
+}

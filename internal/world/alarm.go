@@ -18,7 +18,7 @@ type alarm struct {
 func (w *World) setAlarm(now time.Time) {
 	at := w.out.wake
 	for _, np := range w.pools.live {
-		if next := kube.NextWindow(np.Spec.Disruption.Budgets, now); !next.IsZero() && (at.IsZero() || next.Before(at)) {
+		if next := kube.NextWindow(np, now); !next.IsZero() && (at.IsZero() || next.Before(at)) {
 			at = next
 		}
 	}

@@ -69,6 +69,17 @@ func (w *World) MarkAvailable(o model.OfferingKey) {
 	}
 }
 
+// BackIn is how long it is until the first of these offerings is tried again; 0 if one is not exhausted.
+func (w *World) BackIn(keys []model.OfferingKey) time.Duration {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	now, least := w.clock.Now(), mostBackoff
+	for _, k := range keys {
+		least = min(least, max(w.offers.exhausted[k].until.Sub(now), 0))
+	}
+	return least
+}
+
 // Unavailable is the offerings that are exhausted now. The map is the caller's.
 func (w *World) Unavailable() map[model.OfferingKey]bool {
 	w.mu.Lock()
@@ -117,7 +128,8 @@ func (o *offerings) mark(types []model.InstanceType, now time.Time) []model.Inst
 	out := types
 	for i := range types {
 		for j, f := range types[i].Offerings {
-			if !f.Available || !o.out(model.OfferingKey{Type: types[i].Name, Zone: f.Zone, CapacityType: f.CapacityType}, now) {
+			k := model.OfferingKey{Type: types[i].Name, Zone: f.Zone, CapacityType: f.CapacityType}
+			if !f.Available || !o.out(k, now) {
 				continue
 			}
 			if &out[0] == &types[0] {
@@ -126,7 +138,7 @@ func (o *offerings) mark(types []model.InstanceType, now time.Time) []model.Inst
 			if &out[i].Offerings[0] == &types[i].Offerings[0] {
 				out[i].Offerings = slices.Clone(types[i].Offerings)
 			}
-			out[i].Offerings[j].Available = false
+			out[i].Offerings[j].Available, out[i].Offerings[j].Again = false, o.exhausted[k].until
 		}
 	}
 	return out

@@ -44,6 +44,7 @@ func (w *World) updatePod(o *corev1.Pod, now time.Time) {
 		return
 	}
 	old, info := w.pods[key], kube.ReadPod(o)
+	w.noteLacking(key, info.WaitsFor(), &info)
 	sameSpec := old != nil && o.Generation != 0 && old.generation == o.Generation && old.Key == info.Key && maps.Equal(before.Labels, o.Labels) &&
 		!old.Resizing && !info.Resizing
 	if sameSpec && old.Pod == info {
@@ -64,8 +65,13 @@ func (w *World) updatePod(o *corev1.Pod, now time.Time) {
 	if old != nil {
 		w.unlink(key, old, old.Key != info.Key, now)
 	}
+	if info.Terminal && (old == nil || old.Key != info.Key || !old.Terminal) {
+		w.ended = append(w.ended, info.Event)
+	}
 	if s != nil {
-		w.link(key, &pod{Pod: info, generation: o.Generation, shape: s, needs: needs, unready: unready(o)})
+		p := &pod{Pod: info, generation: o.Generation, shape: s, needs: needs, unready: unready(o)}
+		w.link(key, p)
+		w.noteRun(old, p, now)
 	}
 	if s != nil || old != nil {
 		w.poke()
@@ -77,6 +83,7 @@ func (w *World) deletePod(o *corev1.Pod, now time.Time) {
 		return
 	}
 	key := keyOf(o)
+	w.noteLacking(key, "", nil)
 	if old := w.pods[key]; old != nil {
 		w.unlink(key, old, true, now)
 		w.poke()
@@ -87,6 +94,7 @@ func (w *World) deletePod(o *corev1.Pod, now time.Time) {
 func (w *World) link(key types.NamespacedName, p *pod) {
 	w.pods[key] = p
 	w.storage.use(p)
+	w.jobs.join(p)
 	w.budgets.cover(p, w.podObjects.live[key].Labels)
 	if p.Node == "" {
 		i, _ := slices.BinarySearchFunc(w.pending, p, comparePods)
@@ -107,6 +115,7 @@ func (w *World) link(key types.NamespacedName, p *pod) {
 func (w *World) unlink(key types.NamespacedName, p *pod, gone bool, now time.Time) {
 	delete(w.pods, key)
 	w.storage.unuse(p)
+	w.jobs.leave(p)
 	p.uncover()
 	w.shapes.release(p.shape)
 	if p.Node == "" {

@@ -20,9 +20,9 @@ type rendered struct {
 	pending    []model.Pod       // nil = to be made
 	shapes     int               // epoch of the shape indices in pending
 	moving     []*pod            // have to leave their machines; by Created, Namespace, Name
-	nodes      []model.Node
-	usage      map[string]usage // by pool
-	wake       time.Time        // when nodes change by themselves, zero if they do not
+	nodes      []model.Node      // nil = to be made
+	usage      map[string]usage  // by pool
+	wake       time.Time         // when nodes change by themselves, zero if they do not
 }
 
 // Snapshot is the cluster now. It is never changed afterwards; snapshots share what did not change between them.
@@ -32,17 +32,26 @@ func (w *World) Snapshot() *model.Snapshot {
 	now := w.clock.Now()
 	w.refresh(now)
 	w.setAlarm(now)
+	if w.out.nodes == nil {
+		w.out.nodes = w.renderNodes()
+	}
 	if w.out.pending == nil || w.out.shapes != w.shapes.epoch {
 		w.out.pending = w.addVirtual(w.renderPending())
 		w.out.shapes = w.shapes.epoch
 	}
 	return &model.Snapshot{
 		Now: now, ResourceNames: w.names.List(), Shapes: w.shapes.list, Pending: w.out.pending, Nodes: w.out.nodes,
-		Pools: w.renderPools(now), Daemons: w.out.daemons, Namespaces: w.renderNamespaces(),
+		Pools: w.renderPools(now), Daemons: w.out.daemons, Namespaces: w.renderNamespaces(), Ended: w.endedLately(now),
 	}
 }
 
-// refresh brings shapes, machines and usage up to date.
+// endedLately counts the pods that succeeded or failed in the last model.RecentlyEnded, and forgets the others.
+func (w *World) endedLately(now time.Time) int {
+	w.ended = slices.DeleteFunc(w.ended, func(at time.Time) bool { return now.Sub(at) >= model.RecentlyEnded })
+	return len(w.ended)
+}
+
+// refresh brings shapes, machines and usage up to date. Every write asks for it; what only a snapshot needs is made there.
 func (w *World) refresh(now time.Time) {
 	w.expire(now)
 	w.overlay()
@@ -53,22 +62,29 @@ func (w *World) refresh(now time.Time) {
 		return
 	}
 	w.machines.order()
-	w.out.nodes = make([]model.Node, len(w.machines.ordered))
-	w.out.usage, w.out.wake = map[string]usage{}, time.Time{}
-	for i, m := range w.machines.ordered {
+	w.out.nodes, w.out.usage, w.out.wake = nil, map[string]usage{}, time.Time{}
+	for _, m := range w.machines.ordered {
 		w.translate(m, now)
-		w.out.nodes[i] = m.full
-		w.out.nodes[i].NominatedUntil = w.nominees[m.name()]
 		w.count(m)
 		if !m.wake.IsZero() && (w.out.wake.IsZero() || m.wake.Before(w.out.wake)) {
 			w.out.wake = m.wake
 		}
 	}
-	slices.SortFunc(w.out.nodes, func(a, b model.Node) int {
-		return cmp.Or(cmp.Compare(a.Name, b.Name), cmp.Compare(a.Claim, b.Claim))
-	})
 	w.machines.stale = false
 	w.collectMoving()
+}
+
+// renderNodes is all machines, by Name and Claim.
+func (w *World) renderNodes() []model.Node {
+	nodes := make([]model.Node, len(w.machines.ordered))
+	for i, m := range w.machines.ordered {
+		nodes[i] = m.full
+		nodes[i].NominatedUntil = w.nominees[m.name()]
+	}
+	slices.SortFunc(nodes, func(a, b model.Node) int {
+		return cmp.Or(cmp.Compare(a.Name, b.Name), cmp.Compare(a.Claim, b.Claim))
+	})
+	return nodes
 }
 
 // order lists the machines by name.

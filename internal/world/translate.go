@@ -46,6 +46,9 @@ func (w *World) addPods(m *machine, now time.Time) {
 	}
 	m.pods = slices.SortedFunc(maps.Values(at.pods), compareKeys)
 	w.splitMoving(m, now)
+	if m.node != nil {
+		m.full.Lacks = w.lacks(m.node.Name)
+	}
 	m.full.Pods = make([]model.BoundPod, len(m.pods))
 	m.full.LastPodEvent = later(m.full.LastPodEvent, at.left)
 	daemons := map[string]bool{}
@@ -56,7 +59,7 @@ func (w *World) addPods(m *machine, now time.Time) {
 		}
 		m.full.Pods[i] = model.BoundPod{
 			Pod: p.model(), Daemon: p.Daemon(), DoNotDisrupt: held, Terminal: p.Terminal, Leaving: p.Deleting,
-			Held: p.heldBy(), EvictionCost: p.EvictionCost,
+			Held: p.heldBy(), EvictionCost: p.EvictionCost, Job: w.jobs.runOf(p),
 		}
 		m.full.LastPodEvent = later(m.full.LastPodEvent, p.Event)
 		if !p.Terminal {

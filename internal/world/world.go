@@ -63,6 +63,9 @@ type World struct {
 	written  map[types.UID]time.Time // claims that we wrote and the watch has not shown, since when
 	ending   map[types.UID]time.Time // claims whose deletion we asked for, since when
 	nominees nominees
+	jobs     jobs
+	lacking  lacking
+	ended    []time.Time          // when pods succeeded or failed
 	resting  map[string]time.Time // pools whose machines are not replaced, until when
 
 	catalogs map[cloud.ClassRef]catalog
@@ -88,7 +91,7 @@ func New(o Options) *World {
 		podObjects: newTable[*corev1.Pod](), nodeObjects: newTable[*corev1.Node](), claims: newTable[*karpv1.NodeClaim](),
 		pools: newTable[*karpv1.NodePool](), daemonSets: newTable[*appsv1.DaemonSet](), limitRanges: newTable[*corev1.LimitRange](),
 		namespaces: newTable[*corev1.Namespace](), storage: newStorage(), budgets: newBudgets(),
-		pods: map[types.NamespacedName]*pod{}, places: map[string]place{}, shapes: newShapes(),
+		pods: map[types.NamespacedName]*pod{}, places: map[string]place{}, lacking: newLacking(), jobs: newJobs(), shapes: newShapes(),
 		machines: newMachines(), written: map[types.UID]time.Time{}, ending: map[types.UID]time.Time{},
 		catalogs: map[cloud.ClassRef]catalog{}, offers: newOfferings(),
 		noStatic: o.NoStatic, overlays: o.Overlays, overlaid: overlaid{objects: newTable[*v1alpha1.NodeOverlay]()},

@@ -204,6 +204,9 @@ func TestExhaustedOfferingsComeBackLaterAndLater(t *testing.T) {
 	if available() || !w.Unavailable()[key] || !w.Snapshot().Pools[0].Types[0].Offerings[1].Available {
 		t.Fatal("only that offering is exhausted")
 	}
+	if out := w.Snapshot().Pools[0].Types[0].Offerings[0]; !out.Again.Equal(c.Now().Add(45*time.Second)) || w.BackIn([]model.OfferingKey{key}) != 45*time.Second {
+		t.Errorf("it is tried again at %s", out.Again)
+	}
 	changed(w)
 	c.Advance(45 * time.Second)
 	if !changed(w) || !available() {
@@ -392,6 +395,17 @@ func BenchmarkSnapshotAfterOneChange(b *testing.B) {
 	for i := 0; b.Loop(); i++ {
 		w.Update(podOf(fmt.Sprintf("n%04d-0", i%1000), fmt.Sprintf("n%04d", i%1000), strconv.Itoa(1+i%2)+"00m", i+2))
 		w.Snapshot()
+	}
+}
+
+// A claim is written, then act asks for a machine, as it does for each machine of a command.
+func BenchmarkMachineAfterAWrite(b *testing.B) {
+	w := large()
+	b.ReportAllocs()
+	for i := 0; b.Loop(); i++ {
+		name := fmt.Sprintf("n%04d", i%1000)
+		w.Update(claimOf("c-"+name, name, i+2))
+		w.Machine("c-" + name)
 	}
 }
 

@@ -2,6 +2,7 @@ package stories
 
 import (
 	"bufio"
+	"cmp"
 	"context"
 	"fmt"
 	"math"
@@ -85,43 +86,80 @@ func (c *cluster) fleets() []fleetCall {
 func BenchmarkThousandPods(b *testing.B) {
 	for range b.N {
 		c, pid := withController(b)
-		c.kubectl("create", "deployment", "many", "--image=pause", "--replicas=0")
-		c.kubectl("set", "resources", "deployment", "many", "--requests=cpu=1,memory=2Gi")
-		cpuBefore := cpuSeconds(b, pid)
-		started := time.Now()
-		c.kubectl("scale", "deployment", "many", "--replicas=1000")
-		var bound, running time.Duration
-		c.eventually(120*time.Second, func() error {
-			var pods corev1.PodList
-			if err := c.List(context.Background(), &pods, client.InNamespace("default")); err != nil {
-				return err
-			}
-			nBound, nRunning := 0, 0
-			for i := range pods.Items {
-				if pods.Items[i].Spec.NodeName != "" {
-					nBound++
-				}
-				if pods.Items[i].Status.Phase == corev1.PodRunning {
-					nRunning++
-				}
-			}
-			if nBound == 1000 && bound == 0 {
-				bound = time.Since(started)
-			}
-			if nRunning < 1000 {
-				return fmt.Errorf("%d of 1,000 pods run", nRunning)
-			}
-			running = time.Since(started)
-			return nil
-		})
-		b.ReportMetric(bound.Seconds(), "s-bound")
-		b.ReportMetric(running.Seconds(), "s-running")
-		b.ReportMetric(cpuSeconds(b, pid)-cpuBefore, "controller-cpu-s")
-		b.ReportMetric(peakMB(b, pid), "controller-peak-MB")
+		many := c.many(b, pid)
+		many.scale(1000)
 		b.ReportMetric(float64(len(c.nodes())), "nodes")
 		b.ReportMetric(c.dollars(), "$/h")
 		b.ReportMetric(0, "ns/op")
 	}
+}
+
+// BenchmarkFiveThousandPodsAndBack creates 5,000 such pods, takes them away again, and waits until the last machine is gone.
+func BenchmarkFiveThousandPodsAndBack(b *testing.B) {
+	for range b.N {
+		c, pid := withController(b)
+		many := c.many(b, pid)
+		many.scale(5000)
+		b.ReportMetric(float64(len(c.nodes())), "nodes")
+		emptied := time.Now()
+		c.kubectl("scale", "deployment", "many", "--replicas=0")
+		c.eventually(600*time.Second, c.nothingLeft)
+		b.ReportMetric(time.Since(emptied).Seconds(), "s-to-nothing")
+		many.usage()
+		b.ReportMetric(0, "ns/op")
+	}
+}
+
+// many is a deployment of pods that ask for 1 CPU and 2 GiB each, and the controller that serves it.
+type many struct {
+	*cluster
+	b      *testing.B
+	pid    int
+	before float64 // CPU seconds of the controller
+}
+
+func (c *cluster) many(b *testing.B, pid int) *many {
+	c.kubectl("create", "deployment", "many", "--image=pause", "--replicas=0")
+	c.kubectl("set", "resources", "deployment", "many", "--requests=cpu=1,memory=2Gi")
+	return &many{cluster: c, b: b, pid: pid, before: cpuSeconds(b, pid)}
+}
+
+// scale waits until so many pods run, and reports when all were bound, when all ran, and what it took.
+func (m *many) scale(pods int) {
+	started := time.Now()
+	m.kubectl("scale", "deployment", "many", fmt.Sprintf("--replicas=%d", pods))
+	var bound, running time.Duration
+	m.eventually(600*time.Second, func() error {
+		var list corev1.PodList
+		if err := m.List(context.Background(), &list, client.InNamespace("default")); err != nil {
+			return err
+		}
+		nBound, nRunning := 0, 0
+		for i := range list.Items {
+			if list.Items[i].Spec.NodeName != "" {
+				nBound++
+			}
+			if list.Items[i].Status.Phase == corev1.PodRunning {
+				nRunning++
+			}
+		}
+		if nBound == pods && bound == 0 {
+			bound = time.Since(started)
+		}
+		if nRunning < pods {
+			return fmt.Errorf("%d of %d pods run", nRunning, pods)
+		}
+		running = time.Since(started)
+		return nil
+	})
+	m.b.ReportMetric(bound.Seconds(), "s-bound")
+	m.b.ReportMetric(running.Seconds(), "s-running")
+	m.usage()
+}
+
+func (m *many) usage() {
+	m.b.ReportMetric(cpuSeconds(m.b, m.pid)-m.before, "controller-cpu-s")
+	m.b.ReportMetric(peakMB(m.b, m.pid), "controller-peak-MB")
 }
 
 func (c *cluster) dollars() float64 {
@@ -138,7 +176,7 @@ func (c *cluster) dollars() float64 {
 func withController(b *testing.B) (c *cluster, pid int) {
 	b.Helper()
 	c = up(b, "--controller=false", "--boot-time", "0s")
-	cmd := exec.Command(binary, "run", "--kubeconfig", c.Session.Kubeconfig, "--cluster-name", "nodeless", "--metrics-address", "127.0.0.1:0", "--health-address", "127.0.0.1:0")
+	cmd := exec.Command(cmp.Or(os.Getenv("NODELESS_CONTROLLER"), binary), "run", "--kubeconfig", c.Session.Kubeconfig, "--cluster-name", "nodeless", "--metrics-address", "127.0.0.1:0", "--health-address", "127.0.0.1:0")
 	cmd.Env = append(c.environment(), "AWS_ENDPOINT_URL="+c.Session.RegionURL)
 	log, err := os.Create(filepath.Join(c.home, "controller.log"))
 	if err != nil {

@@ -111,15 +111,19 @@ func (c *cluster) everything() []launched {
 	return all
 }
 
-// nothingLaunchedTwice looks at every instance the region ever had: one per claim.
+// nothingLaunchedTwice looks at every instance the region ever had: one per claim. Claims are told apart by their UIDs: a claim that
+// is deleted by hand while its pods still wait is made again, and its name follows from what it is for.
 func (c *cluster) nothingLaunchedTwice() {
 	c.t.Helper()
 	all := c.everything()
 	seen := map[string]string{}
 	for _, i := range all {
-		claim := i.Tags["karpenter.sh/nodeclaim"]
+		claim := i.Tags["nodeless.sh/nodeclaim-uid"]
+		if claim == "" {
+			c.t.Errorf("instance %s does not say for which claim it is", i.ID)
+		}
 		if twin, ok := seen[claim]; ok {
-			c.t.Errorf("claim %q launched %s and %s", claim, twin, i.ID)
+			c.t.Errorf("claim %s, %s, launched %s and %s", i.Tags["karpenter.sh/nodeclaim"], claim, twin, i.ID)
 		}
 		seen[claim] = i.ID
 	}

@@ -46,6 +46,8 @@ type Pod struct {
 	Ends time.Time
 	// NotBefore is when an eviction that was refused may be tried again; zero = now.
 	NotBefore time.Time
+	// Surges: until NotBefore another pod of its Deployment is waited for.
+	Surges bool
 }
 
 // Group is the group that the pod leaves with.
@@ -82,6 +84,7 @@ const (
 	Ending       Why = "it is ending"
 	Held         Why = "karpenter.sh/do-not-disrupt"
 	Refused      Why = "its eviction was refused"
+	Surging      Why = "another pod of its Deployment comes first"
 	EarlierGroup Why = "other pods leave first"
 )
 
@@ -144,6 +147,9 @@ func (r *Result) decide(p *Pod, now, deadline time.Time, active Group) {
 	case now.Before(p.HeldUntil):
 		r.wait(p, Held)
 		r.wake(now, p.HeldUntil)
+	case now.Before(p.NotBefore) && p.Surges:
+		r.wait(p, Surging)
+		r.wake(now, p.NotBefore)
 	case now.Before(p.NotBefore):
 		r.wait(p, Refused)
 		r.wake(now, p.NotBefore)

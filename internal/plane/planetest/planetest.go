@@ -108,13 +108,15 @@ func Namespace(t testing.TB, p *plane.Plane) string {
 	return ns.Name
 }
 
-// Eventually asks again and again until ok returns nil, and fails the test with its last error after a minute.
+// Eventually asks again and again until ok returns nil, and fails the test after a minute with its last two errors: the very last often
+// says only that the minute is over.
 func Eventually(t testing.TB, what string, ok func(context.Context) error) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
 	defer cancel()
 	tick := time.NewTicker(20 * time.Millisecond)
 	defer tick.Stop()
+	var before error
 	for {
 		err := ok(ctx)
 		if err == nil {
@@ -122,8 +124,9 @@ func Eventually(t testing.TB, what string, ok func(context.Context) error) {
 		}
 		select {
 		case <-ctx.Done():
-			t.Fatalf("%s: %v", what, err)
+			t.Fatalf("%s: %v; before that: %v", what, err, before)
 		case <-tick.C:
 		}
+		before = err
 	}
 }

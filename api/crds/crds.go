@@ -1,0 +1,9 @@
+// Package crds holds the custom resource definitions of the kinds in api, made by `make generate` from their Go types.
+package crds
+
+import _ "embed" // the definitions are files
+
+// FargateProfile is the definition of fargateprofiles.nodeless.sh, in YAML.
+//
+//go:embed nodeless.sh_fargateprofiles.yaml
+var FargateProfile []byte

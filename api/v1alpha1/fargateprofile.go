@@ -1,0 +1,238 @@
+package v1alpha1
+
+import (
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+)
+
+// FargateProfile selects pods that each run in a microVM of their own, which is their Node. It means what a Fargate profile of
+// EKS means; what else it can do is said at the fields.
+//
+// +kubebuilder:object:root=true
+// +kubebuilder:subresource:status
+// +kubebuilder:resource:path=fargateprofiles,scope=Cluster,shortName=fp,categories=nodeless
+// +kubebuilder:printcolumn:name="Sizing",type=string,JSONPath=`.spec.sizing`
+// +kubebuilder:printcolumn:name="Pods",type=integer,JSONPath=`.status.pods`,description="Pods that have a microVM"
+// +kubebuilder:printcolumn:name="Pending",type=integer,JSONPath=`.status.pending`,description="Pods that wait for one"
+// +kubebuilder:printcolumn:name="Ready",type=string,JSONPath=`.status.conditions[?(@.type=="Ready")].status`
+// +kubebuilder:printcolumn:name="Age",type=date,JSONPath=`.metadata.creationTimestamp`
+// +kubebuilder:printcolumn:name="Namespaces",type=string,JSONPath=`.spec.selectors[*].namespace`,priority=1
+// +kubebuilder:printcolumn:name="Engine",type=string,JSONPath=`.spec.engine`,priority=1
+// +kubebuilder:printcolumn:name="CPU",type=string,JSONPath=`.status.resources.cpu`,priority=1
+// +kubebuilder:printcolumn:name="Memory",type=string,JSONPath=`.status.resources.memory`,priority=1
+// +kubebuilder:printcolumn:name="Reason",type=string,JSONPath=`.status.conditions[?(@.type=="Ready")].reason`,priority=1
+type FargateProfile struct {
+	metav1.TypeMeta   `json:",inline"`
+	metav1.ObjectMeta `json:"metadata,omitempty"`
+
+	// +required
+	Spec   FargateProfileSpec   `json:"spec"`
+	Status FargateProfileStatus `json:"status,omitempty"`
+}
+
+// FargateProfileList is a list of profiles.
+//
+// +kubebuilder:object:root=true
+type FargateProfileList struct {
+	metav1.TypeMeta `json:",inline"`
+	metav1.ListMeta `json:"metadata,omitempty"`
+	Items           []FargateProfile `json:"items"`
+}
+
+// FargateProfileSpec says which pods, and what they get.
+//
+// +kubebuilder:validation:XValidation:rule="has(self.selectors) && size(self.selectors) > 0",message="Fargate Profile requires at least one selector."
+// +kubebuilder:validation:XValidation:rule="!has(self.selectors) || self.selectors.all(s, has(s.namespace) && size(s.namespace) > 0)",message="Fargate Profile must have at least one selector with at least one namespace value."
+// +kubebuilder:validation:XValidation:rule="!(has(self.restrictions) && self.restrictions == 'None') || self.sizing == 'Exact'",message="restrictions: None needs sizing: Exact; with sizing: Fargate pods are refused as Fargate refuses them"
+type FargateProfileSpec struct {
+	// Selectors say which pods: those that satisfy any of them. Pods of DaemonSets and pods with the annotation
+	// eks.amazonaws.com/compute-type: ec2 are never selected. If several profiles select a pod, the first by name has it,
+	// unless the pod's label eks.amazonaws.com/fargate-profile names another of them.
+	//
+	// +kubebuilder:validation:MaxItems=5
+	// +listType=atomic
+	// +optional
+	Selectors []FargateProfileSelector `json:"selectors,omitempty"`
+
+	// Sizing is how large the microVM of a pod is. Fargate: the smallest of Fargate's sizes that holds the requests and
+	// 256 MiB. Exact: the requests, and what the guest itself needs.
+	//
+	// +kubebuilder:default=Fargate
+	// +optional
+	Sizing Sizing `json:"sizing,omitempty"`
+
+	// Engine is what the microVM runs on. Auto: KVM where it works, else TCG, which is emulation: slow, and no security
+	// boundary. Namespace: no virtual machine but Linux namespaces, only where it is asked for.
+	//
+	// +kubebuilder:default=Auto
+	// +optional
+	Engine Engine `json:"engine,omitempty"`
+
+	// Restrictions says which pods are refused. Fargate: those that Fargate refuses, such as privileged ones. None: only
+	// those that a microVM cannot run; privileged, hostPID and the like then mean the pod's own kernel. The default is
+	// None with sizing: Exact, and Fargate otherwise.
+	//
+	// +optional
+	Restrictions Restrictions `json:"restrictions,omitempty"`
+
+	// Storage is for what containers write.
+	//
+	// +optional
+	Storage *FargateProfileStorage `json:"storage,omitempty"`
+
+	// Logging says whether the log router that the ConfigMap aws-logging in the namespace aws-observability configures is
+	// used for pods of this profile.
+	//
+	// +optional
+	Logging *FargateProfileLogging `json:"logging,omitempty"`
+
+	// Limits bound what all pods of the profile have together. Pods beyond them wait.
+	//
+	// +optional
+	Limits *FargateProfileLimits `json:"limits,omitempty"`
+}
+
+// FargateProfileLimits bound what all pods of a profile have together.
+type FargateProfileLimits struct {
+	// CPU of all microVMs.
+	//
+	// +optional
+	CPU *resource.Quantity `json:"cpu,omitempty"`
+	// Memory of all microVMs.
+	//
+	// +optional
+	Memory *resource.Quantity `json:"memory,omitempty"`
+	// Pods is their number.
+	//
+	// +kubebuilder:validation:Minimum=0
+	// +optional
+	Pods *int32 `json:"pods,omitempty"`
+}
+
+// FargateProfileSelector selects pods by namespace and labels; both must fit.
+type FargateProfileSelector struct {
+	// Namespace is a name; * stands for any characters, ? for one.
+	//
+	// +kubebuilder:validation:MaxLength=63
+	// +kubebuilder:validation:XValidation:rule="size(self) == 0 || self.matches('^[a-z0-9*?]([-a-z0-9*?]*[a-z0-9*?])?$')",message="a namespace consists of lower case letters, digits and '-', and may have the wildcards '*' and '?'"
+	// +optional
+	Namespace string `json:"namespace,omitempty"`
+
+	// Labels that the pod must all have; keys and values may have the wildcards * and ?.
+	//
+	// +kubebuilder:validation:MaxProperties=5
+	// +kubebuilder:validation:XValidation:rule="self.all(k, size(k) <= 317 && k.matches('^[-A-Za-z0-9_./*?]+$') && size(self[k]) <= 63 && self[k].matches('^[-A-Za-z0-9_.*?]*$'))",message="labels consist of letters, digits, '-', '_' and '.', keys also of '/'; both may have the wildcards '*' and '?'"
+	// +optional
+	Labels map[string]LabelPattern `json:"labels,omitempty"`
+}
+
+// LabelPattern is the value of a label; * stands for any characters, ? for one.
+//
+// +kubebuilder:validation:MaxLength=63
+type LabelPattern string
+
+// Sizing is how large the microVM of a pod is.
+//
+// +kubebuilder:validation:Enum=Fargate;Exact
+type Sizing string
+
+// Ways of sizing.
+const (
+	SizingFargate Sizing = "Fargate" // a row of Fargate's table
+	SizingExact   Sizing = "Exact"   // what the pod asks for, and the guest's own need
+)
+
+// Engine is what a microVM runs on.
+//
+// +kubebuilder:validation:Enum=Auto;KVM;TCG;Namespace
+type Engine string
+
+// Engines.
+const (
+	EngineAuto      Engine = "Auto"
+	EngineKVM       Engine = "KVM"
+	EngineTCG       Engine = "TCG"
+	EngineNamespace Engine = "Namespace"
+)
+
+// Restrictions says which pods are refused.
+//
+// +kubebuilder:validation:Enum=Fargate;None
+type Restrictions string
+
+// Kinds of restrictions.
+const (
+	RestrictionsFargate Restrictions = "Fargate"
+	RestrictionsNone    Restrictions = "None"
+)
+
+// FargateProfileStorage is for what containers write.
+type FargateProfileStorage struct {
+	// Ephemeral is the disk of a pod that asks for none, 20Gi as on Fargate if not given. Space is taken when it is written.
+	//
+	// +kubebuilder:validation:XValidation:rule="type(self) == int ? self > 0 : quantity(self).isGreaterThan(quantity('0')) && quantity(self).compareTo(quantity('175Gi')) <= 0",message="ephemeral storage is above 0 and at most 175Gi"
+	// +optional
+	Ephemeral *resource.Quantity `json:"ephemeral,omitempty"`
+}
+
+// FargateProfileLogging is about the log router.
+type FargateProfileLogging struct {
+	// Router is ConfigMap to use the ConfigMap aws-logging where there is one, or Disabled.
+	//
+	// +kubebuilder:default=ConfigMap
+	// +optional
+	Router LogRouter `json:"router,omitempty"`
+}
+
+// LogRouter says whether the log router is used.
+//
+// +kubebuilder:validation:Enum=ConfigMap;Disabled
+type LogRouter string
+
+// Choices for the log router.
+const (
+	LogRouterConfigMap LogRouter = "ConfigMap"
+	LogRouterDisabled  LogRouter = "Disabled"
+)
+
+// FargateProfileStatus is what became of a profile.
+type FargateProfileStatus struct {
+	// Pods is how many pods have a microVM by this profile.
+	//
+	// +optional
+	Pods int32 `json:"pods"`
+	// Pending is how many pods wait for one, refused ones included.
+	//
+	// +optional
+	Pending int32 `json:"pending"`
+	// Resources are what all microVMs of the profile hold together: cpu, memory and pods.
+	//
+	// +optional
+	Resources corev1.ResourceList `json:"resources,omitempty"`
+	// Conditions: Ready says whether pods of the profile get microVMs, and what is missing if not.
+	//
+	// +listType=map
+	// +listMapKey=type
+	// +optional
+	Conditions []metav1.Condition `json:"conditions,omitempty"`
+}
+
+// Conditions of a FargateProfile and their reasons.
+const (
+	ConditionReady = "Ready" // pods of the profile get microVMs
+
+	ReasonHostsReady = "HostsReady" // there is a microVM host for the profile's engine
+	ReasonNoHost     = "NoHost"     // there is none
+)
+
+// Restricted are the restrictions that hold: those given, or the default for the sizing.
+func (s *FargateProfileSpec) Restricted() Restrictions {
+	switch {
+	case s.Restrictions != "":
+		return s.Restrictions
+	case s.Sizing == SizingExact:
+		return RestrictionsNone
+	}
+	return RestrictionsFargate
+}

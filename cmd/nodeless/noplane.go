@@ -1,0 +1,33 @@
+//go:build noplane
+
+package main
+
+import (
+	"errors"
+
+	"github.com/spf13/cobra"
+)
+
+// errNoPlane is what the commands of the embedded control plane say in a build without it.
+var errNoPlane = errors.New("this build has no control plane and no microVMs in it, only the controller and what asks it (build tag noplane); " +
+	"the whole program is made by \"make build\"")
+
+// newUp, newKubectl and newImage stay, so that nobody has to guess why the commands the documentation names are not there.
+func newUp() *cobra.Command {
+	return absent("up", "Run a whole cluster on this machine (not in this build)")
+}
+
+func newKubectl() *cobra.Command {
+	return absent("kubectl", "kubectl, built in (not in this build)")
+}
+
+func newImage() *cobra.Command {
+	return absent("image", "Container images of this machine (not in this build)")
+}
+
+func absent(use, short string) *cobra.Command {
+	return &cobra.Command{
+		Use: use, Short: short, DisableFlagParsing: true,
+		RunE: func(*cobra.Command, []string) error { return errNoPlane },
+	}
+}

@@ -1,0 +1,148 @@
+package check
+
+import (
+	"slices"
+	"time"
+
+	"github.com/nodeless/nodeless/engine/model"
+)
+
+// mayGo: a machine goes by a method only while its pool's window for that is open, and not while what its owner said cannot
+// be read.
+func (j *judge) mayGo(n *model.Node, how model.Method) {
+	d := &j.pools[n.Pool].pool.Disruption
+	bound := false
+	switch how {
+	case model.Empty:
+		bound = d.Window.Empty
+	case model.Underutilized:
+		bound = d.Window.Underused
+	case model.Drifted, model.Expired, model.CrowdedOut:
+		bound = d.Window.Drifted
+	}
+	if bound && !d.Window.Open {
+		j.fail("window", "node "+n.Name, "goes as %s outside of the disruption windows of pool %s", how, n.Pool)
+	}
+	if d.Unclear != "" {
+		j.fail("window", "node "+n.Name, "goes as %s, but of pool %s it cannot be read when it may: %s", how, n.Pool, d.Unclear)
+	}
+}
+
+// due: there is cause to replace the machine by the method.
+func (j *judge) due(n *model.Node, how model.Method) {
+	object, d := "node "+n.Name, &j.pools[n.Pool].pool.Disruption
+	switch how {
+	case model.Drifted:
+		if n.Drifted == "" {
+			j.fail("drifted", object, "has not drifted")
+		}
+	case model.Expired:
+		if d.SoftExpireAfter <= 0 || j.s.Now.Sub(n.Created) < d.SoftExpireAfter {
+			j.fail("expired", object, "is not too old for pool %s", n.Pool)
+		}
+	case model.CrowdedOut:
+		waits := slices.ContainsFunc(n.Lacks, func(l model.Lacking) bool { return j.s.Now.Sub(l.Since) >= time.Minute })
+		full := false
+		for i := range n.Used {
+			full = full || n.Used[i] > n.Allocatable[i]
+		}
+		if !d.ReplaceCrowded || !waits || !full {
+			j.fail("crowded", object, "lacks no DaemonSet's pod for want of room, or pool %s does not ask for more", n.Pool)
+		}
+	}
+}
+
+// helps: pods that leave no room for a DaemonSet's pod do not go all together to another machine of the same type.
+func (j *judge) helps(c *model.Command) {
+	if c.Method != model.CrowdedOut || len(c.Launches) != 1 || len(c.Placements) > 0 {
+		return
+	}
+	for _, r := range c.Removals {
+		n := j.nodes[r.Node]
+		if n == nil || j.pools[n.Pool] == nil || j.pools[n.Pool].pool.Static {
+			continue
+		}
+		if slices.Contains(c.Launches[0].Types, n.Type) {
+			j.fail("crowded", "command "+c.ID, "another %s has no more room than %s", n.Type, n.Name)
+		}
+	}
+}
+
+// finished: no Job's pod is moved that is likely to be done sooner than moving it pays, taken alone: what its run has cost is more
+// than what the command saves until it ends.
+func (j *judge) finished(c *model.Command, victims []*model.Node) {
+	for _, n := range victims {
+		if !j.pools[n.Pool].pool.Disruption.WaitForJobs {
+			continue
+		}
+		for i := range n.Pods {
+			p := &n.Pods[i]
+			if p.Job == nil || !leaves(p) || j.shapeAt(p.Shape) == nil {
+				continue
+			}
+			left, known := likelyLeft(p.Job, j.s.Now)
+			part := 0.0
+			for _, r := range []int{model.CPU, model.Memory} {
+				if have := n.Allocatable[r]; have > 0 {
+					part = min(max(part, float64(j.shapeAt(p.Shape).Requests[r])/float64(have)), 1)
+				}
+			}
+			lost := float64(n.Price) * part * max(j.s.Now.Sub(p.Job.Started), 0).Seconds()
+			if known && lost > 1.000001*float64(c.Saves)*left.Seconds() {
+				j.fail("job", podName(p.PodKey), "is moved %s before it is likely to be done", left)
+			}
+		}
+	}
+}
+
+// likelyLeft is how long a Job's pod will run on if it takes as long as the one in the middle of those that took longer than it
+// has; its deadline at the latest.
+func likelyLeft(run *model.JobRun, now time.Time) (time.Duration, bool) {
+	var ends []time.Time
+	for _, d := range run.Past {
+		if end := run.Started.Add(d); end.After(now) {
+			ends = append(ends, end)
+		}
+	}
+	var end time.Time
+	if len(ends) > 0 {
+		end = ends[len(ends)/2]
+	}
+	if run.EndsBy.After(now) && (end.IsZero() || run.EndsBy.Before(end)) {
+		end = run.EndsBy
+	}
+	return end.Sub(now), !end.IsZero()
+}
+
+// saving: whatever becomes of the replacements, the command saves for each machine what its pool wants.
+func (j *judge) saving(c *model.Command, victims []*model.Node) {
+	var least, total model.Price
+	for _, n := range victims {
+		d := &j.pools[n.Pool].pool.Disruption
+		wanted := max(clamp(d.MinSaving), 0)
+		if percent := min(max(d.MinSavingPercent, 0), 100); percent > 0 {
+			share := clamp(n.Price) * model.Price(percent)
+			wanted = max(wanted, (share+99)/100)
+		}
+		least += wanted
+		total += n.Price
+	}
+	if least <= 0 {
+		return
+	}
+	var dearest model.Price
+	for i := range c.Launches {
+		l := &c.Launches[i]
+		if j.pools[l.Pool] == nil {
+			return
+		}
+		most := l.Chosen.Price
+		for _, w := range slices.Concat(j.waysOf(l)...) {
+			most = max(most, clamp(w.offer.Price))
+		}
+		dearest += most
+	}
+	if total-dearest < least {
+		j.fail("saving", "command "+c.ID, "saves %d if the replacements come at their dearest, its pools want %d", total-dearest, least)
+	}
+}

@@ -1,0 +1,88 @@
+package check
+
+import (
+	"slices"
+	"time"
+
+	"github.com/nodeless/nodeless/engine/model"
+)
+
+// worthwhile: whatever becomes of the replacements, they cost less together than what goes; and each less than each machine of a
+// type that it may have, of several that go. Spot takes the place of spot only where the policy says so.
+func (j *judge) worthwhile(c *model.Command, victims []*model.Node) {
+	object := "command " + c.ID
+	if c.Saves <= 0 {
+		j.fail("saves", object, "saves %d", c.Saves)
+	}
+	var total, dearest model.Price
+	spot := true
+	for _, n := range victims {
+		total += n.Price
+		spot = spot && n.CapacityType == model.Spot
+	}
+	for i := range c.Launches {
+		l := &c.Launches[i]
+		if j.pools[l.Pool] == nil {
+			continue
+		}
+		worst, again := model.Price(0), false
+		for _, w := range slices.Concat(j.waysOf(l)...) {
+			worst = max(worst, clamp(w.offer.Price))
+			again = again || w.offer.CapacityType == model.Spot
+		}
+		dearest += worst
+		if spot && again && !j.policy.SpotToSpot {
+			j.fail("spot to spot", object, "spot would be replaced by spot")
+		}
+		j.notTheSame(c, l, victims)
+	}
+	if len(c.Launches) > 0 && dearest >= total {
+		j.fail("saves", object, "the replacements may cost %d, what goes costs %d", dearest, total)
+	}
+	j.paysBack(c, victims)
+}
+
+func (j *judge) notTheSame(c *model.Command, l *model.Launch, victims []*model.Node) {
+	for _, n := range victims {
+		if len(victims) > 1 && slices.Contains(l.Types, n.Type) && l.Chosen.Price >= n.Price {
+			j.fail("saves", "command "+c.ID, "%s might as well stay: it is of a type of the replacement", n.Name)
+		}
+	}
+}
+
+// paysBack: what is paid twice while the pods are handed over, and for their moves, is saved again before half of the pods that
+// leave any of the machines are twice as old.
+func (j *judge) paysBack(c *model.Command, victims []*model.Node) {
+	handover := j.policy.Handover
+	if handover == 0 {
+		handover = time.Minute
+	}
+	cost := 0.0
+	for i := range c.Launches {
+		cost += max(handover, 0).Hours() * float64(c.Launches[i].Chosen.Price)
+	}
+	for _, n := range victims {
+		for i := range n.Pods {
+			if p := &n.Pods[i]; leaves(p) {
+				cost += float64(max(j.policy.MovePrice, 0)) * float64(max(p.EvictionCost, 0)) / 1000
+			}
+		}
+	}
+	const rounded = 0.5 / 3600 // to seconds
+	for _, n := range victims {
+		young, all := 0, 0
+		for i := range n.Pods {
+			p := &n.Pods[i]
+			if !leaves(p) {
+				continue
+			}
+			all++
+			if age := max(j.s.Now.Sub(p.Created).Hours(), 0); !p.Created.IsZero() && float64(c.Saves)*(age+rounded) < cost {
+				young++
+			}
+		}
+		if young*2 > all {
+			j.fail("pays back", "node "+n.Name, "%d of the %d pods that leave it are too young for what command %s costs", young, all, c.ID)
+		}
+	}
+}

@@ -1,0 +1,91 @@
+package methods
+
+import (
+	"github.com/nodeless/nodeless/engine/model"
+	"github.com/nodeless/nodeless/engine/pack"
+)
+
+// proposal is a command that may be proposed.
+type proposal struct {
+	victims []*model.Node
+	overlay *model.Snapshot
+	plan    model.Plan
+}
+
+// propose says what would take the place of the machines: places on others, and machines, one or several, that cost less
+// together. Or why they stay; then a proposal is what was thought of, if there was something.
+func (c *consolidation) propose(victims []*model.Node) (*proposal, model.Reason) {
+	c.left--
+	p := &proposal{victims: victims, overlay: c.leaving(destinations{settled: true}, victims)}
+	p.plan.Placements = pack.Placements(p.overlay, c.policy)
+	if rest := p.unsettled(); len(rest) > 0 {
+		if reason := c.tooDear(victims, rest); reason.Rule != "" {
+			return nil, reason
+		}
+		c.left -= launchSteps - 1
+		p.plan = pack.ProvisionPods(p.overlay, c.policy)
+	}
+	if len(p.plan.Unplaced) > 0 {
+		return nil, noPlace(p.plan.Unplaced[0])
+	}
+	reason := c.cheaper(p)
+	if reason.Rule != "" && len(p.plan.Launches) > 1 {
+		if q := c.onFewer(p); q != nil && c.cheaper(q).Rule == "" {
+			p, reason = q, model.Reason{}
+		}
+	}
+	if reason.Rule != "" {
+		return p, reason
+	}
+	if reason := c.worthIt(victims, priceOf(victims)-launchPrice(&p.plan)); reason.Rule != "" {
+		return nil, reason
+	}
+	if reason := c.paysBack(p); reason.Rule != "" {
+		return p, reason
+	}
+	return p, c.fragile(p)
+}
+
+// onFewer plans once more where several machines will not do: pod by pod, which fills one as long as it can grow; nil if that
+// needs as many.
+func (c *consolidation) onFewer(p *proposal) *proposal {
+	policy := c.policy
+	policy.Solver = model.FirstFit
+	plan := pack.ProvisionPods(p.overlay, policy)
+	if len(plan.Unplaced) > 0 || len(plan.Launches) >= len(p.plan.Launches) {
+		return nil
+	}
+	return &proposal{p.victims, p.overlay, plan}
+}
+
+// unsettled are the pods that have to move and find no place.
+func (p *proposal) unsettled() (out []model.Pod) {
+	settled := make(map[model.PodKey]bool, len(p.plan.Placements))
+	for i := range p.plan.Placements {
+		settled[p.plan.Placements[i].Pod] = true
+	}
+	for i := range p.overlay.Pending {
+		if pod := p.overlay.Pending[i]; !settled[pod.PodKey] {
+			out = append(out, pod)
+		}
+	}
+	return out
+}
+
+func priceOf(victims []*model.Node) (sum model.Price) {
+	for _, n := range victims {
+		sum += n.Price
+	}
+	return sum
+}
+
+func launchPrice(plan *model.Plan) (sum model.Price) {
+	for i := range plan.Launches {
+		sum += plan.Launches[i].Chosen.Price
+	}
+	return sum
+}
+
+func (c *consolidation) accept(p *proposal) {
+	c.command(model.Underutilized, p.victims, p.overlay, p.plan)
+}

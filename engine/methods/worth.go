@@ -1,0 +1,41 @@
+package methods
+
+import (
+	"github.com/nodeless/nodeless/engine/model"
+	"github.com/nodeless/nodeless/engine/pack"
+)
+
+// worths are what pods of each shape are worth, in effective prices an hour: see pack.Worth.
+type worths []float64
+
+// worthsOf buys the pods of all candidates together: the whole cluster's cheapest target, so far as they may change.
+func (c *consolidation) worthsOf(candidates []*model.Node) worths {
+	if len(candidates) == 0 {
+		return nil
+	}
+	return pack.Worth(c.leaving(destinations{}, candidates), c.policy)
+}
+
+// of is what a pod of the shape is worth, 0 if that is not known.
+func (w worths) of(shape int) float64 {
+	if shape < 0 || shape >= len(w) {
+		return 0
+	}
+	return w[shape]
+}
+
+// waste is what the machine costs beyond what its pods are worth: no other machines for these pods save more.
+func (c *consolidation) waste(n *model.Node) float64 {
+	out := float64(c.effective(n))
+	for i := range n.Pods {
+		if n.Pods[i].Moves() {
+			out -= c.worth.of(n.Pods[i].Shape)
+		}
+	}
+	return out
+}
+
+// effective is what the machine counts for under the policy.
+func (c *consolidation) effective(n *model.Node) model.Price {
+	return c.policy.Effective(n.Type, &model.Offering{CapacityType: n.CapacityType, Price: n.Price})
+}

@@ -1,0 +1,34 @@
+package pack
+
+import (
+	"github.com/nodeless/nodeless/engine/cover"
+	"github.com/nodeless/nodeless/engine/model"
+	"github.com/nodeless/nodeless/engine/rules"
+)
+
+// Worth is what a pod of each shape is worth: whichever of the pods that wait get machines of their own, those cost at least
+// what the pods are worth together, in the policy's effective prices an hour. It is the shadow price of the pods' resources where
+// all of them are bought together, and 0 for shapes that no offering can hold or of which no pod waits.
+func Worth(s *model.Snapshot, policy model.Policy) []float64 {
+	s = forPods(s)
+	p := &problem{s: s, policy: &policy, maxTypes: mostTypes(&policy), classOf: map[string]int{}, users: map[int]int{}, state: rules.NewState(&model.Snapshot{})}
+	p.group()
+	p.open()
+	for _, g := range p.groups {
+		g.parts = []part{{class: g.class, n: g.left()}}
+	}
+	every := make([]int, len(p.views))
+	for i := range every {
+		every[i] = i
+	}
+	p.tiers = [][]int{every}
+	out := make([]float64, len(s.Shapes))
+	shop := p.shopIn(0, true)
+	shop.cover.Loose = nil
+	for k, worth := range cover.Worth(&shop.cover) {
+		for _, m := range shop.members[k] {
+			out[m.g.index] = worth
+		}
+	}
+	return out
+}

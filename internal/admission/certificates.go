@@ -1,0 +1,123 @@
+package admission
+
+import (
+	"crypto/ecdsa"
+	"crypto/elliptic"
+	"crypto/rand"
+	"crypto/tls"
+	"crypto/x509"
+	"crypto/x509/pkix"
+	"encoding/pem"
+	"fmt"
+	"math/big"
+	"net"
+	"slices"
+	"time"
+)
+
+// How long a certificate lasts, how long before its end its successor is made, and how long that is only published before it
+// is used: by then every API server trusts it.
+const (
+	validity  = 90 * 24 * time.Hour
+	renewal   = 30 * 24 * time.Hour
+	published = time.Hour
+	skew      = 5 * time.Minute // by which an API server's clock may be behind
+)
+
+// pair is a certificate that is its own authority, and its key, both as PEM.
+type pair struct {
+	cert, key []byte
+	parsed    *x509.Certificate
+}
+
+// certificates are the pair in use and, near its end, its successor.
+type certificates struct{ current, next *pair }
+
+// bundle is what API servers have to trust.
+func (c certificates) bundle() []byte {
+	out := slices.Clone(c.current.cert)
+	if c.next != nil {
+		out = append(out, c.next.cert...)
+	}
+	return out
+}
+
+// step brings certificates to what they should be now: made if there are none that serve the hosts, renewed, promoted. It
+// reports whether something changed; then it has to be stored before it is used.
+func (c certificates) step(now time.Time, hosts []string) (certificates, bool, error) {
+	switch {
+	case c.current == nil || !c.current.serves(hosts) || now.After(c.current.parsed.NotAfter):
+		made, err := newPair(now, hosts)
+		return certificates{current: made}, true, err
+	case c.next != nil && !c.next.serves(hosts):
+		c.next = nil
+		return c, true, nil
+	case c.next != nil && now.Sub(c.next.parsed.NotBefore) >= published+skew:
+		return certificates{current: c.next}, true, nil
+	case c.next == nil && c.current.parsed.NotAfter.Sub(now) < renewal:
+		made, err := newPair(now, hosts)
+		c.next = made
+		return c, true, err
+	}
+	return c, false, nil
+}
+
+func (p *pair) serves(hosts []string) bool {
+	return !slices.ContainsFunc(hosts, func(h string) bool { return p.parsed.VerifyHostname(h) != nil })
+}
+
+// tls is the pair as a server uses it.
+func (p *pair) tls() (*tls.Certificate, error) {
+	c, err := tls.X509KeyPair(p.cert, p.key)
+	if err != nil {
+		return nil, fmt.Errorf("certificate of the webhook: %w", err)
+	}
+	return &c, nil
+}
+
+func newPair(now time.Time, hosts []string) (*pair, error) {
+	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	if err != nil {
+		return nil, fmt.Errorf("make the webhook's key: %w", err)
+	}
+	serial, err := rand.Int(rand.Reader, new(big.Int).Lsh(big.NewInt(1), 120))
+	if err != nil {
+		return nil, fmt.Errorf("make the webhook's certificate: %w", err)
+	}
+	t := &x509.Certificate{
+		SerialNumber: serial, Subject: pkix.Name{CommonName: "nodeless-webhook", SerialNumber: serial.Text(16)},
+		NotBefore: now.Add(-skew), NotAfter: now.Add(validity), IsCA: true, BasicConstraintsValid: true,
+		KeyUsage: x509.KeyUsageDigitalSignature | x509.KeyUsageCertSign, ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth},
+	}
+	for _, h := range hosts {
+		if ip := net.ParseIP(h); ip != nil {
+			t.IPAddresses = append(t.IPAddresses, ip)
+		} else {
+			t.DNSNames = append(t.DNSNames, h)
+		}
+	}
+	der, err := x509.CreateCertificate(rand.Reader, t, t, &key.PublicKey, key)
+	if err != nil {
+		return nil, fmt.Errorf("make the webhook's certificate: %w", err)
+	}
+	keyDER, err := x509.MarshalPKCS8PrivateKey(key)
+	if err != nil {
+		return nil, fmt.Errorf("make the webhook's key: %w", err)
+	}
+	return readPair(
+		pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der}),
+		pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: keyDER}))
+}
+
+// readPair reads PEM; an error says that it is no pair.
+func readPair(cert, key []byte) (*pair, error) {
+	both, err := tls.X509KeyPair(cert, key)
+	if err != nil {
+		return nil, err
+	}
+	parsed, err := x509.ParseCertificate(both.Certificate[0])
+	if err != nil {
+		return nil, err
+	}
+	return &pair{cert: cert, key: key, parsed: parsed}, nil
+}

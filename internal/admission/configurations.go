@@ -1,0 +1,166 @@
+package admission
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+
+	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
+	"k8s.io/apimachinery/pkg/api/equality"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+)
+
+// Names of the configurations. That of pods sorts early, as Fargate's own does (0500-amazon-eks-fargate-mutation): what other
+// webhooks add afterwards has the size reckoned anew, by reinvocation.
+const (
+	MutatingName   = "0500-nodeless-fargate-mutation"
+	ValidatingName = "nodeless-fargate-validation"
+)
+
+// Paths of the webhook.
+const (
+	podsPath      = "/mutate-pods"
+	workloadsPath = "/warn-workloads"
+	profilesPath  = "/validate-fargateprofiles"
+	loggingPath   = "/validate-aws-logging"
+)
+
+// configurations are those that the API server should have.
+//
+// Pods go through one of two webhooks. In namespaces that some profile names, failurePolicy is Fail: a pod that is meant to be
+// alone in a microVM must not come to a shared node because nobody answered. Everywhere else it is Ignore: a cluster without this
+// process goes on working, and a profile that was made a moment ago holds already. The controller's own pods are left out, so that
+// it can start when it is down.
+func (s *Server) configurations(bundle []byte) (*admissionregistrationv1.MutatingWebhookConfiguration, *admissionregistrationv1.ValidatingWebhookConfiguration) {
+	fail, ignore := admissionregistrationv1.Fail, admissionregistrationv1.Ignore
+	none, ifNeeded := admissionregistrationv1.SideEffectClassNone, admissionregistrationv1.IfNeededReinvocationPolicy
+	timeout, versions := int32(5), []string{"v1"}
+	others := &metav1.LabelSelector{MatchExpressions: []metav1.LabelSelectorRequirement{
+		{Key: "app.kubernetes.io/name", Operator: metav1.LabelSelectorOpNotIn, Values: []string{"nodeless"}},
+	}}
+	create := []admissionregistrationv1.OperationType{admissionregistrationv1.Create}
+	write := []admissionregistrationv1.OperationType{admissionregistrationv1.Create, admissionregistrationv1.Update}
+	rule := func(group, version string, ops []admissionregistrationv1.OperationType, resources ...string) admissionregistrationv1.RuleWithOperations {
+		return admissionregistrationv1.RuleWithOperations{Operations: ops, Rule: admissionregistrationv1.Rule{
+			APIGroups: []string{group}, APIVersions: []string{version}, Resources: resources,
+		}}
+	}
+	when := func(name, expression string) []admissionregistrationv1.MatchCondition {
+		return []admissionregistrationv1.MatchCondition{{Name: name, Expression: expression}}
+	}
+	selected := s.selected()
+	pods := func(name string, policy *admissionregistrationv1.FailurePolicyType, condition []admissionregistrationv1.MatchCondition) admissionregistrationv1.MutatingWebhook {
+		return admissionregistrationv1.MutatingWebhook{
+			Name: name, ClientConfig: s.o.At.client(podsPath, bundle), Rules: []admissionregistrationv1.RuleWithOperations{rule("", "v1", create, "pods")},
+			FailurePolicy: policy, SideEffects: &none, AdmissionReviewVersions: versions, TimeoutSeconds: &timeout, ReinvocationPolicy: &ifNeeded,
+			ObjectSelector: others, MatchConditions: condition,
+		}
+	}
+	mutating := &admissionregistrationv1.MutatingWebhookConfiguration{ObjectMeta: metav1.ObjectMeta{Name: MutatingName}}
+	mutating.Webhooks = []admissionregistrationv1.MutatingWebhook{
+		pods("profiles.pods.nodeless.sh", &fail, when("a-profile-names-the-namespace", selected)),
+		pods("others.pods.nodeless.sh", &ignore, when("no-profile-names-the-namespace", "!("+selected+")")),
+	}
+	judge := func(name, path string, rules []admissionregistrationv1.RuleWithOperations, condition []admissionregistrationv1.MatchCondition) admissionregistrationv1.ValidatingWebhook {
+		return admissionregistrationv1.ValidatingWebhook{
+			Name: name, ClientConfig: s.o.At.client(path, bundle), Rules: rules, FailurePolicy: &ignore, SideEffects: &none,
+			AdmissionReviewVersions: versions, TimeoutSeconds: &timeout, MatchConditions: condition,
+		}
+	}
+	validating := &admissionregistrationv1.ValidatingWebhookConfiguration{ObjectMeta: metav1.ObjectMeta{Name: ValidatingName}}
+	validating.Webhooks = []admissionregistrationv1.ValidatingWebhook{
+		judge("workloads.nodeless.sh", workloadsPath, []admissionregistrationv1.RuleWithOperations{
+			rule("apps", "v1", write, "deployments", "statefulsets"), rule("batch", "v1", write, "jobs", "cronjobs"),
+		}, when("a-profile-names-the-namespace", selected)),
+		judge("fargateprofiles.nodeless.sh", profilesPath, []admissionregistrationv1.RuleWithOperations{rule("nodeless.sh", "v1alpha1", write, "fargateprofiles")}, nil),
+		judge("aws-logging.nodeless.sh", loggingPath, []admissionregistrationv1.RuleWithOperations{rule("", "v1", write, "configmaps")},
+			when("it-is-aws-logging", "request.namespace == 'aws-observability' && request.name == 'aws-logging'")),
+	}
+	return mutating, validating
+}
+
+// selected is a CEL expression: some profile's selector fits the namespace of the request.
+func (s *Server) selected() string {
+	var patterns []string
+	for _, p := range s.o.Profiles() {
+		for _, sel := range p.Spec.Selectors {
+			if sel.Namespace != "" {
+				patterns = append(patterns, "^"+strings.NewReplacer("*", ".*", "?", ".").Replace(sel.Namespace)+"$")
+			}
+		}
+	}
+	if len(patterns) == 0 {
+		return "false"
+	}
+	slices.Sort(patterns)
+	return fmt.Sprintf("request.namespace.matches('%s')", strings.Join(slices.Compact(patterns), "|"))
+}
+
+// configure writes what differs.
+func (s *Server) configure(ctx context.Context, bundle []byte) error {
+	mutating, validating := s.configurations(bundle)
+	haveM, haveV := &admissionregistrationv1.MutatingWebhookConfiguration{}, &admissionregistrationv1.ValidatingWebhookConfiguration{}
+	if err := s.put(ctx, mutating, haveM, func() bool {
+		same := sameWebhooks(len(mutating.Webhooks), len(haveM.Webhooks), func(i int) bool {
+			m, h := mutating.Webhooks[i], haveM.Webhooks[i]
+			return m.Name == h.Name && equality.Semantic.DeepEqual(m.ClientConfig, h.ClientConfig) && equality.Semantic.DeepEqual(m.MatchConditions, h.MatchConditions) &&
+				equality.Semantic.DeepEqual(m.FailurePolicy, h.FailurePolicy) && equality.Semantic.DeepEqual(m.ObjectSelector, h.ObjectSelector)
+		})
+		haveM.Webhooks = mutating.Webhooks
+		return same
+	}); err != nil {
+		return err
+	}
+	return s.put(ctx, validating, haveV, func() bool {
+		same := sameWebhooks(len(validating.Webhooks), len(haveV.Webhooks), func(i int) bool {
+			m, h := validating.Webhooks[i], haveV.Webhooks[i]
+			return m.Name == h.Name && equality.Semantic.DeepEqual(m.ClientConfig, h.ClientConfig) && equality.Semantic.DeepEqual(m.MatchConditions, h.MatchConditions) &&
+				equality.Semantic.DeepEqual(m.FailurePolicy, h.FailurePolicy)
+		})
+		haveV.Webhooks = validating.Webhooks
+		return same
+	})
+}
+
+func sameWebhooks(a, b int, same func(i int) bool) bool {
+	if a != b {
+		return false
+	}
+	for i := range a {
+		if !same(i) {
+			return false
+		}
+	}
+	return true
+}
+
+// put creates want, or updates have, into which take puts what is wanted; take reports whether it was there already.
+func (s *Server) put(ctx context.Context, want, have client.Object, take func() bool) error {
+	err := s.o.Client.Get(ctx, client.ObjectKeyFromObject(want), have)
+	switch {
+	case apierrors.IsNotFound(err):
+		err = s.o.Client.Create(ctx, want)
+	case err == nil && !take():
+		err = s.o.Client.Update(ctx, have)
+	}
+	if err != nil {
+		return fmt.Errorf("webhook configuration %s: %w", want.GetName(), err)
+	}
+	return nil
+}
+
+// Uninstall takes the configurations away: pods are no longer looked at.
+func Uninstall(ctx context.Context, c client.Client) error {
+	for _, o := range []client.Object{
+		&admissionregistrationv1.MutatingWebhookConfiguration{ObjectMeta: metav1.ObjectMeta{Name: MutatingName}},
+		&admissionregistrationv1.ValidatingWebhookConfiguration{ObjectMeta: metav1.ObjectMeta{Name: ValidatingName}},
+	} {
+		if err := c.Delete(ctx, o); client.IgnoreNotFound(err) != nil {
+			return fmt.Errorf("delete webhook configuration %s: %w", o.GetName(), err)
+		}
+	}
+	return nil
+}

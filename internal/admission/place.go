@@ -1,0 +1,59 @@
+package admission
+
+import (
+	"fmt"
+	"net/url"
+	"strconv"
+	"strings"
+
+	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
+)
+
+// Place is where API servers reach the webhook.
+type Place struct {
+	url                *url.URL
+	namespace, service string // of a Service of the cluster, "" if it is reached by the URL
+}
+
+// ParsePlace reads a URL such as https://192.0.2.1:9443, or https://SERVICE.NAMESPACE.svc for a Service of the cluster.
+func ParsePlace(text string) (Place, error) {
+	u, err := url.Parse(text)
+	switch {
+	case err != nil:
+		return Place{}, fmt.Errorf("webhook at %q: %w", text, err)
+	case u.Scheme != "https" || u.Hostname() == "":
+		return Place{}, fmt.Errorf("webhook at %q: give a URL such as https://192.0.2.1:9443 or https://SERVICE.NAMESPACE.svc", text)
+	case u.User != nil || u.RawQuery != "" || u.Fragment != "" || strings.Trim(u.Path, "/") != "":
+		return Place{}, fmt.Errorf("webhook at %q: only host and port can be given", text)
+	}
+	p := Place{url: u}
+	if name, ok := strings.CutSuffix(u.Hostname(), ".svc"); ok {
+		service, namespace, ok := strings.Cut(name, ".")
+		if !ok || service == "" || namespace == "" || strings.Contains(namespace, ".") {
+			return Place{}, fmt.Errorf("webhook at %q: a Service is https://SERVICE.NAMESPACE.svc", text)
+		}
+		p.namespace, p.service = namespace, service
+	}
+	return p, nil
+}
+
+func (p Place) hosts() []string { return []string{p.url.Hostname()} }
+
+// client is how a webhook configuration says the place.
+func (p Place) client(path string, bundle []byte) admissionregistrationv1.WebhookClientConfig {
+	if p.service == "" {
+		at := *p.url
+		at.Path = path
+		text := at.String()
+		return admissionregistrationv1.WebhookClientConfig{URL: &text, CABundle: bundle}
+	}
+	ref := &admissionregistrationv1.ServiceReference{Namespace: p.namespace, Name: p.service, Path: &path}
+	if n, err := strconv.ParseInt(p.url.Port(), 10, 32); err == nil {
+		port := int32(n)
+		ref.Port = &port
+	} else {
+		port := int32(443)
+		ref.Port = &port
+	}
+	return admissionregistrationv1.WebhookClientConfig{Service: ref, CABundle: bundle}
+}

@@ -1,0 +1,60 @@
+package admission
+
+import (
+	"context"
+	"fmt"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+)
+
+// SecretName is that of the Secret with the webhook's certificates, which all replicas share.
+const SecretName = "nodeless-webhook"
+
+// Keys of the Secret: the pair in use, as every TLS secret has it, and its successor.
+const (
+	nextCert = "next.crt"
+	nextKey  = "next.key"
+)
+
+// settle reads the certificates, brings them to what they should be and stores them. Of several replicas one writes, and the
+// others read what it wrote.
+func (s *Server) settle(ctx context.Context) (certificates, error) {
+	secret := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: s.o.Namespace, Name: SecretName}}
+	err := s.o.Client.Get(ctx, client.ObjectKeyFromObject(secret), secret)
+	missing := apierrors.IsNotFound(err)
+	if err != nil && !missing {
+		return certificates{}, fmt.Errorf("read Secret %s/%s of the webhook: %w", s.o.Namespace, SecretName, err)
+	}
+	certs, changed, err := stored(secret).step(s.o.Clock.Now(), s.o.At.hosts())
+	if err != nil || !changed {
+		return certs, err
+	}
+	secret.Type = corev1.SecretTypeTLS
+	secret.Data = map[string][]byte{corev1.TLSCertKey: certs.current.cert, corev1.TLSPrivateKeyKey: certs.current.key}
+	if certs.next != nil {
+		secret.Data[nextCert], secret.Data[nextKey] = certs.next.cert, certs.next.key
+	}
+	write := func() error { return s.o.Client.Update(ctx, secret) } // with its version: of two replicas one fails
+	if missing {
+		write = func() error { return s.o.Client.Create(ctx, secret) }
+	}
+	if err := write(); err != nil {
+		return certificates{}, fmt.Errorf("store Secret %s/%s of the webhook: %w", s.o.Namespace, SecretName, err)
+	}
+	return certs, nil
+}
+
+// stored are the certificates in a Secret; what cannot be read counts as not there.
+func stored(secret *corev1.Secret) certificates {
+	var c certificates
+	if p, err := readPair(secret.Data[corev1.TLSCertKey], secret.Data[corev1.TLSPrivateKeyKey]); err == nil {
+		c.current = p
+	}
+	if p, err := readPair(secret.Data[nextCert], secret.Data[nextKey]); err == nil {
+		c.next = p
+	}
+	return c
+}

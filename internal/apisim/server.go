@@ -1,0 +1,201 @@
+// Package apisim is a Kubernetes API server in memory, for tests on virtual time: what clients, informers and controllers
+// need of one, without sockets, so that everything that waits in a testing/synctest bubble waits durably. Optimistic
+// locking, finalizers, graceful deletion, status subresources, merge patches, watches from any revision, bindings, evictions
+// that respect PodDisruptionBudgets: as the real server has them. A test holds it against the real one.
+//
+// It does not validate, default (but pods) or authorize, and forgets events.
+package apisim
+
+import (
+	"bytes"
+	"encoding/json"
+	"io"
+	"net/http"
+	"net/url"
+	"strconv"
+	"strings"
+	"sync"
+
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/client-go/rest"
+)
+
+// HeaderStale on a list asks for a state so many revisions old, as a list that may be served from a cache (resourceVersion
+// 0) may be.
+const HeaderStale = "Apisim-Stale"
+
+// Server is one API server. It is an http.RoundTripper and safe for concurrent use.
+type Server struct {
+	mu        sync.Mutex
+	revision  uint64
+	serial    uint64 // of UIDs
+	tables    map[schema.GroupVersionResource]*table
+	observers []func(Change)
+}
+
+// New is a server without objects.
+func New() *Server {
+	return &Server{revision: 1, tables: map[schema.GroupVersionResource]*table{}}
+}
+
+// Observe has f told of every write, in order, while the server is locked: f must not call it.
+func (s *Server) Observe(f func(Change)) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.observers = append(s.observers, f)
+}
+
+// Config is how a client reaches the server, by way of through if it is not nil.
+func (s *Server) Config(agent string, through http.RoundTripper) *rest.Config {
+	if through == nil {
+		through = s
+	}
+	return &rest.Config{Host: "http://apisim", Transport: through, UserAgent: agent, QPS: -1}
+}
+
+// Objects are the objects of a resource, not to be modified.
+func (s *Server) Objects(resource schema.GroupVersionResource) []*unstructured.Unstructured {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	t := s.tables[resource]
+	if t == nil {
+		return nil
+	}
+	var out []*unstructured.Unstructured
+	for _, r := range sorted(t.items) {
+		out = append(out, r.object)
+	}
+	return out
+}
+
+// request is one call.
+type request struct {
+	*http.Request
+	kind                         *kind
+	namespace, name, subresource string
+	query                        url.Values
+	body                         []byte
+}
+
+// RoundTrip answers a request.
+func (s *Server) RoundTrip(req *http.Request) (*http.Response, error) {
+	r := &request{Request: req, query: req.URL.Query()}
+	if req.Body != nil {
+		var err error
+		if r.body, err = io.ReadAll(req.Body); err != nil {
+			return nil, err
+		}
+		_ = req.Body.Close()
+	}
+	if err := req.Context().Err(); err != nil {
+		return nil, err
+	}
+	if found := discover(req.URL.Path); found != nil {
+		return answer(req, http.StatusOK, found), nil
+	}
+	if err := r.locate(); err != nil {
+		return failed(req, err), nil
+	}
+	if r.kind.Kind == "Event" {
+		return forgetEvent(r), nil
+	}
+	if w, _ := strconv.ParseBool(r.query.Get("watch")); w && req.Method == http.MethodGet {
+		stream, err := s.watch(r)
+		if err != nil {
+			return failed(req, err), nil
+		}
+		resp := answer(req, http.StatusOK, nil)
+		resp.Body, resp.ContentLength = stream, -1
+		return resp, nil
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	code, got, err := s.serve(r)
+	if err != nil {
+		return failed(req, err), nil
+	}
+	return answer(req, code, got), nil
+}
+
+// forgetEvent says of an event that it was recorded.
+func forgetEvent(r *request) *http.Response {
+	if r.Method != http.MethodPost {
+		return failed(r.Request, notFound(r))
+	}
+	o, err := decode(r)
+	if err != nil {
+		return failed(r.Request, err)
+	}
+	return answer(r.Request, http.StatusCreated, o.Object)
+}
+
+// serve does what is asked, under the lock.
+func (s *Server) serve(r *request) (int, any, error) {
+	switch {
+	case r.Method == http.MethodGet && r.name == "":
+		return s.list(r)
+	case r.Method == http.MethodGet:
+		got, err := s.find(r)
+		if err != nil {
+			return 0, nil, err
+		}
+		return http.StatusOK, json.RawMessage(got.text), nil
+	case r.Method == http.MethodPost && r.subresource == "binding":
+		return s.bind(r)
+	case r.Method == http.MethodPost && r.subresource == "eviction":
+		return s.evict(r)
+	case r.Method == http.MethodPost && r.name == "":
+		return s.create(r)
+	case r.Method == http.MethodPut && r.name != "":
+		return s.update(r)
+	case r.Method == http.MethodPatch && r.name != "":
+		return s.patch(r)
+	case r.Method == http.MethodDelete && r.name != "":
+		return s.delete(r)
+	}
+	return 0, nil, refusal(http.StatusMethodNotAllowed, "MethodNotAllowed", r, "the server does not allow this method on the requested resource")
+}
+
+// locate reads the path.
+func (r *request) locate() error {
+	parts := strings.Split(strings.Trim(r.URL.Path, "/"), "/")
+	var gv schema.GroupVersion
+	switch {
+	case len(parts) > 2 && parts[0] == "api":
+		gv.Version, parts = parts[1], parts[2:]
+	case len(parts) > 3 && parts[0] == "apis":
+		gv.Group, gv.Version, parts = parts[1], parts[2], parts[3:]
+	default:
+		return refusal(http.StatusNotFound, "NotFound", r, "the server could not find the requested resource")
+	}
+	if len(parts) > 2 && parts[0] == "namespaces" && parts[2] != "status" && parts[2] != "finalize" {
+		r.namespace, parts = parts[1], parts[2:]
+	}
+	r.kind = kinds()[gv.WithResource(parts[0])]
+	if r.kind == nil {
+		return refusal(http.StatusNotFound, "NotFound", r, "the server could not find the requested resource")
+	}
+	if len(parts) > 1 {
+		r.name = parts[1]
+	}
+	if len(parts) > 2 {
+		r.subresource = parts[2]
+	}
+	return nil
+}
+
+func answer(req *http.Request, code int, v any) *http.Response {
+	var text []byte
+	if v != nil {
+		var err error
+		if text, err = json.Marshal(v); err != nil {
+			panic(err) // everything here came from JSON
+		}
+	}
+	return &http.Response{
+		StatusCode: code, Status: http.StatusText(code), Proto: "HTTP/1.1", ProtoMajor: 1, ProtoMinor: 1,
+		Header: http.Header{"Content-Type": {"application/json"}}, Request: req,
+		Body: io.NopCloser(bytes.NewReader(text)), ContentLength: int64(len(text)),
+	}
+}

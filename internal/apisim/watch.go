@@ -1,0 +1,119 @@
+package apisim
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"io"
+	"net/http"
+	"strconv"
+	"sync"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/watch"
+)
+
+// stream is the body of a watch: events are made as they are read.
+type stream struct {
+	s       *Server
+	t       *table
+	filter  filter
+	ctx     context.Context
+	timeout *time.Timer
+	next    int // in the table's log
+	pending bytes.Buffer
+	closed  chan struct{}
+	once    sync.Once
+}
+
+// longest is how long a watch lasts if nothing is said: what the real server takes at least (--min-request-timeout).
+const longest = 30 * time.Minute
+
+// watch begins a watch: from a revision, or, if the client asks for initial events or gives none, from everything there is.
+func (s *Server) watch(r *request) (*stream, error) {
+	f, err := newFilter(r.namespace, r.query)
+	if err != nil {
+		return nil, err
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	w := &stream{s: s, t: s.table(r.kind), filter: f, ctx: r.Context(), closed: make(chan struct{})}
+	if seconds, _ := strconv.Atoi(r.query.Get("timeoutSeconds")); seconds > 0 {
+		w.timeout = time.NewTimer(time.Duration(seconds) * time.Second)
+	} else {
+		w.timeout = time.NewTimer(longest)
+	}
+	from, _ := strconv.ParseUint(r.query.Get("resourceVersion"), 10, 64)
+	initial, _ := strconv.ParseBool(r.query.Get("sendInitialEvents"))
+	if from == 0 || initial {
+		for _, x := range sorted(w.t.items) {
+			if f.matches(x.object) {
+				w.say(watch.Added, x.text)
+			}
+		}
+		if initial {
+			w.say(watch.Bookmark, fmt.Appendf(nil, `{"kind":%q,"apiVersion":%q,"metadata":{"resourceVersion":"%d","annotations":{%q:"true"}}}`,
+				r.kind.Kind, r.kind.GroupVersion(), s.revision, metav1.InitialEventsAnnotationKey))
+		}
+		w.next = len(w.t.log)
+		return w, nil
+	}
+	if from > s.revision {
+		return nil, refusal(http.StatusGatewayTimeout, metav1.StatusReasonTimeout, r, "Too large resource version: %d, current: %d", from, s.revision)
+	}
+	for w.next < len(w.t.log) && w.t.log[w.next].revision <= from {
+		w.next++
+	}
+	return w, nil
+}
+
+func (w *stream) say(t watch.EventType, object []byte) {
+	fmt.Fprintf(&w.pending, "{\"type\":%q,\"object\":%s}\n", t, object)
+}
+
+// Read waits for the next event.
+func (w *stream) Read(p []byte) (int, error) {
+	for {
+		if w.pending.Len() > 0 {
+			return w.pending.Read(p)
+		}
+		changed := w.fill()
+		if changed == nil {
+			continue
+		}
+		select {
+		case <-changed:
+		case <-w.timeout.C:
+			return 0, io.EOF
+		case <-w.ctx.Done():
+			return 0, w.ctx.Err()
+		case <-w.closed:
+			return 0, io.ErrClosedPipe
+		}
+	}
+}
+
+// fill takes what happened since; if that is nothing, it gives a channel that is closed when something does.
+func (w *stream) fill() <-chan struct{} {
+	w.s.mu.Lock()
+	defer w.s.mu.Unlock()
+	if w.next == len(w.t.log) {
+		return w.t.changed
+	}
+	for ; w.next < len(w.t.log); w.next++ {
+		if kind, r := w.t.log[w.next].seenBy(w.filter); r != nil {
+			w.say(kind, r.text)
+		}
+	}
+	return nil
+}
+
+// Close ends the watch.
+func (w *stream) Close() error {
+	w.once.Do(func() {
+		w.timeout.Stop()
+		close(w.closed)
+	})
+	return nil
+}

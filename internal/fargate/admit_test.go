@@ -1,0 +1,109 @@
+package fargate
+
+import (
+	"slices"
+	"strings"
+	"testing"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/nodeless/nodeless/api/v1alpha1"
+)
+
+func TestAPodBecomesOneOfItsProfile(t *testing.T) {
+	p := pod("n", "cpu=500m memory=500Mi")
+	p.Spec.PriorityClassName = "mine"
+	p.Annotations = map[string]string{CapacityProvisioned: "16vCPU 120GB"}
+	a := Admit([]*v1alpha1.FargateProfile{profile("demo-profile", "n")}, p, DefaultAbilities())
+	a.Apply(p, "LoggingDisabled: LOGGING_CONFIGMAP_NOT_FOUND")
+	if p.Labels[ProfileLabel] != "demo-profile" || p.Annotations[CapacityProvisioned] != "0.5vCPU 1GB" || p.Annotations[Logging] != "LoggingDisabled: LOGGING_CONFIGMAP_NOT_FOUND" {
+		t.Errorf("labels %v, annotations %v", p.Labels, p.Annotations)
+	}
+	if p.Spec.SchedulerName != "fargate-scheduler" || p.Spec.PriorityClassName != "system-node-critical" || *p.Spec.Priority != 2000001000 || *p.Spec.PreemptionPolicy != "PreemptLowerPriority" {
+		t.Errorf("spec %+v", p.Spec)
+	}
+	if r := p.Spec.Containers[0].Resources.Requests; r.Cpu().String() != "500m" || r.Memory().String() != "500Mi" {
+		t.Errorf("requests are not raised on Fargate, got %v", r)
+	}
+}
+
+func TestAPodOfNoProfileStaysAsItIs(t *testing.T) {
+	p := pod("other", "cpu=1")
+	before := p.DeepCopy()
+	a := Admit([]*v1alpha1.FargateProfile{profile("p", "n")}, p, DefaultAbilities())
+	a.Apply(p, "LoggingEnabled")
+	if len(a.Warnings) > 0 || p.Spec.SchedulerName != before.Spec.SchedulerName || len(p.Labels)+len(p.Annotations) > 0 {
+		t.Errorf("warnings %v, pod %+v", a.Warnings, p)
+	}
+}
+
+func TestWarningsSayWhatBecomesOfAPod(t *testing.T) {
+	p := pod("n", "cpu=500m memory=500Mi limits.cpu=2 limits.memory=2Gi")
+	p.Spec.PriorityClassName, p.Spec.SchedulerName = "high", "volcano"
+	p.Spec.NodeSelector = map[string]string{"disktype": "ssd", corev1.LabelTopologyZone: "a"}
+	p.Spec.Affinity = &corev1.Affinity{PodAntiAffinity: &corev1.PodAntiAffinity{}}
+	p.Spec.TopologySpreadConstraints = []corev1.TopologySpreadConstraint{{}}
+	a := Admit([]*v1alpha1.FargateProfile{profile("b", "n"), profile("a", "n")}, p, DefaultAbilities())
+	want := []string{
+		"FargateProfile a: runs as 0.5vCPU 1GB in a microVM of its own; it asks for 500m CPU and 500Mi memory",
+		"FargateProfile a: the first by name of several that select the pod; the others are b; label eks.amazonaws.com/fargate-profile chooses",
+		"FargateProfile a: adjusted schedulerName from volcano to fargate-scheduler",
+		"FargateProfile a: adjusted priorityClassName from high to system-node-critical",
+		"FargateProfile a: not looked at, since the pod is alone on its node: nodeSelector disktype, podAntiAffinity, topologySpreadConstraints",
+		"FargateProfile a: container a cannot use its CPU limit of 2: the microVM has 0.5vCPU",
+		"FargateProfile a: container a cannot use its memory limit of 2Gi: the microVM has 1Gi; raise its request",
+	}
+	if !slices.Equal(a.Warnings, want) {
+		t.Errorf("got\n%s\nwant\n%s", strings.Join(a.Warnings, "\n"), strings.Join(want, "\n"))
+	}
+	refused := Admit([]*v1alpha1.FargateProfile{profile("a", "n")}, evil(), DefaultAbilities())
+	if len(refused.Warnings) != 1 || !strings.HasPrefix(refused.Warnings[0], "FargateProfile a: the pod will not run: Pod not supported on Fargate: fields not supported: HostNetwork") {
+		t.Errorf("of a pod that will be refused: %q", refused.Warnings)
+	}
+	later := pod("n", "")
+	later.Spec.Volumes = []corev1.Volume{claimed("data", "not-made-yet")}
+	able := DefaultAbilities()
+	able.Volumes = append(able.Volumes, EFS)
+	if a := Admit([]*v1alpha1.FargateProfile{profile("a", "n")}, later, able); a.Refusal != (Refusal{}) {
+		t.Errorf("a claim may be bound when the pod is placed, got %v", a.Refusal)
+	}
+}
+
+func TestLogRouting(t *testing.T) {
+	namespace := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: LoggingNamespace, Labels: map[string]string{LoggingLabel: "enabled"}}}
+	with := func(output string) *corev1.ConfigMap {
+		return &corev1.ConfigMap{Data: map[string]string{"output.conf": output}}
+	}
+	able := DefaultAbilities()
+	routing := able
+	routing.LogRouter = true
+	off := v1alpha1.FargateProfileSpec{Logging: &v1alpha1.FargateProfileLogging{Router: v1alpha1.LogRouterDisabled}}
+	for name, c := range map[string]struct {
+		spec       v1alpha1.FargateProfileSpec
+		namespace  *corev1.Namespace
+		configMap  *corev1.ConfigMap
+		able       Abilities
+		annotation string
+		message    string
+	}{
+		"no namespace": {able: able, annotation: "LoggingDisabled: LOGGING_CONFIGMAP_NOT_FOUND", message: `Disabled logging because aws-logging configmap was not found. configmap "aws-logging" not found`},
+		"namespace without its label": {namespace: &corev1.Namespace{}, configMap: with("[OUTPUT]\n Name stdout\n Match *"), able: able,
+			annotation: "LoggingDisabled: LOGGING_CONFIGMAP_NOT_FOUND", message: `Disabled logging because aws-logging configmap was not found. configmap "aws-logging" not found`},
+		"an output that Fargate does not know": {namespace: namespace, configMap: with("[OUTPUT]\n Name amazon_data_firehose\n Match *"), able: able, annotation: "LoggingDisabled: LOGGING_CONFIGMAP_INVALID",
+			message: "Disabled logging for pod due to invalid configmap. amazon_data_firehose is not a supported output plugin. Please fix the logging configmap"},
+		"no router here": {namespace: namespace, configMap: with("[OUTPUT]\n Name stdout\n Match *"), able: able, annotation: "LoggingDisabled: LOG_ROUTER_NOT_AVAILABLE",
+			message: "Disabled logging for pod: the microVMs here have no log router yet; kubectl logs works"},
+		"AWS is not there": {namespace: namespace, configMap: with("[OUTPUT]\n Name cloudwatch_logs\n Match *"), able: routing, annotation: "LoggingDisabled: OUTPUT_NEEDS_AWS",
+			message: "Disabled logging for pod: output plugin cloudwatch_logs needs AWS, which is not there; use file, stdout, http, loki or opensearch"},
+		"all is well":               {namespace: namespace, configMap: with("[OUTPUT]\n Name stdout\n Match *"), able: routing, annotation: "LoggingEnabled", message: "Successfully enabled logging for pod"},
+		"the profile wants no logs": {spec: off, namespace: namespace, configMap: with("[OUTPUT]\n Name stdout\n Match *"), able: routing, annotation: "LoggingDisabled: DISABLED_BY_PROFILE"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			got := LogRouting(&c.spec, c.namespace, c.configMap, c.able)
+			if got.Annotation != c.annotation || got.Message != c.message {
+				t.Errorf("got  %q %q\nwant %q %q", got.Annotation, got.Message, c.annotation, c.message)
+			}
+		})
+	}
+}

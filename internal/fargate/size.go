@@ -1,0 +1,138 @@
+package fargate
+
+import (
+	"strconv"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+	resourcehelper "k8s.io/component-helpers/resource"
+
+	"github.com/nodeless/nodeless/api/v1alpha1"
+)
+
+const (
+	mib = 1 << 20
+	gib = 1 << 30
+)
+
+// Size is what a microVM has.
+type Size struct {
+	MilliCPU     int64
+	MemoryBytes  int64
+	StorageBytes int64 // of the disk that containers write to
+}
+
+// fargateOverhead is what Fargate adds to a pod's memory for kubelet, kube-proxy and containerd (EKS User Guide,
+// fargate-pod-configuration).
+const fargateOverhead = 256 * mib
+
+// shapes are Fargate's: for a number of thousandths of a CPU its amounts of memory, from least to most in GiB by step (EKS
+// User Guide, fargate-pod-configuration; GB are taken to be GiB). The smallest shape has 0.5, 1 and 2 GiB.
+var shapes = []struct{ milliCPU, least, most, step int64 }{
+	{500, 1, 4, 1}, {1000, 2, 8, 1}, {2000, 4, 16, 1}, {4000, 8, 30, 1}, {8000, 16, 60, 4}, {16000, 32, 120, 8},
+}
+
+// Table is every size of Fargate, by CPU and then memory.
+func Table() []Size {
+	out := []Size{{MilliCPU: 250, MemoryBytes: gib / 2}, {MilliCPU: 250, MemoryBytes: gib}, {MilliCPU: 250, MemoryBytes: 2 * gib}}
+	for _, s := range shapes {
+		for m := s.least; m <= s.most; m += s.step {
+			out = append(out, Size{MilliCPU: s.milliCPU, MemoryBytes: m * gib})
+		}
+	}
+	return out
+}
+
+// What a pod gets under sizing: Exact that does not say what it needs, and the least of anything.
+const (
+	DefaultMilliCPU    = 250
+	DefaultMemoryBytes = 256 * mib
+	leastMilliCPU      = 10
+	leastMemoryBytes   = 16 * mib
+)
+
+// GuestOverhead is the memory that kernel and agent of a guest need before any container runs, if the host does not say: the
+// smallest guest that boots Debian's cloud kernel has so much (measured, reference microvm.md §12).
+const GuestOverhead = 80 * mib
+
+// Ephemeral storage (EKS User Guide, fargate-pod-configuration; AWS containers blog 2024-08).
+const (
+	defaultStorage = 20 * gib
+	mostStorage    = 175 * gib
+	storageExtra   = 5 * gib // beside a tenth of what is asked for
+)
+
+// Requests are what the containers of a pod ask for together: the sum of those that run long, or the most that one needs
+// while the pod starts, whichever is more, for each resource apart. Sidecars count as upstream Kubernetes counts them.
+func Requests(pod *corev1.Pod) Size {
+	list := resourcehelper.PodRequests(pod, resourcehelper.PodResourcesOptions{})
+	return Size{MilliCPU: list.Cpu().MilliValue(), MemoryBytes: list.Memory().Value(), StorageBytes: list.StorageEphemeral().Value()}
+}
+
+// Provision is the size of the microVM of a pod; ok is false if Fargate has none that large. overheadBytes is the guest's own
+// need of memory, which counts with sizing: Exact only.
+func Provision(spec *v1alpha1.FargateProfileSpec, pod *corev1.Pod, overheadBytes int64) (_ Size, ok bool) {
+	want := Requests(pod)
+	storage, ok := provisionStorage(spec, want.StorageBytes)
+	if !ok {
+		return Size{}, false
+	}
+	if spec.Sizing == v1alpha1.SizingExact {
+		return Size{
+			MilliCPU: max(orDefault(want.MilliCPU, DefaultMilliCPU), leastMilliCPU),
+			// Whole MiB: what a VM monitor can give.
+			MemoryBytes:  roundUp(max(orDefault(want.MemoryBytes, DefaultMemoryBytes), leastMemoryBytes)+overheadBytes, mib),
+			StorageBytes: storage,
+		}, true
+	}
+	for _, row := range Table() {
+		if row.MilliCPU >= want.MilliCPU && row.MemoryBytes >= want.MemoryBytes+fargateOverhead {
+			row.StorageBytes = storage
+			return row, true
+		}
+	}
+	return Size{}, false
+}
+
+// provisionStorage is the disk for so much ephemeral storage.
+func provisionStorage(spec *v1alpha1.FargateProfileSpec, asked int64) (int64, bool) {
+	least := int64(defaultStorage)
+	if spec.Storage != nil && spec.Storage.Ephemeral != nil {
+		least = spec.Storage.Ephemeral.Value()
+	}
+	switch {
+	case asked > mostStorage:
+		return 0, false
+	case asked <= least:
+		return least, true
+	}
+	return asked + asked/10 + storageExtra, true
+}
+
+func orDefault(n, otherwise int64) int64 {
+	if n == 0 {
+		return otherwise
+	}
+	return n
+}
+
+func roundUp(n, step int64) int64 { return (n + step - 1) / step * step }
+
+// String is the size as the annotation CapacityProvisioned writes it, such as 0.25vCPU 0.5GB; thousandths are rounded up.
+func (s Size) String() string {
+	return decimal(s.MilliCPU, 1000) + "vCPU " + decimal(roundUp(s.MemoryBytes*1000, gib)/gib, 1000) + "GB"
+}
+
+// decimal is n / unit without trailing zeros.
+func decimal(n, unit int64) string {
+	return strconv.FormatFloat(float64(n)/float64(unit), 'f', -1, 64)
+}
+
+// List is the size as a Node's capacity, without its number of pods.
+func (s Size) List() corev1.ResourceList {
+	return corev1.ResourceList{
+		corev1.ResourceCPU:              *resource.NewMilliQuantity(s.MilliCPU, resource.DecimalSI),
+		corev1.ResourceMemory:           *resource.NewQuantity(s.MemoryBytes, resource.BinarySI),
+		corev1.ResourceEphemeralStorage: *resource.NewQuantity(s.StorageBytes, resource.BinarySI),
+	}
+}

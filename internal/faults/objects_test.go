@@ -1,0 +1,79 @@
+package faults
+
+import (
+	"fmt"
+
+	ec2v1 "github.com/aws/karpenter-provider-aws/pkg/apis/v1"
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	policyv1 "k8s.io/api/policy/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/intstr"
+	"k8s.io/utils/ptr"
+	karpv1 "sigs.k8s.io/karpenter/pkg/apis/v1"
+)
+
+// pool is the story's NodePool, within limits.
+func pool() *karpv1.NodePool {
+	p := &karpv1.NodePool{ObjectMeta: metav1.ObjectMeta{Name: "pool"}}
+	p.Spec.Limits = karpv1.Limits{corev1.ResourceCPU: resource.MustParse(fmt.Sprint(limits.cpuLimit))}
+	p.Spec.Disruption = karpv1.Disruption{
+		ConsolidateAfter: karpv1.MustParseNillableDuration("20s"), ConsolidationPolicy: karpv1.ConsolidationPolicyWhenEmptyOrUnderutilized,
+		Budgets: []karpv1.Budget{{Nodes: fmt.Sprint(limits.disrupting)}},
+	}
+	p.Spec.Template.Labels = map[string]string{"team": "a"}
+	p.Spec.Template.Spec.NodeClassRef = &karpv1.NodeClassReference{Group: "karpenter.k8s.aws", Kind: "EC2NodeClass", Name: "class"}
+	p.Spec.Template.Spec.ExpireAfter = karpv1.MustParseNillableDuration("Never")
+	p.Spec.Template.Spec.Requirements = []karpv1.NodeSelectorRequirementWithMinValues{
+		{Key: karpv1.CapacityTypeLabelKey, Operator: corev1.NodeSelectorOpIn, Values: []string{"spot", "on-demand"}},
+	}
+	return p
+}
+
+// class is its node class.
+func class() *ec2v1.EC2NodeClass {
+	c := &ec2v1.EC2NodeClass{ObjectMeta: metav1.ObjectMeta{Name: "class"}}
+	tags := map[string]string{"karpenter.sh/discovery": "nodeless"}
+	c.Spec = ec2v1.EC2NodeClassSpec{
+		Role: "nodeless-node", AMISelectorTerms: []ec2v1.AMISelectorTerm{{Alias: "al2023@latest"}},
+		SubnetSelectorTerms: []ec2v1.SubnetSelectorTerm{{Tags: tags}}, SecurityGroupSelectorTerms: []ec2v1.SecurityGroupSelectorTerm{{Tags: tags}},
+	}
+	return c
+}
+
+// app is a ReplicaSet of pods of so many CPUs.
+func app(name string, replicas int32, cpu string) *appsv1.ReplicaSet {
+	set := &appsv1.ReplicaSet{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name}}
+	set.Spec.Replicas, set.Spec.Selector = &replicas, &metav1.LabelSelector{MatchLabels: map[string]string{"app": name}}
+	set.Spec.Template.Labels = map[string]string{"app": name}
+	set.Spec.Template.Spec.TerminationGracePeriodSeconds = ptr.To[int64](5)
+	set.Spec.Template.Spec.Containers = []corev1.Container{{Name: "c", Image: "i", Resources: corev1.ResourceRequirements{
+		Requests: corev1.ResourceList{corev1.ResourceCPU: resource.MustParse(cpu)},
+	}}}
+	return set
+}
+
+// apart keeps an app's pods on machines of their own.
+func apart(set *appsv1.ReplicaSet) *appsv1.ReplicaSet {
+	set.Spec.Template.Spec.Affinity = &corev1.Affinity{PodAntiAffinity: &corev1.PodAntiAffinity{
+		RequiredDuringSchedulingIgnoredDuringExecution: []corev1.PodAffinityTerm{{LabelSelector: set.Spec.Selector, TopologyKey: corev1.LabelHostname}},
+	}}
+	return set
+}
+
+// spread keeps an app's pods balanced between zones.
+func spread(set *appsv1.ReplicaSet) *appsv1.ReplicaSet {
+	set.Spec.Template.Spec.TopologySpreadConstraints = []corev1.TopologySpreadConstraint{{
+		MaxSkew: 1, TopologyKey: corev1.LabelTopologyZone, WhenUnsatisfiable: corev1.DoNotSchedule, LabelSelector: set.Spec.Selector,
+	}}
+	return set
+}
+
+// budget keeps so many pods of an app available.
+func budget(name string, available int) *policyv1.PodDisruptionBudget {
+	b := &policyv1.PodDisruptionBudget{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name}}
+	b.Spec.Selector = &metav1.LabelSelector{MatchLabels: map[string]string{"app": name}}
+	b.Spec.MinAvailable = ptr.To(intstr.FromInt32(int32(available))) //nolint:gosec // small
+	return b
+}

@@ -1,0 +1,134 @@
+// Package surge decides, purely, whether the only pod of a Deployment is left alone for a while when its machine goes, so that
+// another one is ready first. See docs/adr/0010-one-replica-is-rolled-over-not-scaled.md.
+package surge
+
+import (
+	"fmt"
+	"strings"
+	"time"
+
+	appsv1 "k8s.io/api/apps/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/intstr"
+)
+
+const (
+	// Annotation on a Deployment asks for it: "true", or how long at most the next pod is waited for.
+	Annotation = "nodeless.sh/surge-before-eviction"
+	// Mark on a Deployment's pod template says for which pod, by UID, and since when. It is what rolls the Deployment over, and all
+	// that is to be known after a restart.
+	Mark = "nodeless.sh/surged-for"
+)
+
+// How long the next pod is waited for.
+const (
+	usual    = 5 * time.Minute
+	shortest = 10 * time.Second
+	longest  = time.Hour
+)
+
+// Decision is what becomes of a pod that is to be evicted.
+type Decision struct {
+	Asked bool      // its Deployment asks for another pod first; if it does not, all else is zero
+	Begin string    // the Mark to write; "" = none
+	Until time.Time // it is left alone until then; zero = it is evicted now
+	// Problem is why it is evicted although another was asked for, and what to do about it; "" if it is not.
+	Problem string
+}
+
+// Decide says what becomes of a pod of the Deployment, by what is written on that.
+func Decide(d *appsv1.Deployment, pod *metav1.ObjectMeta, now time.Time) Decision {
+	value, asked := d.Annotations[Annotation]
+	if !asked || value == "false" || d.DeletionTimestamp != nil || !owns(d, pod) || replicas(d) != 1 {
+		return Decision{}
+	}
+	wait, err := patience(value)
+	if err != nil {
+		return Decision{Asked: true, Problem: err.Error()}
+	}
+	if since, marked := markedFor(d, pod.UID); marked {
+		until := since.Add(wait)
+		if now.Before(until) {
+			return Decision{Asked: true, Until: until}
+		}
+		return Decision{Asked: true, Problem: fmt.Sprintf("no other pod was ready within %s; see why its new pod is not, or allow more in annotation %s", wait, Annotation)}
+	}
+	if why := cannot(d); why != "" {
+		return Decision{Asked: true, Problem: why}
+	}
+	return Decision{Asked: true, Begin: string(pod.UID) + " " + now.UTC().Format(time.RFC3339), Until: now.Add(wait)}
+}
+
+func patience(value string) (time.Duration, error) {
+	if value == "true" {
+		return usual, nil
+	}
+	wait, err := time.ParseDuration(value)
+	if err != nil || wait < shortest || wait > longest {
+		return 0, fmt.Errorf(`annotation %s: %q is neither "true" nor a duration from %s to %s; correct it`, Annotation, value, shortest, longest)
+	}
+	return wait, nil
+}
+
+// markedFor is since when the Deployment is rolled over for the pod, and whether it is.
+func markedFor(d *appsv1.Deployment, pod types.UID) (time.Time, bool) {
+	uid, text, _ := strings.Cut(d.Spec.Template.Annotations[Mark], " ")
+	since, err := time.Parse(time.RFC3339, text)
+	return since, err == nil && uid == string(pod)
+}
+
+// cannot says why the Deployment would not bring another pod before it ends the one that it has; "" if it would.
+func cannot(d *appsv1.Deployment) string {
+	switch rolling := d.Spec.Strategy.RollingUpdate; {
+	case d.Spec.Paused:
+		return "it is paused, and rolls nothing over; resume it"
+	case d.Spec.Strategy.Type == appsv1.RecreateDeploymentStrategyType:
+		return "its strategy Recreate ends a pod before the next begins; use RollingUpdate"
+	case rolling != nil && scaled(rolling.MaxSurge, true, 1) < 1:
+		return "its maxSurge lets no second pod begin; set spec.strategy.rollingUpdate.maxSurge to 1 or more"
+	case rolling != nil && scaled(rolling.MaxUnavailable, false, 0) > 0:
+		return "its maxUnavailable lets its only pod end first; set spec.strategy.rollingUpdate.maxUnavailable to 0"
+	}
+	return ""
+}
+
+// scaled is a number or a percentage of one replica, rounded up or down.
+func scaled(v *intstr.IntOrString, up bool, other int) int {
+	if v == nil {
+		return other
+	}
+	n, err := intstr.GetScaledValueFromIntOrPercent(v, 1, up)
+	if err != nil {
+		return other
+	}
+	return n
+}
+
+func replicas(d *appsv1.Deployment) int32 {
+	if d.Spec.Replicas == nil {
+		return 1
+	}
+	return *d.Spec.Replicas
+}
+
+func owns(d *appsv1.Deployment, pod *metav1.ObjectMeta) bool {
+	selector, err := metav1.LabelSelectorAsSelector(d.Spec.Selector)
+	return err == nil && selector.Matches(labels.Set(pod.Labels))
+}
+
+// Deployment is the name of the Deployment that a pod with this owner would be of: its ReplicaSets are named after it and the
+// template's hash, which their pods have as a label (k8s.io/kubernetes pkg/controller/deployment/sync.go); "" if it is none's.
+func Deployment(pod *metav1.ObjectMeta) string {
+	owner := metav1.GetControllerOfNoCopy(pod)
+	hash := pod.Labels[appsv1.DefaultDeploymentUniqueLabelKey]
+	if owner == nil || owner.Kind != "ReplicaSet" || hash == "" {
+		return ""
+	}
+	name, ok := strings.CutSuffix(owner.Name, "-"+hash)
+	if !ok {
+		return ""
+	}
+	return name
+}

@@ -1,0 +1,179 @@
+package podspec
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"strconv"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+	"k8s.io/kubernetes/pkg/fieldpath"
+	"k8s.io/kubernetes/third_party/forked/golang/expansion"
+)
+
+// environment are a container's own variables, as NAME=value, and a function that expands $(NAME). Later ones win, and can refer
+// to those before them.
+func (t translation) environment(c *corev1.Container) (env []string, expand func(string) string, err error) {
+	values := map[string]string{}
+	var names []string
+	set := func(name, value string) {
+		if _, had := values[name]; !had {
+			names = append(names, name)
+		}
+		values[name] = value
+	}
+	services := map[string]string{}
+	for _, kv := range t.o.Services {
+		if name, value, ok := strings.Cut(kv, "="); ok {
+			services[name] = value
+		}
+	}
+	for _, from := range c.EnvFrom {
+		data, err := t.from(from)
+		if err != nil {
+			return nil, nil, err
+		}
+		for _, key := range slices.Sorted(maps.Keys(data)) {
+			set(from.Prefix+key, string(data[key]))
+		}
+	}
+	expand = func(s string) string { return expansion.Expand(s, expansion.MappingFuncFor(values, services)) }
+	for i := range c.Env {
+		v := &c.Env[i]
+		value, there, err := expand(v.Value), true, error(nil)
+		if v.ValueFrom != nil {
+			value, there, err = t.valueFrom(c, v.ValueFrom)
+		}
+		if err != nil {
+			return nil, nil, fmt.Errorf("variable %s: %w", v.Name, err)
+		}
+		if there {
+			set(v.Name, value)
+		}
+	}
+	for _, kv := range t.o.Services {
+		if name, _, ok := strings.Cut(kv, "="); ok {
+			if _, own := values[name]; !own {
+				env = append(env, kv)
+			}
+		}
+	}
+	for _, name := range names {
+		env = append(env, name+"="+values[name])
+	}
+	return env, expand, nil
+}
+
+// from is what one source of variables holds.
+func (t translation) from(from corev1.EnvFromSource) (map[string][]byte, error) {
+	switch {
+	case from.ConfigMapRef != nil:
+		return t.configMap(from.ConfigMapRef.Name, from.ConfigMapRef.Optional)
+	case from.SecretRef != nil:
+		return t.secret(from.SecretRef.Name, from.SecretRef.Optional)
+	}
+	return nil, nil
+}
+
+// valueFrom is the value of one variable; there is false for an optional one that is not there.
+func (t translation) valueFrom(c *corev1.Container, from *corev1.EnvVarSource) (value string, there bool, err error) {
+	key := func(kind, object, key string, data map[string][]byte, optional *bool) (string, bool, error) {
+		v, ok := data[key]
+		if !ok && (optional == nil || !*optional) {
+			return "", false, missing("key", key+" in "+kind+" "+object)
+		}
+		return string(v), ok, nil
+	}
+	switch {
+	case from.ConfigMapKeyRef != nil:
+		r := from.ConfigMapKeyRef
+		data, err := t.configMap(r.Name, r.Optional)
+		if err != nil {
+			return "", false, err
+		}
+		return key("configmap", r.Name, r.Key, data, r.Optional)
+	case from.SecretKeyRef != nil:
+		r := from.SecretKeyRef
+		data, err := t.secret(r.Name, r.Optional)
+		if err != nil {
+			return "", false, err
+		}
+		return key("secret", r.Name, r.Key, data, r.Optional)
+	case from.FieldRef != nil:
+		value, err := t.field(from.FieldRef.FieldPath)
+		return value, true, err
+	case from.ResourceFieldRef != nil:
+		value, err := t.resourceField(c, from.ResourceFieldRef)
+		return value, true, err
+	}
+	return "", false, fmt.Errorf("its source is not supported by microVMs")
+}
+
+// field is a field of the pod for the downward API.
+func (t translation) field(path string) (string, error) {
+	switch path {
+	case "status.podIP", "status.podIPs":
+		return t.o.PodIP, nil
+	case "status.hostIP", "status.hostIPs":
+		return t.o.HostIP, nil
+	case "spec.nodeName":
+		return t.pod.Spec.NodeName, nil
+	case "spec.serviceAccountName":
+		return t.pod.Spec.ServiceAccountName, nil
+	}
+	value, err := fieldpath.ExtractFieldPathAsString(t.pod, path)
+	if err != nil {
+		return "", fmt.Errorf("field %s: %w", path, err)
+	}
+	return value, nil
+}
+
+// resourceField is an amount of a container's requests or limits; a limit that is not given is what the guest has, as on a node.
+func (t translation) resourceField(c *corev1.Container, ref *corev1.ResourceFieldSelector) (string, error) {
+	if ref.ContainerName != "" {
+		for _, list := range [][]corev1.Container{t.pod.Spec.InitContainers, t.pod.Spec.Containers} {
+			for i := range list {
+				if list[i].Name == ref.ContainerName {
+					c = &list[i]
+				}
+			}
+		}
+	}
+	if c == nil {
+		return "", missing("container", ref.ContainerName)
+	}
+	var list corev1.ResourceList
+	var name string
+	switch {
+	case strings.HasPrefix(ref.Resource, "requests."):
+		list, name = c.Resources.Requests, strings.TrimPrefix(ref.Resource, "requests.")
+	case strings.HasPrefix(ref.Resource, "limits."):
+		list, name = c.Resources.Limits, strings.TrimPrefix(ref.Resource, "limits.")
+	default:
+		return "", fmt.Errorf("resource %s is not known", ref.Resource)
+	}
+	amount, given := list[corev1.ResourceName(name)]
+	if !given && strings.HasPrefix(ref.Resource, "limits.") {
+		switch corev1.ResourceName(name) {
+		case corev1.ResourceCPU:
+			amount = *resource.NewMilliQuantity(t.o.CPUMilli, resource.DecimalSI)
+		case corev1.ResourceMemory:
+			amount = *resource.NewQuantity(t.o.MemoryBytes, resource.BinarySI)
+		}
+	}
+	return divided(amount, ref.Divisor, name == string(corev1.ResourceCPU)), nil
+}
+
+// divided is an amount in units of a divisor, rounded up, as the downward API has it.
+func divided(amount, divisor resource.Quantity, cpu bool) string {
+	if divisor.IsZero() {
+		divisor = resource.MustParse("1")
+	}
+	a, d := amount.Value(), divisor.Value()
+	if cpu {
+		a, d = amount.MilliValue(), divisor.MilliValue()
+	}
+	return strconv.FormatInt((a+d-1)/d, 10)
+}

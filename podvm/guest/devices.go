@@ -1,0 +1,107 @@
+package guest
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/nodeless/nodeless/podvm/guest/enter"
+	"github.com/nodeless/nodeless/podvm/wire"
+)
+
+// Virtio device types, from the virtio specification 1.2, section 5.
+const (
+	virtioNet   = "0x0001"
+	virtioBlock = "0x0002"
+)
+
+// bindDevices attaches the drivers of the network and the disks. It happens when the pod is known and not at boot, so that a clone reads the sizes
+// and contents of its own disks.
+func bindDevices(kind, driver string) error {
+	names, err := filepath.Glob("/sys/bus/virtio/devices/*/device")
+	if err != nil {
+		return err
+	}
+	for _, name := range names {
+		b, err := os.ReadFile(name)
+		if err != nil || strings.TrimSpace(string(b)) != kind {
+			continue
+		}
+		device := filepath.Dir(name)
+		if _, err := os.Stat(filepath.Join(device, "driver")); err == nil {
+			continue
+		}
+		if err := os.WriteFile(filepath.Join("/sys/bus/virtio/drivers", driver, "bind"), []byte(filepath.Base(device)), 0); err != nil {
+			return fmt.Errorf("attach %s to %s: %w", driver, filepath.Base(device), err)
+		}
+	}
+	return nil
+}
+
+// mountDisks mounts each root disk read-only under its serial, and the scratch disk or, without one, memory.
+func mountDisks(spec wire.Pod) error {
+	devices := map[string]string{}
+	if len(spec.Disks) > 0 || spec.Scratch != "" {
+		if err := bindDevices(virtioBlock, "virtio_blk"); err != nil {
+			return err
+		}
+		var err error
+		if devices, err = disksBySerial(); err != nil {
+			return err
+		}
+	}
+	for _, serial := range spec.Disks {
+		if err := mountDisk(devices, serial, filepath.Join(enter.DisksDir, serial), unix.MS_RDONLY); err != nil {
+			return err
+		}
+	}
+	if spec.Scratch == "" {
+		return mount{"tmpfs", enter.ScratchDir, "tmpfs", 0, "mode=0755"}.do()
+	}
+	return mountDisk(devices, spec.Scratch, enter.ScratchDir, unix.MS_NOATIME)
+}
+
+func disksBySerial() (map[string]string, error) {
+	names, err := filepath.Glob("/sys/block/vd*/serial")
+	if err != nil {
+		return nil, err
+	}
+	devices := map[string]string{}
+	for _, name := range names {
+		b, err := os.ReadFile(name)
+		if err != nil {
+			return nil, fmt.Errorf("read a disk's serial: %w", err)
+		}
+		devices[strings.TrimSpace(string(b))] = filepath.Join("/dev", filepath.Base(filepath.Dir(name)))
+	}
+	return devices, nil
+}
+
+func mountDisk(devices map[string]string, serial, target string, flags uintptr) error {
+	device, ok := devices[serial]
+	if !ok {
+		return fmt.Errorf("disk %q is not attached to this guest, which has %v", serial, devices)
+	}
+	if err := awaitFile(device); err != nil {
+		return err
+	}
+	if err := (mount{device, target, "ext4", flags, ""}).do(); err != nil {
+		return fmt.Errorf("disk %q: %w (an ext4 file system is needed)", serial, err)
+	}
+	return nil
+}
+
+// awaitFile waits for a device node: devtmpfs makes it a moment after the driver has found the device.
+func awaitFile(path string) (err error) {
+	for range 1000 {
+		if _, err = os.Stat(path); err == nil {
+			return nil
+		}
+		time.Sleep(time.Millisecond)
+	}
+	return err
+}

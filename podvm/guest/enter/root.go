@@ -1,0 +1,242 @@
+package enter
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"golang.org/x/sys/unix"
+)
+
+// makeRoot puts the container's root together in the mount namespace this process was started in, and makes it the root.
+func (e *Entry) makeRoot() error {
+	if err := unix.Mount("", "/", "", unix.MS_REC|unix.MS_PRIVATE, ""); err != nil {
+		return fmt.Errorf("part from the guest's mounts: %w", err)
+	}
+	data := filepath.Join(e.Upper, "data")
+	work := filepath.Join(e.Upper, "work")
+	if err := errors.Join(os.MkdirAll(data, 0o755), os.MkdirAll(work, 0o755)); err != nil {
+		return fmt.Errorf("make the writable layer: %w", err)
+	}
+	if err := (FS{"overlay", rootDir, "overlay", 0, "lowerdir=" + e.Lower + ",upperdir=" + data + ",workdir=" + work}).Do(); err != nil {
+		return fmt.Errorf("put the image and the writable layer together: %w", err)
+	}
+	if err := e.mountSystem(); err != nil {
+		return err
+	}
+	for _, m := range e.Mounts {
+		if err := m.bind(); err != nil {
+			return fmt.Errorf("mount volume at %s: %w", m.Target, err)
+		}
+	}
+	if e.Container.ReadOnlyRoot {
+		if err := unix.Mount("", rootDir, "", unix.MS_REMOUNT|unix.MS_RDONLY, ""); err != nil {
+			return fmt.Errorf("make the root read-only: %w", err)
+		}
+	}
+	// The guest's own places are out of reach from here on; what is mounted from them stays.
+	for _, dir := range []string{DisksDir, ScratchDir, PodDir} {
+		if err := unix.Unmount(dir, unix.MNT_DETACH); err != nil && !errors.Is(err, unix.EINVAL) {
+			return fmt.Errorf("leave %s: %w", dir, err)
+		}
+	}
+	return switchRoot()
+}
+
+// switchRoot moves the new root over the old one: the initial file system cannot be pivoted away.
+func switchRoot() error {
+	if err := unix.Chdir(rootDir); err != nil {
+		return err
+	}
+	if err := unix.Mount(".", "/", "", unix.MS_MOVE, ""); err != nil {
+		return fmt.Errorf("switch to the container's root: %w", err)
+	}
+	if err := unix.Chroot("."); err != nil {
+		return err
+	}
+	return unix.Chdir("/")
+}
+
+// mountSystem mounts /proc, /sys and /dev of a container.
+func (e *Entry) mountSystem() error {
+	const plain = unix.MS_NOSUID | unix.MS_NODEV | unix.MS_NOEXEC
+	readOnly := uintptr(unix.MS_RDONLY)
+	if e.Container.Privileged {
+		readOnly = 0
+	}
+	at := func(p string) string { return filepath.Join(rootDir, p) }
+	for _, m := range []FS{
+		{"proc", at("proc"), "proc", plain, ""},
+		{"sysfs", at("sys"), "sysfs", plain | readOnly, ""},
+		{"cgroup2", at("sys/fs/cgroup"), "cgroup2", plain | readOnly, ""},
+	} {
+		if err := m.Do(); err != nil {
+			return err
+		}
+	}
+	if err := e.mountDev(at); err != nil {
+		return err
+	}
+	if e.Container.Privileged {
+		return nil
+	}
+	// As every container runtime: what would change the kernel for the whole pod can be read but not written, what tells of it is hidden.
+	for _, p := range []string{"bus", "fs", "irq", "sys", "sysrq-trigger"} {
+		if err := readOnlyBind(at("proc/"+p), at("proc/"+p)); err != nil {
+			return err
+		}
+	}
+	for _, p := range []string{"kcore", "keys", "timer_list"} {
+		if err := unix.Mount("/dev/null", at("proc/"+p), "", unix.MS_BIND, ""); err != nil && !errors.Is(err, unix.ENOENT) {
+			return fmt.Errorf("hide /proc/%s: %w", p, err)
+		}
+	}
+	return nil
+}
+
+func readOnlyBind(source, target string) error {
+	if err := unix.Mount(source, target, "", unix.MS_BIND|unix.MS_REC, ""); err != nil {
+		if errors.Is(err, unix.ENOENT) {
+			return nil
+		}
+		return fmt.Errorf("bind %s: %w", target, err)
+	}
+	return remountReadOnly(target)
+}
+
+func remountReadOnly(target string) error {
+	var stat unix.Statfs_t
+	if err := unix.Statfs(target, &stat); err != nil {
+		return err
+	}
+	keep := uintptr(stat.Flags) & (unix.MS_NOSUID | unix.MS_NODEV | unix.MS_NOEXEC)
+	if err := unix.Mount("", target, "", unix.MS_BIND|unix.MS_REMOUNT|unix.MS_RDONLY|keep, ""); err != nil {
+		return fmt.Errorf("make %s read-only: %w", target, err)
+	}
+	return nil
+}
+
+func (e *Entry) mountDev(at func(string) string) error {
+	if e.Container.Privileged {
+		if err := (FS{"devtmpfs", at("dev"), "devtmpfs", unix.MS_NOSUID, ""}).Do(); err != nil {
+			return err
+		}
+	} else {
+		if err := (FS{"tmpfs", at("dev"), "tmpfs", unix.MS_NOSUID | unix.MS_STRICTATIME, "mode=0755,size=64k"}).Do(); err != nil {
+			return err
+		}
+		old := unix.Umask(0)
+		defer unix.Umask(old)
+		for name, minor := range map[string]uint32{"null": 3, "zero": 5, "full": 7, "random": 8, "urandom": 9} {
+			if err := unix.Mknod(at("dev/"+name), unix.S_IFCHR|0o666, int(unix.Mkdev(1, minor))); err != nil {
+				return fmt.Errorf("make /dev/%s: %w", name, err)
+			}
+		}
+		if err := unix.Mknod(at("dev/tty"), unix.S_IFCHR|0o666, int(unix.Mkdev(5, 0))); err != nil {
+			return fmt.Errorf("make /dev/tty: %w", err)
+		}
+		for link, to := range map[string]string{
+			"ptmx": "pts/ptmx", "fd": "/proc/self/fd", "stdin": "/proc/self/fd/0", "stdout": "/proc/self/fd/1", "stderr": "/proc/self/fd/2",
+		} {
+			if err := os.Symlink(to, at("dev/"+link)); err != nil {
+				return err
+			}
+		}
+	}
+	for _, m := range []FS{
+		// The guest's own terminals: exec gives one, and the program finds its name.
+		{"/dev/pts", at("dev/pts"), "", unix.MS_BIND, ""},
+		{filepath.Join(PodDir, "shm"), at("dev/shm"), "", unix.MS_BIND, ""},
+		{"mqueue", at("dev/mqueue"), "mqueue", unix.MS_NOSUID | unix.MS_NODEV | unix.MS_NOEXEC, ""},
+	} {
+		if err := m.Do(); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// bind mounts a volume, or a part of it. Symbolic links in the volume and in the image are followed as if each were a world of its own: neither leads
+// out of it.
+func (m Mount) bind() error {
+	source := m.Source
+	if m.SubPath != "" {
+		fd, err := openInside(m.Source, m.SubPath, true)
+		if err != nil {
+			return fmt.Errorf("subPath %q: %w", m.SubPath, err)
+		}
+		defer func() { _ = unix.Close(fd) }()
+		source = fmt.Sprintf("/proc/self/fd/%d", fd)
+	}
+	info, err := os.Stat(source)
+	if err != nil {
+		return err
+	}
+	target, err := makeInside(rootDir, m.Target, info.IsDir())
+	if err != nil {
+		return err
+	}
+	if err := unix.Mount(source, target, "", unix.MS_BIND|unix.MS_REC, ""); err != nil {
+		return err
+	}
+	if !m.ReadOnly {
+		return nil
+	}
+	return remountReadOnly(target)
+}
+
+// openInside opens a path below root for mounting, without leaving root; missing directories are made.
+func openInside(root, path string, makeDir bool) (int, error) {
+	base, err := unix.Open(root, unix.O_PATH|unix.O_CLOEXEC, 0)
+	if err != nil {
+		return -1, err
+	}
+	defer func() { _ = unix.Close(base) }()
+	how := &unix.OpenHow{Flags: unix.O_PATH | unix.O_CLOEXEC, Resolve: unix.RESOLVE_IN_ROOT | unix.RESOLVE_NO_MAGICLINKS}
+	fd, err := unix.Openat2(base, path, how)
+	if !errors.Is(err, unix.ENOENT) || !makeDir {
+		return fd, err
+	}
+	if _, err := makeInside(root, path, true); err != nil {
+		return -1, err
+	}
+	return unix.Openat2(base, path, how)
+}
+
+// makeInside makes sure that path exists below root, as a directory or a file, and returns its real place.
+func makeInside(root, path string, dir bool) (string, error) {
+	parts := strings.Split(strings.Trim(filepath.Clean("/"+path), "/"), "/")
+	at := ""
+	for i, part := range parts {
+		next := at + "/" + part
+		fd, err := openInside(root, next, false)
+		switch {
+		case err == nil:
+			real, err := os.Readlink(fmt.Sprintf("/proc/self/fd/%d", fd))
+			_ = unix.Close(fd)
+			if err != nil {
+				return "", err
+			}
+			at = strings.TrimPrefix(real, root)
+			continue
+		case !errors.Is(err, unix.ENOENT):
+			return "", err
+		}
+		whole := filepath.Join(root, next)
+		if i < len(parts)-1 || dir {
+			err = os.Mkdir(whole, 0o755)
+		} else {
+			var f *os.File
+			if f, err = os.OpenFile(whole, os.O_CREATE|os.O_EXCL, 0o644); err == nil {
+				err = f.Close()
+			}
+		}
+		if err != nil {
+			return "", err
+		}
+		at = next
+	}
+	return filepath.Join(root, at), nil
+}

@@ -1,0 +1,55 @@
+package guest
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"unsafe"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/nodeless/nodeless/podvm/wire"
+)
+
+const reseedCRNG = 0x5207 // RNDRESEEDCRNG of linux/random.h
+
+// becomeOneself gives the guest its own clock, randomness and name: a clone shares those of its template until then.
+func becomeOneself(spec wire.Pod) error {
+	if err := stepClock(spec.UnixNano); err != nil {
+		return err
+	}
+	if err := reseed(spec.Entropy); err != nil {
+		return fmt.Errorf("reseed the guest's random numbers: %w", err)
+	}
+	if err := unix.Sethostname([]byte(spec.Hostname)); err != nil {
+		return fmt.Errorf("set the host name %q: %w", spec.Hostname, err)
+	}
+	for name, value := range spec.Sysctls {
+		path := filepath.Join("/proc/sys", strings.ReplaceAll(name, ".", "/"))
+		if err := os.WriteFile(path, []byte(value), 0); err != nil {
+			return fmt.Errorf("set sysctl %s: %w", name, err)
+		}
+	}
+	return nil
+}
+
+// reseed adds entropy to the kernel's pool, counted as such, and makes its generator use it at once.
+func reseed(entropy []byte) error {
+	f, err := os.OpenFile("/dev/urandom", os.O_RDWR, 0)
+	if err != nil {
+		return err
+	}
+	defer func() { _ = f.Close() }()
+	// struct rand_pool_info: entropy_count in bits, buf_size in bytes, buf.
+	buf := make([]uint32, 2+(len(entropy)+3)/4)
+	buf[0], buf[1] = uint32(8*len(entropy)), uint32(len(entropy))
+	copy(unsafe.Slice((*byte)(unsafe.Pointer(&buf[2:][:1][0])), 4*(len(buf)-2)), entropy)
+	if _, _, errno := unix.Syscall(unix.SYS_IOCTL, f.Fd(), unix.RNDADDENTROPY, uintptr(unsafe.Pointer(&buf[0]))); errno != 0 {
+		return errno
+	}
+	if _, _, errno := unix.Syscall(unix.SYS_IOCTL, f.Fd(), reseedCRNG, 0); errno != 0 {
+		return errno
+	}
+	return nil
+}

@@ -1,0 +1,150 @@
+package host
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/nodeless/nodeless/podvm/vmm"
+	"github.com/nodeless/nodeless/podvm/wire"
+)
+
+func isRunning(s Status) bool {
+	return len(s.Pod.Containers) == 1 && s.Pod.Containers[0].State == wire.Running
+}
+
+// Whatever kills a machine, the pod's status says what happened, and nothing is left.
+func TestMachinesDie(t *testing.T) {
+	h := open(t, Config{HangLimit: 3 * time.Second})
+	privileged := container("main", "while :; do sleep 1; done")
+	privileged.Privileged = true
+	for _, fault := range []struct {
+		name, says string
+		strike     func(vm *VM)
+	}{
+		{"killed", "the virtual machine ended", func(vm *VM) { _ = unix.Kill(vm.machine.PID(), unix.SIGKILL) }},
+		{"panic", "sysrq triggered crash", func(vm *VM) {
+			ctx, cancel := context.WithTimeout(context.Background(), patience)
+			defer cancel()
+			_, _ = vm.Exec(ctx, "main", []string{"sh", "-c", "echo c > /proc/sysrq-trigger"}, false, Streams{})
+		}},
+		{"hang", "taken for hung", func(vm *VM) { _ = unix.Kill(vm.machine.PID(), unix.SIGSTOP) }},
+	} {
+		t.Run(fault.name, func(t *testing.T) {
+			vm := run(t, h, workload(fault.name, wire.Pod{Containers: []wire.Container{privileged}}))
+			await(t, vm, "running", isRunning)
+			go fault.strike(vm)
+			s := await(t, vm, "the end", ended)
+			exit := s.Pod.Containers[0].Exit
+			if !strings.Contains(s.Failure, fault.says) || exit == nil || exit.Reason != "ContainerStatusUnknown" || exit.Code != 137 {
+				t.Errorf("status %+v, exit %+v", s, exit)
+			}
+			vm.Remove()
+		})
+	}
+}
+
+// childDir in the environment makes the test binary a host process that runs one pod and waits to be killed.
+const childDir = "NODELESS_TEST_HOST"
+
+// given to the host process that will be killed.
+type given struct {
+	Driver vmm.QEMU
+	Work   Workload
+}
+
+func hostToBeKilled(dir string) {
+	var g given
+	b, err := os.ReadFile(filepath.Join(dir, "given.json"))
+	if err == nil {
+		err = json.Unmarshal(b, &g)
+	}
+	if err == nil {
+		err = g.Driver.Prepare(context.Background(), g.Work.Shape)
+	}
+	var h *Host
+	if err == nil {
+		h, err = Open(context.Background(), Config{Dir: filepath.Join(dir, "host"), Driver: &g.Driver})
+	}
+	if err == nil {
+		_, err = h.Run(context.Background(), g.Work)
+	}
+	if err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		os.Exit(1)
+	}
+	select {}
+}
+
+// A host process is killed while a pod logs; the next one takes the pod up again and has every line once.
+func TestAHostProcessIsKilled(t *testing.T) {
+	q := driver(t)
+	dir := t.TempDir()
+	main := container("main", `trap 'exit 0' TERM; i=0; while :; do i=$((i+1)); echo $i; sleep 0.02; done`)
+	b, err := json.Marshal(given{
+		Driver: vmm.QEMU{Binary: q.Binary, Kernel: q.Kernel, Agent: q.Agent, Dir: q.Dir, TemplateDir: q.TemplateDir, Accelerator: q.Capabilities().Accelerator},
+		Work:   workload("survivor", wire.Pod{Containers: []wire.Container{main}}),
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(filepath.Join(dir, "given.json"), b, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	child := self(t, childDir+"="+dir)
+	if err := child.Start(); err != nil {
+		t.Fatal(err)
+	}
+	lines := func() int {
+		b, _ := os.ReadFile(filepath.Join(dir, "host", "machines", "survivor", "logs", "main", "0.log"))
+		return strings.Count(string(b), "\n")
+	}
+	for deadline := time.Now().Add(patience); lines() < 20 && time.Now().Before(deadline); {
+		time.Sleep(10 * time.Millisecond)
+	}
+	if _, err := Open(t.Context(), Config{Dir: filepath.Join(dir, "host"), Driver: q}); err == nil || !strings.Contains(err.Error(), "in use") {
+		t.Errorf("a second host in the same directory: %v", err)
+	}
+	_ = child.Process.Kill()
+	_, _ = child.Process.Wait()
+	// Left behind by a process that was killed a moment after it began to start a machine:
+	if err := os.MkdirAll(filepath.Join(dir, "host", "machines", "unborn"), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	before := lines()
+	h := open(t, Config{Dir: filepath.Join(dir, "host")})
+	vm, err := h.VM("survivor")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(h.VMs()) != 1 {
+		t.Errorf("%d machines after the restart", len(h.VMs()))
+	}
+	await(t, vm, "taken up again", isRunning)
+	for deadline := time.Now().Add(patience); lines() < before+20 && time.Now().Before(deadline); {
+		time.Sleep(10 * time.Millisecond)
+	}
+	if err := vm.Stop(within(t), -1); err != nil {
+		t.Fatal(err)
+	}
+	got := strings.Fields(log(t, vm, LogOptions{Container: "main"}))
+	if len(got) < before+20 {
+		t.Fatalf("%d lines, %d before the kill", len(got), before)
+	}
+	for i, line := range got {
+		if line != strconv.Itoa(i+1) {
+			t.Fatalf("line %d is %q: lines were lost or doubled", i+1, line)
+		}
+	}
+	if s, _ := vm.Status(); s.Pod.Containers[0].Exit.Code != 0 || s.Pod.Containers[0].Restarts != 0 {
+		t.Errorf("%+v", s)
+	}
+}

@@ -1,0 +1,168 @@
+package host
+
+import (
+	"bytes"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/nodeless/nodeless/podvm/wire"
+)
+
+// Bounds of stored logs, kubelet's defaults: a file is put aside at this size, and one that was put aside is kept.
+const maxLogFile = 10 << 20
+
+// logFiles stores what containers logged, one file for each run of a container, in the format of the Kubernetes container runtime interface:
+// "TIME STREAM F|P TEXT". The runs kept are the last two, which is what kubectl logs and its --previous show.
+type logFiles struct {
+	dir   string
+	names []string // of the containers
+
+	mu      sync.Mutex
+	open    map[string]*logFile
+	changed chan struct{}
+}
+
+type logFile struct {
+	*os.File
+	size int64
+}
+
+func newLogFiles(dir string, names []string) *logFiles {
+	return &logFiles{dir: filepath.Join(dir, "logs"), names: names, open: map[string]*logFile{}, changed: make(chan struct{})}
+}
+
+func (l *logFiles) path(container string, restart uint32) string {
+	return filepath.Join(l.dir, container, fmt.Sprintf("%d.log", restart))
+}
+
+// storeLogs takes the guest's log records until the session ends.
+func (vm *VM) storeLogs(conn *wire.Conn) error {
+	after, err := vm.logs.last()
+	if err != nil {
+		return err
+	}
+	s, err := conn.Open(wire.KindLogs, wire.LogsRequest{After: after})
+	if err != nil {
+		return err
+	}
+	for {
+		it, err := s.Receive()
+		if err != nil {
+			return err
+		}
+		r, err := wire.DecodeLogRecord(it.Channel, it.Data)
+		if err != nil {
+			return fmt.Errorf("the guest was ended: %w", err)
+		}
+		if err := vm.logs.write(r); err != nil {
+			return err
+		}
+		if err := s.SendMessage(wire.LogsTaken{Through: r.Nanos}); err != nil {
+			return err
+		}
+	}
+}
+
+// write appends a record to its file.
+func (l *logFiles) write(r wire.LogRecord) error {
+	if int(r.Container) >= len(l.names) {
+		return fmt.Errorf("the guest was ended: %w", &wire.ProtocolError{Rule: "a log record of a container the pod does not have"})
+	}
+	var b bytes.Buffer
+	b.WriteString(time.Unix(0, r.Nanos).UTC().Format(logTime))
+	b.WriteString([]string{"", " stdout ", " stderr "}[r.Stream])
+	b.WriteString(map[bool]string{true: "P ", false: "F "}[r.Partial])
+	b.Write(r.Line)
+	b.WriteByte('\n')
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	path := l.path(l.names[r.Container], r.Restart)
+	f := l.open[path]
+	if f == nil {
+		var err error
+		if f, err = l.create(path, r); err != nil {
+			return fmt.Errorf("store a log: %w", err)
+		}
+	}
+	n, err := f.Write(b.Bytes())
+	f.size += int64(n)
+	if err != nil {
+		return fmt.Errorf("store a log: %w", err)
+	}
+	if f.size > maxLogFile {
+		_ = f.Close()
+		delete(l.open, path)
+		if err := os.Rename(path, path+".old"); err != nil {
+			return fmt.Errorf("put a log aside: %w", err)
+		}
+	}
+	close(l.changed)
+	l.changed = make(chan struct{})
+	return nil
+}
+
+// create opens the file of a run, and forgets runs before the previous one.
+func (l *logFiles) create(path string, r wire.LogRecord) (*logFile, error) {
+	if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
+		return nil, err
+	}
+	name := l.names[r.Container]
+	for p, f := range l.open {
+		if filepath.Dir(p) == filepath.Dir(path) {
+			_ = f.Close()
+			delete(l.open, p)
+		}
+	}
+	if r.Restart >= 2 {
+		old := l.path(name, r.Restart-2)
+		_ = os.Remove(old)
+		_ = os.Remove(old + ".old")
+	}
+	f, err := os.OpenFile(path, os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600)
+	if err != nil {
+		return nil, err
+	}
+	info, err := f.Stat()
+	if err != nil {
+		_ = f.Close()
+		return nil, err
+	}
+	l.open[path] = &logFile{f, info.Size()}
+	return l.open[path], nil
+}
+
+// logTime is RFC 3339 with all nine digits.
+const logTime = "2006-01-02T15:04:05.000000000Z07:00"
+
+// last is the time of the newest record that is stored. A line that a killed host left unfinished is cut off: the guest sends it again.
+func (l *logFiles) last() (int64, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	var newest int64
+	files, err := filepath.Glob(filepath.Join(l.dir, "*", "*.log*"))
+	if err != nil {
+		return 0, err
+	}
+	for _, path := range files {
+		b, err := os.ReadFile(path)
+		if err != nil {
+			return 0, err
+		}
+		whole := bytes.LastIndexByte(b, '\n') + 1
+		if whole < len(b) {
+			if err := os.Truncate(path, int64(whole)); err != nil {
+				return 0, err
+			}
+		}
+		b = bytes.TrimSuffix(b[:whole], []byte("\n"))
+		stamp, _, _ := strings.Cut(string(b[bytes.LastIndexByte(b, '\n')+1:]), " ")
+		if t, err := time.Parse(logTime, stamp); err == nil {
+			newest = max(newest, t.UnixNano())
+		}
+	}
+	return newest, nil
+}

@@ -1,0 +1,46 @@
+package image
+
+import (
+	"encoding/json"
+	"fmt"
+
+	"github.com/google/go-containerregistry/pkg/authn"
+	"github.com/google/go-containerregistry/pkg/name"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/kubernetes/pkg/credentialprovider"
+	"k8s.io/kubernetes/pkg/credentialprovider/secrets"
+)
+
+// Keyring finds the credentials that may be used for an image, best match first. It is the kubelet's own.
+type Keyring = credentialprovider.DockerKeyring
+
+// NewKeyring collects the credentials of a pod's imagePullSecrets, and of a docker config.json of the host (nil for none) behind them.
+// Which of them fit an image is decided as in a kubelet: by host, port, path and wildcards, several for one registry tried in turn.
+func NewKeyring(pullSecrets []corev1.Secret, dockerConfig []byte) (Keyring, error) {
+	host := &credentialprovider.BasicDockerKeyring{}
+	if len(dockerConfig) > 0 {
+		var config credentialprovider.DockerConfigJSON
+		if err := json.Unmarshal(dockerConfig, &config); err != nil {
+			return nil, fmt.Errorf("read the host's docker configuration: %w; it is a config.json as `docker login` writes it", err)
+		}
+		host.Add(nil, config.Auths)
+	}
+	keyring, err := secrets.MakeDockerKeyring(pullSecrets, host)
+	if err != nil {
+		return nil, fmt.Errorf("read imagePullSecrets: %w; create them with `kubectl create secret docker-registry`", err)
+	}
+	return keyring, nil
+}
+
+// credentials are those for a repository, none when the keyring is nil.
+func credentials(keyring Keyring, repo name.Repository) []authn.AuthConfig {
+	if keyring == nil {
+		return nil
+	}
+	var fit []authn.AuthConfig
+	matches, _ := keyring.Lookup(display(repo))
+	for _, c := range matches {
+		fit = append(fit, authn.AuthConfig{Username: c.Username, Password: c.Password, IdentityToken: c.IdentityToken, RegistryToken: c.RegistryToken})
+	}
+	return fit
+}

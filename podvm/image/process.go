@@ -1,0 +1,86 @@
+package image
+
+import (
+	"errors"
+	"fmt"
+	"path"
+	"strings"
+)
+
+// Errors of Process, in the kubelet's words where it has some: they become the message of CreateContainerConfigError or
+// CreateContainerError.
+var (
+	ErrNoCommand = errors.New("no command specified")
+	ErrRoot      = errors.New("container has runAsNonRoot and image will run as root")
+)
+
+// Container is what a pod's container says that overrides its image. $(NAME) is expanded by the caller before.
+type Container struct {
+	Command, Args []string
+	Env           []string // NAME=value
+	WorkingDir    string
+	RunAsUser     *int64
+	RunAsGroup    *int64
+	RunAsNonRoot  bool
+}
+
+// Process is what to start.
+type Process struct {
+	Argv []string
+	Env  []string // a name once
+	Dir  string   // absolute
+	Identity
+}
+
+// Process combines the image's configuration with the container's.
+func (i *Image) Process(c Container) (Process, error) {
+	argv, err := i.Config.argv(c)
+	if err != nil {
+		return Process{}, fmt.Errorf("image %s: %w", i.Name, err)
+	}
+	who, err := i.identity(c)
+	if err != nil {
+		return Process{}, fmt.Errorf("image %s: %w", i.Name, err)
+	}
+	dir := i.Config.WorkingDir
+	if c.WorkingDir != "" {
+		dir = c.WorkingDir
+	}
+	return Process{Argv: argv, Env: i.Config.env(c, who), Dir: path.Join("/", dir), Identity: who}, nil
+}
+
+// argv follows the table of the Kubernetes documentation (Define a Command and Arguments for a Container): command replaces the image's
+// entrypoint and its cmd, args alone replaces cmd.
+func (c Config) argv(by Container) ([]string, error) {
+	entrypoint, args := c.Entrypoint, c.Cmd
+	if len(by.Command) > 0 {
+		entrypoint, args = by.Command, nil
+	}
+	if len(by.Args) > 0 {
+		args = by.Args
+	}
+	argv := append(append([]string{}, entrypoint...), args...)
+	if len(argv) == 0 {
+		return nil, fmt.Errorf("%w: the image has neither ENTRYPOINT nor CMD; set the container's command", ErrNoCommand)
+	}
+	return argv, nil
+}
+
+// defaultPath is what Docker and containerd give a container whose image sets none.
+const defaultPath = "PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
+
+// env puts the container's variables over the image's. PATH and HOME are always there, as under containerd.
+func (c Config) env(by Container, who Identity) []string {
+	var all []string
+	at := map[string]int{}
+	for _, kv := range append(append([]string{defaultPath, "HOME=" + who.Home}, c.Env...), by.Env...) {
+		name, _, _ := strings.Cut(kv, "=")
+		if i, ok := at[name]; ok {
+			all[i] = kv
+			continue
+		}
+		at[name] = len(all)
+		all = append(all, kv)
+	}
+	return all
+}

@@ -1,0 +1,178 @@
+package image
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"strings"
+
+	"github.com/google/go-containerregistry/pkg/authn"
+	"github.com/google/go-containerregistry/pkg/name"
+	v1 "github.com/google/go-containerregistry/pkg/v1"
+	"github.com/google/go-containerregistry/pkg/v1/remote"
+	"github.com/google/go-containerregistry/pkg/v1/remote/transport"
+)
+
+// registries finds images over the network: in the mirrors of a reference's registry, then in the registry itself.
+type registries struct {
+	mirrors   map[string][]Mirror // by registry
+	transport http.RoundTripper
+	platform  v1.Platform
+}
+
+// endpoint is a repository at a place with the credentials for it.
+type endpoint struct {
+	ref    name.Reference
+	auth   authn.Authenticator
+	access string
+}
+
+// endpoints lists what to try, in order: each place with each of the credentials that fit it, without any where none fits.
+func (r *registries) endpoints(ref name.Reference, keyring Keyring) ([]endpoint, error) {
+	var refs []name.Reference
+	for _, m := range r.mirrors[ref.Context().RegistryStr()] {
+		at, err := m.rename(ref)
+		if err != nil {
+			return nil, err
+		}
+		refs = append(refs, at)
+	}
+	var all []endpoint
+	for _, at := range append(refs, ref) {
+		credentials := credentials(keyring, at.Context())
+		for _, c := range credentials {
+			sum := sha256.Sum256([]byte(c.Username + "\x00" + c.Password))
+			all = append(all, endpoint{ref: at, auth: authn.FromConfig(c), access: hex.EncodeToString(sum[:])})
+		}
+		if len(credentials) == 0 {
+			all = append(all, endpoint{ref: at, auth: authn.Anonymous})
+		}
+	}
+	return all, nil
+}
+
+// digest asks what the reference means now, without a download: registries count those.
+func (r *registries) digest(ctx context.Context, e endpoint) (v1.Hash, error) {
+	p, err := r.puller(e)
+	if err != nil {
+		return v1.Hash{}, err
+	}
+	d, err := p.Head(ctx, e.ref)
+	if err != nil {
+		return v1.Hash{}, err
+	}
+	return d.Digest, nil
+}
+
+// find describes the image of this machine's platform.
+func (r *registries) find(ctx context.Context, e endpoint) (*found, error) {
+	p, err := r.puller(e)
+	if err != nil {
+		return nil, err
+	}
+	d, err := p.Get(ctx, e.ref)
+	if err != nil {
+		return nil, explain(err, e, "check the repository and the tag")
+	}
+	top := d.Digest
+	if d.MediaType.IsIndex() {
+		chosen, err := choose(d.Manifest, r.platform)
+		if err != nil {
+			return nil, err
+		}
+		if d, err = p.Get(ctx, e.ref.Context().Digest(chosen.String())); err != nil {
+			return nil, explain(err, e, "check the repository and the tag")
+		}
+	}
+	config, layers, err := fromManifest(d.Manifest)
+	if err != nil {
+		return nil, err
+	}
+	return &found{
+		where: "registry " + e.ref.Context().RegistryStr(), digest: top.String(), config: config, layers: layers, access: e.access,
+		open: func(ctx context.Context, b blob) (io.ReadCloser, error) {
+			// By digest from this repository alone: never from the addresses that a manifest may name (descriptor.urls).
+			l, err := p.Layer(ctx, e.ref.Context().Digest(b.digest.String()))
+			if err != nil {
+				return nil, err
+			}
+			r, err := l.Compressed()
+			if err != nil {
+				return nil, explain(err, e, "push the image again")
+			}
+			return r, nil
+		},
+	}, nil
+}
+
+func (r *registries) puller(e endpoint) (*remote.Puller, error) {
+	return remote.NewPuller(remote.WithAuth(e.auth), remote.WithTransport(r.transport), remote.WithUserAgent("nodeless"))
+}
+
+// explain adds what to do about the usual answers of a registry.
+func explain(err error, e endpoint, remedyMissing string) error {
+	var answer *transport.Error
+	if !errors.As(err, &answer) {
+		return fmt.Errorf("registry %s cannot be reached: %w; check the name and the network, or name a mirror", e.ref.Context().RegistryStr(), err)
+	}
+	switch answer.StatusCode {
+	case http.StatusUnauthorized, http.StatusForbidden:
+		if e.access == "" {
+			return fmt.Errorf("registry %s wants credentials: %w; name a secret for it in the pod's imagePullSecrets", e.ref.Context().RegistryStr(), err)
+		}
+		return fmt.Errorf("registry %s refuses the credentials: %w; check the pod's imagePullSecrets", e.ref.Context().RegistryStr(), err)
+	case http.StatusNotFound:
+		return fmt.Errorf("registry %s does not have it: %w; %s", e.ref.Context().RegistryStr(), err, remedyMissing)
+	case http.StatusTooManyRequests:
+		return fmt.Errorf("registry %s limits its downloads: %w; use credentials or a mirror", e.ref.Context().RegistryStr(), err)
+	}
+	return err
+}
+
+// Mirror serves what another registry has.
+type Mirror struct {
+	Host   string // host or host:port
+	Prefix string // put before the repository, such as "proxy/docker.io"; may be empty
+	Plain  bool   // http without TLS
+}
+
+// ParseMirrors reads "REGISTRY=URL" as given to --registry-mirror, such as "docker.io=https://mirror.example:5000/proxy".
+func ParseMirrors(values []string) (map[string][]Mirror, error) {
+	mirrors := map[string][]Mirror{}
+	for _, v := range values {
+		registry, address, ok := strings.Cut(v, "=")
+		scheme, rest, okURL := strings.Cut(address, "://")
+		host, prefix, _ := strings.Cut(rest, "/")
+		reg, err := name.NewRegistry(registry, name.WeakValidation)
+		if !ok || !okURL || registry == "" || host == "" || scheme != "http" && scheme != "https" || err != nil {
+			return nil, fmt.Errorf("registry mirror %q: write REGISTRY=http[s]://HOST[:PORT][/PREFIX], such as docker.io=https://mirror.example:5000", v)
+		}
+		m := Mirror{Host: host, Prefix: strings.Trim(prefix, "/"), Plain: scheme == "http"}
+		if _, err := m.rename(reg.Repo("probe").Tag("latest")); err != nil {
+			return nil, fmt.Errorf("registry mirror %q: %w", v, err)
+		}
+		mirrors[reg.RegistryStr()] = append(mirrors[reg.RegistryStr()], m)
+	}
+	return mirrors, nil
+}
+
+// rename gives the reference's place in the mirror.
+func (m Mirror) rename(ref name.Reference) (name.Reference, error) {
+	repo := m.Host + "/" + ref.Context().RepositoryStr()
+	if m.Prefix != "" {
+		repo = m.Host + "/" + m.Prefix + "/" + ref.Context().RepositoryStr()
+	}
+	separator := ":"
+	if _, ok := ref.(name.Digest); ok {
+		separator = "@"
+	}
+	options := []name.Option{name.WeakValidation}
+	if m.Plain {
+		options = append(options, name.Insecure)
+	}
+	return name.ParseReference(repo+separator+ref.Identifier(), options...)
+}

@@ -1,0 +1,168 @@
+package rootdisk
+
+import (
+	"archive/tar"
+	"errors"
+	"fmt"
+	"path"
+	"strings"
+	"time"
+)
+
+// What Linux allows (limits.h): PATH_MAX with its closing NUL, NAME_MAX, and path resolution's symbolic links.
+const (
+	maxPath  = 4095
+	maxName  = 255
+	maxLinks = 40
+)
+
+// node is a file, directory, symbolic link or fifo of the image. Several entries may lead to one node: hard links.
+type node struct {
+	kind     byte // tar.TypeReg, TypeDir, TypeSymlink or TypeFifo
+	mode     int64
+	uid, gid int
+	mtime    time.Time
+	link     string
+	xattrs   map[string]string
+	size     int64
+
+	layer, seq int // where a file's content is: the layer, and the entry's number in it
+
+	children   map[string]*entry // of a directory
+	pathLength int               // of a directory: so that chains of links cannot build paths that nobody can open
+
+	parent *node // of the first path the node is written at; set while writing
+	name   string
+}
+
+// entry is a name in a directory.
+type entry struct {
+	node  *node
+	layer int // that put it there: a whiteout hides what lower layers put
+}
+
+// tree is the image's file system as far as the layers were applied.
+type tree struct {
+	root     *node
+	limits   Limits
+	entries  int
+	metadata int64
+	bytes    int64
+}
+
+func newTree(limits Limits) *tree {
+	return &tree{limits: limits, root: &node{kind: tar.TypeDir, mode: 0o755, children: map[string]*entry{}}}
+}
+
+func newDir(mode int64) *node {
+	return &node{kind: tar.TypeDir, mode: mode, children: map[string]*entry{}}
+}
+
+// clean gives a path relative to the root, "" for the root itself. A path that climbs out is an error: no builder writes one.
+func clean(name string) (string, error) {
+	p := path.Clean(strings.TrimLeft(name, "/"))
+	switch {
+	case p == "." || p == "":
+		return "", nil
+	case p == ".." || strings.HasPrefix(p, "../"):
+		return "", errors.New("leads out of the image (path traversal)")
+	case len(p) > maxPath:
+		return "", fmt.Errorf("path is %d bytes long, Linux allows %d", len(p), maxPath)
+	}
+	for c := range strings.SplitSeq(p, "/") {
+		if len(c) > maxName {
+			return "", fmt.Errorf("name is %d bytes long, Linux allows %d", len(c), maxName)
+		}
+	}
+	return p, nil
+}
+
+// walk leads from the root to the directory p as the kernel would with this tree as its root: symbolic links are followed, ".."
+// stops at the root. Missing directories are made when layer >= 0.
+func (t *tree) walk(p string, layer int) (*node, error) {
+	at, todo, links := []*node{t.root}, p, 0
+	for todo != "" {
+		name, rest, _ := strings.Cut(todo, "/")
+		todo = rest
+		dir := at[len(at)-1]
+		switch name {
+		case "", ".":
+			continue
+		case "..":
+			at = at[:max(1, len(at)-1)]
+			continue
+		}
+		e := dir.children[name]
+		if e == nil {
+			if layer < 0 {
+				return nil, fmt.Errorf("%q does not exist", short(name))
+			}
+			// Counted as an entry: one name of 4,095 bytes may ask for 2,000 directories.
+			if err := t.countEntry(); err != nil {
+				return nil, err
+			}
+			d := newDir(0o755)
+			if err := t.put(dir, name, d, layer); err != nil {
+				return nil, err
+			}
+			e = dir.children[name]
+		}
+		switch e.node.kind {
+		case tar.TypeDir:
+			at = append(at, e.node)
+		case tar.TypeSymlink:
+			if links++; links > maxLinks {
+				return nil, errors.New("path has too many symbolic links, or they form a loop")
+			}
+			if strings.HasPrefix(e.node.link, "/") {
+				at = at[:1]
+			}
+			todo = e.node.link + "/" + todo
+		default:
+			return nil, fmt.Errorf("%q in its path is not a directory", short(name))
+		}
+	}
+	return at[len(at)-1], nil
+}
+
+// put enters the node in a directory, in place of whatever was there.
+func (t *tree) put(dir *node, name string, n *node, layer int) error {
+	if len(name) > maxName {
+		return fmt.Errorf("name is %d bytes long, Linux allows %d", len(name), maxName)
+	}
+	if n.kind == tar.TypeDir {
+		n.pathLength = dir.pathLength + 1 + len(name)
+	}
+	if dir.pathLength+1+len(name) > maxPath {
+		return fmt.Errorf("lands deeper than the %d bytes of path that Linux allows", maxPath)
+	}
+	if t.metadata += int64(len(name)); t.metadata > t.limits.MetadataBytes {
+		return t.tooMuchMetadata()
+	}
+	dir.children[name] = &entry{node: n, layer: layer}
+	return nil
+}
+
+// file gives the regular file at p, or nil: symbolic links are followed.
+func (t *tree) file(p string) *node {
+	for range maxLinks {
+		dir, err := t.walk(path.Dir(p), -1)
+		if err != nil {
+			return nil
+		}
+		e := dir.children[path.Base(p)]
+		switch {
+		case e == nil:
+			return nil
+		case e.node.kind == tar.TypeReg:
+			return e.node
+		case e.node.kind != tar.TypeSymlink:
+			return nil
+		case strings.HasPrefix(e.node.link, "/"):
+			p = e.node.link
+		default:
+			p = path.Dir(p) + "/" + e.node.link
+		}
+	}
+	return nil
+}

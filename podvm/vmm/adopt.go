@@ -1,0 +1,94 @@
+package vmm
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+// ErrGone is returned by Adopt when the machine of a directory has ended.
+var ErrGone = errors.New("the machine has ended")
+
+// Adopt finds the machine of a state directory again after a restart of the host process.
+func Adopt(dir string) (*Machine, error) {
+	b, err := os.ReadFile(filepath.Join(dir, recordFile))
+	if errors.Is(err, os.ErrNotExist) {
+		return nil, fmt.Errorf("%w: %s has no %s", ErrGone, dir, recordFile)
+	}
+	if err != nil {
+		return nil, err
+	}
+	var r record
+	if err := json.Unmarshal(b, &r); err != nil {
+		return nil, fmt.Errorf("%w: %s: %v", ErrGone, filepath.Join(dir, recordFile), err)
+	}
+	if r.BootID != bootID() {
+		return nil, fmt.Errorf("machine %s: %w: this machine was rebooted", r.ID, ErrGone)
+	}
+	m, err := newMachine(r, dir, findGroup(r.ID), nil)
+	if err != nil {
+		return nil, fmt.Errorf("%w: %w", ErrGone, err)
+	}
+	return m, nil
+}
+
+// Reap kills every VMM process of the given state root whose machine keep does not name, and removes cgroups that are left over. It finds processes
+// by their working directory, so that one is found even if its starter was killed before it could write anything down.
+func Reap(root string, keep map[string]bool) (killed int, err error) {
+	root, err = filepath.Abs(root)
+	if err != nil {
+		return 0, err
+	}
+	processes, err := filepath.Glob("/proc/[0-9]*/cwd")
+	if err != nil {
+		return 0, err
+	}
+	var groups []group
+	for _, link := range processes {
+		dir, err := os.Readlink(link)
+		if err != nil {
+			continue
+		}
+		dir = strings.TrimSuffix(dir, " (deleted)")
+		pid, _ := strconv.Atoi(filepath.Base(filepath.Dir(link)))
+		id := filepath.Base(dir)
+		if filepath.Dir(dir) != root || keep[id] || pid == os.Getpid() || !isVMM(pid) {
+			continue
+		}
+		if kill(pid) {
+			killed++
+		}
+		groups = append(groups, findGroup(id))
+	}
+	for _, g := range groups {
+		g.remove()
+	}
+	return killed, nil
+}
+
+// isVMM tells a VMM from a shell somebody opened in the state directory.
+func isVMM(pid int) bool {
+	b, _ := os.ReadFile(fmt.Sprintf("/proc/%d/cmdline", pid))
+	return strings.Contains(string(b), processMark)
+}
+
+// kill ends a process and waits for its end.
+func kill(pid int) bool {
+	fd, err := unix.PidfdOpen(pid, 0)
+	if err != nil {
+		return false
+	}
+	defer func() { _ = unix.Close(fd) }()
+	if !isVMM(pid) || unix.PidfdSendSignal(fd, unix.SIGKILL, nil, 0) != nil {
+		return false
+	}
+	_, _ = unix.Poll([]unix.PollFd{{Fd: int32(fd), Events: unix.POLLIN}}, int((5*time.Second)/time.Millisecond))
+	return true
+}

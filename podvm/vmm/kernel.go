@@ -1,0 +1,150 @@
+package vmm
+
+import (
+	"bytes"
+	"debug/elf"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+)
+
+// Kernel of guests: an image QEMU can boot and its modules.
+type Kernel struct {
+	Image   string // a bzImage or vmlinux
+	Modules string // the directory of one version under lib/modules; "" when everything needed is built in
+}
+
+// FindKernel looks for a guest kernel: in dir (if not ""), then in the installed system. Debian's linux-image-cloud-amd64 is the one that is
+// tested; unpacked it has boot/ and lib/modules/ (or usr/lib/modules/).
+func FindKernel(dir string) (Kernel, error) {
+	roots := []string{dir}
+	if dir == "" {
+		roots = nil
+		if cache, err := os.UserCacheDir(); err == nil {
+			roots = append(roots, filepath.Join(cache, "nodeless", "kernel"))
+		}
+		roots = append(roots, "/var/cache/nodeless/kernel", "/")
+	}
+	for _, root := range roots {
+		if k, ok := kernelIn(root); ok {
+			return k, nil
+		}
+	}
+	return Kernel{}, fmt.Errorf("%w in %s: run scripts/guest-kernel (it unpacks Debian's linux-image-cloud-amd64) or install that package", ErrNoKernel, strings.Join(roots, ", "))
+}
+
+// kernelIn takes the newest kernel for clouds below a root directory, else, outside /, the newest of any kind: the kernel of the host itself may lack
+// what a guest needs.
+func kernelIn(root string) (Kernel, bool) {
+	images, _ := filepath.Glob(filepath.Join(root, "boot", "vmlinuz-*cloud*")) // the pattern is well formed
+	if len(images) == 0 && root != "/" {
+		images, _ = filepath.Glob(filepath.Join(root, "boot", "vmlinu*"))
+	}
+	if len(images) == 0 {
+		return Kernel{}, false
+	}
+	slices.SortFunc(images, byVersion)
+	k := Kernel{Image: images[len(images)-1]}
+	_, version, _ := strings.Cut(filepath.Base(k.Image), "-")
+	for _, lib := range []string{"lib", "usr/lib"} {
+		if dir := filepath.Join(root, lib, "modules", version); isDir(dir) {
+			k.Modules = dir
+		}
+	}
+	return k, true
+}
+
+// byVersion compares names with numbers in them: 6.1.0-9 goes before 6.1.0-56.
+func byVersion(a, b string) int {
+	split := func(s string) []string {
+		return strings.FieldsFunc(s, func(r rune) bool { return strings.ContainsRune(".-_/", r) })
+	}
+	return slices.CompareFunc(split(a), split(b), func(x, y string) int {
+		if len(x) != len(y) && x != "" && y != "" && x[0] <= '9' && y[0] <= '9' {
+			return len(x) - len(y)
+		}
+		return strings.Compare(x, y)
+	})
+}
+
+func isDir(path string) bool {
+	info, err := os.Stat(path)
+	return err == nil && info.IsDir()
+}
+
+// guestModules are loaded by the agent in this order, each after those it depends on.
+var guestModules = []string{"virtio_mmio", "virtio_console", "virtio_blk", "virtio_net", "overlay"}
+
+// moduleFiles gives the paths of the modules a guest needs, dependencies first. Modules that are not there are taken as built in.
+func (k Kernel) moduleFiles() ([]string, error) {
+	if k.Modules == "" {
+		return nil, nil
+	}
+	files := map[string]string{}
+	err := filepath.WalkDir(k.Modules, func(path string, d fs.DirEntry, err error) error {
+		if err != nil {
+			return err
+		}
+		if name, _, ok := strings.Cut(d.Name(), ".ko"); ok && !d.IsDir() {
+			files[strings.ReplaceAll(name, "-", "_")] = path
+		}
+		return nil
+	})
+	if err != nil {
+		return nil, fmt.Errorf("look for kernel modules: %w", err)
+	}
+	var order []string
+	var add func(name string) error
+	add = func(name string) error {
+		path, ok := files[name]
+		if !ok || slices.Contains(order, path) {
+			return nil
+		}
+		needs, err := dependencies(path)
+		if err != nil {
+			return err
+		}
+		for _, n := range needs {
+			if err := add(n); err != nil {
+				return err
+			}
+		}
+		order = append(order, path)
+		return nil
+	}
+	for _, name := range guestModules {
+		if err := add(name); err != nil {
+			return nil, err
+		}
+	}
+	return order, nil
+}
+
+// dependencies reads the modules a module needs from its own .modinfo: a package that was unpacked and not installed has no modules.dep.
+func dependencies(path string) ([]string, error) {
+	if !strings.HasSuffix(path, ".ko") {
+		return nil, fmt.Errorf("kernel module %s is compressed: unpack it (Debian 12's are not compressed)", path)
+	}
+	f, err := elf.Open(path)
+	if err != nil {
+		return nil, fmt.Errorf("read kernel module %s: %w", path, err)
+	}
+	defer func() { _ = f.Close() }()
+	section := f.Section(".modinfo")
+	if section == nil {
+		return nil, fmt.Errorf("kernel module %s has no .modinfo", path)
+	}
+	info, err := section.Data()
+	if err != nil {
+		return nil, fmt.Errorf("read kernel module %s: %w", path, err)
+	}
+	for _, field := range bytes.Split(info, []byte{0}) {
+		if list, ok := strings.CutPrefix(string(field), "depends="); ok && list != "" {
+			return strings.Split(strings.ReplaceAll(list, "-", "_"), ","), nil
+		}
+	}
+	return nil, nil
+}

@@ -1,0 +1,6 @@
+//go:build !amd64
+
+package vmm
+
+// tscKHz is 0: there is no time stamp counter.
+func tscKHz() uint64 { return 0 }

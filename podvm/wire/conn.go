@@ -1,0 +1,225 @@
+package wire
+
+import (
+	"bufio"
+	"context"
+	"encoding/binary"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"sync"
+)
+
+// Bounds of messages and streams. A pod's document holds its ConfigMaps and Secrets; what a guest says is small.
+const (
+	maxFromHost  = 64 << 20
+	maxFromGuest = 1 << 20
+	maxStreams   = 1024
+)
+
+// ErrClosed is returned by whatever is tried on a connection that has ended.
+var ErrClosed = errors.New("connection to the other side is closed")
+
+// Handler serves one stream that the host opened; kind and request are what the host said. Its result, or error, is the reply that ends the stream.
+// It runs in a goroutine of its own.
+type Handler func(s *Stream, kind string, request json.RawMessage) (result any, err error)
+
+// Conn is a session between host and guest. Its methods may be used by many goroutines.
+type Conn struct {
+	rw      io.ReadWriteCloser
+	r       *bufio.Reader
+	handler Handler // nil on the host: a guest opens no streams
+	maxMsg  int     // bytes of one message from the other side
+
+	writing sync.Mutex
+
+	mu      sync.Mutex
+	streams map[uint32]*Stream
+	next    uint32
+	err     error
+	done    chan struct{}
+}
+
+func newConn(rw io.ReadWriteCloser, r *bufio.Reader, handler Handler) *Conn {
+	c := &Conn{rw: rw, r: r, handler: handler, streams: map[uint32]*Stream{}, done: make(chan struct{}), maxMsg: maxFromGuest}
+	if handler != nil {
+		c.maxMsg = maxFromHost
+	}
+	return c
+}
+
+// Serve reads what the other side sends until the connection ends, and says why it did. Nothing works before it runs.
+func (c *Conn) Serve() error {
+	for {
+		if c.handler != nil {
+			if b, err := c.r.Peek(len(preambleMagic)); err == nil && string(b) == preambleMagic {
+				return c.fail(errNextSession)
+			}
+		}
+		f, err := readFrame(c.r)
+		if err == nil {
+			err = c.take(f)
+		}
+		if err != nil {
+			return c.fail(err)
+		}
+	}
+}
+
+// Close ends the session and all its streams.
+func (c *Conn) Close() error {
+	c.fail(ErrClosed)
+	return nil
+}
+
+// Done is closed when the session has ended.
+func (c *Conn) Done() <-chan struct{} { return c.done }
+
+// Err says why the session ended; nil while it has not.
+func (c *Conn) Err() error {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.err
+}
+
+// fail ends the session once; the first cause stays.
+func (c *Conn) fail(cause error) error {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.err != nil {
+		return c.err
+	}
+	c.err = cause
+	for _, s := range c.streams {
+		s.end(fmt.Errorf("%w: %w", ErrClosed, cause))
+	}
+	c.streams = nil
+	close(c.done)
+	_ = c.rw.Close()
+	return cause
+}
+
+func (c *Conn) send(f frame) error {
+	c.writing.Lock()
+	defer c.writing.Unlock()
+	if err := c.Err(); err != nil {
+		return ErrClosed
+	}
+	if _, err := c.rw.Write(appendFrame(make([]byte, 0, headerSize+len(f.payload)), f)); err != nil {
+		return c.fail(err)
+	}
+	return nil
+}
+
+// opening is the payload of a frameOpen message.
+type opening struct {
+	Kind    string
+	Request json.RawMessage
+}
+
+// Open begins a stream of the given kind: host only.
+func (c *Conn) Open(kind string, request any) (*Stream, error) {
+	body, err := json.Marshal(request)
+	if err != nil {
+		return nil, fmt.Errorf("encode a %s request: %w", kind, err)
+	}
+	payload, err := json.Marshal(opening{kind, body})
+	if err != nil {
+		return nil, fmt.Errorf("encode a %s request: %w", kind, err)
+	}
+	c.mu.Lock()
+	if c.err != nil {
+		c.mu.Unlock()
+		return nil, ErrClosed
+	}
+	c.next++
+	s := newStream(c, c.next)
+	c.streams[s.id] = s
+	c.mu.Unlock()
+	return s, s.sendParts(frameOpen, payload, false)
+}
+
+// Call opens a stream, waits for its reply and decodes it into result (nil: not wanted).
+func (c *Conn) Call(ctx context.Context, kind string, request, result any) error {
+	s, err := c.Open(kind, request)
+	if err != nil {
+		return fmt.Errorf("%s: %w", kind, err)
+	}
+	defer s.Close()
+	if err := s.Wait(ctx, result); err != nil {
+		return fmt.Errorf("%s: %w", kind, err)
+	}
+	return nil
+}
+
+// take hands a frame to its stream. An error ends the session.
+func (c *Conn) take(f frame) error {
+	c.mu.Lock()
+	s := c.streams[f.stream]
+	if s == nil && f.kind == frameOpen {
+		switch {
+		case c.handler == nil:
+			c.mu.Unlock()
+			return broken("a guest opens a stream")
+		case len(c.streams) >= maxStreams:
+			c.mu.Unlock()
+			return broken("more than %d streams", maxStreams)
+		}
+		s = newStream(c, f.stream)
+		c.streams[f.stream] = s
+	}
+	c.mu.Unlock()
+	if s == nil {
+		return nil // of a stream that was closed here: still on its way when the other side heard of it
+	}
+	switch f.kind {
+	case frameOpen:
+		if c.handler == nil {
+			return broken("a guest opens a stream")
+		}
+		return s.takeOpen(f)
+	case frameData, frameEnd:
+		return s.takeData(f)
+	case frameMessage:
+		return s.takeMessage(f)
+	case frameWindow:
+		if len(f.payload) != 4 {
+			return broken("a window update of %d bytes", len(f.payload))
+		}
+		return s.widen(binary.BigEndian.Uint32(f.payload))
+	case frameReply:
+		if c.handler != nil {
+			return broken("a host replies")
+		}
+		return s.takeReply(f)
+	default: // frameReset
+		s.forget(errReset)
+		return nil
+	}
+}
+
+var errReset = errors.New("the other side gave the stream up")
+
+// reply is the payload of a frameReply: one of the two.
+type reply struct {
+	Result json.RawMessage `json:",omitempty"`
+	Error  string          `json:",omitempty"`
+}
+
+// serve runs the handler for a stream the host opened.
+func (c *Conn) serve(s *Stream, o opening) {
+	var out reply
+	result, err := c.handler(s, o.Kind, o.Request)
+	if err == nil && result != nil {
+		out.Result, err = json.Marshal(result)
+	}
+	if err != nil {
+		out = reply{Error: err.Error()}
+	}
+	payload, err := json.Marshal(out)
+	if err == nil {
+		_ = s.sendParts(frameReply, payload, false) // a failed send has ended the session
+	}
+	s.forget(io.EOF)
+}

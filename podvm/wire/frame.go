@@ -1,0 +1,93 @@
+// Package wire is the language between a microVM host and the agent inside a microVM: frames over one byte stream (a virtio-serial port), and
+// on top of them streams that either side may use at the same time: one for the pod's status, one for its logs, one for each exec.
+//
+// The host trusts nothing that comes from a guest: every length is bounded before it is believed, a guest opens no streams, and what breaks
+// the rules ends the connection with a [ProtocolError] and nothing else. Both sides bound what they hold for the other: a stream carries at most
+// [Window] bytes that its reader has not taken.
+//
+// The package imports the standard library alone, since the agent is part of every guest's memory.
+package wire
+
+import (
+	"encoding/binary"
+	"fmt"
+	"io"
+)
+
+// Version of the protocol. Host and guest agent come from one build, but a host may adopt virtual machines that an older one started.
+const Version = 1
+
+// Bounds of the protocol, in bytes.
+const (
+	MaxPayload = 64 << 10  // of one frame
+	Window     = 256 << 10 // sent on a stream and not yet taken by its reader
+	headerSize = 12
+	frameMagic = 'N'
+)
+
+// frameType says what a frame means to its stream.
+type frameType uint8
+
+const (
+	frameOpen    frameType = iota + 1 // host to guest: begin a stream; the payload is an opening
+	frameData                         // bytes; the first byte of the payload is the channel
+	frameEnd                          // no more data on a channel
+	frameMessage                      // JSON, possibly in several frames
+	frameWindow                       // the reader took so many bytes
+	frameReply                        // the guest's last word on a stream, JSON: a result
+	frameReset                        // either side forgets the stream
+	frameLast
+)
+
+// flagMore marks all frames of a message or reply but the last.
+const flagMore = 1
+
+type frame struct {
+	kind    frameType
+	flags   uint8
+	stream  uint32
+	payload []byte
+}
+
+// ProtocolError says which rule of the protocol the other side broke. The connection is of no use after it.
+type ProtocolError struct{ Rule string }
+
+func (e *ProtocolError) Error() string { return "control protocol broken by the other side: " + e.Rule }
+
+func broken(format string, args ...any) error { return &ProtocolError{fmt.Sprintf(format, args...)} }
+
+// appendFrame appends the encoded frame to b.
+func appendFrame(b []byte, f frame) []byte {
+	b = append(b, frameMagic, byte(f.kind), f.flags, 0)
+	b = binary.BigEndian.AppendUint32(b, f.stream)
+	b = binary.BigEndian.AppendUint32(b, uint32(len(f.payload)))
+	return append(b, f.payload...)
+}
+
+// readFrame reads one frame. It allocates only after the length has been checked. io.EOF means that the stream ended between two frames.
+func readFrame(r io.Reader) (frame, error) {
+	var h [headerSize]byte
+	if _, err := io.ReadFull(r, h[:]); err != nil {
+		return frame{}, err
+	}
+	f := frame{kind: frameType(h[1]), flags: h[2], stream: binary.BigEndian.Uint32(h[4:])}
+	length := binary.BigEndian.Uint32(h[8:])
+	switch {
+	case h[0] != frameMagic || h[3] != 0:
+		return frame{}, broken("a frame begins with % x", h[:4])
+	case f.kind == 0 || f.kind >= frameLast:
+		return frame{}, broken("frame type %d is unknown", f.kind)
+	case f.flags&^flagMore != 0:
+		return frame{}, broken("frame flags %#x are unknown", f.flags)
+	case length > MaxPayload:
+		return frame{}, broken("a frame of %d bytes, more than %d", length, MaxPayload)
+	}
+	f.payload = make([]byte, length)
+	if _, err := io.ReadFull(r, f.payload); err != nil {
+		if err == io.EOF {
+			err = io.ErrUnexpectedEOF
+		}
+		return frame{}, err
+	}
+	return f, nil
+}

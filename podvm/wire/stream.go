@@ -1,0 +1,233 @@
+package wire
+
+import (
+	"context"
+	"encoding/binary"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"sync"
+)
+
+// Channels of a stream's data, as of a process.
+const (
+	Stdin  = 0
+	Stdout = 1
+	Stderr = 2
+)
+
+// Item is one thing received on a stream.
+type Item struct {
+	Channel byte            // of Data and End
+	Data    []byte          // nil for a message and at the end of a channel
+	End     bool            // no more data on Channel
+	Message json.RawMessage // set for a message
+	cost    int             // of the window
+}
+
+// Stream is one conversation of a session. One goroutine may receive while others send.
+type Stream struct {
+	c  *Conn
+	id uint32
+
+	mu      sync.Mutex
+	changed *sync.Cond
+	queue   []Item
+	held    int    // cost of queue
+	partial []byte // a message, reply or opening of which more is to come
+	credit  int    // bytes that may be sent
+	answer  *reply
+	err     error // set: nothing more arrives
+	closed  chan struct{}
+}
+
+func newStream(c *Conn, id uint32) *Stream {
+	s := &Stream{c: c, id: id, credit: Window, closed: make(chan struct{})}
+	s.changed = sync.NewCond(&s.mu)
+	return s
+}
+
+// Done is closed when nothing more arrives on the stream.
+func (s *Stream) Done() <-chan struct{} { return s.closed }
+
+// Send sends data on a channel. It blocks while the other side has Window bytes that it has not taken.
+func (s *Stream) Send(channel byte, data []byte) error {
+	for len(data) > 0 {
+		n, err := s.reserve(min(len(data), MaxPayload-1))
+		if err != nil {
+			return err
+		}
+		if err := s.c.send(frame{kind: frameData, stream: s.id, payload: append([]byte{channel}, data[:n]...)}); err != nil {
+			return err
+		}
+		data = data[n:]
+	}
+	return nil
+}
+
+// Writer is Send on one channel as an io.Writer.
+func (s *Stream) Writer(channel byte) io.Writer { return writer{s, channel} }
+
+type writer struct {
+	s       *Stream
+	channel byte
+}
+
+func (w writer) Write(p []byte) (int, error) {
+	if err := w.s.Send(w.channel, p); err != nil {
+		return 0, err
+	}
+	return len(p), nil
+}
+
+// End says that no more data comes on the channel.
+func (s *Stream) End(channel byte) error {
+	if _, err := s.reserve(0); err != nil {
+		return err
+	}
+	return s.c.send(frame{kind: frameEnd, stream: s.id, payload: []byte{channel}})
+}
+
+// SendMessage sends v as JSON.
+func (s *Stream) SendMessage(v any) error {
+	b, err := json.Marshal(v)
+	if err != nil {
+		return fmt.Errorf("encode a message: %w", err)
+	}
+	return s.sendParts(frameMessage, b, true)
+}
+
+// sendParts sends a payload in as many frames as it needs; counted ones wait for the window.
+func (s *Stream) sendParts(kind frameType, b []byte, counted bool) error {
+	for {
+		n := min(len(b), MaxPayload)
+		if counted {
+			var err error
+			if n, err = s.reserve(n); err != nil {
+				return err
+			}
+		}
+		f := frame{kind: kind, stream: s.id, payload: b[:n]}
+		b = b[n:]
+		if len(b) > 0 {
+			f.flags = flagMore
+		}
+		if err := s.c.send(f); err != nil || len(b) == 0 {
+			return err
+		}
+	}
+}
+
+// reserve waits until a frame with some of n bytes may be sent, and says how many.
+func (s *Stream) reserve(n int) (int, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for s.credit < frameCost+min(n, 1) && s.err == nil {
+		s.changed.Wait()
+	}
+	if s.err != nil {
+		return 0, s.err
+	}
+	n = min(n, s.credit-frameCost)
+	s.credit -= n + frameCost
+	return n, nil
+}
+
+// Receive waits for the next item. io.EOF means that the stream has ended as it should.
+func (s *Stream) Receive() (Item, error) {
+	s.mu.Lock()
+	for len(s.queue) == 0 && s.err == nil {
+		s.changed.Wait()
+	}
+	if len(s.queue) == 0 {
+		defer s.mu.Unlock()
+		return Item{}, s.err
+	}
+	it := s.queue[0]
+	s.queue = s.queue[1:]
+	s.held -= it.cost
+	ended := s.err != nil
+	s.mu.Unlock()
+	if !ended {
+		if err := s.grant(it.cost); err != nil && !errors.Is(err, ErrClosed) {
+			return Item{}, err
+		}
+	}
+	return it, nil
+}
+
+// grant lets the other side send n bytes more.
+func (s *Stream) grant(n int) error {
+	return s.c.send(frame{kind: frameWindow, stream: s.id, payload: binary.BigEndian.AppendUint32(nil, uint32(n))})
+}
+
+// Wait drops all items, waits for the guest's reply and decodes it into result (nil: not wanted). A refusal by the guest comes back as a *RemoteError.
+func (s *Stream) Wait(ctx context.Context, result any) error {
+	stop := context.AfterFunc(ctx, func() { s.abandon(ctx.Err()) })
+	defer stop()
+	for {
+		_, err := s.Receive()
+		if err == nil {
+			continue
+		}
+		if !errors.Is(err, io.EOF) {
+			return err
+		}
+		break
+	}
+	return s.Reply(result)
+}
+
+// RemoteError is a refusal by the guest agent: the request reached it.
+type RemoteError struct{ Message string }
+
+func (e *RemoteError) Error() string { return e.Message }
+
+// Reply decodes the guest's reply once Receive has returned io.EOF.
+func (s *Stream) Reply(result any) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	switch {
+	case s.answer == nil:
+		return errReset
+	case s.answer.Error != "":
+		return &RemoteError{s.answer.Error}
+	case result == nil || len(s.answer.Result) == 0:
+		return nil
+	}
+	if err := json.Unmarshal(s.answer.Result, result); err != nil {
+		return fmt.Errorf("decode the guest agent's reply: %w", err)
+	}
+	return nil
+}
+
+// Close gives the stream up; the other side hears of it.
+func (s *Stream) Close() { s.abandon(ErrClosed) }
+
+func (s *Stream) abandon(cause error) {
+	if s.forget(cause) {
+		_ = s.c.send(frame{kind: frameReset, stream: s.id})
+	}
+}
+
+// forget takes the stream out of its session and reports whether it was still in it.
+func (s *Stream) forget(cause error) bool {
+	s.c.mu.Lock()
+	_, was := s.c.streams[s.id]
+	delete(s.c.streams, s.id)
+	s.c.mu.Unlock()
+	s.end(cause)
+	return was
+}
+
+// end lets nothing more arrive; what has arrived can still be received.
+func (s *Stream) end(cause error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.err == nil {
+		s.err = cause
+		close(s.closed)
+	}
+	s.changed.Broadcast()
+}

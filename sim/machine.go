@@ -1,0 +1,107 @@
+package sim
+
+import (
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/nodeless/nodeless/engine/model"
+)
+
+// dims are the resources that pods of traces ask for.
+var dims = [...]int{model.CPU, model.Memory, model.Pods, model.NvidiaGPU}
+
+// vector is an amount of each of the dims.
+type vector [len(dims)]int64
+
+func vectorOf(r *model.Resources) (v vector) {
+	for i, d := range dims {
+		v[i] = r[d]
+	}
+	return v
+}
+
+func (v *vector) fits(free *vector) bool {
+	return v[0] <= free[0] && v[1] <= free[1] && v[2] <= free[2] && v[3] <= free[3]
+}
+
+// pod is a pod of the trace in the cluster.
+type pod struct {
+	shape   int32
+	turn    uint32 // counts its places
+	key     model.PodKey
+	created time.Duration
+	machine *machine // nil while it waits
+	left    time.Duration
+	ends    time.Duration // while it runs
+	since   time.Duration // it waits
+	placed  bool          // it has had a place before
+}
+
+// machine is a machine from its launch to its end.
+type machine struct {
+	node     model.Node // what it is in snapshots; Pods is replaced, never changed
+	seq      int
+	pods     []int32 // in the order of node.Pods
+	daemons  model.Resources
+	launched time.Duration
+	idle     time.Duration // since when no pod is on it
+	takes    bool          // kube-scheduler may bind pods to it
+	victim   *command      // by which it is to go
+	replaces *command      // for which it was launched
+	taken    bool          // the cloud takes it away
+}
+
+// going reports whether the machine's pods have to leave.
+func (m *machine) going() bool { return m.victim != nil || m.taken }
+
+// slot is what kube-scheduler looks at, apart from the rest for the sake of the processor's caches.
+type slot struct {
+	free, all vector
+	takes     bool
+}
+
+// cluster is what exists.
+type cluster struct {
+	machines []*machine // by seq, which is by name
+	slots    []slot     // by machine
+	made     int
+	waiting  []int32 // pods without a place, those that came first in front
+	moving   int     // machines that are going
+	usage    model.Resources
+	cursor   int // where kube-scheduler begins to look
+}
+
+func (c *cluster) index(m *machine) int {
+	i, _ := slices.BinarySearchFunc(c.machines, m.seq, func(a *machine, seq int) int { return a.seq - seq })
+	return i
+}
+
+func (c *cluster) add(m *machine) {
+	m.seq = c.made
+	c.made++
+	m.node.Name = fmt.Sprintf("node-%08d", m.seq)
+	m.node.Claim = m.node.Name
+	c.machines = append(c.machines, m)
+	used, all := vectorOf(&m.node.Used), vectorOf(&m.node.Allocatable)
+	s := slot{all: all, free: all}
+	for i := range used {
+		s.free[i] -= used[i]
+	}
+	c.slots = append(c.slots, s)
+	c.usage = c.usage.Plus(m.node.Capacity)
+}
+
+func (c *cluster) remove(m *machine) {
+	i := c.index(m)
+	c.machines = slices.Delete(c.machines, i, i+1)
+	c.slots = slices.Delete(c.slots, i, i+1)
+	c.usage = c.usage.Minus(m.node.Capacity)
+	m.takes = false
+}
+
+// opens says whether the machine takes pods.
+func (c *cluster) open(m *machine, takes bool) {
+	m.takes = takes
+	c.slots[c.index(m)].takes = takes
+}
