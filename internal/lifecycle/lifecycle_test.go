@@ -228,6 +228,28 @@ func TestAClaimBecomesAReadyNodeAndGoesAgain(t *testing.T) {
 	s.started(1, 0)
 }
 
+// Machines bring the unregistered taint as NoExecute, microVMs as NoSchedule: it is the key that tells.
+func TestTheUnregisteredTaintIsKnownByItsKey(t *testing.T) {
+	s := tell(t)
+	s.claim("microvm")
+	s.until("microvm", karpv1.ConditionTypeLaunched)
+	s.must(s.api.Create(context.Background(), &corev1.Node{
+		ObjectMeta: metav1.ObjectMeta{Name: "microvm"},
+		Spec:       corev1.NodeSpec{ProviderID: "aws:///a/i-microvm", Taints: []corev1.Taint{{Key: karpv1.UnregisteredTaintKey, Effect: corev1.TaintEffectNoSchedule}}},
+	}))
+	claim := s.until("microvm", karpv1.ConditionTypeRegistered)
+	if got := claim.StatusConditions().Get(karpv1.ConditionTypeRegistered).Reason; got == "UnregisteredTaintMissing" {
+		t.Errorf("registered with reason %q", got)
+	}
+	node := &corev1.Node{}
+	s.must(s.api.Get(context.Background(), client.ObjectKey{Name: "microvm"}, node))
+	for _, taint := range node.Spec.Taints {
+		if taint.Key == karpv1.UnregisteredTaintKey {
+			t.Errorf("taint %s is still there", taint.ToString())
+		}
+	}
+}
+
 func TestDeletingTheNodeTakesTheSamePath(t *testing.T) {
 	s := tell(t)
 	claim := s.ready("bynode")

@@ -51,7 +51,7 @@ func (l *Lifecycle) register(ctx context.Context, t *turn) (bool, error) {
 	if node.DeletionTimestamp != nil {
 		return false, l.deleteClaim(ctx, t.claim, "node_deleted")
 	}
-	late := node.Labels[karpv1.NodeRegisteredLabelKey] != "true" && !hasTaint(node, karpv1.UnregisteredNoExecuteTaint)
+	late := node.Labels[karpv1.NodeRegisteredLabelKey] != "true" && !slices.ContainsFunc(node.Spec.Taints, unregistered)
 	if err := l.adopt(ctx, t.claim, node); err != nil {
 		return false, err
 	}
@@ -108,11 +108,13 @@ func (l *Lifecycle) adopt(ctx context.Context, claim *karpv1.NodeClaim, node *co
 	return l.writeNode(ctx, before, node)
 }
 
+// unregistered tells the taint of a Node no claim has taken yet, whatever its effect: machines bring it as NoExecute,
+// microVMs as NoSchedule (internal/podnode).
+func unregistered(t corev1.Taint) bool { return t.Key == karpv1.UnregisteredTaintKey }
+
 // adoptedTaints are the Node's own and its claim's, less the unregistered one.
 func adoptedTaints(node *corev1.Node, claim *karpv1.NodeClaim) []corev1.Taint {
-	out := slices.DeleteFunc(slices.Clone(node.Spec.Taints), func(t corev1.Taint) bool {
-		return t.MatchTaint(&karpv1.UnregisteredNoExecuteTaint)
-	})
+	out := slices.DeleteFunc(slices.Clone(node.Spec.Taints), unregistered)
 	if node.Labels[karpv1.NodeDoNotSyncTaintsLabelKey] == "true" {
 		return out
 	}

@@ -102,6 +102,10 @@ func nodeName(ip netip.Addr, region string) string {
 	return name + "." + region + ".compute.internal"
 }
 
+// unregistered is taken away when the claim takes the Node for its own. Its effect is NoSchedule, not upstream's NoExecute:
+// the pod is bound at that moment, and Kubernetes' taint eviction, whose copy of the Node may be a moment old, would delete it.
+var unregistered = corev1.Taint{Key: karpv1.UnregisteredTaintKey, Effect: corev1.TaintEffectNoSchedule}
+
 // newNode is the Node of a claim whose microVM has an address. Nothing but its own pod fits on it: that one is bound by
 // fargate-scheduler, which does not ask for room, and for kube-scheduler there is none.
 func newNode(claim *karpv1.NodeClaim, host Description, ip netip.Addr, now metav1.Time) *corev1.Node {
@@ -123,7 +127,7 @@ func newNode(claim *karpv1.NodeClaim, host Description, ip netip.Addr, now metav
 		ObjectMeta: metav1.ObjectMeta{Name: name, Labels: labels, Annotations: map[string]string{annotationPod: claim.Annotations[annotationPod]}},
 		Spec: corev1.NodeSpec{
 			ProviderID: providerID(host.Name, machineID(types.UID(claim.Labels[labelPod]))),
-			Taints:     []corev1.Taint{taint, karpv1.UnregisteredNoExecuteTaint},
+			Taints:     []corev1.Taint{taint, unregistered},
 		},
 		Status: corev1.NodeStatus{
 			Capacity: capacity, Allocatable: allocatable,
