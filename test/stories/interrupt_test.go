@@ -1,6 +1,7 @@
 package stories
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"os"
@@ -28,7 +29,8 @@ import (
 // machine another one is launched before it is drained; every pod runs again; the queue is empty; nothing is left over.
 func TestTwoHundredSpotMachinesAreTakenBackAtOnce(t *testing.T) {
 	machines := interruptions()
-	c := up(t, "--boot-time", "1s")
+	boot := cmp.Or(os.Getenv("NODELESS_BOOT_TIME"), "1s")
+	c := up(t, "--boot-time", boot)
 	c.apply(spotPool)
 	c.apply(deployment("default", "web", machines, "500m", "terminationGracePeriodSeconds: 1", "{containerPort: 8080, hostPort: 8080}"))
 	c.wantPods(300*time.Second, "default", "web", machines)
@@ -62,7 +64,7 @@ func TestTwoHundredSpotMachinesAreTakenBackAtOnce(t *testing.T) {
 		return nil
 	})
 	c.wantPods(300*time.Second, "default", "web", machines)
-	t.Logf("%d machines were replaced and all pods ran %v after the first warning", machines, time.Since(began).Round(100*time.Millisecond))
+	t.Logf("%d machines that take %s to boot were replaced and all pods ran %v after the first warning", machines, boot, time.Since(began).Round(100*time.Millisecond))
 	c.eventually(20*time.Second, q.isEmpty)
 	c.eventually(20*time.Second, c.instancesAreClaims)
 	c.nothingLaunchedTwice()
@@ -72,7 +74,8 @@ func TestTwoHundredSpotMachinesAreTakenBackAtOnce(t *testing.T) {
 	history.checkOrder(t, machines)
 }
 
-// interruptions is how many machines are taken back; NODELESS_INTERRUPTIONS overrides it.
+// interruptions is how many machines are taken back; NODELESS_INTERRUPTIONS overrides it, and NODELESS_BOOT_TIME how long
+// machines boot.
 func interruptions() int {
 	if n, err := strconv.Atoi(os.Getenv("NODELESS_INTERRUPTIONS")); err == nil {
 		return n
