@@ -6,7 +6,7 @@ VERSION := $(shell git describe --tags --always --dirty 2>/dev/null || echo dev)
 LDFLAGS := -s -w -X main.version=$(VERSION)
 export GOFLAGS ?= -buildvcs=false
 
-.PHONY: bench-podvm mishaps faults help viewer up down build test test-deps generate generate-api lint oracle bench bench-engine bench-traces bench-growth bench-sim bench-consolidation conformance conformance-performance fuzz clean FORCE
+.PHONY: bench-podvm mishaps faults help viewer up down build test test-deps generate generate-api lint oracle bench bench-engine bench-traces bench-growth bench-sim bench-scale bench-consolidation conformance conformance-performance fuzz clean FORCE
 
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
@@ -78,6 +78,9 @@ bench-sim: bin/bench ## cost over time, pod moves and waits on public traces aga
 
 bench-consolidation: ## every what-if of a cluster of 1,000 machines and 20,000 pods in one call, on one core
 	@$(GO) test ./engine -run XXX -bench 'EveryWhatIf/^$(or $(N),1000)_' -benchtime 1x -cpu 1 -timeout 2h
+
+bench-scale: ## a simulated day of churn on 300,000 pods on one core: seconds and peak memory (N=30000 or 3000 pods, HOURS=2)
+	@$(GO) test ./sim -run XXX -bench 'ADay/^$(or $(N),300000)_pods_$(or $(HOURS),24)h$$' -benchtime 1x -cpu 1 -timeout 6h
 
 bench-podvm: test-deps ## microVMs: pod to first output cold and from a template, beside bare QEMU; memory of 12 at once (N starts each)
 	@NODELESS_BENCH=$(or $(N),30) $(GO) test ./podvm/host -count=1 -v -timeout 2h -run TestBench

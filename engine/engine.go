@@ -29,3 +29,12 @@ func StillTrue(s *model.Snapshot, p model.Policy, c model.Command) model.Reason 
 func Disrupt(s *model.Snapshot, p model.Policy) model.Plan {
 	return methods.Run(s, p)
 }
+
+// Search is Disrupt of one snapshot piece by piece: what Disrupt would find out for each piece anew is found out once.
+type Search struct{ of *methods.Search }
+
+// NewSearch begins one. The policy's After does not matter.
+func NewSearch(s *model.Snapshot, p model.Policy) Search { return Search{methods.NewSearch(s, p)} }
+
+// From is Disrupt with Policy.After. It is not to be called by several at once.
+func (x Search) From(after model.Cursor) model.Plan { return x.of.From(after) }

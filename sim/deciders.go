@@ -11,13 +11,16 @@ import (
 
 // Nodeless decides as the controller does.
 func Nodeless(policy model.Policy) Decider {
+	var at *model.Snapshot
+	var search engine.Search
 	return Decider{
 		Name:      "nodeless",
 		Provision: func(s *model.Snapshot) model.Plan { return engine.Provision(s, policy) },
 		Disrupt: func(s *model.Snapshot, after model.Cursor) model.Plan {
-			p := policy
-			p.After = after
-			return engine.Disrupt(s, p)
+			if s != at { // else it is another piece of the same
+				at, search = s, engine.NewSearch(s, policy)
+			}
+			return search.From(after)
 		},
 		StillTrue: func(s *model.Snapshot, c model.Command) model.Reason { return engine.StillTrue(s, policy, c) },
 		BatchIdle: 60 * time.Millisecond, BatchMax: 300 * time.Millisecond, Nominated: 10 * time.Second, // internal/loop, internal/world

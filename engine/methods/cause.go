@@ -61,10 +61,8 @@ func (r *run) noHelp(n *model.Node, plan *model.Plan) model.Reason {
 // outdated reports whether the machine is one that is to be replaced.
 func (w *world) outdated(n *model.Node) bool {
 	var d model.DisruptionPolicy // of a machine without a pool only drift is known
-	for i := range w.s.Pools {   // pools are large: none is copied to be compared
-		if p := &w.s.Pools[i]; p.Name == n.Pool {
-			d = p.Disruption
-		}
+	if p := poolOf(w.s, n); p != nil {
+		d = p.Disruption
 	}
 	how, _ := cause(w.s, &d, n)
 	return how != ""

@@ -27,18 +27,16 @@ func (r *run) leaving(to destinations, victims []*model.Node) *model.Snapshot {
 	for _, n := range victims {
 		names[n.Name] = true
 	}
-	return r.world.open(to).Leaving(names)
+	return r.world.open(to).s.Leaving(names)
 }
 
 // command proposes that the machines go once what the plan launches is ready, and counts on that from now on.
 func (r *run) command(how model.Method, victims []*model.Node, overlay *model.Snapshot, plan model.Plan) {
 	r.commands = append(r.commands, commandOf(how, victims, &plan))
-	names := make([]string, len(victims))
-	for i, n := range victims {
+	for _, n := range victims {
 		r.take(n, true)
-		names[i] = n.Name
 	}
-	r.world.apply(overlay, &plan, names)
+	r.world.apply(overlay, &plan, victims)
 }
 
 func commandOf(how model.Method, victims []*model.Node, plan *model.Plan) model.Command {

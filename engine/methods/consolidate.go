@@ -37,7 +37,7 @@ type consolidation struct {
 // candidates are machines that consolidation may take.
 func (c *consolidation) candidates() []*model.Node {
 	return slices.DeleteFunc(c.free(c.run.candidates, false), func(n *model.Node) bool {
-		if occupants(n) == 0 {
+		if !occupied(n) {
 			return true
 		}
 		reason := c.unfit(n)
@@ -51,6 +51,12 @@ func (c *consolidation) candidates() []*model.Node {
 // sort puts those first that may save most for what their pods' moves count for: what a machine costs beyond what its pods are
 // worth if all candidates' pods were bought machines together.
 func (c *consolidation) sort(candidates []*model.Node) {
+	if c.known.serves(candidates, len(c.commands)) {
+		c.worth = c.known.worth
+		copy(candidates, c.known.sorted)
+		return
+	}
+	before := slices.Clone(candidates)
 	c.worth = c.worthsOf(candidates)
 	ratio := make(map[*model.Node]float64, len(candidates))
 	for _, n := range candidates {
@@ -59,6 +65,9 @@ func (c *consolidation) sort(candidates []*model.Node) {
 	slices.SortFunc(candidates, func(a, b *model.Node) int {
 		return cmp.Or(cmp.Compare(ratio[b], ratio[a]), cmp.Compare(a.Name, b.Name))
 	})
+	if len(c.commands) == 0 {
+		*c.known = known{candidates: before, sorted: slices.Clone(candidates), worth: c.worth}
+	}
 }
 
 // stay says why a machine stays, unless drift has said why already.

@@ -19,7 +19,7 @@ func (r *run) drift() {
 		reason := r.overBudget(n, r.pools[n.Pool].Disruption.AllowedDrifted)
 		switch {
 		case reason.Rule != "":
-		case occupants(n) == 0 && !r.world.buffered[n.Name]:
+		case !occupied(n) && !r.world.buffered[n.Name]:
 			r.remove(n, r.cause(n))
 		case r.world.used[n.Name]:
 			reason = model.Reason{Rule: model.RuleNeeded, Detail: "moving"}

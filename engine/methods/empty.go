@@ -11,7 +11,7 @@ import (
 // CapacityBuffer keeps is not empty.
 func (r *run) empties() {
 	for _, n := range r.free(r.candidates, false) {
-		if occupants(n) > 0 {
+		if occupied(n) {
 			continue
 		}
 		p := r.pools[n.Pool]

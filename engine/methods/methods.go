@@ -4,6 +4,7 @@ package methods
 
 import (
 	"cmp"
+	"maps"
 	"slices"
 	"time"
 
@@ -14,13 +15,7 @@ import (
 // much or in an old form, then drift, then what costs less elsewhere. What an earlier method takes no later one does, and each
 // counts with the cluster as the earlier ones leave it.
 func Run(s *model.Snapshot, policy model.Policy) model.Plan {
-	r := newRun(s, policy)
-	r.empties()
-	r.surplus()
-	r.staticDrift()
-	r.drift()
-	r.consolidate()
-	return r.plan()
+	return NewSearch(s, policy).From(policy.After)
 }
 
 // What one call tries: so many plans, one that may launch something counting as several.
@@ -33,7 +28,8 @@ type run struct {
 	s      *model.Snapshot
 	policy model.Policy
 	pools  map[string]*model.Pool
-	world  world
+	world  *world
+	known  *known
 
 	candidates []*model.Node // that graceful methods may take: dearest first
 	eventual   []*model.Node // that only methods may take which do not wait for pods with a deadline
@@ -49,14 +45,9 @@ type run struct {
 	again    time.Time // see Plan.Again
 }
 
-func newRun(s *model.Snapshot, policy model.Policy) *run {
-	r := &run{
-		s: s, policy: policy, world: newWorld(s, policy), pools: map[string]*model.Pool{}, gone: map[string]int{},
-		taken: map[string]bool{}, reasons: map[string]model.Reason{}, left: policy.MaxWhatIfs, after: policy.After,
-	}
-	if r.left == 0 {
-		r.left = defaultWhatIfs
-	}
+// newRun is a run that has not begun.
+func newRun(s *model.Snapshot, policy model.Policy, w *world) *run {
+	r := &run{s: s, policy: policy, world: w, pools: map[string]*model.Pool{}, reasons: map[string]model.Reason{}}
 	for i := range s.Pools {
 		r.pools[s.Pools[i].Name] = shutNow(s, &s.Pools[i])
 	}
@@ -82,6 +73,17 @@ func newRun(s *model.Snapshot, policy model.Policy) *run {
 		return cmp.Or(cmp.Compare(b.Price, a.Price), cmp.Compare(a.Name, b.Name))
 	})
 	return r
+}
+
+// begin is the run at the cursor, in a world in which nothing was proposed yet.
+func (r *run) begin(after model.Cursor, w *world) *run {
+	out := *r
+	out.policy.After, out.after, out.world = after, after, w
+	out.gone, out.taken, out.reasons = map[string]int{}, map[string]bool{}, maps.Clone(r.reasons)
+	if out.left = r.policy.MaxWhatIfs; out.left == 0 {
+		out.left = defaultWhatIfs
+	}
+	return &out
 }
 
 // untouchable says why no method that needs a Node may take the machine.
@@ -150,15 +152,9 @@ func (r *run) plan() model.Plan {
 	return p
 }
 
-// occupants is the number of pods that would have to move if the machine went.
-func occupants(n *model.Node) int {
-	count := 0
-	for i := range n.Pods {
-		if !n.Pods[i].Daemon && !n.Pods[i].Terminal {
-			count++
-		}
-	}
-	return count
+// occupied reports whether some pod would have to move if the machine went.
+func occupied(n *model.Node) bool {
+	return slices.ContainsFunc(n.Pods, func(p model.BoundPod) bool { return !p.Daemon && !p.Terminal })
 }
 
 // movingCost is what it counts for that the machine goes: 1000, and what the moves of its pods count for. Pods that would

@@ -8,7 +8,7 @@ import (
 // proposal is a command that may be proposed.
 type proposal struct {
 	victims []*model.Node
-	overlay *model.Snapshot
+	overlay *model.Snapshot // the cluster without them; where nothing is launched only the pods that have to move, as Pending
 	plan    model.Plan
 }
 
@@ -16,13 +16,16 @@ type proposal struct {
 // together. Or why they stay; then a proposal is what was thought of, if there was something.
 func (c *consolidation) propose(victims []*model.Node) (*proposal, model.Reason) {
 	c.left--
-	p := &proposal{victims: victims, overlay: c.leaving(destinations{settled: true}, victims)}
-	p.plan.Placements = pack.Placements(p.overlay, c.policy)
+	p := &proposal{victims: victims, overlay: &model.Snapshot{}}
+	c.world.open(destinations{settled: true}).without(victims, func(places *pack.Places, moving []model.Pod) {
+		p.overlay.Pending, p.plan.Placements = moving, places.Of(moving, &c.policy)
+	})
 	if rest := p.unsettled(); len(rest) > 0 {
 		if reason := c.tooDear(victims, rest); reason.Rule != "" {
 			return nil, reason
 		}
 		c.left -= launchSteps - 1
+		p.overlay = c.leaving(destinations{settled: true}, victims)
 		p.plan = pack.ProvisionPods(p.overlay, c.policy)
 	}
 	if len(p.plan.Unplaced) > 0 {

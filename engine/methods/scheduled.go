@@ -5,6 +5,7 @@ import (
 	"slices"
 
 	"github.com/nodeless/nodeless/engine/model"
+	"github.com/nodeless/nodeless/engine/pack"
 	"github.com/nodeless/nodeless/engine/rules"
 )
 
@@ -17,50 +18,96 @@ func (c *consolidation) fragile(p *proposal) model.Reason {
 	if len(moving) < 2 {
 		return model.Reason{} // it has the choice that the plan had
 	}
-	s := *p.overlay
-	s.Nodes, s.Pools = slices.Clone(s.Nodes), slices.Clone(s.Pools)
-	for i := range p.plan.Launches {
-		n := launched(&s, &p.plan.Launches[i])
-		n.State = model.Initialized
-		s.Nodes = append(s.Nodes, n)
+	if len(p.plan.Launches) > 0 {
+		s := *p.overlay
+		s.Nodes, s.Pools = slices.Clone(s.Nodes), slices.Clone(s.Pools)
+		for i := range p.plan.Launches {
+			n := launched(&s, &p.plan.Launches[i])
+			n.State = model.Initialized
+			s.Nodes = append(s.Nodes, n)
+		}
+		state := rules.NewState(&s)
+		return c.survives(state, byFreeShare(state), moving)
 	}
-	size := func(x model.Pod) int64 { return s.Shapes[x.Shape].Requests[model.CPU] }
+	var out model.Reason
+	v := c.world.open(destinations{settled: true})
+	emptiest := v.byFreeShare()
+	v.without(p.victims, func(places *pack.Places, _ []model.Pod) {
+		out = c.survives(places.State(), emptiest, moving)
+	})
+	return out
+}
+
+// survives says which of the pods finds no place, in one of both orders.
+func (c *consolidation) survives(state *rules.State, emptiest []spare, moving []model.Pod) (out model.Reason) {
+	size := func(x model.Pod) int64 { return c.s.Shapes[x.Shape].Requests[model.CPU] }
 	for range 2 {
-		if left, ok := scheduled(&s, moving); !ok {
-			return model.Reason{Rule: model.RuleFragile, Object: podName(left)}
+		state.Try(func() {
+			if left, ok := scheduled(state, emptiest, moving); !ok {
+				out = model.Reason{Rule: model.RuleFragile, Object: podName(left)}
+			}
+		})
+		if out.Rule != "" {
+			break
 		}
 		slices.SortStableFunc(moving, func(a, b model.Pod) int { return cmp.Compare(size(a), size(b)) })
 	}
-	return model.Reason{}
+	return out
 }
 
-// scheduled places the pods one after another as kube-scheduler would. It gives the first that finds no place.
-func scheduled(s *model.Snapshot, pods []model.Pod) (model.PodKey, bool) {
-	state := rules.NewState(s)
-	var open []int
-	for i := range s.Nodes {
-		if n := &s.Nodes[i]; !n.Deleting && !n.Cordoned {
-			open = append(open, i)
+// spare is how much of a machine is free.
+type spare struct {
+	node int
+	free float64
+}
+
+func (a spare) before(b spare) bool { return a.free > b.free || a.free == b.free && a.node < b.node }
+
+// byFreeShare are the machines that may take pods, those first of which most is free, of equal ones the first.
+func byFreeShare(state *rules.State) []spare {
+	var out []spare
+	for i := range state.Nodes() {
+		if n := state.Node(i); !n.Deleting && !n.Cordoned {
+			out = append(out, spare{i, freeShare(state, i)})
 		}
+	}
+	slices.SortFunc(out, func(a, b spare) int { return cmp.Or(cmp.Compare(b.free, a.free), cmp.Compare(a.node, b.node)) })
+	return out
+}
+
+// scheduled places the pods one after another as kube-scheduler would. It gives the first that finds no place. The machines are in
+// the order that they have before.
+func scheduled(state *rules.State, emptiest []spare, pods []model.Pod) (model.PodKey, bool) {
+	var used []int // by pods that were placed
+	place := func(x model.Pod) bool {
+		best := spare{node: -1}
+		for _, i := range used {
+			if at := (spare{i, freeShare(state, i)}); (best.node < 0 || at.before(best)) && state.Allows(x.Shape, i) == "" {
+				best = at
+			}
+		}
+		for _, at := range emptiest {
+			if best.node >= 0 && !at.before(best) {
+				break
+			}
+			if !slices.Contains(used, at.node) && state.Allows(x.Shape, at.node) == "" {
+				best = at
+				break
+			}
+		}
+		if best.node < 0 {
+			return false
+		}
+		state.Bind(x.Shape, best.node)
+		if !slices.Contains(used, best.node) {
+			used = append(used, best.node)
+		}
+		return true
 	}
 	waiting, before := slices.Clone(pods), -1
 	for len(waiting) > 0 && len(waiting) != before { // who needs others near waits for them
 		before = len(waiting)
-		waiting = slices.DeleteFunc(waiting, func(x model.Pod) bool {
-			best, most := -1, 0.0
-			for _, i := range open {
-				if state.Allows(x.Shape, i) != "" {
-					continue
-				}
-				if left := freeShare(state.Free(i), &s.Nodes[i].Allocatable); best < 0 || left > most {
-					best, most = i, left
-				}
-			}
-			if best >= 0 {
-				state.Bind(x.Shape, best)
-			}
-			return best >= 0
-		})
+		waiting = slices.DeleteFunc(waiting, place)
 	}
 	if len(waiting) > 0 {
 		return waiting[0].PodKey, false
@@ -69,11 +116,11 @@ func scheduled(s *model.Snapshot, pods []model.Pod) (model.PodKey, bool) {
 }
 
 // freeShare is how much of a machine's CPU and memory is free.
-func freeShare(free model.Resources, all *model.Resources) float64 {
-	sum := 0.0
+func freeShare(state *rules.State, node int) float64 {
+	sum, all := 0.0, &state.Node(node).Allocatable
 	for _, r := range []int{model.CPU, model.Memory} {
 		if all[r] > 0 {
-			sum += float64(free[r]) / float64(all[r])
+			sum += float64(state.FreeOf(node, r)) / float64(all[r])
 		}
 	}
 	return sum

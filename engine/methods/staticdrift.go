@@ -66,7 +66,13 @@ func (r *run) replaceable(static bool) []*model.Node {
 
 // byDrift orders machines that are to be replaced: those without pods first, then those for which that is true longest.
 func (r *run) byDrift(a, b *model.Node) int {
-	return cmp.Or(cmp.Compare(min(occupants(a), 1), min(occupants(b), 1)), cmp.Compare(r.driftKey(a), r.driftKey(b)))
+	if full := occupied(b); occupied(a) != full {
+		if full {
+			return -1
+		}
+		return 1
+	}
+	return cmp.Compare(r.driftKey(a), r.driftKey(b))
 }
 
 // noReplacement says why a static pool cannot launch one more machine.

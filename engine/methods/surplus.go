@@ -60,7 +60,7 @@ func rank(n *model.Node) int {
 		return 0
 	case slices.ContainsFunc(n.Pods, func(p model.BoundPod) bool { return p.DoNotDisrupt && !p.Terminal && !p.Leaving }):
 		return 3
-	case occupants(n) > 0:
+	case occupied(n):
 		return 2
 	}
 	return 1

@@ -19,13 +19,13 @@ type world struct {
 	buffered map[string]bool // machines on which room that is kept has its place
 	used     map[string]bool // machines to which commands move pods
 	closed   map[string]bool // machines to which none may be moved
-	views    map[destinations]*model.Snapshot
+	views    map[destinations]*view
 }
 
-func newWorld(s *model.Snapshot, policy model.Policy) world {
-	w := world{
+func newWorld(s *model.Snapshot, policy model.Policy) *world {
+	w := &world{
 		s: s, needed: map[string]bool{}, buffered: map[string]bool{}, used: map[string]bool{}, closed: map[string]bool{},
-		views: map[destinations]*model.Snapshot{},
+		views: map[destinations]*view{},
 	}
 	plan := model.Plan{Placements: pack.Placements(s, policy)}
 	virtual := map[model.PodKey]bool{}
@@ -57,9 +57,13 @@ func (w *world) close(name string) {
 }
 
 // apply makes the world the one in which the plan for the overlay was carried out and the victims are gone.
-func (w *world) apply(overlay *model.Snapshot, plan *model.Plan, victims []string) {
+func (w *world) apply(overlay *model.Snapshot, plan *model.Plan, victims []*model.Node) {
 	for _, p := range plan.Placements {
 		w.used[p.Node] = true
+	}
+	if len(plan.Launches) == 0 {
+		w.moveAway(overlay.Pending, plan.Placements, victims)
+		return
 	}
 	next := done(overlay, plan)
 	for i := range next.Nodes { // what was closed for this plan alone is open again
@@ -70,13 +74,46 @@ func (w *world) apply(overlay *model.Snapshot, plan *model.Plan, victims []strin
 			w.closed[n.Name] = true
 		}
 	}
-	for _, name := range victims {
-		if at, ok := find(next.Nodes, name); ok {
+	for _, v := range victims {
+		if at, ok := find(next.Nodes, v.Name); ok {
 			next.Nodes[at].Deleting = true
 		}
 	}
 	w.now = next
 	clear(w.views)
+}
+
+// moveAway is apply for a plan that launches nothing: what does not change stays as it is, and so does what is known of it.
+func (w *world) moveAway(moving []model.Pod, places []model.Placement, victims []*model.Node) {
+	pods := make(map[model.PodKey]*model.Pod, len(moving))
+	for i := range moving {
+		pods[moving[i].PodKey] = &moving[i]
+	}
+	var changed []int
+	for _, v := range victims {
+		if at, ok := find(w.now.Nodes, v.Name); ok {
+			w.now.Nodes[at].Leave(w.s.Shapes, nil)
+			changed = append(changed, at)
+		}
+	}
+	for _, p := range places {
+		if at, ok := find(w.now.Nodes, p.Node); ok {
+			settle(w.now, &w.now.Nodes[at], pods[p.Pod])
+			changed = append(changed, at)
+		}
+	}
+	slices.Sort(changed)
+	changed = slices.Compact(changed)
+	for to, v := range w.views { // order does not matter: each is for itself
+		for _, at := range changed {
+			n := w.now.Nodes[at]
+			if n.Deleting = w.shut(to, &n); !n.Deleting && v.s.Nodes[at].Deleting {
+				delete(w.views, to) // it takes pods now, for which the view is not prepared
+				break
+			}
+			v.exchange(at, &n)
+		}
+	}
 }
 
 // destinations says where pods may be moved, beside machines that are closed to all.
@@ -86,29 +123,43 @@ type destinations struct {
 }
 
 // open is the world for plans with such destinations: all others take no pods.
-func (w *world) open(to destinations) *model.Snapshot {
+func (w *world) open(to destinations) *view {
 	if out := w.views[to]; out != nil {
 		return out
 	}
 	out := *w.now
 	out.Nodes = slices.Clone(w.now.Nodes)
 	for i := range out.Nodes {
-		n := &out.Nodes[i]
-		n.Deleting = n.Deleting || w.closed[n.Name] || to.undrifted && w.outdated(n) || to.settled && w.unsettled(n)
+		out.Nodes[i].Deleting = w.shut(to, &out.Nodes[i])
 	}
-	w.views[to] = &out
-	return &out
+	w.views[to] = &view{s: &out}
+	return w.views[to]
+}
+
+// shut reports whether the machine takes no pods of plans with such destinations.
+func (w *world) shut(to destinations, n *model.Node) bool {
+	return n.Deleting || w.closed[n.Name] || to.undrifted && w.outdated(n) || to.settled && w.unsettled(n)
 }
 
 // unsettled reports whether the machine is still inside its pool's consolidateAfter, so that pods which come would have been
 // better off waiting, or is empty and so only waits for its budget.
 func (w *world) unsettled(n *model.Node) bool {
-	i := slices.IndexFunc(w.s.Pools, func(p model.Pool) bool { return p.Name == n.Pool })
-	if i < 0 || n.Claim == "" || w.s.Pools[i].Static || w.s.Pools[i].Disruption.Never {
+	p := poolOf(w.s, n)
+	if p == nil || n.Claim == "" || p.Static || p.Disruption.Never {
 		return false
 	}
-	after := w.s.Pools[i].Disruption.ConsolidateAfter
-	return after > 0 && w.s.Now.Before(quietSince(n).Add(after)) || occupants(n) == 0
+	after := p.Disruption.ConsolidateAfter
+	return after > 0 && w.s.Now.Before(quietSince(n).Add(after)) || !occupied(n)
+}
+
+// poolOf is the machine's pool, nil if there is none. Pools are large: none is copied to be compared.
+func poolOf(s *model.Snapshot, n *model.Node) *model.Pool {
+	for i := range s.Pools {
+		if s.Pools[i].Name == n.Pool {
+			return &s.Pools[i]
+		}
+	}
+	return nil
 }
 
 // done is the cluster after a plan: pods are where they are placed, and machines that are launched are on their way with

@@ -13,7 +13,35 @@ func (c *consolidation) worthsOf(candidates []*model.Node) worths {
 	if len(candidates) == 0 {
 		return nil
 	}
-	return pack.Worth(c.leaving(destinations{}, candidates), c.policy)
+	now, s := c.world.now, *c.world.now
+	s.Pending = nil
+	type like struct {
+		shape   int
+		virtual bool
+	}
+	at, count := map[like]int{}, []int(nil)
+	for _, n := range candidates {
+		i, ok := find(now.Nodes, n.Name)
+		if !ok {
+			continue
+		}
+		for k := range now.Nodes[i].Pods {
+			p := &now.Nodes[i].Pods[k]
+			if !p.Moves() {
+				continue
+			}
+			i, ok := at[like{p.Shape, p.Virtual}]
+			if !ok {
+				i = len(count)
+				at[like{p.Shape, p.Virtual}] = i
+				s.Pending, count = append(s.Pending, p.Pod), append(count, 0)
+			}
+			if count[i]++; p.Priority > s.Pending[i].Priority {
+				s.Pending[i] = p.Pod
+			}
+		}
+	}
+	return pack.Worth(&s, c.policy, count)
 }
 
 // of is what a pod of the shape is worth, 0 if that is not known.

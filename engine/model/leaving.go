@@ -24,21 +24,26 @@ func (s *Snapshot) Leaving(names map[string]bool) *Snapshot {
 	var moving []Pod
 	for i := range out.Nodes {
 		if n := &out.Nodes[i]; names[n.Name] {
-			moving = n.leave(s.Shapes, moving)
+			moving = n.Leave(s.Shapes, moving)
 		}
 	}
 	if len(moving) == 0 {
 		return &out
 	}
 	out.Pending = slices.Concat(s.Pending, moving)
-	slices.SortStableFunc(out.Pending, func(a, b Pod) int {
-		return cmp.Or(a.Created.Compare(b.Created), cmp.Compare(a.Namespace, b.Namespace), cmp.Compare(a.Name, b.Name))
-	})
+	SortPending(out.Pending)
 	return &out
 }
 
-// leave makes the node one that goes, and adds its pods that move to the list.
-func (n *Node) leave(shapes []Shape, moving []Pod) []Pod {
+// SortPending puts pods into the order of Snapshot.Pending.
+func SortPending(pods []Pod) {
+	slices.SortStableFunc(pods, func(a, b Pod) int {
+		return cmp.Or(a.Created.Compare(b.Created), cmp.Compare(a.Namespace, b.Namespace), cmp.Compare(a.Name, b.Name))
+	})
+}
+
+// Leave makes the node one that goes, and adds its pods that move to the list.
+func (n *Node) Leave(shapes []Shape, moving []Pod) []Pod {
 	n.Deleting = true
 	var stay []BoundPod
 	for i := range n.Pods {

@@ -11,18 +11,41 @@ import (
 // place puts pods where there is room already: machines that are ready first, then by name; large pods first. Who needs
 // others near waits for them.
 func (p *problem) place() {
-	nodes := p.state.WithRoom(p.nodes(), p.least())
-	if len(nodes) == 0 {
-		return
+	var nodes []int
+	if p.order == nil {
+		if nodes = p.state.WithRoom(nodesThatTakePods(p.s), p.least()); len(nodes) == 0 {
+			return
+		}
 	}
 	for again := true; again; {
 		again = false
 		for _, g := range p.groups {
-			if g.left() > 0 && p.placeGroup(g, p.inOrderFor(g, nodes)) {
+			if g.left() > 0 && p.placeOnThose(g, nodes) {
 				again = p.dependent()
 			}
 		}
 	}
+}
+
+// placeOnThose reports whether any pod of the group found a place on the nodes; where many plans are made for them, nil stands for
+// those of p.order.
+func (p *problem) placeOnThose(g *group, nodes []int) bool {
+	if p.order == nil {
+		return p.placeGroup(g, p.inOrderFor(g, nodes))
+	}
+	if len(g.shape.Spread)+len(g.shape.Affinity)+len(g.shape.Preferred) > 0 {
+		p.order.WithRoom(g.request, func(n int) bool { nodes = append(nodes, n); return true })
+		return p.placeGroup(g, p.inOrderFor(g, nodes))
+	}
+	found := false
+	p.order.WithRoom(g.request, func(n int) bool {
+		for g.left() > 0 && p.state.Allows(g.index, n) == "" {
+			p.placeOn(g, n)
+			found = true
+		}
+		return g.left() > 0
+	})
+	return found
 }
 
 // dependent reports whether some group waits that may be allowed more now that others have their places.
@@ -72,12 +95,12 @@ func (p *problem) admitting(g *group, nodes []int) []int {
 	return out
 }
 
-// nodes are the indices of machines that may take pods, by name as in the snapshot.
-func (p *problem) nodes() []int {
-	out := make([]int, 0, len(p.s.Nodes))
+// nodesThatTakePods are the indices of machines that may take pods: ready ones first, by name as in the snapshot.
+func nodesThatTakePods(s *model.Snapshot) []int {
+	out := make([]int, 0, len(s.Nodes))
 	for state := model.Initialized; state >= model.InFlight; state-- {
-		for i := range p.s.Nodes {
-			if n := &p.s.Nodes[i]; n.State == state && !n.Deleting {
+		for i := range s.Nodes {
+			if n := &s.Nodes[i]; n.State == state && !n.Deleting {
 				out = append(out, i)
 			}
 		}
@@ -104,13 +127,20 @@ func (p *problem) inOrderFor(g *group, nodes []int) []int {
 	if len(g.shape.Preferred) == 0 || p.policy.Preferences == model.Ignore {
 		return nodes
 	}
-	out := p.admitting(g, nodes)
-	score := make([]int64, len(p.s.Nodes))
-	for _, n := range out {
-		score[n] = rules.Score(g.shape.Preferred, p.s.Nodes[n].Labels)
+	type scored struct {
+		node  int
+		state model.NodeState
+		score int64
 	}
-	slices.SortStableFunc(out, func(a, b int) int {
-		return cmp.Or(cmp.Compare(p.s.Nodes[b].State, p.s.Nodes[a].State), cmp.Compare(score[b], score[a]))
-	})
+	var all []scored
+	for _, i := range p.admitting(g, nodes) {
+		n := &p.s.Nodes[i]
+		all = append(all, scored{i, n.State, rules.Score(g.shape.Preferred, n.Labels)})
+	}
+	slices.SortStableFunc(all, func(a, b scored) int { return cmp.Or(cmp.Compare(b.state, a.state), cmp.Compare(b.score, a.score)) })
+	out := make([]int, len(all))
+	for i := range all {
+		out[i] = all[i].node
+	}
 	return out
 }

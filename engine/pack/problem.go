@@ -50,16 +50,17 @@ type problem struct {
 	policy   *model.Policy
 	maxTypes int
 	state    *rules.State
+	order    *rules.Order // of the nodes that take pods; nil if the snapshot is looked at but once
 	known    lessons
 	steps    int // still allowed
 	partial  bool
 	classes  []*class
-	classOf  map[string]int
-	groups   []*group // in the order in which they are placed
-	active   []int    // resources that some group requests
-	drivers  []string // of volumes with attach limits that some group uses
-	slots    []int    // how many pods one machine may have of each
-	soft     []bool   // by slot: see cover.Problem.Soft
+	classOf  map[string]int // nil where no machine is launched for any
+	groups   []*group       // in the order in which they are placed
+	active   []int          // resources that some group requests
+	drivers  []string       // of volumes with attach limits that some group uses
+	slots    []int          // how many pods one machine may have of each
+	soft     []bool         // by slot: see cover.Problem.Soft
 	apart    []kind
 	users    map[int]int // by counter: groups that wait and look at it
 	views    []*rules.View
@@ -102,7 +103,7 @@ func provisionPods(s *model.Snapshot, policy model.Policy) model.Plan {
 // Placements are the places of pending pods on machines that are there or on their way: what Provision finds first, without its
 // search for machines to launch.
 func Placements(s *model.Snapshot, policy model.Policy) []model.Placement {
-	p := &problem{s: s, policy: &policy, classOf: map[string]int{}, users: map[int]int{}, state: rules.NewState(s)}
+	p := &problem{s: s, policy: &policy, state: rules.NewState(s)}
 	p.group()
 	p.place()
 	p.sort()
@@ -231,7 +232,9 @@ func (p *problem) group() {
 		g := known[k]
 		if g == nil {
 			g = &group{index: pod.Shape, shape: shape, request: shape.Requests.NonNegative()}
-			g.class = p.addClass(shape)
+			if p.classOf != nil {
+				g.class = p.addClass(shape)
+			}
 			known[k] = g
 			p.groups = append(p.groups, g)
 		}

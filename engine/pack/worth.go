@@ -6,16 +6,21 @@ import (
 	"github.com/nodeless/nodeless/engine/rules"
 )
 
-// Worth is what a pod of each shape is worth: whichever of the pods that wait get machines of their own, those cost at least
-// what the pods are worth together, in the policy's effective prices an hour. It is the shadow price of the pods' resources where
-// all of them are bought together, and 0 for shapes that no offering can hold or of which no pod waits.
-func Worth(s *model.Snapshot, policy model.Policy) []float64 {
+// Worth is what a pod of each shape is worth, where each pod that waits stands for so many, the most important of its shape:
+// whichever of the pods get machines of their own, those cost at least what the pods are worth together, in the policy's effective
+// prices an hour. It is the shadow price of the pods' resources where all of them are bought together, and 0 for shapes that no
+// offering can hold or of which no pod waits.
+func Worth(s *model.Snapshot, policy model.Policy, count []int) []float64 {
 	s = forPods(s)
 	p := &problem{s: s, policy: &policy, maxTypes: mostTypes(&policy), classOf: map[string]int{}, users: map[int]int{}, state: rules.NewState(&model.Snapshot{})}
 	p.group()
 	p.open()
 	for _, g := range p.groups {
-		g.parts = []part{{class: g.class, n: g.left()}}
+		n := 0
+		for _, i := range g.pods {
+			n += count[i]
+		}
+		g.parts = []part{{class: g.class, n: n}}
 	}
 	every := make([]int, len(p.views))
 	for i := range every {

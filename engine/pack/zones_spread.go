@@ -121,7 +121,7 @@ func (z *zoning) roomFor(g *group) []int {
 	if others || len(z.s.Nodes) == 0 {
 		return nil
 	}
-	return slices.DeleteFunc(z.state.WithRoom(z.nodes(), g.request), func(n int) bool { return z.state.Admits(g.index, n) != "" })
+	return slices.DeleteFunc(z.state.WithRoom(nodesThatTakePods(z.s), g.request), func(n int) bool { return z.state.Admits(g.index, n) != "" })
 }
 
 // placeIn puts a pod of the group where there is room in the domain. It reports whether there was.

@@ -77,11 +77,15 @@ func (st *State) take(asks []ask, node int, n int64) {
 func (st *State) Free(node int) model.Resources {
 	var out model.Resources
 	for r := range out {
-		if st.room[r] != nil {
-			out[r] = st.room[r][node]
-			continue
-		}
-		out[r] = unused(st.node(node), r)
+		out[r] = st.FreeOf(node, r)
 	}
 	return out
+}
+
+// FreeOf is what can still be requested of one resource of a node.
+func (st *State) FreeOf(node, resource int) int64 {
+	if st.room[resource] != nil {
+		return st.room[resource][node]
+	}
+	return unused(st.node(node), resource)
 }

@@ -17,6 +17,8 @@ type State struct {
 	topologies []topology
 	counters   []counter
 	eligibles  []*eligible
+	trying     bool // what is bound is noted in trail, to be taken back
+	trail      []bind
 	holding    bool // ports and volumes are counted: some shape that was looked at has some
 	ports      ports
 	volumes    volumes
@@ -118,6 +120,9 @@ func (st *State) known(shape, node int) bool {
 func (st *State) move(shape, node int, n int32) {
 	if !st.known(shape, node) {
 		return
+	}
+	if st.trying {
+		st.trail = append(st.trail, bind{shape, node, n})
 	}
 	st.take(st.shape(shape).asks, node, int64(n))
 	st.pods.where.remember(shape, run{int32(node), n})

@@ -60,6 +60,13 @@ func (c *static) grow() {
 	}
 }
 
+// forget lets what is said of a node be found out anew. Its labels are the same as before.
+func (c *static) forget(node int) {
+	for i := range c.classes {
+		c.classes[i].known[node] = 0
+	}
+}
+
 // classOf is the class of a shape.
 func (c *static) classOf(s *model.Shape) int {
 	var text strings.Builder

@@ -1,0 +1,127 @@
+package rules
+
+import (
+	"slices"
+
+	"github.com/nodeless/nodeless/engine/model"
+)
+
+// bind is a change that a trial made: n pods more of a shape on a node.
+type bind struct {
+	shape, node int
+	n           int32
+}
+
+// Try lets f bind and unbind pods, and takes all of it back. f adds no nodes, and tries nothing itself.
+func (st *State) Try(f func()) {
+	st.trail, st.trying = st.trail[:0], true
+	f()
+	st.trying = false
+	for _, b := range slices.Backward(st.trail) {
+		st.move(b.shape, b.node, -b.n)
+	}
+}
+
+// Exchange puts another version of a machine in its place: with the same name, labels, taints, state and pods that are Leaving, but
+// other pods beside them, or Deleting. What was there is in n afterwards, so that the same call takes it back. It changes the
+// State's snapshot, whose Nodes must be nobody else's. Of pods that were bound there since then it knows no more.
+func (st *State) Exchange(node int, n *model.Node) {
+	at := st.node(node)
+	st.countOn(node, at.Pods, -1)
+	*at, *n = *n, *at
+	st.countOn(node, at.Pods, 1)
+	for r := range st.room {
+		if st.room[r] != nil {
+			st.room[r][node] = unused(at, r)
+		}
+	}
+	st.static.forget(node)
+}
+
+// countOn counts pods of a node, n times each, in all that counts pods already.
+func (st *State) countOn(node int, pods []model.BoundPod, n int32) {
+	if !st.pods.where.gathered {
+		return // who is there is looked at when somebody asks
+	}
+	for i := range pods {
+		if p := &pods[i]; st.counts(p) && !p.Leaving {
+			st.pods.where.remember(p.Shape, run{int32(node), n})
+			st.record(p.Shape, node, n, false)
+		}
+	}
+}
+
+// Order is nodes in the order in which they are used, prepared so that those without room for a request are passed over quickly.
+type Order struct {
+	st    *State
+	nodes []int
+	at    []int32                     // by node: 1 + where it is in nodes; 0 = nowhere
+	most  [model.MaxResources][]int64 // by block, no less than any node has room for; nil until it is asked for
+}
+
+// block is how many nodes are passed over at once.
+const block = 64
+
+// Order prepares nodes. It serves as long as it is told of nodes that take pods and got more room than they had.
+func (st *State) Order(nodes []int) *Order {
+	o := &Order{st: st, nodes: nodes, at: make([]int32, st.Nodes())}
+	for k, node := range nodes {
+		o.at[node] = int32(k + 1)
+	}
+	return o
+}
+
+// Changed tells that a node has other room than before.
+func (o *Order) Changed(node int) {
+	k := int(o.at[node]) - 1
+	if k < 0 {
+		return
+	}
+	for r := range o.most {
+		if o.most[r] != nil {
+			o.most[r][k/block] = max(o.most[r][k/block], unused(o.st.node(node), r))
+		}
+	}
+}
+
+// WithRoom gives the nodes in turn that have room for the request then, until f has enough.
+func (o *Order) WithRoom(request model.Resources, f func(node int) bool) {
+	asks := asksOf(request)
+	o.st.open(asks)
+	o.measure(asks)
+	for b := 0; b*block < len(o.nodes); b++ {
+		if !o.mayFit(asks, b) {
+			continue
+		}
+		for _, node := range o.nodes[b*block : min((b+1)*block, len(o.nodes))] {
+			if o.st.hasRoom(asks, node) && !f(node) {
+				return
+			}
+		}
+	}
+}
+
+func (o *Order) mayFit(asks []ask, b int) bool {
+	for i := range asks {
+		if asks[i].amount > o.most[asks[i].resource][b] {
+			return false
+		}
+	}
+	return true
+}
+
+// measure finds the most room in each block as the snapshot says, which no trial raises.
+func (o *Order) measure(asks []ask) {
+	for i := range asks {
+		r := asks[i].resource
+		if o.most[r] != nil {
+			continue
+		}
+		o.most[r] = make([]int64, (len(o.nodes)+block-1)/block)
+		for k, node := range o.nodes {
+			if free := unused(o.st.node(node), r); k%block == 0 || free > o.most[r][k/block] {
+				o.most[r][k/block] = free
+			}
+		}
+	}
+}
