@@ -12,6 +12,7 @@ help: ## list the targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
 
 up: build ## build, then run a cluster on this machine with a demo: pods come, machines come; Ctrl-C ends it
+	@examples/fargate-image $(BIN) >/dev/null || true # it says what is missing for microVMs
 	@$(BIN) up --demo
 
 down: build ## stop a cluster that runs in the background

@@ -54,12 +54,17 @@ func detach(ctx context.Context, o upOptions) error {
 
 // arguments are the flags for the process in the background.
 func (o upOptions) arguments() []string {
-	return append([]string{
+	args := append([]string{
 		"up", "--data-dir", o.dataDir, "--region", o.region, "--boot-time", o.bootTime.String(),
 		fmt.Sprintf("--seed=%d", o.seed), fmt.Sprintf("--demo=%t", o.demo),
 		fmt.Sprintf("--merge-kubeconfig=%t", o.kubeconfig), fmt.Sprintf("--controller=%t", o.controller), fmt.Sprintf("--fargate=%t", o.fargate),
+		fmt.Sprintf("--microvms=%t", o.microVMs), "--guest-kernel", o.guestKernel,
 		"--ready-timeout", o.readyTimeout.String(), "--audit-log", o.auditLog, "--types", o.typesFile,
 	}, o.choices.arguments()...)
+	for _, m := range o.mirrors {
+		args = append(args, "--registry-mirror", m)
+	}
+	return args
 }
 
 func awaitSession(ctx context.Context, o upOptions, cmd *exec.Cmd, logPath string, p *steps.Printer) error {

@@ -23,7 +23,8 @@ func newDown() *cobra.Command {
 		Use:   "down",
 		Short: `Stop the cluster of "nodeless up"`,
 		Long: `Stops the process that "nodeless up" started, wherever it runs, and takes the context "nodeless" out of your kubeconfig.
-The cluster's state stays in the data directory, and the next "nodeless up" goes on with it; --wipe deletes it.`,
+MicroVMs of its pods end at once; the next "nodeless up" begins their pods anew. The cluster's state stays in the data directory, and
+the next "nodeless up" goes on with it; --wipe deletes it.`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			dir, err := resolveDataDir(dir)
@@ -53,6 +54,11 @@ func down(ctx context.Context, dir string, wipe bool, timeout time.Duration, p *
 			return err
 		}
 		p.Done("")
+	}
+	if n, err := endMicroVMs(dir); err != nil {
+		return err
+	} else if n > 0 {
+		p.Line("%d microVMs ended.", n)
 	}
 	if err := kubeconfig.Remove(contextName); err != nil {
 		p.Line("The context %q could not be taken out of your kubeconfig: %v", contextName, err)

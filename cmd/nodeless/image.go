@@ -38,8 +38,8 @@ func newImageBuild() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "build DIR --tag NAME [flags] [-- COMMAND...]",
 		Short: "Make an image of a directory",
-		Long: `Makes an OCI image whose root is the directory, and puts it into the data directory, where a microVM host will look for images first;
-"nodeless up" runs no such host yet. It needs no daemon, no registry and no privileges. Files belong to root in the image; the same
+		Long: `Makes an OCI image whose root is the directory, and puts it into the data directory, where "nodeless up" looks for images of microVMs
+first. It needs no daemon, no registry and no privileges. Files belong to root in the image; the same
 directory gives the same image.`,
 		Example: `  mkdir -p root/bin && cp /bin/busybox root/bin/ && root/bin/busybox --install root/bin
   nodeless image build root --tag example.local/busybox:1 -- sh`,
@@ -84,7 +84,7 @@ func (o *imageOptions) run(cmd *cobra.Command) error {
 		if err := prepareDataDir(dir); err != nil {
 			return err
 		}
-		o.output = filepath.Join(dir, "images", "local")
+		o.output = filepath.Join(imageDir(dir), "local")
 	}
 	if err := os.MkdirAll(o.output, 0o700); err != nil {
 		return err

@@ -31,6 +31,8 @@ import (
 	"github.com/nodeless/nodeless/internal/nodesim"
 	"github.com/nodeless/nodeless/internal/nodesim/regional"
 	"github.com/nodeless/nodeless/internal/plane"
+	"github.com/nodeless/nodeless/internal/podhost"
+	"github.com/nodeless/nodeless/internal/podnode"
 	"github.com/nodeless/nodeless/internal/steps"
 	"github.com/nodeless/nodeless/region"
 	"github.com/nodeless/nodeless/region/ec2api"
@@ -47,6 +49,7 @@ type local struct {
 	region    *region.Region
 	regionURL string
 	client    client.Client
+	microVMs  *podhost.Host // nil if this machine runs none
 	log       *slog.Logger
 	merged    bool
 
@@ -61,7 +64,7 @@ func (l *local) start(runCtx, startCtx context.Context) error {
 		return err
 	}
 	for _, part := range []func(run, start context.Context) error{
-		l.startPlane, l.startRegion, l.installObjects, l.startNodes, l.startController, l.publish,
+		l.startPlane, l.startRegion, l.installObjects, l.startNodes, l.startMicroVMs, l.startController, l.publish,
 	} {
 		if err := part(runCtx, startCtx); err != nil {
 			return err
@@ -286,7 +289,11 @@ func (l *local) fargate(ctx context.Context) (*controller.Fargate, error) {
 	if !l.o.fargate {
 		return nil, nil
 	}
-	return listenForPods(ctx, "127.0.0.1:0", "")
+	f, err := listenForPods(ctx, "127.0.0.1:0", "")
+	if err == nil && l.microVMs != nil {
+		f.Hosts = []podnode.Host{l.microVMs}
+	}
+	return f, err
 }
 
 // publish makes the running cluster known: kubeconfig context and session file.

@@ -14,6 +14,7 @@ import (
 
 	"github.com/nodeless/nodeless/catalog"
 	"github.com/nodeless/nodeless/internal/steps"
+	"github.com/nodeless/nodeless/podvm/image"
 )
 
 const clusterName = "nodeless" // in tags and user data
@@ -28,6 +29,9 @@ type upOptions struct {
 	kubeconfig   bool
 	controller   bool
 	fargate      bool
+	microVMs     bool
+	guestKernel  string
+	mirrors      []string
 	readyTimeout time.Duration
 	choices      choices
 	auditLog     string
@@ -43,7 +47,8 @@ func newUp() *cobra.Command {
 		Short: "Run a whole cluster on this machine, with a simulated AWS region",
 		Long: `Starts etcd, kube-apiserver, kube-controller-manager and kube-scheduler in this process, a simulated AWS region that speaks
 AWS's own protocols, and the Nodeless controller. Machines are simulated: they boot in --boot-time, register as nodes and
-pretend to run pods; no container runs. Everything listens on loopback only and needs no root, no Docker and no network.
+pretend to run pods. Pods of a FargateProfile run for real, each in a microVM of this machine (QEMU; --microvms=false leaves it).
+Everything listens on loopback only and needs no root, no Docker and no network.
 
 The context "nodeless" is added to your kubeconfig; your current context stays what it is. State lives in --data-dir and
 survives restarts. Ctrl-C or "nodeless down" ends it.`,
@@ -81,7 +86,10 @@ survives restarts. Ctrl-C or "nodeless down" ends it.`,
 	f.BoolVar(&o.detach, "detach", false, "return when the cluster is ready and go on in the background")
 	f.BoolVar(&o.kubeconfig, "merge-kubeconfig", true, `add the context "nodeless" to your kubeconfig`)
 	f.BoolVar(&o.controller, "controller", true, `run the controller too; with --controller=false run it yourself: "nodeless run"`)
-	f.BoolVar(&o.fargate, "fargate", true, "act upon FargateProfiles: pods that one selects wait for a microVM of their own. No microVM host can be registered yet: they stay Pending and say so")
+	f.BoolVar(&o.fargate, "fargate", true, "act upon FargateProfiles: each pod that one selects gets a microVM of its own")
+	f.BoolVar(&o.microVMs, "microvms", true, "run these microVMs on this machine, with QEMU; with --microvms=false such pods stay Pending and say so")
+	f.StringVar(&o.guestKernel, "guest-kernel", "", "directory with the microVMs' kernel, as scripts/guest-kernel makes it (default: nodeless/kernel in your cache directory, /var/cache or this system's own)")
+	f.StringArrayVar(&o.mirrors, "registry-mirror", nil, "REGISTRY=URL that is asked for a registry's images before the registry itself, such as docker.io=https://mirror.example:5000; may be repeated")
 	f.StringVar(&o.auditLog, "audit-log", "", "file in which the API server notes every request, without what is in secrets; at 512 MB it begins anew and keeps one older file")
 	f.DurationVar(&o.readyTimeout, "ready-timeout", 2*time.Minute, "give up if the cluster is not ready after this time")
 	o.choices.add(f)
@@ -115,6 +123,9 @@ func (o upOptions) validate() error {
 	}
 	if o.readyTimeout <= 0 {
 		return fmt.Errorf("--ready-timeout %s: give a time above 0s", o.readyTimeout)
+	}
+	if _, err := image.ParseMirrors(o.mirrors); err != nil {
+		return fmt.Errorf("--registry-mirror: %w", err)
 	}
 	return o.choices.validate()
 }

@@ -52,7 +52,7 @@ func (p *Plane) apiserverFlags() []string {
 		"--client-ca-file=" + k.ca.certFile,
 		"--tls-cert-file=" + k.serving.certFile, "--tls-private-key-file=" + k.serving.keyFile,
 		"--kubelet-client-certificate=" + k.kubelet.certFile, "--kubelet-client-key=" + k.kubelet.keyFile,
-		"--kubelet-preferred-address-types=InternalIP",
+		"--kubelet-preferred-address-types=InternalDNS,InternalIP",
 		"--kubelet-certificate-authority=" + k.ca.certFile, // else it would trust whoever answers at a node's address
 		"--service-account-issuer=https://kubernetes.default.svc.cluster.local",
 		"--service-account-key-file=" + k.serviceAccountPub,

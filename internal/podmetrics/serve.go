@@ -17,6 +17,7 @@ import (
 	"k8s.io/apiserver/pkg/server/options"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/kubernetes/scheme"
+	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/clientcmd"
 	registration "k8s.io/kube-aggregator/pkg/apis/apiregistration/v1"
 	aggregator "k8s.io/kube-aggregator/pkg/client/clientset_generated/clientset"
@@ -67,6 +68,22 @@ func Run(ctx context.Context, kubeconfig string, s Source) error {
 	defer cancel()
 	if err := a.ApiregistrationV1().APIServices().Delete(last, apiService, metav1.DeleteOptions{}); err != nil && !apierrors.IsNotFound(err) {
 		return fmt.Errorf("metrics API: take back its registration: %w", err)
+	}
+	return nil
+}
+
+// Unregister takes back what a process that was killed has registered: without a server it would keep every namespace from being deleted.
+func Unregister(ctx context.Context, config *rest.Config) error {
+	a, err := aggregator.NewForConfig(config)
+	if err != nil {
+		return fmt.Errorf("metrics API: %w", err)
+	}
+	there, err := a.ApiregistrationV1().APIServices().Get(ctx, apiService, metav1.GetOptions{})
+	if err == nil && there.Labels[managedBy] == us {
+		err = a.ApiregistrationV1().APIServices().Delete(ctx, apiService, metav1.DeleteOptions{})
+	}
+	if err != nil && !apierrors.IsNotFound(err) {
+		return fmt.Errorf("metrics API: take back the registration of an earlier process: %w", err)
 	}
 	return nil
 }

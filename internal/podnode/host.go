@@ -49,8 +49,12 @@ type Description struct {
 	Abilities fargate.Abilities
 	Version   string // of the program that runs pods, for the Node
 	Kernel    string // of the guest
-	Ready     bool
-	Message   string // why it is not ready
+	// Kubelet is where the API server finds the kubelet API of the microVM with an address; nil = nowhere.
+	Kubelet func(microVM netip.Addr) netip.AddrPort
+	Ready   bool
+	// Starting: whether it is ready is not known yet. A host that is not ready and not starting is lost.
+	Starting bool
+	Message  string // why it is not ready
 }
 
 // Spec is a pod to be run.

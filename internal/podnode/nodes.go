@@ -45,11 +45,12 @@ func (s *Scheduler) makeNode(ctx context.Context, claim *karpv1.NodeClaim, h hol
 	return nil
 }
 
-// beating are the Nodes whose leases are to be kept: those of hosts that are ready.
+// beating are the Nodes whose leases are to be kept: those of hosts that are ready, or start again beside microVMs that never ended.
 func (s *Scheduler) beating() []heartbeat.Node {
 	ready := map[string]bool{}
 	for name, h := range s.hosts {
-		ready[name] = h.Describe().Ready
+		d := h.Describe()
+		ready[name] = d.Ready || d.Starting
 	}
 	s.mu.Lock()
 	names := make([]string, 0, len(s.nodes))
@@ -90,6 +91,9 @@ func (s *Scheduler) watchHosts(ctx context.Context) {
 }
 
 func (s *Scheduler) lookAtHost(ctx context.Context, name string, d Description) error {
+	if d.Starting {
+		return nil
+	}
 	now := s.o.Clock.Now()
 	s.mu.Lock()
 	since, wasLost := s.lost[name]
@@ -152,6 +156,47 @@ func (s *Scheduler) setReady(ctx context.Context, uid types.UID, there bool, why
 	}
 	if err := s.o.Client.Status().Patch(ctx, node, client.StrategicMergeFrom(before)); client.IgnoreNotFound(err) != nil {
 		return fmt.Errorf("write the status of Node %s: %w", name, err)
+	}
+	return nil
+}
+
+// address is that of a bound pod's microVM: as its host has said or, of one that an earlier process has started, as its Node says.
+func (s *Scheduler) address(ctx context.Context, pod *corev1.Pod) netip.Addr {
+	s.mu.Lock()
+	ip := s.addrs[pod.UID]
+	s.mu.Unlock()
+	if ip.IsValid() {
+		return ip
+	}
+	node := &corev1.Node{}
+	if err := s.o.Cache.Get(ctx, client.ObjectKey{Name: pod.Spec.NodeName}, node, client.UnsafeDisableDeepCopy); err != nil {
+		return ip
+	}
+	for _, a := range node.Status.Addresses {
+		if a.Type == corev1.NodeInternalIP {
+			ip, _ = netip.ParseAddr(a.Address) // the zero address says that there is none
+		}
+	}
+	return ip
+}
+
+// keepKubelet keeps what a pod's Node says of its kubelet API true: a host that was started again may serve it elsewhere.
+func (s *Scheduler) keepKubelet(ctx context.Context, pod *corev1.Pod, d Description) error {
+	ip := s.address(ctx, pod)
+	if d.Kubelet == nil || !ip.IsValid() {
+		return nil
+	}
+	node := &corev1.Node{}
+	if err := s.o.Cache.Get(ctx, client.ObjectKey{Name: pod.Spec.NodeName}, node); err != nil {
+		return client.IgnoreNotFound(err)
+	}
+	if node.Status.DaemonEndpoints.KubeletEndpoint.Port == int32(d.Kubelet(ip).Port()) {
+		return nil
+	}
+	before := node.DeepCopy()
+	setKubelet(&node.Status, d, ip)
+	if err := s.o.Client.Status().Patch(ctx, node, client.StrategicMergeFrom(before)); client.IgnoreNotFound(err) != nil {
+		return fmt.Errorf("write where the kubelet API of Node %s is: %w", node.Name, err)
 	}
 	return nil
 }

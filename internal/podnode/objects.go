@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"maps"
 	"net/netip"
+	"slices"
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
@@ -19,10 +20,13 @@ import (
 // Labels and annotations of the NodeClaim and the Node of a pod.
 const (
 	labelPod      = "nodeless.sh/pod-uid" // the pod's UID: by it claim, Node and microVM are found again
-	labelHost     = "nodeless.sh/host"    // the host of the microVM
+	labelHost     = HostLabel
 	labelEngine   = "nodeless.sh/engine"
 	annotationPod = "nodeless.sh/pod" // namespace/name
 )
+
+// HostLabel is the label that names the host of a microVM on its NodeClaim and Node.
+const HostLabel = "nodeless.sh/host"
 
 // classKind is the kind that NodeClaims of microVMs name as their node class.
 const classKind = "FargateProfile"
@@ -90,8 +94,8 @@ func sizeOf(claim *karpv1.NodeClaim) fargate.Size {
 	return fargate.Size{MilliCPU: r.Cpu().MilliValue(), MemoryBytes: r.Memory().Value(), StorageBytes: r.StorageEphemeral().Value()}
 }
 
-// nodeName is Fargate's for an address.
-func nodeName(ip netip.Addr, region string) string {
+// NodeName is the name of the Node of a microVM with an address, as on Fargate.
+func NodeName(ip netip.Addr, region string) string {
 	name := "fargate-ip-" + strings.NewReplacer(".", "-", ":", "-").Replace(ip.StringExpanded())
 	switch region {
 	case "":
@@ -109,7 +113,7 @@ var unregistered = corev1.Taint{Key: karpv1.UnregisteredTaintKey, Effect: corev1
 // newNode is the Node of a claim whose microVM has an address. Nothing but its own pod fits on it: that one is bound by
 // fargate-scheduler, which does not ask for room, and for kube-scheduler there is none.
 func newNode(claim *karpv1.NodeClaim, host Description, ip netip.Addr, now metav1.Time) *corev1.Node {
-	name := nodeName(ip, host.Region)
+	name := NodeName(ip, host.Region)
 	hostname := strings.TrimPrefix(name, "fargate-")
 	size := sizeOf(claim)
 	capacity, allocatable := size.List(), size.List()
@@ -123,7 +127,7 @@ func newNode(claim *karpv1.NodeClaim, host Description, ip netip.Addr, now metav
 	if host.Region != "" {
 		labels[corev1.LabelFailureDomainBetaRegion] = host.Region
 	}
-	return &corev1.Node{
+	node := &corev1.Node{
 		ObjectMeta: metav1.ObjectMeta{Name: name, Labels: labels, Annotations: map[string]string{annotationPod: claim.Annotations[annotationPod]}},
 		Spec: corev1.NodeSpec{
 			ProviderID: providerID(host.Name, machineID(types.UID(claim.Labels[labelPod]))),
@@ -139,6 +143,19 @@ func newNode(claim *karpv1.NodeClaim, host Description, ip netip.Addr, now metav
 			},
 		},
 	}
+	setKubelet(&node.Status, host, ip)
+	return node
+}
+
+// setKubelet says where the API server finds the Node's kubelet API, if that is anywhere: InternalIP stays the pod's address, as on Fargate (ADR 18).
+func setKubelet(status *corev1.NodeStatus, host Description, ip netip.Addr) {
+	if host.Kubelet == nil {
+		return
+	}
+	at := host.Kubelet(ip)
+	status.DaemonEndpoints.KubeletEndpoint.Port = int32(at.Port())
+	status.Addresses = slices.DeleteFunc(status.Addresses, func(a corev1.NodeAddress) bool { return a.Type == corev1.NodeInternalDNS })
+	status.Addresses = append(status.Addresses, corev1.NodeAddress{Type: corev1.NodeInternalDNS, Address: at.Addr().String()})
 }
 
 // nodeConditions are those of a Node whose host is there, or was lost for a reason.

@@ -18,12 +18,12 @@ const stopSlack = 30 * time.Second
 
 // report writes what the host says of a bound pod.
 func (s *Scheduler) report(ctx context.Context, pod *corev1.Pod) error {
-	if terminal(pod) {
-		return nil
-	}
 	host, ok := s.hostOf(pod)
 	if !ok {
 		return nil // hostLost decides
+	}
+	if err := s.keepKubelet(ctx, pod, host.Describe()); err != nil || terminal(pod) {
+		return err
 	}
 	status, err := host.Status(ctx, machineID(pod.UID))
 	switch {
@@ -60,10 +60,7 @@ func (s *Scheduler) writeStatus(ctx context.Context, pod *corev1.Pod, said corev
 	if to.StartTime == nil {
 		to.StartTime = &now
 	}
-	s.mu.Lock()
-	ip := s.addrs[pod.UID]
-	s.mu.Unlock()
-	if to.PodIP == "" && ip.IsValid() {
+	if ip := s.address(ctx, pod); to.PodIP == "" && ip.IsValid() {
 		to.PodIP, to.PodIPs = ip.String(), []corev1.PodIP{{IP: ip.String()}}
 		to.HostIP, to.HostIPs = ip.String(), []corev1.HostIP{{IP: ip.String()}} // on Fargate they are the same
 	}

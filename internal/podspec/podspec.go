@@ -19,6 +19,16 @@ import (
 // ErrMissing is wrapped by errors about an object or a key that a pod refers to and that is not there: it may come.
 var ErrMissing = errors.New("not found")
 
+// ContainerError is an error that concerns one container alone.
+type ContainerError struct {
+	Name string
+	Err  error
+}
+
+func (e *ContainerError) Error() string { return fmt.Sprintf("container %s: %v", e.Name, e.Err) }
+
+func (e *ContainerError) Unwrap() error { return e.Err }
+
 // Objects finds what pods refer to. ConfigMap and Secret give nil for what does not exist.
 type Objects interface {
 	ConfigMap(ctx context.Context, namespace, name string) (*corev1.ConfigMap, error)
@@ -73,12 +83,9 @@ func Spec(ctx context.Context, pod *corev1.Pod, o Options) (wire.Pod, error) {
 		out.Network.Hosts = append(out.Network.Hosts, wire.HostAlias{IP: a.IP, Names: a.Hostnames})
 	}
 	t := translation{ctx, pod, o}
-	for i := range pod.Spec.Volumes {
-		v, err := t.volume(&pod.Spec.Volumes[i])
-		if err != nil {
-			return out, fmt.Errorf("volume %s: %w", pod.Spec.Volumes[i].Name, err)
-		}
-		out.Volumes = append(out.Volumes, v)
+	var err error
+	if out.Volumes, err = Volumes(ctx, pod, o); err != nil {
+		return out, err
 	}
 	for _, list := range []struct {
 		kind       wire.ContainerKind
@@ -87,10 +94,24 @@ func Spec(ctx context.Context, pod *corev1.Pod, o Options) (wire.Pod, error) {
 		for i := range list.containers {
 			c, err := t.container(&list.containers[i], list.kind)
 			if err != nil {
-				return out, fmt.Errorf("container %s: %w", list.containers[i].Name, err)
+				return out, &ContainerError{list.containers[i].Name, err}
 			}
 			out.Containers = append(out.Containers, c)
 		}
+	}
+	return out, nil
+}
+
+// Volumes are the pod's, those that hold files with what they hold now. Of the options it needs Objects, sizes and addresses.
+func Volumes(ctx context.Context, pod *corev1.Pod, o Options) ([]wire.Volume, error) {
+	t := translation{ctx, pod, o}
+	var out []wire.Volume
+	for i := range pod.Spec.Volumes {
+		v, err := t.volume(&pod.Spec.Volumes[i])
+		if err != nil {
+			return nil, fmt.Errorf("volume %s: %w", pod.Spec.Volumes[i].Name, err)
+		}
+		out = append(out, v)
 	}
 	return out, nil
 }

@@ -1,6 +1,7 @@
 package podspec
 
 import (
+	"fmt"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -38,14 +39,14 @@ func Status(pod *corev1.Pod, a Account) corev1.PodStatus {
 	}
 	var out corev1.PodStatus
 	for i := range pod.Spec.InitContainers {
-		out.InitContainerStatuses = append(out.InitContainerStatuses, containerStatus(&pod.Spec.InitContainers[i], told, a, initializing))
+		out.InitContainerStatuses = append(out.InitContainerStatuses, containerStatus(pod, &pod.Spec.InitContainers[i], told, a, initializing))
 	}
 	otherwise := creating
 	if len(pod.Spec.InitContainers) > 0 {
 		otherwise = initializing
 	}
 	for i := range pod.Spec.Containers {
-		out.ContainerStatuses = append(out.ContainerStatuses, containerStatus(&pod.Spec.Containers[i], told, a, otherwise))
+		out.ContainerStatuses = append(out.ContainerStatuses, containerStatus(pod, &pod.Spec.Containers[i], told, a, otherwise))
 	}
 	out.Phase = phase(pod, &out, a)
 	if a.Failure != "" && out.Phase == corev1.PodFailed {
@@ -56,7 +57,7 @@ func Status(pod *corev1.Pod, a Account) corev1.PodStatus {
 }
 
 // containerStatus is one container's.
-func containerStatus(c *corev1.Container, told map[string]*wire.ContainerStatus, a Account, otherwise corev1.ContainerStateWaiting) corev1.ContainerStatus {
+func containerStatus(pod *corev1.Pod, c *corev1.Container, told map[string]*wire.ContainerStatus, a Account, otherwise corev1.ContainerStateWaiting) corev1.ContainerStatus {
 	no := false
 	out := corev1.ContainerStatus{Name: c.Name, Image: c.Image, ImageID: a.ImageIDs[c.Name], Started: &no}
 	s := told[c.Name]
@@ -71,11 +72,16 @@ func containerStatus(c *corev1.Container, told map[string]*wire.ContainerStatus,
 	out.RestartCount, out.Ready = int32(s.Restarts), s.Ready
 	started := s.State == wire.Running && s.StartupDone
 	out.Started = &started
+	last, previous := Runs(s)
+	if last >= 0 {
+		out.ContainerID = containerID(pod, c.Name, last)
+	}
 	switch s.State {
 	case wire.Running:
-		out.State.Running = &corev1.ContainerStateRunning{StartedAt: metav1.NewTime(s.Started)}
+		out.State.Running = &corev1.ContainerStateRunning{StartedAt: second(s.Started)}
 	case wire.Terminated:
 		out.State.Terminated = terminated(s.Exit)
+		out.State.Terminated.ContainerID = out.ContainerID
 	default:
 		out.State.Waiting = &corev1.ContainerStateWaiting{Reason: s.Reason, Message: s.Message}
 		if s.Reason == "" {
@@ -84,23 +90,45 @@ func containerStatus(c *corev1.Container, told map[string]*wire.ContainerStatus,
 	}
 	if s.LastExit != nil {
 		out.LastTerminationState.Terminated = terminated(s.LastExit)
+		out.LastTerminationState.Terminated.ContainerID = containerID(pod, c.Name, previous)
 	}
 	return out
+}
+
+// Runs are the numbers of a container's last run and of the one its last termination tells of, counted from 0; -1 for one that never was. While a
+// container waits for its next run the two are the same.
+func Runs(s *wire.ContainerStatus) (last, previous int) {
+	switch {
+	case s.State == wire.Waiting && s.LastExit == nil:
+		return -1, -1
+	case s.State == wire.Waiting:
+		return s.Restarts, s.Restarts
+	case s.LastExit == nil:
+		return s.Restarts, -1
+	}
+	return s.Restarts, s.Restarts - 1
+}
+
+// containerID names a run of a container, as a container runtime does.
+func containerID(pod *corev1.Pod, name string, run int) string {
+	return fmt.Sprintf("nodeless://%s-%s-%d", pod.UID, name, run)
 }
 
 func terminated(e *wire.Exit) *corev1.ContainerStateTerminated {
 	if e == nil {
 		return &corev1.ContainerStateTerminated{ExitCode: 137, Reason: "ContainerStatusUnknown"}
 	}
-	at := func(t time.Time) metav1.Time {
-		if t.IsZero() {
-			return metav1.Time{}
-		}
-		return metav1.NewTime(t)
-	}
 	return &corev1.ContainerStateTerminated{
-		ExitCode: int32(e.Code), Signal: int32(e.Signal), Reason: e.Reason, Message: e.Message, StartedAt: at(e.Started), FinishedAt: at(e.Finished),
+		ExitCode: int32(e.Code), Signal: int32(e.Signal), Reason: e.Reason, Message: e.Message, StartedAt: second(e.Started), FinishedAt: second(e.Finished),
 	}
+}
+
+// second is a time as the API keeps it: a status that was written and read again is the same.
+func second(t time.Time) metav1.Time {
+	if t.IsZero() {
+		return metav1.Time{}
+	}
+	return metav1.NewTime(t.Truncate(time.Second))
 }
 
 // phase follows the containers, as in a kubelet: Pending until the init containers are done and a container was started; at the

@@ -21,6 +21,7 @@ type vmRecord struct {
 	Grace        time.Duration
 	Containers   []string // names, in the pod's order
 	Network      wire.Network
+	Lent         bool // the place in the network is the caller's, who gives it back
 	FromTemplate bool
 	// Started: the pod was handed to the guest. A machine without it is of no use after a restart of the host.
 	Started bool
@@ -83,17 +84,20 @@ func (vm *VM) begin(ctx context.Context, w Workload) (err error) {
 		}
 		spec.Disks = append(spec.Disks, vmm.Disk{Path: path, Serial: scratchSerial})
 	}
-	net, err := vm.host.config.Network.Attach(w.ID)
+	at, err := vm.place(w)
+	if err != nil {
+		return err
+	}
+	net, err := vm.host.config.Network.Attach(w.ID, at)
 	if err != nil {
 		return err
 	}
 	if net.Tap != nil {
 		defer func() { _ = net.Tap.Close() }()
 	}
-	vm.record.Network = net.Guest
 	pod := w.Pod
 	if w.Resolve != nil {
-		if pod, err = w.Resolve(addressOf(net.Guest)); err != nil {
+		if pod, err = w.Resolve(addressOf(at)); err != nil {
 			return err
 		}
 	}
@@ -102,9 +106,9 @@ func (vm *VM) begin(ctx context.Context, w Workload) (err error) {
 	if w.ScratchBytes > 0 {
 		pod.Scratch = scratchSerial
 	}
-	pod.Network.Address, pod.Network.Gateway, pod.Network.MAC = net.Guest.Address, net.Guest.Gateway, net.Guest.MAC
+	pod.Network.Address, pod.Network.Gateway, pod.Network.MAC, pod.Network.MTU = at.Address, at.Gateway, at.MAC, at.MTU
 	if len(pod.Network.Nameservers) == 0 {
-		pod.Network.Nameservers = net.Guest.Nameservers
+		pod.Network.Nameservers = at.Nameservers
 	}
 	spec.Tap, spec.UserNet = net.Tap, net.UserNet
 	for _, c := range pod.Containers {
@@ -121,6 +125,18 @@ func (vm *VM) begin(ctx context.Context, w Workload) (err error) {
 		return err
 	}
 	return nil
+}
+
+// place is the machine's in the network: the one the caller took for it, or a new one.
+func (vm *VM) place(w Workload) (wire.Network, error) {
+	vm.record.Lent = w.Place != nil
+	if vm.record.Lent {
+		vm.record.Network = *w.Place
+		return *w.Place, nil
+	}
+	var err error
+	vm.record.Network, err = vm.host.config.Network.Take(w.ID)
+	return vm.record.Network, err
 }
 
 // makeOneself adds what must be fresh at the moment the guest gets its pod.

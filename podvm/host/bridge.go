@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"net/netip"
 	"os"
-	"sync"
 	"unsafe"
 
 	"golang.org/x/sys/unix"
@@ -17,13 +16,8 @@ import (
 // Bridge connects machines with each other and with the host by a bridge and a tap for each; it needs root. Taps are not persistent: they go with the
 // machines' processes.
 type Bridge struct {
-	name   string
-	prefix netip.Prefix
-	host   netip.Addr
-
-	mu    sync.Mutex
-	taken map[netip.Addr]bool
-	last  netip.Addr
+	places
+	name string
 }
 
 // NewBridge makes, or takes up, a bridge whose host address is the first of the prefix.
@@ -32,16 +26,16 @@ func NewBridge(name string, prefix netip.Prefix) (*Bridge, error) {
 	if !prefix.Addr().Is4() || prefix.Bits() > 29 || len(name) >= unix.IFNAMSIZ-4 {
 		return nil, fmt.Errorf("bridge %s, %s: an IPv4 prefix of 29 bits or less and a name of 11 characters or less are needed", name, prefix)
 	}
-	b := &Bridge{name: name, prefix: prefix, host: prefix.Addr().Next(), taken: map[netip.Addr]bool{}}
-	b.last = b.host
+	host := prefix.Addr().Next()
+	b := &Bridge{name: name, places: newPlaces(prefix, host, host.Next())}
 	err := withSocket(func(fd int) error {
 		n, _ := unix.BytePtrFromString(name)
 		if err := ioctl(fd, unix.SIOCBRADDBR, unsafe.Pointer(n)); err != nil && !errors.Is(err, unix.EEXIST) {
 			return fmt.Errorf("make it: %w", err)
 		}
 		mask := binary.BigEndian.AppendUint32(nil, ^uint32(0)<<(32-prefix.Bits()))
-		if err := errors.Join(setInet4(fd, name, unix.SIOCSIFADDR, b.host.AsSlice()), setInet4(fd, name, unix.SIOCSIFNETMASK, mask)); err != nil {
-			return fmt.Errorf("give it the address %s: %w", b.host, err)
+		if err := errors.Join(setInet4(fd, name, unix.SIOCSIFADDR, host.AsSlice()), setInet4(fd, name, unix.SIOCSIFNETMASK, mask)); err != nil {
+			return fmt.Errorf("give it the address %s: %w", host, err)
 		}
 		return setUp(fd, name)
 	})
@@ -52,74 +46,44 @@ func NewBridge(name string, prefix netip.Prefix) (*Bridge, error) {
 }
 
 // Delete removes the bridge.
-func (b *Bridge) Delete() error {
+func (b *Bridge) Delete() error { return DeleteBridge(b.name) }
+
+// DeleteBridge removes the bridge of a name, if there is one.
+func DeleteBridge(name string) error {
 	return withSocket(func(fd int) error {
-		req, err := unix.NewIfreq(b.name)
+		req, err := unix.NewIfreq(name)
 		if err != nil {
 			return err
 		}
-		if err := unix.IoctlIfreq(fd, unix.SIOCSIFFLAGS, req); err != nil {
-			return fmt.Errorf("set bridge %s down: %w", b.name, err)
+		if err := unix.IoctlIfreq(fd, unix.SIOCSIFFLAGS, req); errors.Is(err, unix.ENODEV) {
+			return nil
+		} else if err != nil {
+			return fmt.Errorf("set bridge %s down: %w", name, err)
 		}
-		n, _ := unix.BytePtrFromString(b.name)
+		n, _ := unix.BytePtrFromString(name)
 		if err := ioctl(fd, unix.SIOCBRDELBR, unsafe.Pointer(n)); err != nil {
-			return fmt.Errorf("remove bridge %s: %w", b.name, err)
+			return fmt.Errorf("remove bridge %s: %w", name, err)
 		}
 		return nil
 	})
 }
 
-// Attach makes a tap in the bridge and takes the next free address.
-func (b *Bridge) Attach(id string) (Attachment, error) {
-	address, err := b.take()
+// Take takes the next free address.
+func (b *Bridge) Take(string) (wire.Network, error) {
+	at, err := b.take()
 	if err != nil {
-		return Attachment{}, err
+		return at, fmt.Errorf("bridge %s: %w", b.name, err)
 	}
+	return at, nil
+}
+
+// Attach makes a tap in the bridge.
+func (b *Bridge) Attach(id string, _ wire.Network) (Attachment, error) {
 	tap, err := b.tap()
 	if err != nil {
-		b.Release(wire.Network{Address: address.String() + "/0"})
 		return Attachment{}, fmt.Errorf("make a tap for %s: %w", id, err)
 	}
-	ip := address.As4()
-	return Attachment{Tap: tap, Guest: wire.Network{
-		Address: netip.PrefixFrom(address, b.prefix.Bits()).String(), Gateway: b.host.String(),
-		MAC: fmt.Sprintf("02:00:%02x:%02x:%02x:%02x", ip[0], ip[1], ip[2], ip[3]), // follows from the address: as unique as that
-	}}, nil
-}
-
-// take goes round, so that an address that was just given back rests for a while.
-func (b *Bridge) take() (netip.Addr, error) {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	a := b.last
-	for range 1<<(32-b.prefix.Bits()) - 3 { // neither network, host nor broadcast
-		if a = a.Next(); !b.prefix.Contains(a.Next()) {
-			a = b.host.Next()
-		}
-		if !b.taken[a] {
-			b.taken[a], b.last = true, a
-			return a, nil
-		}
-	}
-	return netip.Addr{}, fmt.Errorf("bridge %s: all addresses of %s are taken", b.name, b.prefix)
-}
-
-// Keep marks an address as taken.
-func (b *Bridge) Keep(n wire.Network) {
-	if a, err := netip.ParseAddr(addressOf(n)); err == nil {
-		b.mu.Lock()
-		defer b.mu.Unlock()
-		b.taken[a] = true
-	}
-}
-
-// Release gives an address back.
-func (b *Bridge) Release(n wire.Network) {
-	if a, err := netip.ParseAddr(addressOf(n)); err == nil {
-		b.mu.Lock()
-		defer b.mu.Unlock()
-		delete(b.taken, a)
-	}
+	return Attachment{Tap: tap}, nil
 }
 
 // tap opens a new tap interface and puts it into the bridge.

@@ -72,7 +72,7 @@ func hostToBeKilled(dir string) {
 	}
 	var h *Host
 	if err == nil {
-		h, err = Open(context.Background(), Config{Dir: filepath.Join(dir, "host"), Driver: &g.Driver})
+		h, err = Open(Config{Dir: filepath.Join(dir, "host"), Driver: &g.Driver})
 	}
 	if err == nil {
 		_, err = h.Run(context.Background(), g.Work)
@@ -110,7 +110,7 @@ func TestAHostProcessIsKilled(t *testing.T) {
 	for deadline := time.Now().Add(patience); lines() < 20 && time.Now().Before(deadline); {
 		time.Sleep(10 * time.Millisecond)
 	}
-	if _, err := Open(t.Context(), Config{Dir: filepath.Join(dir, "host"), Driver: q}); err == nil || !strings.Contains(err.Error(), "in use") {
+	if _, err := Open(Config{Dir: filepath.Join(dir, "host"), Driver: q}); err == nil || !strings.Contains(err.Error(), "in use") {
 		t.Errorf("a second host in the same directory: %v", err)
 	}
 	_ = child.Process.Kill()

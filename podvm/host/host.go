@@ -35,7 +35,7 @@ type Config struct {
 	Dir string
 	// Driver runs the machines.
 	Driver vmm.Driver
-	// Network connects them; nil is user-mode networking: a pod reaches out, and is reached by port-forward alone.
+	// Network connects them; nil is user-mode networking (UserMode).
 	Network Network
 	// HangLimit is how long an agent may not answer before its machine is taken for hung and ended; 0 is a minute.
 	HangLimit time.Duration
@@ -46,7 +46,6 @@ type Config struct {
 // Host runs pods on this machine. Its methods may be used by many goroutines.
 type Host struct {
 	config Config
-	found  vmm.Capabilities
 	lock   *os.File
 	ctx    context.Context
 	cancel context.CancelFunc
@@ -56,23 +55,21 @@ type Host struct {
 	vms map[string]*VM
 }
 
-// Open takes charge of a state directory: machines that still run are taken up again, all else that was left behind is removed.
-func Open(ctx context.Context, c Config) (*Host, error) {
+// Open takes charge of a state directory: machines that still run are taken up again, all else that was left behind is removed. Whether the driver can
+// start machines is not asked: see Capabilities.
+func Open(c Config) (*Host, error) {
 	if c.HangLimit == 0 {
 		c.HangLimit = time.Minute
 	}
 	if c.Network == nil {
-		c.Network = UserMode{}
+		c.Network = defaultUserMode()
 	}
-	found, err := c.Driver.Probe(ctx)
-	if err != nil {
-		return nil, fmt.Errorf("open the microVM host: %w", err)
-	}
-	h := &Host{config: c, found: found, vms: map[string]*VM{}}
+	h := &Host{config: c, vms: map[string]*VM{}}
 	h.ctx, h.cancel = context.WithCancel(context.Background())
 	if err := os.MkdirAll(h.machines(), 0o700); err != nil {
 		return nil, fmt.Errorf("open the microVM host: %w", err)
 	}
+	var err error
 	if h.lock, err = lockDir(c.Dir); err != nil {
 		return nil, fmt.Errorf("open the microVM host: %s: %w", c.Dir, err)
 	}
@@ -96,10 +93,31 @@ func lockDir(dir string) (*os.File, error) {
 	return f, nil
 }
 
-func (h *Host) machines() string { return filepath.Join(h.config.Dir, "machines") }
+// Sweep ends all machines of a state directory that no host process has charge of, and says how many ran. What the next process has to know of them stays.
+func Sweep(dir string) (ended int, err error) {
+	machines := filepath.Join(dir, machinesDir)
+	if _, err := os.Stat(machines); errors.Is(err, os.ErrNotExist) {
+		return 0, nil // it has never had any
+	}
+	lock, err := lockDir(dir)
+	if err != nil {
+		return 0, fmt.Errorf("end the machines of %s: %w", dir, err)
+	}
+	defer func() { _ = lock.Close() }()
+	if ended, err = vmm.Reap(machines, nil); err != nil {
+		return ended, fmt.Errorf("end the machines of %s: %w", dir, err)
+	}
+	return ended, nil
+}
 
-// Capabilities of the host's driver, as found by booting a guest.
-func (h *Host) Capabilities() vmm.Capabilities { return h.found }
+const machinesDir = "machines"
+
+func (h *Host) machines() string { return filepath.Join(h.config.Dir, machinesDir) }
+
+// Capabilities of the host's driver, which are found by booting a guest and then remembered.
+func (h *Host) Capabilities(ctx context.Context) (vmm.Capabilities, error) {
+	return h.config.Driver.Probe(ctx)
+}
 
 // Close lets go of the machines, which go on running.
 func (h *Host) Close() error {
@@ -127,6 +145,7 @@ func (h *Host) adopt() error {
 			vm.machine = m
 			keep[e.Name()] = true
 		}
+		vm.lost = vm.machine == nil && r.Ended == nil
 		h.config.Network.Keep(r.Network)
 		h.vms[r.ID] = vm
 	}
@@ -175,6 +194,9 @@ type Workload struct {
 	Roots map[string]string
 	// ScratchBytes is the size of the disk for writable layers and emptyDirs; 0 keeps them in the guest's memory.
 	ScratchBytes int64
+	// Place is the machine's in the network, taken by the caller and given back by it when the machine is gone; nil takes one for as long as the VM is
+	// known.
+	Place *wire.Network
 	// Pod is what runs. The host fills in ID, Disks, Scratch, Network addresses, time, entropy and machine id.
 	Pod wire.Pod
 	// Resolve, if set, gives Pod once the pod's address is known, for what refers to it.
@@ -217,7 +239,9 @@ const MinimalMemoryMiB = 96
 // forget removes all traces of a VM whose machine has ended.
 func (h *Host) forget(vm *VM) {
 	_ = os.RemoveAll(vm.dir)
-	h.config.Network.Release(vm.record.Network)
+	if !vm.record.Lent {
+		h.config.Network.Release(vm.record.Network)
+	}
 	h.mu.Lock()
 	delete(h.vms, vm.record.ID)
 	h.mu.Unlock()

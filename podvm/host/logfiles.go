@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -133,6 +134,23 @@ func (l *logFiles) create(path string, r wire.LogRecord) (*logFile, error) {
 	}
 	l.open[path] = &logFile{f, info.Size()}
 	return l.open[path], nil
+}
+
+// LogFile is where the log of a container's run is stored, in the format of CRI, and is there when this returns; the first run is 0. What the file is
+// renamed to when it has grown too large has the suffix ".old".
+func (vm *VM) LogFile(container string, run int) (string, error) {
+	if !slices.Contains(vm.record.Containers, container) || run < 0 {
+		return "", fmt.Errorf("pod %s has no container %q with a run %d", vm.ID(), container, run)
+	}
+	path := vm.logs.path(container, uint32(run))
+	if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
+		return "", err
+	}
+	f, err := os.OpenFile(path, os.O_CREATE|os.O_WRONLY|os.O_APPEND, 0o600) // a run that has said nothing has an empty log
+	if err != nil {
+		return "", err
+	}
+	return path, f.Close()
 }
 
 // logTime is RFC 3339 with all nine digits.

@@ -79,7 +79,7 @@ func open(t *testing.T, c Config) *Host {
 	if c.Dir == "" {
 		c.Dir = t.TempDir()
 	}
-	h, err := Open(t.Context(), c)
+	h, err := Open(c)
 	if err != nil {
 		t.Fatal(err)
 	}

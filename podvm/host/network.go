@@ -1,42 +1,70 @@
 package host
 
 import (
+	"fmt"
+	"net/netip"
 	"os"
 	"strings"
 
 	"github.com/nodeless/nodeless/podvm/wire"
 )
 
-// Attachment is a machine's place in a network.
+// Attachment is a machine's connection to a network.
 type Attachment struct {
 	Tap     *os.File // nil: user mode
-	UserNet string
-	Guest   wire.Network
+	UserNet string   // options of user mode, as QEMU's -netdev user takes them
 }
 
-// Network gives machines their places.
+// Network gives machines their places, and connects them.
 type Network interface {
-	Attach(id string) (Attachment, error)
+	// Take takes a free place; id is the machine's, for messages.
+	Take(id string) (wire.Network, error)
+	// Attach connects a machine at a place that was taken. The same place may be attached again when its machine is gone.
+	Attach(id string, at wire.Network) (Attachment, error)
 	// Keep marks the place of a machine that was found again as taken.
 	Keep(wire.Network)
 	// Release gives a place back. Releasing none is no error.
 	Release(wire.Network)
 }
 
-// UserMode is QEMU's own network stack: it needs no privileges. Each pod is alone in a network of its own, with the same address, reaches out through
+// UserMode is QEMU's own network stack: it needs no privileges. Each pod is alone in a network, has an address that no other has, reaches out through
 // the host (TCP and UDP, no ICMP), and cannot be reached but by port-forward.
-type UserMode struct{}
-
-// Attach gives QEMU's defaults.
-func (UserMode) Attach(string) (Attachment, error) {
-	return Attachment{Guest: wire.Network{Address: "10.0.2.15/24", Gateway: "10.0.2.2", Nameservers: []string{"10.0.2.3"}}}, nil
+type UserMode struct {
+	places
+	dns netip.Addr
 }
 
-// Keep does nothing.
-func (UserMode) Keep(wire.Network) {}
+// NewUserMode gives out the addresses of a prefix but for its first two, which are the gateway and a name server that asks the host's.
+func NewUserMode(prefix netip.Prefix) (*UserMode, error) {
+	prefix = prefix.Masked()
+	if !prefix.Addr().Is4() || prefix.Bits() > 29 {
+		return nil, fmt.Errorf("user-mode network %s: an IPv4 prefix of 29 bits or less is needed", prefix)
+	}
+	gateway := prefix.Addr().Next()
+	dns := gateway.Next()
+	return &UserMode{places: newPlaces(prefix, gateway, dns.Next()), dns: dns}, nil
+}
 
-// Release does nothing.
-func (UserMode) Release(wire.Network) {}
+// defaultUserMode is QEMU's own default prefix.
+func defaultUserMode() *UserMode {
+	u, _ := NewUserMode(netip.MustParsePrefix("10.0.2.0/24")) // a good prefix
+	return u
+}
+
+// Take takes the next free address.
+func (u *UserMode) Take(string) (wire.Network, error) {
+	at, err := u.take()
+	if err != nil {
+		return wire.Network{}, fmt.Errorf("user-mode network: %w", err)
+	}
+	at.Nameservers = []string{u.dns.String()}
+	return at, nil
+}
+
+// Attach tells QEMU of the network.
+func (u *UserMode) Attach(string, wire.Network) (Attachment, error) {
+	return Attachment{UserNet: fmt.Sprintf(",net=%s,host=%s,dns=%s,dhcpstart=%s", u.prefix, u.gateway, u.dns, u.first)}, nil
+}
 
 func addressOf(n wire.Network) string {
 	address, _, _ := strings.Cut(n.Address, "/")

@@ -54,6 +54,11 @@ func (vm *VM) UpdateFiles(ctx context.Context, v wire.Volume) error {
 	return vm.call(ctx, wire.KindFiles, v, nil)
 }
 
+// Flush waits until all that the containers have logged so far is stored.
+func (vm *VM) Flush(ctx context.Context) error {
+	return vm.call(ctx, wire.KindFlush, nil, nil)
+}
+
 // Signal sends a signal to a container's first process.
 func (vm *VM) Signal(ctx context.Context, container string, number int) error {
 	return vm.call(ctx, wire.KindSignal, wire.Signal{Container: container, Number: number}, nil)

@@ -38,6 +38,7 @@ type VM struct {
 	machine *vmm.Machine // nil when it had ended before this process took the VM up
 	logs    *logFiles
 	pending *wire.Pod // to be handed to the guest; nil once it was
+	lost    bool      // the machine ended while no host process ran
 
 	mu       sync.Mutex
 	record   vmRecord
@@ -60,6 +61,9 @@ func (vm *VM) ID() string { return vm.record.ID }
 
 // FromTemplate reports whether the guest was restored from a template.
 func (vm *VM) FromTemplate() bool { return vm.record.FromTemplate }
+
+// Lost reports whether the machine ended while no host process ran, such as by a restart of the whole host: nobody can say how.
+func (vm *VM) Lost() bool { return vm.lost }
 
 // Status of the VM, and a channel that is closed when it changes.
 func (vm *VM) Status() (Status, <-chan struct{}) {

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"os"
 	"os/exec"
+	"path/filepath"
 	"runtime"
 	"strings"
 	"time"
@@ -80,7 +81,7 @@ func (q *QEMU) bootProbe(ctx context.Context, limit time.Duration) error {
 	defer func() { _ = os.RemoveAll(dir) }()
 	ctx, cancel := context.WithTimeout(ctx, limit)
 	defer cancel()
-	m, err := q.launch("probe-"+fmt.Sprint(os.Getpid()), dir, command{shape: probeShape, network: "user"}, nil)
+	m, err := q.launch(filepath.Base(dir), dir, command{shape: probeShape, network: "user"}, nil)
 	if err != nil {
 		return err
 	}

@@ -37,10 +37,7 @@ func TestDocumentsRunAsWritten(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	absolute, err := filepath.Abs(binary)
-	if err != nil {
-		t.Fatal(err)
-	}
+	program := absolute(t, binary)
 	for _, path := range append([]string{filepath.Join(root, "README.md")}, documents...) {
 		blocks := shellBlocks(t, path)
 		if len(blocks) == 0 {
@@ -51,15 +48,21 @@ func TestDocumentsRunAsWritten(t *testing.T) {
 			if err := os.Mkdir(filepath.Join(dir, "bin"), 0o700); err != nil {
 				t.Fatal(err)
 			}
-			if err := os.Symlink(absolute, filepath.Join(dir, "bin", "nodeless")); err != nil {
+			if err := os.Symlink(program, filepath.Join(dir, "bin", "nodeless")); err != nil {
 				t.Fatal(err)
 			}
+			if err := os.Symlink(absolute(t, filepath.Join(root, "examples")), filepath.Join(dir, "examples")); err != nil {
+				t.Fatal(err)
+			}
+			if strings.Contains(strings.Join(blocks, ""), "examples/fargate") {
+				needMicroVMs(t)
+			}
 			env := []string{
-				"HOME=" + dir, "PATH=" + filepath.Join(dir, "bin") + ":" + os.Getenv("PATH"), "NO_COLOR=1",
+				"NODELESS_GUEST_KERNEL=" + guestKernel(), "HOME=" + dir, "PATH=" + filepath.Join(dir, "bin") + ":" + os.Getenv("PATH"), "NO_COLOR=1",
 				"NODELESS_DATA_DIR=" + filepath.Join(dir, "data"),
 			}
 			t.Cleanup(func() {
-				stop := exec.Command(absolute, "down", "--wipe")
+				stop := exec.Command(program, "down", "--wipe")
 				stop.Env = env
 				if out, err := stop.CombinedOutput(); err != nil {
 					t.Errorf("down: %v\n%s", err, out)
@@ -78,7 +81,7 @@ func TestDocumentsRunAsWritten(t *testing.T) {
 			sh := exec.Command("bash", "-euo", "pipefail", "-x", "-c", script)
 			sh.Dir, sh.Env = dir, env
 			sh.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
-			out, err := combinedOutput(sh, 3*time.Minute)
+			out, err := combinedOutput(sh, 6*time.Minute)
 			if err != nil {
 				t.Errorf("%s: %v\n%s", path, err, out)
 			}

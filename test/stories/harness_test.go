@@ -104,7 +104,7 @@ func newCluster(t testing.TB, args ...string) *cluster {
 func (c *cluster) environment() []string {
 	return []string{
 		"HOME=" + c.home, "PATH=" + os.Getenv("PATH"), "NO_COLOR=1",
-		"AWS_ACCESS_KEY_ID=test", "AWS_SECRET_ACCESS_KEY=test", "AWS_REGION=us-west-2",
+		"NODELESS_GUEST_KERNEL=" + guestKernel(), "AWS_ACCESS_KEY_ID=test", "AWS_SECRET_ACCESS_KEY=test", "AWS_REGION=us-west-2",
 	}
 }
 

@@ -1,0 +1,136 @@
+//go:build !noplane
+
+package main
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/kubernetes/scheme"
+	typedcorev1 "k8s.io/client-go/kubernetes/typed/core/v1"
+	"k8s.io/client-go/tools/record"
+
+	"github.com/nodeless/nodeless/catalog"
+	"github.com/nodeless/nodeless/internal/podhost"
+	"github.com/nodeless/nodeless/internal/podmetrics"
+	"github.com/nodeless/nodeless/podvm/host"
+	"github.com/nodeless/nodeless/podvm/image"
+)
+
+// microVMDir is where this machine keeps its microVMs, below the data directory.
+func microVMDir(dataDir string) string { return filepath.Join(dataDir, "microvms") }
+
+// imageDir is where images are looked for first, and built to.
+func imageDir(dataDir string) string { return filepath.Join(dataDir, "images") }
+
+// startMicroVMs makes this machine a host of microVMs. What it can run is found out when the first FargateProfile wants it.
+func (l *local) startMicroVMs(run, start context.Context) error {
+	if !l.o.controller || !l.o.fargate || !l.o.microVMs {
+		return podmetrics.Unregister(start, l.restConfig("nodeless-setup"))
+	}
+	cfg := l.restConfig("nodeless-microvms")
+	wanted, err := podhost.UntilProfiles(cfg)
+	if err != nil {
+		return err
+	}
+	o, stopEvents, err := l.microVMOptions(run)
+	if err != nil {
+		return err
+	}
+	l.stops = append(l.stops, stopEvents)
+	o.Wanted = wanted
+	if l.microVMs, err = podhost.New(o); err != nil {
+		return err
+	}
+	l.stops = append(l.stops, l.leaveMicroVMs)
+	l.spawn(run, "microVM host", l.microVMs.Run)
+	l.spawn(run, "metrics of microVMs", func(ctx context.Context) error {
+		if err := wanted(ctx); err != nil {
+			return err
+		}
+		if err := podmetrics.Run(ctx, l.plane.Kubeconfig(), l.microVMs); err != nil {
+			l.log.Warn("there is no kubectl top", "error", err)
+		}
+		<-ctx.Done()
+		return ctx.Err()
+	})
+	return nil
+}
+
+// microVMOptions are the host's: this machine stands in the region's first zone.
+func (l *local) microVMOptions(run context.Context) (podhost.Options, func(), error) {
+	cfg := l.restConfig("nodeless-microvms")
+	kube, err := kubernetes.NewForConfig(cfg)
+	if err != nil {
+		return podhost.Options{}, nil, fmt.Errorf("microVM host: %w", err)
+	}
+	mirrors, err := image.ParseMirrors(l.o.mirrors)
+	if err != nil {
+		return podhost.Options{}, nil, err
+	}
+	events := record.NewBroadcaster(record.WithContext(run))
+	events.StartRecordingToSink(&typedcorev1.EventSinkImpl{Interface: kube.CoreV1().Events("")})
+	name := hostLabel()
+	dir := microVMDir(l.o.dataDir)
+	return podhost.Options{
+		Dir: dir, Name: name, Region: l.o.region, Zone: l.firstZone(), Kube: kube, ClientCA: l.plane.CABundle(), Log: l.log,
+		Recorder: events.NewRecorder(scheme.Scheme, corev1.EventSource{Component: "kubelet", Host: name}),
+		Kernel:   l.o.guestKernel, Images: image.Options{Sources: []string{imageDir(l.o.dataDir)}, Mirrors: mirrors}, Links: l.links(dir),
+	}, events.Shutdown, nil
+}
+
+// links connect microVMs with each other and this machine, as root; nil is user mode.
+func (l *local) links(dir string) host.Network {
+	if os.Geteuid() != 0 {
+		return nil
+	}
+	b, err := podhost.Bridge(dir)
+	if err != nil {
+		l.log.Warn("microVMs are in user mode: they reach out, and are reached by port-forward alone", "error", err)
+		return nil
+	}
+	return b
+}
+
+func (l *local) firstZone() string {
+	zones := catalog.Zones(l.o.region)
+	if own, err := l.o.offers(); err == nil && own != nil {
+		zones = own.Zones()
+	}
+	if len(zones) == 0 {
+		return ""
+	}
+	return zones[0].Name
+}
+
+var notInLabels = regexp.MustCompile(`[^a-z0-9.-]+`)
+
+// hostLabel is this machine's name as a value of a label.
+func hostLabel() string {
+	name, _ := os.Hostname()
+	name = strings.Trim(notInLabels.ReplaceAllString(strings.ToLower(name), "-"), "-.")
+	name = strings.Trim(name[:min(len(name), 63)], "-.")
+	if name == "" {
+		return "localhost"
+	}
+	return name
+}
+
+// leaveMicroVMs lets go of them: they go on, as machines of a region do.
+func (l *local) leaveMicroVMs() {
+	if n := l.microVMs.Running(); n > 0 {
+		l.p.Line("%d microVMs go on running; the next \"%s up\" takes them up, \"%s down\" ends them.", n, l.selfName(), l.selfName())
+	}
+	if err := l.microVMs.Close(); err != nil {
+		l.log.Error("microVM host did not stop cleanly", "error", err)
+	}
+}
+
+// endMicroVMs ends those that the process of a data directory has left running.
+func endMicroVMs(dataDir string) (int, error) { return podhost.Sweep(microVMDir(dataDir)) }

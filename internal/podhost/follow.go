@@ -1,0 +1,88 @@
+package podhost
+
+import (
+	"slices"
+
+	corev1 "k8s.io/api/core/v1"
+
+	"github.com/nodeless/nodeless/podvm/host"
+)
+
+// follow tells of what becomes of a machine until it has ended.
+func (m *machine) follow(vm *host.VM) {
+	told := false
+	for {
+		s, changed := vm.Status()
+		if pod := m.current(); pod != nil {
+			for _, e := range vm.TakeEvents() {
+				kind := corev1.EventTypeNormal
+				if e.Warning {
+					kind = corev1.EventTypeWarning
+				}
+				m.h.event(pod, e.Container, kind, e.Reason, e.Message)
+			}
+			if s.Phase == host.Ended && s.Failure != "" && !told {
+				told = true
+				m.h.event(pod, "", corev1.EventTypeWarning, "MicroVMFailed", s.Failure)
+			}
+		}
+		m.h.changed(m.record.ID)
+		if s.Phase == host.Ended {
+			m.release()
+			return
+		}
+		if s.Phase == host.Running && !m.measured() {
+			m.h.work.Go(m.measure)
+		}
+		select {
+		case <-changed:
+		case <-m.h.ctx.Done():
+			return
+		}
+	}
+}
+
+// resume goes on with a microVM that an earlier process has left.
+func (m *machine) resume() {
+	pod := m.h.podOf(m.record.UID)
+	if pod != nil {
+		m.h.objects.register(pod)
+	}
+	if m.vm != nil && m.vm.Lost() && pod != nil && pod.DeletionTimestamp == nil && pod.Spec.RestartPolicy == corev1.RestartPolicyAlways {
+		// As after a restart of a node: the pod's containers begin anew.
+		m.h.event(pod, "", corev1.EventTypeWarning, "MicroVMRestarted", "The microVM ended while its host was away; the pod's containers are started again in a new one")
+		m.vm.Remove()
+		m.vm = nil
+	}
+	switch {
+	case m.record.Removing:
+		close(m.up)
+		m.removing = true
+		m.h.work.Go(m.remove)
+	case m.vm != nil:
+		close(m.up)
+		m.hold()
+		vm := m.vm
+		m.h.work.Go(func() { m.follow(vm) })
+	case pod == nil || pod.DeletionTimestamp != nil || slices.Contains([]corev1.PodPhase{corev1.PodSucceeded, corev1.PodFailed}, pod.Status.Phase):
+		m.stopped = true
+		close(m.up)
+	default:
+		m.h.work.Go(m.bringUp)
+	}
+}
+
+// hold takes the images into use again that the machine runs on.
+func (m *machine) hold() {
+	if s, _ := m.vm.Status(); s.Phase == host.Ended {
+		return
+	}
+	for _, r := range m.record.Images {
+		i, err := m.h.images.Hold(r.ID)
+		if err != nil { // the guest has it open: the file is there until the machine ends
+			m.h.o.Log.Warn("the image of a running microVM is not in the cache any more", "pod", m.record.Namespace+"/"+m.record.Name, "error", err)
+			continue
+		}
+		m.images = append(m.images, i)
+	}
+}

@@ -1,0 +1,78 @@
+package podhost
+
+import (
+	"encoding/binary"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"net"
+	"net/netip"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"github.com/nodeless/nodeless/podvm/host"
+	"github.com/nodeless/nodeless/podvm/wire"
+)
+
+// Bridge connects the microVMs of a state directory by a bridge of their own, which needs root. Its addresses are chosen once, away from those that this
+// machine has, and kept.
+func Bridge(dir string) (host.Network, error) {
+	prefix, err := bridgePrefix(dir)
+	if err != nil {
+		return nil, err
+	}
+	b, err := host.NewBridge(bridgeName(dir), prefix)
+	if err != nil {
+		return nil, err
+	}
+	a, err := b.Attach("a trial", wire.Network{}) // a container may have the right to make bridges, and no taps
+	if err != nil {
+		return nil, errors.Join(err, b.Delete())
+	}
+	return b, a.Tap.Close()
+}
+
+func bridgeName(dir string) string { return "nl" + short(dir) }
+
+func bridgePrefix(dir string) (netip.Prefix, error) {
+	file := filepath.Join(dir, "network")
+	if kept, err := os.ReadFile(file); err == nil {
+		prefix, err := netip.ParsePrefix(strings.TrimSpace(string(kept)))
+		if err != nil {
+			return prefix, fmt.Errorf("%s, the network of the microVMs: %w; remove the file when no pods run", file, err)
+		}
+		return prefix, nil
+	}
+	own, err := net.InterfaceAddrs()
+	if err != nil {
+		return netip.Prefix{}, fmt.Errorf("addresses of this machine: %w", err)
+	}
+	prefix, err := freePrefix(dir, own)
+	if err == nil {
+		err = errors.Join(os.MkdirAll(dir, 0o700), os.WriteFile(file, []byte(prefix.String()+"\n"), 0o600))
+	}
+	return prefix, err
+}
+
+// freePrefix is a block of 4,096 addresses within 10.202.0.0 to 10.249.255.255 that follows from the directory, or the next one that meets none of
+// this machine's networks.
+func freePrefix(dir string, own []net.Addr) (netip.Prefix, error) {
+	const blocks = 48 * 16
+	b, _ := hex.DecodeString(short(dir)) // it is hexadecimal
+	start := binary.BigEndian.Uint32(b)
+	for i := range uint32(blocks) {
+		n := (start + i) % blocks
+		prefix := netip.PrefixFrom(netip.AddrFrom4([4]byte{10, byte(202 + n/16), byte(n % 16 * 16), 0}), 20)
+		free := true
+		for _, a := range own {
+			if p, err := netip.ParsePrefix(a.String()); err == nil && p.Masked().Overlaps(prefix) {
+				free = false
+			}
+		}
+		if free {
+			return prefix, nil
+		}
+	}
+	return netip.Prefix{}, errors.New("this machine's networks leave no addresses for microVMs")
+}

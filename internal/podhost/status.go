@@ -1,0 +1,96 @@
+package podhost
+
+import (
+	"context"
+
+	corev1 "k8s.io/api/core/v1"
+
+	"github.com/nodeless/nodeless/internal/podnode"
+	"github.com/nodeless/nodeless/internal/podspec"
+	"github.com/nodeless/nodeless/podvm/host"
+)
+
+// Status implements podnode.Host.
+func (h *Host) Status(_ context.Context, id string) (podnode.Status, error) {
+	m, err := h.machine(id)
+	if err != nil {
+		return podnode.Status{}, err
+	}
+	return m.status(m.current()), nil
+}
+
+// status is what has become of the pod, which is nil if nobody knows it any more.
+func (m *machine) status(pod *corev1.Pod) podnode.Status {
+	m.mu.Lock()
+	a := podspec.Account{Waiting: m.waiting, ImageIDs: map[string]string{}}
+	for name, i := range m.record.Images {
+		a.ImageIDs[name] = i.Digest
+	}
+	vm, stopped := m.vm, m.stopped
+	m.mu.Unlock()
+	if vm != nil {
+		s, _ := vm.Status()
+		a.Pod, a.Ended, a.Failure = s.Pod, s.Phase == host.Ended, s.Failure
+	} else if stopped {
+		select {
+		case <-m.up: // and nobody will bring it up any more
+			a.Ended = true
+		default:
+		}
+	}
+	out := podnode.Status{Ended: a.Ended}
+	if pod != nil {
+		out.Pod = podspec.Status(pod, a)
+	}
+	return out
+}
+
+// Watch implements podnode.Host.
+func (h *Host) Watch(ctx context.Context, changed func(id string)) {
+	h.mu.Lock()
+	key := h.next
+	h.next++
+	h.watchers[key] = changed
+	h.mu.Unlock()
+	changed("")
+	for _, m := range h.all() { // what changed before somebody watched
+		changed(m.record.ID)
+	}
+	<-ctx.Done()
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	delete(h.watchers, key)
+}
+
+// changed tells those who watch.
+func (h *Host) changed(id string) {
+	h.mu.Lock()
+	watchers := make([]func(string), 0, len(h.watchers))
+	for _, w := range h.watchers {
+		watchers = append(watchers, w)
+	}
+	h.mu.Unlock()
+	for _, w := range watchers {
+		w(id)
+	}
+}
+
+// forget takes a microVM of which nothing is left off the list.
+func (h *Host) forget(m *machine) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	delete(h.machines, m.record.ID)
+	removeFile(h.recordFile(m.record.ID))
+}
+
+// event records what happened to a pod, or to a container of it.
+func (h *Host) event(pod *corev1.Pod, container, kind, reason, message string) {
+	about := &corev1.ObjectReference{APIVersion: "v1", Kind: "Pod", Namespace: pod.Namespace, Name: pod.Name, UID: pod.UID, ResourceVersion: pod.ResourceVersion}
+	eachContainer(pod, func(c *corev1.Container, path string) bool {
+		if c.Name == container {
+			about.FieldPath = path
+		}
+		return true
+	})
+	h.o.Recorder.Event(about, kind, reason, message)
+}

@@ -1,0 +1,28 @@
+package podhost
+
+import (
+	"fmt"
+	"os"
+
+	"github.com/nodeless/nodeless/podvm/host"
+)
+
+// Sweep ends the microVMs of a state directory that no process has charge of, and gives back the memory of their templates and their bridge. What the
+// next process needs to begin the pods anew stays in the directory. It returns how many microVMs ran.
+func Sweep(dir string) (ended int, err error) {
+	if ended, err = host.Sweep(dir); err != nil {
+		return ended, err
+	}
+	if err := reapUnfinished(dir); err != nil {
+		return ended, err
+	}
+	if t := templateDir(dir); t != "" {
+		if err := os.RemoveAll(t); err != nil {
+			return ended, fmt.Errorf("remove the templates of microVMs: %w", err)
+		}
+	}
+	if os.Geteuid() == 0 {
+		err = host.DeleteBridge(bridgeName(dir))
+	}
+	return ended, err
+}

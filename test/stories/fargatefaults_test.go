@@ -1,0 +1,122 @@
+package stories
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+)
+
+const profileForTrials = `apiVersion: nodeless.sh/v1alpha1
+kind: FargateProfile
+metadata: {name: trials}
+spec:
+  sizing: Exact
+  selectors: [{namespace: default, labels: {app: trial}}]
+`
+
+// trial is a pod of one container with the example's image; more is what else its container says.
+func trial(name, image, more string) string {
+	return fmt.Sprintf(`---
+apiVersion: v1
+kind: Pod
+metadata: {name: %s, namespace: default, labels: {app: trial}}
+spec:
+  terminationGracePeriodSeconds: 1
+  containers:
+  - {name: main, image: %q, resources: {requests: {cpu: 50m, memory: 64Mi}}, %s}
+  volumes:
+  - {name: settings, configMap: {name: settings, optional: true}}
+  - {name: pod, downwardAPI: {items: [{path: labels, fieldRef: {fieldPath: metadata.labels}}]}}
+`, name, image, more)
+}
+
+// waitsFor waits until a pod's container says one of the reasons, with a message that contains the text.
+func (c *cluster) waitsFor(pod, text string, reasons ...string) {
+	c.t.Helper()
+	c.eventually(patience, func() error {
+		p := &corev1.Pod{}
+		if err := c.Get(context.Background(), client.ObjectKey{Namespace: "default", Name: pod}, p); err != nil {
+			return err
+		}
+		for _, s := range p.Status.ContainerStatuses {
+			for _, reason := range reasons {
+				if w := s.State.Waiting; w != nil && w.Reason == reason && strings.Contains(w.Message, text) {
+					return nil
+				}
+			}
+		}
+		return fmt.Errorf("pod %s: %+v; want %v %q", pod, p.Status.ContainerStatuses, reasons, text)
+	})
+}
+
+// What goes wrong is said where one looks for it, and what can be mended by itself is.
+func TestWhatGoesWrongInMicroVMsIsSaid(t *testing.T) {
+	c := microVMs(t)
+	const image = "example.local/hello:1"
+	c.apply(profileForTrials)
+	c.apply(trial("never", "example.local/absent:1", "imagePullPolicy: Never") +
+		trial("nowhere", "127.0.0.1:1/absent:1", "") +
+		trial("settings", image, "envFrom: [{configMapRef: {name: settings}}], volumeMounts: [{name: settings, mountPath: /settings}, {name: pod, mountPath: /pod}]"))
+	c.waitsFor("never", "not present with pull policy of Never", "ErrImageNeverPull")
+	c.waitsFor("nowhere", "cannot be reached", "ErrImagePull", "ImagePullBackOff")
+	c.waitsFor("nowhere", "Back-off pulling image", "ImagePullBackOff")
+	if out, err := c.run("kubectl", "logs", "nowhere"); err == nil || !strings.Contains(out, "trying and failing to pull image") {
+		t.Errorf("logs of a pod without its image: %v %q", err, out)
+	}
+	c.waitsFor("settings", `configmap "settings" not found`, "CreateContainerConfigError")
+
+	c.kubectl("create", "configmap", "settings", "--from-literal=colour=red")
+	c.kubectl("wait", "--for=condition=Ready", "pod/settings", "--timeout=240s")
+	if got := c.kubectl("exec", "settings", "--", "sh", "-c", "echo $colour; cat /settings/colour"); got != "red\nred" {
+		t.Errorf("settings: %q", got)
+	}
+	c.kubectl("patch", "configmap", "settings", "-p", `{"data":{"colour":"blue"}}`)
+	c.kubectl("label", "pod", "settings", "size=large")
+	c.eventually(time.Minute, func() error {
+		out, err := c.run("kubectl", "exec", "settings", "--", "sh", "-c", "echo $colour; cat /settings/colour /pod/labels")
+		if err != nil || !strings.HasPrefix(out, "red\nblue") || !strings.Contains(out, `size="large"`) {
+			return fmt.Errorf("%w: %q", err, out)
+		}
+		return nil
+	})
+
+	settings := &corev1.Pod{}
+	if err := c.Get(t.Context(), client.ObjectKey{Namespace: "default", Name: "settings"}, settings); err != nil {
+		t.Fatal(err)
+	}
+	pid := c.machineProcesses()["microvm-"+string(settings.UID)]
+	if pid == 0 {
+		t.Fatalf("no process of pod %s: %v", settings.UID, c.machineProcesses())
+	}
+	if err := syscall.Kill(pid, syscall.SIGKILL); err != nil {
+		t.Fatal(err)
+	}
+	c.eventually(patience, func() error {
+		if err := c.Get(t.Context(), client.ObjectKeyFromObject(settings), settings); err != nil {
+			return err
+		}
+		s := settings.Status
+		if s.Phase != corev1.PodFailed || !strings.Contains(s.Message, "the virtual machine ended") {
+			return fmt.Errorf("phase %s, message %q", s.Phase, s.Message)
+		}
+		if e := s.ContainerStatuses[0].State.Terminated; e == nil || e.Reason != "ContainerStatusUnknown" || e.ExitCode != 137 {
+			return fmt.Errorf("container %+v", s.ContainerStatuses[0].State)
+		}
+		return nil
+	})
+	if got := c.kubectl("logs", "settings", "--tail=1"); !strings.Contains(got, " settings\n") {
+		t.Errorf("the last line of a pod that was lost: %q", got)
+	}
+	if got := c.kubectl("get", "events", "--field-selector", "involvedObject.name=settings"); !strings.Contains(got, "MicroVMFailed") || !strings.Contains(got, "Started") {
+		t.Errorf("events: %s", got)
+	}
+
+	c.kubectl("delete", "pods", "--all")
+	c.eventually(patience, c.nothingOfMicroVMs)
+}
