@@ -43,7 +43,7 @@ func startNetwork(n wire.Network) error {
 	if n.Gateway == "" {
 		return nil
 	}
-	return addDefaultRoute(fd, n.Gateway)
+	return addDefaultRoute(fd, n)
 }
 
 func addressNIC(fd int, n wire.Network) error {
@@ -126,16 +126,35 @@ type route struct {
 	_                     [6]byte
 }
 
-func addDefaultRoute(fd int, gateway string) error {
-	gw, err := netip.ParseAddr(gateway)
+// addDefaultRoute adds the route by the gateway, and one to the gateway itself where that is not among the neighbours: with an address of 32 bits there
+// are none.
+func addDefaultRoute(fd int, n wire.Network) error {
+	gw, err := netip.ParseAddr(n.Gateway)
 	if err != nil || !gw.Is4() {
-		return fmt.Errorf("the gateway %q is not an IPv4 address", gateway)
+		return fmt.Errorf("the gateway %q is not an IPv4 address", n.Gateway)
+	}
+	if own, err := netip.ParsePrefix(n.Address); err == nil && !own.Contains(gw) {
+		device, _ := unix.BytePtrFromString(nic)
+		r := route{flags: unix.RTF_UP | unix.RTF_HOST, device: device}
+		r.dst = unix.RawSockaddrInet4{Family: unix.AF_INET, Addr: gw.As4()}
+		r.netmask = unix.RawSockaddrInet4{Family: unix.AF_INET, Addr: [4]byte{255, 255, 255, 255}}
+		if err := addRoute(fd, &r); err != nil {
+			return fmt.Errorf("add the route to the gateway %s: %w", n.Gateway, err)
+		}
 	}
 	r := route{flags: unix.RTF_UP | unix.RTF_GATEWAY}
 	r.dst.Family, r.netmask.Family = unix.AF_INET, unix.AF_INET
 	r.gateway = unix.RawSockaddrInet4{Family: unix.AF_INET, Addr: gw.As4()}
-	if err := ioctl(fd, unix.SIOCADDRT, unsafe.Pointer(&r)); err != nil && !errors.Is(err, unix.EEXIST) {
-		return fmt.Errorf("add the default route by %s: %w", gateway, err)
+	if err := addRoute(fd, &r); err != nil {
+		return fmt.Errorf("add the default route by %s: %w", n.Gateway, err)
+	}
+	return nil
+}
+
+// addRoute adds a route that may be there already.
+func addRoute(fd int, r *route) error {
+	if err := ioctl(fd, unix.SIOCADDRT, unsafe.Pointer(r)); err != nil && !errors.Is(err, unix.EEXIST) {
+		return err
 	}
 	return nil
 }
@@ -161,7 +180,11 @@ func writeEtc(spec wire.Pod) error {
 	}
 	hosts.WriteString("127.0.0.1\tlocalhost\n::1\tlocalhost ip6-localhost ip6-loopback\n")
 	if address, _, ok := strings.Cut(spec.Network.Address, "/"); ok {
-		fmt.Fprintf(&hosts, "%s\t%s\n", address, spec.Hostname)
+		names := spec.Hostname
+		if spec.Network.Domain != "" {
+			names = spec.Hostname + "." + spec.Network.Domain + "\t" + spec.Hostname
+		}
+		fmt.Fprintf(&hosts, "%s\t%s\n", address, names)
 	}
 	for _, alias := range spec.Network.Hosts {
 		fmt.Fprintf(&hosts, "%s\t%s\n", alias.IP, strings.Join(alias.Names, "\t"))

@@ -43,13 +43,14 @@ const (
 // Network of the guest. Without an Address it has a loopback interface alone.
 type Network struct {
 	MAC         string
-	Address     string // CIDR, like 10.0.2.15/24
+	Address     string // CIDR, like 10.0.2.15/24; with 32 bits all but the guest itself is behind the gateway
 	Gateway     string
 	MTU         int
 	Nameservers []string
 	Searches    []string
 	Options     []string
 	Hosts       []HostAlias
+	Domain      string // in which the host name is found, like web.shop.svc.cluster.local; "" if in none
 }
 
 // HostAlias is a line of /etc/hosts.

@@ -1,0 +1,210 @@
+package ruleset
+
+import (
+	"fmt"
+	"net/netip"
+	"os"
+	"strings"
+	"testing"
+
+	"github.com/google/nftables"
+
+	"github.com/nodeless/nodeless/internal/podnet/netlab"
+)
+
+func TestMain(m *testing.M) {
+	netlab.Main()
+	os.Exit(m.Run())
+}
+
+// lab is a machine with two pods behind a bridge and somebody outside.
+type lab struct{ first, second, outside *netlab.Machine }
+
+func build(t *testing.T) lab {
+	t.Helper()
+	if err := Possible(); err != nil {
+		t.Skip("no firewall can be programmed here:", err)
+	}
+	netlab.IP(t, "link", "add", "nl-test", "type", "bridge")
+	netlab.IP(t, "addr", "add", "172.29.0.1/16", "dev", "nl-test")
+	netlab.IP(t, "link", "set", "nl-test", "up")
+	netlab.IP(t, "route", "add", "10.96.0.0/16", "dev", "nl-test")
+	l := lab{pod(t, "first", "172.29.0.2"), pod(t, "second", "172.29.0.3"), netlab.New(t, "outside", "outside")}
+	netlab.IP(t, "addr", "add", "192.0.2.1/24", "dev", "outside")
+	l.outside.IP(t, "addr", "add", "192.0.2.7/24", "dev", "eth0")
+	l.outside.IP(t, "route", "add", "172.29.0.0/16", "via", "192.0.2.1") // it knows of the pods and would like to get in
+	l.outside.IP(t, "addr", "add", "169.254.169.254/32", "dev", "lo")
+	netlab.IP(t, "route", "add", "169.254.0.0/16", "via", "192.0.2.7")
+	for _, name := range []string{"nl-test", "outside"} {
+		if err := os.WriteFile("/proc/sys/net/ipv4/conf/"+name+"/forwarding", []byte("1"), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return l
+}
+
+// pod is a machine as a microVM is one: on a link of its own with this machine, and all but itself is behind the gateway.
+func pod(t *testing.T, name, address string) *netlab.Machine {
+	t.Helper()
+	link := "nl-test-" + name
+	m := netlab.New(t, name, link)
+	netlab.IP(t, "addr", "add", "172.29.0.1/32", "dev", link)
+	netlab.IP(t, "route", "add", address, "dev", link)
+	if err := os.WriteFile("/proc/sys/net/ipv4/conf/"+link+"/forwarding", []byte("1"), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	m.IP(t, "addr", "add", address+"/32", "dev", "eth0")
+	m.IP(t, "route", "add", "172.29.0.1", "dev", "eth0")
+	m.IP(t, "route", "add", "default", "via", "172.29.0.1")
+	m.Listen(t, "tcp", ":8080")
+	m.Listen(t, "udp", ":8053")
+	return m
+}
+
+// expect compares an answer.
+func expect(t *testing.T, what string, got string, err error, want string) {
+	t.Helper()
+	if err != nil || got != want {
+		t.Errorf("%s: %q, %v; want %q", what, got, err, want)
+	}
+}
+
+// refused says that somebody was told at once that nobody listens.
+func refused(t *testing.T, what string, got string, err error) {
+	t.Helper()
+	if err == nil || !strings.Contains(err.Error(), "refused") {
+		t.Errorf("%s: %q, %v; want a refusal", what, got, err)
+	}
+}
+
+func TestPacketsInTheKernel(t *testing.T) {
+	if !netlab.Inside(t) {
+		return
+	}
+	l := build(t)
+	l.outside.Listen(t, "tcp", ":5432")
+	l.outside.Listen(t, "tcp", "169.254.169.254:80")
+	c := example()
+	c.Opened = []string{"outside"}
+	c.Destinations[1].To = c.Destinations[1].To[:2]
+	at := netip.MustParseAddrPort
+	c.Destinations = append(c.Destinations,
+		Destination{Name: "service/default/names/udp/53", At: at("10.96.0.52:53"), Protocol: UDP, To: []netip.AddrPort{at("172.29.0.3:8053")}},
+		Destination{Name: "service/default/self/tcp/80", At: at("10.96.0.53:80"), Protocol: TCP, To: []netip.AddrPort{at("172.29.0.2:8080")}},
+		Destination{Name: "service/default/outside/tcp/80", At: at("10.96.0.54:80"), Protocol: TCP, To: []netip.AddrPort{at("192.0.2.7:5432")}})
+	if err := New(c).Program(); err != nil {
+		t.Fatal(err)
+	}
+
+	got, err := l.first.Ask("tcp", "172.29.0.3:8080")
+	expect(t, "a pod asks a pod", got, err, "second saw 172.29.0.2")
+	got, err = l.first.Ask("tcp", "192.0.2.7:5432")
+	expect(t, "a pod asks outside, which sees the machine", got, err, "outside saw 192.0.2.1")
+	got, err = l.first.Ask("udp", "10.96.0.52:53")
+	expect(t, "a pod asks a Service over UDP", got, err, "second saw 172.29.0.2")
+	got, err = l.first.Ask("tcp", "10.96.0.53:80")
+	expect(t, "a pod asks itself by a Service", got, err, "first saw 172.29.0.1")
+	got, err = l.second.Ask("tcp", "10.96.0.53:80")
+	expect(t, "a Service shows the endpoint who asks", got, err, "first saw 172.29.0.3")
+	got, err = l.first.Ask("tcp", "10.96.0.54:80")
+	expect(t, "a Service whose endpoint is outside", got, err, "outside saw 192.0.2.1")
+	got, err = netlab.Ask("tcp", "10.96.0.53:80")
+	expect(t, "the machine itself asks a Service", got, err, "first saw 172.29.0.1")
+
+	got, err = l.first.Ask("tcp", "10.96.0.9:80")
+	refused(t, "a Service without endpoints", got, err)
+	got, err = l.second.Ask("udp", "10.96.0.53:80") // the first has got its share of ICMP: redirects, though none went out, count towards the kernel's limit
+	refused(t, "another protocol than the Service's", got, err)
+	got, err = netlab.Ask("tcp", "10.96.0.9:80")
+	refused(t, "the machine itself asks a Service without endpoints", got, err)
+	got, err = l.first.Ask("tcp", "169.254.169.254:80")
+	refused(t, "a pod asks for the machine's credentials", got, err)
+	got, err = l.outside.Ask("tcp", "172.29.0.2:8080")
+	refused(t, "outside asks a pod", got, err)
+	got, err = l.outside.Ask("tcp", "172.29.0.1:53")
+	refused(t, "outside asks the machine at its address among the pods", got, err)
+}
+
+func TestOneOfSeveralEndpointsAnswers(t *testing.T) {
+	if !netlab.Inside(t) {
+		return
+	}
+	l := build(t)
+	c := example()
+	c.Destinations[1].To = c.Destinations[1].To[:2]
+	if err := New(c).Program(); err != nil {
+		t.Fatal(err)
+	}
+	answers := map[string]bool{}
+	for range 100 { // that one answers all is less likely than 10^-29
+		got, err := netlab.Ask("tcp", "10.96.0.50:80")
+		if err != nil {
+			t.Fatal(err)
+		}
+		answers[got] = true
+	}
+	if len(answers) != 2 {
+		t.Errorf("by chance: %v", answers)
+	}
+	clear(answers)
+	for range 20 {
+		got, err := l.first.Ask("tcp", "10.96.0.51:80")
+		if err != nil {
+			t.Fatal(err)
+		}
+		answers[got] = true
+	}
+	if len(answers) != 1 {
+		t.Errorf("always the same: %v", answers)
+	}
+}
+
+// What others have in the firewall stays, and what we had is replaced by what we have, and goes.
+func TestOthersRulesStay(t *testing.T) {
+	if !netlab.Inside(t) {
+		return
+	}
+	build(t)
+	kernel, err := nftables.New()
+	if err != nil {
+		t.Fatal(err)
+	}
+	policy := nftables.ChainPolicyDrop
+	other := kernel.AddTable(&nftables.Table{Family: nftables.TableFamilyINet, Name: "other"})
+	kernel.AddChain(&nftables.Chain{Name: "forward", Table: other, Type: nftables.ChainTypeFilter, Hooknum: nftables.ChainHookForward, Priority: nftables.ChainPriorityFilter, Policy: &policy})
+	if err := kernel.Flush(); err != nil {
+		t.Fatal(err)
+	}
+	many := example()
+	for i := range 2000 { // more than one message can hold, and more than default socket buffers can
+		ip := netip.AddrFrom4([4]byte{10, 96, byte(10 + i/250), byte(1 + i%250)})
+		many.Destinations = append(many.Destinations, Destination{
+			Name: fmt.Sprintf("service/default/a-service-with-a-rather-long-name-%d/tcp/80", i), At: netip.AddrPortFrom(ip, 80), Protocol: TCP,
+			To: []netip.AddrPort{netip.MustParseAddrPort("172.29.0.2:8080"), netip.MustParseAddrPort("172.29.0.3:8080")},
+		})
+	}
+	for _, c := range []Config{many, example()} {
+		if err := New(c).Program(); err != nil {
+			t.Fatal(err)
+		}
+		if !Exists(c.Table) {
+			t.Error("there is no table")
+		}
+	}
+	chains, err := kernel.ListChains()
+	if want := 6 + 4 + 1; err != nil || len(chains) != want {
+		t.Errorf("%d chains, want %d: %v", len(chains), want, err)
+	}
+	if foreign, err := Foreign("nl-test"); err != nil || strings.Join(foreign, ",") != "other forward" {
+		t.Errorf("in the way: %v, %v", foreign, err)
+	}
+	for range 2 { // the second time there is nothing left
+		if err := Remove("nl-test"); err != nil {
+			t.Error(err)
+		}
+	}
+	tables, err := kernel.ListTables()
+	if err != nil || len(tables) != 1 || tables[0].Name != "other" {
+		t.Errorf("left: %v, %v", tables, err)
+	}
+}

@@ -1,0 +1,93 @@
+package podspec
+
+import (
+	"slices"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+)
+
+// Lines of a resolv.conf(5).
+type Lines struct{ Nameservers, Searches, Options []string }
+
+// Resolver is where pods resolve names.
+type Resolver struct {
+	// Cluster are the name servers that know the cluster's Domain; without one every pod asks the machine's.
+	Cluster []string
+	Domain  string // without a dot at its end
+	// Machine are the machine's own.
+	Machine Lines
+}
+
+// Kubernetes' limits of what a pod may have (k8s.io/kubernetes/pkg/apis/core/validation).
+const (
+	mostNameservers = 3
+	mostSearches    = 32
+	mostSearchChars = 2048
+)
+
+// Of gives a pod's lines by its dnsPolicy and dnsConfig, as a kubelet does (pkg/kubelet/network/dns, Kubernetes 1.36).
+func (r Resolver) Of(pod *corev1.Pod) Lines {
+	var l Lines
+	switch {
+	case pod.Spec.DNSPolicy == corev1.DNSNone:
+	case len(r.Cluster) > 0 && asksCluster(pod):
+		l.Nameservers, l.Options = slices.Clone(r.Cluster), []string{"ndots:5"}
+		l.Searches = append([]string{pod.Namespace + ".svc." + r.Domain, "svc." + r.Domain, r.Domain}, r.Machine.Searches...)
+	default:
+		l = Lines{slices.Clone(r.Machine.Nameservers), slices.Clone(r.Machine.Searches), slices.Clone(r.Machine.Options)}
+	}
+	if c := pod.Spec.DNSConfig; c != nil {
+		l.Nameservers, l.Searches = append(l.Nameservers, c.Nameservers...), append(l.Searches, c.Searches...)
+		for _, o := range c.Options {
+			line := o.Name
+			if o.Value != nil {
+				line += ":" + *o.Value
+			}
+			// The pod's word counts.
+			l.Options = append(slices.DeleteFunc(l.Options, func(had string) bool { return optionName(had) == o.Name }), line)
+		}
+	}
+	l.Nameservers, l.Searches = unique(l.Nameservers), unique(l.Searches)
+	l.Nameservers = l.Nameservers[:min(len(l.Nameservers), mostNameservers)]
+	l.Searches = l.Searches[:min(len(l.Searches), mostSearches)]
+	for len(strings.Join(l.Searches, " ")) > mostSearchChars {
+		l.Searches = l.Searches[:len(l.Searches)-1]
+	}
+	return l
+}
+
+// asksCluster says whether the pod asks the cluster's DNS: a pod of the host's network must want that in so many words.
+func asksCluster(pod *corev1.Pod) bool {
+	switch pod.Spec.DNSPolicy {
+	case corev1.DNSClusterFirstWithHostNet:
+		return true
+	case corev1.DNSClusterFirst, "":
+		return !pod.Spec.HostNetwork
+	}
+	return false
+}
+
+func optionName(line string) string {
+	name, _, _ := strings.Cut(line, ":")
+	return name
+}
+
+// unique keeps the first of each.
+func unique(list []string) []string {
+	var out []string
+	for _, s := range list {
+		if !slices.Contains(out, s) {
+			out = append(out, s)
+		}
+	}
+	return out
+}
+
+// HostDomain is the domain in which a pod's host name is found: that of its subdomain, the headless Service it names; "" if it names none.
+func HostDomain(pod *corev1.Pod, domain string) string {
+	if pod.Spec.Subdomain == "" || domain == "" {
+		return ""
+	}
+	return pod.Spec.Subdomain + "." + pod.Namespace + ".svc." + domain
+}
