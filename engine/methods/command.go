@@ -11,32 +11,29 @@ import (
 	"github.com/nodeless/nodeless/engine/pack"
 )
 
-// whatIf plans for the pods of a machine as if it were going. It gives the cluster in which it is, too.
-func (r *run) whatIf(to destinations, n *model.Node) (*model.Snapshot, model.Plan) {
-	overlay := r.leaving(to, []*model.Node{n})
-	plan := pack.ProvisionPods(overlay, r.policy)
+// whatIf plans for the pods of a machine as if it were going.
+func (r *run) whatIf(to destinations, n *model.Node) model.Plan {
+	plan := r.provision(to, []*model.Node{n}, r.policy)
 	r.left--
 	if len(plan.Launches)+len(plan.Unplaced) > 0 {
 		r.left -= launchSteps - 1
 	}
-	return overlay, plan
+	return plan
 }
 
-func (r *run) leaving(to destinations, victims []*model.Node) *model.Snapshot {
-	names := make(map[string]bool, len(victims))
-	for _, n := range victims {
-		names[n.Name] = true
-	}
-	return r.world.open(to).s.Leaving(names)
+// provision plans for the pods of machines as if they were going.
+func (r *run) provision(to destinations, victims []*model.Node, policy model.Policy) (plan model.Plan) {
+	r.world.open(to).without(victims, func(places *pack.Places, moving []model.Pod) { plan = places.ProvisionPods(moving, policy) })
+	return plan
 }
 
 // command proposes that the machines go once what the plan launches is ready, and counts on that from now on.
-func (r *run) command(how model.Method, victims []*model.Node, overlay *model.Snapshot, plan model.Plan) {
+func (r *run) command(how model.Method, victims []*model.Node, plan model.Plan) {
 	r.commands = append(r.commands, commandOf(how, victims, &plan))
 	for _, n := range victims {
 		r.take(n, true)
 	}
-	r.world.apply(overlay, &plan, victims)
+	r.world.apply(&plan, victims)
 }
 
 func commandOf(how model.Method, victims []*model.Node, plan *model.Plan) model.Command {

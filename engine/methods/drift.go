@@ -47,12 +47,12 @@ func (r *run) driftKey(n *model.Node) string {
 func (r *run) replace(n *model.Node) model.Reason {
 	var reason model.Reason
 	for _, to := range []destinations{{undrifted: true}, {}} {
-		overlay, plan := r.whatIf(to, n)
+		plan := r.whatIf(to, n)
 		if len(plan.Unplaced) == 0 {
 			if reason := r.noHelp(n, &plan); reason.Rule != "" {
 				return reason
 			}
-			r.command(r.cause(n), []*model.Node{n}, overlay, plan)
+			r.command(r.cause(n), []*model.Node{n}, plan)
 			return model.Reason{}
 		}
 		reason = noPlace(plan.Unplaced[0])

@@ -8,25 +8,30 @@ import (
 // proposal is a command that may be proposed.
 type proposal struct {
 	victims []*model.Node
-	overlay *model.Snapshot // the cluster without them; where nothing is launched only the pods that have to move, as Pending
+	moving  []model.Pod // off them
 	plan    model.Plan
+}
+
+// without lets f look at the cluster without the proposal's victims, whose pods are then known.
+func (c *consolidation) without(p *proposal, f func(*pack.Places)) {
+	c.world.open(destinations{settled: true}).without(p.victims, func(places *pack.Places, moving []model.Pod) {
+		p.moving = moving
+		f(places)
+	})
 }
 
 // propose says what would take the place of the machines: places on others, and machines, one or several, that cost less
 // together. Or why they stay; then a proposal is what was thought of, if there was something.
 func (c *consolidation) propose(victims []*model.Node) (*proposal, model.Reason) {
 	c.left--
-	p := &proposal{victims: victims, overlay: &model.Snapshot{}}
-	c.world.open(destinations{settled: true}).without(victims, func(places *pack.Places, moving []model.Pod) {
-		p.overlay.Pending, p.plan.Placements = moving, places.Of(moving, &c.policy)
-	})
+	p := &proposal{victims: victims}
+	c.without(p, func(places *pack.Places) { p.plan.Placements = places.Of(p.moving, &c.policy) })
 	if rest := p.unsettled(); len(rest) > 0 {
 		if reason := c.tooDear(victims, rest); reason.Rule != "" {
 			return nil, reason
 		}
 		c.left -= launchSteps - 1
-		p.overlay = c.leaving(destinations{settled: true}, victims)
-		p.plan = pack.ProvisionPods(p.overlay, c.policy)
+		c.without(p, func(places *pack.Places) { p.plan = places.ProvisionPods(p.moving, c.policy) })
 	}
 	if len(p.plan.Unplaced) > 0 {
 		return nil, noPlace(p.plan.Unplaced[0])
@@ -54,11 +59,12 @@ func (c *consolidation) propose(victims []*model.Node) (*proposal, model.Reason)
 func (c *consolidation) onFewer(p *proposal) *proposal {
 	policy := c.policy
 	policy.Solver = model.FirstFit
-	plan := pack.ProvisionPods(p.overlay, policy)
-	if len(plan.Unplaced) > 0 || len(plan.Launches) >= len(p.plan.Launches) {
+	q := &proposal{victims: p.victims}
+	c.without(q, func(places *pack.Places) { q.plan = places.ProvisionPods(q.moving, policy) })
+	if len(q.plan.Unplaced) > 0 || len(q.plan.Launches) >= len(p.plan.Launches) {
 		return nil
 	}
-	return &proposal{p.victims, p.overlay, plan}
+	return q
 }
 
 // unsettled are the pods that have to move and find no place.
@@ -67,9 +73,9 @@ func (p *proposal) unsettled() (out []model.Pod) {
 	for i := range p.plan.Placements {
 		settled[p.plan.Placements[i].Pod] = true
 	}
-	for i := range p.overlay.Pending {
-		if pod := p.overlay.Pending[i]; !settled[pod.PodKey] {
-			out = append(out, pod)
+	for i := range p.moving {
+		if !settled[p.moving[i].PodKey] {
+			out = append(out, p.moving[i])
 		}
 	}
 	return out
@@ -90,5 +96,5 @@ func launchPrice(plan *model.Plan) (sum model.Price) {
 }
 
 func (c *consolidation) accept(p *proposal) {
-	c.command(model.Underutilized, p.victims, p.overlay, p.plan)
+	c.command(model.Underutilized, p.victims, p.plan)
 }

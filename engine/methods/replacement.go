@@ -74,7 +74,7 @@ func (c *consolidation) cheaper(p *proposal) model.Reason {
 	}
 	few := toSpot && len(p.victims) == 1
 	if few {
-		p.plan = pack.ProvisionWidely(p.overlay, c.policy)
+		c.without(p, func(places *pack.Places) { p.plan = places.ProvisionWidely(p.moving, c.policy) })
 		if len(p.plan.Unplaced) > 0 || launchPrice(&p.plan) >= priceOf(p.victims) {
 			return notCheaper(p.plan.Launches...)
 		}
@@ -106,7 +106,7 @@ func (c *consolidation) narrow(p *proposal, l *model.Launch, below pack.Below) m
 		if !canBe(l, capacityType) {
 			continue
 		}
-		if narrow, _, ok := pack.Cheaper(p.overlay, c.policy, *l, capacityType, below, math.MaxInt); ok {
+		if narrow, _, ok := pack.Cheaper(c.world.now, c.policy, *l, capacityType, below, math.MaxInt); ok {
 			*l = narrow
 			return model.Reason{}
 		}
@@ -120,7 +120,7 @@ func (c *consolidation) toSpot(p *proposal, l *model.Launch, below pack.Below, f
 	if few {
 		most = fewestCheaper
 	}
-	narrow, cheap, ok := pack.Cheaper(p.overlay, c.policy, *l, model.Spot, below, most)
+	narrow, cheap, ok := pack.Cheaper(c.world.now, c.policy, *l, model.Spot, below, most)
 	switch {
 	case few && cheap < fewestCheaper:
 		return model.Reason{Rule: model.RuleSpotToSpot, Detail: count(fewestCheaper), Best: count(cheap)}

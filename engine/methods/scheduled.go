@@ -14,44 +14,43 @@ import (
 // default). Where that is not enough another machine would be launched, and be consolidated, and launched again. The pods are
 // tried as they come and the smallest first, which is the worst there is.
 func (c *consolidation) fragile(p *proposal) model.Reason {
-	moving := slices.DeleteFunc(slices.Clone(p.overlay.Pending), func(x model.Pod) bool { return x.Virtual })
+	moving := slices.DeleteFunc(slices.Clone(p.moving), func(x model.Pod) bool { return x.Virtual })
 	if len(moving) < 2 {
 		return model.Reason{} // it has the choice that the plan had
 	}
-	if len(p.plan.Launches) > 0 {
-		s := *p.overlay
-		s.Nodes, s.Pools = slices.Clone(s.Nodes), slices.Clone(s.Pools)
+	if len(p.plan.Launches) == 0 {
+		emptiest := c.world.open(destinations{settled: true}).byFreeShare()
+		return c.survives(p, moving, func(places *pack.Places) (*rules.State, []spare) { return places.State(), emptiest })
+	}
+	return c.survives(p, moving, func(places *pack.Places) (*rules.State, []spare) {
+		s, state := *c.world.now, places.State().Fresh()
+		s.Pools = slices.Clone(s.Pools)
 		for i := range p.plan.Launches {
 			n := launched(&s, &p.plan.Launches[i])
 			n.State = model.Initialized
-			s.Nodes = append(s.Nodes, n)
+			state.AddNode(n)
 		}
-		state := rules.NewState(&s)
-		return c.survives(state, byFreeShare(state), moving)
-	}
-	var out model.Reason
-	v := c.world.open(destinations{settled: true})
-	emptiest := v.byFreeShare()
-	v.without(p.victims, func(places *pack.Places, _ []model.Pod) {
-		out = c.survives(places.State(), emptiest, moving)
+		return state, byFreeShare(state)
 	})
-	return out
 }
 
 // survives says which of the pods finds no place, in one of both orders.
-func (c *consolidation) survives(state *rules.State, emptiest []spare, moving []model.Pod) (out model.Reason) {
+func (c *consolidation) survives(p *proposal, moving []model.Pod, in func(*pack.Places) (*rules.State, []spare)) (out model.Reason) {
 	size := func(x model.Pod) int64 { return c.s.Shapes[x.Shape].Requests[model.CPU] }
-	for range 2 {
-		state.Try(func() {
-			if left, ok := scheduled(state, emptiest, moving); !ok {
-				out = model.Reason{Rule: model.RuleFragile, Object: podName(left)}
+	c.without(p, func(places *pack.Places) {
+		state, emptiest := in(places)
+		for range 2 {
+			state.Try(func() {
+				if left, ok := scheduled(state, emptiest, moving); !ok {
+					out = model.Reason{Rule: model.RuleFragile, Object: podName(left)}
+				}
+			})
+			if out.Rule != "" {
+				return
 			}
-		})
-		if out.Rule != "" {
-			break
+			slices.SortStableFunc(moving, func(a, b model.Pod) int { return cmp.Compare(size(a), size(b)) })
 		}
-		slices.SortStableFunc(moving, func(a, b model.Pod) int { return cmp.Compare(size(a), size(b)) })
-	}
+	})
 	return out
 }
 

@@ -44,9 +44,7 @@ func (r *run) replaceStatic(p *model.Pool, n *model.Node) model.Reason {
 	if len(launches) == 0 {
 		return noReplacement(p)
 	}
-	overlay := r.leaving(destinations{}, []*model.Node{n})
-	overlay.Pending = nil // kube-scheduler finds them their places among the pool's machines
-	r.command(r.cause(n), []*model.Node{n}, overlay, model.Plan{Launches: launches})
+	r.command(r.cause(n), []*model.Node{n}, model.Plan{Launches: launches}) // kube-scheduler finds its pods their places among the pool's machines
 	return model.Reason{}
 }
 

@@ -51,8 +51,8 @@ func (c *consolidation) acceptParts(p *proposal) {
 // parts are the machines whose pods share what is launched; those that need nothing are one more.
 func (p *proposal) parts() [][]*model.Node {
 	from := map[model.PodKey]string{}
-	for i := range p.overlay.Pending {
-		from[p.overlay.Pending[i].PodKey] = p.overlay.Pending[i].From
+	for i := range p.moving {
+		from[p.moving[i].PodKey] = p.moving[i].From
 	}
 	const nothing = ""
 	part := map[string]string{} // by machine: another of its part, or itself

@@ -56,45 +56,39 @@ func (w *world) close(name string) {
 	clear(w.views)
 }
 
-// apply makes the world the one in which the plan for the overlay was carried out and the victims are gone.
-func (w *world) apply(overlay *model.Snapshot, plan *model.Plan, victims []*model.Node) {
+// apply makes the world the one in which the plan was carried out and the victims are gone.
+func (w *world) apply(plan *model.Plan, victims []*model.Node) {
 	for _, p := range plan.Placements {
 		w.used[p.Node] = true
 	}
 	if len(plan.Launches) == 0 {
-		w.moveAway(overlay.Pending, plan.Placements, victims)
+		w.moveAway(plan.Placements, victims)
 		return
 	}
-	next := done(overlay, plan)
-	for i := range next.Nodes { // what was closed for this plan alone is open again
-		n := &next.Nodes[i]
-		if at, ok := find(w.now.Nodes, n.Name); ok {
-			n.Deleting = w.now.Nodes[at].Deleting
-		} else {
-			w.closed[n.Name] = true
-		}
+	names := make(map[string]bool, len(victims))
+	for _, n := range victims {
+		names[n.Name] = true
 	}
-	for _, v := range victims {
-		if at, ok := find(next.Nodes, v.Name); ok {
-			next.Nodes[at].Deleting = true
-		}
+	w.now = done(w.now.Leaving(names), plan)
+	for i := range plan.Launches {
+		w.closed[launchName(&plan.Launches[i])] = true
 	}
-	w.now = next
 	clear(w.views)
 }
 
 // moveAway is apply for a plan that launches nothing: what does not change stays as it is, and so does what is known of it.
-func (w *world) moveAway(moving []model.Pod, places []model.Placement, victims []*model.Node) {
-	pods := make(map[model.PodKey]*model.Pod, len(moving))
-	for i := range moving {
-		pods[moving[i].PodKey] = &moving[i]
-	}
+func (w *world) moveAway(places []model.Placement, victims []*model.Node) {
+	var moving []model.Pod
 	var changed []int
 	for _, v := range victims {
 		if at, ok := find(w.now.Nodes, v.Name); ok {
-			w.now.Nodes[at].Leave(w.s.Shapes, nil)
+			moving = w.now.Nodes[at].Leave(w.s.Shapes, moving)
 			changed = append(changed, at)
 		}
+	}
+	pods := make(map[model.PodKey]*model.Pod, len(moving))
+	for i := range moving {
+		pods[moving[i].PodKey] = &moving[i]
 	}
 	for _, p := range places {
 		if at, ok := find(w.now.Nodes, p.Node); ok {
@@ -203,7 +197,7 @@ func settle(s *model.Snapshot, n *model.Node, p *model.Pod) {
 
 // launched is a launch as a machine on its way without pods, counted in its pool's usage.
 func launched(s *model.Snapshot, l *model.Launch) model.Node {
-	n := model.Node{Name: "launch " + l.ID, Claim: "launch " + l.ID, Pool: l.Pool, Price: l.Chosen.Price, Labels: l.Requirements}
+	n := model.Node{Name: launchName(l), Claim: launchName(l), Pool: l.Pool, Price: l.Chosen.Price, Labels: l.Requirements}
 	i := slices.IndexFunc(s.Pools, func(p model.Pool) bool { return p.Name == l.Pool })
 	p := &s.Pools[i]
 	n.Taints = p.Taints
@@ -219,6 +213,9 @@ func launched(s *model.Snapshot, l *model.Launch) model.Node {
 	p.NodeCount = max(p.NodeCount, 0) + 1
 	return n
 }
+
+// launchName is by what a machine that is to be launched goes.
+func launchName(l *model.Launch) string { return "launch " + l.ID }
 
 // find is the index of the node with the name. Nodes are large: none is copied to be compared.
 func find(nodes []model.Node, name string) (int, bool) {

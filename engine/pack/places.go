@@ -5,17 +5,19 @@ import (
 	"github.com/nodeless/nodeless/engine/rules"
 )
 
-// Places answers again and again where pods would find room in a cluster: what is known of its machines is found out once. It is
-// not safe for concurrent use.
+// Places answers again and again what becomes of pods in a cluster: what is known of its machines and pools is found out once. It is
+// not safe for concurrent use, and all its policies must count offerings alike.
 type Places struct {
 	s     *model.Snapshot
+	pods  *model.Snapshot // the same for pods: see forPods
 	state *rules.State
 	order *rules.Order
+	views []*rules.View // nil until machines are to be launched
 }
 
 // NewPlaces prepares a cluster in which no pod waits. Nobody else may hold the snapshot's Nodes: see Exchange.
 func NewPlaces(s *model.Snapshot) *Places {
-	x := &Places{s: s, state: rules.NewState(s)}
+	x := &Places{s: s, pods: forPods(s), state: rules.NewState(s)}
 	x.order = x.state.Order(nodesThatTakePods(s))
 	return x
 }
@@ -43,5 +45,43 @@ func (x *Places) Of(pending []model.Pod, policy *model.Policy) []model.Placement
 	return p.plan.Placements
 }
 
+// ProvisionPods is that of the cluster with these pods Pending.
+func (x *Places) ProvisionPods(pending []model.Pod, policy model.Policy) model.Plan {
+	s := *x.pods
+	s.Pending = pending
+	return provisionPods(&s, policy, x)
+}
+
+// ProvisionWidely is ProvisionPods with launches that name every type which would do, however dear.
+func (x *Places) ProvisionWidely(pending []model.Pod, policy model.Policy) model.Plan {
+	policy.MaxTypes = everyType
+	return x.ProvisionPods(pending, policy)
+}
+
 // State is the cluster's. What is bound in it must be taken back: see rules.State.Try.
 func (x *Places) State() *rules.State { return x.state }
+
+// stateOf is one for a plan of its own.
+func (x *Places) stateOf(s *model.Snapshot) *rules.State {
+	if x == nil {
+		return rules.NewState(s)
+	}
+	return x.state.Fresh()
+}
+
+// viewsOf are the pools prepared for a plan.
+func (x *Places) viewsOf(s *model.Snapshot, policy *model.Policy) []*rules.View {
+	if x != nil && x.views != nil {
+		return x.views
+	}
+	var out []*rules.View
+	for i := range s.Pools {
+		v := rules.NewView(&s.Pools[i], s.Daemons)
+		v.Under(policy)
+		out = append(out, v)
+	}
+	if x != nil {
+		x.views = out
+	}
+	return out
+}

@@ -51,6 +51,7 @@ type problem struct {
 	maxTypes int
 	state    *rules.State
 	order    *rules.Order // of the nodes that take pods; nil if the snapshot is looked at but once
+	shared   *Places      // where what is asked of the cluster again and again is known; nil if it is asked but once
 	known    lessons
 	steps    int // still allowed
 	partial  bool
@@ -79,20 +80,20 @@ const defaultSteps = 60_000_000
 
 // Provision gives every pending pod a place, a launch or a Reason, and every static pool the machines it lacks.
 func Provision(s *model.Snapshot, policy model.Policy) model.Plan {
-	plan := provisionPods(forPods(s), policy)
+	plan := provisionPods(forPods(s), policy, nil)
 	addLaunches(&plan, policy, missing(s, policy))
 	return plan
 }
 
 // ProvisionPods is Provision for the pods alone.
 func ProvisionPods(s *model.Snapshot, policy model.Policy) model.Plan {
-	return provisionPods(forPods(s), policy)
+	return provisionPods(forPods(s), policy, nil)
 }
 
-func provisionPods(s *model.Snapshot, policy model.Policy) model.Plan {
-	plain := provision(s, policy)
+func provisionPods(s *model.Snapshot, policy model.Policy, shared *Places) model.Plan {
+	plain := provision(s, policy, shared)
 	if policy.Solver != model.FirstFit {
-		plain = secondOpinion(s, policy, plain)
+		plain = secondOpinion(s, policy, plain, shared)
 	}
 	if policy.Solver == model.FirstFit || policy.Preferences == model.Ignore || len(plain.Launches) == 0 {
 		return plain
@@ -108,12 +109,6 @@ func Placements(s *model.Snapshot, policy model.Policy) []model.Placement {
 	p.place()
 	p.sort()
 	return p.plan.Placements
-}
-
-// ProvisionWidely is ProvisionPods with launches that name every type which would do, however dear.
-func ProvisionWidely(s *model.Snapshot, policy model.Policy) model.Plan {
-	policy.MaxTypes = everyType
-	return ProvisionPods(s, policy)
 }
 
 // everyType as Policy.MaxTypes is what ProvisionWidely asks for.
@@ -135,9 +130,9 @@ type served struct {
 const mostAttempts = 4
 
 // provision plans, and plans again if zones turned out otherwise than pods that look at zones were told.
-func provision(s *model.Snapshot, policy model.Policy) model.Plan {
+func provision(s *model.Snapshot, policy model.Policy, shared *Places) model.Plan {
 	known := lessons{full: map[served]bool{}}
-	p := attempt(s, policy, known)
+	p := attempt(s, policy, known, shared)
 	for range mostAttempts - 1 {
 		zones, full, unfair := p.surprises(), p.unserved(), p.unfair()
 		if len(zones)+len(full) == 0 && !unfair || p.partial {
@@ -148,7 +143,7 @@ func provision(s *model.Snapshot, policy model.Policy) model.Plan {
 		for _, f := range full {
 			known.full[f] = true
 		}
-		p = attempt(s, policy, known)
+		p = attempt(s, policy, known, shared)
 	}
 	return p.plan
 }
@@ -165,8 +160,8 @@ func mostTypes(policy *model.Policy) int {
 }
 
 // attempt plans once.
-func attempt(s *model.Snapshot, policy model.Policy, known lessons) *problem {
-	p := &problem{s: s, known: known, policy: &policy, maxTypes: policy.MaxTypes, steps: policy.MaxSteps, classOf: map[string]int{}, users: map[int]int{}, state: rules.NewState(s)}
+func attempt(s *model.Snapshot, policy model.Policy, known lessons, shared *Places) *problem {
+	p := &problem{s: s, known: known, policy: &policy, maxTypes: policy.MaxTypes, steps: policy.MaxSteps, classOf: map[string]int{}, users: map[int]int{}, shared: shared, state: shared.stateOf(s)}
 	p.maxTypes = mostTypes(&policy)
 	if p.steps <= 0 {
 		p.steps = defaultSteps
@@ -280,10 +275,8 @@ func size(g *group) int64 {
 
 // open prepares the pools for what found no place.
 func (p *problem) open() {
-	for i := range p.s.Pools {
-		v := rules.NewView(&p.s.Pools[i], p.s.Daemons)
-		v.Under(p.policy)
-		p.views = append(p.views, v)
+	p.views = p.shared.viewsOf(p.s, p.policy)
+	for _, v := range p.views {
 		p.rooms = append(p.rooms, v.Room())
 	}
 	order := make([]int, len(p.views))

@@ -16,12 +16,12 @@ const (
 
 // secondOpinion is the plan of engine/grow if it serves more pods, or as many and relaxes fewer minValues, or for less: awkward limits, minValues and offerings
 // that are out now and then suit pods that come one by one.
-func secondOpinion(s *model.Snapshot, policy model.Policy, plan model.Plan) model.Plan {
+func secondOpinion(s *model.Snapshot, policy model.Policy, plan model.Plan, shared *Places) model.Plan {
 	if !doubtful(s, &plan) {
 		return plan
 	}
 	policy.Solver, policy.Preferences = model.FirstFit, model.Ignore
-	other := provision(s, policy)
+	other := provision(s, policy, shared)
 	if cmp.Or(cmp.Compare(waitOn(s, &other), waitOn(s, &plan)), cmp.Compare(len(other.Unplaced), len(plan.Unplaced)),
 		cmp.Compare(relaxed(&other), relaxed(&plan)), cmp.Compare(other.Counts, plan.Counts)) >= 0 {
 		return plan

@@ -13,10 +13,11 @@ type run struct{ node, n int32 }
 // have from the beginning are gathered when the first counter is made: most plans for a pod or two need none.
 type whereabouts struct {
 	gathered  bool
-	bound     [][]run // from the beginning
-	placed    [][]run // since then
-	leaving   [][]run // going away: spread does not count them
-	compactAt []int   // at how many runs of placed they are summed up
+	bound     [][]run      // from the beginning
+	placed    [][]run      // since then
+	leaving   [][]run      // going away: spread does not count them
+	compactAt []int        // at how many runs of placed they are summed up
+	under     *whereabouts // what another State knows of the same nodes; nil if there is none
 }
 
 func (w *whereabouts) init(shapes int) {
@@ -36,6 +37,11 @@ func (st *State) gather() {
 		return
 	}
 	w.gathered = true
+	if st.from != nil && len(st.joined) == 0 {
+		st.from.gather()
+		w.under = &st.from.pods.where
+		return
+	}
 	total := 0
 	for node := range st.Nodes() {
 		total += len(st.node(node).Pods)
@@ -106,10 +112,14 @@ func compact(runs []run) []run {
 
 // of are the lists of runs of a shape: those that stay, and with leaving those that go too.
 func (w *whereabouts) of(shape int, leaving bool) [][]run {
+	out := [][]run{w.bound[shape], w.placed[shape]}
 	if leaving {
-		return [][]run{w.bound[shape], w.placed[shape], w.leaving[shape]}
+		out = append(out, w.leaving[shape])
 	}
-	return [][]run{w.bound[shape], w.placed[shape]}
+	if w.under != nil {
+		out = append(out, w.under.of(shape, leaving)...)
+	}
+	return out
 }
 
 // addBound counts in the pods with which a node joins.

@@ -20,6 +20,13 @@ func (st *State) open(asks []ask) {
 			fresh = append(fresh, r)
 		}
 	}
+	if st.from != nil && len(st.joined) == 0 {
+		st.from.open(asks)
+		for _, r := range fresh {
+			copy(st.room[r], st.from.room[r])
+		}
+		return
+	}
 	if len(fresh) == 0 {
 		return
 	}

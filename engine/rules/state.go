@@ -7,6 +7,7 @@ import "github.com/nodeless/nodeless/engine/model"
 // looked at, so shapes that nobody asks about cost nothing. It is not safe for concurrent use.
 type State struct {
 	s          *model.Snapshot
+	from       *State       // of the same snapshot, which knows already; nil if there is none: see Fresh
 	joined     []model.Node // after the snapshot's
 	room       room
 	shapes     []shapeState
@@ -64,6 +65,14 @@ func NewState(s *model.Snapshot) *State {
 	st.pods.init(s)
 	st.owners.init(s)
 	return st
+}
+
+// Fresh is a State as NewState makes it of the same snapshot, in which nothing was asked or bound. What costs time to find out of the
+// snapshot's nodes it takes from st, which must not change meanwhile, and to which no nodes were added.
+func (st *State) Fresh() *State {
+	out := NewState(st.s)
+	out.from = st
+	return out
 }
 
 // Allows is "" if the scheduler would bind a pod of the shape to the node now, else a rule that says no.

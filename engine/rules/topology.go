@@ -1,6 +1,7 @@
 package rules
 
 import (
+	"maps"
 	"slices"
 	"strings"
 
@@ -19,7 +20,15 @@ type topology struct {
 	names  []string
 	index  map[string]int32 // nil while names came in ascending order, as those of nodes do
 	byNode []int32
-	hint   int // where the key was in the last node's labels
+	hint   int  // where the key was in the last node's labels
+	shared bool // index is another's too
+}
+
+// share is the same topology for another State.
+func (t *topology) share() topology {
+	out := *t
+	out.names, out.byNode, out.shared = slices.Clip(t.names), slices.Clip(t.byNode), true
+	return out
 }
 
 // add gives the next node its domain.
@@ -47,6 +56,9 @@ func (t *topology) named(name string) int32 {
 	}
 	d, ok := t.index[name]
 	if !ok {
+		if t.shared {
+			t.index, t.shared = maps.Clone(t.index), false
+		}
 		d = int32(len(t.names))
 		t.index[name] = d
 		t.names = append(t.names, name)
@@ -60,6 +72,10 @@ func (st *State) topology(key string) int {
 	if !ok {
 		i = len(st.topologies)
 		st.topologyOf[key] = i
+		if st.from != nil && len(st.joined) == 0 {
+			st.topologies = append(st.topologies, st.from.topologies[st.from.topology(key)].share())
+			return i
+		}
 		st.topologies = append(st.topologies, topology{key: key, byNode: make([]int32, 0, st.Nodes())})
 		t := &st.topologies[i]
 		for node := range st.Nodes() {
