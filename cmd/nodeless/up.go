@@ -181,6 +181,9 @@ func (l *local) welcome(took time.Duration) {
 	self := l.selfName()
 	l.p.Line("  %s kubectl create deployment web --image=nginx --replicas=20", self)
 	l.p.Line("  %s kubectl get nodeclaims,nodes -o wide", self)
+	if l.microVMs != nil {
+		l.p.Line("  %s kubectl apply -f examples/fargate.yaml        (pods that really run, each in a microVM)", self)
+	}
 	if l.o.kubeconfig && l.merged {
 		l.p.Line("  kubectl --context %s get pods        (your current context is unchanged)", contextName)
 	}

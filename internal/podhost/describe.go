@@ -38,7 +38,8 @@ func (h *Host) Describe() podnode.Description {
 	}
 	switch {
 	case s.why != nil:
-		d.Message = s.why.Error()
+		// Where machines run this one is not lost: it may be too busy for another guest.
+		d.Starting, d.Message = h.Running() > 0, s.why.Error()
 	case !s.resumed || !s.probed:
 		d.Starting, d.Message = true, "it is being found out what this machine can run"
 	default:
