@@ -4,7 +4,9 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"net/netip"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -19,6 +21,7 @@ import (
 	"github.com/nodeless/nodeless/catalog"
 	"github.com/nodeless/nodeless/internal/podhost"
 	"github.com/nodeless/nodeless/internal/podmetrics"
+	"github.com/nodeless/nodeless/internal/podnet"
 	"github.com/nodeless/nodeless/podvm/host"
 	"github.com/nodeless/nodeless/podvm/image"
 )
@@ -45,8 +48,15 @@ func (l *local) startMicroVMs(run, start context.Context) error {
 	}
 	l.stops = append(l.stops, stopEvents)
 	o.Wanted = wanted
+	network, err := l.connectMicroVMs(&o)
+	if err != nil {
+		return err
+	}
 	if l.microVMs, err = podhost.New(o); err != nil {
 		return err
+	}
+	if network != nil {
+		l.spawn(run, "network of microVMs", func(ctx context.Context) error { return l.runNetwork(ctx, network) })
 	}
 	l.stops = append(l.stops, l.leaveMicroVMs)
 	l.spawn(run, "microVM host", l.microVMs.Run)
@@ -81,21 +91,48 @@ func (l *local) microVMOptions(run context.Context) (podhost.Options, func(), er
 	return podhost.Options{
 		Dir: dir, Name: name, Region: l.o.region, Zone: l.firstZone(), Kube: kube, ClientCA: l.plane.CABundle(), Log: l.log,
 		Recorder: events.NewRecorder(scheme.Scheme, corev1.EventSource{Component: "kubelet", Host: name}),
-		Kernel:   l.o.guestKernel, Images: image.Options{Sources: []string{imageDir(l.o.dataDir)}, Mirrors: mirrors}, Links: l.links(dir),
+		Kernel:   l.o.guestKernel, Images: image.Options{Sources: []string{imageDir(l.o.dataDir)}, Mirrors: mirrors},
 	}, events.Shutdown, nil
 }
 
-// links connect microVMs with each other and this machine, as root; nil is user mode.
-func (l *local) links(dir string) host.Network {
+// connectMicroVMs gives them a network of their own, as root: it is made by runNetwork. Without, they are in user mode.
+func (l *local) connectMicroVMs(o *podhost.Options) (*podnet.Net, error) {
 	if os.Geteuid() != 0 {
-		return nil
+		return nil, nil
 	}
-	b, err := podhost.Bridge(dir)
+	b, err := podhost.Bridge(o.Dir)
 	if err != nil {
 		l.log.Warn("microVMs are in user mode: they reach out, and are reached by port-forward alone", "error", err)
-		return nil
+		return nil, nil
 	}
-	return b
+	services, err := netip.ParsePrefix(l.plane.ServiceCIDR())
+	if err != nil {
+		return nil, fmt.Errorf("range of Services: %w", err)
+	}
+	server, err := netip.ParseAddrPort(strings.TrimPrefix(l.plane.APIServerURL(), "https://"))
+	if err != nil {
+		return nil, fmt.Errorf("address of the API server: %w", err)
+	}
+	n := podnet.New(podnet.Options{
+		Dir: o.Dir, Kube: o.Kube, Bridge: b, Services: services, APIServer: server, Log: l.log,
+		Wanted: func(ctx context.Context) error { // a machine that runs none keeps its firewall and its forwarding
+			if l.microVMs.Any() {
+				return nil
+			}
+			return o.Wanted(ctx)
+		},
+	})
+	o.Links, o.Resolve, o.Services = host.Routed{Bridge: b}, n.Resolve, n.Variables
+	return n, nil
+}
+
+// runNetwork serves it. Without, microVMs go on nevertheless.
+func (l *local) runNetwork(ctx context.Context, n *podnet.Net) error {
+	if err := n.Run(ctx); err != nil && ctx.Err() == nil {
+		l.log.Warn("microVMs reach each other and this machine, and no Services, names or anything outside", "error", err)
+	}
+	<-ctx.Done()
+	return ctx.Err()
 }
 
 func (l *local) firstZone() string {
@@ -132,5 +169,8 @@ func (l *local) leaveMicroVMs() {
 	}
 }
 
-// endMicroVMs ends those that the process of a data directory has left running.
-func endMicroVMs(dataDir string) (int, error) { return podhost.Sweep(microVMDir(dataDir)) }
+// endMicroVMs ends those that the process of a data directory has left running, and takes their network away.
+func endMicroVMs(dataDir string) (int, error) {
+	n, err := podhost.Sweep(microVMDir(dataDir))
+	return n, errors.Join(err, podnet.CleanUp(microVMDir(dataDir)))
+}

@@ -56,7 +56,7 @@ const (
 
 // probe finds out what this machine can do, as soon as that is wanted, and again until it can run machines.
 func (h *Host) probe(ctx context.Context) {
-	if !h.any() && h.o.Wanted != nil {
+	if !h.Any() && h.o.Wanted != nil {
 		if err := h.o.Wanted(ctx); err != nil {
 			return // ctx is done
 		}
@@ -87,7 +87,8 @@ func (h *Host) probe(ctx context.Context) {
 	}
 }
 
-func (h *Host) any() bool {
+// Any says whether there is a microVM, running or not.
+func (h *Host) Any() bool {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	return len(h.machines) > 0

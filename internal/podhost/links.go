@@ -15,9 +15,9 @@ import (
 	"github.com/nodeless/nodeless/podvm/wire"
 )
 
-// Bridge connects the microVMs of a state directory by a bridge of their own, which needs root. Its addresses are chosen once, away from those that this
+// Bridge holds the addresses of a state directory's microVMs, which needs root: host.Routed connects them. They are chosen once, away from those that this
 // machine has, and kept.
-func Bridge(dir string) (host.Network, error) {
+func Bridge(dir string) (*host.Bridge, error) {
 	prefix, err := bridgePrefix(dir)
 	if err != nil {
 		return nil, err

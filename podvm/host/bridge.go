@@ -37,13 +37,22 @@ func NewBridge(name string, prefix netip.Prefix) (*Bridge, error) {
 		if err := errors.Join(setInet4(fd, name, unix.SIOCSIFADDR, host.AsSlice()), setInet4(fd, name, unix.SIOCSIFNETMASK, mask)); err != nil {
 			return fmt.Errorf("give it the address %s: %w", host, err)
 		}
-		return setUp(fd, name)
+		return errors.Join(withoutIPv6(name), setUp(fd, name))
 	})
 	if err != nil {
 		return nil, fmt.Errorf("bridge %s: %w", name, err)
 	}
 	return b, nil
 }
+
+// Name of the bridge's interface. Those of taps begin with it.
+func (b *Bridge) Name() string { return b.name }
+
+// Prefix of the machines' addresses.
+func (b *Bridge) Prefix() netip.Prefix { return b.prefix }
+
+// Address is this machine's among them.
+func (b *Bridge) Address() netip.Addr { return b.gateway }
 
 // Delete removes the bridge.
 func (b *Bridge) Delete() error { return DeleteBridge(b.name) }
@@ -87,26 +96,8 @@ func (b *Bridge) Attach(id string, _ wire.Network) (Attachment, error) {
 }
 
 // tap opens a new tap interface and puts it into the bridge.
-func (b *Bridge) tap() (tap *os.File, err error) {
-	fd, err := unix.Open("/dev/net/tun", unix.O_RDWR|unix.O_CLOEXEC, 0)
-	if err != nil {
-		return nil, err
-	}
-	defer func() {
-		if err != nil {
-			_ = unix.Close(fd)
-		}
-	}()
-	req, err := unix.NewIfreq(b.name[:min(len(b.name), 10)] + "-%d") // the kernel picks the number
-	if err != nil {
-		return nil, err
-	}
-	req.SetUint16(unix.IFF_TAP | unix.IFF_NO_PI)
-	if err := unix.IoctlIfreq(fd, unix.TUNSETIFF, req); err != nil {
-		return nil, err
-	}
-	name := req.Name()
-	err = withSocket(func(socket int) error {
+func (b *Bridge) tap() (*os.File, error) {
+	return openTap(b.name, func(socket int, name string) error {
 		index, err := unix.NewIfreq(name)
 		if err != nil {
 			return err
@@ -124,7 +115,29 @@ func (b *Bridge) tap() (tap *os.File, err error) {
 		}
 		return setUp(socket, name)
 	})
+}
+
+// openTap opens a new tap interface that is named after a bridge, and has it connected.
+func openTap(bridge string, connect func(socket int, name string) error) (tap *os.File, err error) {
+	fd, err := unix.Open("/dev/net/tun", unix.O_RDWR|unix.O_CLOEXEC, 0)
 	if err != nil {
+		return nil, err
+	}
+	defer func() {
+		if err != nil {
+			_ = unix.Close(fd)
+		}
+	}()
+	req, err := unix.NewIfreq(bridge[:min(len(bridge), 10)] + "-%d") // the kernel picks the number
+	if err != nil {
+		return nil, err
+	}
+	req.SetUint16(unix.IFF_TAP | unix.IFF_NO_PI)
+	if err := unix.IoctlIfreq(fd, unix.TUNSETIFF, req); err != nil {
+		return nil, err
+	}
+	name := req.Name()
+	if err := withSocket(func(socket int) error { return connect(socket, name) }); err != nil {
 		return nil, err
 	}
 	return os.NewFile(uintptr(fd), name), nil

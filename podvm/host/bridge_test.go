@@ -13,6 +13,15 @@ import (
 
 // Pods on a bridge reach each other and are reached from the host; taps go with their machines.
 func TestABridge(t *testing.T) {
+	reachEachOther(t, func(b *Bridge) Network { return b })
+}
+
+// The same is true of pods that see nothing but the host, which forwards.
+func TestRoutedTaps(t *testing.T) {
+	reachEachOther(t, func(b *Bridge) Network { return Routed{b} })
+}
+
+func reachEachOther(t *testing.T, connect func(*Bridge) Network) {
 	driver(t)
 	if os.Geteuid() != 0 {
 		t.Skip("a bridge needs root")
@@ -22,12 +31,12 @@ func TestABridge(t *testing.T) {
 		t.Skip("no bridge can be made here:", err)
 	}
 	t.Cleanup(func() {
-		left, _ := filepath.Glob("/sys/class/net/" + b.name + "/brif/*")
+		left, _ := filepath.Glob("/sys/class/net/" + b.name + "-*")
 		if err := b.Delete(); err != nil || len(left) > 0 {
 			t.Error("taps left:", left, err)
 		}
 	})
-	h := open(t, Config{Network: b})
+	h := open(t, Config{Network: connect(b)})
 	server := run(t, h, workload("server", wire.Pod{Containers: []wire.Container{
 		container("main", "mkdir /www; echo hello > /www/index.html; httpd -f -p 8080 -h /www"),
 	}}))

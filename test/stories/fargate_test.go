@@ -146,7 +146,7 @@ func (c *cluster) nothingOfMicroVMs() error {
 			return fmt.Errorf("left: %v", left)
 		}
 	}
-	if taps, _ := filepath.Glob("/sys/class/net/" + c.bridge() + "/brif/*"); len(taps) > 0 {
+	if taps, _ := filepath.Glob("/sys/class/net/" + c.bridge() + "-*"); len(taps) > 0 {
 		return fmt.Errorf("taps left: %v", taps)
 	}
 	return c.noMachines()
@@ -265,6 +265,17 @@ func TestADeploymentRunsInMicroVMs(t *testing.T) {
 		t.Errorf("exec -it: %q", got)
 	}
 	c.line(c.streaming("attach", pod), `^\d+ `+pod+`$`)
+
+	if os.Geteuid() == 0 { // without, microVMs have no Services
+		c.eventually(patience, func() error {
+			ip := c.kubectl("get", "service", "hello", "-o", "jsonpath={.spec.clusterIP}")
+			out, err := c.run("kubectl", "exec", pod, "--", "sh", "-c", "nslookup hello.default.svc.cluster.local; wget -q -O - http://"+ip+"/")
+			if err != nil || !strings.Contains(out, "Address: "+ip) || !strings.Contains(out, "hello from hello-") {
+				return fmt.Errorf("the Service's name and its answer: %v\n%s", err, out)
+			}
+			return nil
+		})
+	}
 
 	forward := c.line(c.streaming("port-forward", pod, ":8080"), `^Forwarding from 127\.0\.0\.1:\d+ -> 8080$`)
 	address := regexp.MustCompile(`127\.0\.0\.1:\d+`).FindString(forward)
