@@ -6,6 +6,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	"github.com/nodeless/nodeless/engine/model"
+	"github.com/nodeless/nodeless/sim"
 )
 
 // Both catalogues hold every pod of Karpenter's mix, the plan is right by the engine's judge and by the one that both sides share, and
@@ -65,5 +66,18 @@ func TestOnePriceForBothSides(t *testing.T) {
 	out.machines[0].pods = append(out.machines[0].pods, "huge")
 	if err := c.price(&out, pods); err == nil {
 		t.Error("a machine that no type can be has a price")
+	}
+}
+
+// What differs in nothing but a seed is compared with its like.
+func TestSidesAreComparedSeedBySeed(t *testing.T) {
+	base := &side{results: []sim.Result{{Cost: 100}, {Cost: 200}}}
+	ours := &side{results: []sim.Result{{Cost: 90}, {Cost: 184}}}
+	if got := ours.against(base); got != "-9.0 % ± 1.0" {
+		t.Errorf("10 and 8 percent cheaper: %q", got)
+	}
+	ours.results, base.results = ours.results[:1], base.results[:1]
+	if got := ours.against(base); got != "-10.0 %" {
+		t.Errorf("10 percent cheaper: %q", got)
 	}
 }

@@ -29,6 +29,7 @@ type simFlags struct {
 	from, length, interval time.Duration
 	copies, samples        int
 	seed                   uint64
+	seeds                  int
 	policy                 model.Policy
 }
 
@@ -44,10 +45,17 @@ func benchSim(args []string) error {
 	f.IntVar(&o.copies, "copies", 1, "copies of a trace on top of each other")
 	f.IntVar(&o.samples, "samples", 100, "moments at which the proven minimum is computed")
 	f.Uint64Var(&o.seed, "seed", 1, "of boot times and copies")
+	f.IntVar(&o.seeds, "seeds", 1, "simulate with so many seeds, from -seed on, and print means: runs that differ in nothing but chance differ by 1 to 2 %")
+	f.DurationVar(&o.policy.Handover, "handover", 0, "see model.Policy.Handover; 0 = the default, below that none")
 	churnFee := f.Float64("churn-fee", 0, "dollars an hour, see model.Policy.ChurnFee; 0 = the default, below that none")
+	nodeFee := f.Float64("node-fee", 0, "dollars an hour, see model.Policy.NodeFee")
+	movePrice := f.Float64("move-price", 0, "dollars, see model.Policy.MovePrice")
 	profile := f.String("cpuprofile", "", "write a CPU profile to this file")
 	_ = f.Parse(args)
-	o.policy.ChurnFee = model.Price(*churnFee * 1e6)
+	o.policy.ChurnFee, o.policy.NodeFee, o.policy.MovePrice = model.Price(*churnFee*1e6), model.Price(*nodeFee*1e6), model.Price(*movePrice*1e6)
+	if o.seeds < 1 || o.samples < 1 {
+		return fmt.Errorf("-seeds and -samples are from 1 on")
+	}
 
 	all := simulatedTraces
 	if strings.Contains(*only, ".csv") {
@@ -105,21 +113,20 @@ func (o *simFlags) row(t *table, x simulated, tr *replay.Trace, size string) err
 	if err != nil {
 		return err
 	}
-	var results [2]sim.Result
-	var used [2]usage
-	for i, d := range []sim.Decider{sim.Compatible(), sim.Nodeless(o.policy)} {
-		progress("%s, types %s: %s …", x.name, types, d.Name)
-		c.Decider = d
-		used[i] = measure(func() { results[i], err = sim.Run(context.Background(), c) })
-		if err != nil {
-			return err
+	sides := [2]*side{{decider: sim.Compatible()}, {decider: sim.Nodeless(o.policy)}}
+	for k := range o.seeds {
+		c.Seed = o.seed + uint64(k)
+		for _, d := range sides {
+			progress("%s, types %s, seed %d: %s …", x.name, types, c.Seed, d.decider.Name)
+			if err := d.run(c); err != nil {
+				return err
+			}
 		}
 	}
-	base, ours := &results[0], &results[1]
-	dollars := func(r *sim.Result) string { return fmt.Sprintf("%.2f (+%.1f %%)", r.Cost, 100*(r.Cost/bound-1)) }
-	waits := func(r *sim.Result) string { return fmt.Sprintf("%.1f/%.0f", r.Pending.Mean, r.Pending.P99) }
-	t.add(x.name, types, fmt.Sprint(base.Pods), fmt.Sprintf("%.1f", base.Hours), fmt.Sprintf("%.2f", bound), dollars(base), dollars(ours),
-		fmt.Sprintf("%+.1f %%", 100*(ours.Cost/base.Cost-1)), fmt.Sprint(base.Moves), fmt.Sprint(ours.Moves), waits(base), waits(ours),
-		fmt.Sprint(base.Launched), fmt.Sprint(ours.Launched), seconds(used[0].cpu), seconds(used[1].cpu))
+	base, ours := sides[0], sides[1]
+	t.add(x.name, types, fmt.Sprint(base.results[0].Pods), fmt.Sprintf("%.1f", base.mean(hours)), fmt.Sprintf("%.2f", bound),
+		base.dollars(bound), ours.dollars(bound), ours.against(base),
+		fmt.Sprintf("%.0f", base.mean(moves)), fmt.Sprintf("%.0f", ours.mean(moves)), base.waits(), ours.waits(),
+		fmt.Sprintf("%.0f", base.mean(launched)), fmt.Sprintf("%.0f", ours.mean(launched)), seconds(base.cpu/time.Duration(o.seeds)), seconds(ours.cpu/time.Duration(o.seeds)))
 	return nil
 }

@@ -8,9 +8,6 @@ import (
 	"github.com/nodeless/nodeless/engine/model"
 )
 
-// bothPaid is for how long what goes and what comes in its place are paid both while pods move.
-const bothPaid = 2 * time.Minute
-
 // unfinished is a Job's pod that would begin anew elsewhere.
 type unfinished struct {
 	key  model.PodKey
@@ -19,15 +16,13 @@ type unfinished struct {
 }
 
 // jobs says which Job's pod will be done sooner than moving it pays: to wait for it costs what the command would save meanwhile;
-// to move it costs what its run has cost so far, since it begins anew, and the time for which two machines are paid.
+// to move it costs what its run has cost so far, since it begins anew, and what is paid twice meanwhile (Policy.PaidTwice).
 func (r *run) jobs(victims []*model.Node, saves model.Price) model.Reason {
 	var all []unfinished
-	var moving float64
 	for _, n := range victims {
 		if !r.pools[n.Pool].Disruption.WaitForJobs {
 			continue
 		}
-		moving += float64(float64(n.Price) * bothPaid.Seconds())
 		for i := range n.Pods {
 			if u, known := r.unfinished(n, &n.Pods[i]); known {
 				all = append(all, u)
@@ -37,7 +32,8 @@ func (r *run) jobs(victims []*model.Node, saves model.Price) model.Reason {
 	slices.SortFunc(all, func(a, b unfinished) int {
 		return cmp.Or(cmp.Compare(a.left, b.left), cmp.Compare(a.key.Namespace, b.key.Namespace), cmp.Compare(a.key.Name, b.key.Name))
 	})
-	lost := moving
+	launched := max(priceOf(victims)-max(saves, 0), 0)
+	lost := float64(float64(launched) * r.policy.PaidTwice().Seconds())
 	for _, u := range all {
 		lost += u.lost
 		if waiting := float64(float64(max(saves, 0)) * u.left.Seconds()); lost >= waiting {

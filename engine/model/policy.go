@@ -64,7 +64,8 @@ type Policy struct {
 	// SpotToSpot lets a spot machine be replaced by a cheaper spot machine.
 	SpotToSpot bool
 	// Handover is for how long a machine and its replacement are paid at once; 0 = a minute, below that it is not counted. What moves
-	// pays this back, and MovePrice for each pod, within the time for which the pods can be expected to be there: see Remaining.
+	// pays this back, and MovePrice for each pod, within the time for which the pods can be expected to be there: see Remaining. Where
+	// pools wait for Jobs it counts against a move too.
 	Handover  time.Duration
 	MovePrice Price // once, for a pod of EvictionCost 1000; 0 = moves cost nothing
 	// MaxWhatIfs bounds the plans that one Disrupt tries for machines whose pods have to move; 0 = the default, below that none.

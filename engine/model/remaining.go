@@ -32,17 +32,21 @@ func Remaining(now time.Time, pods []Pod) time.Duration {
 // defaultHandover is about what an EC2 machine takes from its launch to Ready, and its predecessor to be drained.
 const defaultHandover = time.Minute
 
+// PaidTwice is for how long what goes and what comes in its place are both paid: Handover, or its default.
+func (p *Policy) PaidTwice() time.Duration {
+	if p.Handover == 0 {
+		return defaultHandover
+	}
+	return max(p.Handover, 0)
+}
+
 // Payback is after how long a command has saved what it costs: machines that are paid twice while pods are handed over, and the
 // pods' moves, which count for so many thousandths. It is Unknown where nothing is saved.
 func (p *Policy) Payback(saves, launched Price, moves int64) time.Duration {
-	handover := p.Handover
-	if handover == 0 {
-		handover = defaultHandover
-	}
 	if saves <= 0 {
 		return Unknown
 	}
-	hours := max(handover, 0).Hours()*float64(max(launched, 0)) + float64(max(p.MovePrice, 0))*float64(max(moves, 0))/1000
+	hours := p.PaidTwice().Hours()*float64(max(launched, 0)) + float64(max(p.MovePrice, 0))*float64(max(moves, 0))/1000
 	hours /= float64(saves)
 	if hours >= Unknown.Hours() {
 		return Unknown

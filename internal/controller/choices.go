@@ -14,6 +14,7 @@ type Choices struct {
 	MinValuesPolicy  string  // Strict or BestEffort
 	PreferencePrice  float64 // dollars an hour for a preference of weight 100, when Priced
 	NodeFee          float64 // dollars an hour
+	ChurnFee         float64 // dollars an hour; 0 = the engine's default, -1 = none
 	SpotRisk         int     // percent
 	PriorityCutoff   int32   // NoCutoff = none
 }
@@ -48,10 +49,13 @@ func (c Choices) Policy() (model.Policy, error) {
 	for _, amount := range []struct {
 		flag    string
 		dollars float64
+		least   float64
 		into    *model.Price
-	}{{"preference-price", c.PreferencePrice, &p.PreferencePrice}, {"node-fee", c.NodeFee, &p.NodeFee}} {
-		if !(amount.dollars >= 0 && amount.dollars <= mostDollars) { // NaN is neither
-			return p, fmt.Errorf("--%s %v: use dollars an hour from 0 to %d", amount.flag, amount.dollars, mostDollars)
+	}{
+		{"preference-price", c.PreferencePrice, 0, &p.PreferencePrice}, {"node-fee", c.NodeFee, 0, &p.NodeFee}, {"churn-fee", c.ChurnFee, -1, &p.ChurnFee},
+	} {
+		if !(amount.dollars >= amount.least && amount.dollars <= mostDollars) { // NaN is neither
+			return p, fmt.Errorf("--%s %v: use dollars an hour from %v to %d", amount.flag, amount.dollars, amount.least, mostDollars)
 		}
 		*amount.into = model.Price(math.Round(amount.dollars * 1e6))
 	}
