@@ -103,17 +103,20 @@ func isTrue(claim *karpv1.NodeClaim, condition string) bool {
 	return false
 }
 
-// managedState is how far a machine with a Node and a NodeClaim is, and since when it is initialized.
+// managedState is how far a machine with a Node and a NodeClaim is, and since when it is initialized. The Node's label decides,
+// as upstream: this copy of the Node is then no older than the one in which the taints of starting were gone. The claim's
+// condition comes by another watch, which may be ahead: by it, pods would be kept off for a taint that is no longer there,
+// and a machine be launched for them.
 func managedState(node *corev1.Node, claim *karpv1.NodeClaim) (model.NodeState, time.Time) {
+	if node.Labels[karpv1.NodeInitializedLabelKey] != "true" {
+		return model.Registered, time.Time{}
+	}
 	for i := range claim.Status.Conditions {
 		if c := &claim.Status.Conditions[i]; c.Type == karpv1.ConditionTypeInitialized && c.Status == metav1.ConditionTrue {
 			return model.Initialized, c.LastTransitionTime.Time
 		}
 	}
-	if node.Labels[karpv1.NodeInitializedLabelKey] == "true" {
-		return model.Initialized, node.CreationTimestamp.Time
-	}
-	return model.Registered, time.Time{}
+	return model.Initialized, node.CreationTimestamp.Time
 }
 
 // unmanagedState is how far somebody else's machine is: all of its taints count, so ready is enough.
