@@ -69,9 +69,9 @@ func processorTime() time.Duration {
 
 // Every what-if of a cluster in one call; cpu-s/op is what counts on a machine that does other things too. Measured on the project's
 // 2-core box, 20 other builds and tests running, 22 November 2026: "settled", 1,146 machines with 22,920 pods of which none can go
-// cheaper, each of them tried: 9.7 s of processor time, 8.4 ms a machine; "a third of the pods left": 3.1 s for 83 commands that save
-// 30.6 %. Karpenter takes about 18 minutes for 1,000 nodes (kubernetes-sigs/karpenter 3271). 5,000 and 10,000 machines: by
-// make bench-consolidation N=5000.
+// cheaper, each of them tried: 5.8 s of processor time; 5,646 machines 14.1 s; 11,351 machines 37.0 s, 3.3 ms a machine; "a third of the
+// pods left", of the smallest: 1.2 s for 83 commands that save 30.6 %. Karpenter takes about 18 minutes for 1,000 nodes
+// (kubernetes-sigs/karpenter 3271). 5,000 and 10,000 machines: by make bench-consolidation N=5000.
 func BenchmarkEveryWhatIf(b *testing.B) {
 	for _, c := range []struct {
 		name            string
