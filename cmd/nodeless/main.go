@@ -66,6 +66,7 @@ func newRoot() *cobra.Command {
 
   nodeless up --demo     a whole cluster on this machine, with a simulated AWS region: watch machines come and go
   nodeless run           the controller alone, against the cluster of your kubeconfig
+  nodeless why pod/NAME  why a pod waits or is where it is; node/NAME: why a machine is kept or goes; on any cluster, reading only
   nodeless simulate FILE what would be launched for a cluster that is written in a file, and why
   nodeless kubectl …     kubectl, already pointed at the cluster of "nodeless up"`,
 		SilenceUsage:      true,
@@ -73,7 +74,7 @@ func newRoot() *cobra.Command {
 		Version:           version,
 		CompletionOptions: cobra.CompletionOptions{HiddenDefaultCmd: false},
 	}
-	root.AddCommand(newUp(), newDown(), newStatus(), newRun(), newSimulate(), newKubectl(), newImage(), newCRDs(), newRBAC(), newVersion(), exitCodes())
+	root.AddCommand(newUp(), newDown(), newStatus(), newRun(), newWhy(), newSimulate(), newKubectl(), newImage(), newCRDs(), newRBAC(), newVersion(), exitCodes())
 	for _, c := range root.Commands() {
 		bindEnvironment(c)
 	}

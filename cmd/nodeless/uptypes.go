@@ -7,7 +7,6 @@ import (
 	"errors"
 	"fmt"
 	"os"
-	"path/filepath"
 	"slices"
 	"strings"
 	"syscall"
@@ -16,9 +15,6 @@ import (
 
 	"github.com/nodeless/nodeless/catalog"
 )
-
-// typesFile keeps the types of one's own that a cluster was made with.
-func typesFile(dir string) string { return filepath.Join(dir, "region", "types.json") }
 
 // settleTypes reads --types; a cluster that is there keeps the types it was made with.
 func (o *upOptions) settleTypes() error {

@@ -1,6 +1,7 @@
 package change_test
 
 import (
+	"strconv"
 	"testing"
 
 	"github.com/nodeless/nodeless/engine"
@@ -124,6 +125,20 @@ shape db labels(app=db) cpu=1
 		got := explain.Change(change.Smallest(s, &s.Shapes[s.Pending[0].Shape], nil, nil, &c.reason))
 		if got != c.want {
 			t.Errorf("%s\ngot  %s\nwant %s", c.cluster, got, c.want)
+		}
+	}
+}
+
+// What is missing may be what a claim asks for, not the claim.
+func TestWhatDoesNotExistIsToBeCreated(t *testing.T) {
+	for blocked, want := range map[string]string{
+		"persistentVolumeClaim data does not exist":                                              "would fit in pool p if persistentVolumeClaim data were created",
+		"persistentVolumeClaim data does not exist: create it":                                   "would fit in pool p if persistentVolumeClaim data were created",
+		"persistentVolumeClaim data asks for storageClass fast, which does not exist: create it": "would fit in pool p if storageClass fast were created",
+		"persistentVolumeClaim data is not bound yet":                                            "",
+	} {
+		if got := explain.Change(of(t, "pool p\npods 1 web cpu=1 blocked("+strconv.Quote(blocked)+")")); got != want {
+			t.Errorf("%s: got %q, want %q", blocked, got, want)
 		}
 	}
 }

@@ -116,7 +116,10 @@ func (c *search) unblock() model.Change {
 	if blocked == "" {
 		blocked = c.reason.Detail
 	}
-	object, missing := strings.CutSuffix(blocked, " does not exist")
+	object, missing := strings.CutSuffix(strings.TrimSuffix(blocked, ": create it"), " does not exist")
+	if _, class, asks := strings.Cut(object, " asks for "); asks {
+		object = strings.TrimSuffix(class, ", which")
+	}
 	shape := *c.shape
 	shape.Blocked = ""
 	if pool := c.fitsSomewhere(&shape, false); missing && pool != "" {

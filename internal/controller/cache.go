@@ -21,7 +21,6 @@ import (
 	karpv1alpha1 "sigs.k8s.io/karpenter/pkg/apis/v1alpha1"
 
 	"github.com/nodeless/nodeless/api/v1alpha1"
-	"github.com/nodeless/nodeless/internal/fargate"
 	"github.com/nodeless/nodeless/internal/kube"
 )
 
@@ -54,37 +53,12 @@ func newCache(cfg *rest.Config) (cache.Cache, error) {
 	return cache.New(cfg, cache.Options{
 		Scheme: scheme(), DefaultTransform: cache.TransformStripManagedFields(), ReaderFailOnMissingInformer: true,
 		ByObject: map[client.Object]cache.ByObject{
-			&corev1.Pod{}: {Transform: leanPod},
+			&corev1.Pod{}: {Transform: kube.LeanPod},
 			// Watched only if a CapacityBuffer refers to one of their kind.
 			&corev1.PodTemplate{}: {Transform: leanTemplate}, &appsv1.Deployment{}: {Transform: leanTemplate},
 			&appsv1.StatefulSet{}: {Transform: leanTemplate}, &appsv1.ReplicaSet{}: {Transform: leanTemplate},
 		},
 	})
-}
-
-// leanPod leaves out of a pod what nobody here reads: images, commands, environment, probes and statuses of containers
-// are most of its size. While a pod is resized its containers' statuses say what it still holds.
-func leanPod(o any) (any, error) {
-	pod, ok := o.(*corev1.Pod)
-	if !ok {
-		return o, nil
-	}
-	pod.ManagedFields = nil
-	if pod.Spec.SchedulerName == fargate.SchedulerName {
-		return pod, nil // its microVM is made from it
-	}
-	delete(pod.Annotations, corev1.LastAppliedConfigAnnotation)
-	resizing := kube.Resizing(pod)
-	lean(pod.Spec.InitContainers)
-	lean(pod.Spec.Containers)
-	pod.Spec.EphemeralContainers = nil
-	pod.Status.EphemeralContainerStatuses = nil
-	if !resizing {
-		pod.Status.ContainerStatuses, pod.Status.InitContainerStatuses = nil, nil
-	}
-	leanStatuses(pod.Status.InitContainerStatuses)
-	leanStatuses(pod.Status.ContainerStatuses)
-	return pod, nil
 }
 
 // leanTemplate leaves out of a workload what does not decide where its pods may go.
@@ -108,25 +82,9 @@ func leanTemplate(o any) (any, error) {
 	default:
 		return o, nil
 	}
-	lean(spec.InitContainers)
-	lean(spec.Containers)
+	kube.LeanContainers(spec.InitContainers)
+	kube.LeanContainers(spec.Containers)
 	return o, nil
-}
-
-func lean(containers []corev1.Container) {
-	for i := range containers {
-		c := &containers[i]
-		containers[i] = corev1.Container{
-			Name: c.Name, Ports: c.Ports, Resources: c.Resources, RestartPolicy: c.RestartPolicy,
-		}
-	}
-}
-
-func leanStatuses(statuses []corev1.ContainerStatus) {
-	for i := range statuses {
-		s := &statuses[i]
-		statuses[i] = corev1.ContainerStatus{Name: s.Name, Resources: s.Resources, AllocatedResources: s.AllocatedResources}
-	}
 }
 
 var quietOnce sync.Once

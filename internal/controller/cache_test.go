@@ -23,7 +23,7 @@ func TestALeanPodIsTheSamePodToTheEngine(t *testing.T) {
 				Name: "c", ImageID: "sha256:…", Resources: &corev1.ResourceRequirements{Requests: cpu(held)}, AllocatedResources: cpu(held),
 			}}
 			want := kube.NewNames().Shape(pod, nil)
-			lean, err := leanPod(pod.DeepCopy())
+			lean, err := kube.LeanPod(pod.DeepCopy())
 			if err != nil {
 				t.Fatal(err)
 			}

@@ -80,6 +80,40 @@ func SurgeRules() []rbacv1.PolicyRule {
 	return []rbacv1.PolicyRule{rule("apps", []string{"deployments"}, []string{"patch"})}
 }
 
+// ViewName is that of the role for those who only look.
+const ViewName = "nodeless-view"
+
+// ViewRules are what "nodeless why" and other commands need that only look at a cluster: the built-in role view knows neither Nodes nor
+// NodePools.
+func ViewRules() []rbacv1.PolicyRule {
+	read := []string{"get", "list", "watch"}
+	return []rbacv1.PolicyRule{
+		rule("", []string{"pods", "nodes", "namespaces", "persistentvolumes", "persistentvolumeclaims", "limitranges", "events"}, read),
+		rule("apps", []string{"daemonsets"}, read),
+		rule("policy", []string{"poddisruptionbudgets"}, read),
+		rule("storage.k8s.io", []string{"storageclasses", "csinodes"}, read),
+		rule("karpenter.sh", []string{"nodepools", "nodeclaims", "nodeoverlays"}, read),
+		rule("karpenter.k8s.aws", []string{"ec2nodeclasses"}, read),
+		rule("nodeless.sh", []string{"fargateprofiles", "decisionlogs"}, read),
+	}
+}
+
+// ViewObjects are the role for those who only look and, if subjects are given, its binding to them.
+func ViewObjects(subjects ...rbacv1.Subject) []client.Object {
+	meta := metav1.ObjectMeta{Name: ViewName, Labels: map[string]string{"app.kubernetes.io/name": Name}}
+	of := func(kind string) metav1.TypeMeta {
+		return metav1.TypeMeta{APIVersion: rbacv1.SchemeGroupVersion.String(), Kind: kind}
+	}
+	out := []client.Object{&rbacv1.ClusterRole{TypeMeta: of("ClusterRole"), ObjectMeta: meta, Rules: ViewRules()}}
+	if len(subjects) > 0 {
+		out = append(out, &rbacv1.ClusterRoleBinding{
+			TypeMeta: of("ClusterRoleBinding"), ObjectMeta: meta, Subjects: subjects,
+			RoleRef: rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: ViewName},
+		})
+	}
+	return out
+}
+
 // Objects are a service account in a namespace, its roles and bindings, in the order in which they can be created. more is what it
 // may do in the whole cluster besides Rules.
 func Objects(namespace, lease string, more ...rbacv1.PolicyRule) []client.Object {

@@ -88,7 +88,7 @@ func networkOf(t *catalog.Type) networkXML {
 		Performance: performance, MaximumInterfaces: t.MaxENIs, MaximumCards: 1,
 		Cards:                    items(networkCardXML{Performance: performance, MaximumInterfaces: t.MaxENIs}),
 		IPv4AddressesPerInteface: t.IPv4PerENI, IPv6AddressesPerInteface: t.IPv4PerENI, IPv6Supported: true,
-		ENASupport: ena, EncryptionInTransit: encryptsInTransit(t),
+		ENASupport: ena, EncryptionInTransit: catalog.EncryptsInTransit(t),
 	}
 }
 

@@ -1,10 +1,8 @@
-package ec2api
+package catalog
 
 import (
 	"slices"
 	"strings"
-
-	"github.com/nodeless/nodeless/catalog"
 )
 
 // Families that encrypt although they are older than the sixth generation, and sixth-generation families that do not
@@ -17,8 +15,8 @@ var (
 	plainLate = strings.Fields(`c6g c6gd m6g m6gd r6g r6gd`)
 )
 
-// encryptsInTransit reports whether the type's network cards encrypt traffic to others of their kind.
-func encryptsInTransit(t *catalog.Type) bool {
+// EncryptsInTransit reports whether the type's network cards encrypt traffic to others of their kind.
+func EncryptsInTransit(t *Type) bool {
 	if t.Generation >= 6 {
 		return !slices.Contains(plainLate, t.Family)
 	}

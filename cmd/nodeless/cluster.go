@@ -1,0 +1,149 @@
+package main
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+
+	awssdk "github.com/aws/aws-sdk-go-v2/aws"
+	"github.com/aws/aws-sdk-go-v2/config"
+	"github.com/aws/aws-sdk-go-v2/credentials"
+	ec2v1 "github.com/aws/karpenter-provider-aws/pkg/apis/v1"
+	"github.com/spf13/pflag"
+	"k8s.io/client-go/rest"
+	"k8s.io/client-go/tools/clientcmd"
+
+	"github.com/nodeless/nodeless/cloud"
+	"github.com/nodeless/nodeless/cloud/aws"
+	"github.com/nodeless/nodeless/internal/live"
+)
+
+// clusterFlags say which cluster a command only looks at, and where prices come from.
+type clusterFlags struct {
+	kubeconfig, context, namespace, as string
+	region, prices, dataDir            string
+}
+
+func (c *clusterFlags) add(f *pflag.FlagSet) {
+	f.StringVar(&c.kubeconfig, "kubeconfig", "", "kubeconfig file (default: the cluster of \"nodeless up\" if it runs, else $KUBECONFIG or ~/.kube/config)")
+	f.StringVar(&c.context, "context", "", "context of the kubeconfig")
+	f.StringVarP(&c.namespace, "namespace", "n", "", "namespace (default: the context's)")
+	f.StringVar(&c.as, "as", "", "user to impersonate")
+	f.StringVar(&c.region, "region", "", "AWS region of the built-in prices (default: where the cluster's zones are)")
+	f.StringVar(&c.prices, "prices", "", "built-in: the catalogue in this program; aws: ask AWS with your credentials (default: the simulated region of \"nodeless up\", else built-in)")
+	f.StringVar(&c.dataDir, "data-dir", "", "folder of the cluster of \"nodeless up\" (default: "+defaultDataDirHelp+")")
+}
+
+// target is a cluster to look at.
+type target struct {
+	rest      *rest.Config
+	namespace string
+	options   live.Options
+	of        string // whose cluster it is, in words
+}
+
+// find looks for the cluster: the one that is named, else that of a running `nodeless up`, else that of the kubeconfig.
+func (c *clusterFlags) find() (*target, error) {
+	if c.prices != "" && c.prices != "aws" && c.prices != "built-in" {
+		return nil, fmt.Errorf("--prices %q: use aws or built-in", c.prices)
+	}
+	t := &target{options: live.Options{Region: c.region, DefaultRegion: cmp.Or(os.Getenv("AWS_REGION"), os.Getenv("AWS_DEFAULT_REGION"))}}
+	rules := clientcmd.NewDefaultClientConfigLoadingRules()
+	rules.ExplicitPath = c.kubeconfig
+	if c.kubeconfig == "" && c.context == "" && os.Getenv(clientcmd.RecommendedConfigPathEnvVar) == "" {
+		s, dir, err := c.session()
+		if err != nil {
+			return nil, err
+		}
+		if s != nil {
+			rules.ExplicitPath, t.of = s.Kubeconfig, "the cluster of \"nodeless up\""
+			if c.prices == "" {
+				t.askSession(s, dir)
+			}
+		}
+	}
+	if c.prices == "aws" {
+		t.askAWS(c.region)
+	}
+	overrides := &clientcmd.ConfigOverrides{CurrentContext: c.context}
+	overrides.AuthInfo.Impersonate = c.as
+	loader := clientcmd.NewNonInteractiveDeferredLoadingClientConfig(rules, overrides)
+	var err error
+	if t.rest, err = loader.ClientConfig(); err != nil {
+		return nil, fmt.Errorf("kubeconfig: %w; name one with --kubeconfig, and one of its contexts with --context", err)
+	}
+	if t.namespace, _, err = loader.Namespace(); err != nil {
+		return nil, fmt.Errorf("kubeconfig: %w", err)
+	}
+	t.namespace = cmp.Or(c.namespace, t.namespace)
+	if t.of == "" {
+		t.of = t.rest.Host
+	}
+	return t, nil
+}
+
+// session is that of a running `nodeless up`, nil if none runs.
+func (c *clusterFlags) session() (*session, string, error) {
+	dir, err := resolveDataDir(c.dataDir)
+	if err != nil {
+		return nil, "", err
+	}
+	s, err := loadSession(dir)
+	if errors.Is(err, errNotRunning) {
+		return nil, dir, nil
+	}
+	if err != nil {
+		return nil, "", err
+	}
+	return &s, dir, nil
+}
+
+// askSession takes prices from the simulated region, as its controller does.
+func (t *target) askSession(s *session, dir string) {
+	t.options.Prices = "the simulated region " + s.Region
+	t.options.Catalog = func(ctx context.Context, classes func(cloud.ClassRef) *ec2v1.EC2NodeClass, version string) (live.Catalog, error) {
+		o := aws.Options{
+			AWS: awssdk.Config{
+				Region: s.Region, BaseEndpoint: &s.RegionURL, Credentials: credentials.NewStaticCredentialsProvider("nodeless", "nodeless", ""),
+			},
+			ClusterName: contextName, KubernetesVersion: version, Classes: classes,
+		}
+		text, err := os.ReadFile(typesFile(dir))
+		switch {
+		case err == nil:
+			own, err := parseTypes(text)
+			if err != nil {
+				return nil, fmt.Errorf("%s: %w", typesFile(dir), err)
+			}
+			o.TypeLabels = typeLabels(own)
+		case !errors.Is(err, fs.ErrNotExist):
+			return nil, err
+		}
+		return aws.New(ctx, o)
+	}
+}
+
+// askAWS takes prices from AWS.
+func (t *target) askAWS(region string) {
+	t.options.Prices = "AWS, asked now"
+	t.options.Catalog = func(ctx context.Context, classes func(cloud.ClassRef) *ec2v1.EC2NodeClass, version string) (live.Catalog, error) {
+		cfg, err := config.LoadDefaultConfig(ctx)
+		if err != nil {
+			return nil, fmt.Errorf("AWS configuration: %w", err)
+		}
+		if region != "" {
+			cfg.Region = region
+		}
+		if cfg.Region == "" {
+			return nil, errors.New("no AWS region: give --region or set AWS_REGION")
+		}
+		return aws.New(ctx, aws.Options{AWS: cfg, ClusterName: contextName, KubernetesVersion: version, Classes: classes})
+	}
+}
+
+// typesFile keeps the types of one's own that a cluster of `nodeless up` was made with.
+func typesFile(dir string) string { return filepath.Join(dir, "region", "types.json") }

@@ -1,0 +1,124 @@
+package main
+
+import (
+	"encoding/json"
+	"fmt"
+	"io"
+	"os"
+	"strings"
+
+	"github.com/spf13/cobra"
+	"golang.org/x/term"
+	"sigs.k8s.io/yaml"
+
+	"github.com/nodeless/nodeless/internal/live"
+	answers "github.com/nodeless/nodeless/internal/why"
+)
+
+type whyOptions struct {
+	cluster clusterFlags
+	choices choices
+	output  string
+	partial bool
+}
+
+func newWhy() *cobra.Command {
+	var o whyOptions
+	c := &cobra.Command{
+		Use:   "why KIND/NAME",
+		Short: "Say why a pod waits or is where it is, why a machine is kept or goes, and what a NodePool may do",
+		Long: `Reads a cluster, asks the engine what it would decide now, and says why, in words and figures. It changes nothing and works
+on any cluster with a kubeconfig and the right to read ("nodeless rbac --view"), also where no controller runs.
+
+  pod/NAME        which pools were tried and how many instance types each rule left; which rule stands in the way, and the smallest
+                  single change after which the pod would have its place; or which machine is bought for it, why that type and what
+                  others cost; or how it came to where it is
+  node/NAME       what keeps the machine, one reason after another, and when each clears; what would become of it then; or why it
+  nodeclaim/NAME  goes, by which command, and what it waits for
+  nodepool/NAME   whether it is ready, what it may launch, its limits, budgets, and the pods that wait for it
+
+Something that is gone is answered by what was said of it, as long as the cluster keeps that.
+
+Prices are those of the simulated region for the cluster of "nodeless up", else those of the catalogue in this program
+(--prices aws asks AWS). Which types were lately out of capacity only the controller knows: its events are shown.
+Give the flags for choices the values that the controller has, if they are others than the defaults.`,
+		Example: `  nodeless why pod/web-7fb4-x2x -n shop
+  nodeless why node/ip-10-0-3-7.us-west-2.compute.internal
+  nodeless why nodepool general-purpose -o json
+  nodeless why pod/web-0 --context prod`,
+		Args: cobra.RangeArgs(1, 2),
+		RunE: func(cmd *cobra.Command, args []string) error { return o.answer(cmd, args) },
+	}
+	o.cluster.add(c.Flags())
+	o.choices.add(c.Flags())
+	c.Flags().StringVarP(&o.output, "output", "o", "text", "text, json or yaml")
+	c.Flags().BoolVar(&o.partial, "partial", false, "answer without what you may not read, and say what that is")
+	return c
+}
+
+func (o *whyOptions) answer(cmd *cobra.Command, args []string) error {
+	if o.output != "text" && o.output != "json" && o.output != "yaml" {
+		return fmt.Errorf("-o %s: use text, json or yaml", o.output)
+	}
+	policy, err := o.choices.Policy()
+	if err != nil {
+		return err
+	}
+	on, err := o.choices.parsedGates()
+	if err != nil {
+		return err
+	}
+	policy.SpotToSpot = on.SpotToSpotConsolidation
+	if _, err := answers.Parse("", args...); err != nil {
+		return err // before anything is asked of the cluster
+	}
+	t, err := o.cluster.find()
+	if err != nil {
+		return err
+	}
+	of, err := answers.Parse(t.namespace, args...)
+	if err != nil {
+		return err
+	}
+	t.options.Partial = o.partial
+	c, err := live.Read(cmd.Context(), t.rest, t.options)
+	if err != nil {
+		return err
+	}
+	a, err := answers.Ask(cmd.Context(), c, policy, of)
+	if err != nil {
+		return fmt.Errorf("%w (asked: %s)", err, t.of)
+	}
+	return printAnswer(cmd.OutOrStdout(), o.output, a)
+}
+
+func printAnswer(w io.Writer, format string, a *answers.Answer) error {
+	if format == "text" {
+		return a.Text(w, coloured(w))
+	}
+	text, err := json.MarshalIndent(a, "", "  ")
+	if err != nil {
+		return fmt.Errorf("write the answer: %w", err)
+	}
+	text = answers.Escaped(text)
+	if format == "yaml" {
+		if text, err = yaml.JSONToYAML(text); err != nil {
+			return fmt.Errorf("write the answer: %w", err)
+		}
+		text = []byte(answers.PrintableLines(string(text)))
+	}
+	_, err = fmt.Fprintln(w, strings.TrimRight(string(text), "\n"))
+	return err
+}
+
+// coloured reports whether to use colour: on a terminal that can, unless NO_COLOR is set; CLICOLOR_FORCE wants it anywhere.
+func coloured(w io.Writer) bool {
+	if os.Getenv("NO_COLOR") != "" {
+		return false
+	}
+	if force := os.Getenv("CLICOLOR_FORCE"); force != "" && force != "0" {
+		return true
+	}
+	f, ok := w.(*os.File)
+	return ok && term.IsTerminal(int(f.Fd())) && os.Getenv("TERM") != "dumb"
+}

@@ -1,0 +1,157 @@
+package ask_test
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/nodeless/nodeless/engine/ask"
+	"github.com/nodeless/nodeless/engine/codec"
+	"github.com/nodeless/nodeless/engine/explain"
+	"github.com/nodeless/nodeless/engine/gen"
+	"github.com/nodeless/nodeless/engine/methods"
+	"github.com/nodeless/nodeless/engine/model"
+)
+
+const types = `
+type s1 cpu=1 memory=8Gi pods=30 offers(c on-demand 9)
+type s2 cpu=2 memory=8Gi pods=30 offers(a on-demand 0.1, b on-demand 0.1)
+type s4 cpu=4 memory=16Gi pods=30 offers(a on-demand 0.2, b on-demand 0.2)
+type s8 cpu=8 memory=32Gi pods=60 offers(a on-demand 0.4, b on-demand 0.4)
+`
+
+func cluster(t *testing.T, text string) (*model.Snapshot, model.Policy) {
+	t.Helper()
+	s, policy, err := codec.Scenario(types + text)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return s, policy
+}
+
+func TestEachMachineThatIsThereSaysWhyItDoesNotTakeAPod(t *testing.T) {
+	s, policy := cluster(t, `
+pool general
+shape web cpu=1500m
+node full   pool=general type=s2 zone=a ready=1h runs(web-1 as web)
+node small type=s1 zone=a unmanaged
+node gpu type=s8 zone=a unmanaged taint(gpu=true:NoSchedule)
+node elsewhere type=s8 zone=b unmanaged
+node closed type=s8 zone=a unmanaged cordoned
+pods 1 new cpu=1500m require(zone=a)
+`)
+	got, ok := ask.OfPod(s, policy, s.Pending[0].PodKey)
+	if !ok || got.Launch == nil || got.Reason != nil || got.Open != 0 {
+		t.Fatalf("%+v", got)
+	}
+	said := map[string]string{}
+	for _, r := range got.Refusals {
+		if r.Count != 1 {
+			t.Errorf("%d say %s", r.Count, explain.Refusal(r.Reason))
+		}
+		said[r.Such] = explain.Refusal(r.Reason)
+	}
+	for node, want := range map[string]string{
+		"full": "too little cpu left", "small": "too small: cpu", "gpu": "taint gpu=true:NoSchedule",
+		"elsewhere": "not topology.kubernetes.io/zone In [a]", "closed": "cordoned",
+	} {
+		if said[node] != want {
+			t.Errorf("%s: %q, want %q", node, said[node], want)
+		}
+	}
+}
+
+func TestTheWaysToLaunchAreComparedByPrice(t *testing.T) {
+	s, policy := cluster(t, "pool general\npods 1 new cpu=1")
+	got, _ := ask.OfPod(s, policy, s.Pending[0].PodKey)
+	if got.Launch == nil {
+		t.Fatalf("%+v", got)
+	}
+	var names []string
+	for _, c := range ask.Alternatives(s, policy, got.Launch, 5) {
+		names = append(names, c.Type)
+	}
+	if text := strings.Join(names, " "); text != "s2 s4 s8" || got.Launch.Chosen.Type != "s2" {
+		t.Errorf("%s, chosen %s", text, got.Launch.Chosen.Type)
+	}
+}
+
+// rules are those of the blockers, and what becomes of the machine without them.
+func rules(m ask.Machine) string {
+	var out []string
+	for _, b := range m.Blockers {
+		out = append(out, string(b.Rule))
+	}
+	switch {
+	case m.Removal != nil:
+		out = append(out, "removal")
+	case m.Command != nil:
+		out = append(out, "command")
+	}
+	return strings.Join(out, " ")
+}
+
+func TestAMachineNamesAllThatKeepsIt(t *testing.T) {
+	for name, tc := range map[string]struct{ cluster, want string }{
+		"nothing keeps an empty one": {
+			"pool general disrupt(empty=9, drifted=9, underused=9)\nnode n1 pool=general type=s2 zone=a capacity-type=on-demand price=0.1 ready=1h", "removal"},
+		"its age, then a budget": {
+			"pool general disrupt(after=2h)\nnode n1 pool=general type=s2 zone=a capacity-type=on-demand price=0.1 ready=1h", "TooYoung Budget removal"},
+		"a pool that never consolidates, then a budget, then the price": {
+			"pool general disrupt(never)\nshape web cpu=1\nnode n1 pool=general type=s2 zone=a capacity-type=on-demand price=0.1 ready=1h runs(web-1 as web)",
+			"Never Budget NotCheaper"},
+		"a pod, then nothing": {
+			"pool general disrupt(empty=9, drifted=9, underused=9)\nshape web cpu=1\nnode n1 pool=general type=s8 zone=a capacity-type=on-demand price=0.4 ready=1h runs(web-1 as web do-not-disrupt)",
+			"DoNotDisrupt command"},
+		"it is not ours": {"node n1 type=s2 zone=a unmanaged", ""},
+	} {
+		s, policy := cluster(t, tc.cluster)
+		m, ok := ask.OfMachine(s, policy, "n1")
+		if got := rules(m); !ok || got != tc.want {
+			t.Errorf("%s: %q, want %q", name, got, tc.want)
+		}
+	}
+}
+
+// The first blocker is what the engine says, whatever the cluster; asking changes nothing in the snapshot; and it comes to an end.
+func TestTheFirstBlockerIsTheEnginesOwn(t *testing.T) {
+	asked := 0
+	for seed := range uint64(60) {
+		s := gen.Disruptive(seed)
+		before := codec.Plan(s, methods.Run(s, model.Policy{}))
+		plan := methods.Run(s, model.Policy{})
+		for _, k := range plan.Kept[:min(3, len(plan.Kept))] {
+			m, ok := ask.OfMachine(s, model.Policy{}, k.Node)
+			if !ok || k.Reason.Rule != model.RuleSteps && (len(m.Blockers) == 0 || m.Blockers[0].Rule != k.Reason.Rule) {
+				t.Errorf("seed %d: %s: %s, asked %s", seed, k.Node, k.Reason.Rule, rules(m))
+			}
+			asked++
+		}
+		if after := codec.Plan(s, methods.Run(s, model.Policy{})); after != before {
+			t.Errorf("seed %d: asking changed the cluster:\n%s\nafter\n%s", seed, before, after)
+		}
+	}
+	if asked < 50 {
+		t.Errorf("only %d machines were asked about", asked)
+	}
+}
+
+func TestAPoolSaysWhatItMayLaunchAndForWhom(t *testing.T) {
+	s, policy := cluster(t, `
+pool big require(node.kubernetes.io/instance-type=s8)
+pool small require(node.kubernetes.io/instance-type=s2)
+pods 1 little cpu=1
+pods 1 large cpu=6
+pods 1 giant cpu=60
+`)
+	p, ok := ask.OfPool(s, policy, "big")
+	if !ok || p.Offered != 4 || p.Allowed != 1 || p.Available != 1 || p.Cheapest[0].Type != "s8" {
+		t.Fatalf("%+v", p)
+	}
+	pods := 0
+	for _, l := range p.Launches {
+		pods += len(l.Pods)
+	}
+	if pods+p.Could != 2 || len(p.Refusals) != 1 || p.Refusals[0].Reason.Rule != model.RuleResource || !strings.Contains(p.Refusals[0].Such, "giant") {
+		t.Errorf("launches for %d pods, could take %d, refuses %+v", pods, p.Could, p.Refusals)
+	}
+}

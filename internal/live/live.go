@@ -1,0 +1,172 @@
+// Package live makes the engine's Snapshot of any cluster with no more than a kubeconfig and the right to look. It writes nothing,
+// takes no lease, and asks nothing of a cloud unless it is told to: what machines there are to be had, and at which price, comes
+// from the built-in catalogue.
+//
+// What only the controller's process knows is not in such a Snapshot: which offerings were lately out of capacity, and which
+// machines pods were told of a moment ago.
+package live
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	ec2v1 "github.com/aws/karpenter-provider-aws/pkg/apis/v1"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/client-go/discovery"
+	"k8s.io/client-go/kubernetes/scheme"
+	"k8s.io/client-go/rest"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/nodeless/nodeless/cloud"
+	"github.com/nodeless/nodeless/engine/model"
+	"github.com/nodeless/nodeless/internal/clock"
+	"github.com/nodeless/nodeless/internal/world"
+)
+
+// firstAnswer is how long the cluster may take for its first answer.
+const firstAnswer = 10 * time.Second
+
+// Catalog says what a node class offers; a cloud.Provider is one.
+type Catalog interface {
+	Catalog(ctx context.Context, class cloud.ClassRef) ([]model.InstanceType, error)
+}
+
+// Options are what is a matter of choice. The zero value is the default.
+type Options struct {
+	// Catalog makes the source of what classes offer, once they can be read; nil = the built-in catalogue. Prices says in words
+	// where its prices come from.
+	Catalog func(ctx context.Context, classes func(cloud.ClassRef) *ec2v1.EC2NodeClass, kubernetesVersion string) (Catalog, error)
+	Prices  string
+	// Region is the AWS region of the built-in catalogue, "" = that of the cluster's own zones; DefaultRegion is for a cluster
+	// that says nothing of it.
+	Region, DefaultRegion string
+	// Partial goes on without what may not be read or is not served; Gaps then says what that is. Pods and Nodes must be there.
+	Partial bool
+	Clock   clock.Clock // default the real one
+}
+
+// Cluster is a cluster as it was read, or as it is watched. Its methods are safe for concurrent use.
+type Cluster struct {
+	World *world.World // for those who want the objects behind a Snapshot
+
+	o       Options
+	server  string
+	version string // of the API server, major.minor
+	client  client.Client
+	catalog Catalog // nil = the built-in one
+	synced  atomic.Bool
+	offers  sync.Mutex       // held while classes are looked at
+	built   map[string]built // by class; guarded by offers
+
+	mu      sync.Mutex
+	classes map[string]*ec2v1.EC2NodeClass
+	gaps    []error
+	assumed map[string]string // by class
+	regions map[string]bool   // whose built-in prices are used
+}
+
+// Read reads the cluster once. The error names what could not be read, why, and what to do.
+func Read(ctx context.Context, cfg *rest.Config, o Options) (*Cluster, error) {
+	c, err := connect(ctx, cfg, o)
+	if err != nil {
+		return nil, err
+	}
+	if err := c.readAll(ctx); err != nil {
+		return nil, err
+	}
+	c.offerAll(ctx)
+	return c, nil
+}
+
+// connect finds out whether the cluster answers at all.
+func connect(ctx context.Context, cfg *rest.Config, o Options) (*Cluster, error) {
+	if o.Clock == nil {
+		o.Clock = clock.Real{}
+	}
+	cfg = rest.CopyConfig(cfg)
+	if cfg.QPS == 0 {
+		cfg.QPS, cfg.Burst = 50, 100
+	}
+	first := rest.CopyConfig(cfg)
+	first.Timeout = firstAnswer
+	d, err := discovery.NewDiscoveryClientForConfig(first)
+	if err != nil {
+		return nil, fmt.Errorf("cluster %s: %w; correct the kubeconfig", cfg.Host, err)
+	}
+	v, err := d.ServerVersion()
+	if err != nil {
+		return nil, troubled(cfg.Host, err)
+	}
+	c := &Cluster{
+		World: world.New(world.Options{Clock: o.Clock}), o: o, server: cfg.Host, version: v.Major + "." + digits(v.Minor),
+		built: map[string]built{}, classes: map[string]*ec2v1.EC2NodeClass{}, assumed: map[string]string{}, regions: map[string]bool{},
+	}
+	if c.client, err = client.New(cfg, client.Options{Scheme: scheme.Scheme}); err != nil {
+		return nil, troubled(cfg.Host, err)
+	}
+	if o.Catalog != nil {
+		if c.catalog, err = o.Catalog(ctx, c.Class, c.version); err != nil {
+			return nil, fmt.Errorf("prices: %w", err)
+		}
+	}
+	return c, nil
+}
+
+// digits are those with which the text begins: "36" of "36+".
+func digits(s string) string {
+	for i, r := range s {
+		if r < '0' || r > '9' {
+			return s[:i]
+		}
+	}
+	return s
+}
+
+// Snapshot is the cluster as it is known now.
+func (c *Cluster) Snapshot() *model.Snapshot { return c.World.Snapshot() }
+
+// Changed has a value after something changed that matters to decisions; never after Read.
+func (c *Cluster) Changed() <-chan struct{} { return c.World.Changed() }
+
+// Server is the address of the API server.
+func (c *Cluster) Server() string { return c.server }
+
+// Reader reads further objects from the API server itself.
+func (c *Cluster) Reader() client.Reader { return c.client }
+
+// Gaps say what could not be read, with Options.Partial.
+func (c *Cluster) Gaps() []error {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return slices.Clone(c.gaps)
+}
+
+// Events are those about objects of a name, of any kind and namespace, oldest first. Who may not list events gets an error.
+func (c *Cluster) Events(ctx context.Context, namespace, name string) ([]corev1.Event, error) {
+	var list corev1.EventList
+	of := client.MatchingFields{"involvedObject.name": name}
+	if err := c.client.List(ctx, &list, client.InNamespace(namespace), of); err != nil {
+		return nil, kind{resource: "events"}.trouble(c.server, "list", err)
+	}
+	slices.SortStableFunc(list.Items, func(a, b corev1.Event) int { return EventTime(&a).Compare(EventTime(&b)) })
+	return list.Items, nil
+}
+
+// EventTime is when an event last happened.
+func EventTime(e *corev1.Event) time.Time {
+	at := e.LastTimestamp.Time
+	if at.IsZero() {
+		at = e.EventTime.Time
+	}
+	if at.IsZero() {
+		at = e.CreationTimestamp.Time
+	}
+	if e.Series != nil && e.Series.LastObservedTime.After(at) {
+		at = e.Series.LastObservedTime.Time
+	}
+	return at
+}

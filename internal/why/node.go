@@ -1,0 +1,244 @@
+package why
+
+import (
+	"fmt"
+	"strings"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	karpv1 "sigs.k8s.io/karpenter/pkg/apis/v1"
+
+	"github.com/nodeless/nodeless/engine/ask"
+	"github.com/nodeless/nodeless/engine/explain"
+	"github.com/nodeless/nodeless/engine/model"
+	"github.com/nodeless/nodeless/internal/kube"
+)
+
+// node answers about a Node, and reports whether it is there.
+func (q *question) node(name string) bool {
+	object := q.c.World.Node(name)
+	n := q.nodeNamed(name)
+	if object == nil || n == nil {
+		return false
+	}
+	q.machine(n, object, q.c.World.Claim(n.Claim))
+	return true
+}
+
+// claim answers about a NodeClaim, and reports whether it is there.
+func (q *question) claim(name string) bool {
+	claim := q.c.World.Claim(name)
+	n := q.nodeOfClaim(name)
+	if claim == nil || n == nil {
+		return false
+	}
+	q.machine(n, q.c.World.Node(n.Name), claim)
+	return true
+}
+
+// machine answers about a machine: a Node, a NodeClaim, or both.
+func (q *question) machine(n *model.Node, node *corev1.Node, claim *karpv1.NodeClaim) {
+	state := q.stateOf(n, node)
+	q.describe(n, node, claim)
+	switch {
+	case claim == nil:
+		q.conclude(state, NotOurs, "it belongs to no NodeClaim: nobody here takes it away")
+		q.say("who can", "whoever made it: a node group, another provisioner, a person")
+		return
+	case n.Deleting:
+		q.goes(n, node, claim, state)
+		return
+	case n.State != model.Initialized:
+		q.conclude(state, OnItsWay, "it is on its way: %s", firstLacking(claim))
+		q.progress(claim)
+		q.came(claim)
+		return
+	}
+	q.came(claim)
+	q.kept(n, state)
+}
+
+func (q *question) stateOf(n *model.Node, node *corev1.Node) string {
+	since := q.ago(n.Created)
+	switch {
+	case n.Deleting:
+		return "Going"
+	case node == nil:
+		return "Launching for " + since
+	case n.State != model.Initialized:
+		return "Registered"
+	}
+	if _, ready := kube.ReadySince(node); !ready {
+		return "NotReady"
+	}
+	if n.Cordoned {
+		return "Ready,SchedulingDisabled"
+	}
+	return "Ready for " + q.ago(n.Initialized)
+}
+
+// describe says what the machine is and what is on it.
+func (q *question) describe(n *model.Node, node *corev1.Node, claim *karpv1.NodeClaim) {
+	what := strings.TrimSpace(n.Type + " " + n.CapacityType)
+	if n.Zone != "" {
+		what += " in " + n.Zone
+	}
+	if n.Price > 0 {
+		what += " at " + explain.Dollars(n.Price)
+	}
+	if n.Pool != "" {
+		what += ", pool " + n.Pool
+	}
+	if node != nil && claim != nil {
+		what += ", nodeclaim " + claim.Name
+	}
+	q.sayf("machine", "%s, %s old", or(what, "of unknown type"), q.ago(n.Created))
+	if node == nil {
+		return
+	}
+	pods, daemons := 0, 0
+	for i := range n.Pods {
+		switch p := &n.Pods[i]; {
+		case p.Terminal:
+		case p.Daemon:
+			daemons++
+		default:
+			pods++
+		}
+	}
+	var used []string
+	for _, r := range []int{model.CPU, model.Memory} {
+		if n.Allocatable[r] > 0 {
+			used = append(used, fmt.Sprintf("%s %d%%", q.s.ResourceNames[r], min(100*max(n.Used[r], 0)/n.Allocatable[r], 999)))
+		}
+	}
+	q.sayf("runs", "%s, %s; asked for: %s", counted(pods, "pod"), counted(daemons, "daemon"), strings.Join(used, ", "))
+}
+
+// came says for what the machine was launched.
+func (q *question) came(claim *karpv1.NodeClaim) {
+	if c, replaces, err := kube.ReplacingOf(claim); replaces && err == nil {
+		q.sayf("came because", "it takes the place of %s (%s)", listed(victims(c), 3), strings.ToLower(string(c.Method)))
+		return
+	}
+	if claim.Annotations[kube.AnnotationLaunch] != "" {
+		q.sayf("came because", "pods waited that ask for %s together", amounts(claim.Spec.Resources.Requests))
+	}
+}
+
+// amounts are requests in the order of their names.
+func amounts(list corev1.ResourceList) string {
+	var parts []string
+	for _, name := range []corev1.ResourceName{corev1.ResourceCPU, corev1.ResourceMemory} {
+		if quantity, ok := list[name]; ok {
+			parts = append(parts, string(name)+" "+quantity.String())
+		}
+	}
+	return or(strings.Join(parts, ", "), "nothing in particular")
+}
+
+// kept says what keeps the machine, one thing after another, and what would become of it without them.
+func (q *question) kept(n *model.Node, state string) {
+	m, ok := ask.OfMachine(q.s, q.policy, n.Name)
+	if !ok {
+		return
+	}
+	then := ""
+	switch {
+	case m.Removal != nil:
+		then = explain.Removal(m.World, *m.Removal)
+	case m.Command != nil:
+		then = explain.Command(m.World, *m.Command)
+	}
+	if len(m.Blockers) == 0 {
+		q.conclude(state, Goes, "%s", or(then, "nothing was decided about it"))
+		if then == "" {
+			q.a.Verdict = Stays
+		}
+		return
+	}
+	q.conclude(state, Stays, "it stays: %s", q.blocker(n, &m.Blockers[0]).Text)
+	for i := range m.Blockers {
+		b := q.blocker(n, &m.Blockers[i])
+		q.a.Blockers = append(q.a.Blockers, b)
+		label := "kept because"
+		if i > 0 {
+			label = "and then"
+		}
+		text := b.Text
+		if b.Clears != "" {
+			text += "; clears " + b.Clears
+		}
+		q.say(label, text)
+	}
+	switch {
+	case m.More:
+		q.say("and then", "there are more such reasons")
+	case then != "":
+		q.a.Then = then
+		q.say("without that", then)
+	}
+}
+
+// blocker is a reason to keep a machine in words, with when it clears.
+func (q *question) blocker(n *model.Node, r *model.Reason) Blocker {
+	b := Blocker{Rule: r.Rule, Text: explain.Undone(*r)}
+	at := func(t time.Time) {
+		if !t.IsZero() {
+			t = t.UTC()
+			b.At = &t
+			b.Clears = "at " + stamp(t)
+		}
+	}
+	switch r.Rule {
+	case model.RuleDoNotDisrupt:
+		b.Clears = fmt.Sprintf("when annotation %s is taken away, or the pod ends", karpv1.DoNotDisruptAnnotationKey)
+		if n.DoNotDisrupt {
+			b.Clears = fmt.Sprintf("when annotation %s is taken off the node", karpv1.DoNotDisruptAnnotationKey)
+		} else if until := q.heldUntil(n, r.Object); until.Before(kube.Forever) {
+			at(until)
+		}
+	case model.RuleHeld:
+		b.Clears = "when more of its pods are ready, or the PodDisruptionBudget changes"
+	case model.RuleBudget:
+		b.Clears = "when other machines of the pool that go are gone, or the budget allows more"
+		if np := q.c.World.NodePool(n.Pool); np != nil {
+			if next := kube.NextWindow(np, q.s.Now); !next.IsZero() {
+				b.Clears += "; a schedule of the pool turns at " + stamp(next)
+			}
+		}
+	case model.RuleTooYoung:
+		if left, err := time.ParseDuration(r.Detail); err == nil {
+			at(q.s.Now.Add(left).Truncate(time.Second))
+			b.Clears += ", if no pod comes or goes before"
+			b.Text = fmt.Sprintf("consolidateAfter of pool %s is over in %s", r.Object, age(left))
+		}
+	case model.RuleWindow:
+		if t, err := time.Parse(time.RFC3339, r.Detail); err == nil {
+			at(t)
+		}
+	case model.RuleNever, model.RuleWhenEmpty, model.RuleBalanced, model.RuleSmallSaving, model.RuleUnclear:
+		b.Clears = "when NodePool " + n.Pool + " says otherwise"
+	case model.RulePayback:
+		need, err1 := time.ParseDuration(r.Detail)
+		have, err2 := time.ParseDuration(r.Best)
+		if err1 == nil && err2 == nil && need > have {
+			at(q.s.Now.Add(need - have).Truncate(time.Second))
+		}
+	case model.RuleNeeded:
+		b.Clears = "when these pods are bound"
+	case model.RuleNotCheaper, model.RuleMoreMachines, model.RuleNoPlace, model.RuleFragile:
+		b.Clears = "when prices, pods or other machines change"
+	}
+	return b
+}
+
+// heldUntil is until when a pod that is named as Reasons do must not be disrupted.
+func (q *question) heldUntil(n *model.Node, named string) time.Time {
+	for _, pod := range q.c.World.PodsOnNode(n.Name) {
+		if "pod "+pod.Namespace+"/"+pod.Name == named {
+			return kube.ReadPod(pod).HeldUntil
+		}
+	}
+	return kube.Forever
+}

@@ -1,0 +1,241 @@
+package why
+
+import (
+	"fmt"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/nodeless/nodeless/engine/ask"
+	"github.com/nodeless/nodeless/engine/explain"
+	"github.com/nodeless/nodeless/engine/model"
+	"github.com/nodeless/nodeless/internal/fargate"
+	"github.com/nodeless/nodeless/internal/kube"
+)
+
+// pod answers about a pod, and reports whether it is there.
+func (q *question) pod(of Subject) bool {
+	pod := q.c.World.Pod(types.NamespacedName{Namespace: of.Namespace, Name: of.Name})
+	if pod == nil {
+		return false
+	}
+	info := kube.ReadPod(pod)
+	phase := string(pod.Status.Phase)
+	waited := "Pending for " + q.ago(info.Created)
+	switch {
+	case info.Terminal:
+		q.conclude(phase, Ended, "it has ended%s", because(pod.Status.Reason, pod.Status.Message))
+		q.say("node", info.Node)
+	case info.Node != "":
+		q.placed(pod, &info)
+	case info.Deleting:
+		q.conclude("Terminating", Ended, "it is being deleted since %s ago%s", q.ago(pod.DeletionTimestamp.Time), held(pod))
+	case len(pod.Spec.SchedulingGates) > 0:
+		var gates []string
+		for _, g := range pod.Spec.SchedulingGates {
+			gates = append(gates, g.Name)
+		}
+		q.conclude(waited, NotOurs, "it waits for its scheduling gates to be taken away: %s", strings.Join(gates, ", "))
+		q.say("who can", "whoever put them there; no scheduler and no provisioner looks at it before")
+	case info.Apart:
+		q.conclude(waited, NotOurs, "a FargateProfile selects it: it waits for a microVM of its own")
+		q.sayf("who can", "%s; see its events", fargate.SchedulerName)
+	case info.Daemon():
+		q.daemon(&info, waited)
+	case !info.Waiting:
+		q.conclude(waited, NotOurs, "it is for scheduler %q; machines are launched for pods of %s", pod.Spec.SchedulerName, corev1.DefaultSchedulerName)
+	default:
+		q.pending(pod, &info, waited)
+	}
+	return true
+}
+
+func because(reason, message string) string {
+	switch {
+	case reason == "" && message == "":
+		return ""
+	case message == "":
+		return ": " + reason
+	case reason == "":
+		return ": " + message
+	}
+	return ": " + reason + ": " + message
+}
+
+func held(pod *corev1.Pod) string {
+	if len(pod.Finalizers) == 0 {
+		return ""
+	}
+	return " and kept by its finalizers " + strings.Join(pod.Finalizers, ", ")
+}
+
+// daemon answers about a DaemonSet's pod without a place.
+func (q *question) daemon(info *kube.Pod, waited string) {
+	q.conclude(waited, NoMachine, "it is the pod of DaemonSet %s for node %s alone, and waits for room there", info.DaemonSet, or(info.Only, "?"))
+	for i := range q.s.Nodes {
+		if n := &q.s.Nodes[i]; n.Name == info.Only {
+			q.sayf("room there", "%s left of %s", n.Free().NonNegative().Amounts(q.s.ResourceNames), n.Type)
+			q.sayf("what helps", "annotation %s on NodePool %s has such machines replaced by larger ones", kube.AnnotationMakeRoom, n.Pool)
+		}
+	}
+}
+
+// pending answers about a pod that waits for a place.
+func (q *question) pending(pod *corev1.Pod, info *kube.Pod, waited string) {
+	p, ok := ask.OfPod(q.s, q.policy, info.Key)
+	if !ok {
+		q.conclude(waited, NotOurs, "nothing is decided about it now")
+		return
+	}
+	switch {
+	case p.Node != nil:
+		q.conclude(waited, HasRoom, "there is room for it on %s; kube-scheduler has to bind it", machine(p.Node))
+		q.a.Node = p.Node.Name
+		if p.Node.State != model.Initialized {
+			q.conclude(waited, Launches, "its machine is on its way: %s", machine(p.Node))
+		}
+	case p.Launch != nil:
+		q.conclude(waited, Launches, "a machine has to be launched for it, and can be")
+	default:
+		q.conclude(waited, NoMachine, "nothing can take it, and no machine can be launched for it")
+	}
+	q.asks(pod, p.Shape)
+	q.refusals(&p)
+	if p.Launch != nil {
+		q.launch(p.Launch)
+	}
+	if p.Reason != nil {
+		q.reason(pod, p.Reason)
+	}
+	q.scheduler(pod)
+}
+
+// asks says what the pod wants of a machine.
+func (q *question) asks(pod *corev1.Pod, shape *model.Shape) {
+	text := q.amounts(shape.Requests)
+	if len(shape.Required) > 0 {
+		text += "; " + shape.Required.String()
+	}
+	for i, term := range shape.AnyOf {
+		joint := "; "
+		if i > 0 {
+			joint = " or "
+		}
+		text += joint + term.String()
+	}
+	q.say("asks for", text)
+	if owner := owner(pod); owner != "" {
+		q.say("owner", owner)
+	}
+}
+
+// amounts are resources in words, but for the place that every pod takes.
+func (q *question) amounts(r model.Resources) string {
+	r[model.Pods] = 0
+	return or(r.Amounts(q.s.ResourceNames), "nothing in particular")
+}
+
+// owner is the workload that a change has to be made to, such as "Deployment web".
+func owner(pod *corev1.Pod) string {
+	of := metav1.GetControllerOfNoCopy(pod)
+	if of == nil {
+		return ""
+	}
+	hash := pod.Labels["pod-template-hash"]
+	if name, cut := strings.CutSuffix(of.Name, "-"+hash); cut && of.Kind == "ReplicaSet" && hash != "" {
+		return "Deployment " + name
+	}
+	return of.Kind + " " + of.Name
+}
+
+// refusals says why machines that are there do not take it.
+func (q *question) refusals(p *ask.Pod) {
+	all := len(q.s.Nodes)
+	if all == 0 {
+		q.say("existing nodes", "there are none")
+		return
+	}
+	var parts []string
+	for _, r := range p.Refusals {
+		parts = append(parts, fmt.Sprintf("%d %s", r.Count, explain.Refusal(r.Reason)))
+	}
+	text := fmt.Sprintf("%d of %d could take it now", p.Open, all)
+	if len(parts) > 0 {
+		text += ": " + listed(parts, 6)
+	}
+	q.say("existing nodes", text)
+}
+
+// reason says what stands in the way in each pool, and what would help.
+func (q *question) reason(pod *corev1.Pod, r *model.Reason) {
+	q.a.Reason = reasonOf(r)
+	because := *r
+	because.Change = model.Change{}
+	if len(r.Pools) == 0 || r.Rule.OfPods() {
+		q.say("stands in the way", explain.Pod(because))
+	}
+	q.verdicts(r)
+	if change := explain.Change(r.Change); change != "" {
+		q.a.Change = changeOf(&r.Change)
+		q.say("smallest change", change)
+		q.say("do it", remedy(pod, &r.Change))
+		return
+	}
+	q.say("smallest change", "none was found that is a single one")
+}
+
+// verdicts says what each pool answered; those that say the same are named together. What was said already is left out.
+func (q *question) verdicts(r *model.Reason) {
+	var texts []string
+	pools, whole := map[string][]string{}, map[string]string{}
+	for _, v := range r.Pools {
+		text := funnel(v)
+		if r.Rule.OfPods() && v.Rule == r.Rule {
+			text = strings.ReplaceAll(explain.Funnel(v), ", ", " → ")
+		}
+		key := strings.ReplaceAll(text, "pool "+v.Pool, "the pool")
+		if pools[key] == nil {
+			texts = append(texts, key)
+			whole[key] = text
+		}
+		pools[key] = append(pools[key], v.Pool)
+	}
+	for _, key := range texts {
+		text := key
+		if len(pools[key]) == 1 {
+			text = whole[key]
+		}
+		q.say("pool", listed(pools[key], 5)+": "+text)
+	}
+}
+
+// scheduler says what kube-scheduler has against it.
+func (q *question) scheduler(pod *corev1.Pod) {
+	for _, c := range pod.Status.Conditions {
+		if c.Type == corev1.PodScheduled && c.Status == corev1.ConditionFalse && c.Message != "" {
+			q.say("kube-scheduler", c.Message)
+		}
+	}
+}
+
+// machine names a machine and says what it is.
+func machine(n *model.Node) string {
+	text := n.Name
+	if kind := strings.TrimSpace(n.Type + " " + n.CapacityType); kind != "" {
+		text += " (" + kind
+		if n.Zone != "" {
+			text += " in " + n.Zone
+		}
+		text += ")"
+	}
+	return text
+}
+
+func or(a, b string) string {
+	if a != "" {
+		return a
+	}
+	return b
+}

@@ -1,0 +1,59 @@
+package why
+
+import (
+	"encoding/json"
+	"fmt"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+
+	"github.com/nodeless/nodeless/engine/model"
+)
+
+// remedy is a change as something to type or to write into a manifest; "" where the words of the change say all there is.
+func remedy(pod *corev1.Pod, c *model.Change) string {
+	where := "spec"
+	of := owner(pod)
+	if of != "" {
+		where = "spec.template.spec of " + of
+	}
+	switch c.Rule {
+	case model.RuleLimit:
+		return patch(c.Pool, map[string]any{"spec": map[string]any{"limits": map[string]string{strings.TrimPrefix(c.Object, "limit "): c.To}}})
+	case model.RuleTaint:
+		text, effect, _ := strings.Cut(c.Object, ":")
+		key, value, valued := strings.Cut(text, "=")
+		if !valued {
+			return fmt.Sprintf("in %s: tolerations: [{key: %s, operator: Exists, effect: %s}]", where, key, effect)
+		}
+		return fmt.Sprintf("in %s: tolerations: [{key: %s, value: %q, effect: %s}]", where, key, value, effect)
+	case model.RuleResource:
+		return fmt.Sprintf("in %s: resources.requests: {%s: %s} over all containers of the pod", where, c.Object, c.To)
+	case model.RuleSpread:
+		return fmt.Sprintf("in %s: topologySpreadConstraints: whenUnsatisfiable: %s for %s", where, c.To, c.Object)
+	case model.RuleAffinity, model.RuleAntiAffinity:
+		return fmt.Sprintf("in %s: move the term on %s from requiredDuringSchedulingIgnoredDuringExecution to preferredDuringSchedulingIgnoredDuringExecution", where, c.Object)
+	case model.RuleRequirement:
+		if key, ofPool := strings.CutPrefix(c.Object, "requirement "); ofPool {
+			return fmt.Sprintf("kubectl edit nodepool %s: add %s to the values of %s in spec.template.spec.requirements", c.Pool, c.To, key)
+		}
+		if c.To == "" {
+			return fmt.Sprintf("in %s: take %s out of nodeSelector or nodeAffinity", where, c.Object)
+		}
+		return fmt.Sprintf("in %s: let nodeSelector or nodeAffinity have %s: %s", where, c.Object, c.To)
+	case model.RuleMinValues:
+		return fmt.Sprintf("kubectl edit nodepool %s: minValues: %s for %s in spec.template.spec.requirements", c.Pool, c.To, c.Object)
+	case model.RuleNoPool:
+		return "write a NodePool and an EC2NodeClass and kubectl apply them; docs/how-do-i-run-it-on-my-cluster.md has an example"
+	}
+	return ""
+}
+
+// patch is a merge patch of a NodePool to type.
+func patch(pool string, change any) string {
+	text, err := json.Marshal(change)
+	if err != nil {
+		return "" // strings in maps always have a JSON form
+	}
+	return fmt.Sprintf("kubectl patch nodepool %s --type merge -p '%s'", pool, text)
+}

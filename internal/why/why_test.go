@@ -1,0 +1,84 @@
+package why
+
+import (
+	"encoding/json"
+	"strings"
+	"testing"
+)
+
+func TestASubjectIsReadAsKubectlReadsIt(t *testing.T) {
+	for text, want := range map[string]string{
+		"pod/web": "pod shop/web", "po web": "pod shop/web", "Pods/web": "pod shop/web", "node/n1": "node n1", "no n1": "node n1",
+		"nodeclaim/c-1": "nodeclaim c-1", "nodeclaims.karpenter.sh/c-1": "nodeclaim c-1", "nodepool general": "nodepool general",
+	} {
+		if got, err := Parse("shop", strings.Fields(text)...); err != nil || got.String() != want {
+			t.Errorf("%s is %s, %v; want %s", text, got, err, want)
+		}
+	}
+	for text, want := range map[string]string{
+		"web": "says no kind", "deployment/web": "unknown kind", "pod/": "no name", "pod/a/b": "no name", "pod": "says no kind", "a b c": "3 words",
+	} {
+		if got, err := Parse("shop", strings.Fields(text)...); err == nil || !strings.Contains(err.Error(), want) || !strings.Contains(err.Error(), "nodepool/NAME") {
+			t.Errorf("%s is %s, %v; want an error that says %q and what to do", text, got, err, want)
+		}
+	}
+	if got, _ := Parse("", "pod/web"); got.Namespace != "default" {
+		t.Errorf("without a namespace: %+v", got)
+	}
+}
+
+func TestNamesThatAreNearAreOffered(t *testing.T) {
+	names := []string{"web-7fb4-x2x", "web-7fb4-x2y", "cart-1", "general-purpose"}
+	for asked, want := range map[string]string{
+		"web-7fb4-x2x1": "web-7fb4-x2x web-7fb4-x2y", "web": "web-7fb4-x2x web-7fb4-x2y", "genral-purpose": "general-purpose", "zzz": "", "kart-1": "cart-1",
+	} {
+		if got := strings.Join(nearest(asked, names), " "); got != want {
+			t.Errorf("near %s: %q, want %q", asked, got, want)
+		}
+	}
+}
+
+// A name or message with escape sequences, ends of lines or characters that turn the text around is shown, not obeyed.
+func TestHostileTextIsShownNotObeyed(t *testing.T) {
+	hostile := "a\x1b[2Jb\nc\u202egnp.exe\u0085d\u200be\xff"
+	a := &Answer{Subject: Subject{Kind: NodeKind, Name: hostile}, State: hostile, Summary: hostile, Facts: []Fact{{"event", hostile}, {hostile, "x"}}}
+	var b strings.Builder
+	if err := a.Text(&b, false); err != nil {
+		t.Fatal(err)
+	}
+	if strings.Count(b.String(), "\n") != 3 || strings.ContainsAny(b.String(), "\x1b\u202e\u0085\u200b") {
+		t.Errorf("%q", b.String())
+	}
+	if !strings.Contains(b.String(), `a\x1b[2Jb\x0ac\u202egnp.exe\x85d\u200be`) {
+		t.Errorf("%q", b.String())
+	}
+	text, err := json.Marshal(a)
+	if err != nil {
+		t.Fatal(err)
+	}
+	safe := Escaped(text)
+	if strings.ContainsAny(string(safe), "\x1b\u202e\u0085\u200b") {
+		t.Errorf("%q", safe)
+	}
+	var back Answer
+	if err := json.Unmarshal(safe, &back); err != nil || back.Summary != strings.ToValidUTF8(hostile, "\ufffd") {
+		t.Errorf("%q, %v", back.Summary, err)
+	}
+}
+
+func TestColourIsOnlyWhereItIsWanted(t *testing.T) {
+	a := &Answer{Subject: Subject{Kind: NodeKind, Name: "n1"}, State: "Ready", Summary: "it stays", Facts: []Fact{{"machine", "m5.large"}, {"machine", "more"}}}
+	var plain, coloured strings.Builder
+	if err := a.Text(&plain, false); err != nil {
+		t.Fatal(err)
+	}
+	if err := a.Text(&coloured, true); err != nil {
+		t.Fatal(err)
+	}
+	if want := "node n1  Ready  it stays\n machine  m5.large\n          more\n"; plain.String() != want {
+		t.Errorf("got %q, want %q", plain.String(), want)
+	}
+	if !strings.Contains(coloured.String(), "\x1b[1m") {
+		t.Errorf("%q", coloured.String())
+	}
+}
