@@ -6,7 +6,7 @@ VERSION := $(shell git describe --tags --always --dirty 2>/dev/null || echo dev)
 LDFLAGS := -s -w -X main.version=$(VERSION)
 export GOFLAGS ?= -buildvcs=false
 
-.PHONY: bench-podvm mishaps faults help viewer up down build test test-deps generate generate-api lint oracle bench bench-engine bench-traces bench-growth bench-sim bench-scale bench-consolidation conformance conformance-performance fuzz clean FORCE
+.PHONY: bench-views bench-podvm mishaps faults help viewer up down build test test-deps generate generate-api lint oracle bench bench-engine bench-traces bench-growth bench-sim bench-scale bench-consolidation conformance conformance-performance fuzz clean FORCE
 
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
@@ -57,6 +57,10 @@ oracle: ## the rules against kube-scheduler's own plugins: make oracle N=1000000
 
 viewer: ## eks-node-viewer, in a module of its own, reads our machines as it reads Karpenter's
 	@$(GO) test -C tools/viewer -count=1 .
+
+bench-views: ## a frame of nodeless top at 100, 1,000 and 5,000 nodes, and eks-node-viewer's of the same clusters
+	@$(GO) test ./internal/view/tui -run '^$$' -bench . -benchmem
+	@$(GO) test -C tools/viewer -run '^$$' -bench Frame -benchmem -timeout 30m .
 
 bench: build bin/nodeless-controller ## latency and scale of the main job, and the engine's benchmarks
 	@scripts/bench

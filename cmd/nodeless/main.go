@@ -40,7 +40,7 @@ func run(args []string) int {
 	defer stop()
 	context.AfterFunc(ctx, stop) // a second Ctrl-C kills
 	root := newRoot()
-	root.SetArgs(args)
+	root.SetArgs(twoDashes(args))
 	err := root.ExecuteContext(ctx)
 	var code exitError
 	switch {
@@ -67,6 +67,7 @@ func newRoot() *cobra.Command {
   nodeless up --demo     a whole cluster on this machine, with a simulated AWS region: watch machines come and go
   nodeless run           the controller alone, against the cluster of your kubeconfig
   nodeless why pod/NAME  why a pod waits or is where it is; node/NAME: why a machine is kept or goes; on any cluster, reading only
+  nodeless top           what your cluster's nodes hold and cost right now, why pods wait; on any cluster, read-only
   nodeless simulate FILE what would be launched for a cluster that is written in a file, and why
   nodeless kubectl …     kubectl, already pointed at the cluster of "nodeless up"`,
 		SilenceUsage:      true,
@@ -74,7 +75,7 @@ func newRoot() *cobra.Command {
 		Version:           version,
 		CompletionOptions: cobra.CompletionOptions{HiddenDefaultCmd: false},
 	}
-	root.AddCommand(newUp(), newDown(), newStatus(), newRun(), newWhy(), newSimulate(), newKubectl(), newImage(), newCRDs(), newRBAC(), newVersion(), exitCodes())
+	root.AddCommand(newUp(), newDown(), newStatus(), newRun(), newWhy(), newTop(), newSimulate(), newKubectl(), newImage(), newCRDs(), newRBAC(), newVersion(), exitCodes())
 	for _, c := range root.Commands() {
 		bindEnvironment(c)
 	}

@@ -1,0 +1,156 @@
+package view
+
+import "time"
+
+// Document is a cluster at one moment for programs: what -o json and -o yaml print. Fields are only ever added.
+type Document struct {
+	APIVersion string     `json:"apiVersion"`
+	Kind       string     `json:"kind"`
+	At         time.Time  `json:"at"`
+	Context    string     `json:"context,omitempty"`
+	Prices     string     `json:"priceSource,omitempty"`
+	Notes      []string   `json:"notes,omitempty"` // what could not be read, and so is missing here
+	Totals     TotalsItem `json:"totals"`
+	Nodes      []NodeItem `json:"nodes"`
+	Pools      []PoolItem `json:"nodePools"`
+	Pending    []PodItem  `json:"pendingPods"`
+}
+
+// Use is what is asked for and offered of each resource, as Kubernetes writes quantities.
+type Use struct {
+	Requests    map[string]string `json:"requests"`
+	Allocatable map[string]string `json:"allocatable"`
+}
+
+// TotalsItem sums up a cluster. Prices are dollars.
+type TotalsItem struct {
+	Nodes         int     `json:"nodes"`
+	OnTheirWay    int     `json:"onTheirWay"`
+	NotReady      int     `json:"notReady"`
+	Going         int     `json:"going"`
+	PodsPending   int     `json:"podsPending"`
+	PodsRunning   int     `json:"podsRunning"`
+	PodsBound     int     `json:"podsBound"`
+	PricePerHour  float64 `json:"pricePerHour"`
+	PricePerMonth float64 `json:"pricePerMonth"`
+	Unpriced      int     `json:"nodesWithoutPrice"`
+	Use
+}
+
+// NodeItem is a machine. PricePerHour is null if it is not known.
+type NodeItem struct {
+	Name           string            `json:"name,omitempty"`
+	NodeClaim      string            `json:"nodeClaim,omitempty"`
+	NodePool       string            `json:"nodePool,omitempty"`
+	InstanceType   string            `json:"instanceType,omitempty"`
+	CapacityType   string            `json:"capacityType,omitempty"`
+	Zone           string            `json:"zone,omitempty"`
+	Status         Status            `json:"status"`
+	Why            []string          `json:"why,omitempty"`
+	Created        time.Time         `json:"created"`
+	ReadyInSeconds float64           `json:"readyInSeconds,omitempty"`
+	PricePerHour   *float64          `json:"pricePerHour"`
+	Pods           int               `json:"pods"`
+	MicroVMOf      string            `json:"microVMOf,omitempty"`
+	Labels         map[string]string `json:"labels,omitempty"`
+	Use
+}
+
+// PoolItem is a NodePool.
+type PoolItem struct {
+	Name               string         `json:"name"`
+	Ready              bool           `json:"ready"`
+	Problem            string         `json:"problem,omitempty"`
+	Weight             int            `json:"weight"`
+	Nodes              int            `json:"nodes"`
+	PricePerHour       float64        `json:"pricePerHour"`
+	Limits             []LimitItem    `json:"limits,omitempty"`
+	Budgets            []string       `json:"budgets,omitempty"`
+	AllowedDisruptions map[string]int `json:"allowedDisruptions"`
+	Use
+}
+
+// LimitItem is one of a NodePool's limits.
+type LimitItem struct {
+	Resource string `json:"resource"`
+	Used     string `json:"used"`
+	Limit    string `json:"limit"`
+}
+
+// PodItem is a pod without a place.
+type PodItem struct {
+	Namespace string            `json:"namespace"`
+	Name      string            `json:"name"`
+	Created   time.Time         `json:"created"`
+	Requests  map[string]string `json:"requests"`
+	Gated     bool              `json:"gated,omitempty"`
+	Why       string            `json:"why"`
+}
+
+// Document is all there is, in the order of a query.
+func (m *Model) Document(now time.Time, q Query) Document {
+	q.Window, q.Group = Window{}, ""
+	t := m.Totals()
+	d := Document{
+		APIVersion: "nodeless.sh/v1alpha1", Kind: "ClusterView", At: now.UTC(), Notes: t.Notes,
+		Nodes: []NodeItem{}, Pools: []PoolItem{}, Pending: []PodItem{},
+		Totals: TotalsItem{
+			Nodes: t.Nodes, OnTheirWay: t.OnTheirWay, NotReady: t.NotReady, Going: t.Going,
+			PodsPending: t.Pending, PodsRunning: t.Running, PodsBound: t.Bound,
+			PricePerHour: float64(t.Price) / 1e6, PricePerMonth: float64(t.Price*HoursPerMonth) / 1e6, Unpriced: t.Unpriced, Use: m.use(t.Requests, t.Allocatable),
+		},
+	}
+	for _, l := range m.Nodes(q).Rows {
+		d.Nodes = append(d.Nodes, m.nodeItem(&l.Row))
+	}
+	for _, p := range m.Pools(now, Query{}).Rows {
+		if p.Name != "" {
+			d.Pools = append(d.Pools, m.poolItem(&p))
+		}
+	}
+	for _, p := range m.Waiting(Query{}).Rows {
+		d.Pending = append(d.Pending, PodItem{p.Namespace, p.Name, p.Created.UTC(), m.quantities(p.Requests), p.Gated, p.Why})
+	}
+	return d
+}
+
+func (m *Model) nodeItem(r *NodeRow) NodeItem {
+	out := NodeItem{
+		NodeClaim: r.Claim, NodePool: r.Pool, InstanceType: r.Type, CapacityType: r.CapacityType, Zone: r.Zone, Status: r.Status, Why: r.Why,
+		Created: r.Created.UTC(), ReadyInSeconds: r.ReadyIn.Seconds(), Pods: r.Pods, MicroVMOf: r.MicroVM, Labels: r.Labels, Use: m.use(r.Requests, r.Allocatable),
+	}
+	if r.HasNode {
+		out.Name = r.Name
+	}
+	if r.Price > 0 {
+		dollars := float64(r.Price) / 1e6
+		out.PricePerHour = &dollars
+	}
+	return out
+}
+
+func (m *Model) poolItem(p *PoolRow) PoolItem {
+	out := PoolItem{
+		Name: p.Name, Ready: p.Ready, Problem: p.Problem, Weight: p.Weight, Nodes: p.Machines, PricePerHour: float64(p.Price) / 1e6,
+		Budgets: p.Budgets, AllowedDisruptions: map[string]int{}, Use: m.use(p.Requests, p.Sums.Allocatable),
+	}
+	for _, l := range p.Limits {
+		out.Limits = append(out.Limits, LimitItem{l.Resource, l.Used, l.Most})
+	}
+	for i, reason := range Reasons {
+		out.AllowedDisruptions[reason] = p.Allowed[i]
+	}
+	return out
+}
+
+func (m *Model) use(requests, allocatable Amounts) Use {
+	return Use{m.quantities(requests), m.quantities(allocatable)}
+}
+
+func (m *Model) quantities(a Amounts) map[string]string {
+	out := make(map[string]string, len(m.resources))
+	for i, name := range m.resources {
+		out[name] = Quantity(name, a[i])
+	}
+	return out
+}

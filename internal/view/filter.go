@@ -1,0 +1,104 @@
+package view
+
+import (
+	"slices"
+	"strings"
+)
+
+// Filter is what rows must be like: all of its words must hold. A word is found anywhere in what a row shows, whatever its case;
+// !word must not be found; key=value and key!=value compare a field (node, pool, zone, type, capacity, status) or a label.
+type Filter struct{ words []word }
+
+type word struct {
+	key, text string
+	not       bool
+}
+
+// ParseFilter reads a Filter; every text is one.
+func ParseFilter(text string) Filter {
+	var f Filter
+	for _, s := range strings.Fields(text) {
+		w := word{}
+		if key, value, ok := strings.Cut(s, "="); ok && key != "" && key != "!" {
+			w.key, w.not = strings.CutSuffix(key, "!")
+			w.text = value
+		} else if s, w.not = strings.CutPrefix(s, "!"); s != "" {
+			w.text = strings.ToLower(s)
+		} else {
+			continue
+		}
+		f.words = append(f.words, w)
+	}
+	return f
+}
+
+// matches asks for a field's value where a word names one, and otherwise looks into hay, which is in lower case.
+func (f Filter) matches(hay string, field func(key string) string) bool {
+	return !slices.ContainsFunc(f.words, func(w word) bool {
+		holds := false
+		if w.key != "" {
+			holds = field(w.key) == w.text
+		} else {
+			holds = strings.Contains(hay, w.text)
+		}
+		return holds == w.not
+	})
+}
+
+// haystack is what words are looked for in. It is kept until the machine changes.
+func (x *machine) haystack() string {
+	if x.hay == "" {
+		x.hay = strings.ToLower(strings.Join([]string{
+			x.name(), x.label(labelPool), x.label(labelType), x.capacityType(), x.label(labelZone), string(x.status()), x.claimName(), x.pod(),
+		}, "\n"))
+	}
+	return x.hay
+}
+
+// Fields that machines can be grouped, sorted and filtered by, beside labels.
+const (
+	FieldNode     = "node"
+	FieldPool     = "pool"
+	FieldZone     = "zone"
+	FieldType     = "type"
+	FieldCapacity = "capacity"
+	FieldStatus   = "status"
+)
+
+// field is the value of a field or label.
+func (x *machine) field(key string) string {
+	switch key {
+	case FieldNode:
+		return x.name()
+	case FieldPool:
+		return x.label(labelPool)
+	case FieldZone:
+		return x.label(labelZone)
+	case FieldType:
+		return x.label(labelType)
+	case FieldCapacity:
+		return x.capacityType()
+	case FieldStatus:
+		return string(x.status())
+	}
+	return x.label(key)
+}
+
+func (p *Pod) haystack(reason string) string {
+	return strings.ToLower(p.Namespace + "/" + p.Name + "\n" + reason)
+}
+
+// field is the value of a pod's field.
+func (p *Pod) field(key string) string {
+	switch key {
+	case "namespace":
+		return p.Namespace
+	case "pod", "name":
+		return p.Name
+	case FieldNode:
+		return p.Node
+	case FieldStatus:
+		return p.Phase.String()
+	}
+	return ""
+}

@@ -1,0 +1,106 @@
+package view
+
+import (
+	"fmt"
+	"strconv"
+	"strings"
+	"time"
+	"unicode"
+	"unicode/utf8"
+
+	"k8s.io/apimachinery/pkg/api/resource"
+	"k8s.io/apimachinery/pkg/util/duration"
+)
+
+// HoursPerMonth makes a month's price of an hour's.
+const HoursPerMonth = 730
+
+// Amount is an amount of a resource in few characters: cores, binary multiples of bytes, or pieces.
+func Amount(name string, v int64) string {
+	switch {
+	case name == "cpu":
+		return short(float64(v) / 1000)
+	case name == "memory" || name == "ephemeral-storage" || strings.HasPrefix(name, "hugepages-"):
+		f, unit := float64(v), 0
+		for f >= 1024 && unit < len(units)-1 {
+			f, unit = f/1024, unit+1
+		}
+		return short(f) + units[unit]
+	}
+	return strconv.FormatInt(v, 10)
+}
+
+var units = []string{"", "Ki", "Mi", "Gi", "Ti", "Pi"}
+
+// short has one decimal where that says something.
+func short(f float64) string {
+	if f >= 100 || f == float64(int64(f)) {
+		return strconv.FormatFloat(f, 'f', 0, 64)
+	}
+	return strings.TrimSuffix(strconv.FormatFloat(f, 'f', 1, 64), ".0")
+}
+
+// Quantity is an amount as Kubernetes writes it.
+func Quantity(name string, v int64) string {
+	switch {
+	case name == "cpu":
+		return resource.NewMilliQuantity(v, resource.DecimalSI).String()
+	case name == "memory" || name == "ephemeral-storage" || strings.HasPrefix(name, "hugepages-"):
+		return resource.NewQuantity(v, resource.BinarySI).String()
+	}
+	return resource.NewQuantity(v, resource.DecimalSI).String()
+}
+
+// Dollars is a price of millionths of a dollar with so many decimals and commas between thousands.
+func Dollars(micros int64, decimals int) string {
+	text := strconv.FormatFloat(float64(micros)/1e6, 'f', decimals, 64)
+	whole, rest, _ := strings.Cut(text, ".")
+	for i := len(whole) - 3; i > 0; i -= 3 {
+		whole = whole[:i] + "," + whole[i:]
+	}
+	if rest != "" {
+		rest = "." + rest
+	}
+	return "$" + whole + rest
+}
+
+// Percent is a share as a whole percentage.
+func Percent(share float64) string { return fmt.Sprintf("%.0f%%", share*100) }
+
+// Age is how long ago something was, as kubectl writes it.
+func Age(now, then time.Time) string {
+	if then.IsZero() {
+		return "-"
+	}
+	return duration.HumanDuration(max(0, now.Sub(then)))
+}
+
+// Escape makes text safe for a terminal: control and formatting characters, such as those that begin a terminal's commands or
+// turn the direction of writing, and bytes that are no text become visible escapes such as \x1b and \u202e.
+func Escape(text string) string {
+	plain := true
+	for i := 0; i < len(text) && plain; i++ {
+		plain = text[i] >= ' ' && text[i] < 0x7f
+	}
+	if plain {
+		return text
+	}
+	var b strings.Builder
+	for i, r := range text {
+		switch {
+		case r == utf8.RuneError && !strings.HasPrefix(text[i:], "\uFFFD"):
+			fmt.Fprintf(&b, `\x%02x`, text[i])
+		case !Printable(r):
+			q := strconv.QuoteRuneToASCII(r)
+			b.WriteString(q[1 : len(q)-1])
+		default:
+			b.WriteRune(r)
+		}
+	}
+	return b.String()
+}
+
+// Printable reports whether a character shows itself and does nothing else.
+func Printable(r rune) bool {
+	return r == ' ' || unicode.IsGraphic(r) && !unicode.In(r, unicode.Zs, unicode.Co)
+}

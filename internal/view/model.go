@@ -1,0 +1,178 @@
+// Package view is a read model of a cluster for people: machines with what they cost and hold, pools, pods that wait. It is
+// filled with facts as they change, each in constant time, and gives sorted and filtered pages of rows. It knows no
+// Kubernetes client, no terminal and no clock.
+package view
+
+import (
+	"fmt"
+	"slices"
+	"sync"
+	"time"
+)
+
+// Model is a cluster as far as it is shown. It is safe for concurrent use.
+type Model struct {
+	resources []string
+
+	mu         sync.Mutex
+	version    uint64 // counts changes
+	changed    chan struct{}
+	machines   []*machine
+	byNode     map[string]*machine
+	byClaim    map[string]*machine
+	byProvider map[string]*machine
+	expected   map[string]*machine // by the name of the Node that a claim says it has
+	uses       map[string]*use     // by node name
+	total      Sums
+	perPool    map[string]*Sums
+	pools      map[string]*Pool
+	phases     [Ended + 1]int
+	bound      int
+	waiting    map[*Pod]struct{} // pods without a place
+	said       map[Object]Said
+	notes      map[string]string
+
+	nodes   orderOf[*machine]
+	pending orderOf[*Pod]
+}
+
+// New is an empty Model that counts these resources, at most MaxResources.
+func New(resources []string) (*Model, error) {
+	if len(resources) == 0 || len(resources) > MaxResources {
+		return nil, fmt.Errorf("resources %q: give 1 to %d, separated by commas", resources, MaxResources)
+	}
+	for i, r := range resources {
+		if r == "" || slices.Contains(resources[:i], r) {
+			return nil, fmt.Errorf("resources %q: each must be there once and have a name", resources)
+		}
+	}
+	return &Model{
+		resources: slices.Clone(resources), changed: make(chan struct{}, 1),
+		byNode: map[string]*machine{}, byClaim: map[string]*machine{}, byProvider: map[string]*machine{}, expected: map[string]*machine{},
+		uses: map[string]*use{}, perPool: map[string]*Sums{}, pools: map[string]*Pool{}, waiting: map[*Pod]struct{}{},
+		said: map[Object]Said{}, notes: map[string]string{},
+	}, nil
+}
+
+// Resources are the names of what is counted, by the index in Amounts.
+func (m *Model) Resources() []string { return m.resources }
+
+// Changed gets a value when something changed since the last one was taken.
+func (m *Model) Changed() <-chan struct{} { return m.changed }
+
+// change takes the lock for a change; what it returns gives it back.
+func (m *Model) change() (done func()) {
+	m.mu.Lock()
+	m.version++
+	return func() {
+		m.mu.Unlock()
+		select {
+		case m.changed <- struct{}{}:
+		default:
+		}
+	}
+}
+
+// SetPod replaces a pod's facts: old is nil for a new pod, now for one that is gone.
+func (m *Model) SetPod(old, now *Pod) {
+	defer m.change()()
+	if old != nil {
+		m.count(old, -1)
+	}
+	if now != nil {
+		m.count(now, +1)
+		return
+	}
+	delete(m.said, Object{"Pod", old.Namespace, old.Name})
+}
+
+func (m *Model) count(p *Pod, sign int) {
+	if p.Phase == Ended {
+		return
+	}
+	m.phases[p.Phase] += sign
+	if p.Node == "" {
+		if sign > 0 {
+			m.waiting[p] = struct{}{}
+		} else {
+			delete(m.waiting, p)
+		}
+		return
+	}
+	m.bound += sign
+	u := m.uses[p.Node]
+	if u == nil {
+		u = &use{}
+		m.uses[p.Node] = u
+	}
+	u.put(p, sign)
+	switch {
+	case u.machine != nil:
+		m.recount(u.machine)
+	case len(u.pods) == 0:
+		delete(m.uses, p.Node)
+	}
+}
+
+// use is what the pods of a node ask for.
+type use struct {
+	requests Amounts
+	pods     []*Pod
+	machine  *machine // nil while no Node of that name is known
+}
+
+func (u *use) put(p *Pod, sign int) {
+	u.requests.add(&p.Requests, int64(sign))
+	if sign > 0 {
+		p.slot = len(u.pods)
+		u.pods = append(u.pods, p)
+		return
+	}
+	last := len(u.pods) - 1
+	u.pods[p.slot] = u.pods[last]
+	u.pods[p.slot].slot = p.slot
+	u.pods[last] = nil
+	u.pods = u.pods[:last]
+}
+
+// SetPool replaces a NodePool's facts.
+func (m *Model) SetPool(p *Pool) {
+	defer m.change()()
+	m.pools[p.Name] = p
+}
+
+// DeletePool forgets a NodePool.
+func (m *Model) DeletePool(name string) {
+	defer m.change()()
+	delete(m.pools, name)
+}
+
+// Say keeps an event about an object unless a newer one is known.
+func (m *Model) Say(about Object, s Said) {
+	defer m.change()()
+	if was, ok := m.said[about]; !ok || !s.At.Before(was.At) {
+		m.said[about] = s
+	}
+}
+
+// Unsay forgets an event that expired.
+func (m *Model) Unsay(about Object, at time.Time) {
+	defer m.change()()
+	if was, ok := m.said[about]; ok && was.At.Equal(at) {
+		delete(m.said, about)
+	}
+}
+
+// Note keeps what the people who look should know of a source of facts, such as "pods" that may not be read; "" takes it back.
+func (m *Model) Note(source, text string) {
+	m.mu.Lock()
+	same := m.notes[source] == text
+	m.mu.Unlock()
+	if same {
+		return
+	}
+	defer m.change()()
+	if m.notes[source] = text; text == "" {
+		delete(m.notes, source)
+	}
+}

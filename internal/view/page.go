@@ -1,0 +1,200 @@
+package view
+
+import (
+	"slices"
+	"strings"
+	"time"
+)
+
+// Query is what is asked for of one kind of rows.
+type Query struct {
+	Filter string
+	Sort   Sort
+	Group  string // a field or label, "" = none; nodes only
+	Window Window
+}
+
+// Window is the part of the rows that is seen, around the row that is chosen.
+type Window struct {
+	Key    string // of the chosen row; "" = the one at Index
+	Index  int    // of the chosen row, should there be none of that Key
+	Top    int    // index of the first row that is seen
+	Height int    // how many are seen; 0 = all
+}
+
+// Page is the part of the rows that is seen. Its Window has the chosen row's key and index and the first row as they came out.
+type Page[R any] struct {
+	Window Window
+	Lines  int // rows in all, groups' heads included
+	Rows   []R
+	Of     int // things before the filter
+	Shown  int // things behind the filter
+}
+
+// Line is a group's head or a machine.
+type Line struct {
+	Group string // the head's value
+	Head  *Sums  // of the group; nil for a machine
+	Row   NodeRow
+}
+
+// orderOf is rows in order, kept while nothing changes.
+type orderOf[T any] struct {
+	made    bool
+	version uint64
+	query   Query // without its window
+	lines   []lineOf[T]
+	of      int
+	shown   int
+}
+
+type lineOf[T any] struct {
+	key  string
+	head *Sums
+	of   T
+}
+
+// fresh reports whether the order is the one that is asked for.
+func (o *orderOf[T]) fresh(version uint64, q Query) bool {
+	q.Window = Window{}
+	if o.made && o.version == version && o.query == q {
+		return true
+	}
+	o.made, o.version, o.query, o.lines, o.of, o.shown = true, version, q, o.lines[:0], 0, 0
+	return false
+}
+
+// window is the part that is seen: the chosen row is in it, and it moves no further than that needs.
+func window[T any](lines []lineOf[T], w Window) (Window, []lineOf[T]) {
+	if w.Key != "" {
+		if i := slices.IndexFunc(lines, func(l lineOf[T]) bool { return l.key == w.Key }); i >= 0 {
+			w.Index = i
+		}
+	}
+	if w.Index = max(0, min(w.Index, len(lines)-1)); len(lines) == 0 {
+		w.Key, w.Top = "", 0
+		return w, nil
+	}
+	w.Key = lines[w.Index].key
+	if w.Height <= 0 {
+		w.Top = 0
+		return w, lines
+	}
+	w.Top = max(0, min(w.Top, w.Index, len(lines)-w.Height))
+	if w.Index >= w.Top+w.Height {
+		w.Top = w.Index - w.Height + 1
+	}
+	return w, lines[w.Top:min(len(lines), w.Top+w.Height)]
+}
+
+// Nodes is a page of machines.
+func (m *Model) Nodes(q Query) Page[Line] {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	o := &m.nodes
+	if !o.fresh(m.version, q) {
+		m.orderNodes(q)
+	}
+	p := Page[Line]{Lines: len(o.lines), Of: o.of, Shown: o.shown}
+	var seen []lineOf[*machine]
+	p.Window, seen = window(o.lines, q.Window)
+	p.Rows = make([]Line, len(seen))
+	for i, l := range seen {
+		if l.head != nil {
+			p.Rows[i] = Line{Group: l.key[len(headKey):], Head: l.head}
+		} else {
+			p.Rows[i].Row = m.row(l.of)
+		}
+	}
+	return p
+}
+
+// headKey begins the key of a group's head; no object's name begins so.
+const headKey = "="
+
+func (m *Model) orderNodes(q Query) {
+	o := &m.nodes
+	filter := ParseFilter(q.Filter)
+	ranks := make([]rank[*machine], 0, len(m.machines))
+	for _, x := range m.machines {
+		if len(filter.words) == 0 || filter.matches(x.haystack(), x.field) {
+			ranks = append(ranks, m.ranked(x, &q))
+		}
+	}
+	sorted(ranks, q.Sort)
+	o.of, o.shown = len(m.machines), len(ranks)
+	var head *Sums
+	for i := range ranks {
+		r := &ranks[i]
+		if q.Group != "" && (i == 0 || ranks[i-1].group != r.group) {
+			head = &Sums{}
+			o.lines = append(o.lines, lineOf[*machine]{key: headKey + r.group, head: head})
+		}
+		if head != nil {
+			head.add(&r.of.counted, +1)
+		}
+		o.lines = append(o.lines, lineOf[*machine]{key: r.name, of: r.of})
+	}
+}
+
+// Node is one machine by its key; false if it is gone.
+func (m *Model) Node(name string) (NodeRow, bool) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	x := m.byNode[name]
+	if x == nil {
+		x = m.byClaim[name]
+	}
+	if x == nil {
+		return NodeRow{}, false
+	}
+	return m.row(x), true
+}
+
+// PodRow is a pod as it is shown.
+type PodRow struct {
+	Namespace, Name, Node string
+	Created               time.Time
+	Phase                 Phase
+	Deleting, Gated       bool
+	Requests              Amounts
+	Why                   string // why it waits, or where it is to go: what we said of it, else what the scheduler did
+}
+
+// Key is the row's in a Window.
+func (r PodRow) Key() string { return r.Namespace + "/" + r.Name }
+
+// PodsOf is a page of a Node's pods, by namespace and name unless the query sorts otherwise.
+func (m *Model) PodsOf(node string, q Query) Page[PodRow] {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	var pods []*Pod
+	if u := m.uses[node]; u != nil {
+		pods = u.pods
+	}
+	var o orderOf[*Pod]
+	m.orderPods(&o, slices.Values(pods), q)
+	o.of = len(pods)
+	return m.podPage(&o, q)
+}
+
+// Waiting is a page of the pods without a place, the longest waiting first unless the query sorts otherwise.
+func (m *Model) Waiting(q Query) Page[PodRow] {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	o := &m.pending
+	if !o.fresh(m.version, q) {
+		m.orderPods(o, func(yield func(*Pod) bool) {
+			for p := range m.waiting {
+				if !yield(p) {
+					return
+				}
+			}
+		}, q)
+		o.of = len(m.waiting)
+	}
+	return m.podPage(o, q)
+}
+
+// GroupOf is the value of the group whose head has a key in a Window; false for a machine's key.
+func GroupOf(key string) (string, bool) { return strings.CutPrefix(key, headKey) }

@@ -1,0 +1,68 @@
+package view
+
+import (
+	"cmp"
+	"iter"
+	"slices"
+	"strings"
+)
+
+func (m *Model) podPage(o *orderOf[*Pod], q Query) Page[PodRow] {
+	p := Page[PodRow]{Lines: len(o.lines), Of: o.of, Shown: len(o.lines)}
+	var seen []lineOf[*Pod]
+	p.Window, seen = window(o.lines, q.Window)
+	p.Rows = make([]PodRow, len(seen))
+	for i, l := range seen {
+		p.Rows[i] = m.podRow(l.of)
+	}
+	return p
+}
+
+func (m *Model) orderPods(o *orderOf[*Pod], pods iter.Seq[*Pod], q Query) {
+	filter := ParseFilter(q.Filter)
+	var ranks []rank[*Pod]
+	for p := range pods {
+		if len(filter.words) > 0 && !filter.matches(p.haystack(m.verdict(p)), p.field) {
+			continue
+		}
+		r := rank[*Pod]{of: p, name: p.Namespace + "/" + p.Name}
+		switch q.Sort.Key {
+		case SortAge:
+			r.number = -seconds(p.Created)
+		case "":
+			if p.Node == "" {
+				r.number = seconds(p.Created)
+			}
+		default:
+			if i := slices.Index(m.resources, q.Sort.Key); i >= 0 {
+				r.number = float64(p.Requests[i])
+			} else {
+				r.text = p.field(q.Sort.Key)
+			}
+		}
+		ranks = append(ranks, r)
+	}
+	sorted(ranks, q.Sort)
+	for i := range ranks {
+		o.lines = append(o.lines, lineOf[*Pod]{key: ranks[i].name, of: ranks[i].of})
+	}
+}
+
+func (m *Model) podRow(p *Pod) PodRow {
+	return PodRow{
+		Namespace: p.Namespace, Name: p.Name, Node: p.Node, Created: p.Created, Phase: p.Phase, Deleting: p.Deleting, Gated: p.Gated,
+		Requests: p.Requests, Why: m.verdict(p),
+	}
+}
+
+// verdict is why a pod waits or where it is to go.
+func (m *Model) verdict(p *Pod) string {
+	if p.Node != "" {
+		return ""
+	}
+	if p.Gated {
+		return cmp.Or(p.Verdict, "its scheduling gates hold it back")
+	}
+	said := strings.TrimPrefix(m.said[Object{"Pod", p.Namespace, p.Name}].Message, "Failed to schedule pod, ")
+	return cmp.Or(said, p.Verdict, "nobody has looked at it yet")
+}

@@ -1,0 +1,250 @@
+package view
+
+import (
+	"cmp"
+	"maps"
+	"slices"
+	"time"
+)
+
+// Labels that machines are shown by.
+const (
+	labelPool     = "karpenter.sh/nodepool"
+	labelCapacity = "karpenter.sh/capacity-type"
+	labelType     = "node.kubernetes.io/instance-type"
+	labelZone     = "topology.kubernetes.io/zone"
+	labelRegion   = "topology.kubernetes.io/region"
+	labelCompute  = "eks.amazonaws.com/compute-type"
+	eksCapacity   = "eks.amazonaws.com/capacityType"
+)
+
+// Status is what a machine is about, the most pressing thing first.
+type Status string
+
+// What a machine may be about.
+const (
+	StatusDeleting    Status = "Deleting"
+	StatusInterrupted Status = "Interrupted"
+	StatusDisrupted   Status = "Disrupted"
+	StatusLaunching   Status = "Launching"  // asked for
+	StatusLaunched    Status = "Launched"   // the cloud has it, the Node is not there yet
+	StatusRegistered  Status = "Registered" // the Node is there and not initialized yet
+	StatusNotReady    Status = "NotReady"
+	StatusCordoned    Status = "Cordoned"
+	StatusDrifted     Status = "Drifted"
+	StatusReady       Status = "Ready"
+)
+
+func (s Status) going() bool {
+	return s == StatusDeleting || s == StatusInterrupted || s == StatusDisrupted
+}
+
+// Waits reports whether a machine of this status is on its way or not ready: how long it has been so is worth telling.
+func (s Status) Waits() bool {
+	return s == StatusLaunching || s == StatusLaunched || s == StatusRegistered || s == StatusNotReady
+}
+
+func (x *machine) status() Status {
+	n, c := x.node, x.claim
+	switch {
+	case n != nil && n.Deleting || c != nil && c.Deleting:
+		return StatusDeleting
+	case c != nil && c.Interruption != "":
+		return StatusInterrupted
+	case n != nil && n.Disrupted || c != nil && c.Disruption != "":
+		return StatusDisrupted
+	case n == nil && c.Launched.IsZero():
+		return StatusLaunching
+	case n == nil:
+		return StatusLaunched
+	case !n.Ready:
+		return StatusNotReady
+	case c != nil && c.Initialized.IsZero():
+		return StatusRegistered
+	case n.Cordoned:
+		return StatusCordoned
+	case c != nil && c.Drift != "":
+		return StatusDrifted
+	}
+	return StatusReady
+}
+
+// NodeRow is a machine as it is shown.
+type NodeRow struct {
+	Name         string // of the Node, or of the NodeClaim while there is none
+	Claim        string
+	HasNode      bool
+	Pool         string
+	Type         string
+	CapacityType string // on-demand, spot, reserved, or fargate; "" = not known
+	Zone, Region string
+	Status       Status
+	Since        time.Time // since when a status that waits holds
+	Why          []string  // what else there is to say of the status; the first is the most important
+	Created      time.Time
+	ReadyIn      time.Duration // from the claim's creation to its initialization; 0 = not known
+	Price        int64         // millionths of a dollar an hour; 0 = not known
+	Pods         int
+	MicroVM      string // namespace/name of the pod whose microVM this is
+	Requests     Amounts
+	Allocatable  Amounts
+	Labels       map[string]string // shared: do not change it
+}
+
+// row is the machine as it is shown; lastly the newest event about it joins what there is to say.
+func (m *Model) row(x *machine) NodeRow {
+	r := NodeRow{
+		Name: x.name(), HasNode: x.node != nil, Pool: x.label(labelPool), Type: x.label(labelType), CapacityType: x.capacityType(),
+		Zone: x.label(labelZone), Region: x.label(labelRegion), Status: x.status(), Created: x.created(), Price: x.price(),
+		MicroVM: x.pod(), Allocatable: x.allocatable(), Labels: x.labels(),
+	}
+	if c := x.claim; c != nil {
+		if r.Claim = c.Name; c.Initialized.After(c.Created) {
+			r.ReadyIn = c.Initialized.Sub(c.Created)
+		}
+	}
+	if r.Since = r.Created; x.node != nil {
+		r.Pods, r.Requests = len(x.use.pods), x.use.requests
+		if !x.node.Ready && (x.claim == nil || !x.claim.Initialized.IsZero()) && !x.node.ReadyChanged.IsZero() {
+			r.Since = x.node.ReadyChanged
+		}
+	}
+	r.Why = m.why(x)
+	return r
+}
+
+// why is what there is to say of a machine's status beside it.
+func (m *Model) why(x *machine) []string {
+	var out []string
+	say := func(text string) {
+		if text != "" {
+			out = append(out, text)
+		}
+	}
+	if c := x.claim; c != nil {
+		say(c.Interruption)
+		say(c.Disruption)
+		say(c.Problem)
+		say(c.Drift)
+	}
+	if n := x.node; n != nil && n.Cordoned && x.status() != StatusCordoned {
+		say("cordoned")
+	}
+	if x.node != nil && x.node.DoNotDisrupt || x.claim != nil && x.claim.DoNotDisrupt {
+		say("do-not-disrupt")
+	}
+	if x.pod() != "" {
+		say("microVM of " + x.pod())
+	}
+	for _, about := range []Object{{Kind: "Node", Name: x.name()}, {Kind: "NodeClaim", Name: x.claimName()}} {
+		s, ok := m.said[about]
+		if !ok {
+			continue
+		}
+		switch going := x.status().going(); s.Reason {
+		case "Unconsolidatable", "DisruptionBlocked":
+			if !going {
+				say("kept: " + s.Message)
+			}
+		case "DisruptionTerminating":
+			if going && len(out) == 0 {
+				say(s.Message)
+			}
+		case "DisruptionLaunching", "DisruptionWaitingReadiness": // of what passes; the status says more
+		default:
+			say(s.Message)
+		}
+		break
+	}
+	return out
+}
+
+func (x *machine) name() string {
+	if x.node != nil {
+		return x.node.Name
+	}
+	return x.claim.Name
+}
+
+func (x *machine) claimName() string {
+	if x.claim != nil {
+		return x.claim.Name
+	}
+	return ""
+}
+
+func (x *machine) created() time.Time {
+	if x.claim != nil {
+		return x.claim.Created
+	}
+	return x.node.Created
+}
+
+func (x *machine) price() int64 {
+	if x.node != nil && x.node.Price > 0 {
+		return x.node.Price
+	}
+	if x.claim != nil && (x.node != nil || !x.claim.Launched.IsZero()) {
+		return x.claim.Price
+	}
+	return 0
+}
+
+func (x *machine) allocatable() Amounts {
+	if x.node != nil && x.node.Allocatable != (Amounts{}) || x.claim == nil {
+		return x.node.Allocatable
+	}
+	return x.claim.Allocatable
+}
+
+func (x *machine) pod() string {
+	if x.node != nil && x.node.Pod != "" {
+		return x.node.Pod
+	}
+	if x.claim != nil {
+		return x.claim.Pod
+	}
+	return ""
+}
+
+func (x *machine) microVM() bool { return x.pod() != "" }
+
+// label is the Node's, or its claim's while the Node has none of that key.
+func (x *machine) label(key string) string {
+	if x.node != nil {
+		if v, ok := x.node.Labels[key]; ok {
+			return v
+		}
+	}
+	if x.claim != nil {
+		return x.claim.Labels[key]
+	}
+	return ""
+}
+
+func (x *machine) labels() map[string]string {
+	switch {
+	case x.node == nil:
+		return x.claim.Labels
+	case x.claim == nil || len(x.node.Labels) > 0:
+		return x.node.Labels
+	}
+	return x.claim.Labels
+}
+
+// capacityType is Karpenter's label, else that of an EKS node group, whose values are written otherwise.
+func (x *machine) capacityType() string {
+	if x.label(labelCompute) == "fargate" {
+		return "fargate"
+	}
+	eks := map[string]string{"ON_DEMAND": "on-demand", "SPOT": "spot", "CAPACITY_BLOCK": "reserved"}
+	return cmp.Or(x.label(labelCapacity), eks[x.label(eksCapacity)])
+}
+
+func sortedNotes(notes map[string]string) []string {
+	var out []string
+	for _, source := range slices.Sorted(maps.Keys(notes)) {
+		out = append(out, notes[source])
+	}
+	return out
+}

@@ -1,0 +1,70 @@
+package view
+
+// Sums are machines taken together.
+type Sums struct {
+	Machines    int   // rows: Nodes, and NodeClaims whose Node is not there yet
+	Nodes       int   // those with a Node
+	NotReady    int   // on their way, or not ready any more
+	Going       int   // being deleted, disrupted or interrupted
+	Unpriced    int   // those whose price is not known
+	Pods        int   // that are bound to them
+	Price       int64 // of those whose price is known, millionths of a dollar an hour
+	Requests    Amounts
+	Allocatable Amounts
+}
+
+func (s *Sums) add(o *Sums, sign int) {
+	s.Machines += sign * o.Machines
+	s.Nodes += sign * o.Nodes
+	s.NotReady += sign * o.NotReady
+	s.Going += sign * o.Going
+	s.Unpriced += sign * o.Unpriced
+	s.Pods += sign * o.Pods
+	s.Price += int64(sign) * o.Price
+	s.Requests.add(&o.Requests, int64(sign))
+	s.Allocatable.add(&o.Allocatable, int64(sign))
+}
+
+// sums are those of one machine.
+func (x *machine) sums() Sums {
+	s := Sums{Machines: 1, Price: x.price(), Allocatable: x.allocatable()}
+	if x.node != nil {
+		s.Nodes, s.Pods, s.Requests = 1, len(x.use.pods), x.use.requests
+	}
+	switch st := x.status(); {
+	case st.going():
+		s.Going = 1
+	case st != StatusReady && st != StatusDrifted && st != StatusCordoned:
+		s.NotReady = 1
+	}
+	if s.Price == 0 && !x.microVM() && (x.claim == nil || x.node != nil || !x.claim.Launched.IsZero()) {
+		s.Unpriced = 1 // what is not launched yet costs nothing, and a microVM costs what its host costs
+	}
+	return s
+}
+
+// Totals are a cluster's.
+type Totals struct {
+	Sums
+	Waiting    int // pods without a place, gated ones included
+	Pending    int // pods in that phase, those with a place included
+	Running    int
+	Bound      int // pods with a place that have not ended
+	PoolCount  int
+	Notes      []string // what the people who look should know, sorted
+	OnTheirWay int      // NodeClaims whose Node is not there yet
+}
+
+// Totals are the sums over all machines and pods. They are kept, not computed.
+func (m *Model) Totals() Totals {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return m.totals()
+}
+
+func (m *Model) totals() Totals {
+	return Totals{
+		Sums: m.total, Waiting: len(m.waiting), Pending: m.phases[Pending], Running: m.phases[Running], Bound: m.bound,
+		PoolCount: len(m.pools), Notes: sortedNotes(m.notes), OnTheirWay: m.total.Machines - m.total.Nodes,
+	}
+}
