@@ -159,13 +159,20 @@ func hostLabel() string {
 	return name
 }
 
-// leaveMicroVMs lets go of them: they go on, as machines of a region do.
+// leaveMicroVMs lets go of them: they go on, as machines of a region do. Where there are none, nothing of theirs stays.
 func (l *local) leaveMicroVMs() {
-	if n := l.microVMs.Running(); n > 0 {
+	n := l.microVMs.Running()
+	if n > 0 {
 		l.p.Line("%d microVMs go on running; the next \"%s up\" takes them up, \"%s down\" ends them.", n, l.selfName(), l.selfName())
 	}
 	if err := l.microVMs.Close(); err != nil {
 		l.log.Error("microVM host did not stop cleanly", "error", err)
+		return
+	}
+	if n == 0 {
+		if _, err := endMicroVMs(l.o.dataDir); err != nil {
+			l.log.Error("traces of microVMs were left", "error", err)
+		}
 	}
 }
 
