@@ -13,6 +13,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/util/retry"
 	"k8s.io/utils/ptr"
 
 	"github.com/nodeless/nodeless/catalog"
@@ -123,8 +124,15 @@ func condition(status corev1.ConditionStatus, reason string) func(*corev1.Node) 
 // write puts another Ready condition on a node.
 func (s *story) write(node *corev1.Node, status corev1.ConditionStatus, reason string) {
 	s.Helper()
-	node.Status.Conditions = []corev1.NodeCondition{{Type: corev1.NodeReady, Status: status, Reason: reason, LastTransitionTime: metav1.Now()}}
-	if _, err := s.api.CoreV1().Nodes().UpdateStatus(context.Background(), node, metav1.UpdateOptions{}); err != nil {
+	if err := retry.RetryOnConflict(retry.DefaultBackoff, func() error { // its taints are somebody else's to write
+		now, err := s.api.CoreV1().Nodes().Get(context.Background(), node.Name, metav1.GetOptions{})
+		if err != nil {
+			return err
+		}
+		now.Status.Conditions = []corev1.NodeCondition{{Type: corev1.NodeReady, Status: status, Reason: reason, LastTransitionTime: metav1.Now()}}
+		_, err = s.api.CoreV1().Nodes().UpdateStatus(context.Background(), now, metav1.UpdateOptions{})
+		return err
+	}); err != nil {
 		s.Fatal(err)
 	}
 }

@@ -192,8 +192,8 @@ func (p *Plane) supervise() {
 		<-p.settled()
 	}
 	p.shutdown()
+	inUse.Unlock() // before anybody hears that it is down, who may start the next one at once
 	close(p.done)
-	inUse.Unlock()
 }
 
 // settled is closed once nobody builds the plane any more: at Stop, or when a running plane fails.
