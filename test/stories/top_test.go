@@ -239,23 +239,13 @@ func (r *recorder) String() string {
 	return r.text.String()
 }
 
-// terminal opens a pseudo-terminal of 100 columns and 30 lines: our end and the program's.
+// terminal is a pseudo-terminal of 100 columns and 30 lines: our end and the program's.
 func terminal() (us, them *os.File, err error) {
-	if us, err = os.OpenFile("/dev/ptmx", os.O_RDWR|unix.O_NOCTTY, 0); err != nil {
+	if us, them, err = openTerminal(); err != nil {
 		return nil, nil, err
 	}
-	n, err := unix.IoctlGetInt(int(us.Fd()), unix.TIOCGPTN)
-	if err == nil {
-		err = unix.IoctlSetPointerInt(int(us.Fd()), unix.TIOCSPTLCK, 0)
-	}
-	if err == nil {
-		them, err = os.OpenFile(fmt.Sprintf("/dev/pts/%d", n), os.O_RDWR|unix.O_NOCTTY, 0)
-	}
-	if err == nil {
-		err = unix.IoctlSetWinsize(int(them.Fd()), unix.TIOCSWINSZ, &unix.Winsize{Row: 30, Col: 100})
-	}
-	if err != nil {
-		return nil, nil, errors.Join(err, us.Close())
+	if err := unix.IoctlSetWinsize(int(them.Fd()), unix.TIOCSWINSZ, &unix.Winsize{Row: 30, Col: 100}); err != nil {
+		return nil, nil, errors.Join(err, us.Close(), them.Close())
 	}
 	return us, them, nil
 }
