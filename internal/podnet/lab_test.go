@@ -139,16 +139,7 @@ func newCluster(t *testing.T) *cluster {
 // pod is a machine as a microVM is one (host.Routed).
 func pod(t *testing.T, name, address string) *netlab.Machine {
 	t.Helper()
-	link := bridge + "-" + name
-	m := netlab.New(t, name, link)
-	netlab.IP(t, "addr", "add", "10.202.16.1/32", "dev", link)
-	netlab.IP(t, "route", "add", address, "dev", link)
-	if err := os.WriteFile("/proc/sys/net/ipv4/conf/"+link+"/forwarding", []byte("1"), 0o644); err != nil {
-		t.Fatal(err)
-	}
-	m.IP(t, "addr", "add", address+"/32", "dev", "eth0")
-	m.IP(t, "route", "add", "10.202.16.1", "dev", "eth0")
-	m.IP(t, "route", "add", "default", "via", "10.202.16.1")
+	m := netlab.Routed(t, name, bridge+"-"+name, "10.202.16.1", address)
 	m.Listen(t, "tcp", ":8080")
 	return m
 }

@@ -263,3 +263,19 @@ func Ask(network, address string) (string, error) {
 	b, err := io.ReadAll(conn)
 	return string(b), err
 }
+
+// Routed makes a machine as a microVM is one (host.Routed): its address has 32 bits, it is on a link of its own with this machine,
+// whose end of it is so named and has the gateway's address, and all but itself is behind the gateway.
+func Routed(t *testing.T, name, link, gateway, address string) *Machine {
+	t.Helper()
+	m := New(t, name, link)
+	IP(t, "addr", "add", gateway+"/32", "dev", link)
+	IP(t, "route", "add", address, "dev", link)
+	if err := os.WriteFile("/proc/sys/net/ipv4/conf/"+link+"/forwarding", []byte("1"), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	m.IP(t, "addr", "add", address+"/32", "dev", "eth0")
+	m.IP(t, "route", "add", gateway, "dev", "eth0")
+	m.IP(t, "route", "add", "default", "via", gateway)
+	return m
+}

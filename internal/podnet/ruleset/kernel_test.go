@@ -46,16 +46,7 @@ func build(t *testing.T) lab {
 // pod is a machine as a microVM is one: on a link of its own with this machine, and all but itself is behind the gateway.
 func pod(t *testing.T, name, address string) *netlab.Machine {
 	t.Helper()
-	link := "nl-test-" + name
-	m := netlab.New(t, name, link)
-	netlab.IP(t, "addr", "add", "172.29.0.1/32", "dev", link)
-	netlab.IP(t, "route", "add", address, "dev", link)
-	if err := os.WriteFile("/proc/sys/net/ipv4/conf/"+link+"/forwarding", []byte("1"), 0o644); err != nil {
-		t.Fatal(err)
-	}
-	m.IP(t, "addr", "add", address+"/32", "dev", "eth0")
-	m.IP(t, "route", "add", "172.29.0.1", "dev", "eth0")
-	m.IP(t, "route", "add", "default", "via", "172.29.0.1")
+	m := netlab.Routed(t, name, "nl-test-"+name, "172.29.0.1", address)
 	m.Listen(t, "tcp", ":8080")
 	m.Listen(t, "udp", ":8053")
 	return m
