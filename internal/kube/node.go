@@ -1,7 +1,6 @@
 package kube
 
 import (
-	"slices"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -40,7 +39,7 @@ func (n *Names) Node(node *corev1.Node, claim *karpv1.NodeClaim) model.Node {
 	}
 	out.Labels = Labels(labels)
 	out.Type, out.Zone, out.CapacityType = labels[model.LabelInstanceType], labels[model.LabelZone], labels[model.LabelCapacityType]
-	out.Taints = schedulingTaints(node.Spec.Taints, startup, claim == nil || out.State == model.Initialized && !behind(node))
+	out.Taints = schedulingTaints(node.Spec.Taints, startup, claim == nil || out.State == model.Initialized)
 	for _, t := range node.Spec.Taints {
 		out.Deleting = out.Deleting || t.Key == karpv1.DisruptedTaintKey
 	}
@@ -104,25 +103,19 @@ func isTrue(claim *karpv1.NodeClaim, condition string) bool {
 	return false
 }
 
-// managedState is how far a machine with a Node and a NodeClaim is, and since when it is initialized.
+// managedState is how far a machine with a Node and a NodeClaim is, and since when it is initialized. The Node's label decides, which is
+// written together with the end of the taints of starting or after it: the claim comes by another watch and may be ahead of the
+// Node, whose taints would then keep pods off that have their place there, and a machine more be launched for them.
 func managedState(node *corev1.Node, claim *karpv1.NodeClaim) (model.NodeState, time.Time) {
+	if node.Labels[karpv1.NodeInitializedLabelKey] != "true" {
+		return model.Registered, time.Time{}
+	}
 	for i := range claim.Status.Conditions {
 		if c := &claim.Status.Conditions[i]; c.Type == karpv1.ConditionTypeInitialized && c.Status == metav1.ConditionTrue {
 			return model.Initialized, c.LastTransitionTime.Time
 		}
 	}
-	if node.Labels[karpv1.NodeInitializedLabelKey] == "true" {
-		return model.Initialized, node.CreationTimestamp.Time
-	}
-	return model.Registered, time.Time{}
-}
-
-// behind reports whether a Node is one that its initialized claim is ahead of, since the two come by different watches: the label, which
-// is written together with the end of the taints of starting, is not on this copy of the Node yet. By those taints pods would be kept
-// off for nothing, and a machine be launched for them. A Node that came a second time has the taint of unregistered ones.
-func behind(node *corev1.Node) bool {
-	return node.Labels[karpv1.NodeInitializedLabelKey] != "true" &&
-		!slices.ContainsFunc(node.Spec.Taints, func(t corev1.Taint) bool { return t.Key == karpv1.UnregisteredTaintKey })
+	return model.Initialized, node.CreationTimestamp.Time
 }
 
 // unmanagedState is how far somebody else's machine is: all of its taints count, so ready is enough.

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -138,6 +139,40 @@ func TestAClaimWhoseNodeWasTakenAwayGoes(t *testing.T) {
 	s.delete(node)
 	s.passing(time.Second, "the claim is gone", gone(s, claim))
 	s.started(1, 0)
+}
+
+// A kubelet whose Node was taken away makes it anew, with the taint that keeps pods off: the claim takes it again.
+func TestANodeThatComesASecondTimeIsTakenAgain(t *testing.T) {
+	s := tellQuickly(t)
+	claim := s.ready("again")
+	node := &corev1.Node{}
+	s.must(s.api.Get(context.Background(), client.ObjectKey{Name: "again"}, node))
+	first := node.UID
+	node.Finalizers = nil
+	s.must(s.api.Update(context.Background(), node))
+	s.delete(node)
+	s.node("again")
+	taken := func(label string) func(context.Context) error {
+		return func(ctx context.Context) error {
+			if err := s.api.Get(ctx, client.ObjectKeyFromObject(node), node); err != nil {
+				return err
+			}
+			if node.UID == first || node.Labels[label] != "true" || node.Labels[karpv1.NodePoolLabelKey] != claim.Labels[karpv1.NodePoolLabelKey] {
+				return fmt.Errorf("labels are %v", node.Labels)
+			}
+			if slices.ContainsFunc(node.Spec.Taints, func(t corev1.Taint) bool { return t.Key == karpv1.UnregisteredTaintKey }) {
+				return fmt.Errorf("taints are %v", node.Spec.Taints)
+			}
+			return nil
+		}
+	}
+	s.passing(20*time.Millisecond, "the Node is registered", taken(karpv1.NodeRegisteredLabelKey))
+	if node.Labels[karpv1.NodeInitializedLabelKey] == "true" || !slices.Contains(node.Finalizers, karpv1.TerminationFinalizer) {
+		t.Errorf("a Node that is not ready: %v", node.ObjectMeta)
+	}
+	s.boot("again")
+	s.passing(20*time.Millisecond, "the Node is initialized", taken(karpv1.NodeInitializedLabelKey))
+	s.started(1, 1)
 }
 
 func TestASpotInterruptionEndsAClaimAndItsOfferingIsAvoidedForAWhile(t *testing.T) {

@@ -35,6 +35,9 @@ func (l *Lifecycle) register(ctx context.Context, t *turn) (bool, error) {
 		case 1:
 			t.node = nodes[0]
 			l.found(t.claim.UID)
+			if cameAgain(t.node) {
+				return true, l.adopt(ctx, t.claim, t.node)
+			}
 		}
 		return t.node != nil, nil
 	}
@@ -66,6 +69,12 @@ func (l *Lifecycle) register(ctx context.Context, t *turn) (bool, error) {
 	l.metrics.NodeCreated(node)
 	l.registered(t.claim, true)
 	return true, nil
+}
+
+// cameAgain tells the Node of a registered machine that is not as its claim made it: a kubelet whose Node was taken away makes
+// a new one, with the taint that keeps pods away, which nobody else would ever take off.
+func cameAgain(node *corev1.Node) bool {
+	return node.DeletionTimestamp == nil && node.Labels[karpv1.NodeRegisteredLabelKey] != "true"
 }
 
 // awaitNode gives up on a machine whose Node does not come in time.
@@ -144,16 +153,21 @@ func hasTaint(node *corev1.Node, taint corev1.Taint) bool {
 	return slices.ContainsFunc(node.Spec.Taints, func(t corev1.Taint) bool { return t.MatchTaint(&taint) })
 }
 
-// initialize waits until the machine is fit for the pods it was made for.
+// initialize waits until the machine is fit for the pods it was made for. What was so once stays so for the claim; a Node that
+// came a second time gets its label, by which pods are planned for it, when it is fit itself.
 func (l *Lifecycle) initialize(ctx context.Context, t *turn) (bool, error) {
 	conditions := t.claim.StatusConditions()
-	if conditions.IsTrue(karpv1.ConditionTypeInitialized) {
+	labelled, was := t.node.Labels[karpv1.NodeInitializedLabelKey] == "true", conditions.IsTrue(karpv1.ConditionTypeInitialized)
+	if was && (labelled || t.node.DeletionTimestamp != nil) {
 		return true, nil
 	}
 	if why := notInitialized(t.node, t.claim); len(why) > 0 {
-		was := conditions.Get(karpv1.ConditionTypeInitialized)
+		if was {
+			return true, nil
+		}
+		said := conditions.Get(karpv1.ConditionTypeInitialized)
 		registered := conditions.Get(karpv1.ConditionTypeRegistered).LastTransitionTime.Time
-		told := was.Reason == notReady || was.Reason == why[0].reason && was.Message == why[0].message
+		told := said.Reason == notReady || said.Reason == why[0].reason && said.Message == why[0].message
 		if left := registered.Add(bootTime).Sub(l.now()); told && left > 0 {
 			t.in(left)
 			return false, nil
@@ -161,12 +175,15 @@ func (l *Lifecycle) initialize(ctx context.Context, t *turn) (bool, error) {
 		conditions.SetUnknownWithReason(karpv1.ConditionTypeInitialized, why[0].reason, why[0].message)
 		return false, nil
 	}
-	if t.node.Labels[karpv1.NodeInitializedLabelKey] != "true" {
+	if !labelled {
 		before := t.node.DeepCopy()
 		t.node.Labels[karpv1.NodeInitializedLabelKey] = "true"
 		if err := l.writeNode(ctx, before, t.node); err != nil {
 			return false, err
 		}
+	}
+	if was {
+		return true, nil
 	}
 	conditions.SetTrue(karpv1.ConditionTypeInitialized)
 	l.o.Log.Info("machine is initialized", "nodeclaim", t.claim.Name, "node", t.node.Name)
