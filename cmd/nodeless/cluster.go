@@ -52,27 +52,21 @@ func (c *clusterFlags) find() (*target, error) {
 		return nil, fmt.Errorf("--prices %q: use aws or built-in", c.prices)
 	}
 	t := &target{options: live.Options{Region: c.region, DefaultRegion: cmp.Or(os.Getenv("AWS_REGION"), os.Getenv("AWS_DEFAULT_REGION"))}}
-	rules := clientcmd.NewDefaultClientConfigLoadingRules()
-	rules.ExplicitPath = c.kubeconfig
-	if c.kubeconfig == "" && c.context == "" && os.Getenv(clientcmd.RecommendedConfigPathEnvVar) == "" {
-		s, dir, err := c.session()
-		if err != nil {
-			return nil, err
-		}
-		if s != nil {
-			rules.ExplicitPath, t.of = s.Kubeconfig, "the cluster of \"nodeless up\""
-			if c.prices == "" {
-				t.askSession(s, dir)
-			}
+	overrides := &clientcmd.ConfigOverrides{CurrentContext: c.context}
+	overrides.AuthInfo.Impersonate = c.as
+	loader, s, dir, err := chooseCluster(c.kubeconfig, c.dataDir, overrides)
+	if err != nil {
+		return nil, err
+	}
+	if s != nil {
+		t.of = "the cluster of \"nodeless up\""
+		if c.prices == "" {
+			t.askSession(s, dir)
 		}
 	}
 	if c.prices == "aws" {
 		t.askAWS(c.region)
 	}
-	overrides := &clientcmd.ConfigOverrides{CurrentContext: c.context}
-	overrides.AuthInfo.Impersonate = c.as
-	loader := clientcmd.NewNonInteractiveDeferredLoadingClientConfig(rules, overrides)
-	var err error
 	if t.rest, err = loader.ClientConfig(); err != nil {
 		return nil, fmt.Errorf("kubeconfig: %w; name one with --kubeconfig, and one of its contexts with --context", err)
 	}
@@ -86,20 +80,26 @@ func (c *clusterFlags) find() (*target, error) {
 	return t, nil
 }
 
-// session is that of a running `nodeless up`, nil if none runs.
-func (c *clusterFlags) session() (*session, string, error) {
-	dir, err := resolveDataDir(c.dataDir)
-	if err != nil {
-		return nil, "", err
+// chooseCluster reads the kubeconfig that is named; if none is, nor a context, that of a running `nodeless up`, whose session and
+// folder it gives then; else the usual one.
+func chooseCluster(kubeconfig, dataDir string, overrides *clientcmd.ConfigOverrides) (clientcmd.ClientConfig, *session, string, error) {
+	rules := clientcmd.NewDefaultClientConfigLoadingRules()
+	rules.ExplicitPath = kubeconfig
+	var running *session
+	var dir string
+	if kubeconfig == "" && overrides.CurrentContext == "" && os.Getenv(clientcmd.RecommendedConfigPathEnvVar) == "" {
+		var err error
+		if dir, err = resolveDataDir(dataDir); err != nil {
+			return nil, nil, "", err
+		}
+		switch s, err := loadSession(dir); {
+		case err == nil:
+			running, rules.ExplicitPath = &s, s.Kubeconfig
+		case !errors.Is(err, errNotRunning):
+			return nil, nil, "", err
+		}
 	}
-	s, err := loadSession(dir)
-	if errors.Is(err, errNotRunning) {
-		return nil, dir, nil
-	}
-	if err != nil {
-		return nil, "", err
-	}
-	return &s, dir, nil
+	return clientcmd.NewNonInteractiveDeferredLoadingClientConfig(rules, overrides), running, dir, nil
 }
 
 // askSession takes prices from the simulated region, as its controller does.

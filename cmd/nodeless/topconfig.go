@@ -73,24 +73,12 @@ func twoDashes(args []string) []string {
 	return out
 }
 
-// find is the cluster to look at and the name of its context: the one that is named, else that of a running `nodeless up`, else
-// that of the kubeconfig.
+// find is the cluster to look at and the name of its context.
 func (f *topFlags) find() (*rest.Config, string, error) {
-	rules := clientcmd.NewDefaultClientConfigLoadingRules()
-	rules.ExplicitPath = f.kubeconfig
-	if f.kubeconfig == "" && f.context == "" && os.Getenv(clientcmd.RecommendedConfigPathEnvVar) == "" {
-		dir, err := resolveDataDir(f.dataDir)
-		if err != nil {
-			return nil, "", err
-		}
-		s, err := loadSession(dir)
-		if err == nil {
-			rules.ExplicitPath = s.Kubeconfig
-		} else if !errors.Is(err, errNotRunning) {
-			return nil, "", err
-		}
+	loader, _, _, err := chooseCluster(f.kubeconfig, f.dataDir, &clientcmd.ConfigOverrides{CurrentContext: f.context})
+	if err != nil {
+		return nil, "", err
 	}
-	loader := clientcmd.NewNonInteractiveDeferredLoadingClientConfig(rules, &clientcmd.ConfigOverrides{CurrentContext: f.context})
 	cfg, err := loader.ClientConfig()
 	if err != nil {
 		return nil, "", fmt.Errorf("kubeconfig: %w; name one with --kubeconfig, and one of its contexts with --context", err)
