@@ -6,7 +6,7 @@ VERSION := $(shell git describe --tags --always --dirty 2>/dev/null || echo dev)
 LDFLAGS := -s -w -X main.version=$(VERSION)
 export GOFLAGS ?= -buildvcs=false
 
-.PHONY: bench-views bench-podvm mishaps faults help viewer up down build test test-deps generate generate-api lint oracle bench bench-engine bench-traces bench-growth bench-sim bench-scale bench-consolidation conformance conformance-performance fuzz clean FORCE
+.PHONY: page lint-page bench-views bench-podvm mishaps faults help viewer up down build test test-deps generate generate-api lint oracle bench bench-engine bench-traces bench-growth bench-sim bench-scale bench-consolidation conformance conformance-performance fuzz clean FORCE
 
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
@@ -18,17 +18,27 @@ up: build ## build, then run a cluster on this machine with a demo: pods come, m
 down: build ## stop a cluster that runs in the background
 	@$(BIN) down
 
+# The page that `nodeless web` serves, bundled from web/ with npm's libraries; without npm the program is built with /lite alone.
+PAGE := internal/view/web/dist/index.html
+page: $(PAGE) ## build the page alone
+
+$(PAGE): $(shell find web/src -type f) web/package-lock.json scripts/page tools/go.mod
+	@scripts/page
+
+lint-page: $(PAGE) ## check the page's types
+	@cd web && npm ci --ignore-scripts --no-audit --no-fund >/dev/null 2>&1 && node_modules/.bin/tsc -p .
+
 build: $(BIN) ## build bin/nodeless
 
-SOURCES := go.mod go.sum $(shell find cmd api engine catalog cloud region internal examples sim podvm -type f -not -path '*/testdata/*' -not -name '*_test.go' 2>/dev/null)
+SOURCES := go.mod go.sum $(shell find cmd api engine catalog cloud region internal examples sim podvm -type f -not -path '*/testdata/*' -not -path '*/view/web/dist/*' -not -name '*_test.go' 2>/dev/null)
 
 # Without a warm build cache the embedded control plane (etcd, kube-apiserver, …) takes minutes to compile: say so at once,
 # and name the packages that were compiled while it goes on.
-$(BIN): $(SOURCES)
+$(BIN): $(SOURCES) $(PAGE)
 	@scripts/build $(BIN) '$(LDFLAGS)'
 
 # The same program without the embedded control plane, a fifth of the size: what a cluster's controller runs (ADR 9).
-bin/nodeless-controller: $(SOURCES)
+bin/nodeless-controller: $(SOURCES) $(PAGE)
 	@scripts/guest-agent
 	$(GO) build -tags noplane -ldflags '$(LDFLAGS)' -o $@ ./cmd/nodeless
 

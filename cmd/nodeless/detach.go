@@ -61,6 +61,9 @@ func (o upOptions) arguments() []string {
 		fmt.Sprintf("--microvms=%t", o.microVMs), "--guest-kernel", o.guestKernel,
 		"--ready-timeout", o.readyTimeout.String(), "--audit-log", o.auditLog, "--types", o.typesFile,
 	}, o.choices.arguments()...)
+	if o.pageAsked {
+		args = append(args, "--page", o.page)
+	}
 	for _, m := range o.mirrors {
 		args = append(args, "--registry-mirror", m)
 	}

@@ -48,6 +48,7 @@ type local struct {
 	plane     *plane.Plane
 	region    *region.Region
 	regionURL string
+	pageURL   string // "" = there is no page
 	client    client.Client
 	microVMs  *podhost.Host // nil if this machine runs none
 	log       *slog.Logger
@@ -64,7 +65,7 @@ func (l *local) start(runCtx, startCtx context.Context) error {
 		return err
 	}
 	for _, part := range []func(run, start context.Context) error{
-		l.startPlane, l.startRegion, l.installObjects, l.startNodes, l.startMicroVMs, l.startController, l.publish,
+		l.startPlane, l.startRegion, l.installObjects, l.startNodes, l.startMicroVMs, l.startController, l.startPage, l.publish,
 	} {
 		if err := part(runCtx, startCtx); err != nil {
 			return err
@@ -296,6 +297,24 @@ func (l *local) fargate(ctx context.Context) (*controller.Fargate, error) {
 	return f, err
 }
 
+// startPage serves the page. Nothing is watched for it before somebody looks.
+func (l *local) startPage(run, start context.Context) error {
+	if l.o.page == "" {
+		return nil
+	}
+	listener, err := listenPage(start, l.o.page, l.o.pageAsked)
+	if err != nil {
+		return fmt.Errorf("--page: %w", err)
+	}
+	l.pageURL = pageURL(listener)
+	t := &target{rest: l.restConfig("nodeless-page"), of: `the cluster of "nodeless up"`}
+	t.askSession(&session{Region: l.o.region, RegionURL: l.regionURL}, l.o.dataDir)
+	l.spawn(run, "page", func(ctx context.Context) error {
+		return (&page{t: t, policy: l.policy}).run(ctx, listener)
+	})
+	return nil
+}
+
 // publish makes the running cluster known: kubeconfig context and session file.
 func (l *local) publish(_, _ context.Context) error {
 	if l.o.kubeconfig {
@@ -309,7 +328,7 @@ func (l *local) publish(_, _ context.Context) error {
 	s := session{
 		PID: os.Getpid(), Started: time.Now(), Version: version, Kubeconfig: l.plane.Kubeconfig(),
 		APIServer: l.plane.RESTConfig().Host, Region: l.o.region, RegionURL: l.regionURL,
-		BootTime: l.o.bootTime, Context: contextName,
+		BootTime: l.o.bootTime, Context: contextName, Page: l.pageURL,
 	}
 	if err := s.save(l.o.dataDir); err != nil {
 		return err

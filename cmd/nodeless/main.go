@@ -68,6 +68,7 @@ func newRoot() *cobra.Command {
   nodeless run           the controller alone, against the cluster of your kubeconfig
   nodeless why pod/NAME  why a pod waits or is where it is; node/NAME: why a machine is kept or goes; on any cluster, reading only
   nodeless top           what your cluster's nodes hold and cost right now, why pods wait; on any cluster, read-only
+  nodeless web           the same as a page for your browser, with what was before
   nodeless simulate FILE what would be launched for a cluster that is written in a file, and why
   nodeless kubectl …     kubectl, already pointed at the cluster of "nodeless up"`,
 		SilenceUsage:      true,
@@ -75,7 +76,7 @@ func newRoot() *cobra.Command {
 		Version:           version,
 		CompletionOptions: cobra.CompletionOptions{HiddenDefaultCmd: false},
 	}
-	root.AddCommand(newUp(), newDown(), newStatus(), newRun(), newWhy(), newTop(), newSimulate(), newKubectl(), newImage(), newCRDs(), newRBAC(), newVersion(), exitCodes())
+	root.AddCommand(newUp(), newDown(), newStatus(), newRun(), newWhy(), newTop(), newWeb(), newSimulate(), newKubectl(), newImage(), newCRDs(), newRBAC(), newVersion(), exitCodes())
 	for _, c := range root.Commands() {
 		bindEnvironment(c)
 	}

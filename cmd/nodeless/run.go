@@ -105,7 +105,10 @@ func runController(ctx context.Context, f *pflag.FlagSet, s *settings) error {
 			return err
 		}
 	}
-	return controller.Run(ctx, o)
+	if s.page == "" {
+		return controller.Run(ctx, o)
+	}
+	return s.runWithPage(ctx, awsCfg, o)
 }
 
 // connect finds the cluster.

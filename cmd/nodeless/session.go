@@ -27,6 +27,7 @@ type session struct {
 	RegionURL  string        `json:"regionEndpoint"`
 	BootTime   time.Duration `json:"bootTimeNanoseconds"`
 	Context    string        `json:"context"`
+	Page       string        `json:"page,omitempty"` // its address
 }
 
 var errNotRunning = errors.New("not running")

@@ -114,6 +114,9 @@ func (r statusReport) print(cmd *cobra.Command) {
 		s := r.Session
 		fmt.Fprintf(w, "Running    process %d for %s, version %s\nData       %s\nAPI server %s (context %q)\nRegion     %s at %s, simulated, machines boot in about %s\n",
 			s.PID, time.Since(s.Started).Round(time.Second), s.Version, r.DataDir, s.APIServer, s.Context, s.Region, s.RegionURL, s.BootTime)
+		if s.Page != "" {
+			fmt.Fprintf(w, "Page       %s\n", s.Page)
+		}
 	}
 	if c := r.Cluster; c != nil {
 		fmt.Fprintf(w, "Pods       %d running, %d pending\nNodeClaims %d ready, %d on their way\nNodes      %d, %d ready\nInstances  %d for $%.4f/h\n",

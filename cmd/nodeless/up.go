@@ -36,6 +36,8 @@ type upOptions struct {
 	choices      choices
 	auditLog     string
 	typesFile    string
+	page         string
+	pageAsked    bool         // somebody chose it
 	types        *catalog.Own // nil = AWS's
 	typesText    []byte       // of types that are new
 }
@@ -67,6 +69,7 @@ survives restarts. Ctrl-C or "nodeless down" ends it.`,
 			if err := o.settleTypes(); err != nil {
 				return err
 			}
+			o.pageAsked = cmd.Flags().Changed("page")
 			if err := o.validate(); err != nil {
 				return err
 			}
@@ -91,6 +94,7 @@ survives restarts. Ctrl-C or "nodeless down" ends it.`,
 	f.StringVar(&o.guestKernel, "guest-kernel", "", "directory with the microVMs' kernel, as scripts/guest-kernel makes it (default: nodeless/kernel in your cache directory, /var/cache or this system's own)")
 	f.StringArrayVar(&o.mirrors, "registry-mirror", nil, "REGISTRY=URL that is asked for a registry's images before the registry itself, such as docker.io=https://mirror.example:5000; may be repeated")
 	f.StringVar(&o.auditLog, "audit-log", "", "file in which the API server notes every request, without what is in secrets; at 512 MB it begins anew and keeps one older file")
+	f.StringVar(&o.page, "page", "127.0.0.1:8088", "loopback address and port of the page that shows the cluster; another free port if this one is taken and you did not ask for it; \"\" = no page")
 	f.DurationVar(&o.readyTimeout, "ready-timeout", 2*time.Minute, "give up if the cluster is not ready after this time")
 	o.choices.add(f)
 	_ = c.RegisterFlagCompletionFunc("region", cobra.FixedCompletions(catalog.Regions(), cobra.ShellCompDirectiveNoFileComp))
@@ -179,6 +183,9 @@ func (l *local) welcome(took time.Duration) {
 	l.p.Line("Ready in %.1fs at %s. Machines are simulated and boot in about %s; the control plane and the AWS protocol are real.",
 		took.Seconds(), l.plane.APIServerURL(), l.o.bootTime)
 	self := l.selfName()
+	if l.pageURL != "" {
+		l.p.Line("  See it: %s", l.pageURL)
+	}
 	l.p.Line("  %s kubectl create deployment web --image=nginx --replicas=20", self)
 	l.p.Line("  %s kubectl get nodeclaims,nodes -o wide", self)
 	if l.microVMs != nil {

@@ -8,6 +8,7 @@ type machine struct {
 	claim *Claim
 	use   *use // of its Node; nil without one
 
+	id      uint64 // its own among all that ever were in this Model
 	at      int    // its index in Model.machines
 	counted Sums   // what the totals hold of it
 	pool    string // under which they do
@@ -120,7 +121,8 @@ func (m *Model) loseClaim(x *machine) {
 }
 
 func (m *Model) newMachine() *machine {
-	x := &machine{at: len(m.machines)}
+	m.lastID++
+	x := &machine{id: m.lastID, at: len(m.machines)}
 	m.machines = append(m.machines, x)
 	return x
 }
@@ -137,6 +139,7 @@ func (m *Model) settle(x *machine) {
 		return
 	}
 	m.uncount(x)
+	m.untouch(x)
 	last := len(m.machines) - 1
 	m.machines[x.at] = m.machines[last]
 	m.machines[x.at].at = x.at
@@ -158,6 +161,7 @@ func (m *Model) forgetProvider(id string, x *machine) {
 // recount brings the totals up to date with one machine, in constant time.
 func (m *Model) recount(x *machine) {
 	m.uncount(x)
+	m.touch(x)
 	x.hay = ""
 	x.counted, x.pool = x.sums(), x.label(labelPool)
 	m.total.add(&x.counted, +1)

@@ -32,6 +32,9 @@ type Model struct {
 	said       map[Object]Said
 	notes      map[string]string
 
+	journal *Journal // nil while nobody keeps one
+	lastID  uint64   // of machines
+
 	nodes   orderOf[*machine]
 	pending orderOf[*Pod]
 }
@@ -152,6 +155,7 @@ func (m *Model) Say(about Object, s Said) {
 	defer m.change()()
 	if was, ok := m.said[about]; !ok || !s.At.Before(was.At) {
 		m.said[about] = s
+		m.touchAbout(about)
 	}
 }
 
@@ -160,6 +164,7 @@ func (m *Model) Unsay(about Object, at time.Time) {
 	defer m.change()()
 	if was, ok := m.said[about]; ok && was.At.Equal(at) {
 		delete(m.said, about)
+		m.touchAbout(about)
 	}
 }
 

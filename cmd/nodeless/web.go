@@ -1,0 +1,132 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"net"
+
+	"github.com/go-logr/logr"
+	"github.com/spf13/cobra"
+	"k8s.io/klog/v2"
+
+	"github.com/nodeless/nodeless/engine/model"
+	"github.com/nodeless/nodeless/internal/live"
+	"github.com/nodeless/nodeless/internal/view"
+	"github.com/nodeless/nodeless/internal/view/feed"
+	"github.com/nodeless/nodeless/internal/view/web"
+)
+
+// defaultPage is where the page is unless somebody says otherwise; kube-ops-view's is there too.
+const defaultPage = "127.0.0.1:8080"
+
+type webOptions struct {
+	cluster   clusterFlags
+	choices   choices
+	listen    string
+	selector  string
+	resources string
+}
+
+func newWeb() *cobra.Command {
+	var o webOptions
+	c := &cobra.Command{
+		Use:   "web",
+		Short: "Serve a page that shows the cluster live: nodes with pods and prices, why pods wait, and what was before",
+		Long: `Serves a page for any cluster you may look at: a box for each node with its pods, what it costs and what it is about; the pods that
+wait against the NodePools, with the reason; and a line of time on which to go back. It only reads, and needs nothing installed in the
+cluster. /lite shows the same as tables, without script.
+
+It listens on a loopback address only, since whoever reaches it sees what your kubeconfig may see. From another machine:
+ssh -L 8080:127.0.0.1:8080 HOST. The parameters of kube-ops-view's address work: http://127.0.0.1:8080/#scale=1.5;q=namespace=shop`,
+		Example: `  nodeless web
+  nodeless web --context prod --listen 127.0.0.1:9000`,
+		Args: cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			return o.serve(cmd.Context(), cmd.OutOrStdout(), cmd.Flags().Changed("listen"))
+		},
+	}
+	f := c.Flags()
+	o.cluster.add(f)
+	o.choices.add(f)
+	f.StringVar(&o.listen, "listen", defaultPage, "loopback address and port of the page; another free port if this one is taken and you did not ask for it")
+	f.StringVar(&o.selector, "node-selector", "", "label selector of the nodes that are shown")
+	f.StringVar(&o.resources, "resources", "cpu,memory", fmt.Sprintf("resources to count, at most %d, separated by commas; pods is one too", view.MaxResources))
+	return c
+}
+
+func (o *webOptions) serve(ctx context.Context, out io.Writer, asked bool) error {
+	policy, err := o.choices.Policy()
+	if err != nil {
+		return err
+	}
+	on, err := o.choices.parsedGates()
+	if err != nil {
+		return err
+	}
+	policy.SpotToSpot = on.SpotToSpotConsolidation
+	m, err := view.New(list(o.resources))
+	if err != nil {
+		return fmt.Errorf("--resources: %w", err)
+	}
+	t, err := o.cluster.find()
+	if err != nil {
+		return err
+	}
+	l, err := listenPage(ctx, o.listen, asked)
+	if err != nil {
+		return fmt.Errorf("--listen: %w", err)
+	}
+	defer l.Close()
+	klog.SetLogger(logr.Discard()) // what matters is a note on the page
+	fd, err := feed.Start(ctx, feed.Options{REST: t.rest, Context: t.of, Selector: o.selector, Model: m})
+	if err != nil {
+		return err
+	}
+	defer fd.Stop()
+	p := page{t: t, policy: policy, model: m}
+	fmt.Fprintf(out, "%s is shown at %s\nCtrl-C ends it.\n", view.Escape(t.of), pageURL(l))
+	return p.run(ctx, l)
+}
+
+// page is what is served of one cluster.
+type page struct {
+	t      *target
+	policy model.Policy
+	model  *view.Model // nil = one that is filled when somebody looks
+}
+
+// run serves the page until ctx is done.
+func (p *page) run(ctx context.Context, l net.Listener) error {
+	o := web.Options{
+		Context: p.t.of, Prices: view.PriceSource(), Model: p.model, Policy: p.policy,
+		Open: func(ctx context.Context) (*live.Cluster, error) {
+			options := p.t.options
+			options.Partial = true
+			return live.Open(ctx, p.t.rest, options)
+		},
+	}
+	if p.model == nil {
+		m, err := view.New([]string{"cpu", "memory"})
+		if err != nil {
+			return err
+		}
+		o.Model = m
+		o.Fill = func(ctx context.Context) error {
+			_, err := feed.Start(ctx, feed.Options{REST: p.t.rest, Context: p.t.of, Model: m})
+			return err
+		}
+	}
+	return web.New(o).Run(ctx, l)
+}
+
+// listenPage opens an address for the page. One that is taken is an error only if somebody asked for it.
+func listenPage(ctx context.Context, address string, asked bool) (net.Listener, error) {
+	l, err := web.Listen(ctx, address)
+	if err == nil || asked {
+		return l, err
+	}
+	return web.Listen(ctx, "127.0.0.1:0")
+}
+
+func pageURL(l net.Listener) string { return "http://" + l.Addr().String() + "/" }

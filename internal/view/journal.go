@@ -1,0 +1,128 @@
+package view
+
+import (
+	"cmp"
+	"slices"
+)
+
+// Journal gathers which machines changed since it was last read, so that whoever keeps a copy of a Model need not compare all of it.
+type Journal struct {
+	m     *Model
+	dirty map[*machine]struct{}
+	gone  []uint64
+}
+
+// Changes are what a Journal gathered.
+type Changes struct {
+	Set    []Box    // machines that are new or changed, in no order
+	Gone   []uint64 // IDs of machines that went
+	Totals Totals
+}
+
+// Box is a machine with the pods that are bound to it.
+type Box struct {
+	ID uint64 // the machine's, through its life as a NodeClaim, as both, and as a Node; never given twice by one Model
+	NodeRow
+	Pods []Cell // in the order of Model.PodsOf
+}
+
+// Cell is a pod as it is seen from afar.
+type Cell struct {
+	Phase    Phase
+	Deleting bool
+	System   bool // of namespace kube-system
+}
+
+// Journal begins to gather; everything that is there is new to it. A Model has one Journal at most, the newest.
+func (m *Model) Journal() *Journal {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.journal = &Journal{m: m, dirty: make(map[*machine]struct{}, len(m.machines))}
+	for _, x := range m.machines {
+		m.journal.dirty[x] = struct{}{}
+	}
+	return m.journal
+}
+
+// Take gives what was gathered and begins anew. It costs what the machines that changed and their pods are.
+func (j *Journal) Take() Changes {
+	m := j.m
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	out := Changes{Gone: j.gone, Totals: m.totals(), Set: make([]Box, 0, len(j.dirty))}
+	for x := range j.dirty {
+		out.Set = append(out.Set, Box{ID: x.id, NodeRow: m.row(x), Pods: x.cells()})
+	}
+	j.dirty, j.gone = map[*machine]struct{}{}, nil
+	return out
+}
+
+// touch notes that a machine changed; nil is none.
+func (m *Model) touch(x *machine) {
+	if m.journal != nil && x != nil {
+		m.journal.dirty[x] = struct{}{}
+	}
+}
+
+// touchAbout notes that what is said of an object changed.
+func (m *Model) touchAbout(o Object) {
+	switch o.Kind {
+	case "Node":
+		m.touch(m.byNode[o.Name])
+	case "NodeClaim":
+		m.touch(m.byClaim[o.Name])
+	}
+}
+
+// untouch notes that a machine went.
+func (m *Model) untouch(x *machine) {
+	if m.journal != nil {
+		delete(m.journal.dirty, x)
+		m.journal.gone = append(m.journal.gone, x.id)
+	}
+}
+
+func (x *machine) cells() []Cell {
+	if x.use == nil || len(x.use.pods) == 0 {
+		return nil
+	}
+	pods := slices.Clone(x.use.pods)
+	slices.SortFunc(pods, func(a, b *Pod) int {
+		if a.Namespace == b.Namespace {
+			return Natural(a.Name, b.Name)
+		}
+		return cmp.Or(Natural(a.Namespace+"/", b.Namespace+"/"), Natural(a.Name, b.Name))
+	})
+	cells := make([]Cell, len(pods))
+	for i, p := range pods {
+		cells[i] = Cell{p.Phase, p.Deleting, p.Namespace == systemNamespace}
+	}
+	return cells
+}
+
+const systemNamespace = "kube-system"
+
+// PodsMatching are, by the name of their Node, the indices among its cells of the pods that a filter lets through; pods without a
+// place are under "". An empty filter lets nothing through.
+func (m *Model) PodsMatching(filter string) map[string][]int {
+	f := ParseFilter(filter)
+	out := map[string][]int{}
+	if len(f.words) == 0 {
+		return out
+	}
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	for name, u := range m.uses {
+		if !slices.ContainsFunc(u.pods, func(p *Pod) bool { return f.matches(p.haystack(""), p.field) }) {
+			continue
+		}
+		var o orderOf[*Pod]
+		m.orderPods(&o, slices.Values(u.pods), Query{})
+		for i, l := range o.lines {
+			if f.matches(l.of.haystack(""), l.of.field) {
+				out[name] = append(out[name], i)
+			}
+		}
+	}
+	return out
+}

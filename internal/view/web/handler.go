@@ -1,0 +1,112 @@
+package web
+
+import (
+	"compress/gzip"
+	"embed"
+	"encoding/json"
+	"fmt"
+	"io/fs"
+	"net"
+	"net/http"
+	"strings"
+)
+
+// dist is the page as `make page` builds it of web/; without it there is /lite alone.
+//
+//go:embed all:dist
+var dist embed.FS
+
+// policy lets the page load and reach nothing but this server.
+const policy = "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self'; form-action 'self'; base-uri 'none'; frame-ancestors 'none'"
+
+// Handler answers requests. It refuses those that come by another name than a loopback's: a page elsewhere can have its own name
+// lead here (DNS rebinding), and would then read what is shown.
+func (s *Server) Handler() http.Handler {
+	mux := http.NewServeMux()
+	mux.HandleFunc("GET /api/stream", s.stream)
+	for path, answer := range map[string]func(*http.Request) (any, error){
+		"at": s.at, "frames": s.frames, "history": s.points, "pods": s.pods, "find": s.find, "waiting": s.waiting,
+		"pending": s.pending, "why": s.why,
+	} {
+		mux.HandleFunc("GET /api/"+path, func(w http.ResponseWriter, r *http.Request) { reply(w, r, answer) })
+	}
+	mux.HandleFunc("GET /lite", s.lite)
+	mux.HandleFunc("GET /lite.css", liteCSS)
+	page, err := fs.Sub(dist, "dist")
+	if err != nil {
+		panic(err) // the folder is embedded
+	}
+	if _, err := fs.Stat(page, "index.html"); err != nil {
+		mux.Handle("GET /{$}", http.RedirectHandler("/lite", http.StatusFound))
+	} else {
+		mux.Handle("GET /", http.FileServerFS(page))
+	}
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		header := w.Header()
+		header.Set("Content-Security-Policy", policy)
+		header.Set("X-Content-Type-Options", "nosniff")
+		header.Set("Referrer-Policy", "no-referrer")
+		header.Set("Cross-Origin-Resource-Policy", "same-origin")
+		header.Set("Cache-Control", "no-store")
+		if !loopback(r.Host) {
+			http.Error(w, fmt.Sprintf("this page is for loopback addresses, and was asked for as %q: open it as http://127.0.0.1 with its port", r.Host), http.StatusForbidden)
+			return
+		}
+		if site := r.Header.Get("Sec-Fetch-Site"); strings.HasPrefix(r.URL.Path, "/api/") && (site == "cross-site" || site == "same-site") {
+			http.Error(w, "another page may not ask this", http.StatusForbidden)
+			return
+		}
+		if err := s.begin(); err != nil {
+			http.Error(w, "nothing can be shown: "+err.Error(), http.StatusServiceUnavailable)
+			return
+		}
+		mux.ServeHTTP(w, r)
+	})
+}
+
+// loopback reports whether a Host header names this machine from within.
+func loopback(host string) bool {
+	name := host
+	if h, _, err := net.SplitHostPort(host); err == nil {
+		name = h
+	}
+	ip := net.ParseIP(strings.Trim(name, "[]"))
+	return strings.EqualFold(name, "localhost") || ip != nil && ip.IsLoopback()
+}
+
+// failure is an error with the status it is answered with; others are answered as failures of this server.
+type failure struct {
+	status int
+	error
+}
+
+// reply answers with JSON.
+func reply(w http.ResponseWriter, r *http.Request, answer func(*http.Request) (any, error)) {
+	w.Header().Set("Content-Type", "application/json")
+	status := http.StatusOK
+	v, err := answer(r)
+	if err != nil {
+		status = http.StatusInternalServerError
+		if f, ok := err.(failure); ok {
+			status = f.status
+		}
+		v = map[string]string{"error": err.Error()}
+	}
+	text, raw := v.(json.RawMessage)
+	if !raw {
+		if text, err = json.Marshal(v); err != nil {
+			http.Error(w, `{"error":"the answer cannot be written"}`, http.StatusInternalServerError)
+			return
+		}
+	}
+	if !strings.Contains(r.Header.Get("Accept-Encoding"), "gzip") {
+		w.WriteHeader(status)
+		_, _ = w.Write(text)
+		return
+	}
+	w.Header().Set("Content-Encoding", "gzip")
+	w.WriteHeader(status)
+	zip, _ := gzip.NewWriterLevel(w, gzip.BestSpeed)
+	_, _ = zip.Write(text)
+	_ = zip.Close()
+}

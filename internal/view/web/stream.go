@@ -1,0 +1,106 @@
+package web
+
+import (
+	"compress/gzip"
+	"fmt"
+	"io"
+	"net/http"
+	"strings"
+	"time"
+)
+
+// heartbeat is how often something is sent if nothing happens, so that both ends know that the other is there.
+const heartbeat = 15 * time.Second
+
+// framesAtOnce bounds what is prepared for one reader at a time.
+const framesAtOnce = 100
+
+// stream follows the cluster as server-sent events: "state" is everything, "frame" what changed. The ID of each lets a browser go on
+// where it was, after a break of the connection as after a reload (parameter "last"), if that is still known.
+func (s *Server) stream(w http.ResponseWriter, r *http.Request) {
+	select {
+	case s.streams <- struct{}{}:
+		defer func() { <-s.streams }()
+	default:
+		http.Error(w, fmt.Sprintf("%d pages follow already: close some", mostStreams), http.StatusServiceUnavailable)
+		return
+	}
+	last := r.Header.Get("Last-Event-ID")
+	if last == "" {
+		last = r.URL.Query().Get("last")
+	}
+	w.Header().Set("Content-Type", "text/event-stream")
+	w.Header().Set("X-Accel-Buffering", "no")
+	out := newSender(w, r)
+	beat := time.NewTicker(heartbeat)
+	defer beat.Stop()
+	for {
+		frames, ids, known, wait, err := s.history.since(last, framesAtOnce)
+		if err == nil && !known {
+			var text []byte
+			if last, text, err = s.history.state(time.Time{}, s.o.Model.Resources()); err == nil {
+				err = out.event("state", last, text)
+			}
+		}
+		for i := 0; i < len(frames) && err == nil; i++ {
+			last = ids[i]
+			err = out.event("frame", last, frames[i])
+		}
+		if err == nil {
+			err = out.flush()
+		}
+		if err != nil {
+			return // the reader went
+		}
+		if !known || len(frames) == framesAtOnce {
+			continue
+		}
+		select {
+		case <-r.Context().Done():
+			return
+		case <-wait:
+		case <-beat.C:
+			if _, err := io.WriteString(out.w, ": alive\n\n"); err != nil || out.flush() != nil {
+				return
+			}
+		}
+	}
+}
+
+// sender writes events, compressed if the reader can read that.
+type sender struct {
+	w     io.Writer
+	zip   *gzip.Writer // nil = not compressed
+	under *http.ResponseController
+}
+
+func newSender(w http.ResponseWriter, r *http.Request) *sender {
+	s := &sender{w: w, under: http.NewResponseController(w)}
+	if strings.Contains(r.Header.Get("Accept-Encoding"), "gzip") {
+		w.Header().Set("Content-Encoding", "gzip")
+		s.zip, _ = gzip.NewWriterLevel(w, gzip.BestSpeed)
+		s.w = s.zip
+	}
+	w.WriteHeader(http.StatusOK)
+	return s
+}
+
+// patience is how long a reader may take for what is sent at once.
+const patience = 30 * time.Second
+
+// event sends one. The text has no line breaks: it is JSON.
+func (s *sender) event(name, id string, text []byte) error {
+	_ = s.under.SetWriteDeadline(time.Now().Add(patience))
+	_, err := fmt.Fprintf(s.w, "event: %s\nid: %s\ndata: %s\n\n", name, id, text)
+	return err
+}
+
+func (s *sender) flush() error {
+	_ = s.under.SetWriteDeadline(time.Now().Add(patience))
+	if s.zip != nil {
+		if err := s.zip.Flush(); err != nil {
+			return err
+		}
+	}
+	return s.under.Flush()
+}

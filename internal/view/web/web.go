@@ -1,0 +1,157 @@
+// Package web serves a view.Model to browsers: a page that follows it and can go back in time, the same without script at /lite, and
+// answers of the engine to why. It only reads, and only from loopback addresses.
+package web
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"net/http"
+	"sync"
+	"time"
+
+	"github.com/nodeless/nodeless/engine/model"
+	"github.com/nodeless/nodeless/internal/clock"
+	"github.com/nodeless/nodeless/internal/live"
+	"github.com/nodeless/nodeless/internal/view"
+)
+
+// Options are what a Server needs.
+type Options struct {
+	Context string // whose cluster it is, in words
+	Prices  string // where prices come from; "" = none are shown
+	Model   *view.Model
+	// Fill begins to fill the Model, when somebody first asks for something; nil = it is being filled. What it starts lives as long
+	// as its context. If it fails it is called again for the next who asks.
+	Fill func(context.Context) error
+	// Open watches the cluster for answers of the engine, when somebody first asks for one; nil = there are none.
+	Open   func(context.Context) (*live.Cluster, error)
+	Policy model.Policy // of these answers
+	Clock  clock.Clock  // default the real one
+}
+
+// Server is the page of one cluster.
+type Server struct {
+	o       Options
+	history *history
+	streams chan struct{} // a value for each that is open
+
+	mu     sync.Mutex
+	life   context.Context // of what Fill and Open start; nil before Run
+	filled bool
+	asker  asker
+}
+
+// mostStreams are how many pages may follow at once.
+const mostStreams = 200
+
+// New is a Server that Run makes follow.
+func New(o Options) *Server {
+	if o.Clock == nil {
+		o.Clock = clock.Real{}
+	}
+	s := &Server{o: o, history: newHistory(len(o.Model.Resources()), usual), streams: make(chan struct{}, mostStreams)}
+	s.asker = asker{o: &s.o, one: make(chan struct{}, 1)}
+	return s
+}
+
+// Listen opens an address for a Server. Only loopback addresses are opened: whoever reaches the page sees what the kubeconfig may see.
+func Listen(ctx context.Context, address string) (net.Listener, error) {
+	host, _, err := net.SplitHostPort(address)
+	if err != nil {
+		return nil, fmt.Errorf("address %q: %w; give it as 127.0.0.1:8080", address, err)
+	}
+	if ip := net.ParseIP(host); host != "localhost" && (ip == nil || !ip.IsLoopback()) {
+		return nil, fmt.Errorf("address %q is not loopback: the page has no login, so whoever reached it would see all that your kubeconfig may see; "+
+			"listen on 127.0.0.1, and go there from elsewhere with ssh -L 8080:127.0.0.1:8080 or kubectl port-forward", address)
+	}
+	l, err := (&net.ListenConfig{}).Listen(ctx, "tcp", address)
+	if err != nil {
+		return nil, fmt.Errorf("open the page's address: %w; choose another", err)
+	}
+	return l, nil
+}
+
+// Run serves the page until ctx is done.
+func (s *Server) Run(ctx context.Context, l net.Listener) error {
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	s.mu.Lock()
+	s.life = ctx
+	s.mu.Unlock()
+	go s.follow(ctx)
+	server := &http.Server{
+		Handler: s.Handler(), ReadHeaderTimeout: 5 * time.Second, IdleTimeout: time.Minute,
+		BaseContext: func(net.Listener) context.Context { return ctx },
+	}
+	done := make(chan error, 1)
+	go func() { done <- server.Serve(l) }()
+	select {
+	case err := <-done:
+		return fmt.Errorf("serve the page: %w", err)
+	case <-ctx.Done():
+		err := server.Close() // streams never end by themselves
+		if served := <-done; !errors.Is(served, http.ErrServerClosed) {
+			err = errors.Join(err, served)
+		}
+		return err
+	}
+}
+
+// frameGap is the shortest time between two frames.
+const frameGap = 250 * time.Millisecond
+
+// follow makes frames of changes. It leaves nine tenths of the time to others, however much changes.
+func (s *Server) follow(ctx context.Context) {
+	journal := s.o.Model.Journal()
+	next := make(chan struct{}, 1)
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-s.o.Model.Changed():
+		}
+		began := s.o.Clock.Now()
+		journal = s.advance(journal)
+		timer := s.o.Clock.AfterFunc(max(frameGap, 10*s.o.Clock.Now().Sub(began)), func() { next <- struct{}{} })
+		select {
+		case <-ctx.Done():
+			timer.Stop()
+			return
+		case <-next:
+		}
+	}
+}
+
+// advance makes one frame. A history with too many kinds begins anew, from a new Journal.
+func (s *Server) advance(j *view.Journal) *view.Journal {
+	if s.history.full() {
+		j = s.o.Model.Journal()
+		s.history.mu.Lock()
+		s.history.reset()
+		s.history.mu.Unlock()
+	}
+	changes := j.Take()
+	if err := s.history.add(&changes, s.o.Clock.Now()); err != nil {
+		s.o.Model.Note("page", err.Error())
+	}
+	return j
+}
+
+// begin has the model filled.
+func (s *Server) begin() error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.filled || s.o.Fill == nil {
+		return nil
+	}
+	if s.life == nil {
+		return errors.New("the page is not served yet; reload it")
+	}
+	if err := s.o.Fill(s.life); err != nil {
+		return err
+	}
+	s.filled = true
+	return nil
+}

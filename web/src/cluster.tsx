@@ -1,0 +1,142 @@
+// The boxes: a canvas that scrolls, is reached by keys, and says in words what is chosen.
+
+import { useEffect, useLayoutEffect, useMemo, useRef, useState } from "preact/hooks";
+import type { Choice } from "./fragment";
+import { scales } from "./fragment";
+import { hit, layout, type Found, type Layout } from "./layout";
+import { cellAt, paint, palette, type Palette } from "./paint";
+import { Tip } from "./tip";
+import { inWords } from "./words";
+import type { World } from "./world";
+
+interface Props {
+  world: World;
+  version: number; // of the world
+  choice: Choice;
+  found: Found;
+  choose: (change: Partial<Choice>) => void;
+  past: boolean;
+}
+
+interface Pointer {
+  id: number; // of the machine
+  cell: number;
+  x: number;
+  y: number;
+}
+
+export function Cluster({ world, version, choice, found, choose, past }: Props) {
+  const outer = useRef<HTMLDivElement>(null);
+  const canvas = useRef<HTMLCanvasElement>(null);
+  const [wide, setWide] = useState(0);
+  const [pointer, setPointer] = useState<Pointer | null>(null);
+  const [said, say] = useState("");
+  const colors = useRef<Palette | null>(null);
+  const l = useMemo(() => layout(world, choice, found, wide), [world, version, choice.q, choice.group, choice.sort, choice.scale, found, wide]);
+  const at = l.boxes.findIndex((b) => b.m.name === choice.node);
+  const chosen = l.boxes[at]?.m.id ?? 0;
+
+  const draw = useRef<() => void>(() => {});
+  draw.current = () => {
+    const o = outer.current, c = canvas.current;
+    if (!o || !c) return;
+    const ratio = window.devicePixelRatio || 1, tall = o.clientHeight;
+    if (c.width !== Math.round(wide * ratio) || c.height !== Math.round(tall * ratio)) {
+      c.width = Math.round(wide * ratio);
+      c.height = Math.round(tall * ratio);
+      c.style.width = wide + "px";
+      c.style.height = tall + "px";
+    }
+    const g = c.getContext("2d");
+    if (!g) return;
+    g.setTransform(ratio, 0, 0, ratio, 0, 0);
+    colors.current ??= palette();
+    paint(g, l, world, choice, colors.current, chosen, o.scrollTop, wide, tall);
+  };
+  const pending = useRef(0);
+  const redraw = () => {
+    if (!pending.current) pending.current = requestAnimationFrame(() => ((pending.current = 0), draw.current()));
+  };
+  useLayoutEffect(redraw);
+
+  useEffect(() => {
+    const o = outer.current!;
+    const resized = new ResizeObserver(() => {
+      setWide(o.clientWidth);
+      redraw();
+    });
+    resized.observe(o);
+    const dark = matchMedia("(prefers-color-scheme: dark)");
+    const themed = () => ((colors.current = null), redraw());
+    dark.addEventListener("change", themed);
+    return () => (resized.disconnect(), dark.removeEventListener("change", themed));
+  }, []);
+
+  const where = (e: MouseEvent): [number, number] => {
+    const r = canvas.current!.getBoundingClientRect();
+    return [e.clientX - r.left, e.clientY - r.top + outer.current!.scrollTop];
+  };
+  const moved = (e: MouseEvent) => {
+    const [x, y] = where(e);
+    const b = hit(l, x, y);
+    setPointer(b ? { id: b.m.id, cell: cellAt(l, b, choice.scale, x, y), x: e.clientX, y: e.clientY } : null);
+  };
+  const clicked = (e: MouseEvent) => {
+    const [x, y] = where(e);
+    const b = hit(l, x, y);
+    choose({ node: b?.m.name ?? "", pod: "" });
+  };
+  const zoom = (by: number) => choose({ scale: Math.min(scales.most, Math.max(scales.least, choice.scale * by)) });
+  const wheeled = (e: WheelEvent) => {
+    if (!e.ctrlKey) return;
+    e.preventDefault();
+    zoom(e.deltaY < 0 ? 1.15 : 1 / 1.15);
+  };
+  const typed = (e: KeyboardEvent) => {
+    const to = step(l, at, e.key);
+    if (to !== undefined) {
+      e.preventDefault();
+      const b = l.boxes[to]!;
+      const o = outer.current!;
+      if (b.y < o.scrollTop) o.scrollTop = Math.max(0, b.y - 40);
+      if (b.y + l.height > o.scrollTop + o.clientHeight) o.scrollTop = b.y + l.height - o.clientHeight + 8;
+      choose({ node: b.m.name, pod: "" });
+      say(inWords(b.m, world));
+    } else if (e.key === "Escape") choose({ node: "", pod: "" });
+    else if (e.key === "+") zoom(1.25);
+    else if (e.key === "-") zoom(1 / 1.25);
+  };
+  const under = pointer && world.machines.get(pointer.id);
+  return (
+    <div class="cluster">
+      <div
+        class="boxes" ref={outer} tabIndex={0} role="application" aria-roledescription="map of nodes"
+        aria-label={`${l.boxes.length} of ${l.of} nodes. Arrow keys go from node to node, plus and minus zoom, Escape closes details. The same as tables: /lite`}
+        onScroll={redraw} onKeyDown={typed} onMouseMove={moved} onMouseLeave={() => setPointer(null)} onClick={clicked} onWheel={wheeled}
+      >
+        <div class="tall" style={{ height: l.total + "px" }}>
+          <canvas ref={canvas} aria-hidden="true" />
+        </div>
+      </div>
+      {l.boxes.length === 0 && <p class="empty">{l.of === 0 ? "There are no nodes." : "No node is like that. Clear the filter to see all."}</p>}
+      <div class="unseen" role="status">{said}</div>
+      {under && <Tip m={under} world={world} cell={pointer.cell} x={pointer.x} y={pointer.y} past={past} />}
+    </div>
+  );
+}
+
+/** step is the index of the box that a key leads to. */
+function step(l: Layout, at: number, key: string): number | undefined {
+  const last = l.boxes.length - 1;
+  if (last < 0) return undefined;
+  const to = (i: number) => Math.min(last, Math.max(0, at < 0 ? 0 : i));
+  switch (key) {
+    case "ArrowRight": return to(at + 1);
+    case "ArrowLeft": return to(at - 1);
+    case "ArrowDown": return to(at + l.columns);
+    case "ArrowUp": return to(at - l.columns);
+    case "Home": return 0;
+    case "End": return last;
+  }
+  return undefined;
+}

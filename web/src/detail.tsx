@@ -1,0 +1,97 @@
+// What there is to say of one node or pod, and what the engine answers to why.
+
+import { useEffect, useState } from "preact/hooks";
+import type { Choice } from "./fragment";
+import { usePods } from "./pods";
+import { ask } from "./source";
+import { amount } from "./text";
+import { Facts } from "./tip";
+import { lines } from "./words";
+import type { World } from "./world";
+
+interface Answer {
+  summary: string;
+  state: string;
+  facts: { label: string; text: string }[];
+}
+
+interface Props {
+  world: World;
+  choice: Choice;
+  choose: (change: Partial<Choice>) => void;
+  past: boolean;
+}
+
+const mostListed = 300;
+
+export function Detail({ world, choice, choose, past }: Props) {
+  const m = choice.pod ? undefined : [...world.machines.values()].find((m) => m.name === choice.node);
+  const pods = usePods(m, !past);
+  const [namespace = "", name = ""] = choice.pod.split("/");
+  return (
+    <aside class="detail" aria-label="Details" onKeyDown={(e) => e.key === "Escape" && choose({ node: "", pod: "" })}>
+      <header>
+        <h2>{choice.pod || choice.node}</h2>
+        <button type="button" onClick={() => choose({ node: "", pod: "" })} aria-label="Close details">✕</button>
+      </header>
+      {choice.pod ? (
+        <>
+          {choice.node && <p><button type="button" class="link" onClick={() => choose({ pod: "" })}>on {choice.node}</button></p>}
+          <Why of={`pod/${name}`} namespace={namespace} past={past} />
+        </>
+      ) : !m ? (
+        <p>It is not there{past ? " at this moment" : " any more"}. <Gone name={choice.node} past={past} /></p>
+      ) : (
+        <>
+          <Facts lines={lines(m, world)} />
+          <Why of={m.hasNode ? `node/${m.name}` : `nodeclaim/${m.name}`} past={past} />
+          <h3>Pods</h3>
+          {past && <p>The names of pods are shown live only.</p>}
+          <ul class="pods">
+            {pods?.slice(0, mostListed).map((p) => (
+              <li key={p.namespace + "/" + p.name}>
+                <button type="button" class="link" onClick={() => choose({ pod: `${p.namespace}/${p.name}` })}>{p.namespace}/{p.name}</button>
+                <small> {p.deleting ? "Terminating" : p.phase}, {world.resources.map((r, i) => amount(r, p.requests[i] ?? 0)).join(" · ")}</small>
+              </li>
+            ))}
+          </ul>
+          {pods && pods.length > mostListed && <p>and {pods.length - mostListed} more</p>}
+          <details>
+            <summary>Labels</summary>
+            <Facts lines={Object.entries(m.kind.labels).sort()} />
+          </details>
+        </>
+      )}
+    </aside>
+  );
+}
+
+function Gone({ name, past }: { name: string; past: boolean }) {
+  return past ? null : <Why of={`node/${name}`} past={past} />;
+}
+
+/** Why asks the engine when somebody wants to know: an answer may take it a while. */
+function Why({ of, namespace, past }: { of: string; namespace?: string; past: boolean }) {
+  const [answer, set] = useState<Answer | string | null>(null);
+  const [asked, want] = useState("");
+  const path = `/api/why?of=${encodeURIComponent(of)}&namespace=${encodeURIComponent(namespace ?? "")}`;
+  useEffect(() => {
+    set(null);
+    if (asked !== path) return;
+    const stop = new AbortController();
+    ask<Answer>(path, stop.signal).then(set, (e: Error) => !stop.signal.aborted && set(e.message));
+    return () => stop.abort();
+  }, [asked, path]);
+  if (past) return <p>Why is answered of now, not of the past.</p>;
+  if (asked !== path) return <p><button type="button" onClick={() => want(path)}>Why?</button></p>;
+  return (
+    <section class="why" aria-live="polite" aria-busy={answer === null}>
+      {answer === null ? <p>The engine is asked…</p> : typeof answer === "string" ? <p class="bad">{answer}</p> : (
+        <>
+          <p><strong>{answer.summary}</strong></p>
+          <Facts lines={answer.facts.map((f) => [f.label, f.text])} />
+        </>
+      )}
+    </section>
+  );
+}

@@ -1,0 +1,68 @@
+// All that a person chose is in the address behind "#", so that a link shows the same to somebody else. The form, key=value with
+// semicolons between, and the names scale, q, dashboard and reload are kube-ops-view's.
+
+export interface Choice {
+  view: "cluster" | "pending";
+  q: string;
+  group: string; // pool, zone, type, capacity, status, a label, or ""
+  sort: string; // name, age, price, pods, status or a resource, with "-" before it for the largest first
+  color: string; // pods, or what boxes are shaded by: price or a resource
+  scale: number;
+  node: string; // whose details are open
+  pod: string; // namespace/name
+  at: number; // milliseconds since 1970; 0 = live
+  dashboard: boolean;
+  reload: number; // seconds; 0 = never
+}
+
+export const usual: Choice = {
+  view: "cluster", q: "", group: "pool", sort: "name", color: "pods", scale: 1, node: "", pod: "", at: 0, dashboard: false, reload: 0,
+};
+
+export const scales = { least: 0.2, most: 4 };
+
+function decode(text: string): string {
+  try {
+    return decodeURIComponent(text);
+  } catch {
+    return text; // somebody wrote a % that begins nothing
+  }
+}
+
+/** parse reads what is behind "#". What is not understood is left out. */
+export function parse(hash: string): Choice {
+  const c: Choice = { ...usual };
+  for (const part of hash.replace(/^#/, "").split(";")) {
+    const [key = "", ...rest] = part.split("=");
+    const value = decode(rest.join("="));
+    const n = Number(value);
+    switch (key) {
+      case "view":
+        c.view = value === "pending" ? "pending" : "cluster";
+        break;
+      case "q": case "group": case "sort": case "color": case "node": case "pod":
+        c[key] = value;
+        break;
+      case "scale":
+        if (n > 0) c.scale = Math.min(scales.most, Math.max(scales.least, n));
+        break;
+      case "at": case "reload":
+        if (n > 0) c[key] = n;
+        break;
+      case "dashboard":
+        c.dashboard = value === "true";
+    }
+  }
+  return c;
+}
+
+/** write is what parse reads; what is as usual is left out. */
+export function write(c: Choice): string {
+  const parts: string[] = [];
+  for (const key of Object.keys(usual) as (keyof Choice)[]) {
+    if (c[key] === usual[key]) continue;
+    const value = typeof c[key] === "number" ? +(c[key] as number).toFixed(3) : c[key];
+    parts.push(`${key}=${encodeURIComponent(String(value)).replace(/%2F/g, "/").replace(/%3D/g, "=")}`);
+  }
+  return "#" + parts.join(";");
+}

@@ -1,0 +1,77 @@
+import { useEffect, useRef } from "preact/hooks";
+import { scales, type Choice } from "./fragment";
+import type { Source } from "./source";
+import { dollars, hoursPerMonth, plural } from "./text";
+import type { World } from "./world";
+
+interface Props {
+  source: Source;
+  world: World;
+  choice: Choice;
+  choose: (change: Partial<Choice>) => void;
+}
+
+const groups = ["", "pool", "zone", "type", "capacity", "status"];
+const orders = ["name", "age", "-price", "price", "-pods", "status"];
+
+export function Header({ world, choice, choose }: Props) {
+  const filter = useRef<HTMLInputElement>(null);
+  useEffect(() => {
+    const typed = (e: KeyboardEvent) => {
+      if (e.key !== "/" || e.target instanceof HTMLInputElement) return;
+      e.preventDefault();
+      filter.current?.focus();
+    };
+    document.addEventListener("keydown", typed);
+    return () => document.removeEventListener("keydown", typed);
+  }, []);
+  const t = world.totals;
+  const labels = new Set<string>();
+  for (const m of world.machines.values()) for (const key in m.kind.labels) labels.add(key);
+  const resources = world.resources.flatMap((r) => ["-" + r, r]);
+  return (
+    <header class="top">
+      <h1>Nodeless</h1>
+      <nav aria-label="Screens">
+        <a href="#" aria-current={choice.view === "cluster" ? "page" : undefined} onClick={(e) => (e.preventDefault(), choose({ view: "cluster" }))}>Cluster</a>
+        <a href="#view=pending" aria-current={choice.view === "pending" ? "page" : undefined} onClick={(e) => (e.preventDefault(), choose({ view: "pending" }))}>
+          Pending {t.waiting}
+        </a>
+        <a href="/lite">Tables</a>
+      </nav>
+      <p class="sums" data-testid="sums">
+        <strong>{dollars(t.price, 2)}/h · {dollars(t.price * hoursPerMonth, 0)}/month</strong>{" · "}
+        {plural(t.machines, "node")}{t.onTheirWay > 0 && `, ${t.onTheirWay} on their way`}{t.going > 0 && `, ${t.going} going`}{t.notReady > t.onTheirWay && `, ${t.notReady - t.onTheirWay} not ready`}
+        {" · "}{plural(t.running, "pod")} running, {t.waiting} waiting
+        {t.unpriced > 0 && ` · ${t.unpriced} without a price`}
+      </p>
+      {choice.view === "cluster" && (
+        <form role="search" onSubmit={(e) => e.preventDefault()}>
+          <label>
+            <span>Filter</span>{" "}
+            <input ref={filter} type="search" value={choice.q} placeholder="word, !word, pool=…, label=…, namespace=…" onInput={(e) => choose({ q: e.currentTarget.value })} />
+          </label>
+          <Select label="Group" value={choice.group} set={(group) => choose({ group })} options={[...groups, ...[...labels].sort()]} />
+          <Select label="Order" value={choice.sort} set={(sort) => choose({ sort })} options={[...orders, ...resources]} />
+          <Select label="Shade by" value={choice.color} set={(color) => choose({ color })} options={["pods", "price", ...world.resources]} />
+          <label>
+            <span>Size</span>{" "}
+            <input type="range" min={String(scales.least)} max={String(scales.most)} step="0.05" value={String(choice.scale)} onInput={(e) => choose({ scale: Number(e.currentTarget.value) })} />
+          </label>
+        </form>
+      )}
+    </header>
+  );
+}
+
+function Select({ label, value, set, options }: { label: string; value: string; set: (v: string) => void; options: string[] }) {
+  const all = options.includes(value) ? options : [...options, value];
+  return (
+    <label>
+      <span>{label}</span>{" "}
+      <select value={value} onChange={(e) => set(e.currentTarget.value)}>
+        {all.map((o) => <option key={o} value={o}>{o === "" ? "nothing" : o.startsWith("-") ? `${o.slice(1)}, largest first` : o}</option>)}
+      </select>
+    </label>
+  );
+}

@@ -1,0 +1,90 @@
+import { render } from "preact";
+import { useEffect, useMemo, useRef, useState } from "preact/hooks";
+import { Cluster } from "./cluster";
+import { Detail } from "./detail";
+import { parse, write, type Choice } from "./fragment";
+import { Header } from "./header";
+import type { Found } from "./layout";
+import { Pending } from "./pending";
+import { ask, Source } from "./source";
+import { clock } from "./text";
+import { Timeline } from "./timeline";
+import "uplot/dist/uPlot.min.css";
+import "./style.css";
+
+function Page() {
+  const [version, setVersion] = useState(0);
+  const [choice, setChoice] = useState<Choice>(() => parse(location.hash));
+  const source = useMemo(() => new Source(() => setVersion((v) => v + 1)), []);
+  const current = useRef(choice);
+  current.current = choice;
+
+  useEffect(() => {
+    source.start();
+    if (choice.at) void source.go(choice.at);
+    const changed = () => {
+      const c = parse(location.hash);
+      if (c.at !== current.current.at) void source.go(c.at);
+      setChoice(c);
+    };
+    window.addEventListener("hashchange", changed);
+    return () => window.removeEventListener("hashchange", changed);
+  }, []);
+  useEffect(() => {
+    if (!choice.reload) return;
+    const timer = setTimeout(() => location.reload(), choice.reload * 1000);
+    return () => clearTimeout(timer);
+  }, [choice.reload]);
+
+  const choose = (change: Partial<Choice>) => {
+    const next = { ...current.current, ...change };
+    const opens = "view" in change && change.view !== current.current.view;
+    current.current = next;
+    setChoice(next);
+    const hash = write(next);
+    if (opens) history.pushState(null, "", hash);
+    else history.replaceState(null, "", hash);
+  };
+  const world = source.shown;
+  const past = source.past !== null;
+  const found = useFound(choice.q, past, source.live.at);
+  const open = choice.node !== "" || choice.pod !== "";
+  return (
+    <>
+      {!choice.dashboard && <Header source={source} world={world} choice={choice} choose={choose} />}
+      {source.lost > 0 && <p class="note bad" role="alert">The connection is broken since {clock(source.lost)}; what is shown is of then. It is tried again.</p>}
+      {past && <p class="note" role="status">This is how it was at {clock(world.at)}.</p>}
+      {world.totals.notes?.map((n) => <p class="note" key={n}>{n}</p>)}
+      <div class="middle">
+        {world.at === 0 ? <main><p class="empty" role="status">The cluster is read…</p></main>
+          : choice.view === "pending" ? <Pending world={world} choose={choose} />
+          : <main class="map"><Cluster world={world} version={world.version} choice={choice} found={found} choose={choose} past={past} /></main>}
+        {open && <Detail world={world} choice={choice} choose={choose} past={past} />}
+      </div>
+      {!choice.dashboard && <Timeline source={source} version={version} choose={choose} />}
+    </>
+  );
+}
+
+/** useFound asks which pods a filter lets through: at once when it changed, and every other second while things change. */
+function useFound(q: string, past: boolean, at: number): Found {
+  const [found, set] = useState<Found>(null);
+  const asked = useRef({ q: "", at: 0 });
+  useEffect(() => {
+    if (!q.trim() || past) {
+      asked.current = { q: "", at: 0 };
+      set(null);
+      return;
+    }
+    if (asked.current.q === q && Date.now() - asked.current.at < 2000) return;
+    const stop = new AbortController();
+    const timer = setTimeout(() => {
+      asked.current = { q, at: Date.now() };
+      ask<Record<string, number[]>>(`/api/find?q=${encodeURIComponent(q)}`, stop.signal).then(set, () => {});
+    }, 150);
+    return () => (clearTimeout(timer), asked.current.q === q || stop.abort());
+  }, [q, past, at]);
+  return found;
+}
+
+render(<Page />, document.getElementById("page")!);

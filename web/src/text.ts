@@ -1,0 +1,45 @@
+// Figures in words, as nodeless top writes them.
+
+const units = ["", "Ki", "Mi", "Gi", "Ti", "Pi"];
+
+function short(n: number): string {
+  return n >= 100 || Number.isInteger(n) ? n.toFixed(0) : n.toFixed(1).replace(/\.0$/, "");
+}
+
+/** amount is one of a resource: cores, binary multiples of bytes, or pieces. */
+export function amount(resource: string, n: number): string {
+  if (resource === "cpu") return short(n / 1000);
+  if (resource !== "memory" && resource !== "ephemeral-storage" && !resource.startsWith("hugepages-")) return String(n);
+  let unit = 0;
+  for (; n >= 1024 && unit < units.length - 1; unit++) n /= 1024;
+  return short(n) + units[unit];
+}
+
+/** dollars is a price given in millionths. */
+export function dollars(micros: number, decimals: number): string {
+  return "$" + (micros / 1e6).toLocaleString("en-US", { minimumFractionDigits: decimals, maximumFractionDigits: decimals });
+}
+
+export const hoursPerMonth = 730;
+
+/** age is how long ago something was; both in seconds since 1970. */
+export function age(now: number, then: number): string {
+  if (!then) return "-";
+  const s = Math.max(0, Math.round(now - then));
+  if (s < 120) return `${s}s`;
+  if (s < 7200) return `${Math.floor(s / 60)}m`;
+  if (s < 172800) return `${Math.floor(s / 3600)}h`;
+  return `${Math.floor(s / 86400)}d`;
+}
+
+/** clock is a time of day with its date if that is not today's; in milliseconds since 1970. */
+export function clock(ms: number): string {
+  const d = new Date(ms);
+  const time = d.toLocaleTimeString("en-GB");
+  return d.toDateString() === new Date().toDateString() ? time : `${d.toLocaleDateString("en-CA")} ${time}`;
+}
+
+export const plural = (n: number, noun: string): string => `${n.toLocaleString("en-US")} ${noun}${n === 1 ? "" : "s"}`;
+
+/** natural compares texts as people count: ip-10-0-9-1 is before ip-10-0-10-1. */
+export const natural = new Intl.Collator("en", { numeric: true }).compare;

@@ -1,0 +1,107 @@
+// The line of time: what there was and cost, a handle to go back to any moment of it, and a button to see it happen again.
+
+import { useEffect, useRef, useState } from "preact/hooks";
+import uPlot from "uplot";
+import type { Choice } from "./fragment";
+import type { Source } from "./source";
+import { clock, dollars } from "./text";
+
+interface Props {
+  source: Source;
+  version: number;
+  choose: (change: Partial<Choice>) => void;
+}
+
+const speeds = [1, 10, 60];
+
+export function Timeline({ source, version, choose }: Props) {
+  const [speed, setSpeed] = useState(10);
+  const holder = useRef<HTMLDivElement>(null);
+  const plot = useRef<uPlot | null>(null);
+  const goTo = useRef((_: number) => {});
+  const points = source.points;
+  const last = points.length - 1;
+  const shown = source.past ? nearest(source, source.past.at) : last;
+  const go = (at: number) => {
+    choose({ at });
+    void source.go(at);
+  };
+  goTo.current = go;
+
+  useEffect(() => {
+    const style = getComputedStyle(document.documentElement);
+    const color = (name: string) => style.getPropertyValue(name).trim();
+    const axis = { stroke: color("--faint"), grid: { stroke: color("--bar"), width: 1 } };
+    const p = new uPlot({
+      width: holder.current!.clientWidth, height: 110, legend: { show: true, live: true },
+      cursor: { drag: { x: false, y: false } },
+      scales: { x: { time: true } },
+      axes: [axis, { ...axis, scale: "n", size: 50 }, { ...axis, scale: "$", side: 1, size: 60, values: (_u, v) => v.map((x) => "$" + x) }],
+      series: [
+        { value: (_u, v) => (v ? clock(v * 1000) : "") },
+        { label: "pods", scale: "n", stroke: color("--running"), width: 1.5 },
+        { label: "waiting", scale: "n", stroke: color("--goes"), width: 1.5, dash: [5, 3] },
+        { label: "nodes", scale: "n", stroke: color("--text"), width: 1.5, dash: [2, 2] },
+        { label: "$/h", scale: "$", stroke: color("--shade"), width: 2, value: (_u, v) => (v == null ? "" : dollars(v * 1e6, 2)) },
+      ],
+    }, [[], [], [], [], []], holder.current!);
+    plot.current = p;
+    const clicked = () => {
+      const left = p.cursor.left ?? -1;
+      if (left >= 0) goTo.current(Math.round(p.posToVal(left, "x") * 1000));
+    };
+    p.over.addEventListener("click", clicked);
+    const resized = new ResizeObserver(() => p.setSize({ width: holder.current!.clientWidth, height: 110 }));
+    resized.observe(holder.current!);
+    return () => (resized.disconnect(), p.destroy());
+  }, []);
+
+  const drawn = useRef(0);
+  useEffect(() => {
+    const now = Date.now();
+    if (now - drawn.current < 500 && points.length > 2) return; // it need not move more often than it can be followed
+    drawn.current = now;
+    plot.current?.setData([
+      points.map((p) => p[1] / 1000), points.map((p) => p[4]), points.map((p) => p[5]), points.map((p) => p[2]), points.map((p) => p[3] / 1e6),
+    ]);
+  }, [points, version]);
+
+  const moment = source.past ? clock(source.past.at) : "now";
+  return (
+    <footer class="timeline" aria-label="Line of time">
+      <div ref={holder} aria-hidden="true" />
+      <div class="row">
+        <button type="button" disabled={!source.past} onClick={() => (source.playing ? (source.pause(), choose({ at: source.past?.at ?? 0 })) : void source.play(speed))}>
+          {source.playing ? "Pause" : "Play"}
+        </button>
+        <label>
+          speed{" "}
+          <select value={String(speed)} onChange={(e) => setSpeed(Number(e.currentTarget.value))} disabled={source.playing}>
+            {speeds.map((s) => <option key={s} value={String(s)}>×{s}</option>)}
+          </select>
+        </label>
+        <input
+          type="range" class="moment" min="0" max={String(Math.max(0, last))} value={String(Math.max(0, shown))} aria-label="Moment" aria-valuetext={moment}
+          onInput={(e) => {
+            const i = Number(e.currentTarget.value);
+            go(i >= last ? 0 : points[i]?.[1] ?? 0);
+          }}
+        />
+        <output>{moment}</output>
+        <button type="button" disabled={!source.past} onClick={() => go(0)}>Live</button>
+        {source.error && <span class="bad">{source.error}</span>}
+      </div>
+    </footer>
+  );
+}
+
+/** nearest is the index of the last point that is not after a moment. */
+function nearest(source: Source, at: number): number {
+  let low = 0, high = source.points.length;
+  while (low < high) {
+    const mid = (low + high) >> 1;
+    if (source.points[mid]![1] <= at) low = mid + 1;
+    else high = mid;
+  }
+  return Math.max(0, low - 1);
+}

@@ -1,0 +1,25 @@
+import { age, amount, dollars, plural } from "./text";
+import { share, type Machine, type World } from "./world";
+
+/** lines are what there is to say of a machine, a name and a text each. */
+export function lines(m: Machine, w: World): [string, string][] {
+  const now = w.at / 1000;
+  const out: [string, string][] = [["status", m.status + (m.since ? ` for ${age(now, m.since)}` : "")]];
+  for (const text of m.why) out.push(["why", text]);
+  if (m.microVM) out.push(["microVM of", m.microVM]);
+  out.push(["type", [m.kind.type, m.kind.capacity, m.kind.zone].filter(Boolean).join(" · ") || "-"]);
+  out.push(["price", m.price ? `${dollars(m.price, 4)} an hour` : "not known"]);
+  out.push(["pool", m.kind.pool || "(none)"]);
+  w.resources.forEach((r, i) => {
+    out.push([r, `${amount(r, m.requests[i] ?? 0)} of ${amount(r, m.allocatable[i] ?? 0)} asked for, ${(100 * share(m, i)).toFixed(0)}%`]);
+  });
+  out.push(["pods", String(m.pods.length)]);
+  out.push(["age", age(now, m.created) + (m.readyIn ? `, ready in ${m.readyIn}s` : "")]);
+  if (m.claim) out.push(["claim", m.claim]);
+  return out;
+}
+
+/** inWords is a machine for a screen reader. */
+export function inWords(m: Machine, w: World): string {
+  return `${m.name}: ${m.status}, ${plural(m.pods.length, "pod")}. ` + lines(m, w).slice(1).map(([name, text]) => `${name} ${text}`).join(". ");
+}
