@@ -44,10 +44,24 @@ type Server struct {
 	o       Options
 	serving atomic.Pointer[tls.Certificate]
 	changed chan struct{} // a profile came, went or was changed
+	fresh   fresh
+	wrote   time.Time // when a configuration was changed; Run's
 }
 
 // New is a Server that does nothing before Run.
-func New(o Options) *Server { return &Server{o: o, changed: make(chan struct{}, 1)} }
+func New(o Options) *Server {
+	return &Server{o: o, changed: make(chan struct{}, 1), fresh: fresh{list: func(ctx context.Context) ([]*v1alpha1.FargateProfile, error) {
+		var list v1alpha1.FargateProfileList
+		if err := o.Client.List(ctx, &list); err != nil {
+			return nil, fmt.Errorf("list FargateProfiles: %w", err)
+		}
+		out := make([]*v1alpha1.FargateProfile, len(list.Items))
+		for i := range list.Items {
+			out[i] = &list.Items[i]
+		}
+		return out, nil
+	}}}
+}
 
 // ProfilesChanged has the configurations looked at soon.
 func (s *Server) ProfilesChanged() {
@@ -57,10 +71,14 @@ func (s *Server) ProfilesChanged() {
 	}
 }
 
-// How often certificates and configurations are looked at if nothing happens, and after a failure.
+// How often certificates and configurations are looked at if nothing happens, after a failure, and when a configuration was
+// written that is to be said again (see put); and how long the profiles are waited for that a pod may be too early for: less
+// than the API server waits for the webhook (configurations).
 const (
-	lookEvery = time.Minute
-	retry     = time.Second
+	lookEvery  = time.Minute
+	retry      = time.Second
+	sayAgain   = 2 * time.Second
+	readWithin = 3 * time.Second
 )
 
 // Run serves until ctx is done. Ready is called when the API server was told where the webhook is; may be nil.
@@ -84,7 +102,10 @@ func (s *Server) Run(ctx context.Context, ready func()) error {
 	defer func() { _ = server.Close() }()
 	for {
 		wait := lookEvery
-		err := s.publish(ctx)
+		said, err := s.publish(ctx)
+		if !said {
+			wait = sayAgain
+		}
 		switch {
 		case err == nil && ready != nil:
 			ready()
@@ -111,15 +132,15 @@ func (s *Server) Run(ctx context.Context, ready func()) error {
 	}
 }
 
-// publish brings certificates and configurations to what they should be.
-func (s *Server) publish(ctx context.Context) error {
+// publish brings certificates and configurations to what they should be, and reports whether API servers surely know.
+func (s *Server) publish(ctx context.Context) (bool, error) {
 	certs, err := s.settle(ctx)
 	if err != nil {
-		return err
+		return false, err
 	}
 	serving, err := certs.current.tls()
 	if err != nil {
-		return err
+		return false, err
 	}
 	s.serving.Store(serving)
 	return s.configure(ctx, certs.bundle())

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"slices"
+	"strconv"
 	"strings"
 
 	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
@@ -99,11 +100,11 @@ func (s *Server) selected() string {
 	return fmt.Sprintf("request.namespace.matches('%s')", strings.Join(slices.Compact(patterns), "|"))
 }
 
-// configure writes what differs.
-func (s *Server) configure(ctx context.Context, bundle []byte) error {
+// configure writes what differs, and reports whether both configurations have been said again.
+func (s *Server) configure(ctx context.Context, bundle []byte) (bool, error) {
 	mutating, validating := s.configurations(bundle)
 	haveM, haveV := &admissionregistrationv1.MutatingWebhookConfiguration{}, &admissionregistrationv1.ValidatingWebhookConfiguration{}
-	if err := s.put(ctx, mutating, haveM, func() bool {
+	saidM, err := s.put(ctx, mutating, haveM, func() bool {
 		same := sameWebhooks(len(mutating.Webhooks), len(haveM.Webhooks), func(i int) bool {
 			m, h := mutating.Webhooks[i], haveM.Webhooks[i]
 			return m.Name == h.Name && equality.Semantic.DeepEqual(m.ClientConfig, h.ClientConfig) && equality.Semantic.DeepEqual(m.MatchConditions, h.MatchConditions) &&
@@ -111,10 +112,11 @@ func (s *Server) configure(ctx context.Context, bundle []byte) error {
 		})
 		haveM.Webhooks = mutating.Webhooks
 		return same
-	}); err != nil {
-		return err
+	})
+	if err != nil {
+		return false, err
 	}
-	return s.put(ctx, validating, haveV, func() bool {
+	saidV, err := s.put(ctx, validating, haveV, func() bool {
 		same := sameWebhooks(len(validating.Webhooks), len(haveV.Webhooks), func(i int) bool {
 			m, h := validating.Webhooks[i], haveV.Webhooks[i]
 			return m.Name == h.Name && equality.Semantic.DeepEqual(m.ClientConfig, h.ClientConfig) && equality.Semantic.DeepEqual(m.MatchConditions, h.MatchConditions) &&
@@ -123,6 +125,7 @@ func (s *Server) configure(ctx context.Context, bundle []byte) error {
 		haveV.Webhooks = validating.Webhooks
 		return same
 	})
+	return saidM && saidV, err
 }
 
 func sameWebhooks(a, b int, same func(i int) bool) bool {
@@ -137,19 +140,42 @@ func sameWebhooks(a, b int, same func(i int) bool) bool {
 	return true
 }
 
-// put creates want, or updates have, into which take puts what is wanted; take reports whether it was there already.
-func (s *Server) put(ctx context.Context, want, have client.Object, take func() bool) error {
+// saidAgain is the generation of a configuration that was written a second time.
+const saidAgain = "nodeless.sh/said-again"
+
+// put creates want, or updates have, into which take puts what is wanted; take reports whether it was there already. It reports
+// whether that is known for sure.
+//
+// An API server keeps what it made of a configuration until it hears of a new version. If that comes while it is making it of the
+// old one, the old one is what it keeps (k8s.io/apiserver v0.36.2, pkg/admission/configuration: configurationsCache is stored into
+// after the update has deleted from it). So every configuration is written once more, as an annotation, a moment later.
+func (s *Server) put(ctx context.Context, want, have client.Object, take func() bool) (bool, error) {
 	err := s.o.Client.Get(ctx, client.ObjectKeyFromObject(want), have)
 	switch {
 	case apierrors.IsNotFound(err):
 		err = s.o.Client.Create(ctx, want)
-	case err == nil && !take():
+	case err != nil:
+	case !take():
 		err = s.o.Client.Update(ctx, have)
+	default:
+		generation, annotations := strconv.FormatInt(have.GetGeneration(), 10), have.GetAnnotations()
+		if said := annotations[saidAgain] == generation; said || s.o.Clock.Now().Sub(s.wrote) < sayAgain {
+			return said, nil
+		}
+		if annotations == nil {
+			annotations = map[string]string{}
+		}
+		annotations[saidAgain] = generation
+		have.SetAnnotations(annotations)
+		if err = s.o.Client.Update(ctx, have); err == nil {
+			return true, nil
+		}
 	}
+	s.wrote = s.o.Clock.Now()
 	if err != nil {
-		return fmt.Errorf("webhook configuration %s: %w", want.GetName(), err)
+		return false, fmt.Errorf("webhook configuration %s: %w", want.GetName(), err)
 	}
-	return nil
+	return false, nil
 }
 
 // Uninstall takes the configurations away: pods are no longer looked at.

@@ -1,6 +1,7 @@
 package admission
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -33,6 +34,13 @@ func (s *Server) pods(ctx context.Context, r *admissionv1.AdmissionRequest) (ans
 	}
 	pod.Namespace = r.Namespace // which the object need not say
 	a := fargate.Admit(s.o.Profiles(), &pod, s.o.Able())
+	if a.Profile == nil {
+		if now, err := s.fresh.profiles(ctx); err == nil {
+			a = fargate.Admit(now, &pod, s.o.Able())
+		} else {
+			s.o.Log.Warn("a pod was judged by the profiles known before", "pod", r.Namespace+"/"+cmp.Or(r.Name, pod.GenerateName), "error", err)
+		}
+	}
 	if a.Profile == nil {
 		return answer{warnings: a.Warnings}, nil
 	}

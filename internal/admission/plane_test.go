@@ -12,6 +12,7 @@ import (
 	"sync"
 	"testing"
 
+	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -204,6 +205,16 @@ func TestWithoutTheWebhook(t *testing.T) {
 	alone, shared := planetest.Namespace(t, planetest.Start(t)), planetest.Namespace(t, planetest.Start(t))
 	w.setProfiles(profile("demo", alone))
 	eventually(t, w, alone, ofProfile("demo"))
+	planetest.Eventually(t, "the configuration is said again", func(ctx context.Context) error {
+		c := &admissionregistrationv1.MutatingWebhookConfiguration{}
+		if err := w.Get(ctx, client.ObjectKey{Name: admission.MutatingName}, c); err != nil {
+			return err
+		}
+		if got, want := c.Annotations["nodeless.sh/said-again"], fmt.Sprint(c.Generation); got != want || !strings.Contains(c.Webhooks[0].MatchConditions[0].Expression, alone) {
+			return fmt.Errorf("said again of generation %q, it is %s: %v", got, want, c.Webhooks[0].MatchConditions)
+		}
+		return nil
+	})
 	w.stop()
 	eventually(t, w, alone, func(_ *corev1.Pod, err error) bool {
 		return err != nil && strings.Contains(err.Error(), `failed calling webhook "profiles.pods.nodeless.sh"`)
@@ -248,6 +259,35 @@ func TestProfilesAndTheLogRouterAreJudged(t *testing.T) {
 	}
 	if said := w.take(); !slices.ContainsFunc(said, func(s string) bool { return strings.Contains(s, "have no log router yet") }) {
 		t.Errorf("warnings %q", said)
+	}
+}
+
+// A profile and its first pod are often made by one kubectl apply: that the cache has not heard of the profile yet does not matter.
+func TestAPodOfAProfileThatIsNotCachedYet(t *testing.T) {
+	w := start(t)
+	namespace := planetest.Namespace(t, planetest.Start(t))
+	eventually(t, w, namespace, ofProfile(""))
+	p := profile("new", namespace)
+	if err := w.Create(context.Background(), p); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = w.Delete(context.Background(), p) })
+	const pods = 32
+	got := make(chan error, pods)
+	for range pods {
+		go func() {
+			own := pod(namespace)
+			err := w.Create(context.Background(), own, client.DryRunAll)
+			if err == nil && own.Labels[fargate.ProfileLabel] != "new" {
+				err = fmt.Errorf("labels are %v", own.Labels)
+			}
+			got <- err
+		}()
+	}
+	for range pods {
+		if err := <-got; err != nil {
+			t.Error(err)
+		}
 	}
 }
 
