@@ -349,12 +349,15 @@ func TestMicroVMsOutliveTheProcess(t *testing.T) {
 	if err := c.noMachines(); err != nil {
 		t.Error("after down:", err)
 	}
-	c.start() // the pods begin anew, as after a restart of their nodes
+	c.start() // the pods begin anew, as after a restart of their nodes; until then the API says what it knew of them
+	c.eventually(patience, func() error {
+		if n := len(c.microVMProcesses()); n != 2 {
+			return fmt.Errorf("%d processes, want 2", n)
+		}
+		return nil
+	})
 	if after := c.readyPods("hello", 2); after[0].UID != before[0].UID {
 		t.Errorf("another pod: %s, was %s", after[0].Name, before[0].Name)
-	}
-	if n := len(c.microVMProcesses()); n != 2 {
-		t.Errorf("%d processes, want 2", n)
 	}
 	c.kubectl("delete", "-f", filepath.Join(root, "examples", "fargate.yaml"))
 	c.eventually(patience, c.nothingOfMicroVMs)
