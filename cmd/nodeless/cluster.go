@@ -26,6 +26,7 @@ import (
 type clusterFlags struct {
 	kubeconfig, context, namespace, as string
 	region, prices, dataDir            string
+	from                               string // a dump instead of a cluster
 }
 
 func (c *clusterFlags) add(f *pflag.FlagSet) {
@@ -36,6 +37,11 @@ func (c *clusterFlags) add(f *pflag.FlagSet) {
 	f.StringVar(&c.region, "region", "", "AWS region of the built-in prices (default: where the cluster's zones are)")
 	f.StringVar(&c.prices, "prices", "", "built-in: the catalogue in this program; aws: ask AWS with your credentials (default: the simulated region of \"nodeless up\", else built-in)")
 	f.StringVar(&c.dataDir, "data-dir", "", "folder of the cluster of \"nodeless up\" (default: "+defaultDataDirHelp+")")
+}
+
+// addFrom adds --from.
+func (c *clusterFlags) addFrom(f *pflag.FlagSet) {
+	f.StringVar(&c.from, "from", "", "answer from a file instead of a cluster, - for stdin: what \"nodeless capture\" or \"kubectl get … -o yaml\" wrote")
 }
 
 // target is a cluster to look at.

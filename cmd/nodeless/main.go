@@ -70,13 +70,14 @@ func newRoot() *cobra.Command {
   nodeless top           what your cluster's nodes hold and cost right now, why pods wait; on any cluster, read-only
   nodeless web           the same as a page for your browser, with what was before
   nodeless simulate FILE what would be launched for a cluster that is written in a file, and why
+  nodeless capture       that file, of your cluster and without its secrets; why answers from it too
   nodeless kubectl …     kubectl, already pointed at the cluster of "nodeless up"`,
 		SilenceUsage:      true,
 		SilenceErrors:     true,
 		Version:           version,
 		CompletionOptions: cobra.CompletionOptions{HiddenDefaultCmd: false},
 	}
-	root.AddCommand(newUp(), newDown(), newStatus(), newRun(), newWhy(), newTop(), newWeb(), newSimulate(), newKubectl(), newImage(), newCRDs(), newRBAC(), newVersion(), exitCodes())
+	root.AddCommand(newUp(), newDown(), newStatus(), newRun(), newWhy(), newTop(), newWeb(), newCapture(), newSimulate(), newKubectl(), newImage(), newCRDs(), newRBAC(), newVersion(), exitCodes())
 	for _, c := range root.Commands() {
 		bindEnvironment(c)
 	}

@@ -1,27 +1,21 @@
 package main
 
 import (
-	"bytes"
 	"context"
 	"fmt"
 	"io"
-	"os"
-	"strings"
 
 	"github.com/spf13/cobra"
 
 	"github.com/nodeless/nodeless/engine"
 	"github.com/nodeless/nodeless/engine/check"
-	"github.com/nodeless/nodeless/engine/codec"
 	"github.com/nodeless/nodeless/engine/model"
 )
-
-// mostInput is the largest file that simulate reads.
-const mostInput = 256 << 20
 
 type simulateOptions struct {
 	output, solver, preferences string
 	compare, check              bool
+	region                      string
 }
 
 func newSimulate() *cobra.Command {
@@ -30,7 +24,8 @@ func newSimulate() *cobra.Command {
 		Use:   "simulate FILE",
 		Short: "Decide for a cluster that is written in a file: what is launched, placed, removed, and why",
 		Long: `Reads a cluster as text, decides as the controller would, and prints the plan with its reasons and its price. It needs no
-cluster and no cloud. "-" reads from stdin. A file that the controller saved (JSON) can be read as well.
+cluster and no cloud. "-" reads from stdin. It may as well be what "nodeless capture" or "kubectl get … -o yaml" wrote of a cluster,
+or a decision that the controller saved (JSON).
 
 Each line of the text begins with what it declares:
 
@@ -44,6 +39,7 @@ Each line of the text begins with what it declares:
 What stands below a line of dashes is the plan that is expected; --check compares, "-o wide" prints it in that form.`,
 		Example: `  nodeless simulate examples/shop.txt
   nodeless simulate examples/shop.txt --compare
+  nodeless capture > cluster.yaml && nodeless simulate cluster.yaml --compare
   printf 'type m4 cpu=4 memory=16Gi pods=58 offers(a spot 0.07)\npool general\npods 10 web cpu=1\n' | nodeless simulate -`,
 		Args: oneFile,
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -59,6 +55,7 @@ What stands below a line of dashes is the plan that is expected; --check compare
 	f.StringVar(&o.preferences, "preferences", "", "priced, respect or ignore; default: what the file's policy says")
 	f.BoolVar(&o.compare, "compare", false, "decide with both solvers and say what Karpenter's way would pay")
 	f.BoolVar(&o.check, "check", false, "compare with the plan below the line of dashes; exit with 1 if it is another")
+	f.StringVar(&o.region, "region", "", "of a dump: AWS region of the built-in prices (default: where its zones are)")
 	c.AddCommand(newSimulateTrace())
 	return c
 }
@@ -97,7 +94,7 @@ func (o *simulateOptions) valid() error {
 }
 
 func (o *simulateOptions) run(cmd *cobra.Command, file string) error {
-	s, policy, want, err := readCluster(cmd.InOrStdin(), file)
+	s, policy, want, err := o.readCluster(cmd, file)
 	if err != nil {
 		return fmt.Errorf("simulate %s: %w", file, err)
 	}
@@ -150,52 +147,6 @@ func (o *simulateOptions) print(w io.Writer, s *model.Snapshot, results []simula
 		return err
 	}
 	return results[0].writeSentences(w, s)
-}
-
-// readCluster reads a scenario or a saved case, and the plan that the scenario expects, nil if it says none.
-func readCluster(stdin io.Reader, file string) (*model.Snapshot, model.Policy, *string, error) {
-	in := stdin
-	if file != "-" {
-		f, err := os.Open(file)
-		if err != nil {
-			return nil, model.Policy{}, nil, err
-		}
-		defer f.Close()
-		in = f
-	}
-	raw, err := io.ReadAll(io.LimitReader(in, mostInput+1))
-	if err != nil {
-		return nil, model.Policy{}, nil, err
-	}
-	if len(raw) > mostInput {
-		return nil, model.Policy{}, nil, fmt.Errorf("more than %d MiB", mostInput>>20)
-	}
-	if bytes.HasPrefix(bytes.TrimSpace(raw), []byte("{")) {
-		c, err := codec.ReadJSON(bytes.NewReader(raw))
-		return c.Snapshot, c.Policy, nil, err
-	}
-	cluster, want := cutExpected(strings.ReplaceAll(string(raw), "\r\n", "\n"))
-	s, policy, err := codec.Scenario(cluster)
-	if err != nil {
-		return nil, policy, nil, err
-	}
-	if len(s.Pending)+len(s.Nodes)+len(s.Pools) == 0 {
-		return nil, policy, nil, fmt.Errorf("nothing is declared: want lines such as \"pool general\" and \"pods 10 web cpu=1\"")
-	}
-	return s, policy, want, nil
-}
-
-// cutExpected parts a scenario at its first line of ten or more dashes.
-func cutExpected(text string) (string, *string) {
-	at := 0
-	for line := range strings.Lines(text) {
-		if trimmed := strings.TrimSpace(line); len(trimmed) >= 10 && strings.Trim(trimmed, "-") == "" {
-			want := text[at+len(line):]
-			return text[:at], &want
-		}
-		at += len(line)
-	}
-	return text, nil
 }
 
 // decideAll decides once for each policy, and stops waiting when ctx ends: a decision itself cannot be stopped.

@@ -45,11 +45,13 @@ Give the flags for choices the values that the controller has, if they are other
 		Example: `  nodeless why pod/web-7fb4-x2x -n shop
   nodeless why node/ip-10-0-3-7.us-west-2.compute.internal
   nodeless why nodepool general-purpose -o json
-  nodeless why pod/web-0 --context prod`,
+  nodeless why pod/web-0 --context prod
+  nodeless why pod/web-0 --from cluster.yaml`,
 		Args: cobra.RangeArgs(1, 2),
 		RunE: func(cmd *cobra.Command, args []string) error { return o.answer(cmd, args) },
 	}
 	o.cluster.add(c.Flags())
+	o.cluster.addFrom(c.Flags())
 	o.choices.add(c.Flags())
 	c.Flags().StringVarP(&o.output, "output", "o", "text", "text, json or yaml")
 	c.Flags().BoolVar(&o.partial, "partial", false, "answer without what you may not read, and say what that is")
@@ -72,16 +74,11 @@ func (o *whyOptions) answer(cmd *cobra.Command, args []string) error {
 	if _, err := answers.Parse("", args...); err != nil {
 		return err // before anything is asked of the cluster
 	}
-	t, err := o.cluster.find()
+	c, t, err := o.cluster.open(cmd.Context(), cmd.InOrStdin(), cmd.ErrOrStderr(), func(l *live.Options) { l.Partial = o.partial })
 	if err != nil {
 		return err
 	}
 	of, err := answers.Parse(t.namespace, args...)
-	if err != nil {
-		return err
-	}
-	t.options.Partial = o.partial
-	c, err := live.Read(cmd.Context(), t.rest, t.options)
 	if err != nil {
 		return err
 	}

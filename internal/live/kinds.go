@@ -15,6 +15,8 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	karpv1 "sigs.k8s.io/karpenter/pkg/apis/v1"
 	karpv1alpha1 "sigs.k8s.io/karpenter/pkg/apis/v1alpha1"
+
+	"github.com/nodeless/nodeless/internal/kube"
 )
 
 // page is how many objects are asked for at once; several kinds are read at the same time.
@@ -115,6 +117,12 @@ func (c *Cluster) forgiven(k kind, err error) error {
 
 // update takes in an object as it is now.
 func (c *Cluster) update(o client.Object) {
+	if c.o.Keep {
+		_, _ = kube.LeanPod(o) // never fails
+		c.mu.Lock()
+		c.kept = append(c.kept, o)
+		c.mu.Unlock()
+	}
 	switch o := o.(type) {
 	case *ec2v1.EC2NodeClass:
 		c.mu.Lock()

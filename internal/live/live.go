@@ -8,6 +8,7 @@ package live
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"sync"
@@ -46,7 +47,9 @@ type Options struct {
 	Region, DefaultRegion string
 	// Partial goes on without what may not be read or is not served; Gaps then says what that is. Pods and Nodes must be there.
 	Partial bool
-	Clock   clock.Clock // default the real one
+	// Keep keeps every object that is read, for Objects.
+	Keep  bool
+	Clock clock.Clock // default the real one
 }
 
 // Cluster is a cluster as it was read, or as it is watched. Its methods are safe for concurrent use.
@@ -55,9 +58,10 @@ type Cluster struct {
 
 	o       Options
 	server  string
-	version string // of the API server, major.minor
-	client  client.Client
-	catalog Catalog // nil = the built-in one
+	version string        // of the API server, major.minor
+	client  client.Client // nil = it is a dump
+	catalog Catalog       // nil = the built-in one
+	dumped  *dumped       // nil = it is a live cluster
 	synced  atomic.Bool
 	offers  sync.Mutex       // held while classes are looked at
 	built   map[string]built // by class; guarded by offers
@@ -67,6 +71,7 @@ type Cluster struct {
 	gaps    []error
 	assumed map[string]string // by class
 	regions map[string]bool   // whose built-in prices are used
+	kept    []client.Object   // with Options.Keep
 }
 
 // Read reads the cluster once. The error names what could not be read, why, and what to do.
@@ -101,10 +106,8 @@ func connect(ctx context.Context, cfg *rest.Config, o Options) (*Cluster, error)
 	if err != nil {
 		return nil, troubled(cfg.Host, err)
 	}
-	c := &Cluster{
-		World: world.New(world.Options{Clock: o.Clock}), o: o, server: cfg.Host, version: v.Major + "." + digits(v.Minor),
-		built: map[string]built{}, classes: map[string]*ec2v1.EC2NodeClass{}, assumed: map[string]string{}, regions: map[string]bool{},
-	}
+	c := newCluster(o)
+	c.server, c.version = cfg.Host, v.Major+"."+digits(v.Minor)
 	if c.client, err = client.New(cfg, client.Options{Scheme: scheme.Scheme}); err != nil {
 		return nil, troubled(cfg.Host, err)
 	}
@@ -114,6 +117,13 @@ func connect(ctx context.Context, cfg *rest.Config, o Options) (*Cluster, error)
 		}
 	}
 	return c, nil
+}
+
+func newCluster(o Options) *Cluster {
+	return &Cluster{
+		World: world.New(world.Options{Clock: o.Clock}), o: o,
+		built: map[string]built{}, classes: map[string]*ec2v1.EC2NodeClass{}, assumed: map[string]string{}, regions: map[string]bool{},
+	}
 }
 
 // digits are those with which the text begins: "36" of "36+".
@@ -135,8 +145,20 @@ func (c *Cluster) Changed() <-chan struct{} { return c.World.Changed() }
 // Server is the address of the API server.
 func (c *Cluster) Server() string { return c.server }
 
-// Reader reads further objects from the API server itself.
-func (c *Cluster) Reader() client.Reader { return c.client }
+// Objects is everything that was read, with Options.Keep; of pods what decides nothing is left out. Do not change the objects.
+func (c *Cluster) Objects() []client.Object {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return slices.Clone(c.kept)
+}
+
+// Get reads a further object: from the API server, or from the dump if that holds it.
+func (c *Cluster) Get(ctx context.Context, key client.ObjectKey, into client.Object) error {
+	if c.client != nil {
+		return c.client.Get(ctx, key, into)
+	}
+	return c.dumped.get(key, into)
+}
 
 // Gaps say what could not be read, with Options.Partial.
 func (c *Cluster) Gaps() []error {
@@ -147,6 +169,9 @@ func (c *Cluster) Gaps() []error {
 
 // Events are those about objects of a name, of any kind and namespace, oldest first. Who may not list events gets an error.
 func (c *Cluster) Events(ctx context.Context, namespace, name string) ([]corev1.Event, error) {
+	if c.client == nil {
+		return nil, errors.New("a dump holds no events")
+	}
 	var list corev1.EventList
 	of := client.MatchingFields{"involvedObject.name": name}
 	if err := c.client.List(ctx, &list, client.InNamespace(namespace), of); err != nil {

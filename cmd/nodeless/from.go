@@ -1,0 +1,75 @@
+package main
+
+import (
+	"bufio"
+	"bytes"
+	"cmp"
+	"compress/gzip"
+	"context"
+	"fmt"
+	"io"
+	"os"
+	"regexp"
+
+	"github.com/nodeless/nodeless/internal/live"
+)
+
+// isDump tells objects of Kubernetes from the text of a scenario and from a saved decision, by the beginning of a file.
+var isDump = regexp.MustCompile(`(?m)^\s*"?(apiVersion|items|kind)"?\s*:|^\s*\{\s*"(apiVersion|kind|items|metadata)"`)
+
+// loadDump reads a cluster from a file of Kubernetes objects, - for stdin; it may be compressed by gzip. What is passed over is said on
+// notes.
+func loadDump(ctx context.Context, stdin io.Reader, notes io.Writer, file string, o live.Options) (*live.Cluster, error) {
+	in := stdin
+	if file != "-" {
+		f, err := os.Open(file)
+		if err != nil {
+			return nil, fmt.Errorf("--from: %w; write one: nodeless capture > %s", err, file)
+		}
+		defer f.Close()
+		in = f
+	}
+	in, err := plainText(in)
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", file, err)
+	}
+	c, err := live.Load(ctx, in, file, o)
+	if err != nil {
+		return nil, err
+	}
+	if text := c.Skipped(); text != "" {
+		fmt.Fprintf(notes, "%s: %s\n", file, text)
+	}
+	return c, nil
+}
+
+// plainText unpacks what gzip packed.
+func plainText(in io.Reader) (io.Reader, error) {
+	b := bufio.NewReader(in)
+	if head, _ := b.Peek(2); !bytes.Equal(head, []byte{0x1f, 0x8b}) {
+		return b, nil
+	}
+	return gzip.NewReader(b)
+}
+
+// open reads the cluster of a command once: the dump that is named, else the live one.
+func (c *clusterFlags) open(ctx context.Context, stdin io.Reader, notes io.Writer, change func(*live.Options)) (*live.Cluster, *target, error) {
+	if c.from == "" {
+		t, err := c.find()
+		if err != nil {
+			return nil, nil, err
+		}
+		change(&t.options)
+		cluster, err := live.Read(ctx, t.rest, t.options)
+		return cluster, t, err
+	}
+	if c.kubeconfig != "" || c.context != "" || c.as != "" || c.prices == "aws" {
+		return nil, nil, fmt.Errorf("--from reads a file: leave --kubeconfig, --context, --as and --prices aws away")
+	}
+	t := &target{namespace: cmp.Or(c.namespace, "default"), of: c.from, options: live.Options{
+		Region: c.region, DefaultRegion: cmp.Or(os.Getenv("AWS_REGION"), os.Getenv("AWS_DEFAULT_REGION")),
+	}}
+	change(&t.options)
+	cluster, err := loadDump(ctx, stdin, notes, c.from, t.options)
+	return cluster, t, err
+}
