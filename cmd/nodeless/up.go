@@ -14,6 +14,7 @@ import (
 
 	"github.com/nodeless/nodeless/catalog"
 	"github.com/nodeless/nodeless/internal/steps"
+	"github.com/nodeless/nodeless/internal/view/web"
 	"github.com/nodeless/nodeless/podvm/image"
 )
 
@@ -124,6 +125,11 @@ func (o upOptions) validate() error {
 	}
 	if o.bootTime < 0 || o.bootTime > time.Hour {
 		return fmt.Errorf("--boot-time %s: give a time between 0s and 1h", o.bootTime)
+	}
+	if o.page != "" {
+		if err := web.Check(o.page); err != nil {
+			return fmt.Errorf("--page: %w", err)
+		}
 	}
 	if o.readyTimeout <= 0 {
 		return fmt.Errorf("--ready-timeout %s: give a time above 0s", o.readyTimeout)

@@ -12,6 +12,13 @@ interface Props {
   choose: (change: Partial<Choice>) => void;
 }
 
+// A minute at least, so that the first moments are not years apart; there may be none yet.
+const lastMinute = (_u: uPlot, min: number, max: number): [number, number] => {
+  const end = max || Date.now() / 1000;
+  return [Math.min(min || end, end - 60), end];
+};
+const fromZero: uPlot.Scale = { range: (_u, _min, max) => [0, max > 0 ? max * 1.05 : 1] };
+
 const speeds = [1, 10, 60];
 
 export function Timeline({ source, version, choose }: Props) {
@@ -35,7 +42,7 @@ export function Timeline({ source, version, choose }: Props) {
     const p = new uPlot({
       width: holder.current!.clientWidth, height: 110, legend: { show: true, live: true },
       cursor: { drag: { x: false, y: false } },
-      scales: { x: { time: true } },
+      scales: { x: { time: true, range: lastMinute }, n: fromZero, $: fromZero },
       axes: [axis, { ...axis, scale: "n", size: 50 }, { ...axis, scale: "$", side: 1, size: 60, values: (_u, v) => v.map((x) => "$" + x) }],
       series: [
         { value: (_u, v) => (v ? clock(v * 1000) : "") },

@@ -31,7 +31,8 @@ func (s *Server) Handler() http.Handler {
 		mux.HandleFunc("GET /api/"+path, func(w http.ResponseWriter, r *http.Request) { reply(w, r, answer) })
 	}
 	mux.HandleFunc("GET /lite", s.lite)
-	mux.HandleFunc("GET /lite.css", liteCSS)
+	mux.HandleFunc("GET /lite.css", file("text/css; charset=utf-8", liteStyle))
+	mux.HandleFunc("GET /icon.svg", file("image/svg+xml", icon))
 	page, err := fs.Sub(dist, "dist")
 	if err != nil {
 		panic(err) // the folder is embedded

@@ -76,7 +76,8 @@ func (h *history) full() bool {
 func (h *history) add(c *view.Changes, at time.Time) error {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	f := frame{seq: h.last().seq + 1, at: at, gone: c.Gone, kinds: len(h.kinds), totals: newTotals(&c.Totals, h.resources), bytes: 64 + 8*len(c.Gone)}
+	// Whoever asks for a frame's moment gives it in milliseconds.
+	f := frame{seq: h.last().seq + 1, at: at.Truncate(time.Millisecond), gone: c.Gone, kinds: len(h.kinds), totals: newTotals(&c.Totals, h.resources), bytes: 64 + 8*len(c.Gone)}
 	for i := range c.Set {
 		k, err := h.kindOf(&c.Set[i])
 		if err != nil {

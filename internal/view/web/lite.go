@@ -18,6 +18,9 @@ var liteText string
 //go:embed lite.css
 var liteStyle []byte
 
+//go:embed icon.svg
+var icon []byte
+
 var liteTemplate = template.Must(template.New("lite").Funcs(template.FuncMap{
 	"text": view.Escape,
 	"price": func(micros int64) string {
@@ -90,7 +93,10 @@ func (s *Server) lite(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-func liteCSS(w http.ResponseWriter, _ *http.Request) {
-	w.Header().Set("Content-Type", "text/css; charset=utf-8")
-	_, _ = w.Write(liteStyle)
+// file answers with a text of a type.
+func file(kind string, text []byte) http.HandlerFunc {
+	return func(w http.ResponseWriter, _ *http.Request) {
+		w.Header().Set("Content-Type", kind)
+		_, _ = w.Write(text)
+	}
 }

@@ -56,15 +56,24 @@ func New(o Options) *Server {
 	return s
 }
 
-// Listen opens an address for a Server. Only loopback addresses are opened: whoever reaches the page sees what the kubeconfig may see.
-func Listen(ctx context.Context, address string) (net.Listener, error) {
+// Check says what is wrong with an address for a Server. Only loopback addresses are right: whoever reaches the page sees what the
+// kubeconfig may see.
+func Check(address string) error {
 	host, _, err := net.SplitHostPort(address)
 	if err != nil {
-		return nil, fmt.Errorf("address %q: %w; give it as 127.0.0.1:8080", address, err)
+		return fmt.Errorf("address %q: %w; give it as 127.0.0.1:8080", address, err)
 	}
 	if ip := net.ParseIP(host); host != "localhost" && (ip == nil || !ip.IsLoopback()) {
-		return nil, fmt.Errorf("address %q is not loopback: the page has no login, so whoever reached it would see all that your kubeconfig may see; "+
+		return fmt.Errorf("address %q is not loopback: the page has no login, so whoever reached it would see all that your kubeconfig may see; "+
 			"listen on 127.0.0.1, and go there from elsewhere with ssh -L 8080:127.0.0.1:8080 or kubectl port-forward", address)
+	}
+	return nil
+}
+
+// Listen opens an address for a Server, if Check lets it.
+func Listen(ctx context.Context, address string) (net.Listener, error) {
+	if err := Check(address); err != nil {
+		return nil, err
 	}
 	l, err := (&net.ListenConfig{}).Listen(ctx, "tcp", address)
 	if err != nil {
@@ -106,6 +115,9 @@ const frameGap = 250 * time.Millisecond
 func (s *Server) follow(ctx context.Context) {
 	journal := s.o.Model.Journal()
 	next := make(chan struct{}, 1)
+	if s.o.Model.Totals().Machines > 0 { // filled before anybody followed
+		journal = s.advance(journal)
+	}
 	for {
 		select {
 		case <-ctx.Done():

@@ -42,7 +42,7 @@ func open(t *testing.T, nodes, podsEach int) *site {
 // step makes a frame of what changed, a second after the one before.
 func (s *site) step(change func()) {
 	change()
-	s.clock.Advance(time.Second)
+	s.clock.Advance(time.Second + 123*time.Nanosecond)
 	s.journal = s.advance(s.journal)
 }
 

@@ -1,0 +1,141 @@
+package web
+
+import (
+	"context"
+	"fmt"
+	"net"
+	"net/http"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/nodeless/nodeless/internal/view"
+	"github.com/nodeless/nodeless/internal/view/viewtest"
+)
+
+// stage is a page whose cluster and server the browser's script moves, by requests to a second address.
+type stage struct {
+	t       *testing.T
+	model   *view.Model
+	pods    []*view.Pod
+	address string
+
+	mu   sync.Mutex
+	stop func()
+}
+
+// serve starts the page's server, at the address it had before if it had one.
+func (s *stage) serve() error {
+	if s.address == "" {
+		s.address = "127.0.0.1:0"
+	}
+	ctx, cancel := context.WithCancel(context.Background())
+	l, err := Listen(ctx, s.address)
+	if err != nil {
+		cancel()
+		return err
+	}
+	s.address = l.Addr().String()
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		if err := New(Options{Context: "story", Prices: view.PriceSource(), Model: s.model}).Run(ctx, l); err != nil {
+			s.t.Error(err)
+		}
+	}()
+	s.stop = func() { cancel(); <-done }
+	return nil
+}
+
+// act does what the script asks for.
+func (s *stage) act(w http.ResponseWriter, r *http.Request) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	var err error
+	switch r.URL.Path {
+	case "/drop": // all pods of the first node go
+		for _, p := range s.pods {
+			if p.Node == viewtest.NodeName(0) {
+				s.model.SetPod(p, nil)
+			}
+		}
+	case "/remove": // the second node goes
+		s.model.DeleteNode(viewtest.NodeName(1))
+		s.model.DeleteClaim(viewtest.Claim(1).Name)
+	case "/hostile":
+		n := *viewtest.Node(2)
+		n.Labels = map[string]string{"karpenter.sh/nodepool": hostile, hostile: hostile}
+		s.model.SetNode(&n)
+		s.model.SetPod(nil, &view.Pod{Namespace: "shop", Name: "odd", Created: time.Now(), Verdict: hostile})
+	case "/microvm":
+		n := *viewtest.Node(3)
+		n.Pod = "shop/alone"
+		s.model.SetNode(&n)
+	case "/down":
+		s.stop()
+		s.stop = func() {}
+	case "/up":
+		err = s.serve()
+	default:
+		http.NotFound(w, r)
+		return
+	}
+	if err != nil {
+		http.Error(w, err.Error(), http.StatusInternalServerError)
+	}
+}
+
+// needBrowser skips where there is no browser, or fails if there has to be one.
+func needBrowser(t *testing.T) {
+	t.Helper()
+	problem := ""
+	if _, err := exec.LookPath("chromium"); err != nil {
+		problem = "no chromium: scripts/test-deps installs it"
+	} else if _, err := dist.Open("dist/index.html"); err != nil {
+		problem = "the page is not built: make page"
+	} else if _, err := os.Stat(filepath.Join("..", "..", "..", "web", "node_modules", "playwright-core")); err != nil {
+		problem = "no playwright: npm ci --ignore-scripts in web/"
+	}
+	switch {
+	case problem == "":
+	case os.Getenv("NODELESS_REQUIRE_BROWSER") != "":
+		t.Fatal(problem)
+	default:
+		t.Skip(problem)
+	}
+}
+
+// A person goes through the page in a real browser; web/test/page.mjs is what they do and what they expect. SCREENSHOTS names the
+// folder for pictures.
+func TestAPersonGoesThroughThePage(t *testing.T) {
+	needBrowser(t)
+	s := &stage{t: t}
+	s.model, s.pods = viewtest.Cluster(60, 12)
+	if err := s.serve(); err != nil {
+		t.Fatal(err)
+	}
+	defer func() { s.stop() }()
+	control, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	server := &http.Server{Handler: http.HandlerFunc(s.act), ReadHeaderTimeout: time.Minute}
+	go func() { _ = server.Serve(control) }()
+	defer server.Close()
+	pictures := os.Getenv("SCREENSHOTS")
+	if pictures == "" {
+		pictures = t.TempDir()
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), 3*time.Minute)
+	defer cancel()
+	script := exec.CommandContext(ctx, "node", "test/page.mjs", "http://"+s.address, fmt.Sprintf("http://%s", control.Addr()), pictures)
+	script.Dir = filepath.Join("..", "..", "..", "web")
+	out, err := script.CombinedOutput()
+	t.Logf("%s", out)
+	if err != nil {
+		t.Fatal(err)
+	}
+}

@@ -1,0 +1,132 @@
+package stories
+
+import (
+	"bufio"
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"net/http"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+)
+
+// needBrowser skips where there is no browser, or fails if there has to be one.
+func needBrowser(t *testing.T) {
+	t.Helper()
+	_, err := exec.LookPath("chromium")
+	if err == nil {
+		_, err = os.Stat(filepath.Join(root, "web", "node_modules", "playwright-core"))
+	}
+	switch {
+	case err == nil:
+	case os.Getenv("NODELESS_REQUIRE_BROWSER") != "":
+		t.Fatalf("%v: scripts/test-deps installs it", err)
+	default:
+		t.Skip(err)
+	}
+}
+
+// fetch is a page's text with its status.
+func fetch(url string) (int, http.Header, string, error) {
+	resp, err := http.Get(url)
+	if err != nil {
+		return 0, nil, "", err
+	}
+	defer resp.Body.Close()
+	text, err := io.ReadAll(resp.Body)
+	return resp.StatusCode, resp.Header, string(text), err
+}
+
+// Somebody opens the page that up names: it follows the cluster, says why a pod waits, and can be asked without script.
+func TestThePageShowsTheCluster(t *testing.T) {
+	c := up(t, "--boot-time", "1s", "--page", "127.0.0.1:0")
+	c.apply(wants)
+	c.wantPods(90*time.Second, "default", "web", 12)
+	var status struct{ Session struct{ Page string } }
+	out, err := c.run("status", "-o", "json")
+	if err == nil {
+		err = json.Unmarshal([]byte(out), &status)
+	}
+	page := status.Session.Page
+	if err != nil || !strings.HasPrefix(page, "http://127.0.0.1:") {
+		t.Fatalf("%v: status names the page %q\n%s", err, page, out)
+	}
+	code, header, _, err := fetch(page)
+	if err != nil || code != http.StatusOK || !strings.Contains(header.Get("Content-Security-Policy"), "default-src 'none'") {
+		t.Fatalf("%d %v: %v", code, err, header)
+	}
+	c.eventually(time.Minute, func() error {
+		_, _, text, err := fetch(page + "lite")
+		if err != nil || !strings.Contains(text, "default/huge") || !strings.Contains(text, "general-purpose") || strings.Contains(text, ", 0 pods running") {
+			return fmt.Errorf("%w: not all is on the page without script:\n%s", err, text)
+		}
+		return nil
+	})
+	if first, err := firstEvent(page + "api/stream"); err != nil || !strings.HasPrefix(first, "event: state") {
+		t.Errorf("%v: the stream begins with %q", err, first)
+	}
+	code, _, text, err := fetch(page + "api/why?of=pod/huge&namespace=default")
+	if err != nil || code != http.StatusOK || !strings.Contains(text, `"verdict":"NoMachine"`) {
+		t.Errorf("%v %d: why is answered with %s", err, code, text)
+	}
+	needBrowser(t)
+	pictures := os.Getenv("SCREENSHOTS")
+	if pictures == "" {
+		pictures = t.TempDir()
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), 3*time.Minute)
+	defer cancel()
+	script := exec.CommandContext(ctx, "node", "test/cluster.mjs", page, pictures)
+	script.Dir = filepath.Join(root, "web")
+	if said, err := script.CombinedOutput(); err != nil {
+		t.Errorf("%v\n%s", err, said)
+	}
+}
+
+// firstEvent is the first line of a stream.
+func firstEvent(url string) (string, error) {
+	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
+	defer cancel()
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, url, nil)
+	if err != nil {
+		return "", err
+	}
+	resp, err := http.DefaultClient.Do(req)
+	if err != nil {
+		return "", err
+	}
+	defer resp.Body.Close()
+	return bufio.NewReader(resp.Body).ReadString('\n')
+}
+
+// Whoever would open the page to the world is told what that would mean, and what to do.
+func TestThePageIsForThisMachineAlone(t *testing.T) {
+	for _, args := range [][]string{
+		{"web", "--listen", "0.0.0.0:0", "--kubeconfig", kubeconfigOfNobody(t)},
+		{"up", "--data-dir", t.TempDir(), "--page", "0.0.0.0:0", "--merge-kubeconfig=false"},
+	} {
+		cmd := exec.Command(binary, args...)
+		cmd.Env = []string{"HOME=" + t.TempDir(), "PATH=" + os.Getenv("PATH")}
+		out, err := cmd.CombinedOutput()
+		if err == nil || !strings.Contains(string(out), "is not loopback") || !strings.Contains(string(out), "ssh -L") {
+			t.Errorf("nodeless %s: %v\n%s", args[0], err, out)
+		}
+	}
+}
+
+// kubeconfigOfNobody leads to a cluster that is not there.
+func kubeconfigOfNobody(t *testing.T) string {
+	t.Helper()
+	path := filepath.Join(t.TempDir(), "config")
+	text := `{"apiVersion": "v1", "kind": "Config", "current-context": "x", "contexts": [{"name": "x", "context": {"cluster": "x", "user": "x"}}],
+"clusters": [{"name": "x", "cluster": {"server": "http://127.0.0.1:1"}}], "users": [{"name": "x", "user": {}}]}`
+	if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	return path
+}

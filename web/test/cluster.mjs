@@ -1,0 +1,36 @@
+// The page of a real cluster: node cluster.mjs PAGE FOLDER. test/stories/web_test.go makes the cluster: pods run, and one, huge, waits.
+import assert from "node:assert/strict";
+import { mkdirSync } from "node:fs";
+import { join } from "node:path";
+import { open } from "./browser.mjs";
+
+const [page, folder] = process.argv.slice(2);
+mkdirSync(folder, { recursive: true });
+const { browser, tab, wrong } = await open();
+const picture = (name) => tab.screenshot({ path: join(folder, name + ".png") });
+try {
+  tab.setDefaultTimeout(60000);
+  await tab.goto(page);
+  await tab.getByTestId("sums").getByText("1 waiting").waitFor();
+  await picture("real-cluster");
+
+  await tab.getByRole("link", { name: "Pending 1" }).click();
+  const row = tab.locator(".matrix tbody tr");
+  await row.getByText("cpu 5000").waitFor();
+  const cells = await row.locator("td").allTextContents();
+  assert.equal(cells[1], "1 nothing");
+  assert.match(cells[2], /^✗ .*cpu.*types left: Catalog \d+ →/);
+  await picture("real-pending");
+
+  await row.getByRole("button", { name: "default/huge" }).click();
+  const details = tab.getByRole("complementary", { name: "Details" });
+  await details.getByRole("button", { name: "Why?" }).click();
+  await details.getByText("nothing can take it, and no machine can be launched for it").waitFor();
+  await details.getByText("general-purpose").first().waitFor();
+  await picture("real-why");
+  assert.match(tab.url(), /#view=pending;pod=default\/huge$/);
+  assert.deepEqual(wrong, [], "errors that the browser saw");
+  console.log("ok: matrix and why of a real cluster");
+} finally {
+  await browser.close();
+}
