@@ -6,7 +6,7 @@ VERSION := $(shell git describe --tags --always --dirty 2>/dev/null || echo dev)
 LDFLAGS := -s -w -X main.version=$(VERSION)
 export GOFLAGS ?= -buildvcs=false
 
-.PHONY: page lint-page bench-views bench-podvm mishaps faults help viewer up down build test test-deps generate generate-api lint oracle bench bench-engine bench-traces bench-growth bench-sim bench-scale bench-consolidation conformance conformance-performance fuzz clean FORCE
+.PHONY: page lint-page screenshots bench-views bench-podvm mishaps faults help viewer up down build test test-deps generate generate-api lint oracle bench bench-engine bench-traces bench-growth bench-sim bench-scale bench-consolidation conformance conformance-performance fuzz clean FORCE
 
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
@@ -24,6 +24,12 @@ page: $(PAGE) ## build the page alone
 
 $(PAGE): $(shell find web/src -type f) web/package-lock.json scripts/page tools/go.mod
 	@scripts/page
+
+# Pictures of a made-up cluster and of a real one, for the documents.
+screenshots: test-deps build ## make the pictures in docs/pictures again
+	@SCREENSHOTS=$(CURDIR)/bin/pictures $(GO) test ./internal/view/web -count=1 -run TestAPerson
+	@SCREENSHOTS=$(CURDIR)/bin/pictures NODELESS_BINARY=$(CURDIR)/bin/nodeless $(GO) test ./test/stories -count=1 -run TestThePageShows
+	@mkdir -p docs/pictures && cp bin/pictures/{cluster,real-pending}.png docs/pictures/
 
 lint-page: $(PAGE) ## check the page's types
 	@cd web && npm ci --ignore-scripts --no-audit --no-fund >/dev/null 2>&1 && node_modules/.bin/tsc -p .
@@ -68,7 +74,9 @@ oracle: ## the rules against kube-scheduler's own plugins: make oracle N=1000000
 viewer: ## eks-node-viewer, in a module of its own, reads our machines as it reads Karpenter's
 	@$(GO) test -C tools/viewer -count=1 .
 
-bench-views: ## a frame of nodeless top at 100, 1,000 and 5,000 nodes, and eks-node-viewer's of the same clusters
+bench-views: $(PAGE) ## a frame of nodeless top and the page's first paint at 100, 1,000 and 5,000 nodes, and eks-node-viewer's frame of the same clusters
+	@$(GO) test ./internal/view/web -run '^$$' -bench . -benchmem
+	@BENCH=1 $(GO) test ./internal/view/web -count=1 -run TestFirstPaint -v | grep -v '^[=-]'
 	@$(GO) test ./internal/view/tui -run '^$$' -bench . -benchmem
 	@$(GO) test -C tools/viewer -run '^$$' -bench Frame -benchmem -timeout 30m .
 

@@ -1,0 +1,43 @@
+// How long the page takes: node paint.mjs PAGE NODES. Prints the medians in milliseconds as JSON.
+import { open } from "./browser.mjs";
+
+const [page, nodes] = process.argv.slice(2);
+const median = (list) => list.sort((a, b) => a - b)[list.length >> 1];
+const rounded = (n) => Math.round(n * 10) / 10;
+const { browser, tab } = await open();
+tab.setDefaultTimeout(60000);
+let bytes = 0;
+const tools = await tab.context().newCDPSession(tab);
+await tools.send("Network.enable");
+tools.on("Network.dataReceived", (e) => (bytes += e.encodedDataLength));
+const paints = [];
+let first = 0;
+for (let i = 0; i < 5; i++) {
+  await tab.goto("about:blank");
+  bytes = 0;
+  await tab.goto(page + "/#scale=0.6", { waitUntil: "commit" });
+  await tab.waitForSelector(`[aria-label^="${nodes} of ${nodes} nodes"]`);
+  // From the navigation's start to the frame after the boxes are there.
+  paints.push(await tab.evaluate(() => new Promise((done) => requestAnimationFrame(() => requestAnimationFrame(() => done(performance.now()))))));
+  first ||= bytes;
+}
+// Frames while somebody scrolls through all of it and while changes come: the time between them, which is 16.7 if none is late.
+const frames = await tab.evaluate(() => new Promise((done) => {
+  const boxes = document.querySelector(".boxes"), times = [];
+  let last = performance.now(), n = 0;
+  const step = (now) => {
+    times.push(now - last);
+    last = now;
+    boxes.scrollTop = (boxes.scrollHeight - boxes.clientHeight) * Math.abs(Math.sin(n / 40));
+    if (++n < 300) requestAnimationFrame(step);
+    else done(times.slice(1));
+  };
+  requestAnimationFrame(step);
+}));
+frames.sort((a, b) => a - b);
+const heap = await tab.evaluate(() => performance.memory.usedJSHeapSize);
+console.log(JSON.stringify({
+  firstPaint: rounded(median(paints)), firstBytes: first, frame: rounded(frames[frames.length >> 1]), frame95: rounded(frames[Math.floor(frames.length * 0.95)]),
+  slowest: rounded(frames.at(-1)), heapMB: rounded(heap / 1e6),
+}));
+await browser.close();
