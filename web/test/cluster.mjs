@@ -16,7 +16,7 @@ try {
 
   await tab.getByRole("link", { name: "Pending 1" }).click();
   const row = tab.locator(".matrix tbody tr");
-  await row.getByText("cpu 5000").waitFor();
+  await row.getByRole("cell", { name: "cpu 5000", exact: true }).waitFor();
   const cells = await row.locator("td").allTextContents();
   assert.equal(cells[1], "1 nothing");
   assert.match(cells[2], /^✗ .*cpu.*types left: Catalog \d+ →/);
@@ -25,7 +25,7 @@ try {
   await row.getByRole("button", { name: "default/huge" }).click();
   const details = tab.getByRole("complementary", { name: "Details" });
   await details.getByRole("button", { name: "Why?" }).click();
-  await details.getByText("nothing can take it, and no machine can be launched for it").waitFor();
+  await details.getByText("nothing can take it, and no machine can be launched for it").first().waitFor();
   await details.getByText("general-purpose").first().waitFor();
   await picture("real-why");
   assert.match(tab.url(), /#view=pending;pod=default\/huge$/);
