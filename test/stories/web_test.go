@@ -74,6 +74,16 @@ func TestThePageShowsTheCluster(t *testing.T) {
 	if err != nil || code != http.StatusOK || !strings.Contains(text, `"verdict":"NoMachine"`) {
 		t.Errorf("%v %d: why is answered with %s", err, code, text)
 	}
+	asEvil, err := http.NewRequest(http.MethodGet, page+"api/history", nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	asEvil.Host = "evil.example"
+	if resp, err := http.DefaultClient.Do(asEvil); err != nil || resp.StatusCode != http.StatusForbidden {
+		t.Errorf("%v: asked by another name it answers %v", err, resp)
+	} else {
+		_ = resp.Body.Close()
+	}
 	needBrowser(t)
 	pictures := os.Getenv("SCREENSHOTS")
 	if pictures == "" {

@@ -65,13 +65,14 @@ export function Timeline({ source, version, choose }: Props) {
 
   const drawn = useRef(0);
   useEffect(() => {
-    const now = Date.now();
-    if (now - drawn.current < 500 && points.length > 2) return; // it need not move more often than it can be followed
-    drawn.current = now;
-    plot.current?.setData([
-      points.map((p) => p[1] / 1000), points.map((p) => p[4]), points.map((p) => p[5]), points.map((p) => p[2]), points.map((p) => p[3] / 1e6),
-    ]);
+    if (drawn.current) return; // what came meanwhile is drawn too
+    drawn.current = window.setTimeout(() => {
+      drawn.current = 0;
+      const p = source.points;
+      plot.current?.setData([p.map((x) => x[1] / 1000), p.map((x) => x[4]), p.map((x) => x[5]), p.map((x) => x[2]), p.map((x) => x[3] / 1e6)]);
+    }, 300); // it need not move more often than it can be followed
   }, [points, version]);
+  useEffect(() => () => window.clearTimeout(drawn.current), []);
 
   const moment = source.past ? clock(source.past.at) : "now";
   return (
