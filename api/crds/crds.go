@@ -7,3 +7,8 @@ import _ "embed" // the definitions are files
 //
 //go:embed nodeless.sh_fargateprofiles.yaml
 var FargateProfile []byte
+
+// DecisionLog is the definition of decisionlogs.nodeless.sh, in YAML.
+//
+//go:embed nodeless.sh_decisionlogs.yaml
+var DecisionLog []byte

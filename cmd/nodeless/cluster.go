@@ -30,12 +30,17 @@ type clusterFlags struct {
 }
 
 func (c *clusterFlags) add(f *pflag.FlagSet) {
+	c.addTarget(f)
+	f.StringVar(&c.region, "region", "", "AWS region of the built-in prices (default: where the cluster's zones are)")
+	f.StringVar(&c.prices, "prices", "", "built-in: the catalogue in this program; aws: ask AWS with your credentials (default: the simulated region of \"nodeless up\", else built-in)")
+}
+
+// addTarget adds the flags of commands that need no prices.
+func (c *clusterFlags) addTarget(f *pflag.FlagSet) {
 	f.StringVar(&c.kubeconfig, "kubeconfig", "", "kubeconfig file (default: the cluster of \"nodeless up\" if it runs, else $KUBECONFIG or ~/.kube/config)")
 	f.StringVar(&c.context, "context", "", "context of the kubeconfig")
 	f.StringVarP(&c.namespace, "namespace", "n", "", "namespace (default: the context's)")
 	f.StringVar(&c.as, "as", "", "user to impersonate")
-	f.StringVar(&c.region, "region", "", "AWS region of the built-in prices (default: where the cluster's zones are)")
-	f.StringVar(&c.prices, "prices", "", "built-in: the catalogue in this program; aws: ask AWS with your credentials (default: the simulated region of \"nodeless up\", else built-in)")
 	f.StringVar(&c.dataDir, "data-dir", "", "folder of the cluster of \"nodeless up\" (default: "+defaultDataDirHelp+")")
 }
 

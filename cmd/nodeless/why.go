@@ -1,15 +1,13 @@
 package main
 
 import (
-	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"os"
-	"strings"
 
 	"github.com/spf13/cobra"
 	"golang.org/x/term"
-	"sigs.k8s.io/yaml"
 
 	"github.com/nodeless/nodeless/internal/live"
 	answers "github.com/nodeless/nodeless/internal/why"
@@ -37,7 +35,8 @@ on any cluster with a kubeconfig and the right to read ("nodeless rbac --view"),
   nodeclaim/NAME  goes, by which command, and what it waits for
   nodepool/NAME   whether it is ready, what it may launch, its limits, budgets, and the pods that wait for it
 
-Something that is gone is answered by what was said of it, as long as the cluster keeps that.
+Something that is gone is answered by what the controller kept of its decisions ("nodeless decisions" lists them): when and for whom it
+was launched, at what price, why it went and what that saved; and by events, as long as the cluster keeps them.
 
 Prices are those of the simulated region for the cluster of "nodeless up", else those of the catalogue in this program
 (--prices aws asks AWS). Which types were lately out of capacity only the controller knows: its events are shown.
@@ -47,7 +46,12 @@ Give the flags for choices the values that the controller has, if they are other
   nodeless why nodepool general-purpose -o json
   nodeless why pod/web-0 --context prod
   nodeless why pod/web-0 --from cluster.yaml`,
-		Args: cobra.RangeArgs(1, 2),
+		Args: func(_ *cobra.Command, args []string) error {
+			if len(args) < 1 || len(args) > 2 {
+				return errors.New("ask for one object, such as pod/NAME, node/NAME, nodeclaim/NAME or nodepool/NAME; what was decided lately: nodeless decisions")
+			}
+			return nil
+		},
 		RunE: func(cmd *cobra.Command, args []string) error { return o.answer(cmd, args) },
 	}
 	o.cluster.add(c.Flags())
@@ -93,19 +97,7 @@ func printAnswer(w io.Writer, format string, a *answers.Answer) error {
 	if format == "text" {
 		return a.Text(w, coloured(w))
 	}
-	text, err := json.MarshalIndent(a, "", "  ")
-	if err != nil {
-		return fmt.Errorf("write the answer: %w", err)
-	}
-	text = answers.Escaped(text)
-	if format == "yaml" {
-		if text, err = yaml.JSONToYAML(text); err != nil {
-			return fmt.Errorf("write the answer: %w", err)
-		}
-		text = []byte(answers.PrintableLines(string(text)))
-	}
-	_, err = fmt.Fprintln(w, strings.TrimRight(string(text), "\n"))
-	return err
+	return printData(w, format, a)
 }
 
 // coloured reports whether to use colour: on a terminal that can, unless NO_COLOR is set; CLICOLOR_FORCE wants it anywhere.

@@ -20,12 +20,13 @@ type kind struct {
 	custom     bool // defined by a CRD with a status subresource
 }
 
-// custom resources are Karpenter's and its AWS provider's.
+// custom resources are Karpenter's, its AWS provider's, and the one in which the controller keeps what it decided.
 var custom = []schema.GroupVersionKind{
 	{Group: "karpenter.sh", Version: "v1", Kind: "NodePool"},
 	{Group: "karpenter.sh", Version: "v1", Kind: "NodeClaim"},
 	{Group: "karpenter.sh", Version: "v1alpha1", Kind: "NodeOverlay"},
 	{Group: "karpenter.k8s.aws", Version: "v1", Kind: "EC2NodeClass"},
+	{Group: "nodeless.sh", Version: "v1alpha1", Kind: "DecisionLog"},
 }
 
 // clusterWide are the built-in kinds without a namespace that somebody here asks for.

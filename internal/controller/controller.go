@@ -32,6 +32,7 @@ import (
 	"github.com/nodeless/nodeless/internal/loop"
 	"github.com/nodeless/nodeless/internal/metrics"
 	"github.com/nodeless/nodeless/internal/overlays"
+	"github.com/nodeless/nodeless/internal/record/keep"
 	"github.com/nodeless/nodeless/internal/status"
 	"github.com/nodeless/nodeless/internal/world"
 )
@@ -49,6 +50,7 @@ type rooms struct {
 	buffers   *buffers.Keeper  // nil if the gate is closed
 	overlays  *overlays.Keeper // nil if the gate is closed
 	fargate   *fargateRooms    // nil if profiles are not acted upon
+	records   *keep.Recorder
 }
 
 // Run controls a cluster until ctx is done, and returns nil then; or why it cannot go on.
@@ -110,6 +112,7 @@ func build(ctx context.Context, o Options, kube kubernetes.Interface) (*rooms, e
 	r.counters = metrics.New(r.registry)
 	metrics.SetBuild(r.registry, o.Version)
 	r.actor = act.New(act.Options{Client: api, World: r.world, Recorder: recorder, Clock: o.Clock, Log: o.Log, Metrics: r.counters, Parallel: 16 * o.Parallel})
+	r.records = keep.New(keep.Options{Client: api, Cache: r.cache, World: r.world, Clock: o.Clock, Log: o.Log})
 	kinds, err := servedKinds(kube.Discovery(), o.ClassKinds)
 	if err != nil {
 		return nil, err
@@ -133,7 +136,7 @@ func build(ctx context.Context, o Options, kube kubernetes.Interface) (*rooms, e
 		Cloud: machines, Cache: r.cache, Client: api, World: r.world, Recorder: recorder, Clock: o.Clock, Log: o.Log,
 		RefreshClass: func(ctx context.Context, ref cloud.ClassRef) { classes.Refresh(ctx, api, ref) },
 		Annotations:  classAnnotations(classes), Metrics: r.counters, Gates: o.Gates, Launches: 64 * o.Parallel,
-		Registered: func(claim *karpv1.NodeClaim, yes bool) { r.keeper.Registered(claim, yes) },
+		Registered: func(claim *karpv1.NodeClaim, yes bool) { r.keeper.Registered(claim, yes) }, Deleting: r.records.Deleting,
 	})
 	if err != nil {
 		return nil, fmt.Errorf("controller: %w", err)
@@ -219,6 +222,8 @@ func (r *rooms) act(ctx context.Context, o Options) error {
 	group, ctx := errgroup.WithContext(ctx)
 	group.Go(func() error { return r.lifecycle.Run(ctx) })
 	group.Go(func() error { return r.keeper.Run(ctx) })
+	group.Go(func() error { return r.records.Run(ctx) })
+	defer r.records.Finish(ctx)
 	if r.fargate != nil {
 		group.Go(func() error { return r.fargate.scheduler.Run(ctx) })
 	}
@@ -233,6 +238,7 @@ func (r *rooms) act(ctx context.Context, o Options) error {
 			World: r.world, Actor: r.actor, Policy: o.Policy, BatchIdle: o.BatchIdle, BatchMax: o.BatchMax, Clock: o.Clock, Log: o.Log, BadPlans: badPlans,
 			OnDecision: func(d loop.Decision) {
 				m.observe(d)
+				r.records.Decided(turnOf(d, o.Policy))
 				r.lifecycle.Decided(d.Snapshot, d.Plan, d.Result.Claims)
 				if r.overlays != nil {
 					r.overlays.Decided()

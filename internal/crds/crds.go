@@ -1,6 +1,6 @@
 // Package crds installs the custom resource definitions that Nodeless works with: Karpenter's NodePool, NodeClaim,
 // NodeOverlay and CapacityBuffer, and its AWS provider's EC2NodeClass, unchanged from their Go modules; and its own
-// FargateProfile.
+// FargateProfile and DecisionLog.
 package crds
 
 import (
@@ -31,7 +31,8 @@ func All() []*apiextensionsv1.CustomResourceDefinition {
 		all = append(all, c.DeepCopy())
 	}
 	return append(all, object.Unmarshal[apiextensionsv1.CustomResourceDefinition](awsapis.EC2NodeClassCRD),
-		object.Unmarshal[apiextensionsv1.CustomResourceDefinition](apicrds.FargateProfile))
+		object.Unmarshal[apiextensionsv1.CustomResourceDefinition](apicrds.FargateProfile),
+		object.Unmarshal[apiextensionsv1.CustomResourceDefinition](apicrds.DecisionLog))
 }
 
 // Install creates or updates all of Nodeless's definitions and waits until the API server serves them, or ctx ends.

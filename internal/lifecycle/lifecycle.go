@@ -48,6 +48,8 @@ type Options struct {
 	RefreshClass func(context.Context, cloud.ClassRef)
 	// Registered is told of each launch of a NodePool's machine whether its Node was registered in the end; may be nil.
 	Registered func(claim *karpv1.NodeClaim, yes bool)
+	// Deleting is told of each NodeClaim that is asked to go, and of what for, in a word or two; may be nil.
+	Deleting func(claim *karpv1.NodeClaim, why string)
 	// Gates says which optional parts are on.
 	Gates gates.Gates
 	// Metrics are counted where things happen; nil = they are not.

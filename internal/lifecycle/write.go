@@ -87,6 +87,9 @@ func (l *Lifecycle) deleteClaim(ctx context.Context, claim *karpv1.NodeClaim, wh
 	l.mu.Unlock()
 	l.o.World.ObserveDeletion(claim)
 	l.metrics.ClaimDisrupted(claim, why)
+	if l.o.Deleting != nil {
+		l.o.Deleting(claim, why)
+	}
 	l.o.Log.Info("NodeClaim is deleted", "nodeclaim", claim.Name, "why", why)
 	return nil
 }

@@ -57,6 +57,7 @@ type Cluster struct {
 	World *world.World // for those who want the objects behind a Snapshot
 
 	o       Options
+	rest    *rest.Config // nil = it is a dump
 	server  string
 	version string        // of the API server, major.minor
 	client  client.Client // nil = it is a dump
@@ -107,7 +108,7 @@ func connect(ctx context.Context, cfg *rest.Config, o Options) (*Cluster, error)
 		return nil, troubled(cfg.Host, err)
 	}
 	c := newCluster(o)
-	c.server, c.version = cfg.Host, v.Major+"."+digits(v.Minor)
+	c.rest, c.server, c.version = cfg, cfg.Host, v.Major+"."+digits(v.Minor)
 	if c.client, err = client.New(cfg, client.Options{Scheme: scheme.Scheme}); err != nil {
 		return nil, troubled(cfg.Host, err)
 	}

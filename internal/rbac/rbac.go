@@ -44,6 +44,8 @@ func Rules() []rbacv1.PolicyRule {
 		// Pods of FargateProfiles: the webhook makes them such, fargate-scheduler says why they wait, or gives them Nodes.
 		rule("nodeless.sh", []string{"fargateprofiles"}, read),
 		rule("nodeless.sh", []string{"fargateprofiles/status"}, write),
+		// What was decided is kept in a ring of objects of this kind, which nobody else writes.
+		rule("nodeless.sh", []string{"decisionlogs"}, []string{"list", "create", "update"}),
 		rule("", []string{"pods/status", "nodes/status"}, write),
 		rule("", []string{"pods/binding", "nodes"}, []string{"create"}),
 		named(rule("", []string{"configmaps"}, []string{"get"}), fargate.LoggingConfigMap),

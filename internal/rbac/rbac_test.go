@@ -42,6 +42,7 @@ func TestEveryWriteIsAllowed(t *testing.T) {
 		{"podnode: Nodes of their own", "", "nodes", "create"},
 		{"podnode: whether they are there", "", "nodes/status", "patch"},
 		{"podnode: places", "", "pods/binding", "create"},
+		{"record: what was decided", "nodeless.sh", "decisionlogs", "list create update"},
 		{"podnode: conditions of profiles", "nodeless.sh", "fargateprofiles/status", "patch"},
 		{"admission: webhooks", "admissionregistration.k8s.io", "mutatingwebhookconfigurations", "create get update"},
 		{"admission: webhooks", "admissionregistration.k8s.io", "validatingwebhookconfigurations", "create get update"},

@@ -11,6 +11,7 @@ import (
 	"github.com/nodeless/nodeless/engine/explain"
 	"github.com/nodeless/nodeless/engine/model"
 	"github.com/nodeless/nodeless/internal/live"
+	"github.com/nodeless/nodeless/internal/record"
 )
 
 // Verdicts, one word for what an Answer comes to.
@@ -46,7 +47,11 @@ type Answer struct {
 	Node     string    `json:"node,omitempty"`     // of a pod
 	Blockers []Blocker `json:"blockers,omitempty"` // that keep a machine
 	Then     string    `json:"then,omitempty"`     // what becomes of the machine without them
-	Server   string    `json:"server"`
+
+	// Decisions are those that the controller kept about the object, by time.
+	Decisions []record.Record `json:"decisions,omitempty"`
+
+	Server string `json:"server"`
 }
 
 // Fact is one line of an answer.
@@ -73,10 +78,11 @@ func Ask(ctx context.Context, c *live.Cluster, policy model.Policy, of Subject) 
 		return nil, err
 	}
 	if !found {
-		if gone, err := q.gone(ctx, of); err != nil || !gone {
+		if gone, err := q.gone(ctx, of); !gone {
 			return nil, q.unknown(of, err)
 		}
 	} else {
+		q.decided(ctx, of)
 		q.events(ctx, of)
 	}
 	for _, text := range c.Assumed() {

@@ -57,15 +57,17 @@ func times(e *corev1.Event) int32 {
 	return max(e.Count, 1)
 }
 
-// gone answers about something that is not there any more by what was said of it, and reports whether anything was.
-func (q *question) gone(ctx context.Context, of Subject) (bool, error) {
+// said adds what was said of something that is not there any more, and reports whether anything was. alone = there is nothing else to
+// say of it.
+func (q *question) said(ctx context.Context, of Subject, alone bool) (bool, error) {
 	all, err := q.eventsOf(ctx, of)
 	if err != nil || len(all) == 0 {
 		return false, err
 	}
-	last := &all[len(all)-1]
-	q.conclude("Gone", Gone, "it is not there any more; the last that was said of it, %s ago: %s: %s",
-		q.ago(live.EventTime(last)), last.Reason, strings.TrimSpace(last.Message))
+	if last := &all[len(all)-1]; alone {
+		q.conclude("Gone", Gone, "it is not there any more; the last that was said of it, %s ago: %s: %s",
+			q.ago(live.EventTime(last)), last.Reason, strings.TrimSpace(last.Message))
+	}
 	for _, e := range all[max(0, len(all)-2*mostEvents):] {
 		q.say("event", q.eventText(&e))
 	}

@@ -117,7 +117,7 @@ func (q *question) podKeys() []types.NamespacedName {
 }
 
 // unknown says that there is no such object, and what comes near it.
-func (q *question) unknown(of Subject, eventsUnread error) error {
+func (q *question) unknown(of Subject, unread error) error {
 	text := fmt.Sprintf("there is no %s", of)
 	if near := nearest(of.Name, q.names(of)); len(near) > 0 {
 		text += "; near it: " + strings.Join(near, ", ")
@@ -134,8 +134,8 @@ func (q *question) unknown(of Subject, eventsUnread error) error {
 			text += fmt.Sprintf("; there is a %s of that name: %s/%s", kind, kind, of.Name)
 		}
 	}
-	if eventsUnread != nil {
-		return fmt.Errorf("%s; whether there was one is not known: %w", text, eventsUnread)
+	if unread != nil {
+		return fmt.Errorf("%s; whether there was one is not known: %w", text, unread)
 	}
 	return fmt.Errorf("%s, and nothing in the cluster remembers one", text)
 }

@@ -1,0 +1,119 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"slices"
+	"text/tabwriter"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/nodeless/nodeless/internal/record"
+	"github.com/nodeless/nodeless/internal/record/keep"
+	answers "github.com/nodeless/nodeless/internal/why"
+)
+
+type savingsOptions struct {
+	cluster clusterFlags
+	output  string
+	horizon time.Duration
+}
+
+func newSavings() *cobra.Command {
+	var o savingsOptions
+	c := &cobra.Command{
+		Use:   "savings",
+		Short: "What taking machines away has saved, decision by decision, against a counterfactual that is stated",
+		Long: `Adds up, over the decisions that are kept (see "nodeless decisions"), what the machines that were taken away would have cost had they run on,
+less what was launched in their place and since. It is arithmetic over what was written down when it happened, at the prices of that
+moment: no model of what might have been decided otherwise. The counterfactual is printed with the sum. It errs to the low side.`,
+		Example: `  nodeless savings
+  nodeless savings -o wide
+  nodeless savings --horizon 1h -o json`,
+		Args: cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			return o.run(cmd.Context(), cmd.OutOrStdout(), cmd.ErrOrStderr())
+		},
+	}
+	o.cluster.addTarget(c.Flags())
+	c.Flags().StringVarP(&o.output, "output", "o", "", "wide, json or yaml; by default the sums")
+	c.Flags().DurationVar(&o.horizon, "horizon", record.DefaultHorizon, "how long a machine that was taken away counts at most")
+	return c
+}
+
+func (o *savingsOptions) run(ctx context.Context, out, errs io.Writer) error {
+	if !slices.Contains([]string{"", "wide", "json", "yaml"}, o.output) {
+		return fmt.Errorf("-o %s: use wide, json or yaml, or nothing for the sums", o.output)
+	}
+	if o.horizon <= 0 {
+		return fmt.Errorf("--horizon %s: use a time such as 24h", o.horizon)
+	}
+	t, err := o.cluster.find()
+	if err != nil {
+		return err
+	}
+	r, err := keep.NewReader(t.rest)
+	if err != nil {
+		return err
+	}
+	reading, err := r.Read(ctx)
+	if err != nil {
+		return err
+	}
+	for _, damage := range reading.Damaged {
+		fmt.Fprintln(errs, "nodeless: savings: not counted:", answers.Printable(damage.Error()))
+	}
+	l := record.Savings(reading.Records, time.Now(), o.horizon)
+	if o.output == "json" || o.output == "yaml" {
+		return printData(out, o.output, l)
+	}
+	return printLedger(out, &l, o.output == "wide")
+}
+
+// printLedger writes the sums, and each decision if it is to be wide.
+func printLedger(out io.Writer, l *record.Ledger, wide bool) error {
+	w := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
+	fmt.Fprintf(w, "saved\t%s\tsince %s, %s ago\n", dollars(l.Dollars), l.Since.Format(time.RFC3339), ageOf(l.Until.Sub(l.Since)))
+	fmt.Fprintf(w, "now\t%s/h\tby which it grows while nothing changes\n", dollars(l.DollarsPerHour))
+	for _, m := range []struct{ method, text string }{
+		{"Empty", "machines that nobody needed"}, {"Underutilized", "machines whose pods cost less elsewhere"},
+	} {
+		sum, n := 0.0, 0
+		for _, s := range l.Savings {
+			if s.Method == m.method {
+				sum, n = sum+s.Dollars, n+1
+			}
+		}
+		fmt.Fprintf(w, "%s\t%s\t%d × %s\n", m.method, dollars(sum), n, m.text)
+	}
+	if l.Unpriced > 0 {
+		fmt.Fprintf(w, "left out\t-\t%d × machines whose price was not known\n", l.Unpriced)
+	}
+	if err := w.Flush(); err != nil {
+		return err
+	}
+	if wide && len(l.Savings) > 0 {
+		w = tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
+		fmt.Fprintln(w, "\nTIME\tDECISION\tREASON\tSTATE\tSAVED\tNOW\tWENT\tREPLACEMENTS\tLAUNCHED SINCE\tWHAT")
+		for _, s := range l.Savings {
+			fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%s\t%s/h\t%s\t%s\t%s\t%s\n", s.Time.Format(time.RFC3339), answers.Printable(s.Decision), answers.Printable(s.Method), s.State,
+				dollars(s.Dollars), dollars(s.DollarsPerHour), dollars(s.Gone), dollars(-s.Replacements), dollars(-s.Launched), answers.Printable(s.What))
+		}
+		if err := w.Flush(); err != nil {
+			return err
+		}
+	}
+	_, err := fmt.Fprintf(out, "\n%s\n", l.Counterfactual)
+	return err
+}
+
+// dollars is a sum of money; 0 has no sign.
+func dollars(d float64) string {
+	text := fmt.Sprintf("%.4f", max(d, -d))
+	if d < 0 && text != "0.0000" {
+		return "-$" + text
+	}
+	return "$" + text
+}

@@ -1,0 +1,155 @@
+package stories
+
+import (
+	"encoding/json"
+	"fmt"
+	"math"
+	"regexp"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+)
+
+var (
+	podNames = regexp.MustCompile(`\b(big|small)-[0-9a-z]{6,10}-[0-9a-z]{5}\b`)
+	sums     = regexp.MustCompile(`-?\$\d+\.\d{4} so far`)
+)
+
+// goneGolden compares what is said of something that is gone with a golden file.
+func (c *cluster) goneGolden(name string, args ...string) {
+	c.t.Helper()
+	text := podNames.ReplaceAllString(c.why(args...), "$1-POD")
+	wantGolden(c.t.(*testing.T), name, sums.ReplaceAllString(text, "$$SUM so far"))
+}
+
+// decisions are what `nodeless decisions -o json` says, as far as the tests look at it.
+type decisions struct {
+	Items []struct {
+		ID, Kind, Method, Why string
+		Outcomes              []struct{ What string }
+	}
+}
+
+// told are the decisions about a pool as words, such as "Launch Ready".
+func (c *cluster) told(pool string) string {
+	c.t.Helper()
+	out, err := c.run("decisions", "nodepool/"+pool, "-o", "json")
+	if err != nil {
+		c.t.Fatalf("decisions: %v\n%s", err, out)
+	}
+	var d decisions
+	if err := json.Unmarshal([]byte(out), &d); err != nil {
+		c.t.Fatalf("decisions: %v\n%s", err, out)
+	}
+	var lines []string
+	for _, i := range d.Items {
+		words := []string{i.Kind}
+		if i.Method != "" {
+			words = append(words, i.Method)
+		}
+		for _, o := range i.Outcomes {
+			if o.What != "Asked" { // the machine may be gone before the loop says so
+				words = append(words, o.What)
+			}
+		}
+		lines = append(lines, strings.Join(words, " "))
+	}
+	return strings.Join(lines, "\n")
+}
+
+// A machine is launched for a pod, replaced by a cheaper one when that pod goes, and the cheaper one goes when nobody needs it. When all
+// of them are gone, the events too, and the controller is another process, `why` says of each what was decided and why.
+func TestWhyWhatIsGone(t *testing.T) {
+	c := up(t, "--boot-time", "0s", "--churn-fee", "-1")
+	c.kubectl("create", "namespace", "gone")
+	c.apply(strings.Replace(pool("gone", "{consolidateAfter: 0s}"), "[m5.large]", "[m5.large, m5.2xlarge]", 1) + apart("gone", "big", "5000m", 1, false))
+	c.wantPods(90*time.Second, "gone", "big", 1)
+	first, big := c.whereIs("gone")
+	claim := c.poolClaims("gone")[0].Name
+	c.apply(apart("gone", "small", "1500m", 1, false))
+	c.wantPods(60*time.Second, "gone", "small", 1)
+	c.kubectl("-n", "gone", "delete", "deployment", "big")
+	second := ""
+	c.eventually(120*time.Second, func() error {
+		claims := c.poolClaims("gone")
+		if len(claims) != 1 || claims[0].Name == claim {
+			return fmt.Errorf("%d machines are there", len(claims))
+		}
+		second = claims[0].Status.NodeName
+		return nil
+	})
+	c.wantPods(60*time.Second, "gone", "small", 1)
+	if out := c.why("node/" + second); !strings.Contains(out, "decided") || !strings.Contains(out, "first comes m5.large on-demand") {
+		t.Errorf("of a machine that is there it is not said what was decided:\n%s", out)
+	}
+	c.kubectl("-n", "gone", "delete", "deployment", "small")
+	const want = "Launch Ready\nReplace Underutilized Ready Gone\nRemove Empty Gone"
+	c.eventually(120*time.Second, func() error {
+		if got := c.told("gone"); got != want {
+			return fmt.Errorf("decided was\n%s\nwant\n%s", got, want)
+		}
+		return nil
+	})
+	c.kubectl("delete", "events", "-A", "--all")
+	c.stop(syscall.SIGTERM)
+	c.start()
+	if got := c.told("gone"); got != want {
+		t.Errorf("another process tells\n%s\nwant\n%s", got, want)
+	}
+	c.goneGolden("gone-pod", "pod/"+big, "-n", "gone")
+	c.goneGolden("gone-node", "node/"+first)
+	c.goneGolden("gone-nodeclaim", "nodeclaim", claim)
+	c.goneGolden("gone-node-empty", "node/"+second)
+	c.savingsStory()
+	c.decisionsStory(big)
+}
+
+// savingsStory adds up: the first machine would cost $0.384 an hour, the second one was cheaper and is gone too.
+func (c *cluster) savingsStory() {
+	out, err := c.run("savings", "-o", "json")
+	if err != nil {
+		c.t.Fatalf("savings: %v\n%s", err, out)
+	}
+	var l struct {
+		Dollars, DollarsPerHour float64
+		Counterfactual          string
+		Savings                 []struct{ Method, State, What string }
+	}
+	if err := json.Unmarshal([]byte(out), &l); err != nil {
+		c.t.Fatalf("savings: %v\n%s", err, out)
+	}
+	if math.Abs(l.DollarsPerHour-0.384) > 1e-9 || !strings.Contains(l.Counterfactual, "no machine is taken away") || len(l.Savings) != 2 ||
+		l.Savings[0].What != "m5.2xlarge → m5.large" || l.Savings[1].Method != "Empty" {
+		c.t.Errorf("savings are %+v", l)
+	}
+	for _, args := range [][]string{{"savings"}, {"savings", "-o", "wide"}, {"savings", "-o", "yaml", "--horizon", "1h"}} {
+		if out, err := c.run(args...); err != nil || !strings.Contains(out, "no machine is taken away") {
+			c.t.Errorf("%v: %v\n%s", args, err, out)
+		}
+	}
+}
+
+// decisionsStory lists them in every form, and says what is wrong with bad questions.
+func (c *cluster) decisionsStory(pod string) {
+	for args, want := range map[string]string{
+		"decisions":                             "Underutilized",
+		"decisions -o wide --limit 0":           "SNAPSHOT",
+		"decisions -o name":                     "decision/",
+		"decisions pod/" + pod + " -n gone":     "m5.2xlarge on-demand",
+		"decisions nodepool/gone -o yaml":       "kind: DecisionList",
+		"decisions nodepool/gone --since 1000h": "Empty",
+	} {
+		if out, err := c.run(strings.Fields(args)...); err != nil || !strings.Contains(out, want) {
+			c.t.Errorf("%s: %v\n%s\nwant %q in it", args, err, out, want)
+		}
+	}
+	for args, want := range map[string]string{
+		"decisions -o xml": "use wide, json, yaml or name", "decisions deployment/web": "unknown kind", "decisions --limit -1": "no negative",
+		"savings --horizon 0s": "use a time such as 24h", "savings -o name": "use wide, json or yaml", "why": "nodeless decisions",
+	} {
+		if out, err := c.run(strings.Fields(args)...); err == nil || !strings.Contains(out, want) {
+			c.t.Errorf("%s: %v\n%s\nwant an error with %q", args, err, out, want)
+		}
+	}
+}
