@@ -92,7 +92,11 @@ func (w *writer) bought(l *model.Launch, claim string) Bought {
 func (w *writer) removal(r *model.Removal) *Decision {
 	d := w.decision(Remove, explain.Removal(w.Snapshot, *r), r.Claim)
 	d.Method, d.SavesPerHour = string(r.Method), r.Saves.Dollars()
-	d.Goes = []Machine{w.machine(r.Claim, r.Node, r.Pool, mostPods)}
+	m := w.machine(r.Claim, r.Node, r.Pool, mostPods)
+	if r.Method == model.Empty { // the snapshot may be older than the decision, and show a pod that had ended by then
+		m.Pods, m.PodsMore = nil, 0
+	}
+	d.Goes = []Machine{m}
 	return d
 }
 
@@ -139,7 +143,7 @@ func MachineOf(n *model.Node, most int) Machine {
 	}
 	var keys []model.PodKey
 	for i := range n.Pods {
-		if p := &n.Pods[i]; !p.Daemon && !p.Terminal {
+		if p := &n.Pods[i]; !p.Daemon && !p.Terminal && !p.Leaving {
 			keys = append(keys, p.PodKey)
 		}
 	}
