@@ -18,6 +18,10 @@ func (r *run) find(ask *vector) int {
 	if n > 100 {
 		enough = max(n*max(50-n/125, 5)/100, 100)
 	}
+	if n == 0 {
+		return -1
+	}
+	r.cursor %= n // there may have been more machines when it stopped
 	best, bestScore, found, looked := -1, int64(-1), 0, 0
 	for ; looked < n && found < enough; looked++ {
 		i := r.cursor + looked
@@ -33,9 +37,7 @@ func (r *run) find(ask *vector) int {
 			best, bestScore = i, score
 		}
 	}
-	if n > 0 {
-		r.cursor = (r.cursor + looked) % n
-	}
+	r.cursor = (r.cursor + looked) % n
 	return best
 }
 
