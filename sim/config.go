@@ -17,6 +17,9 @@ type Config struct {
 
 	// Interval is how often machines are looked at that may not be worth their price, if anything changed; 0 = 30 s.
 	Interval time.Duration
+	// Pieces is how many pieces of a search for such machines fall into one interval; the next one goes on where it stopped. 0 = 1000:
+	// a controller pauses for 20 ms between them.
+	Pieces int
 	// ConsolidateAfter is the pool's.
 	ConsolidateAfter time.Duration
 	// Budget is the share of its machines that the pool lets go at a time, rounded up; 0 = 0.1, Karpenter's default.
@@ -87,6 +90,7 @@ func orDefault[T int | float64 | time.Duration](v *T, otherwise T) {
 // defaults fills in what was left out.
 func (c Config) defaults() (Config, error) {
 	orDefault(&c.Interval, 30*time.Second)
+	orDefault(&c.Pieces, 1000)
 	orDefault(&c.Budget, 0.1)
 	orDefault(&c.Boot, 40*time.Second)
 	orDefault(&c.Spread, 0.15)

@@ -8,13 +8,8 @@ import (
 	"github.com/nodeless/nodeless/engine/model"
 )
 
-const (
-	// resync is after how long pods that got nothing are asked for again.
-	resync = 10 * time.Second
-	// mostPieces bounds how many pieces of a search for machines that are not worth their price fall into one interval: a controller
-	// pauses for 20 ms between them.
-	mostPieces = 1000
-)
+// resync is after how long pods that got nothing are asked for again.
+const resync = 10 * time.Second
 
 // changed notes that the cluster is another.
 func (r *run) changed() {
@@ -77,14 +72,13 @@ func (r *run) nominate(plan *model.Plan) {
 	r.changed()
 }
 
-// disrupt has machines looked at that may not be worth their price.
+// disrupt has machines looked at that may not be worth their price, from where the last interval's search stopped.
 func (r *run) disrupt() error {
 	r.passDue = 0
-	after := model.Cursor{}
 	again := time.Time{}
-	for range mostPieces {
+	for range r.Pieces {
 		s := r.snapshot()
-		plan := r.Decider.Disrupt(s, after)
+		plan := r.Decider.Disrupt(s, r.after)
 		r.passes++
 		if err := r.judge(s, plan, false); err != nil {
 			return err
@@ -104,9 +98,12 @@ func (r *run) disrupt() error {
 		if !plan.Again.IsZero() && (again.IsZero() || plan.Again.Before(again)) {
 			again = plan.Again
 		}
-		if after = plan.After; after == (model.Cursor{}) {
+		if r.after = plan.After; r.after == (model.Cursor{}) {
 			break
 		}
+	}
+	if r.after != (model.Cursor{}) && r.passDue == 0 {
+		r.passDue = r.tick(r.now + 1)
 	}
 	r.lookAgain(again)
 	return nil

@@ -38,6 +38,7 @@ type run struct {
 	planDue    time.Duration   // 0 = no plan is due
 	planFirst  time.Duration   // since when pods wait for it
 	passDue    time.Duration
+	after      model.Cursor // where the search of the last interval stopped
 	plansMade  int
 	lastReport int
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"math"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -142,6 +143,27 @@ func TestTheClusterIsAlwaysPossible(t *testing.T) {
 		if d.Judge != nil && r.Judged != r.Plans+r.Passes {
 			t.Errorf("%s: %d plans and %d passes, %d judged", d.Name, r.Plans, r.Passes, r.Judged)
 		}
+	}
+}
+
+// Above a hundred machines kube-scheduler goes round: it goes on where it stopped, also when there are fewer by then.
+func TestKubeSchedulerGoesRoundAClusterThatShrinks(t *testing.T) {
+	c := plain(traceOf(t, "0,900,3,1Gi,140\n0,9000,3,1Gi,20\n100,60,1,1Gi,1\n5000,60,1,1Gi,1\n"), Nodeless(model.Policy{}))
+	c.Types = slices.DeleteFunc(ladder(), func(t model.InstanceType) bool { return t.Name != "m.4" })
+	if r := simulate(t, c); r.PeakMachines != 160 || r.Launched != 160 || r.Moves != 0 {
+		t.Errorf("160 pods of 3 cores on machines of 4, and two that fit beside them: %+v", r)
+	}
+}
+
+// A search that is allowed one short piece in an interval goes round all machines in the end: twelve, of which only the last by name
+// may be replaced by a cheaper one.
+func TestASearchGoesOnInTheNextInterval(t *testing.T) {
+	rows := "0,7200,8,1Gi,11\n1,600,7,1Gi,1\n1,7200,1,1Gi,1\n"
+	c := plain(traceOf(t, rows), Nodeless(model.Policy{MaxWhatIfs: 5}))
+	c.Types = slices.DeleteFunc(ladder(), func(t model.InstanceType) bool { return t.Name == "m.16" || t.Name == "m.4" })
+	c.Pieces = 1
+	if r := simulate(t, c); r.Commands != 1 || r.Moves != 1 {
+		t.Errorf("one pod of 1 core is left on a machine of 8: %+v", r)
 	}
 }
 
