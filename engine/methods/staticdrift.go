@@ -10,29 +10,32 @@ import (
 
 // staticDrift replaces drifted machines of static pools one for one, so far as limits.nodes leaves room for a further machine
 // and the budget allows it (upstream: pkg/controllers/disruption/staticdrift.go). Where the pods go is not asked: the pool is
-// as large as before. While the pool has too many machines it waits.
+// as large as before. While the pool has too many machines it waits. Pools take turns.
 func (r *run) staticDrift() {
+	var all []*model.Node
+	at := map[string]int{} // pools, by name
 	for i := range r.s.Pools {
 		p := &r.s.Pools[i]
-		if !p.Static || int64(len(r.running(p))) > p.Replicas {
-			continue
+		if p.Static && int64(len(r.running(p))) <= p.Replicas {
+			at[p.Name] = i
+			all = append(all, r.driftedOf(p)...)
 		}
-		var none model.Reason // why nothing more can be launched
-		for _, n := range r.driftedOf(p) {
-			reason := r.overBudget(n, r.pools[p.Name].Disruption.AllowedDrifted)
-			switch {
-			case reason.Rule != "":
-			case none.Rule != "":
-				reason = none
-			case r.left <= 0:
-				r.partial, reason = true, model.Reason{Rule: model.RuleSteps}
-			default:
-				none = r.replaceStatic(&r.world.now.Pools[i], n)
-				reason = none
-			}
-			if reason.Rule != "" {
-				r.keep(n, reason)
-			}
+	}
+	none := map[string]model.Reason{} // by pool: why nothing more can be launched
+	for _, n := range r.byTurns(all, nil, func(*model.Node) bool { return false }) {
+		reason := r.overBudget(n, r.pools[n.Pool].Disruption.AllowedDrifted)
+		switch {
+		case reason.Rule != "":
+		case none[n.Pool].Rule != "":
+			reason = none[n.Pool]
+		case r.left <= 0:
+			r.partial, reason = true, model.Reason{Rule: model.RuleSteps}
+		default:
+			reason = r.replaceStatic(&r.world.now.Pools[at[n.Pool]], n)
+			none[n.Pool] = reason
+		}
+		if reason.Rule != "" {
+			r.keep(n, reason)
 		}
 	}
 }
@@ -48,11 +51,9 @@ func (r *run) replaceStatic(p *model.Pool, n *model.Node) model.Reason {
 	return model.Reason{}
 }
 
-// driftedOf are the pool's drifted machines: empty ones first, then those that drifted first.
+// driftedOf are the pool's drifted machines.
 func (r *run) driftedOf(p *model.Pool) []*model.Node {
-	all := slices.DeleteFunc(r.replaceable(p.Static), func(n *model.Node) bool { return n.Pool != p.Name })
-	slices.SortFunc(all, r.byDrift)
-	return all
+	return slices.DeleteFunc(r.replaceable(p.Static), func(n *model.Node) bool { return n.Pool != p.Name })
 }
 
 // replaceable are the machines that are to be replaced, if their pods let them.

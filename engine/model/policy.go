@@ -74,8 +74,9 @@ type Policy struct {
 	After      Cursor
 }
 
-// Cursor says which machine a Disrupt that stopped early looked at last: a drifted one, or when it had been through those one
-// that may be too dear. The zero value is the beginning.
+// Cursor says which machine a Disrupt that stopped early looked at last: of each pool that had a turn a drifted one, as
+// "pool=since/machine" with commas between them, or when it had been through those one that may be too dear. The zero value is the
+// beginning.
 type Cursor struct{ Drifted, Underutilized string }
 
 // Performance is the speed of an instance family, in percent of the usual: 120 = a fifth faster.
