@@ -2,10 +2,12 @@ package engine_test
 
 import (
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
 	"github.com/nodeless/nodeless/engine"
+	"github.com/nodeless/nodeless/engine/explain"
 	"github.com/nodeless/nodeless/engine/model"
 )
 
@@ -56,7 +58,8 @@ node n1 pool=general type=m8 zone=a capacity-type=on-demand price=0.4 ready=5h r
 	if got := engine.StillTrue(&without, policy, plan.Commands[0]); got.Rule != model.RuleNoPool || got.Object != "general" {
 		t.Errorf("the pool is gone: %+v", got)
 	}
-	if again := engine.Disrupt(&without, policy); len(again.Commands)+len(again.Removals) > 0 || len(again.Kept) != 1 || again.Kept[0].Reason.Rule != model.RuleNoPool {
+	if again := engine.Disrupt(&without, policy); len(again.Commands)+len(again.Removals) > 0 || len(again.Kept) != 1 || again.Kept[0].Reason.Rule != model.RuleNoPool ||
+		explain.Kept(again.Kept[0]) != "n1 stays: its pool general is gone" {
 		t.Errorf("nothing of a pool that is gone is disrupted: %+v", again)
 	}
 }
@@ -71,22 +74,37 @@ shape web cpu=1
 	for name, c := range map[string]struct {
 		cluster string
 		want    model.Rule
+		says    string // to whoever asks why the machine is still there
 	}{
 		"one budget allows nine, another none: the least counts": {`pool general disrupt(underused=0, empty=9, drifted=9)
-node n1 pool=general type=m8 zone=a capacity-type=on-demand price=0.4 ready=5h runs(web-1 as web age=5h)`, model.RuleBudget},
+node n1 pool=general type=m8 zone=a capacity-type=on-demand price=0.4 ready=5h runs(web-1 as web age=5h)`, model.RuleBudget,
+			"the disruption budget of pool general allows 0 now"},
 		"a PodDisruptionBudget that never allows": {`pool general disrupt(underused=9)
 node n1 pool=general type=m8 zone=a capacity-type=on-demand price=0.4 ready=5h
-     runs(web-1 as web age=5h held="PodDisruptionBudget default/web allows no eviction")`, model.RuleHeld},
+     runs(web-1 as web age=5h held="PodDisruptionBudget default/web allows no eviction")`, model.RuleHeld,
+			"pod default/web-1 cannot be evicted now: PodDisruptionBudget default/web allows no eviction"},
 		"a pod that no offering can hold": {`pool general disrupt(underused=9)
 shape big cpu=64
-node n1 pool=general type=m8 zone=a capacity-type=on-demand price=0.4 ready=5h runs(big-1 as big age=5h, web-1 as web age=5h)`, model.RuleNoPlace},
+node n1 pool=general type=m8 zone=a capacity-type=on-demand price=0.4 ready=5h runs(big-1 as big age=5h, web-1 as web age=5h)`, model.RuleNoPlace,
+			"pod default/big-1 would find no other place: "},
+		"a pod that must not be disrupted": {`pool general disrupt(underused=9)
+node n1 pool=general type=m8 zone=a capacity-type=on-demand price=0.4 ready=5h runs(web-1 as web age=5h do-not-disrupt)`, model.RuleDoNotDisrupt,
+			"pod default/web-1 must not be disrupted (karpenter.sh/do-not-disrupt)"},
+		"nothing that the pool allows has a price": {`type x2 cpu=2 memory=8Gi pods=60
+pool general types(x2) disrupt(underused=9)
+node n1 pool=general type=m8 zone=a capacity-type=on-demand price=0.4 ready=5h runs(web-1 as web age=5h)`, model.RuleNoPlace,
+			"pod default/web-1 would find no other place: "},
 		"a machine whose price is missing": {`pool general disrupt(underused=9)
-node n1 pool=general type=m8 zone=a capacity-type=on-demand ready=5h runs(web-1 as web age=5h)`, model.RuleNoPrice},
+node n1 pool=general type=m8 zone=a capacity-type=on-demand ready=5h runs(web-1 as web age=5h)`, model.RuleNoPrice,
+			"what it costs is not known"},
 	} {
 		s, policy := clusterOf(t, types+c.cluster)
 		plan := engine.Disrupt(s, policy)
 		if len(plan.Kept) != 1 || plan.Kept[0].Reason.Rule != c.want {
 			t.Errorf("%s: %+v", name, plan.Kept)
+		}
+		if len(plan.Kept) == 1 && !strings.Contains(explain.Kept(plan.Kept[0]), c.says) {
+			t.Errorf("%s: %s", name, explain.Kept(plan.Kept[0]))
 		}
 		if end := until(t, s, policy, asPlanned(t)); end.rounds != 0 || !end.end.Now.After(s.Now.Add(time.Hour-lookEvery)) {
 			t.Errorf("%s: %d rounds", name, end.rounds)
