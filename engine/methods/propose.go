@@ -31,6 +31,9 @@ func (c *consolidation) propose(victims []*model.Node) (*proposal, model.Reason)
 			return nil, reason
 		}
 		c.left -= launchSteps - 1
+		if reason := c.noBargain(victims, rest); reason.Rule != "" {
+			return nil, reason
+		}
 		c.without(p, func(places *pack.Places) { p.plan = places.ProvisionPods(p.moving, c.policy) })
 	}
 	if len(p.plan.Unplaced) > 0 {

@@ -16,12 +16,9 @@ const fewestCheaper = 15
 
 // tooDear says that no machines which can be had for the pods cost less than those that go: then there is no need to plan.
 func (c *consolidation) tooDear(victims []*model.Node, pods []model.Pod) model.Reason {
-	worth, holds := 0.0, model.Resources{}
+	worth, holds := 0.0, c.sum(pods)
 	for i := range pods {
 		worth += c.worth.of(pods[i].Shape)
-		if at := pods[i].Shape; at >= 0 && at < len(c.s.Shapes) {
-			holds = holds.Plus(c.s.Shapes[at].Requests.NonNegative())
-		}
 	}
 	effective := 0.0
 	for _, n := range victims {
@@ -31,6 +28,31 @@ func (c *consolidation) tooDear(victims []*model.Node, pods []model.Pod) model.R
 		return model.Reason{}
 	}
 	return c.nearest(&holds)
+}
+
+// noBargain says the same of one machine that goes, whose price and size one can compare with all there are. Of several some may stay,
+// which only a plan shows.
+func (c *consolidation) noBargain(victims []*model.Node, pods []model.Pod) model.Reason {
+	if len(victims) > 1 {
+		return model.Reason{}
+	}
+	holds, n := c.sum(pods), victims[0]
+	places := c.world.open(destinations{settled: true}).look()
+	nearest, dearer := places.Dearer(&holds, pack.Below{Real: n.Price, Effective: c.effective(n)}, &c.policy)
+	if !dearer {
+		return model.Reason{}
+	}
+	return notCheaper(model.Launch{Chosen: nearest})
+}
+
+// sum is what the pods ask for together.
+func (c *consolidation) sum(pods []model.Pod) (out model.Resources) {
+	for i := range pods {
+		if at := pods[i].Shape; at >= 0 && at < len(c.s.Shapes) {
+			out = out.Plus(c.s.Shapes[at].Requests.NonNegative())
+		}
+	}
+	return out
 }
 
 // nearest names the cheapest single machine that can be had and holds so much, whatever else its pods want.

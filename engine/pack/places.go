@@ -13,6 +13,8 @@ type Places struct {
 	state *rules.State
 	order *rules.Order
 	views []*rules.View // nil until machines are to be launched
+
+	real, effective *floor // nil until they are asked for: see Dearer
 }
 
 // NewPlaces prepares a cluster in which no pod waits. Nobody else may hold the snapshot's Nodes: see Exchange.
