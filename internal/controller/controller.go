@@ -81,7 +81,7 @@ func Run(ctx context.Context, o Options) error {
 	}
 	defer r.events.Shutdown()
 	h.registry.Store(r.registry)
-	return stopped(ctx, r.run(life, end, o, kube, h))
+	return stopped(ctx, r.run(life, end, o, h))
 }
 
 // stopped is no error if it is only that ctx is done.
@@ -178,7 +178,7 @@ func classAnnotations(classes *status.Classes) func(*karpv1.NodeClaim) map[strin
 
 // run starts the rooms and returns when one of them fails or ctx is done, after all have stopped. It calls end with what failed,
 // so that nothing of the rooms goes on that was given ctx itself.
-func (r *rooms) run(ctx context.Context, end context.CancelCauseFunc, o Options, kube kubernetes.Interface, h *health) error {
+func (r *rooms) run(ctx context.Context, end context.CancelCauseFunc, o Options, h *health) error {
 	group, ctx := errgroup.WithContext(ctx)
 	defer context.AfterFunc(ctx, func() { end(context.Cause(ctx)) })()
 	group.Go(func() error { return r.cache.Start(ctx) })
@@ -194,7 +194,7 @@ func (r *rooms) run(ctx context.Context, end context.CancelCauseFunc, o Options,
 			group.Go(func() error { return r.fargate.serve(ctx) })
 			r.fargate.awaitWebhook(ctx, o.Clock)
 		}
-		return lead(ctx, o, kube, func(ctx context.Context) error {
+		return lead(ctx, o, func(ctx context.Context) error {
 			if o.OnReady != nil {
 				o.OnReady()
 			}

@@ -10,6 +10,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/uuid"
 	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/leaderelection"
 	"k8s.io/client-go/tools/leaderelection/resourcelock"
 )
@@ -28,9 +29,13 @@ const (
 var errLost = errors.New("controller: leadership was lost; another replica acts now")
 
 // lead calls f once this process may act. Losing the lease ends f, and is an error: the process starts afresh.
-func lead(ctx context.Context, o Options, kube kubernetes.Interface, f func(context.Context) error) error {
+func lead(ctx context.Context, o Options, f func(context.Context) error) error {
 	if !o.LeaderElection {
 		return f(ctx)
+	}
+	kube, err := leaseClient(o.REST)
+	if err != nil {
+		return err
 	}
 	namespace, identity := o.LeaderNamespace, o.Identity
 	if namespace == "" {
@@ -80,6 +85,18 @@ func lead(ctx context.Context, o Options, kube kubernetes.Interface, f func(cont
 		return nil
 	}
 	return errLost
+}
+
+// leaseClient is for the Lease alone. Its requests do not wait behind the many that a large cluster makes at once, and one that
+// hangs ends early enough for another try before the lease is lost.
+func leaseClient(cfg *rest.Config) (kubernetes.Interface, error) {
+	cfg = rest.CopyConfig(cfg)
+	cfg.QPS, cfg.Timeout = -1, renewDeadline/2
+	kube, err := kubernetes.NewForConfig(cfg)
+	if err != nil {
+		return nil, fmt.Errorf("controller: client of the leader's lease: %w", err)
+	}
+	return kube, nil
 }
 
 // release gives the lease back, if it is still ours, so that a successor need not wait it out. If that fails, it does.

@@ -26,6 +26,9 @@ import (
 // its CPU and memory can be told. Karpenter v1.14.1 measured on a machine of this kind (reference conformance.md §1): one
 // pod ≥ 1 s by design; 1,000 pods bound after 14.5–15.4 s, Running after 17.8–18.9 s, 5.9–6.4 CPU-s, 167–180 MB.
 
+// atLeisure is how long a benchmark waits for what is to happen: it measures on machines that are busy too.
+const atLeisure = 40 * time.Minute
+
 // BenchmarkSinglePod is the time from a pod's creation to the CreateFleet call that serves it, over 50 pods in turn.
 func BenchmarkSinglePod(b *testing.B) {
 	for range b.N {
@@ -103,7 +106,7 @@ func BenchmarkFiveThousandPodsAndBack(b *testing.B) {
 		b.ReportMetric(float64(len(c.nodes())), "nodes")
 		emptied := time.Now()
 		c.kubectl("scale", "deployment", "many", "--replicas=0")
-		c.eventually(600*time.Second, c.nothingLeft)
+		c.eventually(atLeisure, c.nothingLeft)
 		b.ReportMetric(time.Since(emptied).Seconds(), "s-to-nothing")
 		many.usage()
 		b.ReportMetric(0, "ns/op")
@@ -129,7 +132,7 @@ func (m *many) scale(pods int) {
 	started := time.Now()
 	m.kubectl("scale", "deployment", "many", fmt.Sprintf("--replicas=%d", pods))
 	var bound, running time.Duration
-	m.eventually(600*time.Second, func() error {
+	m.eventually(atLeisure, func() error {
 		var list corev1.PodList
 		if err := m.List(context.Background(), &list, client.InNamespace("default")); err != nil {
 			return err
@@ -172,11 +175,12 @@ func (c *cluster) dollars() float64 {
 	return s.DollarsPerHour
 }
 
-// withController starts a cluster without controller, and the controller as a process of its own.
+// withController starts a cluster without controller, and the controller as a process of its own. It elects no leader: on a machine
+// that is busy with other things too a lease may run out, and nobody would start it again.
 func withController(b *testing.B) (c *cluster, pid int) {
 	b.Helper()
 	c = up(b, "--controller=false", "--boot-time", "0s")
-	cmd := exec.Command(cmp.Or(os.Getenv("NODELESS_CONTROLLER"), binary), "run", "--kubeconfig", c.Session.Kubeconfig, "--cluster-name", "nodeless", "--metrics-address", "127.0.0.1:0", "--health-address", "127.0.0.1:0")
+	cmd := exec.Command(cmp.Or(os.Getenv("NODELESS_CONTROLLER"), binary), "run", "--kubeconfig", c.Session.Kubeconfig, "--cluster-name", "nodeless", "--leader-elect=false", "--metrics-address", "127.0.0.1:0", "--health-address", "127.0.0.1:0")
 	cmd.Env = append(c.environment(), "AWS_ENDPOINT_URL="+c.Session.RegionURL)
 	log, err := os.Create(filepath.Join(c.home, "controller.log"))
 	if err != nil {
