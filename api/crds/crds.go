@@ -12,3 +12,13 @@ var FargateProfile []byte
 //
 //go:embed nodeless.sh_decisionlogs.yaml
 var DecisionLog []byte
+
+// MicroVMHost is the definition of microvmhosts.nodeless.sh, in YAML.
+//
+//go:embed nodeless.sh_microvmhosts.yaml
+var MicroVMHost []byte
+
+// MicroVM is the definition of microvms.nodeless.sh, in YAML.
+//
+//go:embed nodeless.sh_microvms.yaml
+var MicroVM []byte

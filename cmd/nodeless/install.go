@@ -21,11 +21,11 @@ func newCRDs() *cobra.Command {
 		Use:   "crds",
 		Short: "Print the custom resource definitions, for kubectl apply",
 		Long: `Prints NodePool, NodeClaim, NodeOverlay and CapacityBuffer of Karpenter and EC2NodeClass of its AWS provider, unchanged, and
-FargateProfile of Nodeless:
+FargateProfile, MicroVMHost and MicroVM of Nodeless:
 
   nodeless crds | kubectl apply --server-side -f -
 
-A cluster that has Karpenter's definitions of the same version needs only FargateProfile, and that only for pods in microVMs.
+A cluster that has Karpenter's definitions of the same version needs only Nodeless's, and those only for pods in microVMs.
 "nodeless up" installs them by itself.`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
@@ -41,7 +41,7 @@ A cluster that has Karpenter's definitions of the same version needs only Fargat
 // newRBAC prints what the controller may do.
 func newRBAC() *cobra.Command {
 	var namespace, lease string
-	var surge, view bool
+	var surge, view, hosts bool
 	var user, account string
 	c := &cobra.Command{
 		Use:   "rbac",
@@ -64,14 +64,19 @@ user or a service account if one is named:
 				}
 				return printManifest(cmd.OutOrStdout(), rbac.ViewObjects(subjects...))
 			}
+			var more []rbacv1.PolicyRule
 			if surge {
-				return printManifest(cmd.OutOrStdout(), rbac.Objects(namespace, lease, rbac.SurgeRules()...))
+				more = append(more, rbac.SurgeRules()...)
 			}
-			return printManifest(cmd.OutOrStdout(), rbac.Objects(namespace, lease))
+			if hosts {
+				more = append(more, rbac.HostRules()...)
+			}
+			return printManifest(cmd.OutOrStdout(), rbac.Objects(namespace, lease, more...))
 		},
 	}
 	c.Flags().StringVar(&namespace, "namespace", "kube-system", "namespace of the controller and of its lease")
 	c.Flags().BoolVar(&surge, "surge", false, "also let it change Deployments, for annotation nodeless.sh/surge-before-eviction")
+	c.Flags().BoolVar(&hosts, "hosts", false, "also let it give microVM hosts (nodeless host) what their pods refer to, Secrets among it, and serving certificates")
 	c.Flags().BoolVar(&view, "view", false, "print the role of those who only look, instead")
 	c.Flags().StringVar(&user, "user", "", "with --view: a user who gets the role")
 	c.Flags().StringVar(&account, "service-account", "", "with --view: a service account that gets the role, as namespace/name")

@@ -49,7 +49,7 @@ func TestCRDsArePrintedForKubectl(t *testing.T) {
 		}
 	}
 	slices.Sort(kinds)
-	if want := []string{"CapacityBuffer", "DecisionLog", "EC2NodeClass", "FargateProfile", "NodeClaim", "NodeOverlay", "NodePool"}; !slices.Equal(kinds, want) {
+	if want := []string{"CapacityBuffer", "DecisionLog", "EC2NodeClass", "FargateProfile", "MicroVM", "MicroVMHost", "NodeClaim", "NodeOverlay", "NodePool"}; !slices.Equal(kinds, want) {
 		t.Errorf("kinds %v, want %v", kinds, want)
 	}
 }

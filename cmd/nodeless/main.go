@@ -66,6 +66,7 @@ func newRoot() *cobra.Command {
 
   nodeless up --demo     a whole cluster on this machine, with a simulated AWS region: watch machines come and go
   nodeless run           the controller alone, against the cluster of your kubeconfig
+  nodeless host          this machine as a host of microVMs for a cluster's pods
   nodeless why pod/NAME  why a pod waits or is where it is; node/NAME: why a machine is kept or goes; on any cluster, reading only
   nodeless decisions     what was decided lately, why, and what became of it; nodeless savings: what that has saved
   nodeless top           what your cluster's nodes hold and cost right now, why pods wait; on any cluster, read-only
@@ -78,7 +79,7 @@ func newRoot() *cobra.Command {
 		Version:           version,
 		CompletionOptions: cobra.CompletionOptions{HiddenDefaultCmd: false},
 	}
-	root.AddCommand(newUp(), newDown(), newStatus(), newRun(), newWhy(), newDecisions(), newSavings(), newTop(), newWeb(), newCapture(), newSimulate(), newKubectl(), newImage(), newCRDs(), newRBAC(), newVersion(), exitCodes())
+	root.AddCommand(newUp(), newDown(), newStatus(), newRun(), newWhy(), newDecisions(), newSavings(), newTop(), newWeb(), newCapture(), newSimulate(), newKubectl(), newImage(), newHost(), newCRDs(), newRBAC(), newVersion(), exitCodes())
 	for _, c := range root.Commands() {
 		bindEnvironment(c)
 	}

@@ -12,7 +12,7 @@ import (
 var errNoPlane = errors.New("this build has no control plane and no microVMs in it, only the controller and what asks it (build tag noplane); " +
 	"the whole program is made by \"make build\"")
 
-// newUp, newKubectl and newImage stay, so that nobody has to guess why the commands the documentation names are not there.
+// newUp, newKubectl, newImage and newHost stay, so that nobody has to guess why the commands the documentation names are not there.
 func newUp() *cobra.Command {
 	return absent("up", "Run a whole cluster on this machine (not in this build)")
 }
@@ -23,6 +23,10 @@ func newKubectl() *cobra.Command {
 
 func newImage() *cobra.Command {
 	return absent("image", "Container images of this machine (not in this build)")
+}
+
+func newHost() *cobra.Command {
+	return absent("host", "Make this machine a host of microVMs (not in this build)")
 }
 
 // endMicroVMs has nothing to end: this build starts no microVMs.

@@ -226,6 +226,7 @@ func (r *rooms) act(ctx context.Context, o Options) error {
 	defer r.records.Finish(ctx)
 	if r.fargate != nil {
 		group.Go(func() error { return r.fargate.scheduler.Run(ctx) })
+		group.Go(func() error { return r.fargate.hosts.Run(ctx) })
 	}
 	if r.overlays != nil {
 		group.Go(func() error { return r.overlays.Run(ctx) })

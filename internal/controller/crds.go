@@ -29,7 +29,9 @@ var needed = []crd{
 func neededFor(g gates.Gates, profiles bool) []crd {
 	out := slices.Clone(needed)
 	if profiles {
-		out = append(out, crd{v1alpha1.GroupVersion.String(), "fargateprofiles"})
+		for _, plural := range []string{"fargateprofiles", "microvmhosts", "microvms"} {
+			out = append(out, crd{v1alpha1.GroupVersion.String(), plural})
+		}
 	}
 	if g.CapacityBuffer {
 		out = append(out, crd{"autoscaling.x-k8s.io/v1beta1", "capacitybuffers"})

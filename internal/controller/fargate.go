@@ -17,12 +17,14 @@ import (
 	"github.com/nodeless/nodeless/internal/fargate"
 	"github.com/nodeless/nodeless/internal/informer"
 	"github.com/nodeless/nodeless/internal/podnode"
+	"github.com/nodeless/nodeless/internal/podremote"
 )
 
 // Fargate is what pods in microVMs need.
 type Fargate struct {
 	Hosts     []podnode.Host
 	HostGrace time.Duration // podnode.Options.HostGrace
+	HostAway  time.Duration // podremote.Options.Away
 	// At is where API servers reach the Listener, which the controller closes.
 	At       admission.Place
 	Listener net.Listener
@@ -32,15 +34,15 @@ type Fargate struct {
 type fargateRooms struct {
 	webhook   *admission.Server
 	scheduler *podnode.Scheduler
+	hosts     *podremote.Hosts
 	ready     chan struct{} // closed when API servers were told where the webhook is
 }
 
 func (r *rooms) buildFargate(ctx context.Context, o Options, kube kubernetes.Interface, api client.Client) (*fargateRooms, error) {
 	f := &fargateRooms{ready: make(chan struct{})}
-	able := func() fargate.Abilities { return podnode.Abilities(o.Fargate.Hosts) }
 	f.webhook = admission.New(admission.Options{
 		Client: api, At: o.Fargate.At, Listener: o.Fargate.Listener, Namespace: cmp.Or(o.LeaderNamespace, "kube-system"),
-		Profiles: func() []*v1alpha1.FargateProfile { return r.fargateProfiles(ctx) }, Able: able, Clock: o.Clock, Log: o.Log,
+		Profiles: func() []*v1alpha1.FargateProfile { return r.fargateProfiles(ctx) }, Able: func() fargate.Abilities { return f.scheduler.Abilities() }, Clock: o.Clock, Log: o.Log,
 	})
 	if err := informer.Watch(ctx, r.cache, &v1alpha1.FargateProfile{}, func(_, _ client.Object) { f.webhook.ProfilesChanged() }); err != nil {
 		return nil, err
@@ -51,7 +53,21 @@ func (r *rooms) buildFargate(ctx context.Context, o Options, kube kubernetes.Int
 		Recorder: r.events.NewRecorder(scheme(), corev1.EventSource{Component: fargate.SchedulerName}),
 		Logging:  f.webhook.Logging,
 	})
+	if err != nil {
+		return nil, err
+	}
+	f.hosts, err = podremote.New(ctx, podremote.Options{
+		Cache: r.cache, Client: api, Kube: kube, Registry: f.scheduler, Taken: names(o.Fargate.Hosts), Away: o.Fargate.HostAway, Clock: o.Clock, Log: o.Log,
+	})
 	return f, err
+}
+
+func names(hosts []podnode.Host) []string {
+	var out []string
+	for _, h := range hosts {
+		out = append(out, h.Describe().Name)
+	}
+	return out
 }
 
 // fargateProfiles are all there are. They must not be modified.

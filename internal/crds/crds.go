@@ -1,6 +1,6 @@
 // Package crds installs the custom resource definitions that Nodeless works with: Karpenter's NodePool, NodeClaim,
 // NodeOverlay and CapacityBuffer, and its AWS provider's EC2NodeClass, unchanged from their Go modules; and its own
-// FargateProfile and DecisionLog.
+// FargateProfile, MicroVMHost, MicroVM and DecisionLog.
 package crds
 
 import (
@@ -32,7 +32,9 @@ func All() []*apiextensionsv1.CustomResourceDefinition {
 	}
 	return append(all, object.Unmarshal[apiextensionsv1.CustomResourceDefinition](awsapis.EC2NodeClassCRD),
 		object.Unmarshal[apiextensionsv1.CustomResourceDefinition](apicrds.FargateProfile),
-		object.Unmarshal[apiextensionsv1.CustomResourceDefinition](apicrds.DecisionLog))
+		object.Unmarshal[apiextensionsv1.CustomResourceDefinition](apicrds.DecisionLog),
+		object.Unmarshal[apiextensionsv1.CustomResourceDefinition](apicrds.MicroVMHost),
+		object.Unmarshal[apiextensionsv1.CustomResourceDefinition](apicrds.MicroVM))
 }
 
 // Install creates or updates all of Nodeless's definitions and waits until the API server serves them, or ctx ends.

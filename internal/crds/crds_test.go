@@ -24,7 +24,7 @@ func TestEveryKindIsServed(t *testing.T) {
 		"karpenter.sh/v1alpha1":        "NodeOverlay",
 		"karpenter.k8s.aws/v1":         "EC2NodeClass",
 		"autoscaling.x-k8s.io/v1beta1": "CapacityBuffer",
-		"nodeless.sh/v1alpha1":         "FargateProfile DecisionLog",
+		"nodeless.sh/v1alpha1":         "FargateProfile DecisionLog MicroVMHost MicroVM",
 	} {
 		planetest.Eventually(t, group, func(context.Context) error {
 			_, err := d.ServerResourcesForGroupVersion(group)

@@ -94,8 +94,12 @@ func (h *Host) Any() bool {
 	return len(h.machines) > 0
 }
 
-// kubeletAt is where the kubelet API of a microVM's Node is served: at a loopback address that ends as the microVM's own does (ADR 18).
+// kubeletAt is where the kubelet API of a microVM's Node is served: at a loopback address that ends as the microVM's own does (ADR 18), or
+// where Options.Kubelets says.
 func (h *Host) kubeletAt(microVM netip.Addr) netip.AddrPort {
+	if h.o.Kubelets != nil {
+		return h.o.Kubelets.At(microVM)
+	}
 	a := microVM.As4()
 	a[0] = 127
 	return netip.AddrPortFrom(netip.AddrFrom4(a), h.port)

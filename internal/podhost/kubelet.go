@@ -194,6 +194,9 @@ func (h *Host) PortForward(ctx context.Context, pod *corev1.Pod, port int32, str
 // Nodes implements podmetrics.Source.
 func (h *Host) Nodes() []*corev1.Node {
 	var out []*corev1.Node
+	if h.nodes == nil {
+		return nil
+	}
 	for _, o := range h.nodes.GetStore().List() {
 		if node, ok := o.(*corev1.Node); ok {
 			out = append(out, node)

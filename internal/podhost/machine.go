@@ -69,6 +69,7 @@ func (h *Host) Start(_ context.Context, spec podnode.Spec) (netip.Addr, error) {
 	m := newMachine(h, r)
 	m.pod = spec.Pod.DeepCopy()
 	h.machines[spec.ID] = m
+	h.openDoor(m)
 	h.work.Go(m.bringUp)
 	return r.address(), nil
 }

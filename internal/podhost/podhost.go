@@ -6,6 +6,7 @@
 package podhost
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"log/slog"
@@ -23,6 +24,7 @@ import (
 
 	"github.com/nodeless/nodeless/internal/fargate"
 	"github.com/nodeless/nodeless/internal/podkubelet"
+	"github.com/nodeless/nodeless/internal/podnode"
 	"github.com/nodeless/nodeless/podvm/host"
 	"github.com/nodeless/nodeless/podvm/image"
 	"github.com/nodeless/nodeless/podvm/vmm"
@@ -54,6 +56,15 @@ type Options struct {
 	Images image.Options
 	// Wanted returns when microVMs may be needed: until then nothing is booted to find out what this machine can do. Default: at once.
 	Wanted func(context.Context) error
+
+	// Pods lists and watches the pods that may run here; default those of fargate-scheduler, which the host needs to be allowed to see.
+	Pods cache.ListerWatcher
+	// Kubelets are where the kubelet API of each microVM is served; nil = on loopback, for an API server on this machine (ADR 18).
+	Kubelets *podnode.Kubelets
+	// Unapproved leaves it to others to approve the serving certificates.
+	Unapproved bool
+	// Room is what microVMs may have together; what is 0 is this machine's.
+	Room fargate.Size
 
 	// Links connects the machines; nil is user mode, with the addresses of UserPrefix.
 	Links host.Network
@@ -96,11 +107,11 @@ type Host struct {
 	images   *image.Puller
 	objects  objects
 	pods     cache.SharedIndexInformer
-	nodes    cache.SharedIndexInformer
+	nodes    cache.SharedIndexInformer // nil if Options.Pods are given: such a host may not see Nodes
 	signer   *podkubelet.Signer
 	kubelet  *podkubelet.Server
-	listener net.Listener
-	port     uint16 // of the kubelet API
+	listener net.Listener // of all kubelet APIs; nil if each has its own
+	port     uint16       // of the kubelet API
 	room     fargate.Size
 
 	ctx    context.Context // of what goes on in the background
@@ -142,7 +153,7 @@ func New(o Options) (_ *Host, err error) {
 		o.Driver = func() (vmm.Driver, error) { return qemu(o.Dir, o.Kernel) }
 	}
 	h := &Host{
-		o: o, driver: &retrying{make: o.Driver}, objects: newObjects(o.Kube), signer: podkubelet.NewSigner(o.Kube), kick: make(chan struct{}, 1),
+		o: o, driver: &retrying{make: o.Driver}, objects: newObjects(o.Kube), signer: podkubelet.NewSigner(o.Kube, !o.Unapproved), kick: make(chan struct{}, 1),
 		machines: map[string]*machine{}, watchers: map[int]func(string){},
 	}
 	h.ctx, h.cancel = context.WithCancel(context.Background())
@@ -167,11 +178,14 @@ func New(o Options) (_ *Host, err error) {
 	if h.room, err = machineRoom(); err != nil {
 		return nil, err
 	}
+	h.room.MilliCPU, h.room.MemoryBytes = cmp.Or(o.Room.MilliCPU, h.room.MilliCPU), cmp.Or(o.Room.MemoryBytes, h.room.MemoryBytes)
 	if h.kubelet, err = podkubelet.New(podkubelet.Options{Backend: h, Client: o.Kube, ClientCA: o.ClientCA, Certificates: h.signer}); err != nil {
 		return nil, err
 	}
-	if h.listener, h.port, err = listenLocally(o.Dir); err != nil {
-		return nil, err
+	if o.Kubelets == nil {
+		if h.listener, h.port, err = listenLocally(o.Dir); err != nil {
+			return nil, err
+		}
 	}
 	if err := h.recall(); err != nil {
 		return nil, err

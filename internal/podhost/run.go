@@ -24,12 +24,13 @@ const byUID = "uid"
 // informers know the pods that may run here, and the Nodes of those that do.
 func (h *Host) informers() error {
 	client := h.o.Kube.CoreV1().RESTClient()
-	h.pods = cache.NewSharedIndexInformer(
-		cache.NewListWatchFromClient(client, "pods", "", fields.OneTermEqualSelector("spec.schedulerName", fargate.SchedulerName)), &corev1.Pod{}, 0,
+	source := h.o.Pods
+	if source == nil {
+		source = cache.NewListWatchFromClient(client, "pods", "", fields.OneTermEqualSelector("spec.schedulerName", fargate.SchedulerName))
+	}
+	h.pods = cache.NewSharedIndexInformer(source, &corev1.Pod{}, 0,
 		cache.Indexers{byUID: func(o any) ([]string, error) { return []string{string(o.(*corev1.Pod).UID)}, nil }})
-	onHost := func(o *metav1.ListOptions) { o.LabelSelector = podnode.HostLabel + "=" + h.o.Name }
-	h.nodes = cache.NewSharedIndexInformer(cache.NewFilteredListWatchFromClient(client, "nodes", "", onHost), &corev1.Node{}, 0, cache.Indexers{})
-	_, err1 := h.pods.AddEventHandler(cache.ResourceEventHandlerFuncs{UpdateFunc: func(old, now any) {
+	_, err := h.pods.AddEventHandler(cache.ResourceEventHandlerFuncs{UpdateFunc: func(old, now any) {
 		was, ok1 := old.(*corev1.Pod)
 		is, ok2 := now.(*corev1.Pod)
 		if ok1 && ok2 && (!maps.Equal(was.Labels, is.Labels) || !maps.Equal(was.Annotations, is.Annotations)) {
@@ -39,15 +40,11 @@ func (h *Host) informers() error {
 			}
 		}
 	}})
-	_, err2 := h.nodes.AddEventHandler(cache.ResourceEventHandlerFuncs{DeleteFunc: func(o any) {
-		if last, ok := o.(cache.DeletedFinalStateUnknown); ok {
-			o = last.Obj
-		}
-		if node, ok := o.(*corev1.Node); ok {
-			h.signer.Forget(node.Name)
-		}
-	}})
-	return errors.Join(err1, err2)
+	if h.o.Pods == nil {
+		onHost := func(o *metav1.ListOptions) { o.LabelSelector = podnode.HostLabel + "=" + h.o.Name }
+		h.nodes = cache.NewSharedIndexInformer(cache.NewFilteredListWatchFromClient(client, "nodes", "", onHost), &corev1.Node{}, 0, cache.Indexers{})
+	}
+	return err
 }
 
 // podOf finds a pod by its UID; nil if the API server has none.
@@ -66,11 +63,16 @@ func (h *Host) Run(ctx context.Context) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	wg.Go(func() { h.pods.RunWithContext(ctx) })
-	wg.Go(func() { h.nodes.RunWithContext(ctx) })
-	if !cache.WaitForCacheSync(ctx.Done(), h.pods.HasSynced, h.nodes.HasSynced) {
+	synced := []cache.InformerSynced{h.pods.HasSynced}
+	if h.nodes != nil {
+		wg.Go(func() { h.nodes.RunWithContext(ctx) })
+		synced = append(synced, h.nodes.HasSynced)
+	}
+	if !cache.WaitForCacheSync(ctx.Done(), synced...) {
 		return nil
 	}
 	for _, m := range h.all() {
+		h.openDoor(m)
 		m.resume()
 	}
 	h.mu.Lock()
@@ -83,6 +85,10 @@ func (h *Host) Run(ctx context.Context) error {
 	wg.Go(func() { h.probe(ctx) })
 	wg.Go(func() { h.refresh(ctx) })
 	wg.Go(func() { h.measureAll(ctx) })
+	if h.listener == nil {
+		<-ctx.Done()
+		return nil
+	}
 	return h.kubelet.Serve(ctx, h.listener)
 }
 

@@ -80,6 +80,7 @@ func (h *Host) forget(m *machine) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	delete(h.machines, m.record.ID)
+	h.signer.Forget(h.node(m.record))
 	removeFile(h.recordFile(m.record.ID))
 }
 

@@ -46,7 +46,7 @@ func newCluster(t *testing.T) *cluster {
 	if err != nil {
 		t.Fatal(err)
 	}
-	return &cluster{host: newHost(t), plane: p, client: client, certificates: NewSigner(client), namespace: planetest.Namespace(t, p)}
+	return &cluster{host: newHost(t), plane: p, client: client, certificates: NewSigner(client, true), namespace: planetest.Namespace(t, p)}
 }
 
 // serve runs the kubelet API at an address of its own for each pod's node.

@@ -24,12 +24,13 @@ import (
 )
 
 // Signer gets serving certificates from the cluster: a CertificateSigningRequest for the signer kubernetes.io/kubelet-serving, which
-// the host approves itself (it made the node). A certificate is asked for when somebody first connects to the node, not before.
+// it approves itself if it may (who runs it made the node), or the controller does (package podremote). A certificate is asked for when somebody first connects to the node, not before.
 //
-// The client needs: create and watch certificatesigningrequests, update certificatesigningrequests/approval, and
+// The client needs: create and watch certificatesigningrequests and, to approve, update certificatesigningrequests/approval, and
 // approve signers kubernetes.io/kubelet-serving.
 type Signer struct {
-	client kubernetes.Interface
+	client   kubernetes.Interface
+	approves bool
 
 	mu   sync.Mutex
 	held map[string]*holder // by node
@@ -42,9 +43,9 @@ type holder struct {
 	at   netip.Addr
 }
 
-// NewSigner makes a Signer.
-func NewSigner(client kubernetes.Interface) *Signer {
-	return &Signer{client: client, held: map[string]*holder{}}
+// NewSigner makes a Signer that approves its own requests, or leaves that to others.
+func NewSigner(client kubernetes.Interface, approves bool) *Signer {
+	return &Signer{client: client, approves: approves, held: map[string]*holder{}}
 }
 
 // Forget drops the certificate of a node that is gone.
@@ -106,11 +107,13 @@ func (s *Signer) issue(ctx context.Context, node string, at netip.Addr) (*tls.Ce
 	if err != nil {
 		return nil, fmt.Errorf("request it: %w", err)
 	}
-	csr.Status.Conditions = append(csr.Status.Conditions, certificates.CertificateSigningRequestCondition{
-		Type: certificates.CertificateApproved, Status: corev1.ConditionTrue, Reason: "NodelessPodNode", Message: "the node of a pod on this host",
-	})
-	if csr, err = csrs.UpdateApproval(ctx, csr.Name, csr, metav1.UpdateOptions{}); err != nil {
-		return nil, fmt.Errorf("approve the request: %w", err)
+	if s.approves {
+		csr.Status.Conditions = append(csr.Status.Conditions, certificates.CertificateSigningRequestCondition{
+			Type: certificates.CertificateApproved, Status: corev1.ConditionTrue, Reason: "NodelessPodNode", Message: "the node of a pod on this host",
+		})
+		if csr, err = csrs.UpdateApproval(ctx, csr.Name, csr, metav1.UpdateOptions{}); err != nil {
+			return nil, fmt.Errorf("approve the request: %w", err)
+		}
 	}
 	chain, err := s.await(ctx, csr.Name)
 	if err != nil {

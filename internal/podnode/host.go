@@ -36,6 +36,12 @@ type Host interface {
 	Watch(ctx context.Context, changed func(id string))
 }
 
+// Follower is a host that does not read its pods from the API server, but is told what becomes of them there.
+type Follower interface {
+	// Follow tells the host of the pod of a microVM as it is now.
+	Follow(ctx context.Context, id string, pod *corev1.Pod) error
+}
+
 // Description is what a host is and has.
 type Description struct {
 	Name         string // unique, a valid value of a label
@@ -49,12 +55,16 @@ type Description struct {
 	Abilities fargate.Abilities
 	Version   string // of the program that runs pods, for the Node
 	Kernel    string // of the guest
+	// Address is where others reach the host itself; the zero address = it is on the API server's machine.
+	Address netip.Addr
 	// Kubelet is where the API server finds the kubelet API of the microVM with an address; nil = nowhere.
 	Kubelet func(microVM netip.Addr) netip.AddrPort
 	Ready   bool
 	// Starting: whether it is ready is not known yet. A host that is not ready and not starting is lost.
 	Starting bool
-	Message  string // why it is not ready
+	// Unschedulable: it takes no more pods.
+	Unschedulable bool
+	Message       string // why it is not ready
 }
 
 // Spec is a pod to be run.

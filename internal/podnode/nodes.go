@@ -23,8 +23,8 @@ const hostsEvery = 5 * time.Second
 // makeNode creates the Node of a microVM. While a Node of the same name is there, of an earlier pod with the address, it is
 // tried again.
 func (s *Scheduler) makeNode(ctx context.Context, claim *karpv1.NodeClaim, h hold, ip netip.Addr) error {
-	host, ok := s.hosts[h.host]
-	if !ok {
+	host := s.host(h.host)
+	if host == nil {
 		return fmt.Errorf("host %s of NodeClaim %s is not registered", h.host, claim.Name)
 	}
 	uid := types.UID(claim.Labels[labelPod])
@@ -48,7 +48,7 @@ func (s *Scheduler) makeNode(ctx context.Context, claim *karpv1.NodeClaim, h hol
 // beating are the Nodes whose leases are to be kept: those of hosts that are ready, or start again beside microVMs that never ended.
 func (s *Scheduler) beating() []heartbeat.Node {
 	ready := map[string]bool{}
-	for name, h := range s.hosts {
+	for name, h := range s.allHosts() {
 		d := h.Describe()
 		ready[name] = d.Ready || d.Starting
 	}
@@ -73,7 +73,7 @@ func (s *Scheduler) beating() []heartbeat.Node {
 // watchHosts looks at hosts again and again: one that is lost has its Nodes called unknown, and later its pods given up.
 func (s *Scheduler) watchHosts(ctx context.Context) {
 	for ctx.Err() == nil {
-		for name, h := range s.hosts {
+		for name, h := range s.allHosts() {
 			if err := s.lookAtHost(ctx, name, h.Describe()); err != nil && ctx.Err() == nil {
 				s.o.Log.Warn("a microVM host's Nodes are not up to date; it is tried again", "host", name, "error", err)
 			}
@@ -171,6 +171,9 @@ func (s *Scheduler) address(ctx context.Context, pod *corev1.Pod) netip.Addr {
 	node := &corev1.Node{}
 	if err := s.o.Cache.Get(ctx, client.ObjectKey{Name: pod.Spec.NodeName}, node, client.UnsafeDisableDeepCopy); err != nil {
 		return ip
+	}
+	if said, err := netip.ParseAddr(node.Annotations[annotationIP]); err == nil {
+		return said
 	}
 	for _, a := range node.Status.Addresses {
 		if a.Type == corev1.NodeInternalIP {

@@ -23,6 +23,7 @@ const (
 	labelHost     = HostLabel
 	labelEngine   = "nodeless.sh/engine"
 	annotationPod = "nodeless.sh/pod" // namespace/name
+	annotationIP  = "nodeless.sh/pod-ip"
 )
 
 // HostLabel is the label that names the host of a microVM on its NodeClaim and Node.
@@ -90,7 +91,11 @@ func hostLabels(host Description, size fargate.Size) map[string]string {
 
 // sizeOf is what a claim of ours holds of its host.
 func sizeOf(claim *karpv1.NodeClaim) fargate.Size {
-	r := claim.Spec.Resources.Requests
+	return SizeOf(claim.Spec.Resources.Requests)
+}
+
+// SizeOf is a size that is written as resources; fargate.Size.List does the reverse.
+func SizeOf(r corev1.ResourceList) fargate.Size {
 	return fargate.Size{MilliCPU: r.Cpu().MilliValue(), MemoryBytes: r.Memory().Value(), StorageBytes: r.StorageEphemeral().Value()}
 }
 
@@ -128,7 +133,7 @@ func newNode(claim *karpv1.NodeClaim, host Description, ip netip.Addr, now metav
 		labels[corev1.LabelFailureDomainBetaRegion] = host.Region
 	}
 	node := &corev1.Node{
-		ObjectMeta: metav1.ObjectMeta{Name: name, Labels: labels, Annotations: map[string]string{annotationPod: claim.Annotations[annotationPod]}},
+		ObjectMeta: metav1.ObjectMeta{Name: name, Labels: labels, Annotations: map[string]string{annotationPod: claim.Annotations[annotationPod], annotationIP: ip.String()}},
 		Spec: corev1.NodeSpec{
 			ProviderID: providerID(host.Name, machineID(types.UID(claim.Labels[labelPod]))),
 			Taints:     []corev1.Taint{taint, unregistered},
@@ -147,13 +152,17 @@ func newNode(claim *karpv1.NodeClaim, host Description, ip netip.Addr, now metav
 	return node
 }
 
-// setKubelet says where the API server finds the Node's kubelet API, if that is anywhere: InternalIP stays the pod's address, as on Fargate (ADR 18).
+// setKubelet says where the API server finds the Node's kubelet API, if that is anywhere: InternalIP stays the pod's address, as on Fargate (ADR 18),
+// unless the host is another machine (ADR 25).
 func setKubelet(status *corev1.NodeStatus, host Description, ip netip.Addr) {
 	if host.Kubelet == nil {
 		return
 	}
 	at := host.Kubelet(ip)
 	status.DaemonEndpoints.KubeletEndpoint.Port = int32(at.Port())
+	if host.Address.IsValid() { // whichever type the API server prefers, it finds the host: on most clusters it is InternalIP or Hostname
+		status.Addresses = []corev1.NodeAddress{{Type: corev1.NodeInternalIP, Address: at.Addr().String()}}
+	}
 	status.Addresses = slices.DeleteFunc(status.Addresses, func(a corev1.NodeAddress) bool { return a.Type == corev1.NodeInternalDNS })
 	status.Addresses = append(status.Addresses, corev1.NodeAddress{Type: corev1.NodeInternalDNS, Address: at.Addr().String()})
 }

@@ -62,6 +62,9 @@ func unfit(h candidate, spec *v1alpha1.FargateProfileSpec, pod *corev1.Pod, size
 	if !h.Ready {
 		return "it is not ready: " + h.Message
 	}
+	if h.Unschedulable {
+		return "it takes no more pods (spec.unschedulable)"
+	}
 	if why := wrongEngine(h.Engine, spec.Engine); why != "" {
 		return why
 	}

@@ -87,7 +87,7 @@ func (w *world) controller(t *testing.T, hosts ...podnode.Host) *stacktest.Repli
 			UserName: "system:serviceaccount:" + w.namespace + ":" + rbac.Name, Groups: []string{"system:serviceaccounts", "system:authenticated"},
 		}
 		o.LeaderNamespace = w.namespace
-		o.Fargate = &controller.Fargate{Hosts: hosts, HostGrace: time.Second, At: at, Listener: listener}
+		o.Fargate = &controller.Fargate{Hosts: hosts, HostGrace: time.Second, HostAway: 5 * time.Second, At: at, Listener: listener}
 	})
 	<-r.Leads
 	planetest.Eventually(t, "pods are changed", func(ctx context.Context) error {

@@ -83,7 +83,7 @@ func (s *Scheduler) schedule(ctx context.Context, pod *corev1.Pod) (time.Duratio
 	if refusal != (fargate.Refusal{}) {
 		return 0, s.refuse(ctx, pod, refusal)
 	}
-	size, _ := fargate.Provision(&profile.Spec, pod, s.abilities().GuestOverhead)
+	size, _ := fargate.Provision(&profile.Spec, pod, s.Abilities().GuestOverhead)
 	host, why := s.hold(profile, pod, size)
 	if why != "" {
 		return 0, s.refuse(ctx, pod, fargate.Refusal{Reason: corev1.PodReasonUnschedulable, Message: why})
@@ -112,7 +112,7 @@ func (s *Scheduler) judge(ctx context.Context, pod *corev1.Pod) (*v1alpha1.Farga
 	if err != nil {
 		return nil, fargate.Refusal{}, fmt.Errorf("read FargateProfile %s: %w", name, err)
 	}
-	return profile, fargate.Refuse(&profile.Spec, pod, volumes{ctx, s.o.Cache}, s.abilities()), nil
+	return profile, fargate.Refuse(&profile.Spec, pod, volumes{ctx, s.o.Cache}, s.Abilities()), nil
 }
 
 // misconfigured is the reason of PodScheduled=False for a pod whose profile is not there.
@@ -121,7 +121,7 @@ const misconfigured = "MISCONFIGURED_FARGATE_PROFILE"
 // hold chooses a host for a pod and takes the room on it; why says what is in the way.
 func (s *Scheduler) hold(profile *v1alpha1.FargateProfile, pod *corev1.Pod, size fargate.Size) (Description, string) {
 	described := map[string]Description{}
-	for name, h := range s.hosts {
+	for name, h := range s.allHosts() {
 		described[name] = h.Describe()
 	}
 	s.mu.Lock()
@@ -193,7 +193,7 @@ func (s *Scheduler) join(ctx context.Context, pod *corev1.Pod, h hold) error {
 	case name == "" && ip.IsValid():
 		return s.makeNode(ctx, claim, h, ip)
 	case name == "" && claim.Status.ProviderID != "": // an earlier process started it
-		host := s.hosts[h.host]
+		host := s.host(h.host)
 		if host == nil {
 			return nil // hostLost ends it
 		}

@@ -38,7 +38,7 @@ type Options struct {
 	Kube     kubernetes.Interface // required; for leases
 	Names    *kube.Names          // required
 	Recorder EventRecorder        // required; its source is fargate-scheduler
-	Hosts    []Host
+	Hosts    []Host               // those that are there from the beginning
 	// HostGrace is how long a host may be away before its pods are given up; default 50 s, when a Node of any kind is called
 	// unknown (kube-controller-manager --node-monitor-grace-period).
 	HostGrace time.Duration
@@ -54,7 +54,6 @@ const workers = 16
 // Scheduler is the scheduler of pods in microVMs, and what a kubelet is for their Nodes.
 type Scheduler struct {
 	o        Options
-	hosts    map[string]Host
 	queue    *queue.Queue // pods, as namespace/name
 	profiles *queue.Queue // names of profiles whose status may have changed
 
@@ -63,6 +62,8 @@ type Scheduler struct {
 	hostNews  chan struct{} // a host may have gone or come back
 
 	mu      sync.Mutex // guards all below
+	hosts   map[string]registered
+	started context.Context // of Run; nil before
 	pods    map[types.UID]types.NamespacedName
 	held    map[types.UID]hold
 	waiting map[string]types.UID // pods that have no host, by their key in the queue
@@ -97,13 +98,13 @@ func New(ctx context.Context, o Options) (*Scheduler, error) {
 		o.HostGrace = 50 * time.Second
 	}
 	s := &Scheduler{
-		o: o, hostNews: make(chan struct{}, 1), hosts: map[string]Host{},
+		o: o, hostNews: make(chan struct{}, 1), hosts: map[string]registered{},
 		queue: queue.New("microVM pod", o.Clock, o.Log), profiles: queue.New("FargateProfile", o.Clock, o.Log),
 		pods: map[types.UID]types.NamespacedName{}, held: map[types.UID]hold{}, waiting: map[string]types.UID{}, failed: map[types.UID]failure{},
 		stopped: map[types.UID]int64{}, nodes: map[types.UID]string{}, addrs: map[types.UID]netip.Addr{}, lost: map[string]time.Time{},
 	}
 	for _, h := range o.Hosts {
-		s.hosts[h.Describe().Name] = h
+		s.AddHost(h)
 	}
 	if err := s.watch(ctx); err != nil {
 		return nil, fmt.Errorf("microVM scheduler: %w", err)
@@ -117,9 +118,7 @@ func (s *Scheduler) Run(ctx context.Context) error {
 		return fmt.Errorf("microVM scheduler: %w", err)
 	}
 	var wg sync.WaitGroup
-	for _, h := range s.o.Hosts {
-		wg.Go(func() { h.Watch(ctx, s.hostChanged) })
-	}
+	s.watchAll(ctx)
 	wg.Go(func() { s.queue.Run(ctx, workers, s.pod) })
 	wg.Go(func() { s.profiles.Run(ctx, 1, s.profile) })
 	wg.Go(func() { s.watchHosts(ctx) })
@@ -181,17 +180,4 @@ func (s *Scheduler) dropClaim(ctx context.Context, uid types.UID) error {
 		return fmt.Errorf("delete NodeClaim %s, whose pod is gone: %w", claim.Name, err)
 	}
 	return nil
-}
-
-// abilities are what pods may count on.
-func (s *Scheduler) abilities() fargate.Abilities { return Abilities(s.o.Hosts) }
-
-// Abilities are what pods may count on with these hosts: those of the first that is ready, or of Nodeless's own microVMs.
-func Abilities(hosts []Host) fargate.Abilities {
-	for _, h := range hosts {
-		if d := h.Describe(); d.Ready {
-			return d.Abilities
-		}
-	}
-	return fargate.DefaultAbilities()
 }

@@ -75,7 +75,7 @@ func (s *Scheduler) usage(profile string) corev1.ResourceList {
 func (s *Scheduler) ready(spec *v1alpha1.FargateProfileSpec) metav1.Condition {
 	c := metav1.Condition{Type: v1alpha1.ConditionReady, Status: metav1.ConditionFalse, Reason: v1alpha1.ReasonNoHost}
 	var good, bad []string
-	for name, h := range s.hosts {
+	for name, h := range s.allHosts() {
 		d := h.Describe()
 		switch why := wrongEngine(d.Engine, spec.Engine); {
 		case !d.Ready:

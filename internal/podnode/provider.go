@@ -31,7 +31,7 @@ func (s *Scheduler) launch(ctx context.Context, req cloud.LaunchRequest) (cloud.
 	h, held := s.held[uid]
 	key, there := s.pods[uid]
 	s.mu.Unlock()
-	host := s.hosts[req.Labels[labelHost]]
+	host := s.host(req.Labels[labelHost])
 	if !held || !there || host == nil {
 		return cloud.LaunchResult{}, fmt.Errorf("%w: the pod or its host is gone", cloud.ErrNoCapacity)
 	}
@@ -81,7 +81,7 @@ func (s *Scheduler) machine(uid types.UID, d Description) cloud.Machine {
 
 // terminate takes a microVM away; ErrNotFound when that is done.
 func (s *Scheduler) terminate(ctx context.Context, id string) error {
-	for name, h := range s.hosts {
+	for name, h := range s.allHosts() {
 		err := h.Remove(ctx, id)
 		if err != nil && !errors.Is(err, ErrUnknown) && !s.isLost(name) {
 			return fmt.Errorf("remove %s from host %s: %w", id, name, err)
@@ -99,7 +99,7 @@ func (s *Scheduler) isLost(host string) bool {
 }
 
 func (s *Scheduler) get(ctx context.Context, id string) (cloud.Machine, error) {
-	for name, h := range s.hosts {
+	for name, h := range s.allHosts() {
 		_, err := h.Status(ctx, id)
 		switch {
 		case err == nil:
@@ -113,7 +113,7 @@ func (s *Scheduler) get(ctx context.Context, id string) (cloud.Machine, error) {
 
 func (s *Scheduler) list(ctx context.Context) ([]cloud.Machine, error) {
 	var out []cloud.Machine
-	for name, h := range s.hosts {
+	for name, h := range s.allHosts() {
 		ids, err := h.List(ctx)
 		if err != nil {
 			return nil, fmt.Errorf("list microVMs of host %s: %w", name, err)

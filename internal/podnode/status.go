@@ -25,6 +25,11 @@ func (s *Scheduler) report(ctx context.Context, pod *corev1.Pod) error {
 	if err := s.keepKubelet(ctx, pod, host.Describe()); err != nil || terminal(pod) {
 		return err
 	}
+	if follower, ok := host.(Follower); ok {
+		if err := follower.Follow(ctx, machineID(pod.UID), pod); err != nil {
+			return fmt.Errorf("tell the host of pod %s/%s what is new: %w", pod.Namespace, pod.Name, err)
+		}
+	}
 	status, err := host.Status(ctx, machineID(pod.UID))
 	switch {
 	case errors.Is(err, ErrUnknown):
@@ -41,7 +46,7 @@ func (s *Scheduler) hostOf(pod *corev1.Pod) (Host, bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	h, ok := s.hosts[s.held[pod.UID].host]
-	return h, ok
+	return h.Host, ok
 }
 
 // writeStatus brings a pod's status to what its host says, if that is news.

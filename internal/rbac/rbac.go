@@ -42,13 +42,14 @@ func Rules() []rbacv1.PolicyRule {
 		rule("autoscaling.x-k8s.io", []string{"capacitybuffers"}, read),
 		rule("autoscaling.x-k8s.io", []string{"capacitybuffers/status"}, write),
 		// Pods of FargateProfiles: the webhook makes them such, fargate-scheduler says why they wait, or gives them Nodes.
-		rule("nodeless.sh", []string{"fargateprofiles"}, read),
-		rule("nodeless.sh", []string{"fargateprofiles/status"}, write),
-		// What was decided is kept in a ring of objects of this kind, which nobody else writes.
-		rule("nodeless.sh", []string{"decisionlogs"}, []string{"list", "create", "update"}),
+		rule("nodeless.sh", []string{"fargateprofiles", "microvmhosts", "microvms"}, read),
+		rule("nodeless.sh", []string{"fargateprofiles/status", "microvmhosts/status"}, write),
+		rule("nodeless.sh", []string{"microvms"}, []string{"create", "patch", "delete"}),
 		rule("", []string{"pods/status", "nodes/status"}, write),
 		rule("", []string{"pods/binding", "nodes"}, []string{"create"}),
 		named(rule("", []string{"configmaps"}, []string{"get"}), fargate.LoggingConfigMap),
+		// What was decided is kept in a ring of objects of this kind, which nobody else writes.
+		rule("nodeless.sh", []string{"decisionlogs"}, []string{"list", "create", "update"}),
 		rule("admissionregistration.k8s.io", []string{"mutatingwebhookconfigurations", "validatingwebhookconfigurations"}, []string{"create"}),
 		named(rule("admissionregistration.k8s.io", []string{"mutatingwebhookconfigurations", "validatingwebhookconfigurations"}, []string{"get", "update", "delete"}),
 			admission.MutatingName, admission.ValidatingName),
@@ -96,7 +97,7 @@ func ViewRules() []rbacv1.PolicyRule {
 		rule("storage.k8s.io", []string{"storageclasses", "csinodes"}, read),
 		rule("karpenter.sh", []string{"nodepools", "nodeclaims", "nodeoverlays"}, read),
 		rule("karpenter.k8s.aws", []string{"ec2nodeclasses"}, read),
-		rule("nodeless.sh", []string{"fargateprofiles", "decisionlogs"}, read),
+		rule("nodeless.sh", []string{"fargateprofiles", "microvmhosts", "microvms", "decisionlogs"}, read),
 	}
 }
 

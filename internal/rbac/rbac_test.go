@@ -44,6 +44,8 @@ func TestEveryWriteIsAllowed(t *testing.T) {
 		{"podnode: places", "", "pods/binding", "create"},
 		{"record: what was decided", "nodeless.sh", "decisionlogs", "list create update"},
 		{"podnode: conditions of profiles", "nodeless.sh", "fargateprofiles/status", "patch"},
+		{"podremote: what hosts are to run", "nodeless.sh", "microvms", "create patch delete"},
+		{"podremote: hosts of which nothing is heard", "nodeless.sh", "microvmhosts/status", "patch"},
 		{"admission: webhooks", "admissionregistration.k8s.io", "mutatingwebhookconfigurations", "create get update"},
 		{"admission: webhooks", "admissionregistration.k8s.io", "validatingwebhookconfigurations", "create get update"},
 		{"everybody: events", "", "events", "create patch"},

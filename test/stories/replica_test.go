@@ -29,14 +29,14 @@ type replica struct {
 	cmd *exec.Cmd
 }
 
-// replica starts a controller that shares the work with others by leader election; it ends with the test.
-func (c *cluster) replica(name string) *replica {
+// replica starts a controller that shares the work with others by leader election, with further arguments; it ends with the test.
+func (c *cluster) replica(name string, more ...string) *replica {
 	r := &replica{
 		c: c, name: name, over: make(chan struct{}), done: make(chan struct{}),
-		args: []string{
+		args: append([]string{
 			"run", "--kubeconfig", c.Session.Kubeconfig, "--cluster-name", "nodeless", "--interruption-queue", "nodeless", "--leader-elect",
 			"--metrics-port", "0", "--health-probe-port", "0",
-		},
+		}, more...),
 		env: append(c.environment(), "AWS_ENDPOINT_URL="+c.Session.RegionURL),
 	}
 	go r.supervise()

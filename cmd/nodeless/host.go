@@ -1,0 +1,295 @@
+//go:build !noplane
+
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"net/netip"
+	"net/url"
+	"os"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/kubernetes/scheme"
+	typedcorev1 "k8s.io/client-go/kubernetes/typed/core/v1"
+	"k8s.io/client-go/rest"
+	"k8s.io/client-go/tools/clientcmd"
+	"k8s.io/client-go/tools/record"
+
+	"github.com/nodeless/nodeless/internal/fargate"
+	"github.com/nodeless/nodeless/internal/podagent"
+	"github.com/nodeless/nodeless/internal/podhost"
+	"github.com/nodeless/nodeless/internal/podnode"
+	"github.com/nodeless/nodeless/podvm/host"
+	"github.com/nodeless/nodeless/podvm/image"
+)
+
+// hostOptions are those of `nodeless host`.
+type hostOptions struct {
+	dataDir           string
+	join              string
+	server, token, ca string
+	address           string
+	kubeletPort       int
+	region, zone      string
+	cpus, memory      string
+	guestKernel       string
+	mirrors           []string
+
+	stateDir string
+	room     fargate.Size // zero = the machine's
+}
+
+func newHost() *cobra.Command {
+	var o hostOptions
+	c := &cobra.Command{
+		Use:   "host",
+		Short: "Make this machine a host of microVMs for the pods of a cluster's FargateProfiles",
+		Long: `Joins a cluster whose controller is "nodeless run" with --fargate-webhook, and runs pods of FargateProfiles in microVMs of this
+machine. Who administers the cluster makes a file with which the machine joins, once:
+
+  nodeless host token NAME > join.kubeconfig     where the cluster is administered
+  nodeless host --join join.kubeconfig           on the machine that is to be a host
+
+The machine keeps who it is in the data directory: from then on "nodeless host" alone is enough. When it ends, microVMs go on; they
+are taken up when it is started again, or ended by "nodeless host end".`,
+		Args: cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			if err := o.settle(); err != nil {
+				return err
+			}
+			return o.run(cmd.Context())
+		},
+	}
+	dataDirFlag(c, &o.dataDir)
+	f := c.Flags()
+	f.StringVar(&o.join, "join", "", `file that "nodeless host token" has made`)
+	f.StringVar(&o.server, "server", "", "URL of the API server, in place of --join; needs --token-file and --ca-file")
+	f.StringVar(&o.token, "token-file", "", "file with the token")
+	f.StringVar(&o.ca, "ca-file", "", "file with the certificates of who signs the API server's, as PEM")
+	f.StringVar(&o.address, "address", "", "address at which API servers reach this machine (default: that from which it reaches them)")
+	f.IntVar(&o.kubeletPort, "kubelet-port", 20000, "first of the ports at which the microVMs' kubelet APIs are served, one for each address of the host's pods")
+	f.StringVar(&o.region, "region", "", "region in which this machine is")
+	f.StringVar(&o.zone, "zone", "", "zone in which this machine is")
+	f.StringVar(&o.cpus, "cpus", "", "CPUs that microVMs may have together, such as 4 (default: this machine's)")
+	f.StringVar(&o.memory, "memory", "", "memory that they may have together, such as 8Gi (default: three quarters of this machine's)")
+	f.StringVar(&o.guestKernel, "guest-kernel", "", "directory with the microVMs' kernel, as scripts/guest-kernel makes it (default: nodeless/kernel in your cache directory, /var/cache or this system's own)")
+	f.StringArrayVar(&o.mirrors, "registry-mirror", nil, "REGISTRY=URL that is asked for a registry's images before the registry itself; may be repeated")
+	c.AddCommand(newHostToken(), newHostEnd())
+	for _, sub := range c.Commands() {
+		bindEnvironment(sub)
+	}
+	return c
+}
+
+// settle reads the flags.
+func (o *hostOptions) settle() (err error) {
+	if o.dataDir, err = resolveDataDir(o.dataDir); err != nil {
+		return err
+	}
+	o.stateDir = hostDir(o.dataDir)
+	separate := []string{o.server, o.token, o.ca}
+	given := 0
+	for _, flag := range separate {
+		if flag != "" {
+			given++
+		}
+	}
+	if given > 0 && (given < len(separate) || o.join != "") {
+		return errors.New("give --join, or --server, --token-file and --ca-file together")
+	}
+	if o.kubeletPort < 1024 || o.kubeletPort > 61000 {
+		return fmt.Errorf("--kubelet-port %d: give one from 1024 to 61000; the next 4095 are used too", o.kubeletPort)
+	}
+	for _, q := range []struct {
+		flag, text string
+		to         *int64
+		milli      bool
+	}{{"--cpus", o.cpus, &o.room.MilliCPU, true}, {"--memory", o.memory, &o.room.MemoryBytes, false}} {
+		if q.text == "" {
+			continue
+		}
+		amount, err := resource.ParseQuantity(q.text)
+		if err != nil || amount.Sign() <= 0 {
+			return fmt.Errorf("%s %q: give an amount as Kubernetes writes it, more than none", q.flag, q.text)
+		}
+		if *q.to = amount.Value(); q.milli {
+			*q.to = amount.MilliValue()
+		}
+	}
+	if _, err := image.ParseMirrors(o.mirrors); err != nil {
+		return fmt.Errorf("--registry-mirror: %w", err)
+	}
+	return nil
+}
+
+// hostDir is where this machine keeps what it is as a host, below the data directory.
+func hostDir(dataDir string) string { return filepath.Join(dataDir, "host") }
+
+// joinConfig is how the cluster is reached for the first time; nil if no flag says.
+func (o *hostOptions) joinConfig() (*rest.Config, error) {
+	if o.join != "" {
+		cfg, err := clientcmd.BuildConfigFromFlags("", o.join)
+		if err != nil {
+			return nil, fmt.Errorf("--join: %w", err)
+		}
+		return cfg, nil
+	}
+	if o.server == "" {
+		return nil, nil
+	}
+	if u, err := url.Parse(o.server); err != nil || u.Scheme != "https" || u.Host == "" {
+		return nil, fmt.Errorf("--server %q: give a URL such as https://192.0.2.1:6443", o.server)
+	}
+	token, err1 := os.ReadFile(o.token)
+	ca, err2 := os.ReadFile(o.ca)
+	if err := errors.Join(err1, err2); err != nil {
+		return nil, err
+	}
+	return &rest.Config{Host: o.server, BearerToken: strings.TrimSpace(string(token)), TLSClientConfig: rest.TLSClientConfig{CAData: ca}}, nil
+}
+
+// identity is who this host is: as it was told before, or by joining.
+func (o *hostOptions) identity(ctx context.Context) (*podagent.Identity, error) {
+	id, err := podagent.Known(o.stateDir, time.Now())
+	if id != nil || err != nil {
+		return id, err
+	}
+	join, err := o.joinConfig()
+	if err != nil {
+		return nil, err
+	}
+	if join == nil {
+		return nil, fmt.Errorf("this machine is no host yet, or was off for longer than its token is good: have \"nodeless host token NAME\" make a file where the cluster is administered, and give it with --join")
+	}
+	claims, _ := podagent.Read(join.BearerToken, time.Now()) // Join says what is wrong with it
+	id, err = podagent.Join(ctx, join, o.stateDir, time.Now())
+	if err != nil {
+		return nil, fmt.Errorf("join: %w", podagent.Explain(err, join.Host, claims.Host, time.Now()))
+	}
+	return id, nil
+}
+
+func (o *hostOptions) run(ctx context.Context) error {
+	log := slog.New(slog.NewTextHandler(os.Stderr, nil))
+	slog.SetDefault(log)
+	id, err := o.identity(ctx)
+	if err != nil {
+		return err
+	}
+	id.REST.UserAgent, id.REST.QPS, id.REST.Burst = "nodeless-host", 100, 200
+	explain := func(err error) error { return podagent.Explain(err, id.REST.Host, id.Host, time.Now()) }
+	record, err := podagent.Record(ctx, id.REST, id.Host)
+	if err != nil {
+		return explain(err)
+	}
+	kubelets, err := o.kubelets(id.REST.Host, record.Spec.PodCIDR)
+	if err != nil {
+		return err
+	}
+	options, stopEvents, err := o.podHost(ctx, id, kubelets, log)
+	if err != nil {
+		return explain(err)
+	}
+	defer stopEvents()
+	vms, err := podhost.New(options)
+	if err != nil {
+		return err
+	}
+	agent, err := podagent.New(podagent.Options{REST: id.REST, Name: id.Host, Host: vms, Kubelets: kubelets, Log: log})
+	if err != nil {
+		return errors.Join(err, vms.Close())
+	}
+	log.Info("this machine is a host of microVMs", "host", id.Host, "cluster", id.REST.Host, "pods", kubelets.Pods, "kubelets", kubelets.Host)
+	err = o.serve(ctx, id, vms, agent, log)
+	if n := vms.Running(); n > 0 {
+		log.Info("microVMs go on running; \"nodeless host\" takes them up, \"nodeless host end\" ends them", "microVMs", n)
+	}
+	return errors.Join(explain(err), vms.Close())
+}
+
+// serve runs the parts until ctx is done or one of them fails.
+func (o *hostOptions) serve(ctx context.Context, id *podagent.Identity, vms *podhost.Host, agent *podagent.Agent, log *slog.Logger) error {
+	ctx, cancel := context.WithCancel(ctx)
+	ended := make(chan error, 3)
+	for _, part := range []func() error{
+		func() error { return vms.Run(ctx) }, func() error { return agent.Run(ctx) }, func() error { id.Keep(ctx, log); return nil },
+	} {
+		go func() { ended <- part() }()
+	}
+	err := <-ended
+	cancel()
+	return errors.Join(err, <-ended, <-ended)
+}
+
+// kubelets are where this host serves the kubelet APIs of its microVMs.
+func (o *hostOptions) kubelets(server, pods string) (k podnode.Kubelets, err error) {
+	k.FirstPort = uint16(o.kubeletPort)
+	if k.Pods, err = netip.ParsePrefix(pods); err != nil {
+		return k, fmt.Errorf("spec.podCIDR of the MicroVMHost: %w", err)
+	}
+	if o.address != "" {
+		if k.Host, err = netip.ParseAddr(o.address); err != nil {
+			return k, fmt.Errorf("--address: %w", err)
+		}
+		return k, nil
+	}
+	u, err := url.Parse(server)
+	if err != nil {
+		return k, fmt.Errorf("address of the API server: %w", err)
+	}
+	port := u.Port()
+	if port == "" {
+		port = "443"
+	}
+	conn, err := net.Dial("udp", net.JoinHostPort(u.Hostname(), port)) // nothing is sent
+	if err != nil {
+		return k, fmt.Errorf("address of this machine: %w; say it with --address", err)
+	}
+	defer func() { _ = conn.Close() }()
+	k.Host = conn.LocalAddr().(*net.UDPAddr).AddrPort().Addr().Unmap()
+	return k, nil
+}
+
+// podHost is what runs the microVMs.
+func (o *hostOptions) podHost(ctx context.Context, id *podagent.Identity, kubelets podnode.Kubelets, log *slog.Logger) (podhost.Options, func(), error) {
+	kube, err := kubernetes.NewForConfig(id.REST)
+	if err != nil {
+		return podhost.Options{}, nil, err
+	}
+	const trusted = "extension-apiserver-authentication"
+	clients, err := kube.CoreV1().ConfigMaps(metav1.NamespaceSystem).Get(ctx, trusted, metav1.GetOptions{})
+	if err != nil {
+		return podhost.Options{}, nil, fmt.Errorf("who signs client certificates: %w", err)
+	}
+	pods, err := podagent.Pods(id.REST, id.Host)
+	if err != nil {
+		return podhost.Options{}, nil, err
+	}
+	mirrors, err := image.ParseMirrors(o.mirrors)
+	if err != nil {
+		return podhost.Options{}, nil, err
+	}
+	links, err := host.NewUserMode(kubelets.Pods)
+	if err != nil {
+		return podhost.Options{}, nil, err
+	}
+	events := record.NewBroadcaster(record.WithContext(ctx))
+	events.StartRecordingToSink(&typedcorev1.EventSinkImpl{Interface: kube.CoreV1().Events("")})
+	return podhost.Options{
+		Dir: microVMDir(o.stateDir), Name: id.Host, Region: o.region, Zone: o.zone, Kube: kube, ClientCA: []byte(clients.Data["client-ca-file"]), Log: log,
+		Recorder: events.NewRecorder(scheme.Scheme, corev1.EventSource{Component: "kubelet", Host: id.Host}),
+		Kernel:   o.guestKernel, Images: image.Options{Sources: []string{imageDir(o.dataDir)}, Mirrors: mirrors},
+		Pods: pods, Kubelets: &kubelets, Unapproved: true, Room: o.room, Links: links,
+	}, events.Shutdown, nil
+}

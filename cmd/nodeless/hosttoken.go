@@ -1,0 +1,99 @@
+//go:build !noplane
+
+package main
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"time"
+
+	"github.com/spf13/cobra"
+	"k8s.io/client-go/tools/clientcmd"
+	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
+
+	"github.com/nodeless/nodeless/internal/podagent"
+)
+
+func newHostToken() *cobra.Command {
+	var s settings
+	var e podagent.Enrolment
+	var server string
+	c := &cobra.Command{
+		Use:   "token NAME",
+		Short: "Make a host known to a cluster, and the file with which it joins",
+		Long: `Makes what a host of this name needs in the cluster of your kubeconfig: a namespace nodeless-host-NAME with a service account, its
+rights and a MicroVMHost. Prints a kubeconfig with a token that is good for one use:
+
+  nodeless host token NAME > join.kubeconfig
+
+The rights end with the host: kubectl delete namespace nodeless-host-NAME`,
+		Args: cobra.ExactArgs(1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			e.Host = args[0]
+			return printJoin(cmd.Context(), cmd.OutOrStdout(), &s, e, server)
+		},
+	}
+	f := c.Flags()
+	f.StringVar(&s.kubeconfig, "kubeconfig", "", "kubeconfig file (default: as kubectl)")
+	f.StringVar(&s.context, "context", "", "context of the kubeconfig (default: its current one)")
+	f.StringVar(&server, "server", "", "URL by which the host reaches the API server (default: that of the kubeconfig)")
+	f.StringVar(&e.PodCIDR, "pod-cidr", "", "addresses of the host's pods, at most a /20 (default: the first of 10.202.0.0 to 10.249.255.255 that no other host has)")
+	f.DurationVar(&e.TTL, "ttl", time.Hour, "how long the token is good if nobody uses it")
+	return c
+}
+
+func printJoin(ctx context.Context, w io.Writer, s *settings, e podagent.Enrolment, server string) error {
+	s.kubeQPS, s.kubeBurst = 50, 100
+	cfg, err := s.connect()
+	if err != nil {
+		return err
+	}
+	ca, err := authorities(cfg)
+	if err != nil {
+		return err
+	}
+	token, err := podagent.Enrol(ctx, cfg, e)
+	if err != nil {
+		return err
+	}
+	if server == "" {
+		server = cfg.Host
+	}
+	c := clientcmdapi.NewConfig()
+	c.Clusters["cluster"] = &clientcmdapi.Cluster{Server: server, CertificateAuthorityData: ca, TLSServerName: cfg.ServerName}
+	c.AuthInfos["host"] = &clientcmdapi.AuthInfo{Token: token}
+	c.Contexts["host"] = &clientcmdapi.Context{Cluster: "cluster", AuthInfo: "host"}
+	c.CurrentContext = "host"
+	text, err := clientcmd.Write(*c)
+	if err != nil {
+		return fmt.Errorf("print the file to join with: %w", err)
+	}
+	_, err = w.Write(text)
+	return err
+}
+
+func newHostEnd() *cobra.Command {
+	var dir string
+	c := &cobra.Command{
+		Use:   "end",
+		Short: "End the microVMs that a host has left running",
+		Long: `Ends what "nodeless host" has left running on this machine, at once. It must not be running itself. The cluster is not told: pods of
+a host that is away for a minute or so are made anew elsewhere.`,
+		Args: cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			dir, err := resolveDataDir(dir)
+			if err != nil {
+				return err
+			}
+			n, err := endMicroVMs(hostDir(dir))
+			if err != nil {
+				return err
+			}
+			_, err = fmt.Fprintf(cmd.OutOrStdout(), "%d microVMs ended.\n", n)
+			return err
+		},
+	}
+	dataDirFlag(c, &dir)
+	return c
+}
