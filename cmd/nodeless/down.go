@@ -17,13 +17,13 @@ import (
 
 func newDown() *cobra.Command {
 	var dir string
-	var wipe bool
+	var wipe, now bool
 	var timeout time.Duration
 	c := &cobra.Command{
 		Use:   "down",
 		Short: `Stop the cluster of "nodeless up"`,
 		Long: `Stops the process that "nodeless up" started, wherever it runs, and takes the context "nodeless" out of your kubeconfig.
-MicroVMs of its pods end at once; the next "nodeless up" begins their pods anew. The cluster's state stays in the data directory, and
+Pods in microVMs end with their grace, which Ctrl-C and --now cut short; the next "nodeless up" begins them anew. The cluster's state stays in the data directory, and
 the next "nodeless up" goes on with it; --wipe deletes it.`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
@@ -31,16 +31,17 @@ the next "nodeless up" goes on with it; --wipe deletes it.`,
 			if err != nil {
 				return err
 			}
-			return down(cmd.Context(), dir, wipe, timeout, steps.New(os.Stdout))
+			return down(cmd.Context(), dir, wipe, now, timeout, steps.New(os.Stdout))
 		},
 	}
 	dataDirFlag(c, &dir)
+	nowFlag(c, &now)
 	c.Flags().BoolVar(&wipe, "wipe", false, "also delete the data directory: all objects and machines of the cluster")
 	c.Flags().DurationVar(&timeout, "timeout", 30*time.Second, "how long to wait for the process to end by itself before it is killed")
 	return c
 }
 
-func down(ctx context.Context, dir string, wipe bool, timeout time.Duration, p *steps.Printer) error {
+func down(ctx context.Context, dir string, wipe, now bool, timeout time.Duration, p *steps.Printer) error {
 	s, err := loadSession(dir)
 	switch {
 	case errors.Is(err, errNotRunning):
@@ -55,7 +56,9 @@ func down(ctx context.Context, dir string, wipe bool, timeout time.Duration, p *
 		}
 		p.Done("")
 	}
-	if n, err := endMicroVMs(dir); err != nil {
+	grace, cancel := graceful(ctx, now)
+	defer cancel()
+	if n, err := endMicroVMs(grace, dir); err != nil {
 		return err
 	} else if n > 0 {
 		p.Line("%d microVMs ended.", n)
@@ -70,6 +73,20 @@ func down(ctx context.Context, dir string, wipe bool, timeout time.Duration, p *
 		return nil
 	}
 	return wipeDataDir(dir, p)
+}
+
+// nowFlag adds --now.
+func nowFlag(c *cobra.Command, now *bool) {
+	c.Flags().BoolVar(now, "now", false, "end pods in microVMs at once, without their grace")
+}
+
+// graceful is the time that pods in microVMs have to end: as long as they like, or none.
+func graceful(ctx context.Context, now bool) (context.Context, context.CancelFunc) {
+	ctx, cancel := context.WithCancel(ctx)
+	if now {
+		cancel()
+	}
+	return ctx, cancel
 }
 
 // wipeDataDir deletes the folder, but only one that looks like ours: a wrong --data-dir must not cost a home directory.

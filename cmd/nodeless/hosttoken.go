@@ -75,18 +75,21 @@ func printJoin(ctx context.Context, w io.Writer, s *settings, e podagent.Enrolme
 
 func newHostEnd() *cobra.Command {
 	var dir string
+	var now bool
 	c := &cobra.Command{
 		Use:   "end",
 		Short: "End the microVMs that a host has left running",
-		Long: `Ends what "nodeless host" has left running on this machine, at once. It must not be running itself. The cluster is not told: pods of
-a host that is away for a minute or so are made anew elsewhere.`,
+		Long: `Ends what "nodeless host" has left running on this machine; pods have their grace. It must not be running itself. The cluster is not
+told: pods of a host that is away for a minute or so are made anew elsewhere.`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			dir, err := resolveDataDir(dir)
 			if err != nil {
 				return err
 			}
-			n, err := endMicroVMs(hostDir(dir))
+			ctx, cancel := graceful(cmd.Context(), now)
+			defer cancel()
+			n, err := endMicroVMs(ctx, hostDir(dir))
 			if err != nil {
 				return err
 			}
@@ -95,5 +98,6 @@ a host that is away for a minute or so are made anew elsewhere.`,
 		},
 	}
 	dataDirFlag(c, &dir)
+	nowFlag(c, &now)
 	return c
 }

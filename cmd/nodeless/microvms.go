@@ -170,14 +170,14 @@ func (l *local) leaveMicroVMs() {
 		return
 	}
 	if n == 0 {
-		if _, err := endMicroVMs(l.o.dataDir); err != nil {
+		if _, err := endMicroVMs(context.Background(), l.o.dataDir); err != nil {
 			l.log.Error("traces of microVMs were left", "error", err)
 		}
 	}
 }
 
-// endMicroVMs ends those that the process of a data directory has left running, and takes their network away.
-func endMicroVMs(dataDir string) (int, error) {
-	n, err := podhost.Sweep(microVMDir(dataDir))
+// endMicroVMs ends those that the process of a data directory has left running, and takes their network away. Their pods have their grace until ctx is done.
+func endMicroVMs(ctx context.Context, dataDir string) (int, error) {
+	n, err := podhost.Sweep(ctx, microVMDir(dataDir))
 	return n, errors.Join(err, podnet.CleanUp(microVMDir(dataDir)))
 }

@@ -3,6 +3,7 @@
 package main
 
 import (
+	"context"
 	"errors"
 
 	"github.com/spf13/cobra"
@@ -30,7 +31,7 @@ func newHost() *cobra.Command {
 }
 
 // endMicroVMs has nothing to end: this build starts no microVMs.
-func endMicroVMs(string) (int, error) { return 0, nil }
+func endMicroVMs(context.Context, string) (int, error) { return 0, nil }
 
 func absent(use, short string) *cobra.Command {
 	return &cobra.Command{

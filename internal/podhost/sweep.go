@@ -1,16 +1,17 @@
 package podhost
 
 import (
+	"context"
 	"fmt"
 	"os"
 
 	"github.com/nodeless/nodeless/podvm/host"
 )
 
-// Sweep ends the microVMs of a state directory that no process has charge of, and gives back the memory of their templates and their bridge. What the
-// next process needs to begin the pods anew stays in the directory. It returns how many microVMs ran.
-func Sweep(dir string) (ended int, err error) {
-	if ended, err = host.Sweep(dir); err != nil {
+// Sweep ends the microVMs of a state directory that no process has charge of, and gives back the memory of their templates and their bridge. Their pods
+// have their grace before, until ctx is done. What the next process needs to begin the pods anew stays in the directory. It returns how many microVMs ran.
+func Sweep(ctx context.Context, dir string) (ended int, err error) {
+	if ended, err = host.Sweep(ctx, dir); err != nil {
 		return ended, err
 	}
 	if err := reapUnfinished(dir); err != nil {

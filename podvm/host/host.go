@@ -41,6 +41,9 @@ type Config struct {
 	HangLimit time.Duration
 	// Templates makes a template of each shape that is asked for, in the background.
 	Templates bool
+
+	// sweeping: machines end because this process wants it, which the next one is not to take for their pods' end.
+	sweeping bool
 }
 
 // Host runs pods on this machine. Its methods may be used by many goroutines.
@@ -91,23 +94,6 @@ func lockDir(dir string) (*os.File, error) {
 		return nil, ErrInUse
 	}
 	return f, nil
-}
-
-// Sweep ends all machines of a state directory that no host process has charge of, and says how many ran. What the next process has to know of them stays.
-func Sweep(dir string) (ended int, err error) {
-	machines := filepath.Join(dir, machinesDir)
-	if _, err := os.Stat(machines); errors.Is(err, os.ErrNotExist) {
-		return 0, nil // it has never had any
-	}
-	lock, err := lockDir(dir)
-	if err != nil {
-		return 0, fmt.Errorf("end the machines of %s: %w", dir, err)
-	}
-	defer func() { _ = lock.Close() }()
-	if ended, err = vmm.Reap(machines, nil); err != nil {
-		return ended, fmt.Errorf("end the machines of %s: %w", dir, err)
-	}
-	return ended, nil
 }
 
 const machinesDir = "machines"

@@ -293,6 +293,8 @@ func (vm *VM) end(failure string) {
 		}
 		ended := vm.status
 		vm.record.Ended = &ended
-		_ = vm.record.save(vm.dir) // at worst a later process says so again
+		if !vm.host.config.sweeping {
+			_ = vm.record.save(vm.dir) // at worst a later process says so again
+		}
 	})
 }

@@ -67,7 +67,7 @@ func microVMs(t *testing.T) *cluster {
 	c := newCluster(t, "--boot-time", "1s")
 	c.buildExampleImage()
 	t.Cleanup(func() { // before the cluster's own, which then finds nothing to stop
-		if out, err := c.run("down"); err != nil {
+		if out, err := c.run("down", "--now"); err != nil {
 			t.Errorf("down: %v\n%s", err, out)
 		}
 		if c.cmd != nil {
@@ -341,7 +341,7 @@ func TestMicroVMsOutliveTheProcess(t *testing.T) {
 		}
 	}
 
-	if out, err := c.run("down"); err != nil || !strings.Contains(out, "2 microVMs ended") {
+	if out, err := c.run("down", "--now"); err != nil || !strings.Contains(out, "2 microVMs ended") {
 		t.Fatalf("down: %v\n%s", err, out)
 	}
 	<-c.exit

@@ -95,7 +95,7 @@ func (m *machine) end(sig syscall.Signal) {
 
 func (m *machine) clean() {
 	m.end(syscall.SIGTERM)
-	if out, err := m.c.run("host", "end", "--data-dir", m.dir); err != nil {
+	if out, err := m.c.run("host", "end", "--now", "--data-dir", m.dir); err != nil {
 		m.c.t.Errorf("host end: %v\n%s", err, out)
 	}
 	if n := m.vms(); n > 0 {

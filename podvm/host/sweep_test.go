@@ -1,0 +1,46 @@
+package host
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/nodeless/nodeless/podvm/wire"
+)
+
+// Machines that are swept away end their pods first, who do what they do at the end. To the next process they are lost, so that it may begin the pods anew.
+func TestSweptPodsHaveTheirGrace(t *testing.T) {
+	dir := t.TempDir()
+	h, err := Open(Config{Dir: dir, Driver: driver(t)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	vm := run(t, h, workload("swept", wire.Pod{Containers: []wire.Container{
+		container("c", "trap 'echo farewell; exit 0' TERM; echo ready; while :; do sleep 0.1; done"),
+	}}))
+	ctx := within(t)
+	for !strings.Contains(log(t, vm, LogOptions{Container: "c"}), "ready") {
+		select {
+		case <-time.After(50 * time.Millisecond):
+		case <-ctx.Done():
+			t.Fatal("it did not begin")
+		}
+	}
+	if err := h.Close(); err != nil {
+		t.Fatal(err)
+	}
+	if n, err := Sweep(ctx, dir); n != 1 || err != nil {
+		t.Errorf("%d machines ended, %v", n, err)
+	}
+	next := open(t, Config{Dir: dir})
+	again, err := next.VM("swept")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got := log(t, again, LogOptions{Container: "c"}); !strings.Contains(got, "farewell") {
+		t.Errorf("log %q", got)
+	}
+	if !again.Lost() {
+		t.Error("the next process takes it for a pod that ended by itself")
+	}
+}
