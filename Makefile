@@ -105,8 +105,8 @@ bench-consolidation: ## every what-if of a cluster of 1,000 machines and 20,000 
 bench-scale: ## a simulated day of churn on 300,000 pods on one core: seconds and peak memory (N=30000 or 3000 pods, HOURS=2)
 	@$(GO) test ./sim -run XXX -bench 'ADay/^$(or $(N),300000)_pods_$(or $(HOURS),24)h$$' -benchtime 1x -cpu 1 -timeout 6h
 
-bench-podvm: test-deps ## microVMs: pod to first output cold and from a template, beside bare QEMU; memory of 12 at once (N starts each)
-	@NODELESS_BENCH=$(or $(N),30) $(GO) test ./podvm/host -count=1 -v -timeout 2h -run TestBench
+bench-podvm: test-deps ## microVMs: pod to first output cold and from a template, beside bare QEMU; memory and idle CPU of 12 at once; pods that come and go (N=30 starts each, PODS=50)
+	@NODELESS_BENCH=$(or $(N),30) NODELESS_BENCH_PODS=$(or $(PODS),50) $(GO) test ./podvm/host -count=1 -v -timeout 2h -run TestBench
 
 # A story whose order and moments are random; make test has it once.
 mishaps: build ## kill, delete and terminate at random under load, then look whether anything was lost: make mishaps N=20 [SEED=1]

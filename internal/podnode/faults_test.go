@@ -140,6 +140,20 @@ func TestHowPodsEnd(t *testing.T) {
 	h.exit(id, corev1.PodFailed)
 	w.empty(t, h)
 
+	late, second := w.pod("late", "100m"), int64(1)
+	late.Spec.ActiveDeadlineSeconds, late.Spec.TerminationGracePeriodSeconds = &second, &grace
+	w.create(t, late)
+	w.pods(t, "its time is over: it was stopped and has failed, and says why", 1, func(p *corev1.Pod) error {
+		if p.Status.Phase != corev1.PodFailed || p.Status.Reason != "DeadlineExceeded" || p.Status.Message != "Pod was active on the node longer than the specified deadline" {
+			return fmt.Errorf("phase %s, %s: %s", p.Status.Phase, p.Status.Reason, p.Status.Message)
+		}
+		return nil
+	})
+	if err := w.Client.Delete(t.Context(), late); err != nil {
+		t.Fatal(err)
+	}
+	w.empty(t, h)
+
 	lost := w.pod("lost", "100m")
 	w.create(t, lost)
 	running = w.pods(t, "it runs", 1, runs)[0]

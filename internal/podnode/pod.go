@@ -41,7 +41,7 @@ func (s *Scheduler) pod(ctx context.Context, key string) (time.Duration, error) 
 		return s.end(ctx, pod)
 	case pod.Spec.NodeName != "":
 		s.settled(key)
-		return 0, s.report(ctx, pod)
+		return s.report(ctx, pod)
 	case len(pod.Spec.SchedulingGates) > 0 || terminal(pod):
 		return 0, nil
 	}

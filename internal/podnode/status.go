@@ -16,14 +16,14 @@ import (
 // stopSlack is how much longer than its grace a microVM may take to end its pod, before it is taken away as it is.
 const stopSlack = 30 * time.Second
 
-// report writes what the host says of a bound pod.
-func (s *Scheduler) report(ctx context.Context, pod *corev1.Pod) error {
+// report writes what the host says of a bound pod, and ends one whose time is over. It returns when that will be, 0 for never.
+func (s *Scheduler) report(ctx context.Context, pod *corev1.Pod) (time.Duration, error) {
 	host, ok := s.hostOf(pod)
 	if !ok {
-		return nil // hostLost decides
+		return 0, nil // hostLost decides
 	}
 	if err := s.keepKubelet(ctx, pod, host.Describe()); err != nil || terminal(pod) {
-		return err
+		return 0, err
 	}
 	if follower, ok := host.(Follower); ok {
 		if err := follower.Follow(ctx, machineID(pod.UID), pod); err != nil {
@@ -36,9 +36,10 @@ func (s *Scheduler) report(ctx context.Context, pod *corev1.Pod) error {
 		status = Status{Pod: corev1.PodStatus{Phase: corev1.PodFailed, Reason: "MicroVMLost", Message: "The microVM of the pod is gone from its host"}}
 		status.Pod.ContainerStatuses = pod.Status.ContainerStatuses
 	case err != nil:
-		return fmt.Errorf("status of pod %s/%s: %w", pod.Namespace, pod.Name, err)
+		return 0, fmt.Errorf("status of pod %s/%s: %w", pod.Namespace, pod.Name, err)
 	}
-	return s.writeStatus(ctx, pod, status.Pod)
+	left, err := s.keepDeadline(ctx, host, pod, &status)
+	return left, errors.Join(err, s.writeStatus(ctx, pod, status.Pod))
 }
 
 // hostOf is the host that a pod was given to; false if that is not registered.

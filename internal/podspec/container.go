@@ -47,6 +47,9 @@ func (t translation) container(c *corev1.Container, kind wire.ContainerKind) (wi
 		return out, err
 	}
 	uid, gid := int64(process.UID), int64(process.GID)
+	if out.StopSignal, err = stopSignal(c, process.StopSignal); err != nil {
+		return out, err
+	}
 	out.Args, out.Env, out.WorkingDir = process.Argv, process.Env, process.Dir
 	out.User = wire.User{UID: &uid, GID: &gid, NonRoot: isTrue(security.RunAsNonRoot), Groups: groups(t.pod.Spec.SecurityContext, process.Groups)}
 	out.Privileged, out.ReadOnlyRoot = isTrue(security.Privileged), isTrue(security.ReadOnlyRootFilesystem)
@@ -61,12 +64,17 @@ func (t translation) container(c *corev1.Container, kind wire.ContainerKind) (wi
 		if slices.Contains(strings.Split(sub, "/"), "..") {
 			return out, fmt.Errorf("mount %s: its subPath %q leads out of the volume", m.MountPath, sub)
 		}
-		out.Mounts = append(out.Mounts, wire.Mount{Volume: m.Name, Path: m.MountPath, SubPath: sub, ReadOnly: m.ReadOnly})
+		out.Mounts = append(out.Mounts, wire.Mount{Volume: m.Name, Path: m.MountPath, SubPath: sub, ReadOnly: m.ReadOnly || t.holdsFiles(m.Name)})
 	}
 	if err := t.lifecycle(c, &out); err != nil {
 		return out, err
 	}
 	return out, nil
+}
+
+// holdsFiles says whether a volume's files are the cluster's: containers only read them, as kubelets have it.
+func (t translation) holdsFiles(volume string) bool {
+	return slices.ContainsFunc(t.pod.Spec.Volumes, func(v corev1.Volume) bool { return v.Name == volume && v.EmptyDir == nil })
 }
 
 // lifecycle adds probes and hooks.

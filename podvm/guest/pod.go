@@ -2,6 +2,7 @@ package guest
 
 import (
 	"fmt"
+	"io"
 	"os"
 	"path/filepath"
 	"sync"
@@ -19,6 +20,7 @@ type pod struct {
 	processes  *processes
 	logs       *logs
 	containers []*container
+	holder     int // the first process of the namespace that the containers' processes share; 0: they share none
 
 	stopping chan struct{} // closed: nothing is started any more
 	stopOnce sync.Once
@@ -77,7 +79,29 @@ func (p *pod) prepare() error {
 			return fmt.Errorf("volume %s: %w", v.Name, err)
 		}
 	}
-	return os.MkdirAll(filepath.Join(enter.PodDir, "termination"), 0o755)
+	if err := os.MkdirAll(filepath.Join(enter.PodDir, "termination"), 0o755); err != nil {
+		return err
+	}
+	if p.spec.ShareProcessNamespace && !p.spec.HostPID {
+		return p.shareProcesses()
+	}
+	return nil
+}
+
+// shareProcesses makes the namespace of all containers' processes. It has a group of its own, so that no container's end is its own.
+func (p *pod) shareProcesses() error {
+	group := filepath.Join(cgroupDir, "shared")
+	if err := os.Mkdir(group, 0o755); err != nil {
+		return fmt.Errorf("share the process namespace: %w", err)
+	}
+	io, err := newStdio(false, false, nil, func(byte, io.Reader) {})
+	if err == nil {
+		p.holder, _, err = p.processes.enter(enter.Entry{Hold: true}, io, enterOptions{cgroup: group, flags: unix.CLONE_NEWPID})
+	}
+	if err != nil {
+		return fmt.Errorf("share the process namespace: %w", err)
+	}
+	return nil
 }
 
 // runInits runs init containers to completion and starts sidecars, in order. It reports whether the regular containers may start.

@@ -94,11 +94,11 @@ func (r *run) start() (<-chan unix.WaitStatus, error) {
 	if r.io, err = newStdio(c.spec.TTY, c.spec.Stdin, nil, r.consume); err != nil {
 		return nil, err
 	}
-	flags := uintptr(unix.CLONE_NEWNS)
-	if !c.pod.spec.HostPID {
-		flags |= unix.CLONE_NEWPID
+	o := enterOptions{cgroup: r.cgroup, flags: unix.CLONE_NEWNS, pidsOf: c.pod.holder}
+	if o.pidsOf == 0 && !c.pod.spec.HostPID {
+		o.flags |= unix.CLONE_NEWPID
 	}
-	pid, ended, err := c.pod.processes.enter(e, r.io, enterOptions{cgroup: r.cgroup, flags: flags})
+	pid, ended, err := c.pod.processes.enter(e, r.io, o)
 	if err != nil {
 		r.io.drain()
 		return nil, err

@@ -16,59 +16,126 @@ import (
 	"github.com/nodeless/nodeless/podvm/wire"
 )
 
-// TestBench is `make bench-podvm`: it measures and judges nothing but leaks. NODELESS_BENCH is the number of starts of each kind.
+// TestBench is `make bench-podvm`: it measures and judges nothing but leaks. NODELESS_BENCH is the number of starts of each kind, NODELESS_BENCH_PODS of the
+// pods that come and go.
 func TestBench(t *testing.T) {
-	n, _ := strconv.Atoi(os.Getenv("NODELESS_BENCH"))
+	n, pods := count("NODELESS_BENCH"), count("NODELESS_BENCH_PODS")
 	if n == 0 {
 		t.Skip("a measurement: make bench-podvm")
 	}
 	q := driver(t)
 	t.Logf("%s, %s, kernel %s, %d CPUs, load %s", q.Capabilities().Version, q.Capabilities().Accelerator, filepath.Base(q.Kernel.Image), shape.CPUs, read("/proc/loadavg"))
-	var floor, cold, warm []time.Duration
-	for range n {
-		floor = append(floor, bareBoot(t))
+	h := open(t, Config{})
+	benchStarts(t, h, n)
+	benchDensity(t, h)
+	files := openFiles(t)
+	const rounds, together = 5, 10
+	began := time.Now()
+	for round := range rounds {
+		for from := 0; from < pods; from += together {
+			churn(t, h, round, from, min(pods, from+together))
+		}
 	}
+	nothingLeft(t, h)
+	if now := openFiles(t); now > files {
+		t.Errorf("%d open files before, %d after", files, now)
+	}
+	t.Logf("%d pods came and went %d times, %d at a time, in %s; nothing is left; load %s", pods, rounds, together, time.Since(began).Round(time.Second), read("/proc/loadavg"))
+}
+
+// benchStarts starts guests of three kinds in turn, so that a load of others is the same for all.
+func benchStarts(t *testing.T, h *Host, n int) {
+	t.Helper()
 	unprepared := shape
 	unprepared.MemoryMiB++ // no template is of this shape
-	h := open(t, Config{})
+	var floor, cold, warm []time.Duration
 	for i := range n {
+		floor = append(floor, bareBoot(t))
 		w := workload(fmt.Sprintf("cold-%d", i), wire.Pod{})
 		w.Shape = unprepared
 		cold = append(cold, firstOutput(t, h, w))
 		warm = append(warm, firstOutput(t, h, workload(fmt.Sprintf("warm-%d", i), wire.Pod{})))
 	}
-	report := func(name string, d []time.Duration) {
-		slices.Sort(d)
-		t.Logf("%-46s median %6.2fs  worst %6.2fs", name, d[len(d)/2].Seconds(), d[len(d)-1].Seconds())
+	for _, kind := range []struct {
+		name string
+		took []time.Duration
+	}{{"bare QEMU, same kernel, busybox says a word", floor}, {"pod to first stored output, cold", cold}, {"pod to first stored output, from a template", warm}} {
+		var ratios []float64 // each beside the bare guest of its turn
+		for i, d := range kind.took {
+			ratios = append(ratios, d.Seconds()/floor[i].Seconds())
+		}
+		slices.Sort(ratios)
+		kind.took = slices.Clone(kind.took)
+		slices.Sort(kind.took)
+		t.Logf("%-46s median %6.2fs  p99 %6.2fs  beside the bare guest: median %.2f  p99 %.2f", kind.name,
+			at(kind.took, 50).Seconds(), at(kind.took, 99).Seconds(), at(ratios, 50), at(ratios, 99))
 	}
-	report("bare QEMU, same kernel, busybox says a word", floor)
-	report("pod to first stored output, cold", cold)
-	report("pod to first stored output, from a template", warm)
+}
+
+// at is a percentile by the nearest rank of a sorted list.
+func at[T any](sorted []T, percent int) T { return sorted[(len(sorted)*percent+99)/100-1] }
+
+// idleFor is how long the CPU of pods that do nothing is measured.
+const idleFor = 30 * time.Second
+
+// benchDensity measures memory and CPU of 12 pods at once.
+func benchDensity(t *testing.T, h *Host) {
+	t.Helper()
+	const pods = 12
 	var pids []int
-	for i := range 12 {
+	for i := range pods {
 		vm := run(t, h, workload(fmt.Sprintf("dense-%d", i), wire.Pod{Containers: []wire.Container{container("main", "sleep 1000")}}))
 		pids = append(pids, vm.machine.PID())
 	}
 	for _, vm := range h.VMs() {
 		await(t, vm, "running", isRunning)
 	}
-	private, shared := 0, 0
+	private, shared, before := 0, 0, 0
 	for _, pid := range pids {
 		private += rollup(pid, "Private_Dirty")
 		shared += rollup(pid, "Pss")
+		before += ticks(pid)
 	}
-	t.Logf("12 at once, guests of %d MiB: private dirty %d MiB each, proportional set %d MiB each", shape.MemoryMiB, private/12>>10, shared/12>>10)
+	t.Logf("%d at once, guests of %d MiB: private dirty %d MiB each, proportional set %d MiB each", pods, shape.MemoryMiB, private/pods>>10, shared/pods>>10)
+	time.Sleep(idleFor)
+	used := -before
+	for _, pid := range pids {
+		used += ticks(pid)
+	}
+	t.Logf("%d at once that do nothing: %.2f %% of a CPU each", pods, float64(used)/ticksPerSecond/idleFor.Seconds()*100/pods)
 	for _, vm := range h.VMs() {
 		vm.Remove()
 	}
-	const rounds, together = 5, 10
-	for round := range rounds {
-		for from := 0; from < n; from += together {
-			churn(t, h, round, from, min(n, from+together))
-		}
+}
+
+// ticksPerSecond of /proc, on every Linux (sysconf(_SC_CLK_TCK)).
+const ticksPerSecond = 100
+
+// ticks are the CPU time a process has used.
+func ticks(pid int) int {
+	text := read(fmt.Sprintf("/proc/%d/stat", pid))
+	f := strings.Fields(text[strings.LastIndexByte(text, ')')+1:])
+	if len(f) < 13 {
+		return 0
 	}
-	nothingLeft(t, h)
-	t.Logf("%d pods came and went %d times, %d at a time; nothing is left", n, rounds, together)
+	user, _ := strconv.Atoi(f[11])
+	system, _ := strconv.Atoi(f[12])
+	return user + system
+}
+
+func count(variable string) int {
+	n, _ := strconv.Atoi(os.Getenv(variable))
+	return n
+}
+
+// openFiles of this process.
+func openFiles(t *testing.T) int {
+	t.Helper()
+	entries, err := os.ReadDir("/proc/self/fd")
+	if err != nil {
+		t.Fatal(err)
+	}
+	return len(entries)
 }
 
 // churn runs pods to their end and removes them.

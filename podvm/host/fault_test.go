@@ -52,6 +52,33 @@ func TestMachinesDie(t *testing.T) {
 	}
 }
 
+// The host's disk is full: a guest's writes fail, the guest and its pod go on, and what it logs is stored when there is room again.
+func TestTheHostsDiskIsFull(t *testing.T) {
+	dir := t.TempDir()
+	if err := unix.Mount("tmpfs", dir, "tmpfs", 0, "size=32m"); err != nil {
+		t.Skipf("a small disk cannot be mounted: %v", err)
+	}
+	t.Cleanup(func() { _ = unix.Unmount(dir, unix.MNT_DETACH) })
+	ballast := filepath.Join(dir, "ballast")
+	if err := os.WriteFile(ballast, make([]byte, 4<<20), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	h := open(t, Config{Dir: filepath.Join(dir, "host")})
+	w := workload("full", wire.Pod{Containers: []wire.Container{container("main", "dd if=/dev/zero of=/fill bs=1M count=64 conv=fsync 2>/dev/null || echo refused; echo alive")}})
+	w.ScratchBytes = 1 << 30
+	vm := run(t, h, w)
+	await(t, vm, "the container's end", func(s Status) bool { return s.Pod.Done })
+	if err := os.Remove(ballast); err != nil {
+		t.Fatal(err)
+	}
+	if s := await(t, vm, "the pod's end", ended); s.Failure != "" || s.Pod.Containers[0].Exit.Code != 0 {
+		t.Errorf("%+v", s)
+	}
+	if got := log(t, vm, LogOptions{Container: "main"}); got != "refused\nalive\n" {
+		t.Errorf("it logged %q", got)
+	}
+}
+
 // childDir in the environment makes the test binary a host process that runs one pod and waits to be killed.
 const childDir = "NODELESS_TEST_HOST"
 

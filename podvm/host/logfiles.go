@@ -2,6 +2,7 @@ package host
 
 import (
 	"bytes"
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -9,6 +10,8 @@ import (
 	"strings"
 	"sync"
 	"time"
+
+	"golang.org/x/sys/unix"
 
 	"github.com/nodeless/nodeless/podvm/wire"
 )
@@ -59,11 +62,29 @@ func (vm *VM) storeLogs(conn *wire.Conn) error {
 		if err != nil {
 			return fmt.Errorf("the guest was ended: %w", err)
 		}
-		if err := vm.logs.write(r); err != nil {
+		if err := vm.logs.writeWhenRoom(r, s.Done()); err != nil {
 			return err
 		}
 		if err := s.SendMessage(wire.LogsTaken{Through: r.Nanos}); err != nil {
 			return err
+		}
+	}
+}
+
+// fullPause is between attempts to store a log on a disk that is full.
+const fullPause = time.Second
+
+// writeWhenRoom is write that waits for a full disk until it is over: what the guest has to say waits there, and a pod need not end for its log.
+func (l *logFiles) writeWhenRoom(r wire.LogRecord, over <-chan struct{}) error {
+	for {
+		err := l.write(r)
+		if !errors.Is(err, unix.ENOSPC) && !errors.Is(err, unix.EDQUOT) {
+			return err
+		}
+		select {
+		case <-time.After(fullPause):
+		case <-over:
+			return wire.ErrClosed
 		}
 	}
 }
@@ -90,10 +111,11 @@ func (l *logFiles) write(r wire.LogRecord) error {
 		}
 	}
 	n, err := f.Write(b.Bytes())
-	f.size += int64(n)
 	if err != nil {
+		_ = f.Truncate(f.size) // whole lines only
 		return fmt.Errorf("store a log: %w", err)
 	}
+	f.size += int64(n)
 	if f.size > maxLogFile {
 		_ = f.Close()
 		delete(l.open, path)

@@ -235,7 +235,8 @@ func (vm *VM) follow(conn *wire.Conn) error {
 func (vm *VM) finish(conn *wire.Conn) error {
 	ctx, cancel := context.WithTimeout(vm.host.ctx, vm.host.config.HangLimit)
 	defer cancel()
-	if err := conn.Call(ctx, wire.KindFlush, nil, nil); err != nil {
+	// A log that cannot be stored in time, such as on a full disk, does not change how the pod has ended.
+	if err := conn.Call(ctx, wire.KindFlush, nil, nil); err != nil && ctx.Err() == nil {
 		return err
 	}
 	vm.machine.Kill()
@@ -286,6 +287,9 @@ func (vm *VM) end(failure string) {
 		now := time.Now()
 		for i := range vm.status.Pod.Containers {
 			c := &vm.status.Pod.Containers[i]
+			if vm.status.Pod.Done && c.State == wire.Waiting && c.LastExit == nil {
+				continue // it never ran and never will, as the guest has said
+			}
 			if c.State != wire.Terminated {
 				c.State, c.Reason, c.Message, c.Ready = wire.Terminated, "", "", false
 				c.Exit = &wire.Exit{Code: 137, Reason: "ContainerStatusUnknown", Message: failure, Started: c.Started, Finished: now}

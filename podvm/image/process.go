@@ -29,6 +29,8 @@ type Process struct {
 	Argv []string
 	Env  []string // a name once
 	Dir  string   // absolute
+	// StopSignal is the image's, as it writes it; "" if it says none.
+	StopSignal string
 	Identity
 }
 
@@ -46,7 +48,7 @@ func (i *Image) Process(c Container) (Process, error) {
 	if c.WorkingDir != "" {
 		dir = c.WorkingDir
 	}
-	return Process{Argv: argv, Env: i.Config.env(c, who), Dir: path.Join("/", dir), Identity: who}, nil
+	return Process{Argv: argv, Env: i.Config.env(c, who), Dir: path.Join("/", dir), StopSignal: i.Config.StopSignal, Identity: who}, nil
 }
 
 // argv follows the table of the Kubernetes documentation (Define a Command and Arguments for a Container): command replaces the image's

@@ -214,16 +214,6 @@ func dialUnix(ctx context.Context, path string) (net.Conn, error) {
 	}
 }
 
-// again pauses before another attempt: a VMM has made its socket a moment before it listens on it.
-func isListening(ctx context.Context) bool {
-	select {
-	case <-ctx.Done():
-		return false
-	case <-time.After(time.Millisecond):
-		return true
-	}
-}
-
 // again pauses before another attempt: a VMM has made its socket a moment before it listens on it. It is false when ctx has ended.
 func again(ctx context.Context) bool {
 	select {

@@ -117,8 +117,9 @@ func (q *QEMU) arguments(c command) []string {
 			}
 		}
 		node := fmt.Sprintf("disk%d", i)
+		// Errors are the guest's to hear, also that the host's disk is full: QEMU would stop the machine then, which looks as if it hung.
 		args = append(args, "-blockdev", fmt.Sprintf("%s,node-name=%s,read-only=%s", backend, node, readOnly),
-			"-device", fmt.Sprintf("virtio-blk-device,drive=%s,serial=%s", node, serial))
+			"-device", fmt.Sprintf("virtio-blk-device,drive=%s,serial=%s,werror=report,rerror=report", node, serial))
 	}
 	if c.incoming != 0 {
 		args = append(args, "-incoming", "defer")

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
@@ -17,6 +18,7 @@ kind: FargateProfile
 metadata: {name: trials}
 spec:
   sizing: Exact
+  storage: {ephemeral: 96Mi}
   selectors: [{namespace: default, labels: {app: trial}}]
 `
 
@@ -60,6 +62,7 @@ func TestWhatGoesWrongInMicroVMsIsSaid(t *testing.T) {
 	c := microVMs(t)
 	const image = "example.local/hello:1"
 	c.apply(profileForTrials)
+	c.breaks()
 	c.apply(trial("never", "example.local/absent:1", "imagePullPolicy: Never") +
 		trial("nowhere", "127.0.0.1:1/absent:1", "") +
 		trial("settings", image, "envFrom: [{configMapRef: {name: settings}}], volumeMounts: [{name: settings, mountPath: /settings}, {name: pod, mountPath: /pod}]"))
@@ -86,17 +89,10 @@ func TestWhatGoesWrongInMicroVMsIsSaid(t *testing.T) {
 		return nil
 	})
 
-	settings := &corev1.Pod{}
-	if err := c.Get(t.Context(), client.ObjectKey{Namespace: "default", Name: "settings"}, settings); err != nil {
+	if err := syscall.Kill(c.pidOf("settings"), syscall.SIGKILL); err != nil {
 		t.Fatal(err)
 	}
-	pid := c.machineProcesses()["microvm-"+string(settings.UID)]
-	if pid == 0 {
-		t.Fatalf("no process of pod %s: %v", settings.UID, c.machineProcesses())
-	}
-	if err := syscall.Kill(pid, syscall.SIGKILL); err != nil {
-		t.Fatal(err)
-	}
+	settings := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "settings"}}
 	c.eventually(patience, func() error {
 		if err := c.Get(t.Context(), client.ObjectKeyFromObject(settings), settings); err != nil {
 			return err
@@ -117,6 +113,7 @@ func TestWhatGoesWrongInMicroVMsIsSaid(t *testing.T) {
 		t.Errorf("events: %s", got)
 	}
 
+	c.areBroken()
 	c.kubectl("delete", "pods", "--all")
 	c.eventually(patience, c.nothingOfMicroVMs)
 }

@@ -36,6 +36,7 @@ const (
 // Entry is what enter needs to know.
 type Entry struct {
 	Join      bool // the mount namespace is inherited from descriptor JoinFD
+	Hold      bool // no container: the process holds the namespace it was started in; all below is empty
 	Lower     string
 	Upper     string // holds data and work of the overlay
 	Mounts    []Mount
@@ -66,6 +67,9 @@ func Main() {
 // execute does not return unless something is wrong.
 func (e *Entry) execute() error {
 	_ = unix.Close(EntryFD)
+	if e.Hold {
+		return hold()
+	}
 	var err error
 	if e.Join {
 		err = joinMounts()

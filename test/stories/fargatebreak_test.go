@@ -1,0 +1,126 @@
+package stories
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"syscall"
+
+	corev1 "k8s.io/api/core/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+)
+
+// breaks applies pods whose microVMs break, each in its own way, and breaks them: a guest's kernel panics, another hangs, a third's disk is filled again and
+// again. An image is broken, too. What is said of them is seen by areBroken, later: a hung guest is given a minute.
+func (c *cluster) breaks() {
+	c.t.Helper()
+	c.breakImage()
+	const image = "example.local/hello:1"
+	c.apply(trial("panics", image, "securityContext: {privileged: true}") + trial("hangs", image, "") + trial("corrupt", "example.local/corrupt:1", "") +
+		trial("fills", image, `command: [sh, -c, "dd if=/dev/zero of=/big bs=1M 2>/dev/termination-log; exit 1"]`))
+	for _, name := range []string{"hangs", "panics"} {
+		c.kubectl("wait", "--for=condition=Ready", "pod/"+name, "--timeout=240s")
+	}
+	if err := syscall.Kill(c.pidOf("hangs"), syscall.SIGSTOP); err != nil {
+		c.t.Fatal(err)
+	}
+	if out, err := c.run("kubectl", "exec", "panics", "--", "sh", "-c", "echo c >/proc/sysrq-trigger"); err == nil {
+		c.t.Errorf("exec in a guest whose kernel panicked ended well: %s", out)
+	}
+}
+
+// areBroken sees that status and events say what happened to the pods of breaks, and that nothing of their machines is left.
+func (c *cluster) areBroken() {
+	c.t.Helper()
+	for name, says := range map[string]string{"panics": "Kernel panic - not syncing: sysrq triggered crash", "hangs": "taken for hung"} {
+		pod := c.podWhen(name, func(p *corev1.Pod) error {
+			if err := differ("end", fmt.Sprint(p.Status.Phase, " ", p.Status.Reason), "Failed MicroVMFailed"); err != nil || !strings.Contains(p.Status.Message, says) {
+				return fmt.Errorf("%q, want %q: %w", p.Status.Message, says, err)
+			}
+			return nil
+		})
+		if got := ending(pod.Status.ContainerStatuses[0]); !strings.HasPrefix(got, "137 ContainerStatusUnknown") || !strings.Contains(got, says) {
+			c.t.Errorf("the container of the pod that %s: %s", name, got)
+		}
+		if got := c.kubectl("get", "events", "--field-selector", "reason=MicroVMFailed,involvedObject.name="+name); !strings.Contains(got, says) {
+			c.t.Errorf("events of the pod that %s: %s", name, got)
+		}
+		if pid := c.machineProcesses()["microvm-"+string(pod.UID)]; pid != 0 {
+			c.t.Errorf("process %d of the pod that %s is left", pid, name)
+		}
+	}
+	c.podWhen("fills", func(p *corev1.Pod) error { // its guest goes on
+		for _, s := range p.Status.ContainerStatuses {
+			if e := s.LastTerminationState.Terminated; e != nil && s.RestartCount > 0 && e.ExitCode == 1 && strings.Contains(e.Message, "No space left on device") {
+				return nil
+			}
+		}
+		return fmt.Errorf("%+v", p.Status.ContainerStatuses)
+	})
+	c.waitsFor("corrupt", "sha256:", "ErrImagePull", "ImagePullBackOff")
+	if z := c.zombies(); len(z) > 0 {
+		c.t.Errorf("processes that ended and were not reaped: %v", z)
+	}
+}
+
+// breakImage makes example.local/corrupt:1, whose layer is not what its name says.
+func (c *cluster) breakImage() {
+	c.t.Helper()
+	dir, layout := c.t.TempDir(), filepath.Join(c.dir, "images", "corrupt")
+	if err := os.WriteFile(filepath.Join(dir, "file"), []byte(strings.Repeat("content\n", 1000)), 0o600); err != nil {
+		c.t.Fatal(err)
+	}
+	if out, err := c.run("image", "build", dir, "--data-dir", c.dir, "--output", layout, "--tag", "example.local/corrupt:1", "--", "/file"); err != nil {
+		c.t.Fatalf("image build: %v\n%s", err, out)
+	}
+	blobs, err := filepath.Glob(filepath.Join(layout, "blobs", "sha256", "*"))
+	if err != nil || len(blobs) == 0 {
+		c.t.Fatalf("no blobs in %s: %v", layout, err)
+	}
+	for _, path := range blobs {
+		b, err := os.ReadFile(path)
+		if err != nil {
+			c.t.Fatal(err)
+		}
+		if b[0] == '{' { // a manifest or a configuration
+			continue
+		}
+		b[len(b)/2] ^= 0xff
+		if err := os.WriteFile(path, b, 0o600); err != nil {
+			c.t.Fatal(err)
+		}
+	}
+}
+
+// pidOf is the process of a pod's microVM.
+func (c *cluster) pidOf(pod string) int {
+	c.t.Helper()
+	p := &corev1.Pod{}
+	if err := c.Get(context.Background(), client.ObjectKey{Namespace: "default", Name: pod}, p); err != nil {
+		c.t.Fatal(err)
+	}
+	pid := c.machineProcesses()["microvm-"+string(p.UID)]
+	if pid == 0 {
+		c.t.Fatalf("no process of pod %s, %s: %v", pod, p.UID, c.machineProcesses())
+	}
+	return pid
+}
+
+// zombies are children of the cluster's process that have ended and were not reaped: command and number.
+func (c *cluster) zombies() []string {
+	var out []string
+	stats, _ := filepath.Glob("/proc/[0-9]*/stat")
+	for _, path := range stats {
+		b, err := os.ReadFile(path)
+		if err != nil {
+			continue
+		}
+		name, rest, _ := strings.Cut(string(b), ") ") // number, command in parentheses, state, parent
+		if f := strings.Fields(rest); len(f) > 1 && f[0] == "Z" && f[1] == fmt.Sprint(c.cmd.Process.Pid) {
+			out = append(out, name+")")
+		}
+	}
+	return out
+}

@@ -1,0 +1,281 @@
+package stories
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+)
+
+// nodeBehaviours are the pods of TestAPodBehavesAsOnAnyNode.
+const nodeBehaviours = "testdata/nodebehaviours.yaml"
+
+// How containers of nodeBehaviours that end for good have ended: exit code, reason, restarts if there were any, message.
+var endings = map[string]string{
+	"ends/first":      "0 Completed",
+	"ends/second":     "0 Completed",
+	"ends/side":       "0 Completed",
+	"ends/order":      "0 Completed one two",
+	"ends/failed":     "3 Error why",
+	"ends/logs":       "1 Error last words",
+	"ends/elsewhere":  "0 Completed custom",
+	"ends/absent":     `128 StartError exec: "/no/such": no such file or directory`,
+	"ends/hungry":     "137 OOMKilled",
+	"ends/defaults":   "0 Completed entry default grey /work 1000",
+	"ends/args":       "0 Completed entry mine grey /work 1000",
+	"ends/command":    "0 Completed own grey /work 1000",
+	"ends/variables":  "0 Completed 12 $(A) $(NONE) 1",
+	"ends/downward":   "0 Completed ends default default 500 1048576 fargate-ip",
+	"ends/objects":    "0 Completed red 12 s3cret []",
+	"ends/files":      "0 Completed red 440 4000 440 4000 0 read-only",
+	"ends/projected":  "0 Completed 12s3cretkept 1 1",
+	"ends/identity":   "0 Completed 1000 3000 3000 4000 5000 1000 4000",
+	"ends/drop":       "0 Completed CapEff: 0000000000000000 refused",
+	"ends/add":        "0 Completed set",
+	"ends/plain":      "0 Completed refused",
+	"ends/privileged": "0 Completed mounted",
+	"ends/same":       "0 Completed NoNewPrivs: 1",
+	"ends/locked":     "0 Completed read-only shared",
+	"ends/memory":     "0 Completed tmpfs No space left on device",
+	"ends/below":      "0 Completed deep named read-only",
+	"ends/mode":       "0 Completed 2777 4000",
+	"ends/names":      "0 Completed box 1",
+	"ends/sysctl":     "0 Completed 20000 21000",
+	"ends/place":      "0 Completed /made/here",
+
+	"twice/init": "0 Completed restarts 1",
+	"twice/main": "0 Completed restarts 1",
+	"twice/once": "0 Completed",
+
+	"stops/init": "5 Error",
+	"stops/main": "PodInitializing",
+
+	"together/sleeper": "143 Error",
+	"together/finder":  "0 Completed found closed 0",
+}
+
+// How runs of the pod sick have ended, each of which was followed by another.
+var sickness = map[string]string{
+	"exec": "7 Error", "http": "7 Error", "tcp": "7 Error", "grpc": "7 Error", "startup": "7 Error", "hook": "7 Error", "stubborn": "137 Error", "finishes": "0 Completed", "crashes": "5 Error",
+}
+
+// How the containers of the pod steady have ended when it was deleted.
+var farewells = map[string]string{"exec": "21 Error", "stubborn": "137 Error", "signal": "42 Error", "again": "0 Completed restarts 1"}
+
+// A pod in a microVM is run as a kubelet runs it: the behaviours of docs/which-behaviours-of-a-node-do-microvms-have.md, in real microVMs.
+func TestAPodBehavesAsOnAnyNode(t *testing.T) {
+	c := microVMs(t)
+	c.buildTrialImages()
+	c.kubectl("apply", "-f", nodeBehaviours)
+	c.waitsFor("root", "container has runAsNonRoot and image will run as root", "CreateContainerConfigError")
+	c.kubectl("delete", "pod", "root")
+
+	for name, phase := range map[string]corev1.PodPhase{"ends": "Failed", "twice": "Succeeded", "stops": "Failed", "together": "Failed"} {
+		pod := c.podWhen(name, func(p *corev1.Pod) error { return differ("phase", p.Status.Phase, phase) })
+		for _, s := range slices.Concat(pod.Status.InitContainerStatuses, pod.Status.ContainerStatuses) {
+			if got, want := ending(s), endings[name+"/"+s.Name]; got != want {
+				t.Errorf("%s/%s: %q, want %q", name, s.Name, got, want)
+			}
+		}
+	}
+	if got := c.kubectl("logs", "ends", "-c", "side"); got != "side ends\n" {
+		t.Errorf("the sidecar logged %q", got)
+	}
+	c.isSick()
+	c.isSteady()
+	c.kubectl("delete", "pods", "--all")
+	c.eventually(patience, c.nothingOfMicroVMs)
+}
+
+// isSick sees each container of the pod sick restarted, and the pod end when its time is over.
+func (c *cluster) isSick() {
+	c.t.Helper()
+	c.podWhen("sick", func(p *corev1.Pod) error {
+		for _, s := range p.Status.ContainerStatuses {
+			e := s.LastTerminationState.Terminated
+			if e == nil || s.RestartCount == 0 {
+				return fmt.Errorf("%s was not restarted: %+v", s.Name, s.State)
+			}
+			if got := fmt.Sprint(e.ExitCode, " ", e.Reason); got != sickness[s.Name] {
+				return fmt.Errorf("%s: %s, want %s", s.Name, got, sickness[s.Name])
+			}
+			if w := s.State.Waiting; s.Name == "crashes" && (w == nil || w.Reason != "CrashLoopBackOff") {
+				return fmt.Errorf("crashes: %+v", s.State)
+			}
+		}
+		return nil
+	})
+	if got := c.kubectl("logs", "sick", "-c", "crashes", "--previous"); got != "a run\n" {
+		c.t.Errorf("the run before logged %q", got)
+	}
+	c.kubectl("patch", "pod", "sick", "-p", `{"spec":{"activeDeadlineSeconds":1}}`)
+	c.podWhen("sick", func(p *corev1.Pod) error {
+		return differ("end", fmt.Sprint(p.Status.Phase, " ", p.Status.Reason), "Failed DeadlineExceeded")
+	})
+}
+
+// isSteady sees the pod steady become ready, follow its Secret, and end as it was told.
+func (c *cluster) isSteady() {
+	c.t.Helper()
+	c.podWhen("steady", func(p *corev1.Pod) error {
+		for _, s := range slices.Concat(p.Status.InitContainerStatuses, p.Status.ContainerStatuses) {
+			if restarts := map[string]int32{"again": 1}[s.Name]; s.RestartCount != restarts || s.Started == nil || !*s.Started || s.Ready != (s.Name != "ready") {
+				return fmt.Errorf("%s: %+v", s.Name, s)
+			}
+		}
+		return nil
+	})
+	c.inSteady("ready", "touch", "/shared/ready")
+	gate := func(p *corev1.Pod) error {
+		for _, k := range p.Status.Conditions {
+			if k.Type == corev1.PodReady {
+				return differ("Ready", string(k.Status)+k.Reason, "FalseReadinessGatesNotReady")
+			}
+		}
+		return fmt.Errorf("no condition Ready")
+	}
+	c.podWhen("steady", gate)
+	c.kubectl("patch", "pod", "steady", "--subresource=status", "-p", `{"status":{"conditions":[{"type":"example.com/gate","status":"True"}]}}`)
+	c.kubectl("wait", "--for=condition=Ready", "pod/steady", "--timeout=60s")
+	if got := c.inSteady("again", "sh", "-c", "ls /shared/first /shared/post /mark 2>/dev/null; cat /keys/password /one"); got != "/shared/first\n/shared/post\ns3crets3cret" {
+		c.t.Errorf("a volume stays, a writable layer goes with its run: %q", got)
+	}
+	c.kubectl("patch", "secret", "keys", "-p", `{"stringData":{"password":"changed"}}`)
+	c.eventually(time.Minute, func() error {
+		return differ("the Secret's volume and its sub-path", c.inSteady("again", "cat", "/keys/password", "/one"), "changeds3cret")
+	})
+	c.inSteady("ready", "rm", "/shared/ready")
+	c.kubectl("wait", "--for=condition=Ready=false", "pod/steady", "--timeout=60s")
+
+	c.kubectl("delete", "pod", "steady", "--wait=false")
+	pod := c.podWhen("steady", func(p *corev1.Pod) error {
+		for _, s := range p.Status.ContainerStatuses {
+			if s.State.Terminated == nil {
+				return fmt.Errorf("%s: %+v", s.Name, s.State)
+			}
+		}
+		return nil
+	})
+	for _, s := range pod.Status.ContainerStatuses {
+		if want, told := farewells[s.Name]; told && ending(s) != want {
+			c.t.Errorf("steady/%s: %q, want %q", s.Name, ending(s), want)
+		}
+	}
+	c.kubectl("patch", "pod", "steady", "--type=merge", "-p", `{"metadata":{"finalizers":null}}`)
+}
+
+func (c *cluster) inSteady(container string, args ...string) string {
+	c.t.Helper()
+	return c.kubectl(append([]string{"exec", "steady", "-c", container, "--"}, args...)...)
+}
+
+func differ[T comparable](what string, got, want T) error {
+	if got != want {
+		return fmt.Errorf("%s: %v, want %v", what, got, want)
+	}
+	return nil
+}
+
+// podWhen waits until a pod of the namespace default is as wanted, and gives it.
+func (c *cluster) podWhen(name string, wanted func(*corev1.Pod) error) *corev1.Pod {
+	c.t.Helper()
+	p := &corev1.Pod{}
+	c.eventually(patience, func() error {
+		if err := c.Get(context.Background(), client.ObjectKey{Namespace: "default", Name: name}, p); err != nil {
+			return err
+		}
+		if err := wanted(p); err != nil {
+			return fmt.Errorf("pod %s is %s %s: %w", name, p.Status.Phase, p.Status.Message, err)
+		}
+		return nil
+	})
+	return p
+}
+
+// ending is how a container has ended, in one line.
+func ending(s corev1.ContainerStatus) string {
+	if s.State.Waiting != nil {
+		return s.State.Waiting.Reason
+	}
+	e := s.State.Terminated
+	if e == nil {
+		return "it runs"
+	}
+	out := fmt.Sprint(e.ExitCode, " ", e.Reason)
+	if s.RestartCount > 0 {
+		out += fmt.Sprint(" restarts ", s.RestartCount)
+	}
+	return strings.Join(strings.Fields(out+" "+e.Message), " ")
+}
+
+// buildTrialImages makes the images of nodeBehaviours: this machine's busybox, a script and a gRPC server; one says nothing of how it is run, one all it can.
+func (c *cluster) buildTrialImages() {
+	c.t.Helper()
+	dir := c.t.TempDir()
+	for _, d := range []string{"bin", "etc", "tmp", "www", "work"} {
+		if err := os.MkdirAll(filepath.Join(dir, d), 0o777); err != nil {
+			c.t.Fatal(err)
+		}
+	}
+	for name, content := range map[string]string{
+		"etc/passwd":     "root:x:0:0:root:/:/bin/sh\napp:x:1000:1000::/work:/bin/sh\n",
+		"www/index.html": "here\n",
+		"bin/tell":       "#!/bin/sh\nexec >/dev/termination-log 2>&1\neval \"$1\"\n",
+		"bin/say":        "#!/bin/sh\necho \"$@\" $COLOUR $(pwd) $(id -u) >/dev/termination-log\n",
+	} {
+		if err := os.WriteFile(filepath.Join(dir, name), []byte(content), 0o755); err != nil {
+			c.t.Fatal(err)
+		}
+	}
+	tag := func(name string, more ...string) []string {
+		return append([]string{absolute(c.t, binary), "image", "build", dir, "--data-dir", c.dir, "--tag", name}, more...)
+	}
+	for _, args := range [][]string{
+		{"go", "build", "-trimpath", "-ldflags=-s -w", "-o", filepath.Join(dir, "bin", "health"), "./testdata/health"},
+		{"sh", "-c", `busybox=$(command -v busybox) && cp "$busybox" "$0/bin/busybox" && "$0/bin/busybox" --install "$0/bin"`, dir},
+		tag("example.local/trial:1"),
+		tag("example.local/worded:1", "--entrypoint", "/bin/say", "--entrypoint", "entry", "--env", "COLOUR=grey", "--workdir", "/work", "--user", "app", "--stop-signal", "SIGQUIT", "--", "default"),
+	} {
+		cmd := exec.Command(args[0], args[1:]...)
+		cmd.Env = append(os.Environ(), "CGO_ENABLED=0")
+		if out, err := cmd.CombinedOutput(); err != nil {
+			c.t.Fatalf("%v: %v\n%s", args, err, out)
+		}
+	}
+}
+
+// The page names the containers that show what it says, and leaves none out.
+func TestThePageOfNodeBehavioursNamesItsContainers(t *testing.T) {
+	page, err := os.ReadFile(filepath.Join(root, "docs", "which-behaviours-of-a-node-do-microvms-have.md"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	known := maps.Clone(endings)
+	for pod, containers := range map[string][]string{"sick": slices.Collect(maps.Keys(sickness)), "steady": {"web", "grpc", "slow", "ready", "again", "exec", "http", "stubborn", "signal"}, "root": {"main"}} {
+		for _, name := range containers {
+			known[pod+"/"+name] = ""
+		}
+	}
+	named := map[string]bool{}
+	for _, m := range regexp.MustCompile("`([a-z]+/[a-z]+)`").FindAllStringSubmatch(string(page), -1) {
+		named[m[1]] = true
+		if _, ok := known[m[1]]; !ok {
+			t.Errorf("the page names %s, which is in no pod of %s", m[1], nodeBehaviours)
+		}
+	}
+	for name := range known {
+		if !named[name] {
+			t.Errorf("the page does not name %s", name)
+		}
+	}
+}
