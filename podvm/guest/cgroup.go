@@ -18,16 +18,14 @@ func (r *run) makeCgroup() error {
 		return fmt.Errorf("make a cgroup: %w", err)
 	}
 	r.cgroup = dir
-	values := map[string]string{}
+	// Who asks for no CPU has the least weight, as with kubelet: the kernel's default is that of 2.6 CPUs.
+	values := map[string]string{"cpu.weight": strconv.FormatInt(cpuWeight(r.c.spec.CPUShareMilli), 10)}
 	if b := r.c.spec.MemoryBytes; b > 0 {
 		values["memory.max"] = strconv.FormatInt(b, 10)
 		values["memory.oom.group"] = "1" // a container without one of its processes is no container
 	}
 	if m := r.c.spec.CPUMilli; m > 0 {
 		values["cpu.max"] = fmt.Sprintf("%d %d", max(1000, m*cpuPeriod/1000), cpuPeriod)
-	}
-	if m := r.c.spec.CPUShareMilli; m > 0 {
-		values["cpu.weight"] = strconv.FormatInt(cpuWeight(m), 10)
 	}
 	for name, value := range values {
 		if err := os.WriteFile(filepath.Join(dir, name), []byte(value), 0); err != nil {

@@ -51,6 +51,7 @@ var endings = map[string]string{
 	"ends/mode":       "0 Completed 2777 4000",
 	"ends/names":      "0 Completed box 1",
 	"ends/sysctl":     "0 Completed 20000 21000",
+	"ends/weight":     "0 Completed 1",
 	"ends/place":      "0 Completed /made/here",
 
 	"twice/init": "0 Completed restarts 1",
