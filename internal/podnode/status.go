@@ -27,7 +27,7 @@ func (s *Scheduler) report(ctx context.Context, pod *corev1.Pod) (time.Duration,
 	}
 	if follower, ok := host.(Follower); ok {
 		if err := follower.Follow(ctx, machineID(pod.UID), pod); err != nil {
-			return fmt.Errorf("tell the host of pod %s/%s what is new: %w", pod.Namespace, pod.Name, err)
+			return 0, fmt.Errorf("tell the host of pod %s/%s what is new: %w", pod.Namespace, pod.Name, err)
 		}
 	}
 	status, err := host.Status(ctx, machineID(pod.UID))
