@@ -102,3 +102,18 @@ func tagFilters(tags map[string]string) []ec2types.Filter {
 func filter(name string, values ...string) ec2types.Filter {
 	return ec2types.Filter{Name: awssdk.String(name), Values: values}
 }
+
+// Preview fills in what a class would stand for (subnets, security groups, images) and writes nothing, neither to AWS nor to a cluster.
+// What AWS does not answer is an error and stays as it was. class must be the caller's own copy.
+func (p *Provider) Preview(ctx context.Context, class *ec2v1.EC2NodeClass) error {
+	for _, step := range []func(context.Context, *ec2v1.EC2NodeClass) (verdict, error){p.resolveSubnets, p.resolveSecurityGroups, p.resolveImages} {
+		v, err := step(ctx, class)
+		switch {
+		case err != nil:
+			return fmt.Errorf("preview of %s: %w", title(class), err)
+		case v.reason != "":
+			class.StatusConditions().SetFalse(v.condition, v.reason, v.message)
+		}
+	}
+	return nil
+}

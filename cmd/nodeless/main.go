@@ -72,6 +72,7 @@ func newRoot() *cobra.Command {
   nodeless top           what your cluster's nodes hold and cost right now, why pods wait; on any cluster, read-only
   nodeless web           the same as a page for your browser, with what was before
   nodeless simulate FILE what would be launched for a cluster that is written in a file, and why
+  nodeless plan -f FILE  what a change of pools, classes, DaemonSets or Deployments would do to nodes, pods and costs
   nodeless capture       that file, of your cluster and without its secrets; why answers from it too
   nodeless kubectl …     kubectl, already pointed at the cluster of "nodeless up"`,
 		SilenceUsage:      true,
@@ -79,7 +80,7 @@ func newRoot() *cobra.Command {
 		Version:           version,
 		CompletionOptions: cobra.CompletionOptions{HiddenDefaultCmd: false},
 	}
-	root.AddCommand(newUp(), newDown(), newStatus(), newRun(), newWhy(), newDecisions(), newSavings(), newTop(), newWeb(), newCapture(), newSimulate(), newKubectl(), newImage(), newHost(), newCRDs(), newRBAC(), newVersion(), exitCodes())
+	root.AddCommand(newUp(), newDown(), newStatus(), newRun(), newWhy(), newDecisions(), newSavings(), newTop(), newWeb(), newCapture(), newPlan(), newSimulate(), newKubectl(), newImage(), newHost(), newCRDs(), newRBAC(), newVersion(), exitCodes())
 	for _, c := range root.Commands() {
 		bindEnvironment(c)
 	}
@@ -91,8 +92,9 @@ func exitCodes() *cobra.Command {
 		Use:   "exit-codes",
 		Short: "What the exit codes mean",
 		Long: `  0    done
-  1    "nodeless simulate --check": the plan is another than the file expects
-  2    wrong usage or failure; the last line on stderr says what, why and what to do
+  1    "nodeless simulate --check": the plan is another than the file expects; "nodeless plan --detailed-exitcode": failure
+  2    wrong usage or failure; the last line on stderr says what, why and what to do.
+       "nodeless plan --detailed-exitcode": something would change
   130  interrupted (Ctrl-C) before the work was done
 
 "nodeless kubectl" exits as kubectl does. "nodeless status" exits with 2 if nothing runs.`,

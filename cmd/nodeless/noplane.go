@@ -30,6 +30,10 @@ func newHost() *cobra.Command {
 	return absent("host", "Make this machine a host of microVMs (not in this build)")
 }
 
+func newPlan() *cobra.Command {
+	return absent("plan", "What a change would do (not in this build)")
+}
+
 // endMicroVMs has nothing to end: this build starts no microVMs.
 func endMicroVMs(context.Context, string) (int, error) { return 0, nil }
 

@@ -15,6 +15,7 @@ import (
 	"github.com/nodeless/nodeless/cloud/aws"
 	"github.com/nodeless/nodeless/engine/model"
 	"github.com/nodeless/nodeless/internal/kube"
+	"github.com/nodeless/nodeless/internal/world"
 )
 
 // Group and kind of the classes that are understood.
@@ -62,11 +63,15 @@ func (c *Cluster) Prices() string {
 func (c *Cluster) offerAll(ctx context.Context) {
 	c.offers.Lock() // one at a time: a later one must not be overtaken
 	defer c.offers.Unlock()
+	c.offerIn(ctx, c.World)
+}
+
+func (c *Cluster) offerIn(ctx context.Context, w *world.World) {
 	refs := map[cloud.ClassRef]bool{}
-	for _, np := range c.World.NodePools() {
+	for _, np := range w.NodePools() {
 		refs[kube.ClassRef(np.Spec.Template.Spec.NodeClassRef)] = true
 	}
-	for _, claim := range c.World.Claims() {
+	for _, claim := range w.Claims() {
 		refs[kube.ClassRef(claim.Spec.NodeClassRef)] = true
 	}
 	for ref := range refs {
@@ -75,9 +80,11 @@ func (c *Cluster) offerAll(ctx context.Context) {
 		if err != nil {
 			notReady = err.Error()
 		}
-		c.World.SetCatalog(ref, types, notReady)
+		w.SetCatalog(ref, types, notReady)
 		c.mu.Lock()
-		delete(c.assumed, ref.Name)
+		if w == c.World {
+			delete(c.assumed, ref.Name)
+		}
 		if assumed != "" {
 			c.assumed[ref.Name] = assumed
 		}
@@ -102,7 +109,7 @@ func (c *Cluster) offered(ctx context.Context, ref cloud.ClassRef) (types []mode
 		types, err := c.catalog.Catalog(ctx, ref)
 		return types, "", plain(err)
 	}
-	if have, ok := c.built[ref.Name]; ok && have.version == string(class.UID)+"/"+class.ResourceVersion {
+	if have, ok := c.built[ref.Name]; ok && class.ResourceVersion != "" && have.version == string(class.UID)+"/"+class.ResourceVersion {
 		return have.types, have.assumed, nil
 	}
 	return c.build(class)
@@ -206,4 +213,35 @@ func regionOfZone(zone string) string {
 		}
 	}
 	return found
+}
+
+// SetClass makes a class what it would be. The Cluster is one that was read, and nobody else's.
+func (c *Cluster) SetClass(class *ec2v1.EC2NodeClass) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.classes[class.Name] = class
+}
+
+// OfferTo tells another world what the classes of its pools and claims offer.
+func (c *Cluster) OfferTo(ctx context.Context, w *world.World) {
+	c.offers.Lock()
+	defer c.offers.Unlock()
+	c.offerIn(ctx, w)
+}
+
+// Previewer finds out what a changed class would stand for, without writing anything; a cloud.Provider may be one.
+type Previewer interface {
+	Preview(ctx context.Context, class *ec2v1.EC2NodeClass) error
+}
+
+// Preview fills in what a changed class would stand for, so far as the source of prices can tell; else it stands for what it did before,
+// and Assumed says so.
+func (c *Cluster) Preview(ctx context.Context, class *ec2v1.EC2NodeClass) {
+	p, can := c.catalog.(Previewer)
+	if can && p.Preview(ctx, class) == nil {
+		return
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.assumed[class.Name] = fmt.Sprintf("%s %q is taken to find the same subnets, security groups and images as before; --prices aws asks AWS", classKind, class.Name)
 }

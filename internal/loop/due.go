@@ -6,9 +6,9 @@ import (
 	"github.com/nodeless/nodeless/engine/model"
 )
 
-// nextDue is when the next machine's consolidateAfter is over and no pod is on its way to it any more, or there is cause to replace
+// NextDue is when the next machine's consolidateAfter is over and no pod is on its way to it any more, or there is cause to replace
 // it by then, and whether there is one to wait for.
-func nextDue(s *model.Snapshot) (time.Time, bool) {
+func NextDue(s *model.Snapshot) (time.Time, bool) {
 	pools := map[string]*model.DisruptionPolicy{}
 	for i := range s.Pools {
 		pools[s.Pools[i].Name] = &s.Pools[i].Disruption

@@ -168,7 +168,7 @@ func (l *loop) advance(ctx context.Context, d *Decision) time.Time {
 // next one may become so.
 func (l *loop) disrupt(ctx context.Context, d *Decision) time.Time {
 	s := l.o.World.Snapshot()
-	due, _ := nextDue(s)
+	due, _ := NextDue(s)
 	policy, look := l.search.policy(s, l.o.Policy, len(d.Result.Created) > 0)
 	if !look {
 		d.Plan.Kept = l.search.kept

@@ -135,6 +135,6 @@ func samePools(a, b []model.Pool) bool {
 
 // fellDue reports whether a machine became old enough to be looked at since.
 func fellDue(a, b *model.Snapshot) bool {
-	due, ok := nextDue(a)
+	due, ok := NextDue(a)
 	return ok && !due.After(b.Now)
 }

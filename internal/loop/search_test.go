@@ -165,15 +165,15 @@ func TestTheNextCauseToReplaceAMachineIsAwaited(t *testing.T) {
 		Name: "n", Claim: "c", Pool: "p", State: model.Initialized, Created: now.Add(-23 * time.Hour),
 		Lacks: []model.Lacking{{DaemonSet: "kube-system/agent", Since: now.Add(-20 * time.Second)}},
 	}}}
-	if at, ok := nextDue(s); ok {
+	if at, ok := NextDue(s); ok {
 		t.Errorf("nobody asked for it: %s", at)
 	}
 	s.Pools[0].Disruption.SoftExpireAfter = 24 * time.Hour
-	if at, ok := nextDue(s); !ok || !at.Equal(now.Add(time.Hour)) {
+	if at, ok := NextDue(s); !ok || !at.Equal(now.Add(time.Hour)) {
 		t.Errorf("it is too old in an hour, not at %s", at)
 	}
 	s.Pools[0].Disruption.ReplaceCrowded = true
-	if at, ok := nextDue(s); !ok || !at.Equal(now.Add(40*time.Second)) {
+	if at, ok := NextDue(s); !ok || !at.Equal(now.Add(40*time.Second)) {
 		t.Errorf("the pod has waited for a minute in 40 s, not at %s", at)
 	}
 }

@@ -1,0 +1,165 @@
+//go:build !noplane
+
+package main
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/nodeless/nodeless/internal/forecast"
+	"github.com/nodeless/nodeless/internal/live"
+	manifests "github.com/nodeless/nodeless/internal/manifest"
+)
+
+type planOptions struct {
+	cluster                clusterFlags
+	choices                choices
+	files, deletes, scales []string
+	output                 string
+	partial, detailed      bool
+	boot, horizon          time.Duration
+}
+
+// Exit codes of --detailed-exitcode, as terraform has them.
+const (
+	exitPlanFails   = 1
+	exitPlanDiffers = 2
+)
+
+func newPlan() *cobra.Command {
+	var o planOptions
+	c := &cobra.Command{
+		Use:   "plan",
+		Short: "Say what a change of NodePools, node classes, DaemonSets or Deployments would do to nodes, pods and costs",
+		Long: `Reads a cluster, puts the changed manifests in the place of what is there, and lets the engine decide on virtual time until nothing
+changes any more. Prints which machines would go and come, in which order, under which budgets and about how long that takes, which
+pods would be evicted, what a month would cost, and which pods would have no place. It changes nothing, needs no controller, and works
+with the right to read ("nodeless rbac --view").
+
+Prices are those of the simulated region for the cluster of "nodeless up", else those of the catalogue in this program
+(--prices aws asks AWS). Give the flags for choices the values that the controller has, if they are others than the defaults.`,
+		Example: `  nodeless plan -f pool.yaml
+  nodeless plan -f pools/ -o wide
+  nodeless plan --delete nodepool/old --scale deployment/web=50 -n shop
+  nodeless plan -f pool.yaml --from cluster.yaml --detailed-exitcode`,
+		Args: cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			differs, err := o.run(cmd)
+			switch {
+			case err != nil && o.detailed:
+				fmt.Fprintln(cmd.ErrOrStderr(), "nodeless:", err)
+				return exitError(exitPlanFails)
+			case err == nil && differs && o.detailed:
+				return exitError(exitPlanDiffers)
+			}
+			return err
+		},
+	}
+	f := c.Flags()
+	o.cluster.add(f)
+	o.cluster.addFrom(f)
+	o.choices.add(f)
+	f.StringArrayVarP(&o.files, "filename", "f", nil, "file or folder of changed manifests, - for stdin; may be repeated")
+	f.StringArrayVar(&o.deletes, "delete", nil, "object that is to go, such as nodepool/old or daemonset/kube-system/agent; may be repeated")
+	f.StringArrayVar(&o.scales, "scale", nil, "number of a Deployment's pods, such as deployment/web=50; may be repeated")
+	f.StringVarP(&o.output, "output", "o", "", "wide, json or yaml; nothing for a summary")
+	f.BoolVar(&o.partial, "partial", false, "go on without what you may not read, and say what that is")
+	f.BoolVar(&o.detailed, "detailed-exitcode", false, "exit with 0 if nothing would change, 2 if something would, 1 for an error")
+	f.DurationVar(&o.boot, "boot", 0, "time from a machine's launch until pods run on it (default: as machines of the cluster took, else 40s)")
+	f.DurationVar(&o.horizon, "horizon", 24*time.Hour, "how far to look ahead")
+	return c
+}
+
+func (o *planOptions) run(cmd *cobra.Command) (differs bool, err error) {
+	switch o.output {
+	case "", "wide", "json", "yaml":
+	default:
+		return false, fmt.Errorf("unknown output %q: use -o wide, json or yaml, or nothing for a summary", o.output)
+	}
+	if o.boot < 0 || o.horizon <= 0 {
+		return false, fmt.Errorf("--boot is from 0 on, --horizon above it")
+	}
+	policy, err := o.choices.Policy()
+	if err != nil {
+		return false, err
+	}
+	on, err := o.choices.parsedGates()
+	if err != nil {
+		return false, err
+	}
+	policy.SpotToSpot = on.SpotToSpotConsolidation
+	if len(o.files)+len(o.deletes)+len(o.scales) == 0 {
+		return false, errors.New("nothing is to be changed: name manifests with -f, or what goes or grows with --delete and --scale; see: nodeless plan --help")
+	}
+	changes, err := o.changes(cmd.InOrStdin())
+	if err != nil {
+		return false, err
+	}
+	c, t, err := o.cluster.open(cmd.Context(), cmd.InOrStdin(), cmd.ErrOrStderr(), func(l *live.Options) { l.Partial, l.Keep = o.partial, true })
+	if err != nil {
+		return false, err
+	}
+	for i := range changes {
+		changes[i].Namespace = t.namespace
+	}
+	out, err := forecast.Run(cmd.Context(), forecast.Input{Cluster: c, Changes: changes, Policy: policy, Boot: o.boot, Horizon: o.horizon})
+	if err != nil {
+		return false, err
+	}
+	for _, gap := range c.Gaps() {
+		out.Assumed = append(out.Assumed, "not known: "+gap.Error())
+	}
+	out.Assumed = append(out.Assumed, "prices: "+c.Prices())
+	if o.output == "json" || o.output == "yaml" {
+		return out.Differs(), writeAs(cmd.OutOrStdout(), o.output, out)
+	}
+	return out.Differs(), writePlan(cmd.OutOrStdout(), out, o.output == "wide")
+}
+
+// changes are what files and flags say, in that order.
+func (o *planOptions) changes(stdin io.Reader) ([]forecast.Change, error) {
+	var out []forecast.Change
+	for _, name := range o.files {
+		files, err := manifestFiles(name)
+		if err != nil {
+			return nil, err
+		}
+		for _, file := range files {
+			if err := readChanges(stdin, file, &out); err != nil {
+				return nil, fmt.Errorf("%s: %w", file, err)
+			}
+		}
+	}
+	for _, name := range o.deletes {
+		out = append(out, forecast.Change{Delete: name})
+	}
+	for _, text := range o.scales {
+		c, err := forecast.ParseScale(text, "")
+		if err != nil {
+			return nil, err
+		}
+		out = append(out, c)
+	}
+	return out, nil
+}
+
+func readChanges(stdin io.Reader, file string, out *[]forecast.Change) error {
+	in := stdin
+	if file != "-" {
+		f, err := os.Open(file)
+		if err != nil {
+			return err
+		}
+		defer f.Close()
+		in = f
+	}
+	return manifests.Each(in, func(i manifests.Item) error {
+		*out = append(*out, forecast.Change{Item: i, File: file})
+		return nil
+	})
+}

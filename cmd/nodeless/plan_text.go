@@ -1,0 +1,150 @@
+//go:build !noplane
+
+package main
+
+import (
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"github.com/nodeless/nodeless/internal/forecast"
+)
+
+// fewSteps is how many steps and pods are named without -o wide.
+const fewSteps = 20
+
+// manifestFiles are the manifests of a folder, by name, or the one file.
+func manifestFiles(name string) ([]string, error) {
+	if name == "-" {
+		return []string{name}, nil
+	}
+	info, err := os.Stat(name)
+	if err != nil || !info.IsDir() {
+		return []string{name}, err
+	}
+	var out []string
+	for _, pattern := range []string{"*.yaml", "*.yml", "*.json"} {
+		files, _ := filepath.Glob(filepath.Join(name, pattern)) // of a pattern that is right
+		out = append(out, files...)
+	}
+	if len(out) == 0 {
+		return nil, fmt.Errorf("folder %s holds no .yaml, .yml or .json", name)
+	}
+	return out, nil
+}
+
+// writePlan tells people what would happen; wide leaves nothing out.
+func writePlan(w io.Writer, o *forecast.Outcome, wide bool) error {
+	var b strings.Builder
+	section(&b, "Changed", o.Changes)
+	var steps, kept, evicted, unplaced []string
+	for i := range o.Steps {
+		steps = append(steps, stepText(&o.Steps[i], wide))
+	}
+	for _, k := range o.Kept {
+		kept = append(kept, k.Name+": "+k.Why+anyway(k.Before))
+	}
+	for _, e := range o.Evictions {
+		evicted = append(evicted, fmt.Sprintf("%-8s %s from %s%s", "+"+about(e.AfterSeconds), e.Pod, e.Node, anyway(e.Anyway)))
+	}
+	for _, u := range o.Unplaced {
+		unplaced = append(unplaced, u.Name+": "+u.Why+anyway(u.Before))
+	}
+	section(&b, "Then", few(steps, wide))
+	if wide {
+		section(&b, "Evicted", evicted)
+	}
+	section(&b, "Drifted, and stays", few(kept, wide))
+	section(&b, "No place for", few(unplaced, wide))
+	if !o.Differs() {
+		b.WriteString("Nothing would be different.\n")
+	}
+	fmt.Fprintf(&b, "Nodes  %d now, %d then: %d go, %d come, in about %s\n", o.Before.Nodes, o.After.Nodes, len(o.Removed), len(o.Added), about(o.Seconds))
+	fmt.Fprintf(&b, "Pods   %d evicted, %d without a place\n", len(o.Evictions), len(o.Unplaced))
+	fmt.Fprintf(&b, "Costs  $%.2f a month now, $%.2f then%s\n", o.Before.DollarsPerMonth, o.After.DollarsPerMonth, change(o.After.DollarsPerMonth-o.Before.DollarsPerMonth))
+	if o.Unchanged != o.Before {
+		fmt.Fprintf(&b, "       without the change it would come to %d nodes and $%.2f a month\n", o.Unchanged.Nodes, o.Unchanged.DollarsPerMonth)
+	}
+	if !o.Settled {
+		b.WriteString("       more is to come later; look further with --horizon\n")
+	}
+	for _, text := range o.Assumed {
+		b.WriteString("  (" + text + ")\n")
+	}
+	_, err := io.WriteString(w, b.String())
+	return err
+}
+
+func stepText(s *forecast.Step, wide bool) string {
+	var goes, comes []string
+	for _, m := range s.Goes {
+		goes = append(goes, machineText(m))
+	}
+	for _, m := range s.Comes {
+		comes = append(comes, fmt.Sprintf("%s %s in %s at $%.4g/h", m.Type, m.CapacityType, m.Zone, m.DollarsPerHour))
+	}
+	text := fmt.Sprintf("%-8s ", "+"+about(s.AfterSeconds))
+	switch s.What {
+	case forecast.Launch:
+		text += fmt.Sprintf("launch %s for %s", strings.Join(comes, ", "), pods(s.Pods))
+	case forecast.Replace:
+		text += fmt.Sprintf("replace %s (%s, %s)", strings.Join(goes, ", "), s.Method, pods(s.Pods))
+		if len(comes) > 0 {
+			text += " by " + strings.Join(comes, ", ")
+		} else {
+			text += "; its pods have room elsewhere"
+		}
+	case forecast.Remove:
+		text += fmt.Sprintf("remove %s (%s)", strings.Join(goes, ", "), s.Method)
+	default:
+		text += fmt.Sprintf("keep %s after all: %s", strings.Join(goes, ", "), s.Why)
+	}
+	text += anyway(s.Anyway)
+	if wide && s.Budget != "" {
+		text += "\n             budget: " + s.Budget
+	}
+	if wide && s.Why != "" && s.What != forecast.Undo {
+		text += "\n             why: " + s.Why
+	}
+	return text
+}
+
+func machineText(m forecast.Machine) string {
+	return strings.TrimSpace(fmt.Sprintf("%s (%s %s)", m.Name, m.Type, m.CapacityType))
+}
+
+func anyway(is bool) string {
+	if is {
+		return " (without the change, too)"
+	}
+	return ""
+}
+
+func few(lines []string, all bool) []string {
+	if all || len(lines) <= fewSteps {
+		return lines
+	}
+	return append(lines[:fewSteps:fewSteps], fmt.Sprintf("… and %d more; -o wide says all", len(lines)-fewSteps))
+}
+
+// about is a duration as people say it.
+func about(seconds float64) string {
+	d := time.Duration(seconds * float64(time.Second))
+	if d < time.Hour {
+		return d.Round(time.Second).String()
+	}
+	return strings.TrimSuffix(d.Round(time.Minute).String(), "0s")
+}
+
+func change(dollars float64) string {
+	switch {
+	case dollars > 0.005:
+		return fmt.Sprintf(", $%.2f more", dollars)
+	case dollars < -0.005:
+		return fmt.Sprintf(", $%.2f less", -dollars)
+	}
+	return ""
+}

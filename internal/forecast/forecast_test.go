@@ -1,0 +1,148 @@
+package forecast_test
+
+import (
+	"fmt"
+	"os"
+	"strings"
+	"testing"
+
+	"github.com/nodeless/nodeless/internal/forecast"
+	"github.com/nodeless/nodeless/internal/live"
+	"github.com/nodeless/nodeless/internal/manifest"
+)
+
+const pool = `apiVersion: karpenter.sh/v1
+kind: NodePool
+metadata: {name: general}
+spec:
+  template:
+    spec:
+      nodeClassRef: {group: karpenter.k8s.aws, kind: EC2NodeClass, name: default}
+      requirements: [{key: node.kubernetes.io/instance-type, operator: In, values: [m5.large]}, {key: karpenter.sh/capacity-type, operator: In, values: [on-demand]}]
+`
+
+const class = `apiVersion: karpenter.k8s.aws/v1
+kind: EC2NodeClass
+metadata: {name: default}
+spec:
+  role: nodes
+  amiSelectorTerms: [{alias: al2023@latest}]
+  subnetSelectorTerms: [{tags: {a: b}}]
+  securityGroupSelectorTerms: [{tags: {a: b}}]
+`
+
+const agent = `apiVersion: apps/v1
+kind: DaemonSet
+metadata: {name: agent, namespace: shop}
+spec:
+  selector: {matchLabels: {app: agent}}
+  template:
+    metadata: {labels: {app: agent}}
+    spec:
+      containers: [{name: c, image: i, resources: {requests: {cpu: 100m}}}]
+`
+
+// forecastOf is what becomes of testdata/cluster.yaml: two machines, each with a pod that nearly fills it, one of which may go at a time.
+func forecastOf(t *testing.T, manifests string, changes ...forecast.Change) (*forecast.Outcome, error) {
+	t.Helper()
+	f, err := os.Open("testdata/cluster.yaml")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	c, err := live.Load(t.Context(), f, "cluster.yaml", live.Options{Keep: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if manifests != "" {
+		err := manifest.Each(strings.NewReader(manifests), func(i manifest.Item) error {
+			changes = append(changes, forecast.Change{Item: i, File: "new.yaml", Namespace: "shop"})
+			return nil
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	return forecast.Run(t.Context(), forecast.Input{Cluster: c, Changes: changes})
+}
+
+// told is an outcome in a few words.
+func told(o *forecast.Outcome) string {
+	var out []string
+	for _, s := range o.Steps {
+		text := fmt.Sprintf("%s at %.0f", s.What, s.AfterSeconds)
+		for _, m := range s.Goes {
+			text += " " + m.Name
+		}
+		for _, m := range s.Comes {
+			text += " +" + m.Type
+		}
+		out = append(out, text)
+	}
+	return strings.Join(append(out, fmt.Sprintf("%d evicted, %d unplaced, %d kept, %d nodes", len(o.Evictions), len(o.Unplaced), len(o.Kept), o.After.Nodes)), "; ")
+}
+
+func TestWhatChangesComeTo(t *testing.T) {
+	scaled, err := forecast.ParseScale("deployment/web=3", "shop")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, c := range map[string]struct {
+		manifests string
+		change    []forecast.Change
+		want      string
+	}{
+		"the same pool":             {manifests: pool, want: "0 evicted, 0 unplaced, 0 kept, 2 nodes"},
+		"a label":                   {manifests: strings.Replace(pool, "    spec:", "    metadata: {labels: {tier: new}}\n    spec:", 1), want: "Replace at 0 n1 +m5.large; Replace at 70 n2 +m5.large; 2 evicted, 0 unplaced, 0 kept, 2 nodes"},
+		"another type":              {manifests: strings.Replace(pool, "m5.large", "c5.large", 1), want: "Replace at 0 n1 +c5.large; Replace at 70 n2 +c5.large; 2 evicted, 0 unplaced, 0 kept, 2 nodes"},
+		"types that hold no pod":    {manifests: strings.Replace(pool, "m5.large", "m5.nano", 1), want: "0 evicted, 0 unplaced, 2 kept, 2 nodes"},
+		"a class":                   {manifests: class + "  tags: {team: shop}\n", want: "Replace at 0 n1 +m5.large; Replace at 70 n2 +m5.large; 2 evicted, 0 unplaced, 0 kept, 2 nodes"},
+		"a DaemonSet that fits":     {manifests: agent, want: "0 evicted, 0 unplaced, 0 kept, 2 nodes"},
+		"a DaemonSet that does not": {manifests: strings.Replace(agent, "100m", "1", 1), want: "0 evicted, 0 unplaced, 0 kept, 2 nodes"},
+		"another pod":               {change: []forecast.Change{scaled}, want: "Launch at 0 +m5.large; 0 evicted, 0 unplaced, 0 kept, 3 nodes"},
+		"the pool goes":             {change: []forecast.Change{{Delete: "nodepool/general"}}, want: "2 evicted, 2 unplaced, 0 kept, 0 nodes"},
+		"the Deployment goes":       {change: []forecast.Change{{Delete: "deploy/shop/web"}}, want: "0 evicted, 0 unplaced, 0 kept, 2 nodes"},
+		"a pool comes, without a word of disruption": {manifests: strings.Replace(pool, "general", "cheap", 1), want: "0 evicted, 0 unplaced, 0 kept, 2 nodes"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			o, err := forecastOf(t, c.manifests, c.change...)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if got := told(o); got != c.want {
+				t.Errorf("got  %s\nwant %s", got, c.want)
+			}
+			if quiet := strings.HasPrefix(c.want, "0 evicted, 0 unplaced, 0 kept, 2"); quiet == o.Differs() {
+				t.Errorf("it makes a difference: %t", o.Differs())
+			}
+			if !o.Settled || len(o.Changes) != 1 || o.Before.Nodes != 2 || o.BootTime != 60 {
+				t.Errorf("%+v", o)
+			}
+		})
+	}
+}
+
+func TestBadChangesAreRefusedWithTheirLine(t *testing.T) {
+	for _, c := range []struct {
+		manifests string
+		change    []forecast.Change
+		want      string
+	}{
+		{manifests: strings.Replace(pool, "operator: In", "operator: Im", 1), want: "new.yaml: line 8: NodePool general: spec.template.spec.requirements[0].operator"},
+		{manifests: strings.Replace(pool, "requirements", "requirement", 1), want: `line 8: NodePool general: unknown field "spec.template.spec.requirement"`},
+		{manifests: "apiVersion: v1\nkind: Secret\nmetadata: {name: a}\n", want: "plan does not know what follows from a changed Secret a"},
+		{manifests: "apiVersion: example.com/v1\nkind: Widget\nmetadata: {name: a}\n", want: "line 1: Widget a (example.com/v1)"},
+		{change: []forecast.Change{{Delete: "nodepool/none"}}, want: "--delete nodepool/none: there is none of that name"},
+		{change: []forecast.Change{{Delete: "pod/web"}}, want: "want kind/name"},
+		{change: []forecast.Change{{Delete: "nodepool/shop/general"}}, want: "has no namespace"},
+		{change: []forecast.Change{{Scale: "nodepool/general", Replicas: 2}}, want: "only deployments are scaled"},
+		{change: []forecast.Change{{Scale: "deployment/none", Replicas: 2, Namespace: "shop"}}, want: "there is none of that name"},
+	} {
+		if _, err := forecastOf(t, c.manifests, c.change...); err == nil || !strings.Contains(err.Error(), c.want) {
+			t.Errorf("%v; want %q", err, c.want)
+		}
+	}
+	if _, err := forecast.ParseScale("deployment/web", ""); err == nil {
+		t.Error("a scale without a number")
+	}
+}

@@ -1,0 +1,269 @@
+package forecast
+
+import (
+	"cmp"
+	"fmt"
+	"maps"
+	"slices"
+
+	corev1 "k8s.io/api/core/v1"
+	policyv1 "k8s.io/api/policy/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/intstr"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/nodeless/nodeless/engine/model"
+	"github.com/nodeless/nodeless/engine/rules"
+	"github.com/nodeless/nodeless/internal/kube"
+)
+
+// bind does what kube-scheduler would: pods that wait get the node with the best score of those that have room, as far as resources,
+// balance and the spread of equal pods decide.
+func (r *run) bind() bool {
+	s := r.world.Snapshot()
+	var waiting []*model.Pod
+	for i := range s.Pending {
+		if p := &s.Pending[i]; p.From == "" && !p.Virtual {
+			waiting = append(waiting, p)
+		}
+	}
+	if len(waiting) == 0 {
+		return false
+	}
+	slices.SortStableFunc(waiting, func(a, b *model.Pod) int { return cmp.Compare(b.Priority, a.Priority) })
+	state, busy := rules.NewState(s), false
+	used := make([]model.Resources, len(s.Nodes))
+	equal := make([]map[int]int, len(s.Nodes)) // pods by shape
+	for i := range s.Nodes {
+		used[i], equal[i] = s.Nodes[i].Used, map[int]int{}
+		for k := range s.Nodes[i].Pods {
+			equal[i][s.Nodes[i].Pods[k].Shape]++
+		}
+	}
+	for _, p := range waiting {
+		best, most := -1, 0.0
+		for i := range s.Nodes {
+			n := &s.Nodes[i]
+			if n.State != model.Initialized || n.Deleting || n.Cordoned || state.Allows(p.Shape, i) != "" {
+				continue
+			}
+			after := used[i].Plus(s.Shapes[p.Shape].Requests)
+			if score := score(&after, &n.Allocatable) - 10*float64(equal[i][p.Shape]); best < 0 || score > most {
+				best, most = i, score
+			}
+		}
+		if best < 0 {
+			continue
+		}
+		state.Bind(p.Shape, best)
+		used[best] = used[best].Plus(s.Shapes[p.Shape].Requests)
+		equal[best][p.Shape]++
+		r.place(types.NamespacedName{Namespace: p.Namespace, Name: p.Name}, s.Nodes[best].Name)
+		busy = true
+	}
+	return busy
+}
+
+// score is NodeResourcesFit's (LeastAllocated) and NodeResourcesBalancedAllocation's, from 0 to 200.
+func score(used, all *model.Resources) float64 {
+	part := func(i int) float64 {
+		if all[i] <= 0 {
+			return 0
+		}
+		return float64(used[i]) / float64(all[i])
+	}
+	cpu, memory := part(model.CPU), part(model.Memory)
+	return 100*(1-(cpu+memory)/2) + 100*(1-max(cpu-memory, memory-cpu)/2)
+}
+
+// place puts a pod on a node, where it runs at once.
+func (r *run) place(key types.NamespacedName, node string) {
+	pod := r.pods[key].DeepCopy()
+	now := metav1.NewTime(r.now())
+	pod.ResourceVersion, pod.Generation = "", 0
+	pod.Spec.NodeName, pod.Status.Phase, pod.Status.StartTime = node, corev1.PodRunning, &now
+	pod.Status.Conditions = []corev1.PodCondition{
+		{Type: corev1.PodScheduled, Status: corev1.ConditionTrue, LastTransitionTime: now}, {Type: corev1.PodReady, Status: corev1.ConditionTrue, LastTransitionTime: now},
+	}
+	r.put(pod)
+	r.recount(pod.Namespace)
+	r.last = r.now()
+}
+
+func (r *run) removePod(pod *corev1.Pod) {
+	delete(r.pods, client.ObjectKeyFromObject(pod))
+	r.world.Delete(pod)
+	r.recount(pod.Namespace)
+}
+
+// evict takes a pod off its node; who owns it makes another one at once.
+func (r *run) evict(pod *corev1.Pod, node string) {
+	r.evictions = append(r.evictions, Eviction{Pod: pod.Namespace + "/" + pod.Name, Node: node, AfterSeconds: r.after()})
+	r.last = r.now()
+	r.removePod(pod)
+	if owner := metav1.GetControllerOfNoCopy(pod); owner != nil {
+		r.makePod(pod)
+		r.recount(pod.Namespace)
+	}
+}
+
+// makePod makes a pod like another one, which waits.
+func (r *run) makePod(like *corev1.Pod) {
+	r.seq++
+	pod := like.DeepCopy()
+	name := like.Name
+	if owner := metav1.GetControllerOfNoCopy(like); owner == nil || owner.Kind != "StatefulSet" {
+		name = fmt.Sprintf("%s-next-%d", like.Name, r.seq)
+	}
+	pod.ObjectMeta = metav1.ObjectMeta{
+		Namespace: like.Namespace, Name: name, UID: uidOf(fmt.Sprintf("pod-%d", r.seq)), CreationTimestamp: metav1.NewTime(r.now()),
+		Labels: like.Labels, Annotations: like.Annotations, OwnerReferences: like.OwnerReferences,
+	}
+	pod.Spec.NodeName, pod.Status = "", corev1.PodStatus{Phase: corev1.PodPending}
+	r.put(pod)
+}
+
+// mayEvict asks the PodDisruptionBudgets, as the Eviction API does.
+func (r *run) mayEvict(pod *corev1.Pod) bool {
+	var covering []*policyv1.PodDisruptionBudget
+	for _, b := range r.pdbs {
+		if b.Namespace == pod.Namespace && covers(b, pod) {
+			covering = append(covering, b)
+		}
+	}
+	return len(covering) == 0 || len(covering) == 1 && covering[0].Status.DisruptionsAllowed > 0
+}
+
+func covers(b *policyv1.PodDisruptionBudget, pod *corev1.Pod) bool {
+	selector, err := metav1.LabelSelectorAsSelector(b.Spec.Selector)
+	return err == nil && selector.Matches(labels.Set(pod.Labels))
+}
+
+// recount brings the PodDisruptionBudgets of a namespace up to date, as their controller does.
+func (r *run) recount(namespace string) {
+	for i, b := range r.pdbs {
+		if b.Namespace != namespace {
+			continue
+		}
+		expected, healthy := 0, 0
+		for _, pod := range r.pods {
+			if pod.Namespace != namespace || pod.Status.Phase == corev1.PodSucceeded || pod.Status.Phase == corev1.PodFailed || !covers(b, pod) {
+				continue
+			}
+			expected++
+			if ready(pod) && pod.DeletionTimestamp == nil {
+				healthy++
+			}
+		}
+		want := 0
+		if least := b.Spec.MinAvailable; least != nil {
+			want, _ = intstr.GetScaledValueFromIntOrPercent(least, expected, true)
+		} else if most := b.Spec.MaxUnavailable; most != nil {
+			n, _ := intstr.GetScaledValueFromIntOrPercent(most, expected, true)
+			want = expected - n
+		}
+		if allowed := int32(max(healthy-want, 0)); allowed != b.Status.DisruptionsAllowed {
+			b = b.DeepCopy()
+			b.ResourceVersion, b.Status.DisruptionsAllowed = "", allowed
+			r.pdbs[i] = b
+			r.world.Update(b)
+		}
+	}
+}
+
+func ready(pod *corev1.Pod) bool {
+	return slices.ContainsFunc(pod.Status.Conditions, func(c corev1.PodCondition) bool {
+		return c.Type == corev1.PodReady && c.Status == corev1.ConditionTrue
+	})
+}
+
+// daemonPods gives each node its DaemonSets' pods, and takes away those of DaemonSets that are gone, changed, or not for it any more.
+func (r *run) daemonPods() bool {
+	s, busy := r.world.Snapshot(), false
+	wanted := map[string]*model.Daemon{}
+	for i := range s.Daemons {
+		wanted[s.Daemons[i].Namespace+"/"+s.Daemons[i].Name] = &s.Daemons[i]
+	}
+	at := map[string]*model.Node{}
+	for i := range s.Nodes {
+		at[s.Nodes[i].Name] = &s.Nodes[i]
+	}
+	have := map[string]map[string]bool{} // by DaemonSet: nodes
+	for _, key := range slices.SortedFunc(maps.Keys(r.pods), compareNames) {
+		pod := r.pods[key]
+		p := kube.ReadPod(pod)
+		if p.DaemonSet == "" || p.Terminal {
+			continue
+		}
+		node := cmp.Or(p.Node, p.Only)
+		d, n := wanted[p.DaemonSet], at[node]
+		if d == nil || r.was.outdated(r.daemons[p.DaemonSet], pod) || n != nil && !kube.RunsOn(d, n) {
+			r.removePod(pod)
+			busy = true
+			continue
+		}
+		if have[p.DaemonSet] == nil {
+			have[p.DaemonSet] = map[string]bool{}
+		}
+		have[p.DaemonSet][node] = true
+		if p.Node == "" && n != nil && fits(n) {
+			r.place(key, node)
+			busy = true
+		}
+	}
+	for name, d := range wanted {
+		for i := range s.Nodes {
+			n := &s.Nodes[i]
+			if n.State == model.InFlight || r.nodes[n.Name] == nil || n.Deleting || have[name][n.Name] || !kube.RunsOn(d, n) {
+				continue
+			}
+			r.daemonPod(name, n.Name)
+			busy = true
+		}
+	}
+	return busy
+}
+
+// fits reports whether the machine has room for all that is on it and is to come.
+func fits(n *model.Node) bool {
+	free := n.Free()
+	return !slices.ContainsFunc(free[:], func(left int64) bool { return left < 0 })
+}
+
+// daemonPod makes the pod of a DaemonSet for a node, which waits for its place there.
+func (r *run) daemonPod(daemonSet, node string) {
+	ds := r.daemons[daemonSet]
+	r.seq++
+	yes := true
+	pod := &corev1.Pod{
+		ObjectMeta: metav1.ObjectMeta{
+			Namespace: ds.Namespace, Name: fmt.Sprintf("%s-new-%d", ds.Name, r.seq), UID: uidOf(fmt.Sprintf("pod-%d", r.seq)), CreationTimestamp: metav1.NewTime(r.now()),
+			Labels: ds.Spec.Template.Labels, Annotations: map[string]string{madeFor: fingerprint(ds)},
+			OwnerReferences: []metav1.OwnerReference{{APIVersion: "apps/v1", Kind: "DaemonSet", Name: ds.Name, UID: ds.UID, Controller: &yes}},
+		},
+		Spec: *ds.Spec.Template.Spec.DeepCopy(), Status: corev1.PodStatus{Phase: corev1.PodPending},
+	}
+	pod.Spec.Affinity = &corev1.Affinity{NodeAffinity: &corev1.NodeAffinity{RequiredDuringSchedulingIgnoredDuringExecution: &corev1.NodeSelector{
+		NodeSelectorTerms: []corev1.NodeSelectorTerm{{MatchFields: []corev1.NodeSelectorRequirement{
+			{Key: metav1.ObjectNameField, Operator: corev1.NodeSelectorOpIn, Values: []string{node}},
+		}}},
+	}}}
+	r.put(pod)
+}
+
+// waitingFor are the pods of DaemonSets that wait for a node.
+func (r *run) waitingFor(node string) []*corev1.Pod {
+	var out []*corev1.Pod
+	for _, pod := range r.pods {
+		if p := kube.ReadPod(pod); p.WaitsFor() == node {
+			out = append(out, pod)
+		}
+	}
+	return out
+}
+
+func compareNames(a, b types.NamespacedName) int {
+	return cmp.Or(cmp.Compare(a.Namespace, b.Namespace), cmp.Compare(a.Name, b.Name))
+}

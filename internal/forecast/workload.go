@@ -1,0 +1,137 @@
+package forecast
+
+import (
+	"context"
+	"fmt"
+	"reflect"
+	"slices"
+
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/nodeless/nodeless/internal/kube"
+	"github.com/nodeless/nodeless/internal/lifecycle/surge"
+)
+
+// ownedBy reports whether a pod is the Deployment's, by its ReplicaSet's name.
+func ownedBy(pod *corev1.Pod, deployment string) bool {
+	return surge.Deployment(&pod.ObjectMeta) == deployment
+}
+
+// deployment changes a Deployment's number of pods, and if its template becomes another one its pods: new ones come, the old ones go.
+func (a *applied) deployment(ctx context.Context, d *appsv1.Deployment) (string, error) {
+	key := client.ObjectKeyFromObject(d)
+	was := &appsv1.Deployment{}
+	err := a.in.Cluster.Get(ctx, key, was)
+	if err != nil && !apierrors.IsNotFound(err) {
+		return "", fmt.Errorf("read Deployment %s: %w", key, noSuch(err))
+	}
+	n := 1
+	if d.Spec.Replicas != nil {
+		n = int(*d.Spec.Replicas)
+	} else if err == nil && was.Spec.Replicas != nil {
+		n = int(*was.Spec.Replicas)
+	}
+	if err != nil {
+		_, err := a.scale(d, n, &d.Spec.Template)
+		return fmt.Sprintf("Deployment %s comes, with %d pods", key, n), err
+	}
+	if sameTemplate(&was.Spec.Template, &d.Spec.Template) {
+		return a.scale(was, n, nil)
+	}
+	for _, pod := range a.podsOf(was) {
+		a.drop(pod)
+	}
+	_, err = a.scale(d, n, &d.Spec.Template)
+	return fmt.Sprintf("Deployment %s changes: spec.template, with %d pods", key, n), err
+}
+
+// sameTemplate compares what decides where pods may go, as far as the new template says it: what it leaves open the API server fills in.
+func sameTemplate(a, b *corev1.PodTemplateSpec) bool {
+	lean := func(t *corev1.PodTemplateSpec) corev1.PodTemplateSpec {
+		out := *t.DeepCopy()
+		kube.LeanContainers(out.Spec.InitContainers)
+		kube.LeanContainers(out.Spec.Containers)
+		return out
+	}
+	x, y := lean(a), lean(b)
+	for i := range x.Spec.Containers {
+		if i < len(y.Spec.Containers) && !reflect.DeepEqual(quantities(x.Spec.Containers[i].Resources), quantities(y.Spec.Containers[i].Resources)) {
+			return false
+		}
+	}
+	return len(x.Spec.Containers) == len(y.Spec.Containers) && reflect.DeepEqual(x.Labels, y.Labels) && reflect.DeepEqual(x.Spec.NodeSelector, y.Spec.NodeSelector) &&
+		reflect.DeepEqual(x.Spec.Tolerations, y.Spec.Tolerations) && reflect.DeepEqual(x.Spec.Affinity, y.Spec.Affinity) &&
+		len(x.Spec.TopologySpreadConstraints) == len(y.Spec.TopologySpreadConstraints)
+}
+
+func quantities(r corev1.ResourceRequirements) map[string]string {
+	out := map[string]string{}
+	for name, q := range r.Requests {
+		out[string(name)] = q.String()
+	}
+	return out
+}
+
+// scale has a Deployment have so many pods, of a template or like those that it has.
+func (a *applied) scale(d *appsv1.Deployment, n int, template *corev1.PodTemplateSpec) (string, error) {
+	have := a.podsOf(d)
+	if template == nil {
+		template = &d.Spec.Template
+	}
+	for len(have) > n { // as the ReplicaSet controller: those that wait first, then the youngest
+		i := 0
+		for k, pod := range have {
+			if waits, best := pod.Spec.NodeName == "", have[i].Spec.NodeName == ""; waits && !best || waits == best && have[i].CreationTimestamp.Before(&pod.CreationTimestamp) {
+				i = k
+			}
+		}
+		a.drop(have[i])
+		have = slices.Delete(have, i, i+1)
+	}
+	for i := len(have); i < n; i++ {
+		if len(have) > 0 {
+			a.like(have[0])
+		} else {
+			a.fresh(d, template)
+		}
+	}
+	return fmt.Sprintf("Deployment %s/%s has %d pods", d.Namespace, d.Name, n), nil
+}
+
+func (a *applied) drop(pod *corev1.Pod) {
+	a.objects = slices.DeleteFunc(slices.Clone(a.objects), func(o client.Object) bool { return o == client.Object(pod) })
+}
+
+// like adds a pod like another one.
+func (a *applied) like(pod *corev1.Pod) {
+	out := pod.DeepCopy()
+	a.add(out, pod.GenerateName)
+}
+
+func (a *applied) add(pod *corev1.Pod, start string) {
+	a.seq++
+	pod.ObjectMeta = metav1.ObjectMeta{
+		Namespace: pod.Namespace, Name: fmt.Sprintf("%snew-%d", start, a.seq), UID: uidOf(fmt.Sprintf("scaled-%d", a.seq)),
+		CreationTimestamp: metav1.NewTime(a.in.Cluster.Snapshot().Now), Labels: pod.Labels, Annotations: pod.Annotations, OwnerReferences: pod.OwnerReferences,
+	}
+	pod.Spec.NodeName, pod.Status = "", corev1.PodStatus{Phase: corev1.PodPending}
+	a.objects = append(slices.Clone(a.objects), pod)
+}
+
+// fresh adds a pod of a template.
+func (a *applied) fresh(d *appsv1.Deployment, t *corev1.PodTemplateSpec) {
+	yes := true
+	pod := &corev1.Pod{
+		ObjectMeta: metav1.ObjectMeta{Namespace: d.Namespace, Labels: t.Labels, Annotations: t.Annotations, OwnerReferences: []metav1.OwnerReference{
+			{APIVersion: "apps/v1", Kind: "ReplicaSet", Name: d.Name + "-0", UID: uidOf("set-" + d.Name), Controller: &yes},
+		}},
+		Spec: kube.AsCreated(&t.Spec, nil),
+	}
+	kube.LeanContainers(pod.Spec.InitContainers)
+	kube.LeanContainers(pod.Spec.Containers)
+	a.add(pod, d.Name+"-")
+}
