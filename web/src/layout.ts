@@ -87,16 +87,22 @@ function order(boxes: Box[], w: World, c: Choice): void {
     if (key === "pods") return m.pods.length;
     return 0;
   };
+  const groups = new Map<string, string>();
+  const groupOf = (m: Machine): string => {
+    if (!c.group) return "";
+    const name = field(m, c.group);
+    let order = groups.get(name);
+    if (order === undefined) groups.set(name, (order = natural(name)));
+    return order;
+  };
   const sign = down ? -1 : 1;
-  boxes.sort((a, b) => {
-    if (c.group) {
-      const d = natural(field(a.m, c.group), field(b.m, c.group));
-      if (d) return d;
-    }
-    const d = rank(a.m) - rank(b.m) || (key === "status" ? natural(a.m.status, b.m.status) : 0);
-    return d ? sign * d : (key === "name" ? sign : 1) * natural(a.m.name, b.m.name);
-  });
+  const ranks = boxes.map((b) => ({ b, group: groupOf(b.m), number: rank(b.m), text: key === "status" ? b.m.status : "", name: b.m.order }));
+  ranks.sort((a, b) =>
+    compare(a.group, b.group) || sign * (a.number - b.number || compare(a.text, b.text)) || (key === "name" ? sign : 1) * compare(a.name, b.name));
+  ranks.forEach((r, i) => (boxes[i] = r.b));
 }
+
+const compare = (a: string, b: string): number => (a < b ? -1 : a > b ? 1 : 0);
 
 /** from is the index of the first box that is not above y. */
 export function from(l: Layout, y: number): number {

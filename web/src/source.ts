@@ -99,8 +99,8 @@ export class Source {
     }
   }
 
-  /** play goes on from the moment that is shown, so many times as fast as it was, until it is now. */
-  async play(speed: number): Promise<void> {
+  /** play goes on from the moment that is shown, so many times as fast as it was, until it is now; then it says so. */
+  async play(speed: number, ended: () => void): Promise<void> {
     const w = this.past;
     if (!w) return;
     this.playing = true;
@@ -118,6 +118,7 @@ export class Source {
       if (!this.playing || this.past !== w) return;
       if (this.waiting.length === 0) {
         void this.go(0);
+        ended();
         return;
       }
       const first = this.waiting[0]!.t;

@@ -79,7 +79,7 @@ export function Timeline({ source, version, choose }: Props) {
     <footer class="timeline" aria-label="Line of time">
       <div ref={holder} aria-hidden="true" />
       <div class="row">
-        <button type="button" disabled={!source.past} onClick={() => (source.playing ? (source.pause(), choose({ at: source.past?.at ?? 0 })) : void source.play(speed))}>
+        <button type="button" disabled={!source.past} onClick={() => (source.playing ? (source.pause(), choose({ at: source.past?.at ?? 0 })) : void source.play(speed, () => choose({ at: 0 })))}>
           {source.playing ? "Pause" : "Play"}
         </button>
         <label>

@@ -1,4 +1,5 @@
 // What the server tells of a cluster, put together. internal/view/web/record.go and encode.go say the form.
+import { natural } from "./text";
 
 export interface Kind {
   pool: string;
@@ -11,6 +12,7 @@ export interface Kind {
 export interface Machine {
   id: number;
   name: string;
+  order: string; // what it is ordered by name with
   kind: Kind;
   status: string;
   created: number; // seconds since 1970, as all times here
@@ -89,10 +91,10 @@ export class World {
   }
 
   private machine(r: Row): Machine {
-    const kind = this.kinds[r[2]];
+    const kind = this.kinds[r[2]], was = this.machines.get(r[0]);
     if (!kind) throw new Error(`machine ${r[1]} is of kind ${r[2]}, which was not told`);
     return {
-      id: r[0], name: r[1], kind, status: r[3], created: r[4], readyIn: r[5], price: r[6], requests: r[7], allocatable: r[8], pods: r[9],
+      id: r[0], name: r[1], order: was?.name === r[1] ? was.order : natural(r[1]), kind, status: r[3], created: r[4], readyIn: r[5], price: r[6], requests: r[7], allocatable: r[8], pods: r[9],
       why: r[10], claim: r[11], microVM: r[12], since: r[13], hasNode: r[14],
     };
   }

@@ -119,6 +119,7 @@ try {
     await tab.getByRole("button", { name: "Play" }).click();
     await mapSays("59 of 59 nodes");
     await tab.getByText("This is how it was").waitFor({ state: "detached" });
+    assert.doesNotMatch(tab.url(), /at=/);
     await tab.goto("about:blank");
     await tab.goto(link);
     await mapSays("60 of 60 nodes");

@@ -1,5 +1,5 @@
 // Package web serves a view.Model to browsers: a page that follows it and can go back in time, the same without script at /lite, and
-// answers of the engine to why. It only reads, and only from loopback addresses.
+// answers of the engine to why. It only reads, and only from loopback addresses. docs/adr/0022 says how it follows a cluster.
 package web
 
 import (
