@@ -116,6 +116,7 @@ func asScheduled(t *testing.T) func(*model.Snapshot, model.Plan) *model.Snapshot
 		}
 		for i := range more.Launches {
 			n := launchedNode(out, &more.Launches[i])
+			n.Name, n.Claim = n.Name+"-again", n.Claim+"-again" // pods that moved are new ones, so it is not the launch that was for them
 			for _, k := range more.Launches[i].Pods {
 				at := slices.IndexFunc(moving, func(p model.BoundPod) bool { return p.PodKey == k })
 				n.Pods, n.Used = append(n.Pods, moving[at]), n.Used.Plus(out.Shapes[moving[at].Shape].Requests)

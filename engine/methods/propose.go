@@ -10,6 +10,9 @@ type proposal struct {
 	victims []*model.Node
 	moving  []model.Pod // off them
 	plan    model.Plan
+
+	firm  map[model.PodKey]bool // of them, those that have their places on what is launched, whatever is free elsewhere: see firmer
+	extra []model.Pod           // there is room on that for these too
 }
 
 // without lets f look at the cluster without the proposal's victims, whose pods are then known.
@@ -34,11 +37,20 @@ func (c *consolidation) propose(victims []*model.Node) (*proposal, model.Reason)
 		if reason := c.noBargain(victims, rest); reason.Rule != "" {
 			return nil, reason
 		}
-		c.without(p, func(places *pack.Places) { p.plan = places.ProvisionPods(p.moving, c.policy) })
+		c.planFor(p, c.policy)
 	}
 	if len(p.plan.Unplaced) > 0 {
 		return nil, noPlace(p.plan.Unplaced[0])
 	}
+	p, reason := c.saves(p)
+	if reason.Rule != "" {
+		return p, reason
+	}
+	return c.firm(p)
+}
+
+// saves says why what the proposal saves is not enough; the zero Reason if it is, of the proposal or of one on fewer machines.
+func (c *consolidation) saves(p *proposal) (*proposal, model.Reason) {
 	reason := c.cheaper(p)
 	if reason.Rule != "" && len(p.plan.Launches) > 1 {
 		if q := c.onFewer(p); q != nil && c.cheaper(q).Rule == "" {
@@ -48,13 +60,10 @@ func (c *consolidation) propose(victims []*model.Node) (*proposal, model.Reason)
 	if reason.Rule != "" {
 		return p, reason
 	}
-	if reason := c.worthIt(victims, priceOf(victims)-launchPrice(&p.plan)); reason.Rule != "" {
+	if reason := c.worthIt(p.victims, priceOf(p.victims)-launchPrice(&p.plan)); reason.Rule != "" {
 		return nil, reason
 	}
-	if reason := c.paysBack(p); reason.Rule != "" {
-		return p, reason
-	}
-	return p, c.fragile(p)
+	return p, c.paysBack(p)
 }
 
 // onFewer plans once more where several machines will not do: pod by pod, which fills one as long as it can grow; nil if that
@@ -62,8 +71,8 @@ func (c *consolidation) propose(victims []*model.Node) (*proposal, model.Reason)
 func (c *consolidation) onFewer(p *proposal) *proposal {
 	policy := c.policy
 	policy.Solver = model.FirstFit
-	q := &proposal{victims: p.victims}
-	c.without(q, func(places *pack.Places) { q.plan = places.ProvisionPods(q.moving, policy) })
+	q := &proposal{victims: p.victims, moving: p.moving, plan: p.plan, firm: p.firm, extra: p.extra}
+	c.planFor(q, policy)
 	if len(q.plan.Unplaced) > 0 || len(q.plan.Launches) >= len(p.plan.Launches) {
 		return nil
 	}

@@ -96,7 +96,7 @@ func (c *consolidation) cheaper(p *proposal) model.Reason {
 	}
 	few := toSpot && len(p.victims) == 1
 	if few {
-		c.without(p, func(places *pack.Places) { p.plan = places.ProvisionWidely(p.moving, c.policy) })
+		c.planFor(p, pack.Widely(c.policy))
 		if len(p.plan.Unplaced) > 0 || launchPrice(&p.plan) >= priceOf(p.victims) {
 			return notCheaper(p.plan.Launches...)
 		}

@@ -9,14 +9,19 @@ import (
 	"github.com/nodeless/nodeless/engine/rules"
 )
 
+// astray is what kube-scheduler would make of a proposal that it breaks.
+type astray struct {
+	left       []model.Pod    // without a place
+	onLaunched []model.PodKey // those that it would put on what is launched
+}
+
 // fragile says which pod of a proposal may be left without a place though the plan has one for it: kube-scheduler does not know the
-// plan. It takes pods as they come, and each goes to the machine of which it leaves most (NodeResourcesFit LeastAllocated, the
-// default). Where that is not enough another machine would be launched, and be consolidated, and launched again. The pods are
-// tried as they come and the smallest first, which is the worst there is.
-func (c *consolidation) fragile(p *proposal) model.Reason {
+// plan. Each pod goes to the machine of which it leaves most (NodeResourcesFit LeastAllocated, the default). Where that is not enough
+// another machine would be launched, and be consolidated, and launched again. The pods are tried in several orders.
+func (c *consolidation) fragile(p *proposal) (model.Reason, astray) {
 	moving := slices.DeleteFunc(slices.Clone(p.moving), func(x model.Pod) bool { return x.Virtual })
 	if len(moving) < 2 {
-		return model.Reason{} // it has the choice that the plan had
+		return model.Reason{}, astray{} // it has the choice that the plan had
 	}
 	if len(p.plan.Launches) == 0 {
 		emptiest := c.world.open(destinations{settled: true}).byFreeShare()
@@ -26,32 +31,61 @@ func (c *consolidation) fragile(p *proposal) model.Reason {
 		s, state := *c.world.now, places.State().Fresh()
 		s.Pools = slices.Clone(s.Pools)
 		for i := range p.plan.Launches {
-			n := launched(&s, &p.plan.Launches[i])
-			n.State = model.Initialized
-			state.AddNode(n)
+			state.AddNode(ready(&s, &p.plan.Launches[i], p.moving))
 		}
 		return state, byFreeShare(state)
 	})
 }
 
-// survives says which of the pods finds no place, in one of both orders.
-func (c *consolidation) survives(p *proposal, moving []model.Pod, in func(*pack.Places) (*rules.State, []spare)) (out model.Reason) {
-	size := func(x model.Pod) int64 { return c.s.Shapes[x.Shape].Requests[model.CPU] }
+// ready is a launch as a machine that is ready and has no pods yet but those of its DaemonSets.
+func ready(s *model.Snapshot, l *model.Launch, pods []model.Pod) model.Node {
+	n := launched(s, l)
+	n.State, n.Used = model.Initialized, l.Requests
+	for i := range pods {
+		if slices.Contains(l.Pods, pods[i].PodKey) {
+			n.Used = n.Used.Minus(s.Shapes[pods[i].Shape].Requests.NonNegative())
+		}
+	}
+	return n
+}
+
+// orders are in which pods are tried: as they come, the smallest first, which is the worst there is, and the largest first. The smallest
+// go where most is free without them: counted with them, they would go to the larger of two new machines until what it is for has no room.
+var orders = []order{{}, {by: 1, without: true}, {by: -1}}
+
+// order is one of pods that are placed one after another.
+type order struct {
+	by      int  // 1: the smallest first, -1: the largest first, 0: as they come
+	without bool // they go to the machine of which most is free without them
+}
+
+func (o order) sort(shapes []model.Shape, pods []model.Pod) {
+	size := func(x *model.Pod) int64 { return shapes[x.Shape].Requests[model.CPU] }
+	slices.SortStableFunc(pods, func(a, b model.Pod) int { return o.by * cmp.Compare(size(&a), size(&b)) })
+}
+
+// survives says which of the pods finds no place in one of the orders, and what becomes of all of them in that one.
+func (c *consolidation) survives(p *proposal, moving []model.Pod, in func(*pack.Places) (*rules.State, []spare)) (out model.Reason, wrong astray) {
+	there := len(c.world.now.Nodes)
 	c.without(p, func(places *pack.Places) {
 		state, emptiest := in(places)
-		for range 2 {
+		for _, by := range orders {
+			wrong = astray{}
+			by.sort(c.s.Shapes, moving)
 			state.Try(func() {
-				if left, ok := scheduled(state, emptiest, moving); !ok {
-					out = model.Reason{Rule: model.RuleFragile, Object: podName(left)}
-				}
+				wrong.left = scheduled(state, c.s.Shapes, emptiest, moving, by, func(x model.Pod, node int) {
+					if node >= there {
+						wrong.onLaunched = append(wrong.onLaunched, x.PodKey)
+					}
+				})
 			})
-			if out.Rule != "" {
+			if len(wrong.left) > 0 {
+				out = model.Reason{Rule: model.RuleFragile, Object: podName(wrong.left[0].PodKey)}
 				return
 			}
-			slices.SortStableFunc(moving, func(a, b model.Pod) int { return cmp.Compare(size(a), size(b)) })
 		}
 	})
-	return out
+	return out, wrong
 }
 
 // spare is how much of a machine is free.
@@ -74,30 +108,34 @@ func byFreeShare(state *rules.State) []spare {
 	return out
 }
 
-// scheduled places the pods one after another as kube-scheduler would. It gives the first that finds no place. The machines are in
-// the order that they have before.
-func scheduled(state *rules.State, emptiest []spare, pods []model.Pod) (model.PodKey, bool) {
+// scheduled places the pods one after another as kube-scheduler would, and tells of each where. It gives those that find no place. The machines
+// are in the order that they have before.
+func scheduled(state *rules.State, shapes []model.Shape, emptiest []spare, pods []model.Pod, by order, told func(x model.Pod, node int)) []model.Pod {
 	var used []int // by pods that were placed
 	place := func(x model.Pod) bool {
 		best := spare{node: -1}
-		for _, i := range used {
-			if at := (spare{i, freeShare(state, i)}); (best.node < 0 || at.before(best)) && state.Allows(x.Shape, i) == "" {
+		try := func(node int) {
+			at := spare{node, by.free(state, node, &shapes[x.Shape].Requests)}
+			if (best.node < 0 || at.before(best)) && state.Allows(x.Shape, node) == "" {
 				best = at
 			}
 		}
+		for _, i := range used {
+			try(i)
+		}
 		for _, at := range emptiest {
-			if best.node >= 0 && !at.before(best) {
-				break
+			if best.node >= 0 && at.free < best.free {
+				break // after the pod there is less still
 			}
-			if !slices.Contains(used, at.node) && state.Allows(x.Shape, at.node) == "" {
-				best = at
-				break
+			if !slices.Contains(used, at.node) {
+				try(at.node)
 			}
 		}
 		if best.node < 0 {
 			return false
 		}
 		state.Bind(x.Shape, best.node)
+		told(x, best.node)
 		if !slices.Contains(used, best.node) {
 			used = append(used, best.node)
 		}
@@ -108,10 +146,7 @@ func scheduled(state *rules.State, emptiest []spare, pods []model.Pod) (model.Po
 		before = len(waiting)
 		waiting = slices.DeleteFunc(waiting, place)
 	}
-	if len(waiting) > 0 {
-		return waiting[0].PodKey, false
-	}
-	return model.PodKey{}, true
+	return waiting
 }
 
 // freeShare is how much of a machine's CPU and memory is free.
@@ -123,4 +158,15 @@ func freeShare(state *rules.State, node int) float64 {
 		}
 	}
 	return sum
+}
+
+// free is how much of it is free for what kube-scheduler, or the order, says of a pod that asks so much.
+func (o order) free(state *rules.State, node int, asks *model.Resources) float64 {
+	free, all := freeShare(state, node), &state.Node(node).Allocatable
+	for _, r := range []int{model.CPU, model.Memory} {
+		if all[r] > 0 && !o.without {
+			free -= float64(asks[r]) / float64(all[r])
+		}
+	}
+	return free
 }

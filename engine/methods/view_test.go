@@ -1,7 +1,6 @@
 package methods
 
 import (
-	"cmp"
 	"math/rand/v2"
 	"reflect"
 	"slices"
@@ -61,13 +60,12 @@ func TestSharedWhatIfsAnswerAsFreshOnes(t *testing.T) {
 			p := &proposal{victims: victims, moving: slices.Clone(fresh.Pending), plan: plan}
 			next := done(fresh, &p.plan)
 			for i := range plan.Launches {
-				n := launched(fresh, &plan.Launches[i])
-				n.State = model.Initialized
-				fresh.Nodes = append(fresh.Nodes, n)
+				fresh.Nodes = append(fresh.Nodes, ready(fresh, &plan.Launches[i], fresh.Pending))
 				launches++
 			}
 			if to == (destinations{settled: true}) {
-				reason, again := c.fragile(p), model.PodKey{}
+				reason, wrong := c.fragile(p)
+				again := model.PodKey{}
 				if len(fresh.Pending) > 1 {
 					again = lost(fresh)
 				}
@@ -76,6 +74,9 @@ func TestSharedWhatIfsAnswerAsFreshOnes(t *testing.T) {
 				}
 				if reason.Rule != "" {
 					fragile++
+					if len(wrong.left) == 0 || podName(wrong.left[0].PodKey) != reason.Object {
+						t.Fatalf("seed %d, turn %d: %v, but %v have no place", seed, turn, reason, wrong.left)
+					}
 				}
 			}
 			moved++
@@ -113,7 +114,8 @@ func lost(s *model.Snapshot) model.PodKey {
 	if len(pods) < 2 {
 		return model.PodKey{}
 	}
-	for range 2 {
+	for _, by := range orders {
+		by.sort(s.Shapes, pods)
 		state, left, before := rules.NewState(s), pods, -1
 		for len(left) > 0 && len(left) != before {
 			before = len(left)
@@ -123,7 +125,7 @@ func lost(s *model.Snapshot) model.PodKey {
 					if s.Nodes[i].Cordoned || state.Allows(x.Shape, i) != "" {
 						continue
 					}
-					if free := freeShare(state, i); best < 0 || free > most {
+					if free := by.free(state, i, &s.Shapes[x.Shape].Requests); best < 0 || free > most {
 						best, most = i, free
 					}
 				}
@@ -136,9 +138,6 @@ func lost(s *model.Snapshot) model.PodKey {
 		if len(left) > 0 {
 			return left[0].PodKey
 		}
-		slices.SortStableFunc(pods, func(a, b model.Pod) int {
-			return cmp.Compare(s.Shapes[a.Shape].Requests[model.CPU], s.Shapes[b.Shape].Requests[model.CPU])
-		})
 	}
 	return model.PodKey{}
 }

@@ -114,6 +114,7 @@ func (w *world) moveAway(places []model.Placement, victims []*model.Node) {
 type destinations struct {
 	undrifted bool // only to machines that are not to be replaced themselves
 	settled   bool // only to machines whose consolidateAfter is over, and not to empty ones
+	nowhere   bool // only to what is launched
 }
 
 // open is the world for plans with such destinations: all others take no pods.
@@ -132,7 +133,7 @@ func (w *world) open(to destinations) *view {
 
 // shut reports whether the machine takes no pods of plans with such destinations.
 func (w *world) shut(to destinations, n *model.Node) bool {
-	return n.Deleting || w.closed[n.Name] || to.undrifted && w.outdated(n) || to.settled && w.unsettled(n)
+	return n.Deleting || to.nowhere || w.closed[n.Name] || to.undrifted && w.outdated(n) || to.settled && w.unsettled(n)
 }
 
 // unsettled reports whether the machine is still inside its pool's consolidateAfter, so that pods which come would have been

@@ -54,12 +54,6 @@ func (x *Places) ProvisionPods(pending []model.Pod, policy model.Policy) model.P
 	return provisionPods(&s, policy, x)
 }
 
-// ProvisionWidely is ProvisionPods with launches that name every type which would do, however dear.
-func (x *Places) ProvisionWidely(pending []model.Pod, policy model.Policy) model.Plan {
-	policy.MaxTypes = everyType
-	return x.ProvisionPods(pending, policy)
-}
-
 // State is the cluster's. What is bound in it must be taken back: see rules.State.Try.
 func (x *Places) State() *rules.State { return x.state }
 

@@ -111,8 +111,14 @@ func Placements(s *model.Snapshot, policy model.Policy) []model.Placement {
 	return p.plan.Placements
 }
 
-// everyType as Policy.MaxTypes is what ProvisionWidely asks for.
+// everyType as Policy.MaxTypes is what Widely asks for.
 const everyType = math.MinInt
+
+// Widely is the policy with launches that name every type which would do, however dear.
+func Widely(policy model.Policy) model.Policy {
+	policy.MaxTypes = everyType
+	return policy
+}
 
 // lessons are what an attempt at a plan taught the next.
 type lessons struct {
