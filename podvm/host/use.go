@@ -205,10 +205,10 @@ func (vm *VM) Stop(ctx context.Context, grace time.Duration) error {
 func (vm *VM) Remove() {
 	if vm.machine != nil {
 		vm.machine.Kill()
-		select {
-		case <-vm.ended:
-		case <-vm.host.ctx.Done():
-		}
+	}
+	select { // of a machine that was gone before, too, the end is noted in the directory that is to go
+	case <-vm.ended:
+	case <-vm.host.ctx.Done():
 	}
 	vm.host.forget(vm)
 }
