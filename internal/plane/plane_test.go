@@ -134,7 +134,7 @@ func TestADeploymentSurvivesARestart(t *testing.T) {
 	skipShort(t)
 	dir := t.TempDir()
 	steps := map[string]bool{}
-	p := start(t, plane.Options{DataDir: dir, Progress: func(step string, took time.Duration) {
+	p := start(t, plane.Options{DataDir: dir, Port: ownPort(t), Progress: func(step string, took time.Duration) {
 		t.Logf("%-45s %s", step, took.Round(time.Millisecond))
 		steps[step] = true
 	}})
@@ -182,6 +182,20 @@ func TestADeploymentSurvivesARestart(t *testing.T) {
 	}
 	unschedulable(t, c, "default", 0)
 	onlyForItsOwner(t, dir)
+}
+
+// ownPort is a free one that no other plane takes by itself while this one is down: the tests of other packages run meanwhile.
+func ownPort(t *testing.T) int {
+	t.Helper()
+	const first, last = 16600, 16699
+	for port := first; port <= last; port++ {
+		if l, err := net.Listen("tcp4", fmt.Sprintf("127.0.0.1:%d", port)); err == nil {
+			l.Close()
+			return port
+		}
+	}
+	t.Fatalf("none of the ports %d to %d is free", first, last)
+	return 0
 }
 
 func onlyForItsOwner(t *testing.T, dir string) {
