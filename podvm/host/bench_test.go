@@ -37,8 +37,8 @@ func TestBench(t *testing.T) {
 		}
 	}
 	nothingLeft(t, h)
-	if now := openFiles(t); now > files {
-		t.Errorf("%d open files before, %d after", files, now)
+	if now := openFiles(t); len(now) > len(files) {
+		t.Errorf("%d open files before, %d after: %q", len(files), len(now), now)
 	}
 	t.Logf("%d pods came and went %d times, %d at a time, in %s; nothing is left; load %s", pods, rounds, together, time.Since(began).Round(time.Second), read("/proc/loadavg"))
 }
@@ -129,13 +129,18 @@ func count(variable string) int {
 }
 
 // openFiles of this process.
-func openFiles(t *testing.T) int {
+func openFiles(t *testing.T) (files []string) {
 	t.Helper()
-	entries, err := os.ReadDir("/proc/self/fd")
+	links, err := filepath.Glob("/proc/self/fd/*")
 	if err != nil {
 		t.Fatal(err)
 	}
-	return len(entries)
+	for _, link := range links {
+		if to, err := os.Readlink(link); err == nil {
+			files = append(files, to)
+		}
+	}
+	return files
 }
 
 // churn runs pods to their end and removes them.

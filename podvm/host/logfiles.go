@@ -43,8 +43,9 @@ func (l *logFiles) path(container string, restart uint32) string {
 	return filepath.Join(l.dir, container, fmt.Sprintf("%d.log", restart))
 }
 
-// storeLogs takes the guest's log records until the session ends.
+// storeLogs takes the guest's log records until the session ends. Files are open no longer than that.
 func (vm *VM) storeLogs(conn *wire.Conn) error {
+	defer vm.logs.close()
 	after, err := vm.logs.last()
 	if err != nil {
 		return err
@@ -69,6 +70,16 @@ func (vm *VM) storeLogs(conn *wire.Conn) error {
 			return err
 		}
 	}
+}
+
+// close closes the files; what is logged later opens them again.
+func (l *logFiles) close() {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for _, f := range l.open {
+		_ = f.Close()
+	}
+	clear(l.open)
 }
 
 // fullPause is between attempts to store a log on a disk that is full.

@@ -97,9 +97,10 @@ func open(t *testing.T, c Config) *Host {
 	return h
 }
 
-// nothingLeft checks for processes and state directories of a host, and for cgroups of its machines.
+// nothingLeft checks for processes, state directories and open files of a host, and for cgroups of its machines.
 func nothingLeft(t *testing.T, h *Host, ids ...string) {
 	t.Helper()
+	noneOpen(t, h)
 	if left, err := os.ReadDir(h.machines()); err != nil || len(left) > 0 {
 		t.Errorf("state directories left: %v %v", left, err)
 	}
@@ -112,6 +113,16 @@ func nothingLeft(t *testing.T, h *Host, ids ...string) {
 	for _, id := range ids {
 		if groups, _ := filepath.Glob("/sys/fs/cgroup/*/nodeless/" + id); len(groups) > 0 {
 			t.Errorf("cgroups left: %v", groups)
+		}
+	}
+}
+
+// noneOpen checks that this process has no file open in the state directories of a host's machines.
+func noneOpen(t *testing.T, h *Host) {
+	t.Helper()
+	for _, path := range openFiles(t) {
+		if strings.HasPrefix(path, h.machines()) {
+			t.Errorf("%s is open still", path)
 		}
 	}
 }

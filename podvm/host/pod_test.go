@@ -42,6 +42,7 @@ func TestAPodRunsToItsEnd(t *testing.T) {
 	if s.Failure != "" || !s.Pod.Initialized || len(s.Pod.Containers) != 3 {
 		t.Fatalf("%+v", s)
 	}
+	noneOpen(t, h) // the VM is known still, so that nothing of it is left to the garbage collector
 	exits := ""
 	for _, c := range s.Pod.Containers {
 		exits += fmt.Sprintf("%s %s %d %s\n", c.Name, c.Exit.Reason, c.Exit.Code, c.Exit.Message)
