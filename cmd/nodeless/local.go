@@ -7,35 +7,24 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"net"
 	"os"
 	"path/filepath"
-	"strings"
-	"sync"
 	"time"
 
-	awssdk "github.com/aws/aws-sdk-go-v2/aws"
-	"github.com/aws/aws-sdk-go-v2/credentials"
 	"k8s.io/client-go/rest"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	"github.com/nodeless/nodeless/cloud/aws"
 	"github.com/nodeless/nodeless/engine/model"
-	"github.com/nodeless/nodeless/internal/admission"
 	"github.com/nodeless/nodeless/internal/clock"
-	"github.com/nodeless/nodeless/internal/controller"
 	"github.com/nodeless/nodeless/internal/crds"
 	"github.com/nodeless/nodeless/internal/gates"
 	"github.com/nodeless/nodeless/internal/kubeconfig"
-	"github.com/nodeless/nodeless/internal/loop"
 	"github.com/nodeless/nodeless/internal/nodesim"
 	"github.com/nodeless/nodeless/internal/nodesim/regional"
 	"github.com/nodeless/nodeless/internal/plane"
 	"github.com/nodeless/nodeless/internal/podhost"
-	"github.com/nodeless/nodeless/internal/podnode"
 	"github.com/nodeless/nodeless/internal/steps"
 	"github.com/nodeless/nodeless/region"
-	"github.com/nodeless/nodeless/region/ec2api"
 )
 
 // local is a whole cluster in this process.
@@ -146,76 +135,6 @@ func (l *local) startPlane(run, start context.Context) error {
 	return nil
 }
 
-func (l *local) startRegion(run, start context.Context) error {
-	l.p.Begin("Simulated AWS region %s", l.o.region)
-	offers, err := l.o.offers()
-	if err != nil {
-		return err
-	}
-	r, err := region.Open(region.Config{
-		Name: l.o.region, Offers: offers, Dir: filepath.Join(l.o.dataDir, "region"), Seed: l.o.seed, Clock: clock.Real{},
-		Boot: region.BootTime{Median: l.o.bootTime},
-	})
-	if err != nil {
-		return err
-	}
-	if err := errors.Join(l.o.keepTypes(), os.WriteFile(regionFile(l.o.dataDir), []byte(l.o.region+"\n"), 0o600)); err != nil {
-		_ = r.Close()
-		return fmt.Errorf("region: %w", err)
-	}
-	l.region = r
-	l.stops = append(l.stops, func() { _ = r.Close() })
-	err = r.SetCluster(region.ClusterInfo{
-		Name: clusterName, Version: minor(l.plane.Version()), Endpoint: l.plane.APIServerURL(),
-		CA: string(l.plane.CABundle()), ServiceCIDR: l.plane.ServiceCIDR(),
-	})
-	if err != nil {
-		return fmt.Errorf("region: name the cluster to EKS: %w", err)
-	}
-	if err := l.serveRegion(run, start); err != nil {
-		return err
-	}
-	l.p.Done("%s", l.regionURL)
-	return nil
-}
-
-// serveRegion listens where it listened before, so that AWS_ENDPOINT_URL stays good over restarts; on another free port
-// if that one was taken meanwhile.
-func (l *local) serveRegion(run, start context.Context) error {
-	portFile := filepath.Join(l.o.dataDir, "region", "address")
-	addr := "127.0.0.1:0"
-	if kept, err := os.ReadFile(portFile); err == nil && portIsFree(start, string(kept)) {
-		addr = string(kept)
-	}
-	listening := make(chan net.Addr, 1)
-	l.spawn(run, "region", func(ctx context.Context) error {
-		return ec2api.Serve(ctx, addr, l.region, ec2api.Options{Log: l.log}, func(a net.Addr) { listening <- a })
-	})
-	select {
-	case a := <-listening:
-		l.regionURL = "http://" + a.String()
-		return os.WriteFile(portFile, []byte(a.String()), 0o600)
-	case err := <-l.failed:
-		return err
-	case <-start.Done():
-		return context.Cause(start)
-	}
-}
-
-// minor is "1.36" of "v1.36.2", as EKS writes versions.
-func minor(version string) string {
-	f := strings.SplitN(strings.TrimPrefix(version, "v"), ".", 3)
-	return strings.Join(f[:min(2, len(f))], ".")
-}
-
-func portIsFree(ctx context.Context, addr string) bool {
-	listener, err := (&net.ListenConfig{}).Listen(ctx, "tcp", addr)
-	if err != nil {
-		return false
-	}
-	return listener.Close() == nil
-}
-
 func (l *local) installObjects(_, start context.Context) error {
 	l.p.Begin("Node pool general-purpose")
 	cfg := l.restConfig("nodeless-setup")
@@ -249,52 +168,6 @@ func (l *local) startNodes(run, _ context.Context) error {
 		})
 	})
 	return nil
-}
-
-func (l *local) startController(run, start context.Context) error {
-	if !l.o.controller || !l.o.fargate {
-		// An earlier run may have left them: nobody answers, and no pod could be created.
-		if err := admission.Uninstall(start, l.client); err != nil {
-			return err
-		}
-	}
-	if !l.o.controller {
-		l.p.Line("   Without the controller. Run it: AWS_ENDPOINT_URL=%s nodeless run --kubeconfig %s", l.regionURL, l.plane.Kubeconfig())
-		return nil
-	}
-	l.p.Begin("Controller")
-	profiles, err := l.fargate(start)
-	if err != nil {
-		return err
-	}
-	ready := make(chan struct{})
-	var once sync.Once
-	l.spawn(run, "controller", func(ctx context.Context) error {
-		o := l.controllerOptions(func() { once.Do(func() { close(ready) }) })
-		o.Fargate = profiles
-		return controller.Run(ctx, o)
-	})
-	select {
-	case <-ready:
-		l.p.Done("")
-		return nil
-	case err := <-l.failed:
-		return err
-	case <-start.Done():
-		return fmt.Errorf("controller: %w", context.Cause(start))
-	}
-}
-
-// fargate is what the controller needs to act upon FargateProfiles; nil if it is not to. Its webhook is on loopback, as all else.
-func (l *local) fargate(ctx context.Context) (*controller.Fargate, error) {
-	if !l.o.fargate {
-		return nil, nil
-	}
-	f, err := listenForPods(ctx, "127.0.0.1:0", "")
-	if err == nil && l.microVMs != nil {
-		f.Hosts = []podnode.Host{l.microVMs}
-	}
-	return f, err
 }
 
 // startPage serves the page. Nothing is watched for it before somebody looks.
@@ -343,25 +216,4 @@ func (l *local) restConfig(name string) *rest.Config {
 	cfg.UserAgent = name
 	cfg.QPS, cfg.Burst = 1000, 2000
 	return cfg
-}
-
-// controllerOptions is the controller inside `nodeless up`: it reaches the region over the wire, like any AWS client.
-func (l *local) controllerOptions(ready func()) controller.Options {
-	ui := launchUI{l.p}
-	return controller.Options{
-		REST: l.restConfig("nodeless-controller"), Policy: l.policy, Gates: l.gates, Version: version, Log: l.log, Clock: clock.Real{}, DataDir: l.o.dataDir, OnReady: ready,
-		OnDecision: func(d loop.Decision) {
-			if l.o.demo {
-				ui.show(d)
-			}
-		},
-		Provider: awsProvider(aws.Options{
-			AWS: awssdk.Config{
-				Region: l.o.region, BaseEndpoint: &l.regionURL,
-				Credentials: credentials.NewStaticCredentialsProvider("nodeless", "nodeless", ""),
-			},
-			ClusterName: clusterName, ClusterEndpoint: l.plane.APIServerURL(), ClusterCA: l.plane.CABundle(),
-			ServiceCIDR: l.plane.ServiceCIDR(), InterruptionQueue: clusterName, TypeLabels: typeLabels(l.o.types), Log: l.log,
-		}),
-	}
 }

@@ -12,8 +12,6 @@ import (
 	"path/filepath"
 	"sync"
 	"time"
-
-	"k8s.io/client-go/rest"
 )
 
 // Options say where a control plane keeps its state and how it is reached. Only DataDir is needed.
@@ -57,13 +55,6 @@ type Plane struct {
 	failOnce sync.Once
 	done     chan struct{}
 }
-
-// shutdownLimits bound each stage of the way down; together they stay below five seconds.
-const (
-	clientsShutdown   = 1500 * time.Millisecond // controllers and scheduler, together
-	apiserverShutdown = 2500 * time.Millisecond
-	etcdShutdown      = 900 * time.Millisecond
-)
 
 // inUse is held while a control plane runs: its components register themselves in globals of this process.
 var inUse sync.Mutex
@@ -183,108 +174,3 @@ func (p *Plane) prepare() (err error) {
 	p.o.Progress("certificates", time.Since(began))
 	return nil
 }
-
-// supervise takes everything down when asked to, or when a part failed.
-func (p *Plane) supervise() {
-	select {
-	case <-p.stopping:
-	case <-p.failed:
-		<-p.settled()
-	}
-	p.shutdown()
-	inUse.Unlock() // before anybody hears that it is down, who may start the next one at once
-	close(p.done)
-}
-
-// settled is closed once nobody builds the plane any more: at Stop, or when a running plane fails.
-func (p *Plane) settled() <-chan struct{} {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	if p.parts[clientsReady] != nil {
-		closed := make(chan struct{})
-		close(closed)
-		return closed
-	}
-	return p.stopping
-}
-
-// fail notes the first failure of a part and begins the way down.
-func (p *Plane) fail(name string, err error) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	select {
-	case <-p.stopping:
-		return
-	default:
-	}
-	p.failOnce.Do(func() {
-		p.err = fmt.Errorf("%s: %w; see %s", name, err, p.o.LogFile)
-		close(p.failed)
-	})
-}
-
-// shutdown goes from the top down, so that nobody misses what it still needs; each stage has its limit.
-func (p *Plane) shutdown() {
-	p.stopParts(clientsShutdown, controllerManager, scheduler)
-	p.stopParts(apiserverShutdown, apiserver)
-	if p.listener != nil {
-		p.listener.shut()
-	}
-	if p.etcd != nil {
-		p.etcd.stop(etcdShutdown)
-	}
-	closeLog()
-	if p.release != nil {
-		p.release()
-	}
-}
-
-// Stop takes the control plane down and waits until it is: at most five seconds, or until ctx ends. The data stays.
-// It is idempotent.
-func (p *Plane) Stop(ctx context.Context) error {
-	p.mu.Lock()
-	p.stopOnce.Do(func() { close(p.stopping) })
-	p.mu.Unlock()
-	select {
-	case <-p.done:
-		return nil
-	case <-ctx.Done():
-		return fmt.Errorf("stop control plane: %w", context.Cause(ctx))
-	}
-}
-
-// Done is closed when the control plane has ended, by Stop or by a failure.
-func (p *Plane) Done() <-chan struct{} { return p.done }
-
-// Err is what made the control plane end by itself; nil while it runs and after Stop.
-func (p *Plane) Err() error {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	return p.err
-}
-
-// RESTConfig is a fresh client configuration with all rights (group system:masters), limited to Options.ClientQPS.
-func (p *Plane) RESTConfig() *rest.Config {
-	return &rest.Config{
-		Host:  p.APIServerURL(),
-		QPS:   float32(p.o.ClientQPS),
-		Burst: 2 * p.o.ClientQPS,
-		TLSClientConfig: rest.TLSClientConfig{
-			CAData: p.pki.ca.certPEM, CertData: p.pki.admin.certPEM, KeyData: p.pki.admin.keyPEM,
-		},
-	}
-}
-
-// Kubeconfig is the path of a kubeconfig file with all rights; it is rewritten at each start.
-func (p *Plane) Kubeconfig() string { return filepath.Join(p.dir, "kubeconfig") }
-
-// APIServerURL is the address of the API server, such as https://127.0.0.1:16443.
-func (p *Plane) APIServerURL() string { return "https://" + p.address() }
-
-// CABundle is the PEM certificate of the authority that signed the API server's certificate.
-func (p *Plane) CABundle() []byte { return append([]byte(nil), p.pki.ca.certPEM...) }
-
-// ServiceCIDR is the range of Service addresses.
-func (p *Plane) ServiceCIDR() string { return p.state.ServiceCIDR }
-
-func (p *Plane) address() string { return fmt.Sprintf("127.0.0.1:%d", p.state.Port) }

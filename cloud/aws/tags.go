@@ -1,0 +1,52 @@
+package aws
+
+import (
+	"strings"
+
+	awssdk "github.com/aws/aws-sdk-go-v2/aws"
+	ec2types "github.com/aws/aws-sdk-go-v2/service/ec2/types"
+	ec2v1 "github.com/aws/karpenter-provider-aws/pkg/apis/v1"
+
+	"github.com/nodeless/nodeless/cloud"
+)
+
+func providerID(zone, id string) string { return "aws:///" + zone + "/" + id }
+
+// tagToken is the tag that ties a machine to one claim object: names of claims come again, their UIDs do not.
+const tagToken = "nodeless.sh/nodeclaim-uid"
+
+// sharedTags are on everything made for a class.
+func (p *Provider) sharedTags(class *ec2v1.EC2NodeClass) map[string]string {
+	tags := map[string]string{}
+	for k, v := range class.Spec.Tags {
+		if !strings.HasPrefix(k, "aws:") {
+			tags[k] = v
+		}
+	}
+	tags[ec2v1.LabelNodeClass] = cloudName(class)
+	tags[ec2v1.EKSClusterNameTagKey] = p.o.ClusterName
+	tags["kubernetes.io/cluster/"+p.o.ClusterName] = "owned"
+	return tags
+}
+
+// machineTags are on a machine and its volumes: by them it is found again.
+func (p *Provider) machineTags(class *ec2v1.EC2NodeClass, req *cloud.LaunchRequest) map[string]string {
+	tags := p.sharedTags(class)
+	if _, named := tags[ec2v1.NameTagKey]; !named {
+		tags[ec2v1.NameTagKey] = req.Claim
+	}
+	tags[ec2v1.NodeClaimTagKey] = req.Claim
+	tags[tagToken] = req.Token
+	if req.Pool != "" {
+		tags[ec2v1.NodePoolTagKey] = req.Pool
+	}
+	return tags
+}
+
+func tagList(tags map[string]string) []ec2types.Tag {
+	out := make([]ec2types.Tag, 0, len(tags))
+	for _, k := range sortedKeys(tags) {
+		out = append(out, ec2types.Tag{Key: awssdk.String(k), Value: awssdk.String(tags[k])})
+	}
+	return out
+}

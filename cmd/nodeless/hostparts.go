@@ -1,0 +1,102 @@
+//go:build !noplane
+
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"net/netip"
+	"net/url"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/kubernetes/scheme"
+	typedcorev1 "k8s.io/client-go/kubernetes/typed/core/v1"
+	"k8s.io/client-go/tools/record"
+
+	"github.com/nodeless/nodeless/internal/podagent"
+	"github.com/nodeless/nodeless/internal/podhost"
+	"github.com/nodeless/nodeless/internal/podnode"
+	"github.com/nodeless/nodeless/podvm/host"
+	"github.com/nodeless/nodeless/podvm/image"
+)
+
+// serve runs the parts until ctx is done or one of them fails.
+func (o *hostOptions) serve(ctx context.Context, id *podagent.Identity, vms *podhost.Host, agent *podagent.Agent, log *slog.Logger) error {
+	ctx, cancel := context.WithCancel(ctx)
+	ended := make(chan error, 3)
+	for _, part := range []func() error{
+		func() error { return vms.Run(ctx) }, func() error { return agent.Run(ctx) }, func() error { id.Keep(ctx, log); return nil },
+	} {
+		go func() { ended <- part() }()
+	}
+	err := <-ended
+	cancel()
+	return errors.Join(err, <-ended, <-ended)
+}
+
+// kubelets are where this host serves the kubelet APIs of its microVMs.
+func (o *hostOptions) kubelets(server, pods string) (k podnode.Kubelets, err error) {
+	k.FirstPort = uint16(o.kubeletPort)
+	if k.Pods, err = netip.ParsePrefix(pods); err != nil {
+		return k, fmt.Errorf("spec.podCIDR of the MicroVMHost: %w", err)
+	}
+	if o.address != "" {
+		if k.Host, err = netip.ParseAddr(o.address); err != nil {
+			return k, fmt.Errorf("--address: %w", err)
+		}
+		return k, nil
+	}
+	u, err := url.Parse(server)
+	if err != nil {
+		return k, fmt.Errorf("address of the API server: %w", err)
+	}
+	port := u.Port()
+	if port == "" {
+		port = "443"
+	}
+	conn, err := net.Dial("udp", net.JoinHostPort(u.Hostname(), port)) // nothing is sent
+	if err != nil {
+		return k, fmt.Errorf("address of this machine: %w; say it with --address", err)
+	}
+	defer func() { _ = conn.Close() }()
+	k.Host = conn.LocalAddr().(*net.UDPAddr).AddrPort().Addr().Unmap()
+	return k, nil
+}
+
+// podHost is what runs the microVMs.
+func (o *hostOptions) podHost(ctx context.Context, id *podagent.Identity, kubelets podnode.Kubelets, log *slog.Logger) (podhost.Options, func(), error) {
+	kube, err := kubernetes.NewForConfig(id.REST)
+	if err != nil {
+		return podhost.Options{}, nil, err
+	}
+	const trusted = "extension-apiserver-authentication"
+	clients, err := kube.CoreV1().ConfigMaps(metav1.NamespaceSystem).Get(ctx, trusted, metav1.GetOptions{})
+	if err != nil {
+		return podhost.Options{}, nil, fmt.Errorf("who signs client certificates: %w", err)
+	}
+	pods, err := podagent.Pods(id.REST, id.Host)
+	if err != nil {
+		return podhost.Options{}, nil, err
+	}
+	mirrors, err := image.ParseMirrors(o.mirrors)
+	if err != nil {
+		return podhost.Options{}, nil, err
+	}
+	links, err := host.NewUserMode(kubelets.Pods)
+	if err != nil {
+		return podhost.Options{}, nil, err
+	}
+	events := record.NewBroadcaster(record.WithContext(ctx))
+	events.StartRecordingToSink(&typedcorev1.EventSinkImpl{Interface: kube.CoreV1().Events("")})
+	return podhost.Options{
+		Dir: microVMDir(o.stateDir), Name: id.Host, Region: o.region, Zone: o.zone, Kube: kube, ClientCA: []byte(clients.Data["client-ca-file"]), Log: log,
+		Recorder: events.NewRecorder(scheme.Scheme, corev1.EventSource{Component: "kubelet", Host: id.Host}),
+		Kernel:   o.guestKernel, Images: image.Options{Sources: []string{imageDir(o.dataDir)}, Mirrors: mirrors},
+		Pods: pods, Kubelets: &kubelets, Unapproved: true, Room: o.room, Links: links,
+	}, events.Shutdown, nil
+}

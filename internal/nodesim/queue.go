@@ -1,0 +1,99 @@
+package nodesim
+
+import (
+	"context"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/client-go/tools/cache"
+)
+
+// handler puts every change into the queue under the kind's prefix.
+func (s *Simulator) handler(prefix string) cache.ResourceEventHandler {
+	add := func(o any) {
+		if key, err := cache.DeletionHandlingMetaNamespaceKeyFunc(o); err == nil {
+			s.queue.Add(prefix + key)
+		}
+	}
+	return cache.ResourceEventHandlerFuncs{
+		AddFunc:    add,
+		UpdateFunc: func(_, o any) { add(o) },
+		DeleteFunc: func(o any) {
+			if d, ok := o.(cache.DeletedFinalStateUnknown); ok {
+				o = d.Obj
+			}
+			if pod, ok := o.(*corev1.Pod); ok {
+				s.o.Machines.ReleasePodIP(string(pod.UID))
+			}
+		},
+	}
+}
+
+// apply takes one machine event; the work itself is done by the queue's workers.
+func (s *Simulator) apply(e Event) {
+	name := e.Machine.Name
+	s.mu.Lock()
+	switch e.Kind {
+	case Booted:
+		s.booted[name] = &machine{Machine: e.Machine}
+	case Ending:
+		if m := s.booted[name]; m != nil {
+			m.ending = true
+		}
+	case Gone:
+		delete(s.booted, name)
+	}
+	s.mu.Unlock()
+	switch e.Kind {
+	case Booted:
+		s.queue.Add("node/" + name)
+		s.enqueuePods(name)
+	case Gone:
+		s.queue.Add("gone/" + name)
+	}
+}
+
+// enqueuePods looks again at every pod of a node.
+func (s *Simulator) enqueuePods(node string) {
+	pods, _ := s.byNode.ByIndex(indexByNode, node)
+	for _, o := range pods {
+		if key, err := cache.MetaNamespaceKeyFunc(o); err == nil {
+			s.queue.Add("pod/" + key)
+		}
+	}
+}
+
+func (s *Simulator) work(ctx context.Context) {
+	for {
+		key, stop := s.queue.Get()
+		if stop {
+			return
+		}
+		err := s.reconcile(ctx, key)
+		switch {
+		case err == nil || ctx.Err() != nil:
+			s.queue.Forget(key)
+		default:
+			s.o.Log.Debug("node simulator: will try again", "object", key, "error", err)
+			s.queue.AddRateLimited(key)
+		}
+		s.queue.Done(key)
+	}
+}
+
+func (s *Simulator) reconcile(ctx context.Context, key string) error {
+	kind, rest, _ := cutKey(key)
+	switch kind {
+	case "pod":
+		return s.reconcilePod(ctx, rest)
+	case "node":
+		return s.reconcileNode(ctx, rest)
+	default:
+		return s.removeNode(ctx, rest)
+	}
+}
+
+// later looks at the key again after d.
+func (s *Simulator) later(key string, d time.Duration) {
+	s.o.Clock.AfterFunc(d, func() { s.queue.Add(key) })
+}

@@ -1,0 +1,120 @@
+package netlab
+
+import (
+	"fmt"
+	"io"
+	"net"
+	"os/exec"
+	"strings"
+	"testing"
+	"time"
+)
+
+type call struct {
+	Do   string
+	Args []string
+}
+
+type answer struct{ Text, Error string }
+
+// Call has the machine do something: what Main or Handle made known.
+func (m *Machine) Call(do string, args ...string) (string, error) {
+	var a answer
+	if err := m.in.Encode(call{do, args}); err != nil {
+		return "", err
+	}
+	if err := m.out.Decode(&a); err != nil {
+		return "", fmt.Errorf("machine %s: %w", m.Name, err)
+	}
+	if a.Error != "" {
+		return a.Text, fmt.Errorf("machine %s: %s", m.Name, a.Error)
+	}
+	return a.Text, nil
+}
+
+// Listen makes the machine answer at an address, over "tcp" or "udp", with its name and the address it was asked from.
+func (m *Machine) Listen(t *testing.T, network, address string) {
+	t.Helper()
+	if _, err := m.Call("listen", m.Name, network, address); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// Ask has the machine ask at an address, and gives the answer.
+func (m *Machine) Ask(network, address string) (string, error) {
+	return m.Call("ask", network, address)
+}
+
+// handlers are what a machine can do.
+var handlers = map[string]func(args []string) (string, error){
+	"ip": func(args []string) (string, error) {
+		out, err := exec.Command("ip", args...).CombinedOutput()
+		if err != nil {
+			err = fmt.Errorf("ip %s: %w: %s", strings.Join(args, " "), err, out)
+		}
+		return string(out), err
+	},
+	"listen": func(args []string) (string, error) { return "", listen(args[0], args[1], args[2]) },
+	"ask":    func(args []string) (string, error) { return Ask(args[0], args[1]) },
+}
+
+// Handle makes known what machines can do beside; it is to be called before Main.
+func Handle(do string, f func(args []string) (string, error)) { handlers[do] = f }
+
+func listen(name, network, address string) error {
+	if network == "udp" {
+		conn, err := net.ListenPacket("udp4", address)
+		if err != nil {
+			return err
+		}
+		go func() {
+			b := make([]byte, 64)
+			for {
+				_, from, err := conn.ReadFrom(b)
+				if err != nil {
+					return
+				}
+				_, _ = conn.WriteTo([]byte(name+" saw "+from.(*net.UDPAddr).IP.String()), from)
+			}
+		}()
+		return nil
+	}
+	l, err := net.Listen("tcp4", address)
+	if err != nil {
+		return err
+	}
+	go func() {
+		for {
+			conn, err := l.Accept()
+			if err != nil {
+				return
+			}
+			_, _ = io.WriteString(conn, name+" saw "+conn.RemoteAddr().(*net.TCPAddr).IP.String())
+			_ = conn.Close()
+		}
+	}()
+	return nil
+}
+
+// patience with an answer; what is refused is refused at once.
+const patience = 10 * time.Second
+
+// Ask asks who listens at an address, from the test's own namespace.
+func Ask(network, address string) (string, error) {
+	conn, err := net.DialTimeout(network+"4", address, patience)
+	if err != nil {
+		return "", err
+	}
+	defer func() { _ = conn.Close() }()
+	_ = conn.SetDeadline(time.Now().Add(patience))
+	if network == "udp" {
+		if _, err := conn.Write([]byte("?")); err != nil {
+			return "", err
+		}
+		b := make([]byte, 256)
+		n, err := conn.Read(b)
+		return string(b[:n]), err
+	}
+	b, err := io.ReadAll(conn)
+	return string(b), err
+}
