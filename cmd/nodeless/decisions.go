@@ -122,27 +122,14 @@ func (o *decisionsOptions) follow(ctx context.Context, out io.Writer, r *keep.Re
 	for i := range known {
 		seen[known[i].ID] = len(known[i].Outcomes) + 1
 	}
-	var entries []record.Entry
-	for i := range known {
-		entries = append(entries, record.Entry{Decision: &known[i].Decision})
-		for j := range known[i].Outcomes {
-			entries = append(entries, record.Entry{Outcome: &known[i].Outcomes[j]})
-		}
-	}
 	var failed error
 	err := r.Follow(ctx, func(more []record.Entry) {
-		entries = append(entries, more...)
-		all := record.Fold(entries)
-		entries = entries[:0:0]
+		known = record.Fold(append(record.Entries(known), more...))
 		var news []record.Record
-		for i := range all {
-			entries = append(entries, record.Entry{Decision: &all[i].Decision})
-			for j := range all[i].Outcomes {
-				entries = append(entries, record.Entry{Outcome: &all[i].Outcomes[j]})
-			}
-			if seen[all[i].ID] != len(all[i].Outcomes)+1 {
-				seen[all[i].ID] = len(all[i].Outcomes) + 1
-				news = append(news, all[i])
+		for i := range known {
+			if told := len(known[i].Outcomes) + 1; seen[known[i].ID] != told {
+				seen[known[i].ID] = told
+				news = append(news, known[i])
 			}
 		}
 		unbounded := decisionsOptions{output: o.output}

@@ -84,15 +84,10 @@ func (o *planOptions) run(cmd *cobra.Command) (differs bool, err error) {
 	if o.boot < 0 || o.horizon <= 0 {
 		return false, fmt.Errorf("--boot is from 0 on, --horizon above it")
 	}
-	policy, err := o.choices.Policy()
+	policy, err := o.choices.gatedPolicy()
 	if err != nil {
 		return false, err
 	}
-	on, err := o.choices.parsedGates()
-	if err != nil {
-		return false, err
-	}
-	policy.SpotToSpot = on.SpotToSpotConsolidation
 	if len(o.files)+len(o.deletes)+len(o.scales) == 0 {
 		return false, errors.New("nothing is to be changed: name manifests with -f, or what goes or grows with --delete and --scale; see: nodeless plan --help")
 	}

@@ -15,6 +15,7 @@ import (
 	"github.com/spf13/pflag"
 	"k8s.io/apimachinery/pkg/api/resource"
 
+	"github.com/nodeless/nodeless/engine/model"
 	"github.com/nodeless/nodeless/internal/admission"
 	"github.com/nodeless/nodeless/internal/gates"
 )
@@ -124,6 +125,17 @@ func (c *choices) parsedGates() (gates.Gates, error) {
 		slog.Warn("feature gates that nobody knows are passed over", "gates", unknown)
 	}
 	return g, nil
+}
+
+// gatedPolicy is the policy with what the feature gates say of it, for commands that ask the engine themselves.
+func (c *choices) gatedPolicy() (model.Policy, error) {
+	policy, err := c.Policy()
+	if err != nil {
+		return policy, err
+	}
+	on, err := c.parsedGates()
+	policy.SpotToSpot = on.SpotToSpotConsolidation
+	return policy, err
 }
 
 // inPod reports whether this process runs in a cluster.

@@ -56,15 +56,10 @@ ssh -L 8080:127.0.0.1:8080 HOST. The parameters of kube-ops-view's address work:
 }
 
 func (o *webOptions) serve(ctx context.Context, out io.Writer, asked bool) error {
-	policy, err := o.choices.Policy()
+	policy, err := o.choices.gatedPolicy()
 	if err != nil {
 		return err
 	}
-	on, err := o.choices.parsedGates()
-	if err != nil {
-		return err
-	}
-	policy.SpotToSpot = on.SpotToSpotConsolidation
 	m, err := view.New(list(o.resources))
 	if err != nil {
 		return fmt.Errorf("--resources: %w", err)

@@ -66,15 +66,10 @@ func (o *whyOptions) answer(cmd *cobra.Command, args []string) error {
 	if o.output != "text" && o.output != "json" && o.output != "yaml" {
 		return fmt.Errorf("-o %s: use text, json or yaml", o.output)
 	}
-	policy, err := o.choices.Policy()
+	policy, err := o.choices.gatedPolicy()
 	if err != nil {
 		return err
 	}
-	on, err := o.choices.parsedGates()
-	if err != nil {
-		return err
-	}
-	policy.SpotToSpot = on.SpotToSpotConsolidation
 	if _, err := answers.Parse("", args...); err != nil {
 		return err // before anything is asked of the cluster
 	}

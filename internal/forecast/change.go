@@ -196,7 +196,7 @@ func (a *applied) delete(ctx context.Context, c *Change) (string, error) {
 		return "", fmt.Errorf("--delete %s: %w", c.Delete, noSuch(apierrors.NewNotFound(schema.GroupResource{Resource: kind}, key.Name)))
 	}
 	a.objects = slices.Delete(slices.Clone(a.objects), at, at+1)
-	return strings.TrimPrefix(reflect.TypeOf(like).Elem().Name()+" "+strings.TrimPrefix(key.String(), "/"), "") + " goes", nil
+	return reflect.TypeOf(like).Elem().Name() + " " + strings.TrimPrefix(key.String(), "/") + " goes", nil
 }
 
 // podsOf are the pods of a Deployment that are not over, by name.

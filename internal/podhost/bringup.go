@@ -18,7 +18,7 @@ import (
 // until it does, or the microVM is to end.
 func (m *machine) bringUp() {
 	defer close(m.up)
-	defer m.h.changed(m.record.ID) // that it is no longer brought up may be its end
+	defer m.h.watchers.Tell(m.record.ID) // that it is no longer brought up may be its end
 	pod := m.current()
 	m.h.objects.register(pod)
 	images, ok := m.pull(pod)
@@ -130,7 +130,7 @@ func (m *machine) wait(pod *corev1.Pod, container string, why corev1.ContainerSt
 	m.waiting = waiting
 	m.mu.Unlock()
 	if news {
-		m.h.changed(m.record.ID)
+		m.h.watchers.Tell(m.record.ID)
 	}
 	return news
 }

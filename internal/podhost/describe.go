@@ -72,7 +72,7 @@ func (h *Host) probe(ctx context.Context) {
 			h.state.kernel = kernelVersion(d)
 		}
 		h.mu.Unlock()
-		h.changed("")
+		h.watchers.Tell("")
 		if err == nil {
 			h.o.Log.Info("microVMs can be run here", "driver", found.Driver, "accelerator", found.Accelerator, "version", found.Version, "boot", found.Boot)
 			if found.Warning != "" {

@@ -26,7 +26,7 @@ func (m *machine) follow(vm *host.VM) {
 				m.h.event(pod, "", corev1.EventTypeWarning, "MicroVMFailed", s.Failure)
 			}
 		}
-		m.h.changed(m.record.ID)
+		m.h.watchers.Tell(m.record.ID)
 		if s.Phase == host.Ended {
 			m.release()
 			return

@@ -174,7 +174,7 @@ func (m *machine) remove() {
 	m.h.o.Links.Release(m.record.Place)
 	m.h.forget(m)
 	close(m.gone)
-	m.h.changed(m.record.ID)
+	m.h.watchers.Tell(m.record.ID)
 }
 
 // release lets the images go: nothing runs on them any more.

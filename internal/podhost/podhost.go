@@ -122,8 +122,7 @@ type Host struct {
 	mu       sync.Mutex
 	state    state
 	machines map[string]*machine // by the microVM's ID
-	watchers map[int]func(id string)
-	next     int // key of watchers
+	watchers podnode.Watchers
 }
 
 // state is what is known of the host.
@@ -154,7 +153,7 @@ func New(o Options) (_ *Host, err error) {
 	}
 	h := &Host{
 		o: o, driver: &retrying{make: o.Driver}, objects: newObjects(o.Kube), signer: podkubelet.NewSigner(o.Kube, !o.Unapproved), kick: make(chan struct{}, 1),
-		machines: map[string]*machine{}, watchers: map[int]func(string){},
+		machines: map[string]*machine{},
 	}
 	h.ctx, h.cancel = context.WithCancel(context.Background())
 	defer func() {

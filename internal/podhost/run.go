@@ -78,9 +78,9 @@ func (h *Host) Run(ctx context.Context) error {
 	h.mu.Lock()
 	h.state.resumed = true
 	h.mu.Unlock()
-	h.changed("")
+	h.watchers.Tell("")
 	for _, m := range h.all() {
-		h.changed(m.record.ID)
+		h.watchers.Tell(m.record.ID)
 	}
 	wg.Go(func() { h.probe(ctx) })
 	wg.Go(func() { h.refresh(ctx) })

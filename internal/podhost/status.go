@@ -47,32 +47,12 @@ func (m *machine) status(pod *corev1.Pod) podnode.Status {
 
 // Watch implements podnode.Host.
 func (h *Host) Watch(ctx context.Context, changed func(id string)) {
-	h.mu.Lock()
-	key := h.next
-	h.next++
-	h.watchers[key] = changed
-	h.mu.Unlock()
-	changed("")
-	for _, m := range h.all() { // what changed before somebody watched
-		changed(m.record.ID)
-	}
-	<-ctx.Done()
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	delete(h.watchers, key)
-}
-
-// changed tells those who watch.
-func (h *Host) changed(id string) {
-	h.mu.Lock()
-	watchers := make([]func(string), 0, len(h.watchers))
-	for _, w := range h.watchers {
-		watchers = append(watchers, w)
-	}
-	h.mu.Unlock()
-	for _, w := range watchers {
-		w(id)
-	}
+	h.watchers.Watch(ctx, changed, func() (ids []string) {
+		for _, m := range h.all() {
+			ids = append(ids, m.record.ID)
+		}
+		return ids
+	})
 }
 
 // forget takes a microVM of which nothing is left off the list.

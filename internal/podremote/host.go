@@ -25,12 +25,11 @@ type Host struct {
 	heard    time.Time // by our clock: the host's may be wrong
 	added    bool
 	news     chan struct{} // closed when a microVM changes
-	watchers map[int]func(id string)
-	next     int // key of watchers
+	watchers podnode.Watchers
 }
 
 func newHost(o *Options, name string) *Host {
-	return &Host{o: o, name: name, news: make(chan struct{}), watchers: map[int]func(string){}}
+	return &Host{o: o, name: name, news: make(chan struct{})}
 }
 
 // hear takes in what the host says of itself, and reports whether that is more than that it is there.
@@ -64,14 +63,8 @@ func (h *Host) tell(id string) {
 	h.mu.Lock()
 	close(h.news)
 	h.news = make(chan struct{})
-	watchers := make([]func(string), 0, len(h.watchers))
-	for _, w := range h.watchers {
-		watchers = append(watchers, w)
-	}
 	h.mu.Unlock()
-	for _, w := range watchers {
-		w(id)
-	}
+	h.watchers.Tell(id)
 }
 
 // Describe implements podnode.Host.
@@ -111,20 +104,10 @@ func (h *Host) kubelets() (k podnode.Kubelets, err error) {
 
 // Watch implements podnode.Host.
 func (h *Host) Watch(ctx context.Context, changed func(id string)) {
-	h.mu.Lock()
-	key := h.next
-	h.next++
-	h.watchers[key] = changed
-	h.mu.Unlock()
-	changed("")
-	ids, _ := h.List(ctx) // it fails when the cache ends
-	for _, id := range ids {
-		changed(id)
-	}
-	<-ctx.Done()
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	delete(h.watchers, key)
+	h.watchers.Watch(ctx, changed, func() []string {
+		ids, _ := h.List(ctx) // it fails when the cache ends
+		return ids
+	})
 }
 
 // List implements podnode.Host.

@@ -158,6 +158,18 @@ func Fold(entries []Entry) []Record {
 	return out
 }
 
+// Entries are what Fold makes the records of.
+func Entries(records []Record) []Entry {
+	var out []Entry
+	for i := range records {
+		out = append(out, Entry{Decision: &records[i].Decision})
+		for j := range records[i].Outcomes {
+			out = append(out, Entry{Outcome: &records[i].Outcomes[j]})
+		}
+	}
+	return out
+}
+
 // Outcome is the first of a sort about a claim, nil if there is none; "" is any claim.
 func (r *Record) Outcome(what What, claim string) *Outcome {
 	for i := range r.Outcomes {
