@@ -7,6 +7,8 @@ import (
 	"errors"
 
 	"github.com/spf13/cobra"
+
+	"github.com/nodeless/nodeless/internal/view/web"
 )
 
 // errNoPlane is what the commands of the embedded control plane say in a build without it.
@@ -33,6 +35,9 @@ func newHost() *cobra.Command {
 func newPlan() *cobra.Command {
 	return absent("plan", "What a change would do (not in this build)")
 }
+
+// forecast is nobody's: plan is not in this build.
+func (*page) forecast() func(context.Context, web.WhatIf) (any, error) { return nil }
 
 // endMicroVMs has nothing to end: this build starts no microVMs.
 func endMicroVMs(context.Context, string) (int, error) { return 0, nil }

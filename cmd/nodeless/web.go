@@ -12,6 +12,7 @@ import (
 
 	"github.com/nodeless/nodeless/engine/model"
 	"github.com/nodeless/nodeless/internal/live"
+	"github.com/nodeless/nodeless/internal/record/keep"
 	"github.com/nodeless/nodeless/internal/view"
 	"github.com/nodeless/nodeless/internal/view/feed"
 	"github.com/nodeless/nodeless/internal/view/web"
@@ -100,7 +101,13 @@ func (p *page) run(ctx context.Context, l net.Listener) error {
 			options.Partial = true
 			return live.Open(ctx, p.t.rest, options)
 		},
+		Forecast: p.forecast(),
 	}
+	log, err := keep.NewReader(p.t.rest)
+	if err != nil {
+		return err
+	}
+	o.Decisions = log
 	if p.model == nil {
 		m, err := view.New([]string{"cpu", "memory"})
 		if err != nil {

@@ -1,9 +1,13 @@
 // All that a person chose is in the address behind "#", so that a link shows the same to somebody else. The form, key=value with
 // semicolons between, and the names scale, q, dashboard and reload are kube-ops-view's.
 
+export const views = ["cluster", "pending", "decisions", "savings", "whatif"] as const;
+export type View = (typeof views)[number];
+
 export interface Choice {
-  view: "cluster" | "pending";
+  view: View;
   q: string;
+  about: string; // words that are looked for in decisions
   group: string; // pool, zone, type, capacity, status, a label, or ""
   sort: string; // name, age, price, pods, status or a resource, with "-" before it for the largest first
   color: string; // pods, or what boxes are shaded by: price or a resource
@@ -16,7 +20,7 @@ export interface Choice {
 }
 
 export const usual: Choice = {
-  view: "cluster", q: "", group: "pool", sort: "name", color: "pods", scale: 1, node: "", pod: "", at: 0, dashboard: false, reload: 0,
+  view: "cluster", q: "", about: "", group: "pool", sort: "name", color: "pods", scale: 1, node: "", pod: "", at: 0, dashboard: false, reload: 0,
 };
 
 export const scales = { least: 0.2, most: 4 };
@@ -38,9 +42,9 @@ export function parse(hash: string): Choice {
     const n = Number(value);
     switch (key) {
       case "view":
-        c.view = value === "pending" ? "pending" : "cluster";
+        c.view = views.find((v) => v === value) ?? "cluster";
         break;
-      case "q": case "group": case "sort": case "color": case "node": case "pod":
+      case "q": case "about": case "group": case "sort": case "color": case "node": case "pod":
         c[key] = value;
         break;
       case "scale":

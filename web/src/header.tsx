@@ -1,5 +1,5 @@
 import { useEffect, useRef } from "preact/hooks";
-import { scales, type Choice } from "./fragment";
+import { scales, views, type Choice, type View } from "./fragment";
 import type { Source } from "./source";
 import { dollars, hoursPerMonth, plural } from "./text";
 import type { World } from "./world";
@@ -11,6 +11,7 @@ interface Props {
   choose: (change: Partial<Choice>) => void;
 }
 
+const titles: Record<View, string> = { cluster: "Cluster", pending: "Pending", decisions: "Decisions", savings: "Savings", whatif: "What if" };
 const groups = ["", "pool", "zone", "type", "capacity", "status"];
 const orders = ["name", "age", "-price", "price", "-pods", "status"];
 
@@ -18,9 +19,9 @@ export function Header({ world, choice, choose }: Props) {
   const filter = useRef<HTMLInputElement>(null);
   useEffect(() => {
     const typed = (e: KeyboardEvent) => {
-      if (e.key !== "/" || e.target instanceof HTMLInputElement) return;
+      if (e.key !== "/" || e.target instanceof HTMLInputElement || e.target instanceof HTMLTextAreaElement || !filter.current) return;
       e.preventDefault();
-      filter.current?.focus();
+      filter.current.focus();
     };
     document.addEventListener("keydown", typed);
     return () => document.removeEventListener("keydown", typed);
@@ -33,10 +34,11 @@ export function Header({ world, choice, choose }: Props) {
     <header class="top">
       <h1>Nodeless</h1>
       <nav aria-label="Screens">
-        <a href="#" aria-current={choice.view === "cluster" ? "page" : undefined} onClick={(e) => (e.preventDefault(), choose({ view: "cluster" }))}>Cluster</a>
-        <a href="#view=pending" aria-current={choice.view === "pending" ? "page" : undefined} onClick={(e) => (e.preventDefault(), choose({ view: "pending" }))}>
-          Pending {t.waiting}
-        </a>
+        {views.map((v) => (
+          <a key={v} href={v === "cluster" ? "#" : `#view=${v}`} aria-current={choice.view === v ? "page" : undefined} onClick={(e) => (e.preventDefault(), choose({ view: v }))}>
+            {titles[v]}{v === "pending" && ` ${t.waiting}`}
+          </a>
+        ))}
         <a href="/lite">Tables</a>
       </nav>
       <p class="sums" data-testid="sums">

@@ -1,14 +1,17 @@
 import { render } from "preact";
 import { useEffect, useMemo, useRef, useState } from "preact/hooks";
 import { Cluster } from "./cluster";
+import { Decisions } from "./decisions";
 import { Detail } from "./detail";
 import { parse, write, type Choice } from "./fragment";
 import { Header } from "./header";
 import type { Found } from "./layout";
 import { Pending } from "./pending";
+import { Savings } from "./savings";
 import { ask, Source } from "./source";
 import { clock } from "./text";
 import { Timeline } from "./timeline";
+import { WhatIf } from "./whatif";
 import "uplot/dist/uPlot.min.css";
 import "./style.css";
 
@@ -58,6 +61,9 @@ function Page() {
       <div class="middle">
         {world.at === 0 ? <main><p class="empty" role="status">The cluster is read…</p></main>
           : choice.view === "pending" ? <Pending world={world} choose={choose} />
+          : choice.view === "decisions" ? <Decisions version={source.decided} now={source.live.at} choice={choice} choose={choose} />
+          : choice.view === "savings" ? <Savings version={source.decided} />
+          : choice.view === "whatif" ? <WhatIf />
           : <main class="map"><Cluster world={world} version={world.version} choice={choice} found={found} choose={choose} past={past} /></main>}
         {open && <Detail world={world} choice={choice} choose={choose} past={past} />}
       </div>

@@ -24,6 +24,7 @@ export class Source {
   lost = 0; // since when the stream is broken, in milliseconds since 1970; 0 = it is not
   error = ""; // of the past
   playing = false;
+  decided = 0; // counts what is new among the decisions
   private stream: EventSource | null = null;
   private wanted = 0; // the moment of the past that was asked for last
   private busy = false;
@@ -48,6 +49,7 @@ export class Source {
       this.told(() => this.live.whole(JSON.parse((e as MessageEvent<string>).data) as Message));
       void this.line();
     });
+    this.stream.addEventListener("decided", () => this.told(() => this.decided++));
     this.stream.addEventListener("frame", (e) => {
       const m = JSON.parse((e as MessageEvent<string>).data) as Message;
       this.told(() => this.live.step(m));

@@ -12,13 +12,19 @@ interface Props {
   choose: (change: Partial<Choice>) => void;
 }
 
-// A minute at least, so that the first moments are not years apart; there may be none yet.
-const lastMinute = (_u: uPlot, min: number, max: number): [number, number] => {
-  const end = max || Date.now() / 1000;
-  return [Math.min(min || end, end - 60), end];
+// A minute at least, so that the first moments are not years apart; there may be none yet. What uPlot would take for a single point
+// is a thousand days.
+const lastMinute = (u: uPlot): [number, number] => {
+  const times = u.data?.[0] ?? [];
+  const end = times[times.length - 1] ?? Date.now() / 1000;
+  return [Math.min(times[0] ?? end, end - 60), end];
 };
 const fromZero: uPlot.Scale = { range: (_u, _min, max) => [0, max > 0 ? max * 1.05 : 1] };
 
+// A line of one point is none.
+const few = (u: uPlot): boolean => (u.data[0]?.length ?? 0) < 3;
+
+const tall = 130;
 const speeds = [1, 10, 60];
 
 export function Timeline({ source, version, choose }: Props) {
@@ -40,16 +46,17 @@ export function Timeline({ source, version, choose }: Props) {
     const color = (name: string) => style.getPropertyValue(name).trim();
     const axis = { stroke: color("--faint"), grid: { stroke: color("--bar"), width: 1 } };
     const p = new uPlot({
-      width: holder.current!.clientWidth, height: 110, legend: { show: true, live: true },
+      width: holder.current!.clientWidth, height: tall, legend: { show: true, live: true },
+      hooks: { setScale: [(u, key) => key === "x" && holder.current?.setAttribute("data-span", String(u.scales.x!.max! - u.scales.x!.min!))] }, // seconds, for tests
       cursor: { drag: { x: false, y: false } },
       scales: { x: { time: true, range: lastMinute }, n: fromZero, $: fromZero },
       axes: [axis, { ...axis, scale: "n", size: 50 }, { ...axis, scale: "$", side: 1, size: 60, values: (_u, v) => v.map((x) => "$" + x) }],
       series: [
         { value: (_u, v) => (v ? clock(v * 1000) : "") },
-        { label: "pods", scale: "n", stroke: color("--running"), width: 1.5 },
-        { label: "waiting", scale: "n", stroke: color("--goes"), width: 1.5, dash: [5, 3] },
-        { label: "nodes", scale: "n", stroke: color("--text"), width: 1.5, dash: [2, 2] },
-        { label: "$/h", scale: "$", stroke: color("--shade"), width: 2, value: (_u, v) => (v == null ? "" : dollars(v * 1e6, 2)) },
+        { label: "pods", scale: "n", stroke: color("--running"), width: 1.5, points: { show: few } },
+        { label: "waiting", scale: "n", stroke: color("--goes"), width: 1.5, dash: [5, 3], points: { show: few } },
+        { label: "nodes", scale: "n", stroke: color("--text"), width: 1.5, dash: [2, 2], points: { show: few } },
+        { label: "$/h", points: { show: few }, scale: "$", stroke: color("--shade"), width: 2, value: (_u, v) => (v == null ? "" : dollars(v * 1e6, 2)) },
       ],
     }, [[], [], [], [], []], holder.current!);
     plot.current = p;
@@ -58,7 +65,7 @@ export function Timeline({ source, version, choose }: Props) {
       if (left >= 0) goTo.current(Math.round(p.posToVal(left, "x") * 1000));
     };
     p.over.addEventListener("click", clicked);
-    const resized = new ResizeObserver(() => p.setSize({ width: holder.current!.clientWidth, height: 110 }));
+    const resized = new ResizeObserver(() => p.setSize({ width: holder.current!.clientWidth, height: tall }));
     resized.observe(holder.current!);
     return () => (resized.disconnect(), p.destroy());
   }, []);

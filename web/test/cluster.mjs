@@ -29,8 +29,33 @@ try {
   await details.getByText("general-purpose").first().waitFor();
   await picture("real-why");
   assert.match(tab.url(), /#view=pending;pod=default\/huge$/);
-  assert.deepEqual(wrong, [], "errors that the browser saw");
-  console.log("ok: matrix and why of a real cluster");
+
+  await tab.getByRole("link", { name: "Decisions" }).click();
+  await tab.locator(".decisions tbody tr").filter({ hasText: "Launch" }).filter({ hasText: "ready in" }).first().waitFor();
+  await tab.getByRole("searchbox").fill("refuse huge");
+  await tab.locator(".decisions tbody tr").filter({ hasText: "Refuse" }).first().waitFor();
+  await picture("real-decisions");
+
+  await tab.getByRole("link", { name: "Savings" }).click();
+  await tab.getByTestId("saved").waitFor();
+
+  await tab.getByRole("link", { name: "What if" }).click();
+  await tab.getByLabel("these went").fill("nodepool/general-purpose");
+  await tab.getByRole("button", { name: "Forecast" }).click();
+  const told = tab.getByRole("region", { name: "Forecast" });
+  await told.getByText("NodePool general-purpose goes").waitFor();
+  await told.getByText(/No place for \(\d+\)/).waitFor();
+  await tab.getByLabel("these went").fill("");
+  await tab.getByLabel("these had so many pods").fill("deployment/web=400");
+  await tab.getByRole("button", { name: "Forecast" }).click();
+  await told.getByText(/Deployment default\/web/).waitFor();
+  await told.getByText("Launch").first().waitFor();
+  await picture("real-whatif");
+  await tab.getByLabel("these had so many pods").fill("deployment/no-such=4");
+  await tab.getByRole("button", { name: "Forecast" }).click();
+  await tab.getByRole("alert").getByText("there is none of that name").waitFor();
+  assert.deepEqual(wrong.filter((w) => !/status of 422/.test(w)), [], "errors that the browser saw");
+  console.log("ok: matrix, why, decisions, savings and what if of a real cluster");
 } finally {
   await browser.close();
 }

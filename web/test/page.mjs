@@ -89,6 +89,68 @@ try {
     assert.equal(await tab.getByRole("banner").count(), 0);
   });
 
+  await story("the line of time does not span more than there was", async () => {
+    await tab.goto("about:blank");
+    await tab.goto(page + "/");
+    await mapSays("60 of 60 nodes");
+    await tab.waitForFunction(() => document.querySelector(".timeline [data-span]"));
+    const seconds = Number(await tab.locator(".timeline [data-span]").getAttribute("data-span"));
+    assert.ok(seconds >= 60 && seconds < 600, `it spans ${seconds} seconds`);
+    await picture("cluster");
+  });
+
+  await story("what was decided is listed, found, and comes by itself", async () => {
+    await tab.getByRole("link", { name: "Decisions" }).click();
+    const rows = tab.locator(".decisions tbody tr");
+    await tab.getByText("The newest 3 of 3, of 3 decisions").waitFor();
+    assert.match(await rows.nth(0).textContent(), /Launch.*costs least \(2\)/);
+    await act("decide");
+    await tab.getByText("The newest 4 of 4, of 4 decisions").waitFor();
+    assert.match(await rows.nth(0).textContent(), /costs least \(60\)/);
+    await rows.nth(0).getByText("More").click();
+    await rows.nth(0).getByText("m6g.large at $0.0310/h").waitFor();
+    await picture("decisions");
+    await tab.getByRole("searchbox").fill("empty old");
+    await tab.getByText("The newest 1 of 1, of 4 decisions").waitFor();
+    assert.match(await rows.nth(0).textContent(), /Remove.*Empty.*nobody needs it.*gone after 2m0s.*saves \$0\.5000/);
+    assert.match(tab.url(), /#view=decisions;about=empty%20old$/);
+    await tab.reload();
+    await tab.getByText("The newest 1 of 1, of 4 decisions").waitFor();
+    await tab.getByRole("searchbox").fill("nobody decided this");
+    await tab.getByText("None of the 4 decisions").waitFor();
+  });
+
+  await story("what was saved stands against what it is counted by", async () => {
+    await tab.getByRole("link", { name: "Savings" }).click();
+    await tab.getByTestId("saved").getByText(/^\$\d+\.\d{4}/).waitFor();
+    await shown("Compared with the same cluster in which no machine is taken away");
+    const cells = await tab.locator(".list tbody tr").first().locator("td").allTextContents();
+    assert.deepEqual([cells[0], cells[2] === "$0.0000", cells[7]], ["Empty", false, "c6a.xlarge"]);
+    await picture("savings");
+  });
+
+  await story("what if is asked with keys alone, and an error says what is wrong", async () => {
+    await tab.getByRole("link", { name: "What if" }).focus();
+    await tab.keyboard.press("Enter");
+    assert.ok(await tab.getByRole("button", { name: "Forecast" }).isDisabled());
+    await tab.getByLabel("these had so many pods").fill("deployment/web");
+    await tab.keyboard.press("Enter");
+    await tab.getByRole("alert").getByText("want deployment/NAME=N").waitFor();
+    await tab.getByLabel("these had so many pods").fill("deployment/web=5");
+    await tab.getByLabel("these manifests").fill("kind: NodePool");
+    await tab.keyboard.press("Tab"); // files
+    await tab.keyboard.press("Tab");
+    await tab.keyboard.type("nodepool/old");
+    await tab.keyboard.press("Enter");
+    const told = tab.getByRole("region", { name: "Forecast" });
+    await told.getByText("1 machine would go, 0 would come, within about 2m10s; 1 pod would be evicted, 1 would have no place.").waitFor();
+    await told.getByText("$60.00 (−$40.00)").waitFor();
+    await told.getByText("shop/big: no pool").waitFor();
+    await told.getByText("<img src=x onerror=alert(1)>\\x1b[31m\\u202e").waitFor();
+    assert.equal(await tab.locator("main img").count(), 0);
+    await picture("whatif");
+  });
+
   let before = 0;
   await story("changes come by themselves", async () => {
     await tab.goto("about:blank");
@@ -148,10 +210,16 @@ try {
     await picture("pending");
     await tab.goBack();
     await mapSays("59 of 59 nodes");
-    await tab.goto(page + "/lite");
-    await shown("shop/odd");
-    assert.equal(await tab.locator("img").count(), 0);
-    await picture("lite");
+    await tab.getByRole("link", { name: "Decisions" }).click();
+    await tab.getByText("The newest 5 of 5, of 5 decisions").waitFor();
+    await shown("<img src=x onerror=alert(1)>\\x1b[31m\\u202e");
+    assert.equal(await tab.locator("main img").count(), 0);
+    for (const [path, text] of [["/lite", "shop/odd"], ["/lite/decisions", "nobody needs it"], ["/lite/savings", "Compared with"]]) {
+      await tab.goto(page + path);
+      await shown(text);
+      assert.equal(await tab.locator("img").count(), 0);
+      await picture(path.slice(1).replace("/", "-"));
+    }
   });
 
   await story("without colours of day, and narrow", async () => {
@@ -160,8 +228,14 @@ try {
     await tab.goto(page + "/#node=ip-10-0-0-4.us-west-2.compute.internal");
     await mapSays("59 of 59 nodes");
     await picture("dark");
+    for (const view of ["decisions", "savings", "whatif"]) {
+      await tab.goto(page + "/#view=" + view);
+      await tab.getByRole("heading", { level: 2 }).waitFor();
+      assert.ok(await tab.evaluate(() => document.documentElement.scrollWidth <= innerWidth), `${view} fits in 640 pixels`);
+      await picture("dark-" + view);
+    }
   });
-  assert.deepEqual(wrong.filter((w) => !/ERR_CONNECTION_REFUSED|ERR_INCOMPLETE_CHUNKED|status of 501/.test(w)), [], "errors that the browser saw");
+  assert.deepEqual(wrong.filter((w) => !/ERR_CONNECTION_REFUSED|ERR_INCOMPLETE_CHUNKED|status of (501|422)/.test(w)), [], "errors that the browser saw");
 } finally {
   await browser.close();
 }

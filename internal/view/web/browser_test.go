@@ -8,10 +8,13 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"strings"
 	"sync"
 	"testing"
 	"time"
 
+	"github.com/nodeless/nodeless/internal/forecast"
+	kept "github.com/nodeless/nodeless/internal/record"
 	"github.com/nodeless/nodeless/internal/view"
 	"github.com/nodeless/nodeless/internal/view/viewtest"
 )
@@ -22,6 +25,7 @@ type stage struct {
 	model   *view.Model
 	pods    []*view.Pod
 	address string
+	diary   *diary
 
 	mu   sync.Mutex
 	stop func()
@@ -42,7 +46,11 @@ func (s *stage) serve() error {
 	done := make(chan struct{})
 	go func() {
 		defer close(done)
-		if err := New(Options{Context: "story", Prices: view.PriceSource(), Model: s.model}).Run(ctx, l); err != nil {
+		o := Options{Context: "story", Prices: view.PriceSource(), Model: s.model, Forecast: foretell}
+		if s.diary != nil {
+			o.Decisions = s.diary
+		}
+		if err := New(o).Run(ctx, l); err != nil {
 			s.t.Error(err)
 		}
 	}()
@@ -70,6 +78,11 @@ func (s *stage) act(w http.ResponseWriter, r *http.Request) {
 		n.Labels = map[string]string{"karpenter.sh/nodepool": hostile, hostile: hostile}
 		s.model.SetNode(&n)
 		s.model.SetPod(nil, &view.Pod{Namespace: "shop", Name: "odd", Created: time.Now(), Verdict: hostile})
+		e := launched(61)
+		e.Decision.Why, e.Decision.Comes[0].Claim, e.Decision.Pods = hostile, hostile, []string{hostile}
+		s.diary.write(lately(e)...)
+	case "/decide":
+		s.diary.write(lately(launched(60))...)
 	case "/microvm":
 		n := *viewtest.Node(3)
 		n.Pod = "shop/alone"
@@ -86,6 +99,37 @@ func (s *stage) act(w http.ResponseWriter, r *http.Request) {
 	if err != nil {
 		http.Error(w, err.Error(), http.StatusInternalServerError)
 	}
+}
+
+// lately moves what was decided in the story to the browser's time.
+func lately(entries ...kept.Entry) []kept.Entry {
+	by := time.Since(viewtest.Now)
+	for _, e := range entries {
+		if e.Decision != nil {
+			e.Decision.Time = e.Decision.Time.Add(by)
+		} else {
+			e.Outcome.Time = e.Outcome.Time.Add(by)
+		}
+	}
+	return entries
+}
+
+// foretell answers as a forecast does: one machine of two would go.
+func foretell(_ context.Context, q WhatIf) (any, error) {
+	if len(q.Scales) > 0 && !strings.Contains(q.Scales[0], "=") {
+		return nil, fmt.Errorf("--scale %q: want deployment/NAME=N", q.Scales[0])
+	}
+	before, after := forecast.State{Nodes: 2, DollarsPerMonth: 100}, forecast.State{Nodes: 1, DollarsPerMonth: 60}
+	m := forecast.Machine{Name: "ip-10-0-0-1", Type: "c6a.4xlarge"}
+	o := forecast.Outcome{
+		Changes: []string{"NodePool old goes" + hostile}, Before: before, Unchanged: before, After: after, Seconds: 130, Settled: true, Removed: []forecast.Machine{m},
+		Steps:     []forecast.Step{{AfterSeconds: 10, What: forecast.Remove, Method: "Drifted", Goes: []forecast.Machine{m}, Pods: 3, Budget: "10%", Why: "its pool is gone"}},
+		Evictions: []forecast.Eviction{{Pod: "shop/web-0", Node: m.Name, AfterSeconds: 12}}, Unplaced: []forecast.Without{{Name: "shop/big", Why: "no pool"}},
+	}
+	return struct {
+		forecast.Outcome
+		Differs bool `json:"differs"`
+	}{o, o.Differs()}, nil
 }
 
 // needBrowser skips where there is no browser, or fails if there has to be one.
@@ -114,6 +158,7 @@ func TestAPersonGoesThroughThePage(t *testing.T) {
 	needBrowser(t)
 	s := &stage{t: t}
 	s.model, s.pods = viewtest.Cluster(60, 12)
+	s.diary = &diary{entries: lately(append(saved(), launched(1), launched(2))...)}
 	if err := s.serve(); err != nil {
 		t.Fatal(err)
 	}

@@ -9,6 +9,8 @@ import (
 	"net"
 	"net/http"
 	"strings"
+
+	"github.com/nodeless/nodeless/internal/view"
 )
 
 // dist is the page as `make page` builds it of web/; without it there is /lite alone.
@@ -26,11 +28,16 @@ func (s *Server) Handler() http.Handler {
 	mux.HandleFunc("GET /api/stream", s.stream)
 	for path, answer := range map[string]func(*http.Request) (any, error){
 		"at": s.at, "frames": s.frames, "history": s.points, "pods": s.pods, "find": s.find, "waiting": s.waiting,
-		"pending": s.pending, "why": s.why,
+		"pending": s.pending, "why": s.why, "decisions": s.decisions, "savings": s.savings,
 	} {
 		mux.HandleFunc("GET /api/"+path, func(w http.ResponseWriter, r *http.Request) { reply(w, r, answer) })
 	}
+	mux.HandleFunc("POST /api/whatif", func(w http.ResponseWriter, r *http.Request) {
+		reply(w, r, func(r *http.Request) (any, error) { return s.whatIf(w, r) })
+	})
 	mux.HandleFunc("GET /lite", s.lite)
+	mux.HandleFunc("GET /lite/decisions", s.liteDecisions)
+	mux.HandleFunc("GET /lite/savings", s.liteSavings)
 	mux.HandleFunc("GET /lite.css", file("text/css; charset=utf-8", liteStyle))
 	mux.HandleFunc("GET /icon.svg", file("image/svg+xml", icon))
 	page, err := fs.Sub(dist, "dist")
@@ -91,7 +98,7 @@ func reply(w http.ResponseWriter, r *http.Request, answer func(*http.Request) (a
 		if f, ok := err.(failure); ok {
 			status = f.status
 		}
-		v = map[string]string{"error": err.Error()}
+		v = map[string]string{"error": view.Escape(err.Error())}
 	}
 	text, raw := v.(json.RawMessage)
 	if !raw {

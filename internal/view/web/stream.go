@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"strconv"
 	"strings"
 	"time"
 )
@@ -16,7 +17,8 @@ const heartbeat = 15 * time.Second
 const framesAtOnce = 100
 
 // stream follows the cluster as server-sent events: "state" is everything, "frame" what changed. The ID of each lets a browser go on
-// where it was, after a break of the connection as after a reload (parameter "last"), if that is still known.
+// where it was, after a break of the connection as after a reload (parameter "last"), if that is still known. "decided" says that
+// there is something new among the decisions.
 func (s *Server) stream(w http.ResponseWriter, r *http.Request) {
 	select {
 	case s.streams <- struct{}{}:
@@ -34,6 +36,8 @@ func (s *Server) stream(w http.ResponseWriter, r *http.Request) {
 	out := newSender(w, r)
 	beat := time.NewTicker(heartbeat)
 	defer beat.Stop()
+	s.decided.begin(s.lifetime())
+	told := 0
 	for {
 		frames, ids, known, wait, err := s.history.since(last, framesAtOnce)
 		if err == nil && !known {
@@ -45,6 +49,11 @@ func (s *Server) stream(w http.ResponseWriter, r *http.Request) {
 		for i := 0; i < len(frames) && err == nil; i++ {
 			last = ids[i]
 			err = out.event("frame", last, frames[i])
+		}
+		version, decided := s.decided.news()
+		if err == nil && version != told {
+			told = version
+			err = out.event("decided", "", strconv.AppendInt(nil, int64(version), 10))
 		}
 		if err == nil {
 			err = out.flush()
@@ -59,6 +68,7 @@ func (s *Server) stream(w http.ResponseWriter, r *http.Request) {
 		case <-r.Context().Done():
 			return
 		case <-wait:
+		case <-decided:
 		case <-beat.C:
 			if _, err := io.WriteString(out.w, ": alive\n\n"); err != nil || out.flush() != nil {
 				return
@@ -88,10 +98,13 @@ func newSender(w http.ResponseWriter, r *http.Request) *sender {
 // patience is how long a reader may take for what is sent at once.
 const patience = 30 * time.Second
 
-// event sends one. The text has no line breaks: it is JSON.
+// event sends one; without an ID that before it stays the last. The text has no line breaks: it is JSON.
 func (s *sender) event(name, id string, text []byte) error {
 	_ = s.under.SetWriteDeadline(time.Now().Add(patience))
-	_, err := fmt.Fprintf(s.w, "event: %s\nid: %s\ndata: %s\n\n", name, id, text)
+	if id != "" {
+		id = "id: " + id + "\n"
+	}
+	_, err := fmt.Fprintf(s.w, "event: %s\n%sdata: %s\n\n", name, id, text)
 	return err
 }
 

@@ -28,7 +28,11 @@ type Options struct {
 	// Open watches the cluster for answers of the engine, when somebody first asks for one; nil = there are none.
 	Open   func(context.Context) (*live.Cluster, error)
 	Policy model.Policy // of these answers
-	Clock  clock.Clock  // default the real one
+	// Decisions is where the cluster keeps them; nil = it is not known.
+	Decisions Log
+	// Forecast answers what would be if, as what can be written as JSON; nil = nobody does.
+	Forecast func(context.Context, WhatIf) (any, error)
+	Clock    clock.Clock // default the real one
 }
 
 // Server is the page of one cluster.
@@ -36,6 +40,9 @@ type Server struct {
 	o       Options
 	history *history
 	streams chan struct{} // a value for each that is open
+
+	decided  *decided
+	thinking chan struct{} // a value while a forecast is made
 
 	mu     sync.Mutex
 	life   context.Context // of what Fill and Open start; nil before Run
@@ -52,6 +59,7 @@ func New(o Options) *Server {
 		o.Clock = clock.Real{}
 	}
 	s := &Server{o: o, history: newHistory(len(o.Model.Resources()), usual), streams: make(chan struct{}, mostStreams)}
+	s.decided, s.thinking = newDecided(o.Decisions, o.Clock), make(chan struct{}, 1)
 	s.asker = asker{o: &s.o, one: make(chan struct{}, 1)}
 	return s
 }

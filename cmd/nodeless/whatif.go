@@ -1,0 +1,80 @@
+//go:build !noplane
+
+package main
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/nodeless/nodeless/internal/forecast"
+	"github.com/nodeless/nodeless/internal/live"
+	manifests "github.com/nodeless/nodeless/internal/manifest"
+	"github.com/nodeless/nodeless/internal/view/web"
+)
+
+// forecast answers what the page asks as nodeless plan does: it reads the cluster anew, and writes nothing.
+func (p *page) forecast() func(context.Context, web.WhatIf) (any, error) {
+	return func(ctx context.Context, q web.WhatIf) (any, error) {
+		changes, err := changesOf(q)
+		if err != nil {
+			return nil, err
+		}
+		options := p.t.options
+		options.Partial, options.Keep = true, true
+		c, err := live.Read(ctx, p.t.rest, options)
+		if err != nil {
+			return nil, err
+		}
+		for i := range changes {
+			changes[i].Namespace = namespaceOf(q, p.t)
+		}
+		out, err := forecast.Run(ctx, forecast.Input{Cluster: c, Changes: changes, Policy: p.policy, Horizon: 24 * time.Hour})
+		if err != nil {
+			return nil, err
+		}
+		for _, gap := range c.Gaps() {
+			out.Assumed = append(out.Assumed, "not known: "+gap.Error())
+		}
+		out.Assumed = append(out.Assumed, "prices: "+c.Prices())
+		return struct {
+			*forecast.Outcome
+			Differs bool `json:"differs"`
+		}{out, out.Differs()}, nil
+	}
+}
+
+func namespaceOf(q web.WhatIf, t *target) string {
+	switch {
+	case q.Namespace != "":
+		return q.Namespace
+	case t.namespace != "":
+		return t.namespace
+	}
+	return "default"
+}
+
+func changesOf(q web.WhatIf) ([]forecast.Change, error) {
+	var out []forecast.Change
+	if strings.TrimSpace(q.Manifests) != "" {
+		err := manifests.Each(strings.NewReader(q.Manifests), func(i manifests.Item) error {
+			out = append(out, forecast.Change{Item: i, File: "manifest"})
+			return nil
+		})
+		if err != nil {
+			return nil, fmt.Errorf("manifest: %w", err)
+		}
+	}
+	for _, name := range q.Deletes {
+		out = append(out, forecast.Change{Delete: name})
+	}
+	for _, text := range q.Scales {
+		c, err := forecast.ParseScale(text, "")
+		if err != nil {
+			return nil, err
+		}
+		out = append(out, c)
+	}
+	return out, nil
+}

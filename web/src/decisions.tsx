@@ -1,0 +1,137 @@
+// What was decided, why, what became of it, and what else could have been had; the newest first.
+
+import { useEffect, useState } from "preact/hooks";
+import type { Choice } from "./fragment";
+import { useNews } from "./news";
+import { age, clock, plural } from "./text";
+import { Facts } from "./tip";
+
+interface Offer {
+  type: string;
+  zone?: string;
+  capacityType?: string;
+  dollarsPerHour: number;
+}
+
+interface Decision {
+  id: string;
+  time: string;
+  kind: string;
+  method?: string;
+  rule?: string;
+  why: string;
+  became?: string;
+  count: number;
+  pods?: string[];
+  podsMore?: number;
+  goes?: (Offer & { node?: string; nodeClaim?: string; nodePool?: string; pods?: string[]; podsMore?: number })[];
+  comes?: { nodeClaim?: string; nodePool: string; chosen: Offer; runnerUp?: Offer; others?: Offer[]; types: number; requests?: string }[];
+  savesDollarsPerHour?: number;
+  snapshot?: string;
+}
+
+interface List {
+  of: number;
+  kept: number;
+  items: Decision[];
+  damaged?: string[];
+}
+
+interface Props {
+  version: number; // of the decisions
+  now: number; // milliseconds since 1970
+  choice: Choice;
+  choose: (change: Partial<Choice>) => void;
+}
+
+const more = 100;
+const most = 1000;
+
+export function Decisions({ version, now, choice, choose }: Props) {
+  const [limit, setLimit] = useState(more);
+  const [words, setWords] = useState(choice.about);
+  useEffect(() => { // what is typed is asked for when it stands still
+    const timer = setTimeout(() => setWords(choice.about), 200);
+    return () => clearTimeout(timer);
+  }, [choice.about]);
+  const list = useNews<List>(`/api/decisions?limit=${limit}&q=${encodeURIComponent(words)}`, version);
+  return (
+    <main class="screen">
+      <h2>What was decided</h2>
+      <form role="search" onSubmit={(e) => e.preventDefault()}>
+        <label>
+          <span>Find</span>{" "}
+          <input type="search" value={choice.about} placeholder="pod, node, pool, reason …" onInput={(e) => choose({ about: e.currentTarget.value })} />
+        </label>
+      </form>
+      {typeof list === "string" && <p class="bad" role="alert">{list}</p>}
+      {list === null && <p role="status">The decisions are read…</p>}
+      {list && typeof list !== "string" && (
+        <>
+          <p role="status">
+            {list.kept === 0 ? "Nothing was decided yet." : list.of === 0 ? `None of the ${plural(list.kept, "decision")} that are kept is like that.`
+              : `The newest ${list.items.length} of ${list.of}, of ${plural(list.kept, "decision")} that are kept.`}
+          </p>
+          {list.damaged?.map((text) => <p class="bad" key={text}>{text}</p>)}
+          {list.items.length > 0 && (
+            <div class="scroll"><table class="list decisions">
+              <thead><tr><th scope="col">Age</th><th scope="col">Decision</th><th scope="col">Reason</th><th scope="col">What, and what became of it</th><th scope="col">An hour</th></tr></thead>
+              <tbody>{list.items.map((d) => <Row key={d.id} d={d} now={now} choose={choose} />)}</tbody>
+            </table></div>
+          )}
+          {list.of > list.items.length && limit < most && <p><button type="button" onClick={() => setLimit(Math.min(most, limit + 3 * more))}>Older ones</button></p>}
+        </>
+      )}
+    </main>
+  );
+}
+
+function Row({ d, now, choose }: { d: Decision; now: number; choose: Props["choose"] }) {
+  const at = Date.parse(d.time);
+  const saves = d.savesDollarsPerHour ?? 0;
+  return (
+    <tr>
+      <td><time dateTime={d.time} title={clock(at)}>{age(now / 1000, at / 1000)}</time></td>
+      <th scope="row">{d.kind}</th>
+      <td>{d.method || d.rule || ""}</td>
+      <td>
+        <div>{d.why}</div>
+        {d.became && <div class="became">{d.became}</div>}
+        <details>
+          <summary>More</summary>
+          <Facts lines={facts(d)} />
+          <Links d={d} choose={choose} />
+        </details>
+      </td>
+      <td>{saves > 0 ? <span class="good">saves {money(saves)}</span> : saves < 0 ? <span class="bad">costs {money(-saves)}</span> : ""}</td>
+    </tr>
+  );
+}
+
+function Links({ d, choose }: { d: Decision; choose: Props["choose"] }) {
+  const nodes = (d.goes ?? []).map((m) => m.node ?? m.nodeClaim ?? "").concat((d.comes ?? []).map((b) => b.nodeClaim ?? "")).filter(Boolean);
+  const pods = (d.pods ?? []).concat(...(d.goes ?? []).map((m) => m.pods ?? []));
+  return (
+    <ul class="links">
+      {nodes.map((n) => <li key={n}><button type="button" class="link" onClick={() => choose({ node: n, pod: "" })}>{n}</button></li>)}
+      {pods.map((p) => <li key={p}><button type="button" class="link" onClick={() => choose({ node: "", pod: p })}>{p}</button></li>)}
+      {d.count > pods.length && <li>and {d.count - pods.length} more</li>}
+    </ul>
+  );
+}
+
+const money = (dollars: number): string => "$" + dollars.toFixed(4);
+
+const offer = (o: Offer): string => [o.type, o.capacityType, o.zone && `in ${o.zone}`, o.dollarsPerHour > 0 && `at ${money(o.dollarsPerHour)}/h`].filter(Boolean).join(" ");
+
+function facts(d: Decision): [string, string][] {
+  const out: [string, string][] = [["time", d.time], ["pods", String(d.count)]];
+  for (const m of d.goes ?? []) out.push(["goes", `${m.node || m.nodeClaim || ""}: ${offer(m)}${m.nodePool ? `, pool ${m.nodePool}` : ""}`]);
+  for (const b of d.comes ?? []) {
+    out.push(["comes", `${b.nodeClaim || "a machine"}: ${offer(b.chosen)}, pool ${b.nodePool}${b.requests ? `, for ${b.requests}` : ""}`]);
+    out.push(["instead of", b.runnerUp ? [b.runnerUp, ...(b.others ?? [])].map(offer).join("; ") : "nothing: no other would do"]);
+    out.push(["would do", plural(b.types, "type")]);
+  }
+  if (d.snapshot) out.push(["snapshot", d.snapshot]);
+  return out;
+}

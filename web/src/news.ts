@@ -1,0 +1,22 @@
+import { useEffect, useRef, useState } from "preact/hooks";
+import { ask } from "./source";
+
+const gap = 1000; // milliseconds between two questions at least
+
+/** useNews asks at once, and again when there is something new, while what was said stays; a text is what went wrong. */
+export function useNews<T>(path: string, version: number, every = 0): T | string | null {
+  const [answer, set] = useState<T | string | null>(null);
+  const asked = useRef({ path: "", at: 0 });
+  const [tick, setTick] = useState(0);
+  useEffect(() => {
+    const stop = new AbortController();
+    const wait = asked.current.path === path ? Math.max(0, asked.current.at + gap - Date.now()) : 0;
+    const timer = window.setTimeout(() => {
+      asked.current = { path, at: Date.now() };
+      ask<T>(path, stop.signal).then(set, (e: Error) => !stop.signal.aborted && set(e.message));
+    }, wait);
+    const again = every && window.setTimeout(() => setTick((n) => n + 1), every);
+    return () => (window.clearTimeout(timer), window.clearTimeout(again), stop.abort());
+  }, [path, version, tick]);
+  return answer;
+}
