@@ -67,6 +67,7 @@ func (r *run) nominate(plan *model.Plan) {
 	for i := range plan.Placements {
 		if m := r.byName(plan.Placements[i].Node); m != nil {
 			m.node.NominatedUntil = until
+			r.touch(m)
 		}
 	}
 	r.changed()

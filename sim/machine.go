@@ -50,6 +50,7 @@ type machine struct {
 	victim   *command      // by which it is to go
 	replaces *command      // for which it was launched
 	taken    bool          // the cloud takes it away
+	stale    bool          // it is another than in cluster.nodes
 }
 
 // going reports whether the machine's pods have to leave.
@@ -63,8 +64,11 @@ type slot struct {
 
 // cluster is what exists.
 type cluster struct {
-	machines []*machine // by seq, which is by name
-	slots    []slot     // by machine
+	machines []*machine   // by seq, which is by name
+	slots    []slot       // by machine
+	nodes    []model.Node // by machine, as snapshots show them; those of stale machines are as they were
+	stale    []*machine
+	running  int // pods on nodes
 	made     int
 	waiting  []int32 // pods without a place, those that came first in front
 	moving   int     // machines that are going
@@ -89,6 +93,8 @@ func (c *cluster) add(m *machine) {
 		s.free[i] -= used[i]
 	}
 	c.slots = append(c.slots, s)
+	c.nodes = append(c.nodes, model.Node{})
+	c.touch(m)
 	c.usage = c.usage.Plus(m.node.Capacity)
 }
 
@@ -96,6 +102,8 @@ func (c *cluster) remove(m *machine) {
 	i := c.index(m)
 	c.machines = slices.Delete(c.machines, i, i+1)
 	c.slots = slices.Delete(c.slots, i, i+1)
+	c.running -= len(c.nodes[i].Pods)
+	c.nodes = slices.Delete(c.nodes, i, i+1)
 	c.usage = c.usage.Minus(m.node.Capacity)
 	m.takes = false
 }
@@ -104,4 +112,32 @@ func (c *cluster) remove(m *machine) {
 func (c *cluster) open(m *machine, takes bool) {
 	m.takes = takes
 	c.slots[c.index(m)].takes = takes
+	c.touch(m)
+}
+
+// touch notes that the machine is another than before.
+func (c *cluster) touch(m *machine) {
+	if !m.stale {
+		m.stale = true
+		c.stale = append(c.stale, m)
+	}
+}
+
+// show brings nodes up to date. Pods that have to leave a machine are not on it any more.
+func (c *cluster) show() []model.Node {
+	for _, m := range c.stale {
+		m.stale = false
+		i := c.index(m)
+		if i == len(c.machines) || c.machines[i] != m {
+			continue
+		}
+		n := &c.nodes[i]
+		c.running -= len(n.Pods)
+		if *n = m.node; m.going() {
+			n.Pods, n.Used = nil, m.daemons
+		}
+		c.running += len(n.Pods)
+	}
+	c.stale = c.stale[:0]
+	return c.nodes
 }

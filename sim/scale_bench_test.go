@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"math"
 	"math/rand/v2"
+	"os"
 	"slices"
 	"syscall"
 	"testing"
@@ -69,6 +70,11 @@ func BenchmarkADay(b *testing.B) {
 				var r Result
 				var err error
 				before := usage()
+				c.Progress = func(at, end time.Duration) {
+					u := usage()
+					fmt.Fprintf(os.Stderr, "%s of %s: %.0f s of processor time, at most %d MiB\n",
+						at.Truncate(time.Minute), end.Round(time.Minute), seconds(u)-seconds(before), u.Maxrss/1024)
+				}
 				for b.Loop() {
 					if r, err = Run(context.Background(), c); err != nil {
 						b.Fatal(err)

@@ -99,6 +99,7 @@ func (r *run) bind(id int32, m *machine, slot int) {
 	m.node.Pods = append(pods, m.node.Pods[at:]...)
 	m.node.Used = m.node.Used.Plus(r.shapes[p.shape].Requests)
 	m.node.LastPodEvent = r.time(r.now)
+	r.touch(m)
 	r.changed()
 }
 
@@ -115,6 +116,7 @@ func (r *run) leave(id int32) {
 	m.node.Pods = append(append(pods, m.node.Pods[:at]...), m.node.Pods[at+1:]...)
 	m.node.Used = m.node.Used.Minus(r.shapes[p.shape].Requests)
 	m.node.LastPodEvent = r.time(r.now)
+	r.touch(m)
 	ask, slot := &r.asks[p.shape], r.index(m)
 	for d := range ask {
 		r.slots[slot].free[d] += ask[d]

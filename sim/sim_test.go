@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"math"
+	"reflect"
 	"slices"
 	"strings"
 	"testing"
@@ -43,7 +44,9 @@ func plain(tr *trace.Trace, d Decider) Config {
 // audit ends the process of a test in which the cluster is not possible.
 func audit(r *run) {
 	where := map[int32]bool{}
+	running := 0
 	for i, m := range r.machines {
+		running += len(r.nodes[i].Pods)
 		used := vectorOf(&m.daemons)
 		for k, id := range m.pods {
 			if where[id] || r.pods[id].machine != m || m.node.Pods[k].PodKey != r.pods[id].key {
@@ -63,9 +66,19 @@ func audit(r *run) {
 		if vectorOf(&m.node.Used) != used || len(m.pods) != len(m.node.Pods) || r.slots[i].takes != m.takes {
 			panic(m.node.Name + " is not in snapshots as it is")
 		}
+		shown := m.node
+		if m.going() {
+			shown.Pods, shown.Used = nil, m.daemons
+		}
+		if !m.stale && !reflect.DeepEqual(r.nodes[i], shown) {
+			panic(m.node.Name + " was changed, and snapshots do not know")
+		}
 		if i > 0 && r.machines[i-1].node.Name >= m.node.Name {
 			panic("machines are out of order")
 		}
+	}
+	if running != r.running {
+		panic(fmt.Sprintf("%d pods run, and %d are counted", running, r.running))
 	}
 	for _, id := range r.waiting {
 		if where[id] || r.pods[id].machine != nil {

@@ -8,7 +8,7 @@ import (
 	"github.com/nodeless/nodeless/engine/model"
 )
 
-// snapshot is the cluster as a controller would see it. As long as nothing changes it is the same one.
+// snapshot is the cluster as a controller would see it. As long as nothing changes it is the same one; the next one has its Nodes.
 func (r *run) snapshot() *model.Snapshot {
 	now := r.time(r.now)
 	if r.snap != nil && r.snap.Now.Equal(now) {
@@ -20,29 +20,25 @@ func (r *run) snapshot() *model.Snapshot {
 	s := &model.Snapshot{
 		Now: now, ResourceNames: model.WellKnownResources, Shapes: r.shapes, Daemons: r.daemons,
 		Namespaces: []model.Namespace{{Name: "default", Labels: []model.Label{{Key: "kubernetes.io/metadata.name", Value: "default"}}}},
-		Nodes:      make([]model.Node, len(r.machines)),
+		Nodes:      r.show(),
 	}
 	for _, id := range r.waiting {
 		s.Pending = append(s.Pending, r.modelPod(&r.pods[id]))
 	}
-	for i, m := range r.machines {
-		s.Nodes[i] = m.node
-		if !m.going() {
+	for i := range r.slots {
+		if r.slots[i].takes || !r.machines[i].going() {
 			continue
 		}
-		// Its pods have to leave: they are among those that wait.
-		n := &s.Nodes[i]
-		n.Pods, n.Used = nil, m.daemons
-		for _, id := range m.pods {
+		for _, id := range r.machines[i].pods { // which have to leave: they are among those that wait
 			p := r.modelPod(&r.pods[id])
-			p.From = n.Name
+			p.From = s.Nodes[i].Name
 			s.Pending = append(s.Pending, p)
 		}
 	}
 	slices.SortStableFunc(s.Pending, func(a, b model.Pod) int {
 		return cmp.Or(a.Created.Compare(b.Created), cmp.Compare(a.Name, b.Name))
 	})
-	s.Ended = r.endedLately()
+	s.Ended, s.Running = r.endedLately(), r.running
 	s.Pools = []model.Pool{r.poolNow()}
 	r.snap = s
 	return s
@@ -59,8 +55,8 @@ func (r *run) endedLately() int {
 func (r *run) poolNow() model.Pool {
 	p := r.pool
 	going := 0
-	for _, m := range r.machines {
-		if m.node.Deleting {
+	for i := range r.slots {
+		if !r.slots[i].takes && r.machines[i].node.Deleting {
 			going++
 		}
 	}

@@ -44,11 +44,18 @@ func New(s *model.Snapshot, policy model.Policy, st *rules.State, views []*rules
 		s: s, policy: &policy, st: st, rooms: slices.Clone(rooms),
 		chains: make([]*chain, len(s.Shapes)), alone: map[string]bool{}, drivers: map[string]string{}, inUse: map[string]bool{},
 	}
-	for i := range st.Nodes() {
-		p.nodes = append(p.nodes, i)
-		p.soft = p.soft || hasSoft(st.Node(i).Taints)
+	p.nodes = make([]int, 0, st.Nodes())
+	for _, ready := range []bool{true, false} {
+		for i := range st.Nodes() {
+			if n := st.Node(i); (n.State == model.Initialized) == ready {
+				p.nodes = append(p.nodes, i)
+				p.soft = p.soft || hasSoft(n.Taints)
+			}
+		}
 	}
-	slices.SortStableFunc(p.nodes, func(a, b int) int { return p.byReadiness(a, b) })
+	if !slices.IsSortedFunc(p.nodes, p.byReadiness) { // nodes come by name, but those that joined
+		slices.SortStableFunc(p.nodes, p.byReadiness)
+	}
 	for _, v := range views {
 		p.pools = append(p.pools, newPool(v, p.policy))
 		p.soft = p.soft || hasSoft(v.Pool.Taints)

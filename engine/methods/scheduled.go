@@ -112,6 +112,7 @@ func byFreeShare(state *rules.State) []spare {
 // are in the order that they have before.
 func scheduled(state *rules.State, shapes []model.Shape, emptiest []spare, pods []model.Pod, by order, told func(x model.Pod, node int)) []model.Pod {
 	var used []int // by pods that were placed
+	in := make([]bool, state.Nodes())
 	place := func(x model.Pod) bool {
 		best := spare{node: -1}
 		try := func(node int) {
@@ -127,7 +128,7 @@ func scheduled(state *rules.State, shapes []model.Shape, emptiest []spare, pods 
 			if best.node >= 0 && at.free < best.free {
 				break // after the pod there is less still
 			}
-			if !slices.Contains(used, at.node) {
+			if !in[at.node] {
 				try(at.node)
 			}
 		}
@@ -136,8 +137,8 @@ func scheduled(state *rules.State, shapes []model.Shape, emptiest []spare, pods 
 		}
 		state.Bind(x.Shape, best.node)
 		told(x, best.node)
-		if !slices.Contains(used, best.node) {
-			used = append(used, best.node)
+		if !in[best.node] {
+			in[best.node], used = true, append(used, best.node)
 		}
 		return true
 	}

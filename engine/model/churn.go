@@ -16,7 +16,17 @@ func (p Policy) At(s *Snapshot) Policy {
 	if fee < 0 || s.Ended <= 0 {
 		return p
 	}
-	running := 0
+	running := s.Running
+	if running <= 0 {
+		running = s.count()
+	}
+	churn := float64(s.Ended) / (float64(s.Ended) + float64(running)) // of the pods of the last while, those that are gone
+	p.NodeFee = max(p.NodeFee, 0) + Price(math.Round(float64(min(fee, 1<<40))*churn))
+	return p
+}
+
+// count is the pods on nodes, but daemons' and those that ended.
+func (s *Snapshot) count() (running int) {
 	for i := range s.Nodes {
 		for k := range s.Nodes[i].Pods {
 			if b := &s.Nodes[i].Pods[k]; !b.Daemon && !b.Terminal {
@@ -24,7 +34,5 @@ func (p Policy) At(s *Snapshot) Policy {
 			}
 		}
 	}
-	churn := float64(s.Ended) / (float64(s.Ended) + float64(running)) // of the pods of the last while, those that are gone
-	p.NodeFee = max(p.NodeFee, 0) + Price(math.Round(float64(min(fee, 1<<40))*churn))
-	return p
+	return running
 }

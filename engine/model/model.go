@@ -37,6 +37,9 @@ type Snapshot struct {
 	Namespaces    []Namespace // by Name
 	// Ended is how many pods have succeeded or failed in the last RecentlyEnded.
 	Ended int
+	// Running is how many pods are on Nodes, but daemons' and those that ended, if whoever made the snapshot has counted them; else 0. It
+	// saves looking at each.
+	Running int
 }
 
 // RecentlyEnded is for how long the end of a pod is news.

@@ -76,9 +76,10 @@ func (p *problem) group() {
 		g.pods = append(g.pods, i)
 	}
 	for _, g := range p.groups {
-		slices.SortStableFunc(g.pods, func(a, b int) int {
-			return cmp.Compare(p.s.Pending[b].Priority, p.s.Pending[a].Priority)
-		})
+		byPriority := func(a, b int) int { return cmp.Compare(p.s.Pending[b].Priority, p.s.Pending[a].Priority) }
+		if !slices.IsSortedFunc(g.pods, byPriority) {
+			slices.SortStableFunc(g.pods, byPriority)
+		}
 	}
 	slices.SortStableFunc(p.groups, p.bySize)
 }

@@ -154,7 +154,27 @@ func (p *problem) sort() {
 	byPod := func(a, b model.PodKey) int {
 		return cmp.Or(cmp.Compare(a.Namespace, b.Namespace), cmp.Compare(a.Name, b.Name), cmp.Compare(a.UID, b.UID))
 	}
-	slices.SortStableFunc(p.plan.Placements, func(a, b model.Placement) int { return byPod(a.Pod, b.Pod) })
-	slices.SortStableFunc(p.plan.Launches, func(a, b model.Launch) int { return cmp.Compare(a.ID, b.ID) })
-	slices.SortStableFunc(p.plan.Unplaced, func(a, b model.Unplaced) int { return byPod(a.Pod, b.Pod) })
+	p.plan.Placements = sorted(p.plan.Placements, func(a, b *model.Placement) int { return byPod(a.Pod, b.Pod) })
+	p.plan.Launches = sorted(p.plan.Launches, func(a, b *model.Launch) int { return cmp.Compare(a.ID, b.ID) })
+	p.plan.Unplaced = sorted(p.plan.Unplaced, func(a, b *model.Unplaced) int { return byPod(a.Pod, b.Pod) })
+}
+
+// sorted sorts stably. What is sorted is large: each is moved but once.
+func sorted[T any](all []T, compare func(a, b *T) int) []T {
+	order, before := make([]int32, len(all)), 0
+	for i := range all {
+		order[i] = int32(i)
+		if i > 0 && compare(&all[i-1], &all[i]) > 0 {
+			before++
+		}
+	}
+	if before == 0 {
+		return all
+	}
+	slices.SortFunc(order, func(i, j int32) int { return cmp.Or(compare(&all[i], &all[j]), cmp.Compare(i, j)) })
+	out := make([]T, len(all))
+	for i, at := range order {
+		out[i] = all[at]
+	}
+	return out
 }
