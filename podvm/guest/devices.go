@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"time"
 
@@ -19,9 +20,9 @@ const (
 	virtioBlock = "0x0002"
 )
 
-// bindDevices attaches the drivers of the network and the disks. It happens when the pod is known and not at boot, so that a clone reads the sizes
-// and contents of its own disks.
-func bindDevices(kind, driver string) error {
+// bindDevices attaches a driver to the devices of a kind, one after the other until enough says so. It happens when the pod is known and not at boot, so
+// that a clone reads the sizes and contents of its own disks.
+func bindDevices(kind, driver string, enough func() (bool, error)) error {
 	names, err := filepath.Glob("/sys/bus/virtio/devices/*/device")
 	if err != nil {
 		return err
@@ -38,21 +39,18 @@ func bindDevices(kind, driver string) error {
 		if err := os.WriteFile(filepath.Join("/sys/bus/virtio/drivers", driver, "bind"), []byte(filepath.Base(device)), 0); err != nil {
 			return fmt.Errorf("attach %s to %s: %w", driver, filepath.Base(device), err)
 		}
+		if done, err := enough(); done || err != nil {
+			return err
+		}
 	}
 	return nil
 }
 
 // mountDisks mounts each root disk read-only under its serial, and the scratch disk or, without one, memory.
 func mountDisks(spec wire.Pod) error {
-	devices := map[string]string{}
-	if len(spec.Disks) > 0 || spec.Scratch != "" {
-		if err := bindDevices(virtioBlock, "virtio_blk"); err != nil {
-			return err
-		}
-		var err error
-		if devices, err = disksBySerial(); err != nil {
-			return err
-		}
+	devices, err := attachDisks(spec)
+	if err != nil {
+		return err
 	}
 	for _, serial := range spec.Disks {
 		if err := mountDisk(devices, serial, filepath.Join(enter.DisksDir, serial), unix.MS_RDONLY); err != nil {
@@ -63,6 +61,24 @@ func mountDisks(spec wire.Pod) error {
 		return mount{"tmpfs", enter.ScratchDir, "tmpfs", 0, "mode=0755"}.do()
 	}
 	return mountDisk(devices, spec.Scratch, enter.ScratchDir, unix.MS_NOATIME)
+}
+
+// attachDisks finds the pod's disks by their serials. The machine has more devices than the pod has disks, which stay without a driver: attaching takes
+// time.
+func attachDisks(spec wire.Pod) (devices map[string]string, err error) {
+	wanted := slices.Clone(spec.Disks)
+	if spec.Scratch != "" {
+		wanted = append(wanted, spec.Scratch)
+	}
+	if len(wanted) == 0 {
+		return nil, nil
+	}
+	err = bindDevices(virtioBlock, "virtio_blk", func() (bool, error) {
+		var err error
+		devices, err = disksBySerial()
+		return !slices.ContainsFunc(wanted, func(serial string) bool { return devices[serial] == "" }), err
+	})
+	return devices, err
 }
 
 func disksBySerial() (map[string]string, error) {

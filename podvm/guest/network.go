@@ -31,7 +31,7 @@ func startNetwork(n wire.Network) error {
 	if n.Address == "" {
 		return nil
 	}
-	if err := bindDevices(virtioNet, "virtio_net"); err != nil {
+	if err := bindDevices(virtioNet, "virtio_net", func() (bool, error) { return true, nil }); err != nil {
 		return err
 	}
 	if err := awaitFile(filepath.Join("/sys/class/net", nic)); err != nil {

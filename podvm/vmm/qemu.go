@@ -31,6 +31,7 @@ type QEMU struct {
 	once      sync.Once
 	found     Capabilities
 	foundErr  error
+	kernel    string // what the VMM loads: Kernel.Image or what is in it
 	initrd    string
 	tscKHz    uint64
 	templates templates
@@ -55,6 +56,9 @@ func (q *QEMU) setUp() error {
 	if q.initrd, err = initramfs(q.Dir, q.Agent, q.Kernel); err != nil {
 		return fmt.Errorf("make the guest's initial file system: %w", err)
 	}
+	if q.kernel, err = unpackKernel(q.Dir, q.Kernel.Image); err != nil {
+		return fmt.Errorf("%w: unpack it: %w", ErrNoKernel, err)
+	}
 	q.tscKHz = tscKHz()
 	return nil
 }
@@ -65,7 +69,7 @@ func (q *QEMU) basis() (string, error) {
 	if err != nil {
 		return "", fmt.Errorf("%w: %w", ErrNoKernel, err)
 	}
-	all := fmt.Sprintf("%s|%s|%s|%v|%d|%s|%s", q.found.Version, q.found.Accelerator, q.Kernel.Image, kernel.ModTime(), kernel.Size(), q.initrd, bootID())
+	all := fmt.Sprintf("%s|%s|%s|%v|%d|%s|%s|%s", q.found.Version, q.found.Accelerator, q.Kernel.Image, kernel.ModTime(), kernel.Size(), q.kernel, q.initrd, bootID())
 	return fmt.Sprintf("%x", sha256.Sum256([]byte(all)))[:16], nil
 }
 
@@ -93,12 +97,13 @@ func (q *QEMU) arguments(c command) []string {
 		args = append(args, "-object", fmt.Sprintf("memory-backend-file,id=mem,size=%dM,mem-path=%s,share=%s", c.shape.MemoryMiB, c.memory, share),
 			"-qmp", "unix:"+qmpFile+",server=on,wait=off")
 	}
-	accelerator, cpu := "tcg,tb-size=32", "max"
+	// Emulated, one instruction that moves bytes takes as long for each as one that moves words: the kernel is to use those (no ERMS).
+	accelerator, cpu := "tcg,tb-size=32", "max,-erms"
 	if q.found.Accelerator == "kvm" {
 		accelerator, cpu = "kvm", "host"
 	}
 	args = append(args, "-M", machine, "-accel", accelerator, "-cpu", cpu,
-		"-kernel", q.Kernel.Image, "-initrd", q.initrd, "-append", q.KernelArguments(),
+		"-kernel", q.kernel, "-initrd", q.initrd, "-append", q.KernelArguments(),
 		"-nodefaults", "-no-user-config", "-no-reboot", "-display", "none",
 		"-sandbox", "on,obsolete=deny,elevateprivileges=deny,spawn=deny,resourcecontrol=deny",
 		"-chardev", "file,id=console,path="+consoleFile+",append=on", "-serial", "chardev:console",
