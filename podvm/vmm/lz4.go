@@ -13,7 +13,7 @@ var errLZ4 = errors.New("broken LZ4 data")
 
 // unpackLZ4 unpacks the blocks of a legacy frame, which hold size bytes.
 func unpackLZ4(blocks []byte, size int) ([]byte, error) {
-	out := make([]byte, 0, size)
+	out := make([]byte, 0, min(size, 255*len(blocks))) // no block unpacks to more
 	for len(blocks) > 0 {
 		if len(blocks) < 4 {
 			return nil, errLZ4

@@ -97,14 +97,9 @@ func (q *QEMU) arguments(c command) []string {
 		args = append(args, "-object", fmt.Sprintf("memory-backend-file,id=mem,size=%dM,mem-path=%s,share=%s", c.shape.MemoryMiB, c.memory, share),
 			"-qmp", "unix:"+qmpFile+",server=on,wait=off")
 	}
-	// Emulated, one instruction that moves bytes takes as long for each as one that moves words: the kernel is to use those (no ERMS).
-	accelerator, cpu := "tcg,tb-size=32", "max,-erms"
-	if q.found.Accelerator == "kvm" {
-		accelerator, cpu = "kvm", "host"
-	}
-	args = append(args, "-M", machine, "-accel", accelerator, "-cpu", cpu,
-		"-kernel", q.kernel, "-initrd", q.initrd, "-append", q.KernelArguments(),
-		"-nodefaults", "-no-user-config", "-no-reboot", "-display", "none",
+	args = append(args, "-M", machine, "-initrd", q.initrd)
+	args = append(args, q.CPUAndKernel()...)
+	args = append(args, "-nodefaults", "-no-user-config", "-no-reboot", "-display", "none",
 		"-sandbox", "on,obsolete=deny,elevateprivileges=deny,spawn=deny,resourcecontrol=deny",
 		"-chardev", "file,id=console,path="+consoleFile+",append=on", "-serial", "chardev:console",
 		"-global", "virtio-mmio.force-legacy=false",
@@ -130,6 +125,16 @@ func (q *QEMU) arguments(c command) []string {
 		args = append(args, "-incoming", "defer")
 	}
 	return args
+}
+
+// CPUAndKernel are the arguments of QEMU for these two, after Probe.
+func (q *QEMU) CPUAndKernel() []string {
+	// Emulated, one instruction that moves bytes takes as long for each as one that moves words: the kernel is to use those (no ERMS).
+	accelerator, cpu := "tcg,tb-size=32", "max,-erms"
+	if q.found.Accelerator == "kvm" {
+		accelerator, cpu = "kvm", "host"
+	}
+	return []string{"-accel", accelerator, "-cpu", cpu, "-kernel", q.kernel, "-append", q.KernelArguments()}
 }
 
 // KernelArguments are the guest kernel's command line.
