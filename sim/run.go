@@ -34,6 +34,7 @@ type run struct {
 	daemons []model.Daemon
 
 	ends       []time.Duration // of pods, those that ended lately
+	order      []int32         // see pending
 	snap       *model.Snapshot // of what is now, nil if something changed since
 	planDue    time.Duration   // 0 = no plan is due
 	planFirst  time.Duration   // since when pods wait for it

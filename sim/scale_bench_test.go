@@ -7,6 +7,7 @@ import (
 	"math/rand/v2"
 	"os"
 	"slices"
+	"strconv"
 	"syscall"
 	"testing"
 	"time"
@@ -60,13 +61,26 @@ func dayOfChurn(pods int, length time.Duration) *trace.Trace {
 // plans that launch something to as many that do not. What an interval does not come to, the next one does.
 const pieces = 10
 
+// piecesAsked is $PIECES, else that.
+func piecesAsked(b *testing.B) int {
+	text := os.Getenv("PIECES")
+	if text == "" {
+		return pieces
+	}
+	n, err := strconv.Atoi(text)
+	if err != nil || n < 1 {
+		b.Fatalf("PIECES=%s: how many pieces of a search fall into 30 s is a number from 1 on", text)
+	}
+	return n
+}
+
 // BenchmarkADay is a day of churn on a large cluster, or two hours of one: by make bench-scale. What was measured is in
 // docs/does-it-save-over-time.md.
 func BenchmarkADay(b *testing.B) {
 	for _, pods := range []int{3_000, 30_000, 300_000} {
 		for _, length := range []time.Duration{2 * time.Hour, 24 * time.Hour} {
 			b.Run(fmt.Sprintf("%d_pods_%.0fh", pods, length.Hours()), func(b *testing.B) {
-				c := Config{Trace: dayOfChurn(pods, length), Types: Catalogue{MaxVCPU: 32}.Types(), Decider: Nodeless(model.Policy{}), Pieces: pieces, Seed: 1}
+				c := Config{Trace: dayOfChurn(pods, length), Types: Catalogue{MaxVCPU: 32}.Types(), Decider: Nodeless(model.Policy{}), Pieces: piecesAsked(b), Seed: 1}
 				var r Result
 				var err error
 				before := usage()

@@ -22,26 +22,36 @@ func (r *run) snapshot() *model.Snapshot {
 		Namespaces: []model.Namespace{{Name: "default", Labels: []model.Label{{Key: "kubernetes.io/metadata.name", Value: "default"}}}},
 		Nodes:      r.show(),
 	}
-	for _, id := range r.waiting {
-		s.Pending = append(s.Pending, r.modelPod(&r.pods[id]))
-	}
-	for i := range r.slots {
-		if r.slots[i].takes || !r.machines[i].going() {
-			continue
-		}
-		for _, id := range r.machines[i].pods { // which have to leave: they are among those that wait
-			p := r.modelPod(&r.pods[id])
-			p.From = s.Nodes[i].Name
-			s.Pending = append(s.Pending, p)
-		}
-	}
-	slices.SortStableFunc(s.Pending, func(a, b model.Pod) int {
-		return cmp.Or(a.Created.Compare(b.Created), cmp.Compare(a.Name, b.Name))
-	})
+	s.Pending = r.pending()
 	s.Ended, s.Running = r.endedLately(), r.running
 	s.Pools = []model.Pool{r.poolNow()}
 	r.snap = s
 	return s
+}
+
+// pending are the pods that wait and those that have to leave their machines, by Created and Name.
+func (r *run) pending() []model.Pod {
+	r.order = append(r.order[:0], r.waiting...)
+	for i := range r.slots {
+		if !r.slots[i].takes && r.machines[i].going() {
+			r.order = append(r.order, r.machines[i].pods...)
+		}
+	}
+	if len(r.order) == 0 {
+		return nil
+	}
+	slices.SortFunc(r.order, func(a, b int32) int { // names are in the order of the trace
+		return cmp.Or(cmp.Compare(r.pods[a].created, r.pods[b].created), cmp.Compare(a, b))
+	})
+	out := make([]model.Pod, len(r.order))
+	for i, id := range r.order {
+		p := &r.pods[id]
+		out[i] = r.modelPod(p)
+		if p.machine != nil {
+			out[i].From = p.machine.node.Name
+		}
+	}
+	return out
 }
 
 // endedLately counts the pods that ended in the last model.RecentlyEnded.
