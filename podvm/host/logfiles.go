@@ -27,6 +27,7 @@ type logFiles struct {
 
 	mu      sync.Mutex
 	open    map[string]*logFile
+	tails   []*Tail // that read
 	changed chan struct{}
 }
 
@@ -130,9 +131,11 @@ func (l *logFiles) write(r wire.LogRecord) error {
 	if f.size > maxLogFile {
 		_ = f.Close()
 		delete(l.open, path)
+		l.forget(l.names[r.Container], r.Restart, true)
 		if err := os.Rename(path, path+".old"); err != nil {
 			return fmt.Errorf("put a log aside: %w", err)
 		}
+		l.putAside(l.names[r.Container], r.Restart)
 	}
 	close(l.changed)
 	l.changed = make(chan struct{})
@@ -153,8 +156,11 @@ func (l *logFiles) create(path string, r wire.LogRecord) (*logFile, error) {
 	}
 	if r.Restart >= 2 {
 		old := l.path(name, r.Restart-2)
-		_ = os.Remove(old)
+		for _, aside := range []bool{true, false} {
+			l.forget(name, r.Restart-2, aside)
+		}
 		_ = os.Remove(old + ".old")
+		_ = os.Remove(old)
 	}
 	f, err := os.OpenFile(path, os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600)
 	if err != nil {
