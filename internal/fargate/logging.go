@@ -55,9 +55,17 @@ func (s *LogSection) Value(key string) string {
 	return ""
 }
 
-// NeedsAWS reports whether a section is an output that goes to a service of AWS.
+// NeedsAWS reports whether a section is an output that goes to a service of AWS. Elasticsearch and OpenSearch are such services if one is let in by
+// AWS's signatures alone.
 func (s *LogSection) NeedsAWS() bool {
-	return s.Kind == "OUTPUT" && slices.Contains(outputsOfAWS, strings.ToLower(s.Value("name")))
+	name := strings.ToLower(s.Value("name"))
+	switch {
+	case s.Kind != "OUTPUT":
+		return false
+	case name == "es" || name == "opensearch":
+		return slices.Contains([]string{"on", "true", "yes", "1"}, strings.ToLower(s.Value("aws_auth")))
+	}
+	return slices.Contains(outputsOfAWS, name)
 }
 
 // ParseLogging reads the data of the ConfigMap aws-logging. The error is a sentence without its full stop that says what Fargate
@@ -128,7 +136,7 @@ func parseLogFile(file, text string) ([]LogSection, error) {
 		case bare[0] == '@':
 			return nil, wrong("commands such as %s are not supported", strings.Fields(bare)[0])
 		case len(sections) == 0:
-			return nil, wrong("%q stands before any section", bare)
+			return nil, wrong("the key %s stands before any section", strings.Fields(bare)[0]) // its value may be a password
 		case indent <= headerIndent:
 			return nil, wrong("a key must be indented deeper than its section")
 		case entryIndent >= 0 && indent != entryIndent:

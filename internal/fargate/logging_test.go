@@ -38,7 +38,7 @@ func TestLoggingConfigurations(t *testing.T) {
 		"uneven keys":                       {map[string]string{"output.conf": "[OUTPUT]\n  Name stdout\n   Match *\n"}, "output.conf line 3: keys must be indented alike"},
 		"keys no deeper than their section": {map[string]string{"output.conf": " [OUTPUT]\n Name stdout\n"}, "a key must be indented deeper than its section"},
 		"uneven sections":                   {map[string]string{"output.conf": goodOutput + " [OUTPUT]\n    Name stdout\n    Match *\n"}, "sections must be indented alike"},
-		"a key before any section":          {map[string]string{"output.conf": "  Name stdout\n"}, `"Name stdout" stands before any section`},
+		"a key before any section":          {map[string]string{"output.conf": "  Name stdout\n"}, "the key Name stands before any section"},
 		"an include":                        {map[string]string{"output.conf": "@INCLUDE /etc/passwd\n"}, "commands such as @INCLUDE are not supported"},
 		"flb_log_cw":                        {map[string]string{"output.conf": goodOutput, "flb_log_cw": "yes"}, `flb_log_cw is "yes"`},
 	} {

@@ -2,6 +2,7 @@ package fargate
 
 import (
 	"fmt"
+	"strings"
 
 	corev1 "k8s.io/api/core/v1"
 
@@ -33,12 +34,22 @@ func LogRouting(spec *v1alpha1.FargateProfileSpec, namespace *corev1.Namespace, 
 		return disabled("LOGGING_CONFIGMAP_INVALID", fmt.Sprintf("Disabled logging for pod due to invalid configmap. %v. Please fix the logging configmap", err))
 	}
 	if !able.LogRouter {
-		return disabled("LOG_ROUTER_NOT_AVAILABLE", "Disabled logging for pod: the microVMs here have no log router yet; kubectl logs works")
+		return disabled("LOG_ROUTER_NOT_AVAILABLE", "Disabled logging for pod: the hosts of microVMs here have no log router; kubectl logs works")
 	}
+	elsewhere, here := []string{}, 0
 	for i := range sections {
 		if sections[i].NeedsAWS() {
-			return disabled("OUTPUT_NEEDS_AWS", fmt.Sprintf("Disabled logging for pod: output plugin %s needs AWS, which is not there; use file, stdout, http, loki or opensearch", sections[i].Value("name")))
+			elsewhere = append(elsewhere, sections[i].Value("name"))
+		} else if sections[i].Kind == "OUTPUT" {
+			here++
 		}
 	}
-	return LogState{Annotation: "LoggingEnabled", Enabled: true, Reason: "LoggingEnabled", Message: "Successfully enabled logging for pod"}
+	enabled := LogState{Annotation: "LoggingEnabled", Enabled: true, Reason: "LoggingEnabled", Message: "Successfully enabled logging for pod"}
+	switch names := strings.Join(elsewhere, ", "); {
+	case here == 0:
+		return disabled("OUTPUT_NEEDS_AWS", fmt.Sprintf("Disabled logging for pod: output plugin %s needs AWS, which is not there; use file, stdout, http, loki, es or opensearch", names))
+	case names != "":
+		enabled.Message += fmt.Sprintf(", but nothing goes to output plugin %s, which needs AWS", names)
+	}
+	return enabled
 }

@@ -39,7 +39,7 @@ type Abilities struct {
 
 // DefaultAbilities are those of Nodeless's own microVMs.
 func DefaultAbilities() Abilities {
-	return Abilities{Volumes: []string{EmptyDir, ConfigMap, Secret, Projected, DownwardAPI}, GuestOverhead: GuestOverhead}
+	return Abilities{Volumes: []string{EmptyDir, ConfigMap, Secret, Projected, DownwardAPI}, GuestOverhead: GuestOverhead, LogRouter: true}
 }
 
 // onFargate are the kinds of volumes that Fargate mounts without further questions (EKS User Guide, fargate-pod-configuration).

@@ -23,6 +23,18 @@ type Stored struct {
 	Text    []byte
 }
 
+// String is the line as it is stored, without its end.
+func (s Stored) String() string {
+	stream, mark := "stdout", "F"
+	if s.Stderr {
+		stream = "stderr"
+	}
+	if s.Partial {
+		mark = "P"
+	}
+	return time.Unix(0, s.Nanos).UTC().Format(logTime) + " " + stream + " " + mark + " " + string(s.Text)
+}
+
 // Tail reads a container's log from its oldest line that is stored, through all its runs. It never holds up who writes: what is forgotten before it was
 // read is counted. It is for one goroutine at a time.
 type Tail struct {

@@ -1,0 +1,171 @@
+package pipeline
+
+import (
+	"bytes"
+	"crypto/sha256"
+	"encoding/json"
+	"fmt"
+	"net/url"
+	"strings"
+)
+
+// bulk posts records to the bulk API of Elasticsearch and OpenSearch.
+func (o *Output) bulk(s *section) error {
+	e, err := o.server(s, 9200)
+	if err != nil {
+		return err
+	}
+	b := bulkLines{index: s.text("index", "fluent-bit"), kind: s.text("type", "_doc"), tagKey: s.text("tag_key", "_flb-key"), timeKey: s.text("time_key", "@timestamp")}
+	if err := s.ons(map[string]*bool{
+		"logstash_format": &b.daily, "include_tag_key": &b.tag, "generate_id": &b.id, "suppress_type_name": &b.untyped, "replace_dots": &b.dots,
+		"aws_auth": new(bool), "time_key_nanos": new(bool),
+	}); err != nil {
+		return err
+	}
+	s.ignore("aws_region", "aws_service_name", "aws_role_arn", "aws_sts_endpoint", "aws_external_id", "aws_profile") // without AWS_Auth they say nothing
+	prefix := s.text("logstash_prefix", "logstash")
+	if b.operation, err = s.oneOf("write_operation", "create", "create", "index"); err != nil {
+		return err
+	}
+	if b.timeFormat, err = goFormat(s.text("time_key_format", "%Y-%m-%dT%H:%M:%S.%LZ")); err != nil {
+		return s.wrong("Time_Key_Format: %v", err)
+	}
+	if b.dateFormat, err = goFormat(s.text("logstash_dateformat", "%Y.%m.%d")); err != nil {
+		return s.wrong("Logstash_DateFormat: %v", err)
+	}
+	if b.daily {
+		b.index = prefix + "-"
+	}
+	if key := s.text("logstash_prefix_key", ""); key != "" {
+		if b.prefixKey, err = newAccessor(key); err != nil {
+			return s.wrong("Logstash_Prefix_Key: %v", err)
+		}
+	}
+	compress, err := s.oneOf("compress", "", "", "gzip")
+	if err != nil {
+		return err
+	}
+	uri, err := s.uri("path", "/")
+	if err != nil {
+		return err
+	}
+	uri = strings.TrimSuffix(uri, "/") + "/_bulk"
+	if through := s.text("pipeline", ""); through != "" {
+		uri += "?pipeline=" + url.QueryEscape(through)
+	}
+	o.answer = bulkAnswer
+	o.encode = func(records []*Record) ([]Delivery, error) {
+		body, err := b.encode(records)
+		p := e.post(uri, "application/x-ndjson", body, len(records))
+		if compress == "gzip" {
+			p.Header.Set("Content-Encoding", "gzip")
+			p.Body = zipped(body)
+		}
+		return []Delivery{p}, err
+	}
+	return nil
+}
+
+// bulkLines makes documents of records.
+type bulkLines struct {
+	index, kind, tagKey, timeKey, operation string
+	timeFormat, dateFormat                  string // as Go has them
+	daily, tag, id, untyped, dots           bool
+	prefixKey                               accessor
+}
+
+func (b *bulkLines) encode(records []*Record) ([]byte, error) {
+	var out bytes.Buffer
+	for _, r := range records {
+		fields := r.Fields
+		if b.dots {
+			fields = withoutDots(fields)
+		}
+		document := make(map[string]any, len(fields)+2)
+		document[b.timeKey] = r.Time.UTC().Format(b.timeFormat)
+		if b.tag {
+			document[b.tagKey] = r.Tag
+		}
+		for k, v := range fields {
+			if k != b.timeKey {
+				document[k] = v
+			}
+		}
+		line, err := jsonLine(document)
+		if err != nil {
+			return nil, err
+		}
+		about := map[string]any{"_index": b.indexOf(r)}
+		if !b.untyped {
+			about["_type"] = b.kind
+		}
+		if b.id {
+			about["_id"] = fmt.Sprintf("%x", sha256.Sum256(append(fmt.Appendf(nil, "%s %d ", r.Tag, r.Time.UnixNano()), line...)))[:32]
+		}
+		act, err := jsonLine(map[string]any{b.operation: about})
+		if err != nil {
+			return nil, err
+		}
+		for _, part := range [][]byte{act, newline, line, newline} {
+			out.Write(part)
+		}
+	}
+	return out.Bytes(), nil
+}
+
+func (b *bulkLines) indexOf(r *Record) string {
+	if !b.daily {
+		return b.index
+	}
+	prefix := b.index
+	if b.prefixKey != nil {
+		if v, ok := b.prefixKey.find(r.Fields); ok {
+			prefix = strings.ToLower(asText(v)) + "-"
+		}
+	}
+	return prefix + r.Time.UTC().Format(b.dateFormat)
+}
+
+// withoutDots has _ for dots in keys, also inner ones.
+func withoutDots(m map[string]any) map[string]any {
+	out := make(map[string]any, len(m))
+	for k, v := range m {
+		if inner, ok := v.(map[string]any); ok {
+			v = withoutDots(inner)
+		}
+		out[strings.ReplaceAll(k, ".", "_")] = v
+	}
+	return out
+}
+
+// bulkAnswer says which documents are to be sent again, and how many are not taken whatever one does. A document that is there already was sent before.
+func bulkAnswer(body []byte, records int) (again []int, rejected int, why string) {
+	var said struct {
+		Errors bool `json:"errors"`
+		Items  []map[string]struct {
+			Status int `json:"status"`
+			Error  struct {
+				Type string `json:"type"`
+			} `json:"error"`
+		} `json:"items"`
+	}
+	if err := json.Unmarshal(body, &said); err != nil || !said.Errors {
+		return nil, 0, ""
+	}
+	for i, item := range said.Items {
+		for _, result := range item {
+			switch {
+			case i >= records || result.Status < 300 || result.Status == 409:
+				continue
+			case result.Status == 429 || result.Status >= 500:
+				again = append(again, i)
+			default:
+				rejected++
+			}
+			if why == "" {
+				why = fmt.Sprintf("%d %.80s", result.Status, result.Error.Type)
+			}
+		}
+	}
+	return again, rejected, why
+}

@@ -1,0 +1,91 @@
+package pipeline
+
+import (
+	"encoding/json"
+	"fmt"
+	"regexp"
+	"strings"
+)
+
+// asText is a value as the filters compare it.
+func asText(v any) string {
+	switch v := v.(type) {
+	case string:
+		return v
+	case nil:
+		return ""
+	case map[string]any, []any:
+		b, _ := json.Marshal(v) // it came from JSON
+		return string(b)
+	default:
+		return fmt.Sprint(v)
+	}
+}
+
+// rule of the filter grep.
+type rule struct {
+	exclude bool
+	key     accessor
+	re      *regexp.Regexp
+}
+
+func (g *rule) matches(r *Record) bool {
+	v, ok := g.key.find(r.Fields)
+	return ok && g.re.MatchString(asText(v))
+}
+
+// newGrep keeps and drops records by their values. Without Logical_Op each rule decides alone, in order.
+func newGrep(s *section) (func(*Record) bool, error) {
+	var rules []rule
+	excludes := 0
+	for _, e := range s.Entries {
+		if e.Key != "regex" && e.Key != "exclude" {
+			continue
+		}
+		name, text, ok := strings.Cut(e.Value, " ")
+		if !ok {
+			return nil, s.wrong("%s needs a key and an expression", e.Key)
+		}
+		key, err := newAccessor(name)
+		if err != nil {
+			return nil, s.wrong("%s: %v", e.Key, err)
+		}
+		re, err := s.expression(e.Key, strings.TrimSpace(text))
+		if err != nil {
+			return nil, err
+		}
+		g := rule{e.Key == "exclude", key, re}
+		if g.exclude {
+			excludes++
+		}
+		rules = append(rules, g)
+	}
+	s.ignore("regex", "exclude")
+	op, err := s.oneOf("logical_op", "legacy", "legacy", "and", "or")
+	switch {
+	case err != nil:
+		return nil, err
+	case len(rules) == 0:
+		return nil, s.wrong("there is neither Regex nor Exclude")
+	case op != "legacy" && excludes > 0 && excludes < len(rules):
+		return nil, s.wrong("Logical_Op with both Regex and Exclude")
+	}
+	return func(r *Record) bool {
+		if op == "legacy" {
+			for i := range rules {
+				if rules[i].matches(r) == rules[i].exclude {
+					return false
+				}
+			}
+			return true
+		}
+		found := 0
+		for i := range rules {
+			if rules[i].matches(r) {
+				found++
+			}
+		}
+		hit := found == len(rules) || op == "or" && found > 0
+		return hit != rules[0].exclude
+	}, nil
+}

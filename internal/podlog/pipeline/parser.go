@@ -1,0 +1,164 @@
+package pipeline
+
+import (
+	"encoding/json"
+	"maps"
+	"regexp"
+	"strconv"
+	"strings"
+	"time"
+)
+
+// parser is a section of parsers.conf.
+type parser struct {
+	re       *regexp.Regexp // nil: JSON
+	timeKey  string
+	layout   string // of Go
+	keepTime bool
+	types    map[string]string
+}
+
+func newParser(s *section) (*parser, error) {
+	p := &parser{types: map[string]string{}, keepTime: false}
+	format, err := s.oneOf("format", "", "json", "regex")
+	if err != nil {
+		return nil, err
+	}
+	if format == "regex" {
+		if p.re, err = s.expression("regex", s.text("regex", "")); err != nil {
+			return nil, err
+		}
+		if len(p.re.SubexpNames()) < 2 {
+			return nil, s.wrong("Regex names no groups such as (?<log>.*)")
+		}
+	}
+	if p.timeKey = s.text("time_key", ""); p.timeKey == "" && s.text("time_format", "") != "" {
+		p.timeKey = "time"
+	}
+	if p.layout, err = goLayout(s.text("time_format", "")); err != nil {
+		return nil, s.wrong("Time_Format: %v", err)
+	}
+	if p.keepTime, err = s.on("time_keep", false); err != nil {
+		return nil, err
+	}
+	for _, pair := range strings.Fields(s.text("types", "")) {
+		key, kind, _ := strings.Cut(pair, ":")
+		switch kind = strings.ToLower(kind); kind {
+		case "integer", "float", "bool", "hex", "string":
+			p.types[key] = kind
+		default:
+			return nil, s.wrong("Types: %s is none of integer, float, bool, hex, string", kind)
+		}
+	}
+	return p, s.rest()
+}
+
+// parse reads a text; false if it is not of the parser's form.
+func (p *parser) parse(text string) (fields map[string]any, at time.Time, ok bool) {
+	if p.re == nil {
+		d := json.NewDecoder(strings.NewReader(text))
+		d.UseNumber()
+		if d.Decode(&fields) != nil || fields == nil || d.More() {
+			return nil, at, false
+		}
+	} else {
+		groups := p.re.FindStringSubmatch(text)
+		if groups == nil {
+			return nil, at, false
+		}
+		fields = map[string]any{}
+		for i, name := range p.re.SubexpNames() {
+			if name != "" {
+				fields[name] = groups[i]
+			}
+		}
+	}
+	for key, kind := range p.types {
+		if text, ok := fields[key].(string); ok {
+			fields[key] = typed(text, kind)
+		}
+	}
+	if text, found := fields[p.timeKey].(string); found && p.layout != "" {
+		if t, err := time.Parse(p.layout, text); err == nil {
+			if at = t; !p.keepTime {
+				delete(fields, p.timeKey)
+			}
+		}
+	}
+	return fields, at, true
+}
+
+// typed is a text as a value of another type; as it is if it is none.
+func typed(text, kind string) any {
+	switch kind {
+	case "integer":
+		if n, err := strconv.ParseInt(text, 10, 64); err == nil {
+			return n
+		}
+	case "hex":
+		if n, err := strconv.ParseInt(strings.TrimPrefix(text, "0x"), 16, 64); err == nil {
+			return n
+		}
+	case "float":
+		if f, err := strconv.ParseFloat(text, 64); err == nil {
+			if _, err := json.Marshal(f); err == nil { // not infinite
+				return f
+			}
+		}
+	case "bool":
+		if b, err := strconv.ParseBool(strings.ToLower(text)); err == nil {
+			return b
+		}
+	}
+	return text
+}
+
+// newParserFilter replaces a record by what is in one of its values.
+func newParserFilter(s *section, parsers map[string]*parser) (func(*Record) bool, error) {
+	key, err := newAccessor(s.text("key_name", ""))
+	if err != nil || key[0] == "" {
+		return nil, s.wrong("Key_Name is missing, or %v,", err)
+	}
+	var chosen []*parser
+	for _, name := range s.all("parser") {
+		if parsers[name] == nil {
+			return nil, s.wrong("there is no [PARSER] with the name %s, the Parser", name)
+		}
+		chosen = append(chosen, parsers[name])
+	}
+	if len(chosen) == 0 {
+		return nil, s.wrong("Parser is missing, the key")
+	}
+	preserve, reserve := false, false
+	if err := s.ons(map[string]*bool{"preserve_key": &preserve, "reserve_data": &reserve}); err != nil {
+		return nil, err
+	}
+	return func(r *Record) bool {
+		v, ok := key.find(r.Fields)
+		text, isText := v.(string)
+		if !ok || !isText {
+			return true
+		}
+		for _, p := range chosen {
+			fields, at, ok := p.parse(text)
+			if !ok {
+				continue
+			}
+			others := map[string]any{}
+			if reserve {
+				maps.Copy(others, r.Fields)
+				key.remove(others)
+			}
+			if preserve {
+				others[key[0]] = r.Fields[key[0]]
+			}
+			maps.Copy(others, fields)
+			r.Fields = others
+			if !at.IsZero() {
+				r.Time = at
+			}
+			break
+		}
+		return true
+	}, nil
+}
