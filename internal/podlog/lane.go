@@ -2,7 +2,6 @@ package podlog
 
 import (
 	"context"
-	"fmt"
 	"maps"
 	"sync"
 	"time"
@@ -15,9 +14,6 @@ const (
 	batchRecords = 1000
 	batchBytes   = 512 << 10
 )
-
-// lostEvery is how often it is told that lines were lost.
-const lostEvery = time.Minute
 
 // lane carries a pod's lines to one output. What it has read and not sent is at most one batch.
 type lane struct {
@@ -217,56 +213,4 @@ func (l *lane) advance() {
 func (l *lane) save() {
 	l.route.save()
 	l.savedAt, l.dirty = time.Now(), false
-}
-
-// send sends the batch. What is left of it in the end is to be sent again.
-func (l *lane) send() error {
-	again, refused, err := l.route.router.deliver(l.ctx, l.out, l.batch)
-	if l.ctx.Err() != nil {
-		return l.ctx.Err()
-	}
-	l.refused += int64(refused)
-	l.batch = again
-	if err != nil {
-		if l.tries++; l.out.Retries < 0 || l.tries <= l.out.Retries {
-			return err
-		}
-		l.refused += int64(len(l.batch))
-		l.batch = nil
-	}
-	l.tries = 0
-	if err == nil && l.failing {
-		l.failing = false
-		l.route.tell(false, "LogOutputRecovered", fmt.Sprintf("output %s takes lines again", l.out))
-	}
-	l.advance()
-	if refused > 0 || err != nil {
-		l.tellLost(false)
-	}
-	return nil
-}
-
-// fail tells, once, that the output takes nothing.
-func (l *lane) fail(err error) {
-	if l.failing || l.ctx.Err() != nil {
-		return
-	}
-	l.failing = true
-	l.route.tell(true, "LogOutputFailed", fmt.Sprintf("output %s to %s: %v; it is tried again, and lines wait where the pod's log is stored (%s)", l.out, l.out.To, err, stored))
-}
-
-// stored is how much of a container's log the host keeps.
-const stored = "up to 20 MiB of each container's last two runs"
-
-// tellLost tells, now and then, how many lines did not get to the output; at the end also of those that wait.
-func (l *lane) tellLost(end bool) {
-	lost := l.refused
-	for _, tail := range l.tails {
-		lost += tail.Lost()
-	}
-	if lost == l.told || !end && time.Since(l.toldAt) < lostEvery {
-		return
-	}
-	l.told, l.toldAt = lost, time.Now()
-	l.route.tell(true, "LogLinesLost", fmt.Sprintf("%d lines did not get to output %s since they were refused, or forgotten before they could be sent", lost, l.out))
 }
