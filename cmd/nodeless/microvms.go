@@ -122,7 +122,7 @@ func (l *local) connectMicroVMs(o *podhost.Options) (*podnet.Net, error) {
 			return o.Wanted(ctx)
 		},
 	})
-	o.Links, o.Resolve, o.Services = host.Routed{Bridge: b}, n.Resolve, n.Variables
+	o.Links, o.Resolve, o.Services, o.Dial = host.Routed{Bridge: b}, n.Resolve, n.Variables, n.DialContext
 	return n, nil
 }
 

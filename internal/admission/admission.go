@@ -23,6 +23,7 @@ import (
 	"github.com/nodeless/nodeless/api/v1alpha1"
 	"github.com/nodeless/nodeless/internal/clock"
 	"github.com/nodeless/nodeless/internal/fargate"
+	"github.com/nodeless/nodeless/internal/podlog/pipeline"
 )
 
 // Options are what a Server needs.
@@ -154,5 +155,6 @@ func (s *Server) Logging(ctx context.Context, spec *v1alpha1.FargateProfileSpec)
 	} else if err := s.o.Client.Get(ctx, client.ObjectKey{Namespace: fargate.LoggingNamespace, Name: fargate.LoggingConfigMap}, config); err != nil {
 		config = nil
 	}
-	return fargate.LogRouting(spec, namespace, config, s.o.Able())
+	state, _ := pipeline.State(spec, namespace, config, s.o.Able())
+	return state
 }

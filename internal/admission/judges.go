@@ -14,6 +14,7 @@ import (
 
 	"github.com/nodeless/nodeless/api/v1alpha1"
 	"github.com/nodeless/nodeless/internal/fargate"
+	"github.com/nodeless/nodeless/internal/podlog/pipeline"
 )
 
 func read(r *admissionv1.AdmissionRequest, into any) error {
@@ -132,7 +133,8 @@ func (s *Server) awsLogging(_ context.Context, r *admissionv1.AdmissionRequest) 
 	}
 	c.ObjectMeta = metav1.ObjectMeta{Namespace: r.Namespace, Name: r.Name}
 	namespace := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: r.Namespace, Labels: map[string]string{fargate.LoggingLabel: "enabled"}}}
-	if state := fargate.LogRouting(&v1alpha1.FargateProfileSpec{}, namespace, &c, s.o.Able()); !state.Enabled {
+	state, p := pipeline.State(&v1alpha1.FargateProfileSpec{}, namespace, &c, s.o.Able())
+	if p == nil || len(p.Elsewhere) > 0 {
 		return answer{warnings: []string{state.Message}}, nil
 	}
 	return answer{}, nil

@@ -254,11 +254,20 @@ func TestProfilesAndTheLogRouterAreJudged(t *testing.T) {
 	if !apierrors.IsInvalid(err) || !strings.Contains(err.Error(), "amazon_data_firehose is not a supported output plugin") {
 		t.Errorf("got %v", err)
 	}
-	if err := w.Create(ctx, logging("[OUTPUT]\n  Name stdout\n  Match *\n"), client.DryRunAll); err != nil {
-		t.Error(err)
-	}
-	if said := w.take(); !slices.ContainsFunc(said, func(s string) bool { return strings.Contains(s, "have no log router yet") }) {
-		t.Errorf("warnings %q", said)
+	const stdout = "[OUTPUT]\n  Name stdout\n  Match *\n"
+	w.take()
+	for output, want := range map[string]string{
+		stdout: "",
+		"[OUTPUT]\n  Name cloudwatch\n  Match *\n":         "output plugin cloudwatch needs AWS",
+		stdout + "[OUTPUT]\n  Name firehose\n  Match *\n":  "nothing goes to output plugin firehose, which needs AWS",
+		"[OUTPUT]\n  Name http\n  Match *\n  Port 99999\n": "output.conf line 1: port is not a number",
+	} {
+		if err := w.Create(ctx, logging(output), client.DryRunAll); err != nil {
+			t.Error(err)
+		}
+		if said := strings.Join(w.take(), "\n"); want == "" && said != "" || !strings.Contains(said, want) {
+			t.Errorf("of %q: warnings %q, want %q", output, said, want)
+		}
 	}
 }
 

@@ -17,6 +17,9 @@ type LogState struct {
 	Message    string
 }
 
+// DisabledByProfile is why the logs of pods of a profile that does not want it are not routed.
+const DisabledByProfile = "DISABLED_BY_PROFILE"
+
 // LogRouting says whether the logs of a profile's new pod are routed. namespace and configMap are aws-observability and its
 // aws-logging, nil if they do not exist.
 func LogRouting(spec *v1alpha1.FargateProfileSpec, namespace *corev1.Namespace, configMap *corev1.ConfigMap, able Abilities) LogState {
@@ -24,7 +27,7 @@ func LogRouting(spec *v1alpha1.FargateProfileSpec, namespace *corev1.Namespace, 
 		return LogState{Annotation: "LoggingDisabled: " + code, Reason: "LoggingDisabled", Message: message}
 	}
 	if spec.Logging != nil && spec.Logging.Router == v1alpha1.LogRouterDisabled {
-		return LogState{Annotation: "LoggingDisabled: DISABLED_BY_PROFILE"}
+		return LogState{Annotation: "LoggingDisabled: " + DisabledByProfile}
 	}
 	if namespace == nil || namespace.Labels[LoggingLabel] != "enabled" || configMap == nil {
 		return disabled("LOGGING_CONFIGMAP_NOT_FOUND", `Disabled logging because aws-logging configmap was not found. configmap "aws-logging" not found`)

@@ -40,6 +40,7 @@ func (m *machine) bringUp() {
 		}
 		vm, err := m.run(pod, spec, images)
 		if err == nil {
+			m.routeLogs(vm)
 			m.h.work.Go(func() { m.follow(vm) })
 			return
 		}

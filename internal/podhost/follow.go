@@ -63,6 +63,7 @@ func (m *machine) resume() {
 		close(m.up)
 		m.hold()
 		vm := m.vm
+		m.routeLogs(vm)
 		m.h.work.Go(func() { m.follow(vm) })
 	case pod == nil || pod.DeletionTimestamp != nil || slices.Contains([]corev1.PodPhase{corev1.PodSucceeded, corev1.PodFailed}, pod.Status.Phase):
 		m.stopped = true

@@ -11,6 +11,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 
+	"github.com/nodeless/nodeless/internal/podlog"
 	"github.com/nodeless/nodeless/internal/podnode"
 	"github.com/nodeless/nodeless/podvm/host"
 	"github.com/nodeless/nodeless/podvm/image"
@@ -26,8 +27,9 @@ type machine struct {
 
 	mu       sync.Mutex
 	record   record
-	pod      *corev1.Pod // as it was asked for; nil if an earlier process was asked
-	vm       *host.VM    // nil while there is none
+	pod      *corev1.Pod   // as it was asked for; nil if an earlier process was asked
+	vm       *host.VM      // nil while there is none
+	route    *podlog.Route // of its logs; nil if they go nowhere
 	waiting  map[string]corev1.ContainerStateWaiting
 	images   []*image.Image    // held for as long as something runs on them
 	pushed   map[string]uint64 // hashes of the volumes that the guest has, by their names
@@ -166,6 +168,7 @@ func (m *machine) remove() {
 	m.mu.Lock()
 	vm := m.vm
 	m.mu.Unlock()
+	m.endRoute()
 	if vm != nil {
 		vm.Remove()
 	}

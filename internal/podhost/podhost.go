@@ -24,6 +24,7 @@ import (
 
 	"github.com/nodeless/nodeless/internal/fargate"
 	"github.com/nodeless/nodeless/internal/podkubelet"
+	"github.com/nodeless/nodeless/internal/podlog"
 	"github.com/nodeless/nodeless/internal/podnode"
 	"github.com/nodeless/nodeless/podvm/host"
 	"github.com/nodeless/nodeless/podvm/image"
@@ -72,6 +73,8 @@ type Options struct {
 	Resolve func(pod *corev1.Pod, told *wire.Network)
 	// Services are a pod's variables of the services of its namespace, as NAME=value; nil = none.
 	Services func(pod *corev1.Pod) []string
+	// Dial connects the log router to where it sends; nil = as this machine does.
+	Dial func(ctx context.Context, network, address string) (net.Conn, error)
 
 	// Pauses between attempts; the defaults are a kubelet's.
 	Pauses Pauses
@@ -113,6 +116,7 @@ type Host struct {
 	listener net.Listener // of all kubelet APIs; nil if each has its own
 	port     uint16       // of the kubelet API
 	room     fargate.Size
+	router   *podlog.Router // nil if logs are not routed here
 
 	ctx    context.Context // of what goes on in the background
 	cancel context.CancelFunc
@@ -186,6 +190,9 @@ func New(o Options) (_ *Host, err error) {
 			return nil, err
 		}
 	}
+	if err := h.openLogRouter(); err != nil {
+		return nil, err
+	}
 	if err := h.recall(); err != nil {
 		return nil, err
 	}
@@ -195,6 +202,9 @@ func New(o Options) (_ *Host, err error) {
 // Close lets go of the machines, which go on. Run has to have returned.
 func (h *Host) Close() error {
 	h.cancel()
+	if h.router != nil {
+		h.router.Close()
+	}
 	h.work.Wait()
 	var failed error
 	if h.listener != nil {

@@ -91,6 +91,9 @@ func (h *Host) recall() error {
 		}
 		h.machines[id] = m
 	}
+	if h.router != nil {
+		h.router.Sweep(func(id string) bool { return h.machines[id] != nil })
+	}
 	for _, vm := range h.vms.VMs() {
 		if h.machines[vm.ID()] == nil {
 			vm.Remove()

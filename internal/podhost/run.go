@@ -84,6 +84,7 @@ func (h *Host) Run(ctx context.Context) error {
 	}
 	wg.Go(func() { h.probe(ctx) })
 	wg.Go(func() { h.refresh(ctx) })
+	wg.Go(func() { h.followLogging(ctx) })
 	wg.Go(func() { h.measureAll(ctx) })
 	if h.listener == nil {
 		<-ctx.Done()

@@ -235,8 +235,12 @@ func (c *cluster) line(s *bufio.Scanner, pattern string) string {
 // it does with any pod, and nothing is left when they are deleted.
 func TestADeploymentRunsInMicroVMs(t *testing.T) {
 	c := microVMs(t)
+	first, second := newLogSink(t), newLogSink(t)
+	c.routeLogs(first.output())
 	c.kubectl("apply", "-f", filepath.Join(root, "examples", "fargate.yaml"))
 	pods := c.readyPods("hello", 3)
+	c.eventually(patience, first.hasAll(pods))
+	c.routeLogs(second.output()) // which running pods follow, other than on Fargate
 	nodes := map[string]bool{}
 	for i := range pods {
 		nodes[pods[i].Spec.NodeName] = true
@@ -295,8 +299,15 @@ func TestADeploymentRunsInMicroVMs(t *testing.T) {
 		return nil
 	})
 
+	c.eventually(patience, second.hasAll(pods))
 	c.kubectl("delete", "-f", filepath.Join(root, "examples", "fargate.yaml"))
 	c.eventually(patience, c.nothingOfMicroVMs)
+	for i := range pods { // each line went to one of the two, also the last one
+		name := pods[i].Name
+		if err := goodbye(append(first.linesOf(name), second.linesOf(name)...)); err != nil {
+			t.Errorf("routed of %s: %v", name, err)
+		}
+	}
 }
 
 func get(t *testing.T, url string) string {
@@ -316,6 +327,8 @@ func get(t *testing.T, url string) string {
 // Pods outlive the process: it is killed, and later ended by Ctrl-C, while they run; their uptime, their logs and everything else go on.
 func TestMicroVMsOutliveTheProcess(t *testing.T) {
 	c := microVMs(t)
+	sink := newLogSink(t)
+	c.routeLogs(sink.output())
 	c.kubectl("apply", "-f", filepath.Join(root, "examples", "fargate.yaml"))
 	c.kubectl("scale", "deployment", "hello", "--replicas", "2")
 	before := c.readyPods("hello", 2)
@@ -338,6 +351,8 @@ func TestMicroVMsOutliveTheProcess(t *testing.T) {
 			if got := c.kubectl("exec", p.Name, "--", "hostname"); got != p.Name+"\n" {
 				t.Errorf("exec after %s: %q", signal, got)
 			}
+			stored := strings.Count(c.kubectl("logs", p.Name), "\n")
+			c.eventually(patience, func() error { return sink.hasUpTo(p.Name, stored) })
 		}
 	}
 
