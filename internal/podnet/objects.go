@@ -80,12 +80,12 @@ func (n *Net) apiSlice() *discoveryv1.EndpointSlice {
 // publish makes the Service of the DNS and our slices what they should be.
 func (n *Net) publish(ctx context.Context) error {
 	var failed []error
-	if _, err := n.watch.services.Services(dnsNamespace).Get(dnsName); apierrors.IsNotFound(err) {
+	if _, err := n.watch.Services.Services(dnsNamespace).Get(dnsName); apierrors.IsNotFound(err) {
 		failed = append(failed, n.createDNSService(ctx))
 	}
 	failed = append(failed, n.put(ctx, n.apiSlice()))
 	ours := n.dnsSlice()
-	if others, err := n.watch.slices.EndpointSlices(dnsNamespace).List(labels.SelectorFromSet(labels.Set{discoveryv1.LabelServiceName: dnsName})); err == nil && anyReady(others) {
+	if others, err := n.watch.Slices.EndpointSlices(dnsNamespace).List(labels.SelectorFromSet(labels.Set{discoveryv1.LabelServiceName: dnsName})); err == nil && anyReady(others) {
 		failed = append(failed, n.remove(ctx, ours))
 	} else {
 		failed = append(failed, n.put(ctx, ours))
@@ -124,7 +124,7 @@ func (n *Net) createDNSService(ctx context.Context) error {
 // put makes a slice what it should be.
 func (n *Net) put(ctx context.Context, want *discoveryv1.EndpointSlice) error {
 	client := n.o.Kube.DiscoveryV1().EndpointSlices(want.Namespace)
-	have, err := n.watch.slices.EndpointSlices(want.Namespace).Get(want.Name)
+	have, err := n.watch.Slices.EndpointSlices(want.Namespace).Get(want.Name)
 	if apierrors.IsNotFound(err) {
 		if _, err := client.Create(ctx, want, metav1.CreateOptions{}); err != nil && !apierrors.IsAlreadyExists(err) {
 			return fmt.Errorf("create EndpointSlice %s/%s: %w", want.Namespace, want.Name, err)
@@ -145,7 +145,7 @@ func (n *Net) put(ctx context.Context, want *discoveryv1.EndpointSlice) error {
 
 // remove removes a slice that is there.
 func (n *Net) remove(ctx context.Context, s *discoveryv1.EndpointSlice) error {
-	if _, err := n.watch.slices.EndpointSlices(s.Namespace).Get(s.Name); err != nil {
+	if _, err := n.watch.Slices.EndpointSlices(s.Namespace).Get(s.Name); err != nil {
 		return nil //nolint:nilerr // a cache says nothing but that there is none
 	}
 	if err := n.o.Kube.DiscoveryV1().EndpointSlices(s.Namespace).Delete(ctx, s.Name, metav1.DeleteOptions{}); err != nil && !apierrors.IsNotFound(err) {

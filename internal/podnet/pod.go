@@ -76,7 +76,7 @@ func (n *Net) Resolve(pod *corev1.Pod, told *wire.Network) {
 // Variables are those that tell a pod of Services, as NAME=value. It waits until Services are known.
 func (n *Net) Variables(pod *corev1.Pod) []string {
 	<-n.ready
-	all, _ := n.watch.services.List(labels.Everything()) // a cache does not fail
+	all, _ := n.watch.Services.List(labels.Everything()) // a cache does not fail
 	return variables(pod, all)
 }
 

@@ -25,6 +25,7 @@ import (
 	"github.com/nodeless/nodeless/internal/podnet/clusterdns"
 	"github.com/nodeless/nodeless/internal/podnet/ruleset"
 	"github.com/nodeless/nodeless/internal/podnet/services"
+	"github.com/nodeless/nodeless/internal/podnet/watch"
 	"github.com/nodeless/nodeless/podvm/host"
 )
 
@@ -59,7 +60,7 @@ type Net struct {
 	dns     *clusterdns.Server
 	api     *gateway
 	kernel  kernel
-	watch   *watch
+	watch   *watch.Watch
 	ready   chan struct{} // closed when Services are carried out
 	once    sync.Once     // of closing it
 
@@ -85,7 +86,7 @@ func New(o Options) *Net {
 	}
 	n := &Net{
 		o: o, name: o.Bridge.Name(), pods: o.Bridge.Prefix(), machine: o.Bridge.Address(),
-		kernel: kernel{"/proc"}, watch: newWatch(o.Kube), ready: make(chan struct{}),
+		kernel: kernel{"/proc"}, watch: watch.New(o.Kube), ready: make(chan struct{}),
 	}
 	n.snapshot.Store(services.New(nil, nil))
 	return n
@@ -147,12 +148,12 @@ func (n *Net) open(ctx context.Context) (err error) {
 func (n *Net) serve(ctx context.Context) error {
 	group, ctx := errgroup.WithContext(ctx)
 	group.Go(func() error { return n.api.run(ctx) })
-	group.Go(func() error { return n.watch.run(ctx) })
+	group.Go(func() error { return n.watch.Run(ctx) })
 	group.Go(func() error {
-		if !n.watch.synced(ctx) {
+		if !n.watch.Synced(ctx) {
 			return nil
 		}
-		n.snapshot.Store(n.watch.snapshot()) // before the first question is answered
+		n.snapshot.Store(n.watch.Snapshot()) // before the first question is answered
 		group.Go(func() error { return n.dns.Run(ctx) })
 		n.follow(ctx)
 		return nil

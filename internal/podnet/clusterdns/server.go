@@ -41,6 +41,15 @@ func Listen(ctx context.Context, at netip.Addr, zone Zone, snapshot func() *serv
 	return nil, fmt.Errorf("cluster DNS: %w", failed)
 }
 
+// ListenAt takes one address and port. The caller calls Run, or Close.
+func ListenAt(ctx context.Context, at netip.AddrPort, zone Zone, snapshot func() *services.Snapshot, others *Resolvers) (*Server, error) {
+	s := &Server{zone: zone, services: snapshot, others: others}
+	if err := s.listen(ctx, at); err != nil {
+		return nil, fmt.Errorf("cluster DNS: %w", err)
+	}
+	return s, nil
+}
+
 func (s *Server) listen(ctx context.Context, at netip.AddrPort) (err error) {
 	var config net.ListenConfig
 	if s.udp, err = config.ListenPacket(ctx, "udp4", at.String()); err != nil {
