@@ -41,7 +41,7 @@ A cluster that has Karpenter's definitions of the same version needs only Nodele
 // newRBAC prints what the controller may do.
 func newRBAC() *cobra.Command {
 	var namespace, lease string
-	var surge, view, hosts bool
+	var surge, view, hosts, page bool
 	var user, account string
 	c := &cobra.Command{
 		Use:   "rbac",
@@ -71,12 +71,16 @@ user or a service account if one is named:
 			if hosts {
 				more = append(more, rbac.HostRules()...)
 			}
+			if page {
+				more = append(more, rbac.PageRules()...)
+			}
 			return printManifest(cmd.OutOrStdout(), rbac.Objects(namespace, lease, more...))
 		},
 	}
 	c.Flags().StringVar(&namespace, "namespace", "kube-system", "namespace of the controller and of its lease")
 	c.Flags().BoolVar(&surge, "surge", false, "also let it change Deployments, for annotation nodeless.sh/surge-before-eviction")
 	c.Flags().BoolVar(&hosts, "hosts", false, "also let it give microVM hosts (nodeless host) what their pods refer to, Secrets among it, and serving certificates")
+	c.Flags().BoolVar(&page, "page", false, "also let it ask who those are that log in to its page (nodeless run --page) and what they may list, and read what the page shows")
 	c.Flags().BoolVar(&view, "view", false, "print the role of those who only look, instead")
 	c.Flags().StringVar(&user, "user", "", "with --view: a user who gets the role")
 	c.Flags().StringVar(&account, "service-account", "", "with --view: a service account that gets the role, as namespace/name")

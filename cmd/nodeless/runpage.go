@@ -16,17 +16,24 @@ import (
 
 // runWithPage runs the controller and, beside it, the page of its cluster with the prices that the controller has.
 func (s *settings) runWithPage(ctx context.Context, awsCfg awssdk.Config, o controller.Options) error {
-	l, err := listenPage(ctx, s.page, true)
+	l, gated, err := s.pageGate.listen(ctx, s.page, true)
 	if err != nil {
 		return fmt.Errorf("--page: %w", err)
 	}
-	o.Log.Info("the page shows the cluster", "address", pageURL(l))
+	p := &page{policy: o.Policy}
+	url := pageURL(l)
+	if gated {
+		url = gatedURL(l)
+		p.certificate, p.said = &s.pageGate, func(text string) { o.Log.Info(text) }
+	}
+	o.Log.Info("the page shows the cluster", "address", url)
 	t := &target{rest: o.REST, of: s.clusterName, options: live.Options{Prices: "AWS, as the controller has them"}}
 	t.options.Catalog = func(ctx context.Context, classes func(cloud.ClassRef) *ec2v1.EC2NodeClass, version string) (live.Catalog, error) {
 		return aws.New(ctx, aws.Options{AWS: awsCfg, ClusterName: s.clusterName, KubernetesVersion: version, Classes: classes, IsolatedVPC: s.isolatedVPC})
 	}
+	p.t = t
 	group, ctx := errgroup.WithContext(ctx)
-	group.Go(func() error { return (&page{t: t, policy: o.Policy}).run(ctx, l) })
+	group.Go(func() error { return p.run(ctx, l) })
 	group.Go(func() error { return controller.Run(ctx, o) })
 	return group.Wait()
 }

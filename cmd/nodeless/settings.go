@@ -33,6 +33,7 @@ type settings struct {
 	metricsAddress, healthAddress string
 	metricsPort, healthPort       int
 	page                          string
+	pageGate                      gateFlags
 	profiling, unobserved         bool
 
 	leaderElect, noLeaderElection       bool
@@ -128,7 +129,8 @@ func (s *settings) addProcess(f *pflag.FlagSet) {
 	f.IntVar(&s.healthPort, "health-probe-port", 8081, "port of /healthz and /readyz, as for --metrics-port")
 	f.StringVar(&s.metricsAddress, "metrics-address", "", `address and port of /metrics instead of --metrics-port, such as 127.0.0.1:8080`)
 	f.StringVar(&s.healthAddress, "health-address", "", "address and port of /healthz and /readyz instead of --health-probe-port")
-	f.StringVar(&s.page, "page", "", "loopback address and port of the page that shows the cluster, such as 127.0.0.1:8082; in a pod reach it with kubectl port-forward (default: no page)")
+	f.StringVar(&s.page, "page", "", "address and port of the page that shows the cluster, such as 127.0.0.1:8082, to be reached with kubectl port-forward; on another than a loopback address people log in with a bearer token (default: no page)")
+	s.pageGate.add(f, "page-")
 	f.BoolVar(&s.profiling, "enable-profiling", false, "serve /debug/pprof beside /metrics")
 	f.BoolVar(&s.unobserved, "disable-cluster-state-observability", false, "no metrics of single pods, nodes, pools and conditions")
 	f.BoolVar(&s.leaderElect, "leader-elect", true, "run several replicas of which one acts; the others know the cluster already")

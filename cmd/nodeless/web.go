@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io"
 	"net"
+	"time"
 
 	"github.com/go-logr/logr"
 	"github.com/spf13/cobra"
@@ -27,6 +28,7 @@ type webOptions struct {
 	listen    string
 	selector  string
 	resources string
+	gate      gateFlags
 }
 
 func newWeb() *cobra.Command {
@@ -38,10 +40,12 @@ func newWeb() *cobra.Command {
 wait against the NodePools, with the reason; and a line of time on which to go back. It only reads, and needs nothing installed in the
 cluster. /lite shows the same as tables, without script.
 
-It listens on a loopback address only, since whoever reaches it sees what your kubeconfig may see. From another machine:
-ssh -L 8080:127.0.0.1:8080 HOST. The parameters of kube-ops-view's address work: http://127.0.0.1:8080/#scale=1.5;q=namespace=shop`,
+On a loopback address whoever reaches it sees what your kubeconfig may see. On any other it is served by TLS and asks for a bearer token of
+the cluster (a login, or Authorization: Bearer): it shows what the token's owner may list, by SubjectAccessReview. Your kubeconfig needs the
+ClusterRole system:auth-delegator for that. From another machine there is also ssh -L 8080:127.0.0.1:8080 HOST. The parameters of kube-ops-view's address work: http://127.0.0.1:8080/#scale=1.5;q=namespace=shop`,
 		Example: `  nodeless web
-  nodeless web --context prod --listen 127.0.0.1:9000`,
+  nodeless web --context prod --listen 127.0.0.1:9000
+  nodeless web --listen 0.0.0.0:8443 --tls-cert page.crt --tls-key page.key`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			return o.serve(cmd.Context(), cmd.OutOrStdout(), cmd.Flags().Changed("listen"))
@@ -50,7 +54,8 @@ ssh -L 8080:127.0.0.1:8080 HOST. The parameters of kube-ops-view's address work:
 	f := c.Flags()
 	o.cluster.add(f)
 	o.choices.add(f)
-	f.StringVar(&o.listen, "listen", defaultPage, "loopback address and port of the page; another free port if this one is taken and you did not ask for it")
+	f.StringVar(&o.listen, "listen", defaultPage, "address and port of the page, loopback unless people are to log in; another free port if this one is taken and you did not ask for it")
+	o.gate.add(f, "")
 	f.StringVar(&o.selector, "node-selector", "", "label selector of the nodes that are shown")
 	f.StringVar(&o.resources, "resources", "cpu,memory", fmt.Sprintf("resources to count, at most %d, separated by commas; pods is one too", view.MaxResources))
 	return c
@@ -69,7 +74,7 @@ func (o *webOptions) serve(ctx context.Context, out io.Writer, asked bool) error
 	if err != nil {
 		return err
 	}
-	l, err := listenPage(ctx, o.listen, asked)
+	l, gated, err := o.gate.listen(ctx, o.listen, asked)
 	if err != nil {
 		return fmt.Errorf("--listen: %w", err)
 	}
@@ -81,7 +86,15 @@ func (o *webOptions) serve(ctx context.Context, out io.Writer, asked bool) error
 	}
 	defer fd.Stop()
 	p := page{t: t, policy: policy, model: m}
-	fmt.Fprintf(out, "%s is shown at %s\nCtrl-C ends it.\n", view.Escape(t.of), pageURL(l))
+	url := pageURL(l)
+	if gated {
+		url = gatedURL(l)
+		p.certificate, p.said = &o.gate, func(text string) { fmt.Fprintln(out, text) }
+		if err := filled(ctx, fd); err != nil { // what somebody may see depends on what there is
+			return err
+		}
+	}
+	fmt.Fprintf(out, "%s is shown at %s\nCtrl-C ends it.\n", view.Escape(t.of), url)
 	return p.run(ctx, l)
 }
 
@@ -90,6 +103,16 @@ type page struct {
 	t      *target
 	policy model.Policy
 	model  *view.Model // nil = one that is filled when somebody looks
+	// certificate is for a page that is served to others: nil = to this machine alone. said takes what people should know of it.
+	certificate *gateFlags
+	said        func(string)
+}
+
+// filled waits until everything was read that is there.
+func filled(ctx context.Context, f *feed.Feed) error {
+	ctx, cancel := context.WithTimeout(ctx, time.Minute)
+	defer cancel()
+	return f.Wait(ctx)
 }
 
 // run serves the page until ctx is done.
@@ -115,7 +138,16 @@ func (p *page) run(ctx context.Context, l net.Listener) error {
 		}
 		o.Model = m
 		o.Fill = func(ctx context.Context) error {
-			_, err := feed.Start(ctx, feed.Options{REST: p.t.rest, Context: p.t.of, Model: m})
+			f, err := feed.Start(ctx, feed.Options{REST: p.t.rest, Context: p.t.of, Model: m})
+			if err != nil || p.certificate == nil {
+				return err
+			}
+			_ = filled(ctx, f) // what did not come is a note of the page
+			return nil
+		}
+	}
+	if p.certificate != nil {
+		if o.Gate, err = p.gate(ctx, l, o.Model); err != nil {
 			return err
 		}
 	}

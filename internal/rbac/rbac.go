@@ -83,6 +83,15 @@ func SurgeRules() []rbacv1.PolicyRule {
 	return []rbacv1.PolicyRule{rule("apps", []string{"deployments"}, []string{"patch"})}
 }
 
+// PageRules are what it needs besides to serve its page to others than those on its own machine: who somebody is, what they may list, and
+// what is shown to them.
+func PageRules() []rbacv1.PolicyRule {
+	return append([]rbacv1.PolicyRule{
+		rule("authentication.k8s.io", []string{"tokenreviews"}, []string{"create"}),
+		rule("authorization.k8s.io", []string{"subjectaccessreviews"}, []string{"create"}),
+	}, ViewRules()...)
+}
+
 // ViewName is that of the role for those who only look.
 const ViewName = "nodeless-view"
 

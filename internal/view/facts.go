@@ -26,6 +26,7 @@ type Node struct {
 	Disrupted        bool      // the taint karpenter.sh/disrupted
 	Deleting         bool
 	DoNotDisrupt     bool
+	Unknown          bool   // no more than its name is known
 	Pod              string // namespace/name of the pod whose microVM this is
 	Allocatable      Amounts
 	Price            int64 // millionths of a dollar an hour; 0 = not known

@@ -18,6 +18,7 @@ type machine struct {
 // SetNode replaces a Node's facts.
 func (m *Model) SetNode(n *Node) {
 	defer m.change()()
+	m.tell(func(f *mirror) { f.node(n) })
 	x := m.byNode[n.Name]
 	if x == nil {
 		if x = m.unmatched(n.ProviderID, n.Name); x == nil {
@@ -52,6 +53,7 @@ func (m *Model) unmatched(providerID, name string) *machine {
 // DeleteNode forgets a Node; its claim stays a row of its own.
 func (m *Model) DeleteNode(name string) {
 	defer m.change()()
+	m.tell(func(f *mirror) { f.unnode(name) })
 	x := m.byNode[name]
 	if x == nil {
 		return
@@ -68,6 +70,7 @@ func (m *Model) DeleteNode(name string) {
 // SetClaim replaces a NodeClaim's facts.
 func (m *Model) SetClaim(c *Claim) {
 	defer m.change()()
+	m.tell(func(f *mirror) { f.claim(c) })
 	x := m.byClaim[c.Name]
 	if home := m.home(c); home != nil && home != x {
 		if x != nil {
@@ -105,6 +108,7 @@ func (m *Model) home(c *Claim) *machine {
 // DeleteClaim forgets a NodeClaim; its Node stays a row of its own.
 func (m *Model) DeleteClaim(name string) {
 	defer m.change()()
+	m.tell(func(f *mirror) { f.to.DeleteClaim(name) })
 	x := m.byClaim[name]
 	if x == nil {
 		return

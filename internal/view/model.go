@@ -33,7 +33,8 @@ type Model struct {
 	notes      map[string]string
 
 	journal *Journal // nil while nobody keeps one
-	lastID  uint64   // of machines
+	mirrors map[*mirror]struct{}
+	lastID  uint64 // of machines
 
 	nodes   orderOf[*machine]
 	pending orderOf[*Pod]
@@ -79,6 +80,7 @@ func (m *Model) change() (done func()) {
 // SetPod replaces a pod's facts: old is nil for a new pod, now for one that is gone.
 func (m *Model) SetPod(old, now *Pod) {
 	defer m.change()()
+	m.tell(func(f *mirror) { f.pod(old, now) })
 	if old != nil {
 		m.count(old, -1)
 	}
@@ -142,17 +144,20 @@ func (u *use) put(p *Pod, sign int) {
 func (m *Model) SetPool(p *Pool) {
 	defer m.change()()
 	m.pools[p.Name] = p
+	m.tell(func(f *mirror) { f.pool(p) })
 }
 
 // DeletePool forgets a NodePool.
 func (m *Model) DeletePool(name string) {
 	defer m.change()()
 	delete(m.pools, name)
+	m.tell(func(f *mirror) { f.to.DeletePool(name) })
 }
 
 // Say keeps an event about an object unless a newer one is known.
 func (m *Model) Say(about Object, s Said) {
 	defer m.change()()
+	m.tell(func(f *mirror) { f.say(about, s) })
 	if was, ok := m.said[about]; !ok || !s.At.Before(was.At) {
 		m.said[about] = s
 		m.touchAbout(about)
@@ -162,6 +167,7 @@ func (m *Model) Say(about Object, s Said) {
 // Unsay forgets an event that expired.
 func (m *Model) Unsay(about Object, at time.Time) {
 	defer m.change()()
+	m.tell(func(f *mirror) { f.to.Unsay(about, at) })
 	if was, ok := m.said[about]; ok && was.At.Equal(at) {
 		delete(m.said, about)
 		m.touchAbout(about)
@@ -177,6 +183,7 @@ func (m *Model) Note(source, text string) {
 		return
 	}
 	defer m.change()()
+	m.tell(func(f *mirror) { f.to.Note(source, text) })
 	if m.notes[source] = text; text == "" {
 		delete(m.notes, source)
 	}

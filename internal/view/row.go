@@ -33,6 +33,7 @@ const (
 	StatusCordoned    Status = "Cordoned"
 	StatusDrifted     Status = "Drifted"
 	StatusReady       Status = "Ready"
+	StatusUnknown     Status = "Unknown" // whoever looks may not list Nodes
 )
 
 func (s Status) going() bool {
@@ -49,6 +50,8 @@ func (x *machine) status() Status {
 	switch {
 	case n != nil && n.Deleting || c != nil && c.Deleting:
 		return StatusDeleting
+	case n != nil && n.Unknown:
+		return StatusUnknown
 	case c != nil && c.Interruption != "":
 		return StatusInterrupted
 	case n != nil && n.Disrupted || c != nil && c.Disruption != "":

@@ -3,6 +3,7 @@ package stories
 import (
 	"bufio"
 	"context"
+	"crypto/tls"
 	"encoding/json"
 	"fmt"
 	"io"
@@ -84,6 +85,7 @@ func TestThePageShowsTheCluster(t *testing.T) {
 	} else {
 		_ = resp.Body.Close()
 	}
+	c.wantALogin()
 	needBrowser(t)
 	pictures := os.Getenv("SCREENSHOTS")
 	if pictures == "" {
@@ -114,17 +116,84 @@ func firstEvent(url string) (string, error) {
 	return bufio.NewReader(resp.Body).ReadString('\n')
 }
 
-// Whoever would open the page to the world is told what that would mean, and what to do.
+// wantALogin serves the page to everybody: it asks for a token, and shows what its owner may list.
+func (c *cluster) wantALogin() {
+	c.t.Helper()
+	if text, err := c.run("kubectl", "create", "serviceaccount", "looker"); err != nil {
+		c.t.Fatalf("%v: %s", err, text)
+	}
+	token := strings.TrimSpace(c.kubectl("create", "token", "looker"))
+	cmd := exec.Command(binary, "web", "--listen", "0.0.0.0:0")
+	cmd.Env = append(c.environment(), "NODELESS_DATA_DIR="+c.dir)
+	out, err := cmd.StdoutPipe()
+	if err == nil {
+		err = cmd.Start()
+	}
+	if err != nil {
+		c.t.Fatal(err)
+	}
+	defer func() { _ = cmd.Process.Kill(); _ = cmd.Wait() }()
+	var said strings.Builder
+	at := ""
+	for lines := bufio.NewScanner(out); at == "" && lines.Scan(); {
+		said.WriteString(lines.Text() + "\n")
+		if _, rest, ok := strings.Cut(lines.Text(), " is shown at https://"); ok {
+			_, port, _ := strings.Cut(strings.TrimSuffix(rest, "/"), ":")
+			at = "https://127.0.0.1:" + port + "/lite"
+		}
+	}
+	if at == "" {
+		c.t.Fatalf("it names no address:\n%s", said.String())
+	}
+	client := &http.Client{Transport: &http.Transport{TLSClientConfig: &tls.Config{InsecureSkipVerify: true}}} // the certificate is its own
+	ask := func(token string) (int, string) {
+		req, _ := http.NewRequest(http.MethodGet, at, nil)
+		req.Header.Set("Authorization", "Bearer "+token)
+		resp, err := client.Do(req)
+		if err != nil {
+			c.t.Fatal(err)
+		}
+		defer resp.Body.Close()
+		text, _ := io.ReadAll(resp.Body)
+		return resp.StatusCode, string(text)
+	}
+	if status, text := ask(""); status != http.StatusUnauthorized || strings.Contains(text, "default/huge") {
+		c.t.Errorf("without a token: %d\n%s", status, text)
+	}
+	if status, text := ask(token); status != http.StatusForbidden || !strings.Contains(text, "may list neither nodes nor pods") {
+		c.t.Errorf("without rights: %d\n%s", status, text)
+	}
+	printed, err := c.run("rbac", "--view", "--service-account", "default/looker")
+	if err != nil {
+		c.t.Fatal(err)
+	}
+	if text, err := c.runIn(printed, "kubectl", "apply", "-f", "-"); err != nil {
+		c.t.Fatalf("%v: %s", err, text)
+	}
+	c.eventually(time.Minute, func() error { // the API server learns of it a moment later; about a new token the page remembers nothing
+		status, text := ask(strings.TrimSpace(c.kubectl("create", "token", "looker")))
+		if status != http.StatusOK || !strings.Contains(text, "default/huge") {
+			return fmt.Errorf("with all rights: %d\n%s", status, text)
+		}
+		return nil
+	})
+}
+
+// Whoever would open the page of a cluster on this machine to the world is told what that would mean, and what to do; so is who gives half a certificate.
 func TestThePageIsForThisMachineAlone(t *testing.T) {
-	for _, args := range [][]string{
-		{"web", "--listen", "0.0.0.0:0", "--kubeconfig", kubeconfigOfNobody(t)},
-		{"up", "--data-dir", t.TempDir(), "--page", "0.0.0.0:0", "--merge-kubeconfig=false"},
+	for _, c := range []struct {
+		args []string
+		says string
+	}{
+		{[]string{"up", "--data-dir", t.TempDir(), "--page", "0.0.0.0:0", "--merge-kubeconfig=false"}, "ssh -L"},
+		{[]string{"web", "--listen", "0.0.0.0", "--kubeconfig", kubeconfigOfNobody(t)}, "give it as 127.0.0.1:8080"},
+		{[]string{"web", "--listen", "0.0.0.0:0", "--kubeconfig", kubeconfigOfNobody(t)}, "does not answer"},
 	} {
-		cmd := exec.Command(binary, args...)
+		cmd := exec.Command(binary, c.args...)
 		cmd.Env = []string{"HOME=" + t.TempDir(), "PATH=" + os.Getenv("PATH")}
 		out, err := cmd.CombinedOutput()
-		if err == nil || !strings.Contains(string(out), "is not loopback") || !strings.Contains(string(out), "ssh -L") {
-			t.Errorf("nodeless %s: %v\n%s", args[0], err, out)
+		if err == nil || !strings.Contains(string(out), c.says) {
+			t.Errorf("nodeless %s: %v\n%s", c.args[0], err, out)
 		}
 	}
 }

@@ -1,6 +1,6 @@
-import { useEffect, useRef } from "preact/hooks";
+import { useEffect, useRef, useState } from "preact/hooks";
 import { scales, views, type Choice, type View } from "./fragment";
-import type { Source } from "./source";
+import { ask, type Source } from "./source";
 import { dollars, hoursPerMonth, plural } from "./text";
 import type { World } from "./world";
 
@@ -26,6 +26,8 @@ export function Header({ world, choice, choose }: Props) {
     document.addEventListener("keydown", typed);
     return () => document.removeEventListener("keydown", typed);
   }, []);
+  const [user, setUser] = useState("");
+  useEffect(() => void ask<{ user: string }>("/api/who").then((w) => setUser(w.user), () => {}), []);
   const t = world.totals;
   const labels = new Set<string>();
   for (const m of world.machines.values()) for (const key in m.kind.labels) labels.add(key);
@@ -41,6 +43,7 @@ export function Header({ world, choice, choose }: Props) {
         ))}
         <a href="/lite">Tables</a>
       </nav>
+      {user && <form method="post" action="/logout" class="who"><small>{user}</small> <button>Log out</button></form>}
       <p class="sums" data-testid="sums">
         <strong>{dollars(t.price, 2)}/h · {dollars(t.price * hoursPerMonth, 0)}/month</strong>{" · "}
         {plural(t.machines, "node")}{t.onTheirWay > 0 && `, ${t.onTheirWay} on their way`}{t.going > 0 && `, ${t.going} going`}{t.notReady > t.onTheirWay && `, ${t.notReady - t.onTheirWay} not ready`}

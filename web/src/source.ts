@@ -43,7 +43,7 @@ export class Source {
     this.stream.addEventListener("error", () => {
       this.told(() => (this.lost ||= Date.now()));
       // A browser gives up on an answer that is no stream, such as that of a server that is starting.
-      if (this.stream?.readyState === EventSource.CLOSED) setTimeout(() => this.start(), 2000);
+      if (this.stream?.readyState === EventSource.CLOSED) void this.comeAgain();
     });
     this.stream.addEventListener("state", (e) => {
       this.told(() => this.live.whole(JSON.parse((e as MessageEvent<string>).data) as Message));
@@ -56,6 +56,13 @@ export class Source {
       this.points.push([m.s, m.t, m.o.machines, m.o.price, m.o.bound, m.o.waiting]);
       if (this.points.length > mostPoints) this.points.splice(0, mostPoints / 10);
     });
+  }
+
+  /** comeAgain starts anew in a while, or leads to the login of whoever may not look any more. */
+  private async comeAgain(): Promise<void> {
+    const status = await fetch("/api/who").then((r) => r.status, () => 0);
+    if (status === 401 || status === 403) location.assign("/login");
+    else setTimeout(() => this.start(), 2000);
   }
 
   private told(change: () => void): void {

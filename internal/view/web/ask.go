@@ -54,6 +54,9 @@ func (s *Server) lifetime() context.Context {
 
 // pending is every shape of pods that waits, against every pool.
 func (s *Server) pending(r *http.Request) (any, error) {
+	if s.noEngine != nil {
+		return nil, s.noEngine
+	}
 	return s.asker.ask(s.lifetime(), r.Context(), func(c *live.Cluster) (any, error) {
 		return escaped(why.AllWaiting(c, s.o.Policy))
 	})
@@ -61,6 +64,9 @@ func (s *Server) pending(r *http.Request) (any, error) {
 
 // why is the answer about one object: "of" is pod/NAME or another kind, "namespace" a pod's.
 func (s *Server) why(r *http.Request) (any, error) {
+	if s.noEngine != nil {
+		return nil, s.noEngine
+	}
 	of, err := why.Parse(r.URL.Query().Get("namespace"), r.URL.Query().Get("of"))
 	if err != nil {
 		return nil, failure{http.StatusBadRequest, err}

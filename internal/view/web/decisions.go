@@ -33,6 +33,9 @@ type decision struct {
 
 // list finds words in what decisions say and in the names of their pods and machines.
 func (s *Server) list(ctx context.Context, words string, most int) (*decisionList, error) {
+	if s.noDecisions != nil {
+		return nil, s.noDecisions
+	}
 	all, damaged, err := s.decided.all(s.lifetime(), ctx)
 	if err != nil {
 		return nil, err
@@ -90,6 +93,9 @@ func (s *Server) decisions(r *http.Request) (any, error) {
 
 // ledger is what was saved until now, with the newest decisions first and no more of them than are listed.
 func (s *Server) ledger(ctx context.Context) (*kept.Ledger, error) {
+	if s.noDecisions != nil {
+		return nil, s.noDecisions
+	}
 	all, _, err := s.decided.all(s.lifetime(), ctx)
 	if err != nil {
 		return nil, err

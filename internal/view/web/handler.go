@@ -21,14 +21,53 @@ var dist embed.FS
 // policy lets the page load and reach nothing but this server.
 const policy = "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self'; form-action 'self'; base-uri 'none'; frame-ancestors 'none'"
 
-// Handler answers requests. It refuses those that come by another name than a loopback's: a page elsewhere can have its own name
-// lead here (DNS rebinding), and would then read what is shown.
+// Handler answers requests. Without a Gate it refuses those that come by another name than a loopback's: a page elsewhere can have its own name
+// lead here (DNS rebinding), and would then read what is shown. With one nobody is shown anything without a token, which a browser
+// sends to the name alone that it was given for.
 func (s *Server) Handler() http.Handler {
+	inner := s.open()
+	if s.o.Gate != nil {
+		inner = s.gated()
+	}
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		header := w.Header()
+		header.Set("Content-Security-Policy", policy)
+		header.Set("X-Content-Type-Options", "nosniff")
+		header.Set("Referrer-Policy", "no-referrer")
+		header.Set("Cross-Origin-Resource-Policy", "same-origin")
+		header.Set("Cache-Control", "no-store")
+		site := r.Header.Get("Sec-Fetch-Site")
+		if (strings.HasPrefix(r.URL.Path, "/api/") || r.Method != http.MethodGet) && (site == "cross-site" || site == "same-site") {
+			http.Error(w, "another page may not ask this", http.StatusForbidden)
+			return
+		}
+		inner.ServeHTTP(w, r)
+	})
+}
+
+// open answers whoever is on this machine.
+func (s *Server) open() http.Handler {
+	routes := s.routes()
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if !loopback(r.Host) {
+			http.Error(w, fmt.Sprintf("this page is for loopback addresses, and was asked for as %q: open it as http://127.0.0.1 with its port", r.Host), http.StatusForbidden)
+			return
+		}
+		if err := s.begin(); err != nil {
+			http.Error(w, "nothing can be shown: "+err.Error(), http.StatusServiceUnavailable)
+			return
+		}
+		routes.ServeHTTP(w, r)
+	})
+}
+
+// routes are what there is to ask for.
+func (s *Server) routes() http.Handler {
 	mux := http.NewServeMux()
 	mux.HandleFunc("GET /api/stream", s.stream)
 	for path, answer := range map[string]func(*http.Request) (any, error){
 		"at": s.at, "frames": s.frames, "history": s.points, "pods": s.pods, "find": s.find, "waiting": s.waiting,
-		"pending": s.pending, "why": s.why, "decisions": s.decisions, "savings": s.savings,
+		"pending": s.pending, "why": s.why, "decisions": s.decisions, "savings": s.savings, "who": nobody,
 	} {
 		mux.HandleFunc("GET /api/"+path, func(w http.ResponseWriter, r *http.Request) { reply(w, r, answer) })
 	}
@@ -49,28 +88,11 @@ func (s *Server) Handler() http.Handler {
 	} else {
 		mux.Handle("GET /", http.FileServerFS(page))
 	}
-	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		header := w.Header()
-		header.Set("Content-Security-Policy", policy)
-		header.Set("X-Content-Type-Options", "nosniff")
-		header.Set("Referrer-Policy", "no-referrer")
-		header.Set("Cross-Origin-Resource-Policy", "same-origin")
-		header.Set("Cache-Control", "no-store")
-		if !loopback(r.Host) {
-			http.Error(w, fmt.Sprintf("this page is for loopback addresses, and was asked for as %q: open it as http://127.0.0.1 with its port", r.Host), http.StatusForbidden)
-			return
-		}
-		if site := r.Header.Get("Sec-Fetch-Site"); strings.HasPrefix(r.URL.Path, "/api/") && (site == "cross-site" || site == "same-site") {
-			http.Error(w, "another page may not ask this", http.StatusForbidden)
-			return
-		}
-		if err := s.begin(); err != nil {
-			http.Error(w, "nothing can be shown: "+err.Error(), http.StatusServiceUnavailable)
-			return
-		}
-		mux.ServeHTTP(w, r)
-	})
+	return mux
 }
+
+// nobody is who looks where there is no login.
+func nobody(*http.Request) (any, error) { return map[string]string{"user": ""}, nil }
 
 // loopback reports whether a Host header names this machine from within.
 func loopback(host string) bool {

@@ -32,7 +32,9 @@ type Options struct {
 	Decisions Log
 	// Forecast answers what would be if, as what can be written as JSON; nil = nobody does.
 	Forecast func(context.Context, WhatIf) (any, error)
-	Clock    clock.Clock // default the real one
+	// Gate lets people in from elsewhere; nil = only those on this machine, all of whom see everything.
+	Gate  *Gate
+	Clock clock.Clock // default the real one
 }
 
 // Server is the page of one cluster.
@@ -43,11 +45,14 @@ type Server struct {
 
 	decided  *decided
 	thinking chan struct{} // a value while a forecast is made
+	seats    seats
+
+	noDecisions, noEngine error // what those who look lack
 
 	mu     sync.Mutex
 	life   context.Context // of what Fill and Open start; nil before Run
 	filled bool
-	asker  asker
+	asker  *asker
 }
 
 // mostStreams are how many pages may follow at once.
@@ -60,19 +65,19 @@ func New(o Options) *Server {
 	}
 	s := &Server{o: o, history: newHistory(len(o.Model.Resources()), usual), streams: make(chan struct{}, mostStreams)}
 	s.decided, s.thinking = newDecided(o.Decisions, o.Clock), make(chan struct{}, 1)
-	s.asker = asker{o: &s.o, one: make(chan struct{}, 1)}
+	s.asker = &asker{o: &s.o, one: make(chan struct{}, 1)}
 	return s
 }
 
-// Check says what is wrong with an address for a Server. Only loopback addresses are right: whoever reaches the page sees what the
-// kubeconfig may see.
+// Check says what is wrong with an address for a Server without a Gate. Only loopback addresses are right: whoever reaches the page
+// sees what the kubeconfig may see.
 func Check(address string) error {
 	host, _, err := net.SplitHostPort(address)
 	if err != nil {
 		return fmt.Errorf("address %q: %w; give it as 127.0.0.1:8080", address, err)
 	}
 	if ip := net.ParseIP(host); host != "localhost" && (ip == nil || !ip.IsLoopback()) {
-		return fmt.Errorf("address %q is not loopback: the page has no login, so whoever reached it would see all that your kubeconfig may see; "+
+		return fmt.Errorf("address %q is not loopback: without a login whoever reached it would see all that your kubeconfig may see; "+
 			"listen on 127.0.0.1, and go there from elsewhere with ssh -L 8080:127.0.0.1:8080 or kubectl port-forward", address)
 	}
 	return nil
@@ -83,6 +88,11 @@ func Listen(ctx context.Context, address string) (net.Listener, error) {
 	if err := Check(address); err != nil {
 		return nil, err
 	}
+	return ListenAnywhere(ctx, address)
+}
+
+// ListenAnywhere opens an address for a Server with a Gate.
+func ListenAnywhere(ctx context.Context, address string) (net.Listener, error) {
 	l, err := (&net.ListenConfig{}).Listen(ctx, "tcp", address)
 	if err != nil {
 		return nil, fmt.Errorf("open the page's address: %w; choose another", err)
@@ -103,7 +113,14 @@ func (s *Server) Run(ctx context.Context, l net.Listener) error {
 		BaseContext: func(net.Listener) context.Context { return ctx },
 	}
 	done := make(chan error, 1)
-	go func() { done <- server.Serve(l) }()
+	go func() {
+		if s.o.Gate != nil {
+			server.TLSConfig = s.o.Gate.TLS
+			done <- server.ServeTLS(l, "", "")
+			return
+		}
+		done <- server.Serve(l)
+	}()
 	select {
 	case err := <-done:
 		return fmt.Errorf("serve the page: %w", err)

@@ -56,6 +56,9 @@ func readWhatIf(w http.ResponseWriter, r *http.Request) (q WhatIf, err error) {
 
 // whatIf answers a question, one at a time: each takes a core, and memory for the cluster, for a while. Nothing is written to the cluster.
 func (s *Server) whatIf(w http.ResponseWriter, r *http.Request) (any, error) {
+	if s.noEngine != nil {
+		return nil, s.noEngine
+	}
 	life := s.lifetime()
 	if s.o.Forecast == nil || life == nil {
 		return nil, errNoForecast

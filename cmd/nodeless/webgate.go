@@ -1,0 +1,69 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"net"
+	"os"
+	"time"
+
+	"github.com/spf13/pflag"
+
+	"github.com/nodeless/nodeless/internal/clock"
+	"github.com/nodeless/nodeless/internal/view"
+	"github.com/nodeless/nodeless/internal/view/access"
+	"github.com/nodeless/nodeless/internal/view/web"
+)
+
+// gateFlags say how a page is served to others than those on this machine.
+type gateFlags struct{ cert, key string }
+
+func (g *gateFlags) add(f *pflag.FlagSet, prefix string) {
+	f.StringVar(&g.cert, prefix+"tls-cert", "", "PEM file with the page's certificate, for others than those on this machine (default there: one of its own, whose fingerprint is printed)")
+	f.StringVar(&g.key, prefix+"tls-key", "", "PEM file with the certificate's key")
+}
+
+// listen opens an address. Everybody on this machine may look at a loopback address; elsewhere, or where there is a certificate, people
+// log in, and gated is true.
+func (g *gateFlags) listen(ctx context.Context, address string, asked bool) (l net.Listener, gated bool, err error) {
+	if web.Check(address) == nil && g.cert == "" && g.key == "" {
+		l, err = listenPage(ctx, address, asked)
+		return l, false, err
+	}
+	if _, _, err := net.SplitHostPort(address); err != nil {
+		return nil, false, web.Check(address)
+	}
+	l, err = web.ListenAnywhere(ctx, address)
+	return l, true, err
+}
+
+// gate lets those in whom the page's own cluster knows.
+func (p *page) gate(ctx context.Context, l net.Listener, m *view.Model) (*web.Gate, error) {
+	config, fingerprint, err := access.Certificate(p.certificate.cert, p.certificate.key, l.Addr().String(), time.Now())
+	if err != nil {
+		return nil, err
+	}
+	r, err := access.New(p.t.rest, clock.Real{}, m.Namespaces)
+	if err != nil {
+		return nil, err
+	}
+	if err := r.Check(ctx); err != nil {
+		return nil, err
+	}
+	p.said("the page asks for a bearer token of the cluster and shows what its owner may list; SHA-256 fingerprint of its certificate: " + fingerprint)
+	return &web.Gate{TLS: config, Review: r.Review}, nil
+}
+
+// gatedURL is an address as others may reach it.
+func gatedURL(l net.Listener) string {
+	host, port, err := net.SplitHostPort(l.Addr().String())
+	if err != nil {
+		return "https://" + l.Addr().String() + "/"
+	}
+	if ip := net.ParseIP(host); ip != nil && ip.IsUnspecified() {
+		if name, err := os.Hostname(); err == nil {
+			host = name
+		}
+	}
+	return fmt.Sprintf("https://%s/", net.JoinHostPort(host, port))
+}

@@ -1,0 +1,271 @@
+// Package access says who somebody is by their bearer token, and what of a cluster they may look at. It asks the API server, by
+// TokenReview and SubjectAccessReview, and remembers the answers for half a minute.
+package access
+
+import (
+	"context"
+	"crypto/sha256"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"golang.org/x/sync/errgroup"
+	"golang.org/x/sync/singleflight"
+	authn "k8s.io/api/authentication/v1"
+	authz "k8s.io/api/authorization/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/rest"
+
+	"github.com/nodeless/nodeless/internal/clock"
+	"github.com/nodeless/nodeless/internal/rbac"
+	"github.com/nodeless/nodeless/internal/view"
+)
+
+// Remember is how long an answer is believed: so long may somebody still look who may not any more.
+const Remember = 30 * time.Second
+
+// Bounds of what is asked and remembered.
+const (
+	mostRemembered = 1000    // tokens
+	mostNamespaces = 500     // that are asked about for one user
+	atOnce         = 8       // questions to the API server
+	mostToken      = 8 << 10 // bytes
+	answerWithin   = 15 * time.Second
+)
+
+// Rights are what somebody may look at.
+type Rights struct {
+	User      string
+	Allow     view.Allow
+	Decisions bool   // list decisionlogs.nodeless.sh
+	Engine    bool   // list everything that decisions depend on: why, the pending matrix and what if need it
+	Lacks     string // what Engine lacks first, such as "persistentvolumes"
+	Unasked   int    // namespaces that were not asked about, since there are so many
+}
+
+// All reports whether there is nothing that they may not see.
+func (r *Rights) All() bool {
+	a := &r.Allow
+	return a.Nodes && a.Claims && a.Pools && a.Events && a.Pods && r.Decisions && r.Engine
+}
+
+// Key is the same for all who may see the same.
+func (r *Rights) Key() string {
+	a := &r.Allow
+	return fmt.Sprint(a.Nodes, a.Claims, a.Pools, a.Events, a.Pods, r.Decisions, r.Engine, strings.Join(a.Namespaces, ","))
+}
+
+// Errors of Review.
+var (
+	ErrNobody  = errors.New("the API server does not know this token, or it is over; make a new one, such as: kubectl create token ACCOUNT")
+	ErrNothing = errors.New("may list neither nodes nor pods of any namespace that has some; an administrator allows the whole: nodeless rbac --view --user NAME")
+)
+
+// Reviewer asks who somebody is and what they may. It is safe for concurrent use.
+type Reviewer struct {
+	kube       kubernetes.Interface
+	clock      clock.Clock
+	namespaces func() []string
+
+	flight singleflight.Group
+	slots  chan struct{}
+	mu     sync.Mutex
+	known  map[[sha256.Size]byte]answer
+}
+
+type answer struct {
+	rights *Rights
+	err    error
+	at     time.Time
+}
+
+// New is a Reviewer that asks as the user of a configuration; namespaces are those whose pods are shown.
+func New(cfg *rest.Config, c clock.Clock, namespaces func() []string) (*Reviewer, error) {
+	cfg = rest.CopyConfig(cfg)
+	cfg.QPS, cfg.Burst = 100, 200
+	kube, err := kubernetes.NewForConfig(cfg)
+	if err != nil {
+		return nil, fmt.Errorf("ask about those who look: %w", err)
+	}
+	return &Reviewer{kube: kube, clock: c, namespaces: namespaces, slots: make(chan struct{}, atOnce), known: map[[sha256.Size]byte]answer{}}, nil
+}
+
+// Check fails if this process may not ask.
+func (r *Reviewer) Check(ctx context.Context) error {
+	for _, of := range [][2]string{{"authentication.k8s.io", "tokenreviews"}, {"authorization.k8s.io", "subjectaccessreviews"}} {
+		review, err := r.kube.AuthorizationV1().SelfSubjectAccessReviews().Create(ctx, &authz.SelfSubjectAccessReview{
+			Spec: authz.SelfSubjectAccessReviewSpec{ResourceAttributes: &authz.ResourceAttributes{Verb: "create", Group: of[0], Resource: of[1]}},
+		}, metav1.CreateOptions{})
+		if err != nil {
+			return fmt.Errorf("ask the API server whether this page may create %s.%s: %w", of[1], of[0], err)
+		}
+		if !review.Status.Allowed {
+			return fmt.Errorf("this page may not create %s.%s, by which it would find out who its readers are; an administrator allows it: kubectl create clusterrolebinding nodeless-page --clusterrole=system:auth-delegator --user=NAME; the controller gets it by nodeless rbac --page", of[1], of[0])
+		}
+	}
+	return nil
+}
+
+// Review is what the bearer of a token may look at. The error is ErrNobody if it is nobody's; ErrNothing if they may see nothing.
+func (r *Reviewer) Review(ctx context.Context, token string) (*Rights, error) {
+	if token == "" || len(token) > mostToken {
+		return nil, ErrNobody
+	}
+	key := sha256.Sum256([]byte(token))
+	r.mu.Lock()
+	a, ok := r.known[key]
+	r.mu.Unlock()
+	if ok && r.clock.Now().Sub(a.at) < Remember {
+		return a.rights, a.err
+	}
+	v, err, _ := r.flight.Do(string(key[:]), func() (any, error) {
+		select {
+		case r.slots <- struct{}{}:
+			defer func() { <-r.slots }()
+		case <-ctx.Done():
+			return nil, ctx.Err()
+		}
+		// Others may wait for the same answer: it does not end with whoever asked first.
+		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), answerWithin)
+		defer cancel()
+		rights, err := r.ask(ctx, token)
+		if err == nil || errors.Is(err, ErrNobody) || errors.Is(err, ErrNothing) {
+			r.remember(key, answer{rights, err, r.clock.Now()})
+		}
+		return rights, err
+	})
+	rights, _ := v.(*Rights)
+	return rights, err
+}
+
+// remember forgets what is old, and if that is not enough what happens to come.
+func (r *Reviewer) remember(key [sha256.Size]byte, a answer) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if len(r.known) >= mostRemembered {
+		for k, old := range r.known {
+			if a.at.Sub(old.at) >= Remember {
+				delete(r.known, k)
+			}
+		}
+		for k := range r.known {
+			if len(r.known) < mostRemembered {
+				break
+			}
+			delete(r.known, k)
+		}
+	}
+	r.known[key] = a
+}
+
+func (r *Reviewer) ask(ctx context.Context, token string) (*Rights, error) {
+	review, err := r.kube.AuthenticationV1().TokenReviews().Create(ctx, &authn.TokenReview{Spec: authn.TokenReviewSpec{Token: token}}, metav1.CreateOptions{})
+	switch {
+	case apierrors.IsForbidden(err):
+		return nil, fmt.Errorf("the page may not ask who you are: %w; an administrator allows it: nodeless rbac --page", err)
+	case err != nil:
+		return nil, fmt.Errorf("the API server does not say who you are: %w", err)
+	case !review.Status.Authenticated:
+		return nil, ErrNobody
+	}
+	return r.rights(ctx, &review.Status.User)
+}
+
+func (r *Reviewer) rights(ctx context.Context, u *authn.UserInfo) (*Rights, error) {
+	who := authz.SubjectAccessReviewSpec{User: u.Username, Groups: u.Groups, UID: u.UID, Extra: map[string]authz.ExtraValue{}}
+	for k, v := range u.Extra {
+		who.Extra[k] = authz.ExtraValue(v)
+	}
+	out := &Rights{User: u.Username}
+	group, asking := errgroup.WithContext(ctx)
+	group.SetLimit(atOnce)
+	ask := func(into *bool, apiGroup, resource, namespace string) {
+		group.Go(func() (err error) {
+			*into, err = r.may(asking, who, apiGroup, resource, namespace)
+			return err
+		})
+	}
+	a := &out.Allow
+	ask(&a.Nodes, "", "nodes", "")
+	ask(&a.Pods, "", "pods", "")
+	ask(&a.Events, "", "events", "")
+	ask(&a.Claims, "karpenter.sh", "nodeclaims", "")
+	ask(&a.Pools, "karpenter.sh", "nodepools", "")
+	ask(&out.Decisions, "nodeless.sh", "decisionlogs", "")
+	needed := engineNeeds()
+	has := make([]bool, len(needed))
+	for i, n := range needed {
+		ask(&has[i], n[0], n[1], "")
+	}
+	if err := group.Wait(); err != nil {
+		return nil, err
+	}
+	if i := slices.Index(has, false); i >= 0 {
+		out.Lacks = strings.TrimSuffix(needed[i][1]+"."+needed[i][0], ".")
+	}
+	out.Engine = out.Lacks == ""
+	if !a.Pods {
+		if err := r.askNamespaces(ctx, who, out); err != nil {
+			return nil, err
+		}
+	}
+	if !a.Nodes && !a.Pods && len(a.Namespaces) == 0 {
+		return nil, fmt.Errorf("%s %w", u.Username, ErrNothing)
+	}
+	return out, nil
+}
+
+// engineNeeds are the kinds, as group and resource, that the engine's answers are made of.
+func engineNeeds() (out [][2]string) {
+	for _, rule := range rbac.ViewRules() {
+		for _, g := range rule.APIGroups {
+			for _, resource := range rule.Resources {
+				if resource != "events" && resource != "decisionlogs" {
+					out = append(out, [2]string{g, resource})
+				}
+			}
+		}
+	}
+	return out
+}
+
+// askNamespaces finds out whose pods may be listed, namespace by namespace.
+func (r *Reviewer) askNamespaces(ctx context.Context, who authz.SubjectAccessReviewSpec, out *Rights) error {
+	all := r.namespaces()
+	if len(all) > mostNamespaces {
+		out.Unasked, all = len(all)-mostNamespaces, all[:mostNamespaces]
+	}
+	may := make([]bool, len(all))
+	group, ctx := errgroup.WithContext(ctx)
+	group.SetLimit(atOnce)
+	for i, n := range all {
+		group.Go(func() (err error) {
+			may[i], err = r.may(ctx, who, "", "pods", n)
+			return err
+		})
+	}
+	if err := group.Wait(); err != nil {
+		return err
+	}
+	for i, n := range all {
+		if may[i] {
+			out.Allow.Namespaces = append(out.Allow.Namespaces, n)
+		}
+	}
+	return nil
+}
+
+// may asks whether somebody may list a kind, in a namespace or, if that is "", everywhere.
+func (r *Reviewer) may(ctx context.Context, who authz.SubjectAccessReviewSpec, group, resource, namespace string) (bool, error) {
+	who.ResourceAttributes = &authz.ResourceAttributes{Verb: "list", Group: group, Resource: resource, Namespace: namespace}
+	review, err := r.kube.AuthorizationV1().SubjectAccessReviews().Create(ctx, &authz.SubjectAccessReview{Spec: who}, metav1.CreateOptions{})
+	if err != nil {
+		return false, fmt.Errorf("the API server does not say what %s may do: %w", who.User, err)
+	}
+	return review.Status.Allowed, nil
+}

@@ -1,0 +1,195 @@
+package view
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+)
+
+// Allow is what of a cluster somebody may look at: whole kinds, and pods of all namespaces or of some.
+type Allow struct {
+	Nodes, Claims, Pools, Events, Pods bool
+	Namespaces                         []string // whose pods, if not all
+}
+
+// mirror is a Model that follows another as far as it is allowed to.
+type mirror struct {
+	to         *Model
+	allow      Allow
+	namespaces map[string]bool
+	pods       map[*Pod]*Pod  // its own copies, by those of the other
+	named      map[string]int // Nodes that may not be seen, by name: how many pods say that they are on them
+}
+
+// Mirror is a Model of what is allowed, which follows m until stop is called. What is left out is said in its notes. Where Nodes are not
+// allowed, those that pods name are known by name alone.
+func (m *Model) Mirror(a Allow) (out *Model, stop func()) {
+	to, err := New(m.resources)
+	if err != nil {
+		panic(err) // they were good for m
+	}
+	f := &mirror{to: to, allow: a, namespaces: map[string]bool{}, pods: map[*Pod]*Pod{}, named: map[string]int{}}
+	for _, n := range a.Namespaces {
+		f.namespaces[n] = true
+	}
+	f.notes()
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	for _, x := range m.machines {
+		if x.claim != nil {
+			f.claim(x.claim)
+		}
+		if x.node != nil {
+			f.node(x.node)
+		}
+	}
+	for _, p := range m.pools {
+		f.pool(p)
+	}
+	for _, u := range m.uses {
+		for _, p := range u.pods {
+			f.pod(nil, p)
+		}
+	}
+	for p := range m.waiting {
+		f.pod(nil, p)
+	}
+	for about, s := range m.said {
+		f.say(about, s)
+	}
+	for source, text := range m.notes {
+		to.Note(source, text)
+	}
+	if m.mirrors == nil {
+		m.mirrors = map[*mirror]struct{}{}
+	}
+	m.mirrors[f] = struct{}{}
+	return to, func() {
+		m.mu.Lock()
+		defer m.mu.Unlock()
+		delete(m.mirrors, f)
+	}
+}
+
+// tell has all mirrors follow a change. The lock is held, so that they see changes in their order; a mirror never calls back.
+func (m *Model) tell(change func(*mirror)) {
+	for f := range m.mirrors {
+		change(f)
+	}
+}
+
+// Namespaces are those that pods are in.
+func (m *Model) Namespaces() []string {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	all := map[string]bool{}
+	for _, u := range m.uses {
+		for _, p := range u.pods {
+			all[p.Namespace] = true
+		}
+	}
+	for p := range m.waiting {
+		all[p.Namespace] = true
+	}
+	return slices.Sorted(maps.Keys(all))
+}
+
+// notes say what is left out.
+func (f *mirror) notes() {
+	var kinds []string
+	for _, k := range []struct {
+		is   bool
+		name string
+	}{{f.allow.Nodes, "nodes (of those that your pods are on only the names are known)"}, {f.allow.Claims, "nodeclaims.karpenter.sh"}, {f.allow.Pools, "nodepools.karpenter.sh"}, {f.allow.Events, "events"}} {
+		if !k.is {
+			kinds = append(kinds, k.name)
+		}
+	}
+	if len(kinds) > 0 {
+		f.to.Note("allowed", "you may not list, so not shown are: "+strings.Join(kinds, ", "))
+	}
+	switch n := len(f.allow.Namespaces); {
+	case f.allow.Pods:
+	case n == 0:
+		f.to.Note("allowed pods", "you may not list pods in any namespace that has some: none are shown, and sums count none")
+	default:
+		f.to.Note("allowed pods", fmt.Sprintf("shown are pods of %s alone, and sums count only them: you may not list those of other namespaces", few(f.allow.Namespaces)))
+	}
+}
+
+func few(names []string) string {
+	if len(names) > 5 {
+		return strings.Join(names[:5], ", ") + fmt.Sprintf(" and %d namespaces more", len(names)-5)
+	}
+	return strings.Join(names, ", ")
+}
+
+func (f *mirror) node(n *Node) {
+	if f.allow.Nodes {
+		f.to.SetNode(n)
+	}
+}
+
+// unnode forgets a Node. One that is known by its pods alone stays for as long as they say so.
+func (f *mirror) unnode(name string) {
+	if f.allow.Nodes {
+		f.to.DeleteNode(name)
+	}
+}
+
+func (f *mirror) claim(c *Claim) {
+	if f.allow.Claims {
+		f.to.SetClaim(c)
+	}
+}
+
+func (f *mirror) pool(p *Pool) {
+	if f.allow.Pools {
+		f.to.SetPool(p)
+	}
+}
+
+func (f *mirror) say(about Object, s Said) {
+	if f.allow.Events && (about.Kind != "Pod" || f.sees(about.Namespace)) {
+		f.to.Say(about, s)
+	}
+}
+
+func (f *mirror) sees(namespace string) bool { return f.allow.Pods || f.namespaces[namespace] }
+
+// pod gives the mirror pods of its own: a Model writes into those that it is given.
+func (f *mirror) pod(old, now *Pod) {
+	var before, after *Pod
+	if old != nil {
+		before = f.pods[old]
+		delete(f.pods, old)
+	}
+	if now != nil && f.sees(now.Namespace) {
+		own := *now
+		after = &own
+		f.pods[now] = after
+	}
+	if before == nil && after == nil {
+		return
+	}
+	f.to.SetPod(before, after)
+	if !f.allow.Nodes {
+		f.places(after, +1)
+		f.places(before, -1)
+	}
+}
+
+// places counts who names a Node that may not be seen.
+func (f *mirror) places(p *Pod, by int) {
+	if p == nil || p.Node == "" || p.Phase == Ended {
+		return
+	}
+	switch f.named[p.Node] += by; {
+	case f.named[p.Node] == 0:
+		delete(f.named, p.Node)
+		f.to.DeleteNode(p.Node)
+	case f.named[p.Node] == 1 && by > 0:
+		f.to.SetNode(&Node{Name: p.Node, Unknown: true, Ready: true})
+	}
+}
