@@ -15,8 +15,12 @@ import (
 	"github.com/nodeless/nodeless/catalog"
 )
 
-// reconcileNode registers the Node of a booted machine and keeps its Ready condition true, as its kubelet would.
+// reconcileNode registers the Node of a booted machine and keeps its Ready condition true, as its kubelet would; the Node of a
+// terminated machine it takes away. Of one name it runs once at a time, so that no Node comes after its machine has gone.
 func (s *Simulator) reconcileNode(ctx context.Context, name string) error {
+	if err := s.removeNode(ctx, name); err != nil {
+		return err
+	}
 	m := s.machine(name)
 	s.play(name, m != nil && m.played)
 	if m == nil {
@@ -24,11 +28,13 @@ func (s *Simulator) reconcileNode(ctx context.Context, name string) error {
 	}
 	node, err := s.nodes.Get(name)
 	switch {
-	case apierrors.IsNotFound(err) && !m.played:
+	case !m.played && (apierrors.IsNotFound(err) || err == nil && node.Spec.ProviderID != m.ProviderID):
 		return s.register(ctx, m)
 	case err != nil:
 		return err
-	case isReady(node), broken(node):
+	}
+	s.noteRegistered(m, true)
+	if isReady(node) || broken(node) {
 		return nil
 	}
 	node = node.DeepCopy()
@@ -42,34 +48,62 @@ func (s *Simulator) reconcileNode(ctx context.Context, name string) error {
 }
 
 func (s *Simulator) register(ctx context.Context, m *Machine) error {
+	if s.noteRegistered(m, false) {
+		return nil
+	}
 	k, err := bootsWith(*m)
 	if err != nil {
 		s.o.Log.Warn("machine boots but joins no cluster", "machine", m.ID, "error", err)
 		return nil
 	}
 	_, err = s.client.CoreV1().Nodes().Create(ctx, newNode(m, k, metav1.NewTime(s.o.Clock.Now())), metav1.CreateOptions{})
-	if err != nil && !apierrors.IsAlreadyExists(err) {
+	if apierrors.IsAlreadyExists(err) { // our own, if an answer was lost; else that of a machine which had the address before
+		var there *corev1.Node
+		if there, err = s.client.CoreV1().Nodes().Get(ctx, m.Name, metav1.GetOptions{}); err == nil && there.Spec.ProviderID != m.ProviderID {
+			err = fmt.Errorf("the Node of %s has its name", there.Spec.ProviderID)
+		}
+	}
+	if err != nil {
 		return fmt.Errorf("register node %s: %w", m.Name, err)
 	}
+	s.noteRegistered(m, true)
 	return nil
 }
 
-// removeNode does what a cloud controller does when an instance is terminated: its Node is deleted.
+// noteRegistered reports whether a machine's kubelet has made its Node, and notes that it has.
+func (s *Simulator) noteRegistered(m *Machine, yes bool) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	b := s.booted[m.Name]
+	if b == nil || b.ID != m.ID {
+		return true // it has gone meanwhile
+	}
+	b.registered = b.registered || yes
+	return b.registered
+}
+
+// removeNode does what a cloud controller does when an instance is terminated: its Node is deleted. The API server is asked,
+// since the watch may be late with a Node that was made a moment before.
 func (s *Simulator) removeNode(ctx context.Context, name string) error {
-	node, err := s.nodes.Get(name)
-	if apierrors.IsNotFound(err) || (err == nil && node.DeletionTimestamp != nil) {
+	s.mu.Lock()
+	id, gone := s.gone[name]
+	s.mu.Unlock()
+	if !gone {
 		return nil
 	}
-	if err != nil {
-		return err
+	node, err := s.client.CoreV1().Nodes().Get(ctx, name, metav1.GetOptions{})
+	if err == nil && node.Spec.ProviderID == id && node.DeletionTimestamp == nil {
+		err = s.client.CoreV1().Nodes().Delete(ctx, name, metav1.DeleteOptions{Preconditions: &metav1.Preconditions{UID: &node.UID}})
 	}
-	err = s.client.CoreV1().Nodes().Delete(ctx, name, metav1.DeleteOptions{
-		Preconditions: &metav1.Preconditions{UID: &node.UID},
-	})
-	if apierrors.IsNotFound(err) || apierrors.IsConflict(err) {
-		return nil
+	if err != nil && !apierrors.IsNotFound(err) {
+		return fmt.Errorf("delete node %s, whose machine is gone: %w", name, err)
 	}
-	return err
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.gone[name] == id {
+		delete(s.gone, name)
+	}
+	return nil
 }
 
 func isReady(node *corev1.Node) bool {

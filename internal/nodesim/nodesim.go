@@ -57,12 +57,14 @@ type Simulator struct {
 	queue  workqueue.TypedRateLimitingInterface[string]
 	mu     sync.Mutex
 	booted map[string]*machine // by node name
+	gone   map[string]string   // by node name: the provider ID of a terminated machine whose Node may still be there
 	others map[string]bool     // nodes that are played without a machine
 }
 
 type machine struct {
 	Machine
-	ending bool
+	ending     bool
+	registered bool // a kubelet makes its Node once; who takes it away has it away
 }
 
 const indexByNode = "node"
@@ -79,7 +81,7 @@ func Run(ctx context.Context, o Options) error {
 		return fmt.Errorf("node simulator: client: %w", err)
 	}
 	s := &Simulator{
-		o: o, client: client, booted: map[string]*machine{}, others: map[string]bool{},
+		o: o, client: client, booted: map[string]*machine{}, gone: map[string]string{}, others: map[string]bool{},
 		queue: workqueue.NewTypedRateLimitingQueue(workqueue.NewTypedItemExponentialFailureRateLimiter[string](firstRetry, lastRetry)),
 	}
 	return s.run(ctx)

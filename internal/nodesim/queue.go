@@ -33,23 +33,29 @@ func (s *Simulator) handler(prefix string) cache.ResourceEventHandler {
 func (s *Simulator) apply(e Event) {
 	name := e.Machine.Name
 	s.mu.Lock()
+	m := s.booted[name]
 	switch e.Kind {
 	case Booted:
 		s.booted[name] = &machine{Machine: e.Machine}
 	case Ending:
-		if m := s.booted[name]; m != nil {
+		if m != nil {
 			m.ending = true
 		}
 	case Gone:
-		delete(s.booted, name)
+		// Of a machine that was gone before we came, a Node that is still there is known.
+		if _, err := s.nodes.Get(name); m != nil || err == nil {
+			s.gone[name] = e.Machine.ProviderID
+		}
+		if m != nil && m.ID == e.Machine.ID {
+			delete(s.booted, name)
+		}
 	}
 	s.mu.Unlock()
-	switch e.Kind {
-	case Booted:
+	if e.Kind != Ending {
 		s.queue.Add("node/" + name)
+	}
+	if e.Kind == Booted {
 		s.enqueuePods(name)
-	case Gone:
-		s.queue.Add("gone/" + name)
 	}
 }
 
@@ -83,14 +89,10 @@ func (s *Simulator) work(ctx context.Context) {
 
 func (s *Simulator) reconcile(ctx context.Context, key string) error {
 	kind, rest, _ := cutKey(key)
-	switch kind {
-	case "pod":
+	if kind == "pod" {
 		return s.reconcilePod(ctx, rest)
-	case "node":
-		return s.reconcileNode(ctx, rest)
-	default:
-		return s.removeNode(ctx, rest)
 	}
+	return s.reconcileNode(ctx, rest)
 }
 
 // later looks at the key again after d.
