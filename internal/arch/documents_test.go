@@ -54,11 +54,76 @@ func TestReadmeCommandsExist(t *testing.T) {
 	}
 }
 
-func TestReadmeLinksLeadSomewhere(t *testing.T) {
-	for _, m := range regexp.MustCompile(`\]\(([^)#:]+)\)`).FindAllStringSubmatch(read(t, "README.md"), -1) {
-		if _, err := os.Stat(filepath.Join("..", "..", m[1])); err != nil {
-			t.Errorf("README links to %s, which is not there", m[1])
+// Links between documents lead to files that are there, and to headings that are in them. What is in blocks of code is no link.
+func TestLinksLeadSomewhere(t *testing.T) {
+	files := []string{"README.md", "README.ko.md"}
+	for _, pattern := range []string{"docs/*.md", "docs/adr/*.md"} {
+		found, err := filepath.Glob(filepath.Join("..", "..", pattern))
+		if err != nil || len(found) == 0 {
+			t.Fatal(pattern, found, err)
 		}
+		for _, f := range found {
+			files = append(files, filepath.Join(filepath.Dir(pattern), filepath.Base(f)))
+		}
+	}
+	for _, f := range files {
+		for _, m := range regexp.MustCompile(`\]\(([^)\s]+)\)`).FindAllStringSubmatch(prose(read(t, f)), -1) {
+			to, heading, _ := strings.Cut(m[1], "#")
+			if strings.Contains(to, ":") {
+				continue // elsewhere: tests ask no network
+			}
+			if to = filepath.Join(filepath.Dir(f), to); strings.HasPrefix(m[1], "#") {
+				to = f
+			}
+			if _, err := os.Stat(filepath.Join("..", "..", to)); err != nil {
+				t.Errorf("%s links to %s, which is not there", f, m[1])
+			} else if heading != "" && !anchors(read(t, to))[heading] {
+				t.Errorf("%s links to %s, which has no such heading", f, m[1])
+			}
+		}
+	}
+}
+
+var (
+	codeBlock   = regexp.MustCompile("(?ms)^```.*?^```$")
+	codePiece   = regexp.MustCompile("`[^`\n]*`")
+	headingLine = regexp.MustCompile(`(?m)^#+ (.*)$`)
+	notInAnchor = regexp.MustCompile(`[^\p{L}\p{N} _-]`)
+)
+
+// prose is a document without its blocks and pieces of code.
+func prose(text string) string {
+	return codePiece.ReplaceAllString(codeBlock.ReplaceAllString(text, ""), "`")
+}
+
+// anchors are the headings of a document as links name them.
+func anchors(text string) map[string]bool {
+	out := map[string]bool{}
+	for _, m := range headingLine.FindAllStringSubmatch(codeBlock.ReplaceAllString(text, ""), -1) {
+		heading := notInAnchor.ReplaceAllString(strings.ToLower(strings.TrimSpace(m[1])), "")
+		out[strings.ReplaceAll(heading, " ", "-")] = true
+	}
+	return out
+}
+
+// The Korean README says the same commands, which test/stories runs from the English one.
+func TestTheKoreanReadmeSaysTheSameCommands(t *testing.T) {
+	commands := func(name string) string {
+		var out []string
+		for _, block := range strings.Split(read(t, name), "```sh\n")[1:] {
+			block, _, _ = strings.Cut(block, "```")
+			for _, line := range strings.Split(block, "\n") {
+				line, _, _ = strings.Cut(line, " #")
+				out = append(out, strings.TrimSpace(line))
+			}
+		}
+		return strings.Join(out, "\n")
+	}
+	if english, korean := commands("README.md"), commands("README.ko.md"); english != korean || english == "" {
+		t.Errorf("README.ko.md says\n%s\nREADME.md says\n%s", korean, english)
+	}
+	if !strings.Contains(read(t, "README.md"), "](README.ko.md)") || !strings.Contains(read(t, "README.ko.md"), "](README.md)") {
+		t.Error("the two do not link each other")
 	}
 }
 
