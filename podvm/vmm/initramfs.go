@@ -25,10 +25,14 @@ func initramfs(dir string, agent Agent, k Kernel) (string, error) {
 	a.add("init", 0o100755, agent.Init, 0, 0)
 	a.add("enter", 0o100755, agent.Enter, 0, 0)
 	var order bytes.Buffer
+	strip := k.takesUnsigned()
 	for _, path := range modules {
 		content, err := os.ReadFile(path)
 		if err != nil {
 			return "", err
+		}
+		if strip {
+			content = unsigned(content)
 		}
 		a.add("modules/"+filepath.Base(path), 0o100644, content, 0, 0)
 		fmt.Fprintln(&order, filepath.Base(path))

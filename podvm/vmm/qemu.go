@@ -137,10 +137,11 @@ func (q *QEMU) CPUAndKernel() []string {
 	return []string{"-accel", accelerator, "-cpu", cpu, "-kernel", q.kernel, "-append", q.KernelArguments()}
 }
 
-// KernelArguments are the guest kernel's command line.
+// KernelArguments are the guest kernel's command line. Of the security modules those stay that a pod can use by itself: the others need profiles that no
+// guest has, and are asked at every system call.
 func (q *QEMU) KernelArguments() string {
 	args := "console=ttyS0 quiet loglevel=4 reboot=t panic=-1 nokaslr cryptomgr.notests no_timer_check random.trust_cpu=on 8250.nr_uarts=1 tsc=reliable audit=0 " +
-		"mitigations=off net.ifnames=0"
+		"mitigations=off net.ifnames=0 lsm=landlock,yama"
 	if q.tscKHz > 0 {
 		args += fmt.Sprintf(" tsc_early_khz=%d", q.tscKHz)
 	}
