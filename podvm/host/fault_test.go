@@ -26,20 +26,25 @@ func TestMachinesDie(t *testing.T) {
 	h := open(t, Config{HangLimit: 3 * time.Second})
 	privileged := container("main", "while :; do sleep 1; done")
 	privileged.Privileged = true
+	inside := func(script string) func(vm *VM) {
+		return func(vm *VM) {
+			ctx, cancel := context.WithTimeout(context.Background(), patience)
+			defer cancel()
+			_, _ = vm.Exec(ctx, "main", []string{"sh", "-c", script}, false, Streams{})
+		}
+	}
 	for _, fault := range []struct {
 		name, says string
 		strike     func(vm *VM)
 	}{
 		{"killed", "the virtual machine ended", func(vm *VM) { _ = unix.Kill(vm.machine.PID(), unix.SIGKILL) }},
-		{"panic", "sysrq triggered crash", func(vm *VM) {
-			ctx, cancel := context.WithTimeout(context.Background(), patience)
-			defer cancel()
-			_, _ = vm.Exec(ctx, "main", []string{"sh", "-c", "echo c > /proc/sysrq-trigger"}, false, Streams{})
-		}},
+		{"panic", "sysrq triggered crash", inside("echo c > /proc/sysrq-trigger")},
+		// The first process ignores every signal that would stop it; the kernel's freezer does not ask. The VMM and the guest's kernel go on.
+		{"agent", "taken for hung", inside("mkdir /sys/fs/cgroup/ice; cd /sys/fs/cgroup/ice; echo 1 > cgroup.freeze; echo 1 > cgroup.procs")},
 		{"hang", "taken for hung", func(vm *VM) { _ = unix.Kill(vm.machine.PID(), unix.SIGSTOP) }},
 	} {
 		t.Run(fault.name, func(t *testing.T) {
-			vm := run(t, h, workload(fault.name, wire.Pod{Containers: []wire.Container{privileged}}))
+			vm := run(t, h, workload(fault.name, wire.Pod{HostPID: true, Containers: []wire.Container{privileged}}))
 			await(t, vm, "running", isRunning)
 			go fault.strike(vm)
 			s := await(t, vm, "the end", ended)
