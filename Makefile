@@ -74,9 +74,9 @@ oracle: ## the rules against kube-scheduler's own plugins: make oracle N=1000000
 viewer: ## eks-node-viewer, in a module of its own, reads our machines as it reads Karpenter's
 	@$(GO) test -C tools/viewer -count=1 .
 
-bench-views: $(PAGE) ## a frame of nodeless top and the page's first paint at 100, 1,000 and 5,000 nodes, and eks-node-viewer's frame of the same clusters
+bench-views: $(PAGE) ## a frame of nodeless top and the page's first paint at 100, 1,000 and 5,000 nodes, its memory after an hour of changes, and eks-node-viewer's frame of the same clusters
 	@$(GO) test ./internal/view/web -run '^$$' -bench . -benchmem
-	@BENCH=1 $(GO) test ./internal/view/web -count=1 -run TestFirstPaint -v | grep -v '^[=-]'
+	@BENCH=1 $(GO) test ./internal/view/web -count=1 -run 'TestFirstPaint|TestThePagesMemory' -v | grep -v '^[=-]'
 	@$(GO) test ./internal/view/tui -run '^$$' -bench . -benchmem
 	@$(GO) test -C tools/viewer -run '^$$' -bench Frame -benchmem -timeout 30m .
 

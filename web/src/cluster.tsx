@@ -3,8 +3,9 @@
 import { useEffect, useLayoutEffect, useMemo, useRef, useState } from "preact/hooks";
 import type { Choice } from "./fragment";
 import { scales } from "./fragment";
-import { hit, layout, type Found, type Layout } from "./layout";
-import { cellAt, paint, palette, type Palette } from "./paint";
+import { Bands } from "./bands";
+import { hit, layout, update, type Box, type Found, type Layout } from "./layout";
+import { cellAt, palette, type Palette } from "./paint";
 import { Tip } from "./tip";
 import { inWords } from "./words";
 import type { World } from "./world";
@@ -27,31 +28,37 @@ interface Pointer {
 
 export function Cluster({ world, version, choice, found, choose, past }: Props) {
   const outer = useRef<HTMLDivElement>(null);
-  const canvas = useRef<HTMLCanvasElement>(null);
+  const sheet = useRef<HTMLDivElement>(null);
+  const bands = useMemo(() => new Bands(), []);
+  const changed = useRef<Box[]>([]); // since the last drawing
+  const kept = useRef<{ l: Layout; of: unknown[] } | null>(null);
   const [wide, setWide] = useState(0);
   const [pointer, setPointer] = useState<Pointer | null>(null);
   const [said, say] = useState("");
   const colors = useRef<Palette | null>(null);
-  const l = useMemo(() => layout(world, choice, found, wide), [world, version, choice.q, choice.group, choice.sort, choice.scale, found, wide]);
+  const l = useMemo(() => {
+    const of = [world, choice.q, choice.group, choice.sort, choice.scale, found, wide], was = kept.current, since = world.taken();
+    if (was && since && was.of.every((x, i) => x === of[i])) {
+      const moved = update(was.l, world, choice, since);
+      if (moved) {
+        changed.current.push(...moved);
+        return was.l;
+      }
+    }
+    changed.current = [];
+    kept.current = { l: layout(world, choice, found, wide), of };
+    return kept.current.l;
+  }, [world, version, choice.q, choice.group, choice.sort, choice.scale, found, wide]);
   const at = l.boxes.findIndex((b) => b.m.name === choice.node);
   const chosen = l.boxes[at]?.m.id ?? 0;
 
   const draw = useRef<() => void>(() => {});
   draw.current = () => {
-    const o = outer.current, c = canvas.current;
-    if (!o || !c) return;
-    const ratio = window.devicePixelRatio || 1, tall = o.clientHeight;
-    if (c.width !== Math.round(wide * ratio) || c.height !== Math.round(tall * ratio)) {
-      c.width = Math.round(wide * ratio);
-      c.height = Math.round(tall * ratio);
-      c.style.width = wide + "px";
-      c.style.height = tall + "px";
-    }
-    const g = c.getContext("2d");
-    if (!g) return;
-    g.setTransform(ratio, 0, 0, ratio, 0, 0);
+    const o = outer.current, parent = sheet.current;
+    if (!o || !parent) return;
     colors.current ??= palette();
-    paint(g, l, world, choice, colors.current, chosen, o.scrollTop, wide, tall);
+    bands.draw(parent, l, world, choice, colors.current, chosen, o.scrollTop, wide, o.clientHeight, changed.current);
+    changed.current = [];
   };
   const pending = useRef(0);
   const redraw = () => {
@@ -73,7 +80,7 @@ export function Cluster({ world, version, choice, found, choose, past }: Props) 
   }, []);
 
   const where = (e: MouseEvent): [number, number] => {
-    const r = canvas.current!.getBoundingClientRect();
+    const r = outer.current!.getBoundingClientRect();
     return [e.clientX - r.left, e.clientY - r.top + outer.current!.scrollTop];
   };
   const moved = (e: MouseEvent) => {
@@ -115,10 +122,10 @@ export function Cluster({ world, version, choice, found, choose, past }: Props) 
         onScroll={redraw} onKeyDown={typed} onMouseMove={moved} onMouseLeave={() => setPointer(null)} onClick={clicked} onWheel={wheeled}
       >
         <div class="tall" style={{ height: l.total + "px" }}>
-          <canvas ref={canvas} aria-hidden="true" />
+          <div ref={sheet} aria-hidden="true" />
         </div>
       </div>
-      {l.boxes.length === 0 && <p class="empty">{l.of === 0 ? "There are no nodes." : "No node is like that. Clear the filter to see all."}</p>}
+      {wide > 0 && l.boxes.length === 0 && <p class="empty">{l.of === 0 ? "There are no nodes." : "No node is like that. Clear the filter to see all."}</p>}
       <div class="unseen" role="status">{said}</div>
       {under && <Tip m={under} world={world} cell={pointer.cell} x={pointer.x} y={pointer.y} past={past} />}
     </div>

@@ -1,4 +1,4 @@
-import { useEffect, useRef, useState } from "preact/hooks";
+import { useEffect, useMemo, useRef, useState } from "preact/hooks";
 import { scales, views, type Choice, type View } from "./fragment";
 import { ask, type Source } from "./source";
 import { dollars, hoursPerMonth, plural } from "./text";
@@ -29,8 +29,7 @@ export function Header({ world, choice, choose }: Props) {
   const [user, setUser] = useState("");
   useEffect(() => void ask<{ user: string }>("/api/who").then((w) => setUser(w.user), () => {}), []);
   const t = world.totals;
-  const labels = new Set<string>();
-  for (const m of world.machines.values()) for (const key in m.kind.labels) labels.add(key);
+  const labels = useMemo(() => [...new Set(world.kinds.flatMap((k) => Object.keys(k.labels)))].sort(), [world.kinds, world.kinds.length]);
   const resources = world.resources.flatMap((r) => ["-" + r, r]);
   return (
     <header class="top">
@@ -56,7 +55,7 @@ export function Header({ world, choice, choose }: Props) {
             <span>Filter</span>{" "}
             <input ref={filter} type="search" value={choice.q} placeholder="word, !word, pool=…, label=…, namespace=…" onInput={(e) => choose({ q: e.currentTarget.value })} />
           </label>
-          <Select label="Group" value={choice.group} set={(group) => choose({ group })} options={[...groups, ...[...labels].sort()]} />
+          <Select label="Group" value={choice.group} set={(group) => choose({ group })} options={[...groups, ...labels]} />
           <Select label="Order" value={choice.sort} set={(sort) => choose({ sort })} options={[...orders, ...resources]} />
           <Select label="Shade by" value={choice.color} set={(color) => choose({ color })} options={["pods", "price", ...world.resources]} />
           <label>

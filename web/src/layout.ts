@@ -10,6 +10,7 @@ export interface Box {
   x: number;
   y: number;
   found: Set<number> | null; // indices of the pods that the filter let through, if it is by them that the box is here
+  group: Group | null;
 }
 
 export interface Group {
@@ -28,6 +29,7 @@ export interface Layout {
   height: number;
   total: number; // height of all
   of: number; // machines before the filter
+  byID: Map<number, Box>;
 }
 
 export const boxWidth = 104;
@@ -41,14 +43,14 @@ export type Found = Record<string, number[]> | null;
 export function layout(w: World, c: Choice, found: Found, wide: number): Layout {
   const filter = parseFilter(c.q);
   const seen: Box[] = [];
-  for (const m of w.machines.values()) {
-    if (filter.length === 0 || matches(filter, m)) seen.push({ m, x: 0, y: 0, found: null });
-    else if (found?.[m.name]) seen.push({ m, x: 0, y: 0, found: new Set(found[m.name]) });
+  if (wide > 0) for (const m of w.machines.values()) { // before it is known how wide it is, nothing can be seen
+    if (filter.length === 0 || matches(filter, m)) seen.push({ m, x: 0, y: 0, found: null, group: null });
+    else if (found?.[m.name]) seen.push({ m, x: 0, y: 0, found: new Set(found[m.name]), group: null });
   }
   order(seen, w, c);
   const width = boxWidth * c.scale, height = boxHeight * c.scale, space = Math.max(1, gap * c.scale);
   const columns = Math.max(1, Math.floor((wide - space) / (width + space)));
-  const out: Layout = { boxes: seen, groups: [], columns, width, height, total: 0, of: w.machines.size };
+  const out: Layout = { boxes: seen, groups: [], columns, width, height, total: 0, of: w.machines.size, byID: new Map() };
   let y = 0, column = 0;
   let group: Group | undefined;
   for (const b of seen) {
@@ -66,7 +68,9 @@ export function layout(w: World, c: Choice, found: Found, wide: number): Layout 
     b.x = space + column * (width + space);
     b.y = y;
     column++;
+    out.byID.set(b.m.id, b);
     if (group) {
+      b.group = group;
       group.machines++;
       group.price += b.m.price;
       group.pods += b.m.pods.length;
@@ -76,17 +80,49 @@ export function layout(w: World, c: Choice, found: Found, wide: number): Layout 
   return out;
 }
 
-function order(boxes: Box[], w: World, c: Choice): void {
-  const down = c.sort.startsWith("-");
-  const key = down ? c.sort.slice(1) : c.sort;
+/** rankOf is the number that machines are ordered by. */
+function rankOf(w: World, key: string): (m: Machine) => number {
   const resource = w.resources.indexOf(key);
-  const rank = (m: Machine): number => {
+  return (m) => {
     if (resource >= 0) return share(m, resource);
     if (key === "age") return -m.created;
     if (key === "price") return m.price;
     if (key === "pods") return m.pods.length;
     return 0;
   };
+}
+
+/** update puts machines that changed into a layout if every box stays where it is, and gives the boxes; null if it has to be made anew. */
+export function update(l: Layout, w: World, c: Choice, changed: Set<number>): Box[] | null {
+  const key = c.sort.replace(/^-/, ""), rank = rankOf(w, key), filter = parseFilter(c.q);
+  const out: Box[] = [];
+  if (l.of !== w.machines.size) return null;
+  for (const id of changed) {
+    const m = w.machines.get(id), b = l.byID.get(id);
+    if (!m) return null;
+    if (!b) {
+      if (matches(filter, m)) return null;
+      continue; // the filter goes on hiding it
+    }
+    if (b.found || !matches(filter, m) || b.m.name !== m.name || rank(b.m) !== rank(m)) return null;
+    if (key === "status" && b.m.status !== m.status || c.group && field(b.m, c.group) !== field(m, c.group)) return null;
+    out.push(b);
+  }
+  for (const b of out) {
+    const m = w.machines.get(b.m.id)!;
+    if (b.group) {
+      b.group.price += m.price - b.m.price;
+      b.group.pods += m.pods.length - b.m.pods.length;
+    }
+    b.m = m;
+  }
+  return out;
+}
+
+function order(boxes: Box[], w: World, c: Choice): void {
+  const down = c.sort.startsWith("-");
+  const key = down ? c.sort.slice(1) : c.sort;
+  const rank = rankOf(w, key);
   const groups = new Map<string, string>();
   const groupOf = (m: Machine): string => {
     if (!c.group) return "";

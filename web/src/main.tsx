@@ -18,7 +18,14 @@ import "./style.css";
 function Page() {
   const [version, setVersion] = useState(0);
   const [choice, setChoice] = useState<Choice>(() => parse(location.hash));
-  const source = useMemo(() => new Source(() => setVersion((v) => v + 1)), []);
+  const source = useMemo(() => {
+    let asked = false; // what comes between two frames of the screen is drawn once
+    return new Source(() => {
+      if (asked) return;
+      asked = true;
+      requestAnimationFrame(() => ((asked = false), setVersion((v) => v + 1)));
+    });
+  }, []);
   const current = useRef(choice);
   current.current = choice;
 

@@ -1,7 +1,7 @@
 // Draws the boxes that are seen. A pod is a square; where squares would be smaller than 2 pixels they become one area per state.
 
 import type { Choice } from "./fragment";
-import { from, type Box, type Layout } from "./layout";
+import { from, type Box, type Group, type Layout } from "./layout";
 import { dollars, plural } from "./text";
 import { share, type World } from "./world";
 
@@ -48,16 +48,43 @@ export function cellAt(l: Layout, b: Box, scale: number, x: number, y: number): 
 const states: [string, keyof Palette][] = [["r", "running"], ["R", "system"], ["p", "starting"], ["P", "starting"], ["t", "stopping"], ["T", "stopping"]];
 
 /** paint draws what is between top and top+tall. */
-export function paint(g: CanvasRenderingContext2D, l: Layout, w: World, c: Choice, p: Palette, chosen: number, top: number, wide: number, tall: number): void {
+export function paint(g: CanvasRenderingContext2D, l: Layout, w: World, c: Choice, p: Palette, chosen: number, most: number, top: number, wide: number, tall: number): void {
   g.clearRect(0, 0, wide, tall);
   g.save();
   g.translate(0, -top);
   g.textBaseline = "middle";
-  heads(g, l, p, top, tall);
+  for (const group of l.groups) if (group.y > top - 30 && group.y < top + tall) head(g, group, p);
   const seen: Box[] = [];
   for (let i = from(l, top); i < l.boxes.length && l.boxes[i]!.y < top + tall; i++) seen.push(l.boxes[i]!);
+  boxes(g, seen, l, w, c, p, chosen, most);
+  g.restore();
+}
+
+/** repaint draws some boxes anew, and the heads of their groups, within what is between top and top+tall. */
+export function repaint(g: CanvasRenderingContext2D, some: Box[], l: Layout, w: World, c: Choice, p: Palette, chosen: number, most: number, top: number, wide: number, tall: number): void {
+  const seen = some.filter((b) => b.y + l.height >= top && b.y < top + tall);
+  const groups = new Set(some.map((b) => b.group).filter((x) => x && x.y > top - 30 && x.y < top + tall));
+  if (seen.length + groups.size === 0) return;
+  g.save();
+  g.translate(0, -top);
+  g.textBaseline = "middle";
+  for (const group of groups) {
+    g.clearRect(0, group!.y, wide, 26);
+    head(g, group!, p);
+  }
+  for (const b of seen) g.clearRect(b.x, b.y, l.width, l.height);
+  boxes(g, seen, l, w, c, p, chosen, most);
+  g.restore();
+}
+
+/** mostPaid is the price that shades are a part of; 0 if boxes are not shaded by price. */
+export function mostPaid(l: Layout, c: Choice): number {
   let most = 0;
   if (c.color === "price") for (const b of l.boxes) most = Math.max(most, b.m.price);
+  return most;
+}
+
+function boxes(g: CanvasRenderingContext2D, seen: Box[], l: Layout, w: World, c: Choice, p: Palette, chosen: number, most: number): void {
   for (const b of seen) frame(g, b, l, w, c, p, b.m.id === chosen, most);
   for (const [letter, color] of states) {
     g.fillStyle = p[color];
@@ -66,17 +93,13 @@ export function paint(g: CanvasRenderingContext2D, l: Layout, w: World, c: Choic
   g.fillStyle = p.dim;
   for (const b of seen) if (b.found) dim(g, b, l, c.scale);
   if (c.scale * 9 >= 6) for (const b of seen) words(g, b, l, c.scale, p);
-  g.restore();
 }
 
-function heads(g: CanvasRenderingContext2D, l: Layout, p: Palette, top: number, tall: number): void {
+function head(g: CanvasRenderingContext2D, group: Group, p: Palette): void {
   g.font = "600 13px system-ui, sans-serif";
-  for (const group of l.groups) {
-    if (group.y < top - 30 || group.y > top + tall) continue;
-    g.fillStyle = p.text;
-    const price = group.price ? ` · ${dollars(group.price, 2)}/h` : "";
-    g.fillText(`${group.name || "(none)"} · ${plural(group.machines, "node")} · ${plural(group.pods, "pod")}${price}`, 8, group.y + 14);
-  }
+  g.fillStyle = p.text;
+  const price = group.price ? ` · ${dollars(group.price, 2)}/h` : "";
+  g.fillText(`${group.name || "(none)"} · ${plural(group.machines, "node")} · ${plural(group.pods, "pod")}${price}`, 8, group.y + 14);
 }
 
 function frame(g: CanvasRenderingContext2D, b: Box, l: Layout, w: World, c: Choice, p: Palette, chosen: boolean, most: number): void {
@@ -92,9 +115,9 @@ function frame(g: CanvasRenderingContext2D, b: Box, l: Layout, w: World, c: Choi
   }
   g.lineWidth = chosen ? 3 : 1;
   g.strokeStyle = chosen ? p.chosen : goes.has(b.m.status) ? p.goes : waits.has(b.m.status) ? p.waits : p.edge;
-  g.setLineDash(b.m.hasNode ? [] : [4, 3]);
+  if (!b.m.hasNode) g.setLineDash([4, 3]);
   g.strokeRect(b.x + 0.5, b.y + 0.5, l.width - 1, l.height - 1);
-  g.setLineDash([]);
+  if (!b.m.hasNode) g.setLineDash([]);
   if (b.m.microVM && c.scale > 0.4) {
     g.lineWidth = 1;
     g.strokeRect(b.x + 3.5, b.y + 3.5, l.width - 7, l.height - 7);

@@ -69,12 +69,14 @@ export class World {
   id = ""; // of the last message, as the server knows it
   at = 0; // its time in milliseconds since 1970; 0 = nothing is known yet
   version = 0; // counts changes
-  private kinds: Kind[] = [];
+  kinds: Kind[] = []; // also those that no machine is of any more
+  private changed: Set<number> | null = null; // IDs since the last taken; null = all
 
   /** whole replaces everything by a state. */
   whole(m: Message): void {
     this.machines = new Map();
     this.kinds = [];
+    this.changed = null;
     this.resources = m.h ?? this.resources;
     this.step(m);
   }
@@ -82,12 +84,25 @@ export class World {
   /** step applies a frame. */
   step(m: Message): void {
     if (m.k) this.kinds.splice(m.f ?? 0, m.k.length, ...m.k);
-    for (const r of m.m) this.machines.set(r[0], this.machine(r));
-    for (const id of m.g) this.machines.delete(id);
+    for (const r of m.m) {
+      this.machines.set(r[0], this.machine(r));
+      this.changed?.add(r[0]);
+    }
+    for (const id of m.g) {
+      this.machines.delete(id);
+      this.changed?.add(id);
+    }
     this.totals = m.o;
     this.id = `${m.e}.${m.s}`;
     this.at = Math.max(0, m.t);
     this.version++;
+  }
+
+  /** taken are the IDs of the machines that changed since it was last asked, null if all may have. */
+  taken(): Set<number> | null {
+    const was = this.changed;
+    this.changed = new Set();
+    return was;
   }
 
   private machine(r: Row): Machine {

@@ -159,6 +159,11 @@ try {
     before = Date.now();
     await act("drop");
     await sums.getByText("708 pods running").waitFor();
+    const changed = await drawn();
+    await tab.getByLabel("Shade by").selectOption("cpu");
+    const shaded = await drawn();
+    await tab.getByLabel("Shade by").selectOption("pods");
+    assert.deepEqual([await drawn(), shaded === changed], [changed, false], "what was drawn of a change is what all of it drawn anew is");
     await act("remove");
     await mapSays("59 of 59 nodes");
     await act("microvm");
@@ -238,6 +243,14 @@ try {
   assert.deepEqual(wrong.filter((w) => !/ERR_CONNECTION_REFUSED|ERR_INCOMPLETE_CHUNKED|status of (501|422)/.test(w)), [], "errors that the browser saw");
 } finally {
   await browser.close();
+}
+
+/** drawn is all that the canvases of the boxes show, after what is to be drawn was. */
+async function drawn() {
+  return tab.evaluate(() => new Promise((done) => requestAnimationFrame(() => requestAnimationFrame(() => {
+    const bands = [...document.querySelectorAll(".boxes canvas")].sort((a, b) => parseFloat(a.style.top) - parseFloat(b.style.top));
+    done(bands.map((c) => c.toDataURL()).join(" "));
+  }))));
 }
 
 /** painted reports whether the canvas has more than one colour. */

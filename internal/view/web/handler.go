@@ -86,7 +86,7 @@ func (s *Server) routes() http.Handler {
 	if _, err := fs.Stat(page, "index.html"); err != nil {
 		mux.Handle("GET /{$}", http.RedirectHandler("/lite", http.StatusFound))
 	} else {
-		mux.Handle("GET /", http.FileServerFS(page))
+		mux.Handle("GET /", smaller(page, http.FileServerFS(page)))
 	}
 	return mux
 }
