@@ -12,6 +12,7 @@ import (
 
 // Whatever is wrong is said where it was put in, with the field and what to do.
 func TestBadInput(t *testing.T) {
+	t.Parallel()
 	c := up(t, "--boot-time", "0s", "--feature-gates", "NodeOverlay=true")
 
 	t.Run("admission refuses what the schema forbids", func(t *testing.T) {
@@ -158,6 +159,7 @@ func TestBadDataDirectory(t *testing.T) {
 
 // A cluster's machines are in its region: it stays there, whatever the default is, and is not moved by a flag.
 func TestAClusterStaysInItsRegion(t *testing.T) {
+	t.Parallel()
 	c := up(t, "--region", "eu-west-1")
 	c.stop(syscall.SIGTERM)
 	c.args = nil

@@ -13,6 +13,7 @@ import (
 
 // One pod after the other comes while the cheapest types run out: the next best is launched at once.
 func TestCheapestTypesRunOut(t *testing.T) {
+	t.Parallel()
 	c := up(t, "--boot-time", "0s")
 	launch := func(name string) (instanceType string, took time.Duration) {
 		started := time.Now()

@@ -13,6 +13,7 @@ import (
 
 // Machines that are no longer as they should be, or not worth their price, are replaced while people use what runs there.
 func TestMachinesAreReplacedUnderTheirPods(t *testing.T) {
+	t.Parallel()
 	c := up(t, "--boot-time", "1s")
 	t.Run("a label of the pool is changed", c.driftStory)
 	t.Run("ten machines are half empty", c.consolidationStory)

@@ -38,6 +38,7 @@ func (c *cluster) calls(api string) []call {
 
 // The story of the articles: 0 → 100 → 99 → 0 pods, and machines follow.
 func TestInflate(t *testing.T) {
+	t.Parallel()
 	c := up(t, "--boot-time", "1s")
 	inflate, err := examples.FS.ReadFile("inflate.yaml")
 	if err != nil {

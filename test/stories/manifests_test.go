@@ -16,6 +16,7 @@ import (
 
 // Manifests as users write them, each in a namespace of its own, all in one cluster.
 func TestUserManifests(t *testing.T) {
+	t.Parallel()
 	c := up(t, "--boot-time", "1s")
 	t.Run("web deployment with service and ingress", c.webStory)
 	t.Run("half a CPU and 500Mi each", c.halfCPUStory)

@@ -226,6 +226,7 @@ func (p *planned) of(pool string) planned {
 
 // What plan says of more than 20 changes is what happens when they are made.
 func TestAPlanIsWhatHappens(t *testing.T) {
+	t.Parallel()
 	c := up(t, "--boot-time", "1s")
 	var setup strings.Builder
 	for i := range whatIfs {

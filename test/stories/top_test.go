@@ -58,6 +58,7 @@ spec:
 
 // Somebody asks what the cluster costs right now: a table, a document, and live on a terminal.
 func TestTopShowsWhatTheClusterCosts(t *testing.T) {
+	t.Parallel()
 	c := up(t, "--boot-time", "1s")
 	c.apply(wants)
 	c.wantPods(90*time.Second, "default", "web", 12)

@@ -233,6 +233,7 @@ func (c *cluster) whyJSON(args ...string) (a answerOf) {
 // For each rule that can keep a pod from a machine: what is said, word by word, and that the change which is named, made, places
 // the pod.
 func TestWhyPodsWait(t *testing.T) {
+	t.Parallel()
 	c := up(t, "--boot-time", "0s").in(t, "waiting")
 	c.apply(whyPools + "---" + badClass("unready", "al2023@latest", "no-such-cluster"))
 	c.wantCondition("nodepool", "unready", "NodeClassReady", "subnetSelectorTerms")

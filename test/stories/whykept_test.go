@@ -57,6 +57,7 @@ spec: {minAvailable: 1, selector: {matchLabels: {app: web}}}
 // For each reason for which a machine is kept: what is said, word by word, and when it clears; then of one that goes, and of one
 // that is gone.
 func TestWhyMachinesStayAndGo(t *testing.T) {
+	t.Parallel()
 	c := up(t, "--boot-time", "0s")
 	for _, k := range whyKept {
 		c.kubectl("create", "namespace", k.name)
