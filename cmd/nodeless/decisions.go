@@ -141,17 +141,10 @@ func (o *decisionsOptions) follow(ctx context.Context, out io.Writer, r *keep.Re
 	return cmp.Or(failed, err)
 }
 
-// decisionList is what -o json prints.
-type decisionList struct {
-	APIVersion string          `json:"apiVersion"`
-	Kind       string          `json:"kind"`
-	Items      []record.Record `json:"items"`
-}
-
 func (o *decisionsOptions) print(out io.Writer, records []record.Record, now time.Time) error {
 	switch o.output {
 	case "json", "yaml":
-		return printData(out, o.output, decisionList{"nodeless.sh/v1alpha1", "DecisionList", append([]record.Record{}, records...)})
+		return printData(out, o.output, record.List{APIVersion: "nodeless.sh/v1alpha1", Kind: "DecisionList", Items: append([]record.Record{}, records...)})
 	case "name":
 		for i := range records {
 			fmt.Fprintln(out, "decision/"+answers.Printable(records[i].ID))

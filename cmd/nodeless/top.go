@@ -33,10 +33,10 @@ type topFlags struct {
 func newTop() *cobra.Command {
 	var f topFlags
 	c := &cobra.Command{
-		Use:   "top [nodes|pools|pending]",
-		Short: "Show nodes with what they cost and hold, pools and pending pods, live",
+		Use:   "top [nodes|pools|pending|decisions|savings]",
+		Short: "Show nodes with what they cost and hold, pools, pending pods, decisions and savings, live",
 		Long: `Shows the machines of any cluster you may look at: what is asked of them, what they cost, what they are about and why; NodePools with
-their limits and budgets; pods that wait, with the reason. It only reads, and needs nothing installed in the cluster; where there is
+their limits and budgets; pods that wait, with the reason; what was decided lately, about whom, and what that saved. It only reads, and needs nothing installed in the cluster; where there is
 karpenter.sh/v1 it shows NodeClaims before their nodes, and pools.
 
 On a terminal it is live ("?" lists the keys); elsewhere, or with -o, it prints once. eks-node-viewer's flags, keys and configuration
@@ -95,12 +95,14 @@ func (f *topFlags) run(ctx context.Context, args []string, out, errs io.Writer) 
 	}
 	o.Context = name
 	klog.SetLogger(logr.Discard()) // client-go would write over the screen; what matters is a note of the model
-	fd, err := feed.Start(ctx, feed.Options{REST: cfg, Context: name, Selector: f.selector, Unpriced: f.disablePricing, Model: o.Model})
+	live := f.output == "" && term.IsTerminal(int(os.Stdout.Fd()))
+	decisions := live || o.Screen == tui.Decisions || o.Screen == tui.Savings
+	fd, err := feed.Start(ctx, feed.Options{REST: cfg, Context: name, Selector: f.selector, Unpriced: f.disablePricing, Decisions: decisions, Model: o.Model})
 	if err != nil {
 		return err
 	}
 	defer fd.Stop()
-	if f.output == "" && term.IsTerminal(int(os.Stdout.Fd())) {
+	if live {
 		return show(ctx, o)
 	}
 	ctx, cancel := context.WithTimeout(ctx, f.timeout)
@@ -110,6 +112,9 @@ func (f *topFlags) run(ctx context.Context, args []string, out, errs io.Writer) 
 	}
 	for _, note := range o.Model.Totals().Notes {
 		fmt.Fprintln(errs, "nodeless: top:", note)
+	}
+	if n, none := o.Model.Decided(); n == 0 && none != "" {
+		fmt.Fprintln(errs, "nodeless: top:", view.Escape(none))
 	}
 	return tui.Print(out, o, f.output, !f.noHeader)
 }

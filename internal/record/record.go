@@ -131,6 +131,13 @@ type Record struct {
 	Outcomes []Outcome `json:"outcomes,omitempty"`
 }
 
+// List is records for programs.
+type List struct {
+	APIVersion string   `json:"apiVersion"`
+	Kind       string   `json:"kind"` // DecisionList
+	Items      []Record `json:"items"`
+}
+
 // Fold puts decisions and their outcomes together, by time. What became of a decision that is not kept any more is left out.
 func Fold(entries []Entry) []Record {
 	at, seen := map[string]int{}, map[string]bool{}
@@ -182,10 +189,11 @@ func (r *Record) Outcome(what What, claim string) *Outcome {
 
 // Of are the records about a pod ("pod", namespace/name), a node, a nodeclaim or a nodepool, in the order of time.
 func Of(all []Record, kind, name string) []Record {
-	return slices.DeleteFunc(slices.Clone(all), func(r Record) bool { return !r.about(strings.ToLower(kind), name) })
+	return slices.DeleteFunc(slices.Clone(all), func(r Record) bool { return !r.About(strings.ToLower(kind), name) })
 }
 
-func (r *Record) about(kind, name string) bool {
+// About reports whether the record is about an object, as in Of; the kind is in lower case.
+func (r *Record) About(kind, name string) bool {
 	switch kind {
 	case "pod":
 		return slices.Contains(r.Pods, name) || slices.ContainsFunc(r.Goes, func(m Machine) bool { return slices.Contains(m.Pods, name) })

@@ -38,6 +38,7 @@ type Model struct {
 
 	nodes   orderOf[*machine]
 	pending orderOf[*Pod]
+	log     log
 }
 
 // New is an empty Model that counts these resources, at most MaxResources.

@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/nodeless/nodeless/internal/record"
 	"github.com/nodeless/nodeless/internal/view"
 	"github.com/nodeless/nodeless/internal/view/viewtest"
 )
@@ -281,5 +282,40 @@ func TestWhatIsWrongWithResources(t *testing.T) {
 		if _, err := view.New(bad); err == nil || !strings.Contains(err.Error(), "resources") {
 			t.Errorf("%q: %v", bad, err)
 		}
+	}
+}
+
+// Pieces of the log come in any order, are replaced and go; of a log that is too long the oldest are left out.
+func TestTheLogIsBounded(t *testing.T) {
+	m := model(t)
+	piece := func(place, n int) []record.Entry {
+		var out []record.Entry
+		for i := range n {
+			out = append(out, record.Entry{Decision: &record.Decision{ID: fmt.Sprintf("%d-%d", place, i), Time: viewtest.Now.Add(time.Duration(place)*time.Hour + time.Duration(i)*time.Millisecond), Kind: record.Launch}})
+		}
+		return out
+	}
+	m.SetPiece("b", 2, piece(2, 3))
+	m.SetPiece("a", 1, piece(1, 2))
+	m.SetPiece("b", 2, piece(2, 4))
+	if n, _ := m.Decided(); n != 6 {
+		t.Errorf("%d decisions, want 6", n)
+	}
+	page := m.Decisions(view.About{}, view.Query{Window: view.Window{Height: 2}})
+	if len(page.Rows) != 2 || page.Rows[0].ID != "2-3" || page.Of != 6 {
+		t.Errorf("the newest are not first: %+v", page)
+	}
+	m.SetPiece("a", 1, nil)
+	if n, _ := m.Decided(); n != 4 {
+		t.Errorf("%d decisions, want 4", n)
+	}
+	for place := 3; place < 40; place++ {
+		m.SetPiece(fmt.Sprint("p", place), int64(place), piece(place, 1000))
+	}
+	if n, _ := m.Decided(); n != 30_000 {
+		t.Errorf("%d decisions are kept, want 30000", n)
+	}
+	if page := m.Decisions(view.About{}, view.Query{Window: view.Window{Index: 1 << 30, Height: 1}}); page.Rows[0].ID != "10-0" {
+		t.Errorf("the oldest that is kept is %s", page.Rows[0].ID)
 	}
 }

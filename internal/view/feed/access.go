@@ -3,6 +3,7 @@ package feed
 import (
 	"context"
 	"fmt"
+	"slices"
 
 	authv1 "k8s.io/api/authorization/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -76,16 +77,19 @@ func (f *Feed) may(ctx context.Context, verb string, s source) (bool, error) {
 
 // served reports whether the cluster has a kind of karpenter.sh/v1; a cluster without shows plain nodes.
 func (f *Feed) served(ctx context.Context, resource string) (bool, error) {
+	there, err := f.serves(ctx, karpGroup, resource)
+	if err == nil && !there {
+		f.o.Model.Note("karpenter.sh", "this cluster has no "+karpGroup.String()+": plain nodes, no pools")
+	}
+	return there, err
+}
+
+// serves reports whether the cluster has a kind.
+func (f *Feed) serves(ctx context.Context, group schema.GroupVersion, resource string) (bool, error) {
 	list := &metav1.APIResourceList{}
-	err := f.kube.Discovery().RESTClient().Get().AbsPath("/apis", karpGroup.Group, karpGroup.Version).Do(ctx).Into(list)
+	err := f.kube.Discovery().RESTClient().Get().AbsPath("/apis", group.Group, group.Version).Do(ctx).Into(list)
 	if err != nil && !apierrors.IsNotFound(err) && !apierrors.IsForbidden(err) {
-		return false, fmt.Errorf("context %q: ask for the kinds of %s: %w", f.o.Context, karpGroup, err)
+		return false, fmt.Errorf("context %q: ask for the kinds of %s: %w", f.o.Context, group, err)
 	}
-	for _, r := range list.APIResources {
-		if r.Name == resource {
-			return true, nil
-		}
-	}
-	f.o.Model.Note("karpenter.sh", "this cluster has no "+karpGroup.String()+": plain nodes, no pools")
-	return false, nil
+	return slices.ContainsFunc(list.APIResources, func(r metav1.APIResource) bool { return r.Name == resource }), nil
 }

@@ -27,7 +27,9 @@ type Options struct {
 	Context  string // name of the kubeconfig's context, for messages
 	Selector string // of Nodes and NodeClaims by their labels; "" = all
 	Unpriced bool   // do not look for prices
-	Model    *view.Model
+	// Decisions has the log of decisions watched too.
+	Decisions bool
+	Model     *view.Model
 }
 
 // Feed watches a cluster for a Model.
@@ -60,6 +62,11 @@ func Start(ctx context.Context, o Options) (*Feed, error) {
 		}
 		if ok {
 			f.sources = append(f.sources, s)
+		}
+	}
+	if o.Decisions {
+		if err := f.decisions(ctx); err != nil {
+			o.Model.NoDecisions(err.Error()) // all else can be shown
 		}
 	}
 	ctx, f.cancel = context.WithCancel(ctx)

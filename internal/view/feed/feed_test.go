@@ -12,11 +12,14 @@ import (
 	rbacv1 "k8s.io/api/rbac/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/client-go/rest"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	karpv1 "sigs.k8s.io/karpenter/pkg/apis/v1"
 
+	"github.com/nodeless/nodeless/api/v1alpha1"
 	"github.com/nodeless/nodeless/internal/plane/planetest"
+	"github.com/nodeless/nodeless/internal/record"
 	"github.com/nodeless/nodeless/internal/view"
 	"github.com/nodeless/nodeless/internal/view/feed"
 )
@@ -49,7 +52,9 @@ func (s *story) create(o client.Object) {
 }
 
 // look starts a feed for this story's nodes.
-func (s *story) look(cfg *rest.Config) (*view.Model, error) {
+func (s *story) look(cfg *rest.Config) (*view.Model, error) { return s.lookFor(cfg, false) }
+
+func (s *story) lookFor(cfg *rest.Config, decisions bool) (*view.Model, error) {
 	s.Helper()
 	m, err := view.New([]string{"cpu", "memory", "pods"})
 	if err != nil {
@@ -57,7 +62,7 @@ func (s *story) look(cfg *rest.Config) (*view.Model, error) {
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
 	s.Cleanup(cancel)
-	f, err := feed.Start(ctx, feed.Options{REST: cfg, Context: "story", Selector: "story=" + s.namespace, Model: m})
+	f, err := feed.Start(ctx, feed.Options{REST: cfg, Context: "story", Selector: "story=" + s.namespace, Decisions: decisions, Model: m})
 	if err != nil {
 		return nil, err
 	}
@@ -238,4 +243,55 @@ func want[T comparable](got, want T) error {
 		return fmt.Errorf("got %v, want %v", got, want)
 	}
 	return nil
+}
+
+// What the log of decisions holds is shown, what comes is, and what is damaged is said.
+func TestDecisionsAreFollowed(t *testing.T) {
+	s := tell(t)
+	known := runtime.NewScheme()
+	if err := v1alpha1.AddToScheme(known); err != nil {
+		t.Fatal(err)
+	}
+	var err error
+	if s.api, err = client.New(s.rest, client.Options{Scheme: known}); err != nil {
+		t.Fatal(err)
+	}
+	entries := []record.Entry{{Decision: &record.Decision{ID: "a", Time: time.Now(), Kind: record.Launch, Why: "m5.large for 1 pod"}}}
+	pack := func() []byte {
+		data, err := record.Encode(entries)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return data
+	}
+	log := &v1alpha1.DecisionLog{ObjectMeta: metav1.ObjectMeta{Name: s.namespace}, Piece: 1, Entries: 1, From: metav1.Now(), To: metav1.Now(), Data: pack()}
+	s.create(log)
+	m, err := s.lookFor(s.rest, true)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if r := m.Decision("a"); r == nil || r.Why != "m5.large for 1 pod" {
+		t.Errorf("what was decided is not seen: %+v", r)
+	}
+	entries = append(entries, record.Entry{Outcome: &record.Outcome{Of: "a", What: record.Ready, Time: time.Now(), Node: "n", Seconds: 44}})
+	log.Data = pack()
+	if err := s.api.Update(context.Background(), log); err != nil {
+		t.Fatal(err)
+	}
+	s.eventually("what became of it is seen", func() error {
+		if r := m.Decision("a"); r == nil || r.Became() != "ready in 44s as n" {
+			return fmt.Errorf("got %+v", r)
+		}
+		return nil
+	})
+	log.Data = []byte("nonsense")
+	if err := s.api.Update(context.Background(), log); err != nil {
+		t.Fatal(err)
+	}
+	s.eventually("that it is damaged is said", func() error {
+		if notes := strings.Join(m.Totals().Notes, "\n"); !strings.Contains(notes, "DecisionLog "+s.namespace) || m.Decision("a") != nil {
+			return fmt.Errorf("the notes are %q", notes)
+		}
+		return nil
+	})
 }

@@ -18,11 +18,13 @@ const (
 	Nodes Screen = iota
 	Pools
 	Pending
+	Decisions
+	Savings
 	pods // of one node
 )
 
 // Screens are the names of those that can be begun with, by Screen.
-var Screens = []string{"nodes", "pools", "pending"}
+var Screens = []string{"nodes", "pools", "pending", "decisions", "savings"}
 
 // Options are what an App shows, and how.
 type Options struct {
@@ -44,12 +46,15 @@ type App struct {
 	width, height int
 	colours       bool
 	screen        Screen
-	node          string // whose pods are shown
+	node          string     // whose pods are shown
+	about         view.About // whose decisions are shown
+	from          Screen     // where they were asked for
 	states        [pods + 1]state
 	typing        bool   // a filter
 	before        string // the filter before it was typed
 	help          bool
 	detail        bool // all of what the chosen row has to say
+	above         int  // lines of it that are above the screen
 	monthly       bool
 	scrolled      int // columns left out
 }
@@ -143,6 +148,8 @@ func (a *App) sorts() []string {
 		return append(out, a.o.Labels...)
 	case Pending, pods:
 		return append([]string{"", view.SortAge, "pod"}, resources...)
+	case Decisions, Savings:
+		return []string{"", view.SortSaves}
 	case Pools:
 	}
 	return nil

@@ -91,13 +91,21 @@ func (a *App) summary(p *painter, s *scene, t *view.Totals) {
 	p.WriteByte('\n')
 }
 
+// wordy is the width from which on every tab says how many rows it has.
+const wordy = 110
+
 // tabs name the screens and say how the shown one is ordered.
 func (a *App) tabs(p *painter, t *view.Totals, of, shown int) {
 	left := 0
-	for i, name := range []string{"nodes", "pools", "pending"} {
-		text := fmt.Sprintf("%d %s %d ", i+1, name, []int{t.Machines, t.PoolCount, t.Waiting}[i])
+	decided, _ := a.o.Model.Decided()
+	counts := []int{t.Machines, t.PoolCount, t.Waiting, decided}
+	for i, name := range Screens {
+		text := fmt.Sprintf("%d %s ", i+1, name)
+		if i < len(counts) && (a.width >= wordy || Screen(i) == a.tab()) {
+			text += fmt.Sprintf("%d ", counts[i])
+		}
 		tone := dim
-		if Screen(i) == a.screen || i == int(Nodes) && a.screen == pods {
+		if Screen(i) == a.tab() {
 			text, tone = "["+strings.TrimSpace(text)+"]", bold
 		} else {
 			text = " " + text
@@ -109,6 +117,9 @@ func (a *App) tabs(p *painter, t *view.Totals, of, shown int) {
 	var about []string
 	if a.screen == pods {
 		about = append(about, "pods of "+a.node)
+	}
+	if a.screen == Decisions && a.about != (view.About{}) {
+		about = append(about, "about "+a.about.String())
 	}
 	if st.filter != "" && !a.typing {
 		about = append(about, fmt.Sprintf("/%s: %d of %d", st.filter, shown, of))
@@ -143,6 +154,15 @@ func (a *App) table(p *painter, s *scene, t *view.Totals) {
 		page := a.o.Model.Waiting(a.query(a.rows()))
 		a.tabs(p, t, page.Of, page.Shown)
 		body(a, p, s, place(podColumns(s, true), a.width, a.scrolled), page, itself, "no pod waits for a place")
+	case Decisions:
+		page := a.o.Model.Decisions(a.about, a.query(a.rows()))
+		a.tabs(p, t, page.Of, page.Shown)
+		body(a, p, s, place(decisionColumns(), a.width, a.scrolled), page, itself, a.undecided("nothing was decided yet"))
+	case Savings:
+		page := a.o.Model.Savings(s.now, a.query(a.rows()-1))
+		a.tabs(p, t, page.Of, page.Shown)
+		a.ledgerLine(p, s)
+		body(a, p, s, place(savingColumns(), a.width, a.scrolled), page, itself, a.undecided("nothing was saved yet"))
 	case pods:
 		page := a.o.Model.PodsOf(a.node, a.query(a.rows()-1))
 		a.tabs(p, t, page.Of, page.Shown)

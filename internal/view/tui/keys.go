@@ -18,8 +18,10 @@ func (a *App) press(k tea.KeyPressMsg) tea.Cmd {
 	case a.typing:
 		a.edit(key, k.Text)
 		return nil
+	case a.detail && a.read(key):
+		return nil
 	case a.help || a.detail:
-		if a.help, a.detail = false, false; key == "q" {
+		if a.help, a.detail, a.above = false, false, 0; key == "q" {
 			return tea.Quit
 		}
 		return nil
@@ -31,17 +33,19 @@ func (a *App) press(k tea.KeyPressMsg) tea.Cmd {
 		return tea.Quit
 	case "esc":
 		return a.back()
-	case "1", "2", "3":
+	case "1", "2", "3", "4", "5":
 		a.show(Screen(key[0] - '1'))
 	case "tab":
-		a.show((min(a.screen, Pending) + 1) % 3)
+		a.show((a.tab() + 1) % pods)
 	case "shift+tab":
-		a.show((min(a.screen, Pending) + 2) % 3)
+		a.show((a.tab() + pods - 1) % pods)
+	case "d":
+		a.drill()
 	case "enter":
 		a.enter()
 	case "w":
 		_, group := view.GroupOf(a.state().window.Key)
-		a.detail = a.state().window.Key != "" && !group
+		a.detail = a.state().window.Key != "" && !group || a.screen == Savings
 	case "?", "h":
 		a.help = true
 	case "/":
@@ -132,7 +136,43 @@ func (a *App) typed(text string) {
 	}
 }
 
-func (a *App) show(s Screen) { a.screen, a.scrolled = s, 0 }
+// show begins a screen; decisions are everybody's then.
+func (a *App) show(s Screen) {
+	a.screen, a.scrolled = s, 0
+	if a.about != (view.About{}) {
+		a.about, a.states[Decisions] = view.About{}, state{}
+	}
+}
+
+// tab is the screen whose tab is lit.
+func (a *App) tab() Screen {
+	if a.screen == pods {
+		return Nodes
+	}
+	return a.screen
+}
+
+// read answers the keys that move in a detail; false for another key.
+func (a *App) read(key string) bool {
+	switch key {
+	case "up", "k":
+		a.above--
+	case "down", "j":
+		a.above++
+	case "left", "pgup", "ctrl+b":
+		a.above -= a.rows()
+	case "right", "pgdown", "ctrl+f":
+		a.above += a.rows()
+	case "home":
+		a.above = 0
+	case "end", "G":
+		a.above = 1 << 30
+	default:
+		return false
+	}
+	a.above = max(0, a.above)
+	return true
+}
 
 // enter goes into the chosen row: the pods of a node, the nodes of a pool or group, all of what is said of a pod.
 func (a *App) enter() {
@@ -156,7 +196,7 @@ func (a *App) enter() {
 		}
 		nodes.filter, nodes.window = view.FieldPool+"="+key, view.Window{}
 		a.show(Nodes)
-	case Pending, pods:
+	case Pending, pods, Decisions, Savings:
 		a.detail = true
 	}
 }
@@ -165,6 +205,8 @@ func (a *App) enter() {
 func (a *App) back() tea.Cmd {
 	s := a.state()
 	switch {
+	case a.screen == Decisions && a.about != (view.About{}):
+		a.show(a.from)
 	case a.screen == pods:
 		a.show(Nodes)
 	case s.filter != "":

@@ -39,6 +39,10 @@ func TestKeysLeadAround(t *testing.T) {
 	press(a, "esc", "3", "enter")
 	sees(t, a, "why     no instance type of pool general", "the largest")
 	press(a, "esc", "tab")
+	sees(t, a, "[4 decisions 4]")
+	press(a, "tab")
+	sees(t, a, "[5 savings]", "saved $0.3384 in 26h")
+	press(a, "tab")
 	sees(t, a, "[1 nodes 9]")
 	press(a, "g", "home")
 	sees(t, a, ">─ pool=(none) · 2 nodes")
@@ -56,6 +60,48 @@ func TestKeysLeadAround(t *testing.T) {
 		if !press(a, key) {
 			t.Errorf("%s did not leave the program", key)
 		}
+	}
+}
+
+// From a node, a pool and a pod one comes to what was decided about them, from there to all of a decision, and back.
+func TestADecisionIsReachedFromWhatItIsAbout(t *testing.T) {
+	a := app(t, shop(t), 120, 30, false)
+	press(a, "/ip-10-0-0-1", "enter", "d")
+	sees(t, a, "[4 decisions 4]", "about node/ip-10-0-0-1", "26h Launch", "Replace")
+	if frame := a.Frame(); strings.Contains(frame, "Refuse") || strings.Contains(frame, "Remove") {
+		t.Errorf("what was decided about others is shown:\n%s", frame)
+	}
+	press(a, "down", "enter")
+	sees(t, a, "decision a1  Launch", "next best c6a.xlarge", "2: shop/web-0 shop/web-1", "Ready ip-10-0-0-1")
+	press(a, "esc", "esc")
+	sees(t, a, "[1 nodes 9]", ">ip-10-0-0-1")
+	press(a, "w")
+	sees(t, a, "decided 20s ago: the pods of ip-10-0-0-1 cost less", "decided 26h ago: c5.xlarge for 2 pods")
+	press(a, "esc", "2", "home", "d")
+	sees(t, a, "about nodepool/batch", "Remove", "nobody needs ip-10-0-9-9")
+	press(a, "4")
+	sees(t, a, "Refuse", "Launch")
+	press(a, "3", "home", "d")
+	sees(t, a, "about pod/shop/train-0", ">   42s Refuse")
+	press(a, "esc")
+	sees(t, a, "[3 pending 2]")
+	press(a, "4", "/reason=Empty", "enter")
+	sees(t, a, "/reason=Empty: 1 of 4", "gone after 30s")
+	press(a, "5", "s", "home", "enter")
+	sees(t, a, "saved    $0.3386, Counting", "decision b2  Remove Empty", "Compared with the same cluster")
+}
+
+// What is longer than the terminal is read line by line.
+func TestADetailIsLongerThanTheTerminal(t *testing.T) {
+	a := app(t, shop(t), 80, 14, false)
+	press(a, "5", "enter")
+	sees(t, a, "more lines")
+	press(a, "end")
+	sees(t, a, "nor drift, expiry and interruptions.")
+	press(a, "home", "down", "down")
+	sees(t, a, "that what went would have cost")
+	if press(a, "esc"); a.detail {
+		t.Error("esc does not leave it")
 	}
 }
 

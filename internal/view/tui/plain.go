@@ -11,6 +11,7 @@ import (
 
 	"sigs.k8s.io/yaml"
 
+	"github.com/nodeless/nodeless/internal/record"
 	"github.com/nodeless/nodeless/internal/view"
 )
 
@@ -35,6 +36,10 @@ func Print(w io.Writer, o Options, output string, headers bool) error {
 		rows = cells(s, poolColumns(s), o.Model.Pools(now, view.Query{}).Rows, wide)
 	case Pending:
 		rows = cells(s, podColumns(s, true), o.Model.Waiting(view.Query{}).Rows, true)
+	case Decisions:
+		rows = cells(s, decisionColumns(), o.Model.Decisions(view.About{}, view.Query{}).Rows, wide)
+	case Savings:
+		rows = cells(s, savingColumns(), o.Model.Savings(now, view.Query{}).Rows, wide)
 	case Nodes, pods:
 		var nodes []view.NodeRow
 		for _, l := range o.Model.Nodes(q).Rows {
@@ -48,7 +53,12 @@ func Print(w io.Writer, o Options, output string, headers bool) error {
 	if err := printRows(w, rows); err != nil {
 		return err
 	}
-	_, err := fmt.Fprintf(w, "\n%s\n", total(o, s))
+	text := total(o, s)
+	if o.Screen == Savings {
+		l := o.Model.Ledger(now)
+		text = strings.TrimSuffix(ledgerText(l, now), " · w: against what") + "\n" + l.Counterfactual
+	}
+	_, err := fmt.Fprintf(w, "\n%s\n", text)
 	return err
 }
 
@@ -123,6 +133,14 @@ func printNames(w io.Writer, o Options, now time.Time) error {
 		for _, r := range o.Model.Waiting(view.Query{}).Rows {
 			fmt.Fprintf(&b, "pod/%s\n", r.Name)
 		}
+	case Decisions:
+		for _, r := range o.Model.Decisions(view.About{}, view.Query{}).Rows {
+			fmt.Fprintf(&b, "decision/%s\n", view.Escape(r.ID))
+		}
+	case Savings:
+		for _, r := range o.Model.Savings(now, view.Query{}).Rows {
+			fmt.Fprintf(&b, "decision/%s\n", view.Escape(r.Decision))
+		}
 	case Nodes, pods:
 		for _, l := range o.Model.Nodes(view.Query{Sort: o.Sort}).Rows {
 			if l.Row.HasNode {
@@ -137,9 +155,7 @@ func printNames(w io.Writer, o Options, now time.Time) error {
 }
 
 func printDocument(w io.Writer, o Options, now time.Time, output string) error {
-	d := o.Model.Document(now, view.Query{Sort: o.Sort})
-	d.Context, d.Prices = o.Context, o.Prices
-	text, err := json.MarshalIndent(d, "", "  ")
+	text, err := json.MarshalIndent(document(o, now), "", "  ")
 	if err != nil {
 		return fmt.Errorf("print the cluster: %w", err)
 	}
@@ -151,6 +167,29 @@ func printDocument(w io.Writer, o Options, now time.Time, output string) error {
 	}
 	_, err = w.Write(text)
 	return err
+}
+
+// document is all of the cluster, or, of their own screens, what was decided or saved, as nodeless decisions and savings print it.
+func document(o Options, now time.Time) any {
+	switch o.Screen {
+	case Decisions:
+		list := record.List{APIVersion: "nodeless.sh/v1alpha1", Kind: "DecisionList", Items: []record.Record{}}
+		for _, r := range slices.Backward(o.Model.Decisions(view.About{}, view.Query{}).Rows) {
+			list.Items = append(list.Items, *r)
+		}
+		return list
+	case Savings:
+		l := o.Model.Ledger(now)
+		l.Savings = []record.Saving{}
+		for _, s := range slices.Backward(o.Model.Savings(now, view.Query{}).Rows) {
+			l.Savings = append(l.Savings, *s)
+		}
+		return l
+	case Nodes, Pools, Pending, pods:
+	}
+	d := o.Model.Document(now, view.Query{Sort: o.Sort})
+	d.Context, d.Prices = o.Context, o.Prices
+	return d
 }
 
 // harmless escapes what JSON would leave as it is and a terminal would obey. Such characters are inside of strings alone.

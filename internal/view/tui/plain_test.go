@@ -5,11 +5,12 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/nodeless/nodeless/internal/record"
 	"github.com/nodeless/nodeless/internal/view"
 )
 
 func TestTablesForPrograms(t *testing.T) {
-	for _, screen := range []Screen{Nodes, Pools, Pending} {
+	for _, screen := range []Screen{Nodes, Pools, Pending, Decisions, Savings} {
 		for _, output := range []string{"", "wide", "name"} {
 			var out strings.Builder
 			o := app(t, shop(t), 80, 24, false).o
@@ -54,5 +55,28 @@ func TestADocumentForPrograms(t *testing.T) {
 	out = strings.Builder{}
 	if err := Print(&out, o, "yaml", true); err != nil || !strings.Contains(out.String(), "kind: ClusterView\n") {
 		t.Errorf("%v\n%s", err, out.String())
+	}
+}
+
+// What was decided and saved is for programs what nodeless decisions and savings print.
+func TestDecisionsForPrograms(t *testing.T) {
+	o := app(t, shop(t), 80, 24, false).o
+	var list record.List
+	var ledger record.Ledger
+	for screen, into := range map[Screen]any{Decisions: &list, Savings: &ledger} {
+		var out strings.Builder
+		o.Screen = screen
+		if err := Print(&out, o, "json", true); err != nil {
+			t.Fatal(err)
+		}
+		if err := json.Unmarshal([]byte(out.String()), into); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if list.Kind != "DecisionList" || len(list.Items) != 4 || list.Items[0].ID != "a1" || len(list.Items[0].Outcomes) != 1 {
+		t.Errorf("decisions: %+v", list)
+	}
+	if ledger.Kind != "SavingsLedger" || len(ledger.Savings) != 2 || ledger.Savings[0].Decision != "b2" || ledger.Dollars == 0 {
+		t.Errorf("savings: %+v", ledger)
 	}
 }

@@ -24,7 +24,7 @@ func (a *App) foot(p *painter, t *view.Totals) {
 	}
 	p.cell(about, a.width, false, tone)
 	p.WriteByte('\n')
-	p.cell("enter into · / filter · s sort · g group · w why · $ month · ? help · q quit", a.width, false, dim)
+	p.cell("enter into · d decided · / filter · s sort · g group · w why · ? help · q quit", a.width, false, dim)
 }
 
 // helpText is the keys and what is shown.
@@ -44,18 +44,18 @@ func help(prices string) []string {
 	return []string{
 		"nodeless top: what your cluster's nodes hold and cost, and why",
 		"",
-		"1 2 3 tab   nodes, pools, pending pods",
+		"1 … 5 tab   nodes, pools, pending pods, decisions, savings",
 		"↑ ↓ j k     choose a row; ← → PgUp PgDn a page; Home End",
 		"enter       pods of a node, nodes of a pool or group, all that is said of a pod",
 		"esc         back, at the top leave; q, ctrl+c leave",
-		"w           all there is to say of the chosen row",
+		"d           what was decided about the chosen node, pool or pod",
+		"w           all there is to say of the chosen row; ↑ ↓ move in it",
 		"/           filter: words, !word, key=value, key!=value; keys: node, pool, zone,",
 		"            type, capacity, status and labels",
 		"s S         order by another column; the other way round",
 		"g           group by pool, zone, type, capacity, status, --extra-labels",
 		"< >         columns for which there is no room",
 		"$           price of an hour, or of a month of 730 hours",
-		"",
 		"Bars are what pods ask for, of what nodes offer them.",
 		"CAP: od on-demand, rsv reserved, fg Fargate, vm microVM.",
 		"READY-IN: from the NodeClaim to its initialization.",
@@ -84,6 +84,12 @@ func (a *App) detailText(p *painter, s *scene) {
 				lines = append(lines, "pool "+r.Name, "status  "+poolStatus(&r), "limits  "+limits(&r), "budgets "+strings.Join(r.Budgets, ", "), "may go  Empty/Drifted/Underutilized "+allowed(&r))
 			}
 		}
+	case Decisions:
+		if r := a.o.Model.Decision(key); r != nil {
+			lines = append(lines, aboutDecision(r)...)
+		}
+	case Savings:
+		lines = append(lines, a.aboutSaving(s, key)...)
 	case Pending, pods:
 		page := a.o.Model.Waiting
 		if a.screen == pods {
@@ -98,15 +104,26 @@ func (a *App) detailText(p *painter, s *scene) {
 		}
 		lines = append(lines, gone)
 	}
-	n := 0
+	if about, ok := a.aboutOf(); ok {
+		lines = append(lines, a.lately(s, about)...)
+	}
+	a.page(p, lines)
+}
+
+// page writes as many lines as there is room for, below those that are above the screen.
+func (a *App) page(p *painter, lines []string) {
+	var all []string
 	for _, line := range lines {
-		for _, l := range wrap(line, a.width-1) {
-			if n++; n > a.rows() {
-				return
-			}
-			p.cell(" "+l, a.width, false, plain)
-			p.WriteByte('\n')
+		all = append(all, wrap(line, a.width-1)...)
+	}
+	room := a.rows()
+	a.above = max(0, min(a.above, len(all)-room))
+	for i, l := range all[a.above:min(len(all), a.above+room)] {
+		if below := len(all) - a.above - room; below > 0 && i == room-1 {
+			l = fmt.Sprintf("↓ %d more lines", below+1)
 		}
+		p.cell(" "+l, a.width, false, plain)
+		p.WriteByte('\n')
 	}
 }
 

@@ -13,6 +13,7 @@ import (
 	tea "charm.land/bubbletea/v2"
 	"github.com/charmbracelet/colorprofile"
 
+	"github.com/nodeless/nodeless/internal/record"
 	"github.com/nodeless/nodeless/internal/view"
 	"github.com/nodeless/nodeless/internal/view/viewtest"
 )
@@ -61,7 +62,36 @@ func shop(t testing.TB) *view.Model {
 	broken := viewtest.Pool("gpu")
 	broken.Ready, broken.Problem, broken.Limits = false, "NodeClassNotReady: no subnet matches spec.subnetSelectorTerms", nil
 	m.SetPool(broken)
+	m.SetPiece("piece-000", 1, decided(at))
 	return m
+}
+
+// decided is a log: the node ip-10-0-0-1 was launched for two pods and is to go, another one is gone, and a pod gets nothing.
+func decided(at time.Time) []record.Entry {
+	offer := func(of string, price float64) record.Offer {
+		return record.Offer{Type: of, Zone: "us-west-2a", CapacityType: "spot", DollarsPerHour: price}
+	}
+	best := offer("c6a.xlarge", 0.0612)
+	ago := func(d time.Duration) time.Time { return at.Add(-d) }
+	claim := viewtest.Claim(1).Name
+	return []record.Entry{
+		{Decision: &record.Decision{
+			ID: "a1", Time: ago(26 * time.Hour), Kind: record.Launch, Why: "c5.xlarge for 2 pods of general", Pods: []string{"shop/web-0", "shop/web-1"},
+			Comes: []record.Bought{{Claim: claim, Pool: "general", Chosen: offer("c5.xlarge", 0.0603), RunnerUp: &best, Types: 41}},
+		}},
+		{Outcome: &record.Outcome{Of: "a1", What: record.Ready, Time: ago(26*time.Hour - 44*time.Second), Claim: claim, Node: viewtest.NodeName(1), Seconds: 44}},
+		{Decision: &record.Decision{
+			ID: "b2", Time: ago(2 * time.Hour), Kind: record.Remove, Method: "Empty", Why: "nobody needs ip-10-0-9-9", SavesPerHour: 0.17,
+			Goes: []record.Machine{{Offer: offer("m5.xlarge", 0.17), Node: "ip-10-0-9-9", Claim: "batch-z", Pool: "batch"}},
+		}},
+		{Outcome: &record.Outcome{Of: "b2", What: record.Gone, Time: ago(2*time.Hour - 30*time.Second), Claim: "batch-z", Node: "ip-10-0-9-9", Seconds: 30}},
+		{Decision: &record.Decision{ID: "c3", Time: ago(42 * time.Second), Kind: record.Refuse, Rule: "Resources", Why: "no type has memory 200Gi", Pods: []string{"shop/train-0"}}},
+		{Decision: &record.Decision{
+			ID: "d4", Time: ago(20 * time.Second), Kind: record.Replace, Method: "Underutilized", Why: "the pods of ip-10-0-0-1 cost less on a smaller machine", SavesPerHour: 0.03,
+			Goes:  []record.Machine{{Offer: offer("c5.xlarge", 0.0603), Node: viewtest.NodeName(1), Claim: claim, Pool: "general", Pods: []string{"shop/web-0", "shop/web-1"}}},
+			Comes: []record.Bought{{Claim: "general-y", Pool: "general", Chosen: offer("c6a.large", 0.0303), Types: 12}},
+		}},
+	}
 }
 
 func app(t testing.TB, m *view.Model, w, h int, colours bool) *App {
@@ -132,6 +162,7 @@ func golden(t *testing.T, name, frame string) {
 func TestFrames(t *testing.T) {
 	for name, keys := range map[string][]string{
 		"nodes": nil, "groups": {"g"}, "pools": {"2"}, "pending": {"3"}, "pods": {"end", "enter"}, "detail": {"3", "enter"}, "help": {"?"}, "month": {"$", "s", "s"},
+		"decisions": {"4"}, "decision": {"4", "enter"}, "savings": {"5"}, "saving": {"5", "enter"}, "drilled": {"home", "down", "down", "down", "d"}, "node": {"home", "down", "down", "down", "w"},
 	} {
 		for _, w := range []int{80, 160} {
 			for _, colours := range []bool{false, true} {
@@ -172,7 +203,7 @@ func fits(t *testing.T, frame string, w, h int) {
 func TestEveryTerminalGetsAFrame(t *testing.T) {
 	for _, w := range []int{1, 7, 20, 40, 79, 81, 120, 300} {
 		for _, h := range []int{1, 5, 9, 24, 80} {
-			for _, screen := range []string{"1", "2", "3", "?", "g", "/x"} {
+			for _, screen := range []string{"1", "2", "3", "4", "5", "?", "g", "/x", "5w"} {
 				a := app(t, shop(t), w, h, true)
 				press(a, screen)
 				fits(t, a.Frame(), w, h)
@@ -188,7 +219,11 @@ func TestHostileTextDoesNothing(t *testing.T) {
 	m.SetPool(&view.Pool{Name: "evil" + evil, Problem: evil, Budgets: []string{evil}})
 	m.SetPod(nil, &view.Pod{Namespace: "evil", Name: "p" + evil, Verdict: evil, Created: viewtest.Now})
 	m.Note("x", evil)
-	for _, keys := range [][]string{{"end"}, {"2"}, {"3"}, {"3", "end", "enter"}, {"end", "w"}, {"g"}, {"/", evil}, {"/evil", "enter", "enter"}} {
+	m.SetPiece("evil", 2, []record.Entry{{Decision: &record.Decision{
+		ID: "e" + evil, Time: viewtest.Now, Kind: record.Kind(evil), Method: "Empty", Why: evil, Pods: []string{evil}, SavesPerHour: 1,
+		Goes: []record.Machine{{Offer: record.Offer{Type: evil, DollarsPerHour: 1}, Node: evil, Pool: evil}}, Comes: []record.Bought{{Claim: evil, Pool: evil, Chosen: record.Offer{Type: evil, DollarsPerHour: 1}}},
+	}}})
+	for _, keys := range [][]string{{"end"}, {"2"}, {"3"}, {"3", "end", "enter"}, {"end", "w"}, {"g"}, {"/", evil}, {"/evil", "enter", "enter"}, {"4"}, {"4", "enter"}, {"5"}, {"5", "enter"}} {
 		a := app(t, m, 200, 40, true)
 		a.o.Context = "ctx" + evil
 		a.Frame()
