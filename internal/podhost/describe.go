@@ -34,7 +34,7 @@ func (h *Host) Describe() podnode.Description {
 	h.mu.Unlock()
 	d := podnode.Description{
 		Name: h.o.Name, Region: h.o.Region, Zone: h.o.Zone, Arch: runtime.GOARCH, Engine: strings.ToUpper(s.found.Accelerator), Room: h.room, MostPods: mostPods,
-		Abilities: h.abilities(), Version: kubeversion.Version, Kernel: s.kernel, Kubelet: h.kubeletAt,
+		Abilities: fargate.DefaultAbilities(), Version: kubeversion.Version, Kernel: s.kernel, Kubelet: h.kubeletAt,
 	}
 	switch {
 	case s.why != nil:
@@ -46,13 +46,6 @@ func (h *Host) Describe() podnode.Description {
 		d.Ready = true
 	}
 	return d
-}
-
-// abilities are those of its microVMs.
-func (h *Host) abilities() fargate.Abilities {
-	a := fargate.DefaultAbilities()
-	a.LogRouter = h.router != nil
-	return a
 }
 
 // How long until it is found out again what this machine can do, after it could run nothing.

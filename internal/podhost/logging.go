@@ -24,11 +24,8 @@ const LogRouterDir = "log-router"
 // farewellLimit is how long the last lines of a pod may take to be routed: Fluent Bit's Grace.
 const farewellLimit = 5 * time.Second
 
-// openLogRouter makes the log router, of a host that may read the ConfigMap aws-logging.
+// openLogRouter makes the log router.
 func (h *Host) openLogRouter() (err error) {
-	if h.o.Pods != nil {
-		return nil
-	}
 	h.router, err = podlog.New(podlog.Options{Dir: filepath.Join(h.o.Dir, LogRouterDir), Dial: h.o.Dial, Log: h.o.Log})
 	return err
 }
@@ -45,9 +42,6 @@ func (h *Host) one(resource, namespace, name string, object runtime.Object, chan
 
 // followLogging has the pods' logs routed as the ConfigMap aws-logging says, until ctx is done.
 func (h *Host) followLogging(ctx context.Context) {
-	if h.router == nil {
-		return
-	}
 	changed := make(chan struct{}, 1)
 	kick := func() {
 		select {
@@ -124,7 +118,7 @@ func (s storedLog) Tail(container string, after int64) (podlog.Tail, error) {
 // routeLogs has the logs of a machine's pod routed, unless its profile does not want it.
 func (m *machine) routeLogs(vm *host.VM) {
 	pod := m.current()
-	if m.h.router == nil || pod == nil || strings.HasSuffix(pod.Annotations[fargate.Logging], fargate.DisabledByProfile) {
+	if pod == nil || strings.HasSuffix(pod.Annotations[fargate.Logging], fargate.DisabledByProfile) {
 		return
 	}
 	route := m.h.router.Add(podlog.Pod{ID: m.record.ID, Log: storedLog{vm}, Source: m.logSource, Tell: func(warning bool, reason, message string) {

@@ -116,7 +116,7 @@ type Host struct {
 	listener net.Listener // of all kubelet APIs; nil if each has its own
 	port     uint16       // of the kubelet API
 	room     fargate.Size
-	router   *podlog.Router // nil if logs are not routed here
+	router   *podlog.Router
 
 	ctx    context.Context // of what goes on in the background
 	cancel context.CancelFunc

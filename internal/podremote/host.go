@@ -67,13 +67,6 @@ func (h *Host) tell(id string) {
 	h.watchers.Tell(id)
 }
 
-// abilities are those of hosts that have joined: they may not read the ConfigMap aws-logging.
-func abilities() fargate.Abilities {
-	a := fargate.DefaultAbilities()
-	a.LogRouter = false
-	return a
-}
-
 // Describe implements podnode.Host.
 func (h *Host) Describe() podnode.Description {
 	h.mu.Lock()
@@ -82,7 +75,7 @@ func (h *Host) Describe() podnode.Description {
 	d := podnode.Description{
 		Name: h.name, Region: s.Region, Zone: s.Zone, Arch: s.Architecture, Engine: s.Engine, Version: s.KubeletVersion, Kernel: s.KernelVersion,
 		Room: fargate.Size{MilliCPU: s.Capacity.Cpu().MilliValue(), MemoryBytes: s.Capacity.Memory().Value()}, MostPods: int(s.Capacity.Pods().Value()),
-		Abilities: abilities(), Unschedulable: h.said.Spec.Unschedulable, Ready: s.Ready, Starting: s.Starting, Message: s.Message,
+		Abilities: fargate.DefaultAbilities(), Unschedulable: h.said.Spec.Unschedulable, Ready: s.Ready, Starting: s.Starting, Message: s.Message,
 	}
 	if k, err := h.kubelets(); err == nil {
 		d.Address, d.Kubelet = k.Host, k.At

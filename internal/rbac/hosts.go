@@ -8,6 +8,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/nodeless/nodeless/api/v1alpha1"
+	"github.com/nodeless/nodeless/internal/fargate"
 )
 
 // HostRules are what the controller needs besides where microVM hosts have joined: it gives each host the rights for what its pods refer to, and nobody can
@@ -32,7 +33,7 @@ const (
 )
 
 // hostClusterRole is what a host may do in the whole cluster: ask who somebody is and what they may, as every kubelet does, and for certificates, which
-// others decide about.
+// others decide about, and read where logs are to go.
 const hostClusterRole = "nodeless-host"
 
 // HostRole is that of all hosts. What each may do with objects is in its namespace and in those of its pods, for as long as they are its.
@@ -44,6 +45,9 @@ func HostRole() client.Object {
 			rule("authentication.k8s.io", []string{"tokenreviews"}, []string{"create"}),
 			rule("authorization.k8s.io", []string{"subjectaccessreviews"}, []string{"create"}),
 			rule("certificates.k8s.io", []string{"certificatesigningrequests"}, []string{"create", "get", "list", "watch"}),
+			// Where the logs of pods are to go: a host routes those of its own.
+			named(rule("", []string{"namespaces"}, []string{"get", "list", "watch"}), fargate.LoggingNamespace),
+			named(rule("", []string{"configmaps"}, []string{"get", "list", "watch"}), fargate.LoggingConfigMap),
 		},
 	}
 }

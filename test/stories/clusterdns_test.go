@@ -47,6 +47,15 @@ func TestTheClustersDNSRunsInAMicroVM(t *testing.T) {
 		}
 		return nil
 	})
+	// The log router knows the cluster's names too. What answers there takes no records, and says so.
+	c.routeLogs("[OUTPUT]\n    Name http\n    Match *\n    Host hello.default.svc.cluster.local\n    Format json\n")
+	c.eventually(patience, func() error {
+		events := c.kubectl("get", "events", "--field-selector", "reason=LogOutputFailed,involvedObject.name="+pod)
+		if !strings.Contains(events, "to http://hello.default.svc.cluster.local:80: 501 Not Implemented; it is tried again") {
+			return fmt.Errorf("events: %s", events)
+		}
+		return nil
+	})
 	nodes := c.nodes()
 	for i := range nodes {
 		if nodes[i].Labels["eks.amazonaws.com/compute-type"] != "fargate" {

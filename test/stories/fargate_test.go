@@ -240,6 +240,8 @@ func TestADeploymentRunsInMicroVMs(t *testing.T) {
 	c.kubectl("apply", "-f", filepath.Join(root, "examples", "fargate.yaml"))
 	pods := c.readyPods("hello", 3)
 	c.eventually(patience, first.hasAll(pods))
+	c.kubectl("exec", pods[1].Name, "--", "sh", "-c", "for i in $(seq 3000); do echo burst $i; done >/proc/1/fd/1")
+	c.eventually(patience, func() error { return first.hasBurst(pods[1].Name, 3000) })
 	c.routeLogs(second.output()) // which running pods follow, other than on Fargate
 	nodes := map[string]bool{}
 	for i := range pods {

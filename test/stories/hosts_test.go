@@ -156,8 +156,11 @@ func TestPodsRunOnMachinesThatHaveJoined(t *testing.T) {
 		_, err := c.run("kubectl", "get", "mutatingwebhookconfiguration", "0500-nodeless-fargate-mutation")
 		return err
 	})
+	sink := newLogSink(t)
+	c.routeLogs(sink.output())
 	c.kubectl("apply", "-f", filepath.Join(root, "examples", "fargate.yaml"))
 	pods := c.readyPods("hello", 3)
+	c.eventually(patience, sink.hasAll(pods)) // each host routes its pods' logs
 	if spread := c.onHosts(pods); spread["one"]+spread["two"] != 3 || spread["one"] == 0 || spread["two"] == 0 {
 		t.Errorf("pods by hosts: %v", spread)
 	}

@@ -20,11 +20,12 @@ type logSink struct {
 	*httptest.Server
 	mu    sync.Mutex
 	lines map[string][]string // by pod
+	burst map[string][]string // those that begin with this word
 }
 
 func newLogSink(t *testing.T) *logSink {
 	t.Helper()
-	s := &logSink{lines: map[string][]string{}}
+	s := &logSink{lines: map[string][]string{}, burst: map[string][]string{}}
 	s.Server = httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
 		body, _ := io.ReadAll(r.Body)
 		s.mu.Lock()
@@ -38,6 +39,10 @@ func newLogSink(t *testing.T) *logSink {
 			}
 			if err := json.Unmarshal([]byte(line), &record); err != nil {
 				t.Errorf("routed: %v: %q", err, line)
+			}
+			if strings.HasPrefix(record.Log, "burst ") {
+				s.burst[record.Kubernetes.Pod] = append(s.burst[record.Kubernetes.Pod], record.Log)
+				continue
 			}
 			s.lines[record.Kubernetes.Pod] = append(s.lines[record.Kubernetes.Pod], record.Log)
 		}
@@ -77,6 +82,21 @@ func (s *logSink) hasUpTo(pod string, most int) error {
 		if want := fmt.Sprintf("%d %s", n, pod); !slices.Contains(lines, want) {
 			return fmt.Errorf("%q was not routed; %d lines of %d were", want, len(lines), most)
 		}
+	}
+	return nil
+}
+
+// hasBurst judges whether it has so many numbered lines of a burst, in order and each once.
+func (s *logSink) hasBurst(pod string, most int) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for i, line := range s.burst[pod] {
+		if want := fmt.Sprintf("burst %d", i+1); line != want {
+			return fmt.Errorf("%q was routed, want %q", line, want)
+		}
+	}
+	if n := len(s.burst[pod]); n != most {
+		return fmt.Errorf("%d lines of %d were routed", n, most)
 	}
 	return nil
 }
