@@ -33,7 +33,8 @@ type search struct {
 // why the shape got nothing.
 //
 // In the order in which they are tried: create what does not exist, raise a limit, tolerate a taint, allow one more value of
-// a label, ask for less, wait, keep fewer minValues, prefer what is required of other pods, let a pool launch more.
+// a label, ask for less, wait, keep fewer minValues, have fewer volumes, let a pool launch more. What other pods stand in the
+// way of has an answer of its own: prefer what is required of them, do without a host port, wait for a volume.
 func Smallest(s *model.Snapshot, shape *model.Shape, views []*rules.View, rooms []rules.Room, reason *model.Reason) model.Change {
 	if len(s.Pools) == 0 {
 		return model.Change{Rule: model.RuleNoPool, Object: "NodePool", To: "created"}
@@ -46,8 +47,14 @@ func Smallest(s *model.Snapshot, shape *model.Shape, views []*rules.View, rooms 
 	}
 	c := &search{s: s, shape: shape, views: views, rooms: rooms, reason: reason}
 	switch reason.Rule {
-	case model.RuleUnmodelled, model.RuleSteps, model.RulePriority, model.RuleHostPort, model.RuleVolumeLimit, model.RuleVolumeInUse:
+	case model.RuleUnmodelled, model.RuleSteps:
 		return model.Change{}
+	case model.RulePriority:
+		return c.morePriority()
+	case model.RuleHostPort:
+		return c.dropPort()
+	case model.RuleVolumeInUse:
+		return c.freeVolume()
 	case model.RuleBlocked:
 		return c.unblock()
 	case model.RuleAffinity, model.RuleAntiAffinity, model.RuleSpread:
@@ -56,7 +63,7 @@ func Smallest(s *model.Snapshot, shape *model.Shape, views []*rules.View, rooms 
 	if c.fitsSomewhere(shape, false) != "" {
 		return model.Change{} // what stood in the way is not a rule that can be tried here
 	}
-	for _, try := range []func() model.Change{c.raiseLimit, c.tolerate, c.allowValue, c.askLess, c.wait, c.fewerValues, c.widenPool} {
+	for _, try := range []func() model.Change{c.raiseLimit, c.tolerate, c.allowValue, c.askLess, c.wait, c.fewerValues, c.fewerVolumes, c.widenPool} {
 		if found := try(); found != (model.Change{}) {
 			return found
 		}
@@ -71,7 +78,8 @@ func (c *search) fits(shape *model.Shape, v *rules.View, room rules.Room, strict
 	}
 	c.tries++
 	alone, ok := c.neighbours(shape, strict)
-	return ok && v.Verdict(&alone, room, c.s.ResourceNames).Rule == model.RuleSteps && c.besides(shape, v, room)
+	return ok && v.Verdict(&alone, room, c.s.ResourceNames).Rule == model.RuleSteps && !c.barred(shape) &&
+		(len(shape.HostPorts) == 0 || len(c.machines(shape, v, room)) > 0) && c.besides(shape, v, room)
 }
 
 // fitsSomewhere is the first pool that would give a machine to the shape, "" if none.
@@ -103,7 +111,7 @@ func (c *search) machines(shape *model.Shape, v *rules.View, room rules.Room) []
 	var out []machine
 	for _, o := range v.Options(alone.Required, alone.AnyOf) {
 		for t := range v.Pool.Types {
-			if !o.Types.Has(t) || !alone.Requests.Fits(v.Net[t]) || !room.Allows(&v.Pool.Limits, &v.Pool.Types[t].Capacity) {
+			if !o.Types.Has(t) || !alone.Requests.Fits(v.Net[t]) || !room.Allows(&v.Pool.Limits, &v.Pool.Types[t].Capacity) || !v.DaemonsLeave(shape.HostPorts, t) {
 				continue
 			}
 			for _, f := range v.Offers[t] {

@@ -53,6 +53,10 @@ func TestTheSmallestChange(t *testing.T) {
 		"would fit in pool p once x1 has capacity again":                                        "type x1 cpu=400 memory=1Ti pods=100 offers(a spot 3 out)\npool p\npods 1 db cpu=300 memory=800Gi",
 		"would fit in pool p once the pool is ready":                                            "pool p not-ready(no subnets)\npods 1 web cpu=1",
 		"would fit if minValues of family of pool p were 3 instead of 4":                        "pool p require(family@4)\npods 1 web cpu=1",
+		"would fit in pool p without host port TCP 80":                                          "pool p\ndaemon proxy cpu=100m ports(80)\npods 1 web cpu=1 ports(80, 81)",
+		"would fit in pool p if it had 2 volumes of driver ebs instead of 3":                    "type v cpu=4 pods=9 offers(a spot 1) attach(ebs=2)\npool p types(v)\npods 1 web cpu=1 volume(x driver=ebs) volume(y driver=ebs) volume(z driver=ebs)",
+		"would fit in pool p if its priority were -10 or more":                                  "policy cutoff=-10\npool p\npods 1 web cpu=1 priority=-20",
+		"would fit in pool p once pod default/db-1, which has volume x for itself, has ended":   "pool p\nshape db cpu=1 volume(x alone)\nnode n1 pool=p type=c2 zone=a capacity-type=on-demand state=initialized runs(db-1 as db)\npods 1 web cpu=1 volume(x alone)",
 		"would fit if requirement topology.kubernetes.io/zone of pool p also allowed b (now a)": "pool p require(zone=a)\npods 1 db cpu=10 memory=100Gi",
 	} {
 		if got := explain.Change(of(t, cluster)); got != want {
@@ -68,6 +72,7 @@ func TestNoChangeIsNamedWhereNoneHelps(t *testing.T) {
 		"pool p\npods 1 db cpu=1000 memory=1000Gi",
 		"pool p\npods 1 db cpu=1 nvidia.com/gpu=1",
 		"pool p\npods 1 db cpu=1 unmodelled(resourceClaims)",
+		"pool p taint(a:NoSchedule)\ndaemon proxy cpu=100m ports(80) tolerate(*)\npods 1 web cpu=1 ports(80)",
 		"pool p require(family=none)\npods 1 db cpu=1 require(family=c, arch=arm64)",
 	} {
 		if got := of(t, cluster); got != (model.Change{}) {

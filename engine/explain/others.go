@@ -100,6 +100,14 @@ func Change(c model.Change) string {
 		return fmt.Sprintf("would fit%s if its topology spread over %s were %s, not %s", in, object, c.To, c.From)
 	case model.RuleBlocked:
 		return fmt.Sprintf("would fit%s if %s were %s", in, object, c.To)
+	case model.RuleHostPort:
+		return fmt.Sprintf("would fit%s without host port %s", in, object)
+	case model.RuleVolumeLimit:
+		return fmt.Sprintf("would fit%s if it had %s volumes of driver %s instead of %s", in, c.To, object, c.From)
+	case model.RuleVolumeInUse:
+		return fmt.Sprintf("would fit%s once %s, which has volume %s for itself, has ended", in, c.From, object)
+	case model.RulePriority:
+		return fmt.Sprintf("would fit%s if its priority were %s or more", in, c.To)
 	}
 	return ""
 }

@@ -1,6 +1,9 @@
 package model
 
-import "slices"
+import (
+	"slices"
+	"strconv"
+)
 
 // Label is a key and its value, of a pod or a namespace.
 type Label struct{ Key, Value string }
@@ -53,6 +56,15 @@ type Spread struct {
 type HostPort struct {
 	IP, Protocol string
 	Port         int32
+}
+
+// String is the port as people write it, such as "TCP 8080", with the address if it is not every one.
+func (p HostPort) String() string {
+	text := p.Protocol + " " + strconv.Itoa(int(p.Port))
+	if p.IP != "" && p.IP != "0.0.0.0" {
+		text += " of " + p.IP
+	}
+	return text
 }
 
 // Conflicts reports whether both cannot be had on one node.

@@ -86,7 +86,7 @@ func (p *problem) lookCloser(g *group, view int, verdict *model.PoolVerdict) {
 		for _, port := range g.shape.HostPorts {
 			for i := range p.s.Daemons {
 				if d := &p.s.Daemons[i]; slices.ContainsFunc(d.Shape.HostPorts, port.Conflicts) && !v.RunsOn(&d.Shape).Empty() {
-					verdict.Object, verdict.Detail = portText(port), "DaemonSet "+d.Namespace+"/"+d.Name
+					verdict.Object, verdict.Detail = port.String(), "DaemonSet "+d.Namespace+"/"+d.Name
 					end(verdict, model.RuleHostPort)
 					return
 				}
@@ -110,14 +110,6 @@ func (p *problem) lookCloser(g *group, view int, verdict *model.PoolVerdict) {
 	name := p.s.ResourceNames[at]
 	verdict.Object, verdict.Detail, verdict.Best = name, model.Quantity(name, g.request[at]), model.Quantity(name, p.policy.Largest[at])
 	end(verdict, model.RuleResource)
-}
-
-func portText(port model.HostPort) string {
-	text := port.Protocol + " " + strconv.Itoa(int(port.Port))
-	if port.IP != "" && port.IP != "0.0.0.0" {
-		text += " of " + port.IP
-	}
-	return text
 }
 
 // blame names the constraint on other pods for which the group got nothing, in words a person knows it by.
@@ -152,7 +144,7 @@ func (p *problem) blame(g *group) (model.Reason, bool) {
 	case model.RuleHostPort:
 		var ports []string
 		for _, port := range s.HostPorts {
-			ports = append(ports, portText(port))
+			ports = append(ports, port.String())
 		}
 		r.Object = strings.Join(ports, ", ")
 	case model.RuleVolumeInUse:

@@ -23,7 +23,7 @@ func addNodeAffinity(s *model.Shape, pod *corev1.Pod) {
 	if len(pod.Spec.NodeSelector) > 0 {
 		selector := make([]model.Requirement, 0, len(pod.Spec.NodeSelector))
 		for k, v := range pod.Spec.NodeSelector {
-			selector = append(selector, model.OneOf(labelKey(k), v))
+			selector = append(selector, model.OneOf(LabelKey(k), v))
 		}
 		s.Required = model.NewRequirements(selector...)
 	}
@@ -94,7 +94,7 @@ func nodeTerm(t *corev1.NodeSelectorTerm) (model.Requirements, error) {
 	}
 	out := make([]model.Requirement, 0, len(t.MatchExpressions)+len(t.MatchFields))
 	for _, e := range t.MatchExpressions {
-		r, err := labelRequirement(labelKey(e.Key), model.Operator(e.Operator), e.Values)
+		r, err := labelRequirement(LabelKey(e.Key), model.Operator(e.Operator), e.Values)
 		if err != nil {
 			return nil, err
 		}

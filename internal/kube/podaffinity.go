@@ -52,7 +52,7 @@ func addPodPreferences(s *model.Shape, pod *corev1.Pod, wishes []corev1.Weighted
 
 // podTerm translates a term. Without namespaces and namespaceSelector it is about the pod's own namespace.
 func podTerm(pod *corev1.Pod, t *corev1.PodAffinityTerm) (model.PodTerm, error) {
-	out := model.PodTerm{Topology: labelKey(t.TopologyKey)}
+	out := model.PodTerm{Topology: LabelKey(t.TopologyKey)}
 	var err error
 	if out.Pods, err = podSelector(t.LabelSelector, pod.Labels, t.MatchLabelKeys, t.MismatchLabelKeys); err != nil {
 		return out, err
@@ -130,7 +130,7 @@ func addSpread(s *model.Shape, pod *corev1.Pod) {
 			pods.Nothing = true // kube-scheduler counts no pods for an empty selector (countPodsMatchSelector)
 		}
 		out := model.Spread{
-			Topology: labelKey(c.TopologyKey), MaxSkew: c.MaxSkew, Hard: c.WhenUnsatisfiable == corev1.DoNotSchedule, Pods: pods,
+			Topology: LabelKey(c.TopologyKey), MaxSkew: c.MaxSkew, Hard: c.WhenUnsatisfiable == corev1.DoNotSchedule, Pods: pods,
 			AnyNode:   c.NodeAffinityPolicy != nil && *c.NodeAffinityPolicy == corev1.NodeInclusionPolicyIgnore,
 			Untainted: c.NodeTaintsPolicy != nil && *c.NodeTaintsPolicy == corev1.NodeInclusionPolicyHonor,
 		}

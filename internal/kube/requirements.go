@@ -20,7 +20,8 @@ var betaLabels = map[string]string{
 	"topology.ebs.csi.aws.com/zone":            model.LabelZone, // what the EBS driver calls the zone; it labels nodes only when it runs
 }
 
-func labelKey(key string) string {
+// LabelKey is the name of a label by which the engine knows it: the old names of well-known labels mean the new ones.
+func LabelKey(key string) string {
 	if now, ok := betaLabels[key]; ok {
 		return now
 	}
@@ -31,7 +32,7 @@ func labelKey(key string) string {
 func Requirements(spec []karpv1.NodeSelectorRequirementWithMinValues) (model.Requirements, error) {
 	out := make([]model.Requirement, 0, len(spec))
 	for i, s := range spec {
-		r, err := model.NewRequirement(labelKey(s.Key), model.Operator(s.Operator), s.Values...)
+		r, err := model.NewRequirement(LabelKey(s.Key), model.Operator(s.Operator), s.Values...)
 		if err != nil {
 			return nil, fmt.Errorf("spec.requirements[%d]: %w", i, err)
 		}

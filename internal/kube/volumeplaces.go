@@ -18,7 +18,7 @@ func allowedTopologies(terms []corev1.TopologySelectorTerm) []model.Requirements
 		}
 		term := make([]model.Requirement, 0, len(t.MatchLabelExpressions))
 		for _, e := range t.MatchLabelExpressions {
-			r := model.OneOf(labelKey(e.Key), e.Values...)
+			r := model.OneOf(LabelKey(e.Key), e.Values...)
 			r.Present = len(e.Values) == 0
 			term = append(term, r)
 		}
@@ -78,7 +78,7 @@ func inZones(terms []model.Requirements, labels map[string]string, takenOver boo
 	var here model.Requirements
 	for _, key := range zoneLabels {
 		if value, ok := labels[key]; ok {
-			here = here.And(model.Requirements{model.OneOf(labelKey(key), strings.Split(value, "__")...)}) // several are joined so
+			here = here.And(model.Requirements{model.OneOf(LabelKey(key), strings.Split(value, "__")...)}) // several are joined so
 		}
 	}
 	if len(here) == 0 {

@@ -101,7 +101,7 @@ func ViewRules() []rbacv1.PolicyRule {
 	read := []string{"get", "list", "watch"}
 	return []rbacv1.PolicyRule{
 		rule("", []string{"pods", "nodes", "namespaces", "persistentvolumes", "persistentvolumeclaims", "limitranges", "events"}, read),
-		rule("apps", []string{"daemonsets"}, read),
+		rule("apps", []string{"daemonsets", "deployments", "statefulsets"}, read), // what pods are made from: a change is a patch of it
 		rule("policy", []string{"poddisruptionbudgets"}, read),
 		rule("storage.k8s.io", []string{"storageclasses", "csinodes"}, read),
 		rule("karpenter.sh", []string{"nodepools", "nodeclaims", "nodeoverlays"}, read),

@@ -101,7 +101,7 @@ func Ask(ctx context.Context, c *live.Cluster, policy model.Policy, of Subject) 
 func (q *question) about(ctx context.Context, of Subject) (bool, error) {
 	switch of.Kind {
 	case PodKind:
-		return q.pod(of), nil
+		return q.pod(ctx, of), nil
 	case NodeKind:
 		return q.node(of.Name), nil
 	case ClaimKind:

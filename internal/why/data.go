@@ -41,6 +41,10 @@ type Change struct {
 	From   string     `json:"from,omitempty"`
 	To     string     `json:"to,omitempty"` // "" = remove it
 	Text   string     `json:"text"`
+	// Patch makes the change, and Command is the line for a shell that does; without them it is no edit of one object: something
+	// has to be created or awaited, or only a person knows which of several to give up.
+	Patch   *Patch `json:"patch,omitempty"`
+	Command string `json:"command,omitempty"`
 }
 
 // Launch is a machine that is, or would be, bought.
@@ -83,6 +87,10 @@ func reasonOf(r *model.Reason) *Reason {
 	return out
 }
 
-func changeOf(c *model.Change) *Change {
-	return &Change{Rule: c.Rule, Object: c.Object, Pool: c.Pool, From: c.From, To: c.To, Text: explain.Change(*c)}
+func changeOf(c *model.Change, p *Patch) *Change {
+	out := &Change{Rule: c.Rule, Object: c.Object, Pool: c.Pool, From: c.From, To: c.To, Text: explain.Change(*c), Patch: p}
+	if p != nil {
+		out.Command = p.Command()
+	}
+	return out
 }

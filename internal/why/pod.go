@@ -1,6 +1,7 @@
 package why
 
 import (
+	"context"
 	"fmt"
 	"strings"
 
@@ -16,7 +17,7 @@ import (
 )
 
 // pod answers about a pod, and reports whether it is there.
-func (q *question) pod(of Subject) bool {
+func (q *question) pod(ctx context.Context, of Subject) bool {
 	pod := q.c.World.Pod(types.NamespacedName{Namespace: of.Namespace, Name: of.Name})
 	if pod == nil {
 		return false
@@ -47,7 +48,7 @@ func (q *question) pod(of Subject) bool {
 	case !info.Waiting:
 		q.conclude(waited, NotOurs, "it is for scheduler %q; machines are launched for pods of %s", pod.Spec.SchedulerName, corev1.DefaultSchedulerName)
 	default:
-		q.pending(pod, &info, waited)
+		q.pending(ctx, pod, &info, waited)
 	}
 	return true
 }
@@ -83,7 +84,7 @@ func (q *question) daemon(info *kube.Pod, waited string) {
 }
 
 // pending answers about a pod that waits for a place.
-func (q *question) pending(pod *corev1.Pod, info *kube.Pod, waited string) {
+func (q *question) pending(ctx context.Context, pod *corev1.Pod, info *kube.Pod, waited string) {
 	p, ok := ask.OfPod(q.s, q.policy, info.Key)
 	if !ok {
 		q.conclude(waited, NotOurs, "nothing is decided about it now")
@@ -107,7 +108,7 @@ func (q *question) pending(pod *corev1.Pod, info *kube.Pod, waited string) {
 		q.launch(p.Launch)
 	}
 	if p.Reason != nil {
-		q.reason(pod, p.Reason)
+		q.reason(ctx, pod, p.Reason)
 	}
 	q.scheduler(pod)
 }
@@ -169,7 +170,7 @@ func (q *question) refusals(p *ask.Pod) {
 }
 
 // reason says what stands in the way in each pool, and what would help.
-func (q *question) reason(pod *corev1.Pod, r *model.Reason) {
+func (q *question) reason(ctx context.Context, pod *corev1.Pod, r *model.Reason) {
 	q.a.Reason = reasonOf(r)
 	because := *r
 	because.Change = model.Change{}
@@ -178,7 +179,7 @@ func (q *question) reason(pod *corev1.Pod, r *model.Reason) {
 	}
 	q.verdicts(r)
 	if change := explain.Change(r.Change); change != "" {
-		q.a.Change = changeOf(&r.Change)
+		q.a.Change = changeOf(&r.Change, q.patchOf(ctx, pod, &r.Change))
 		q.say("smallest change", change)
 		q.say("do it", remedy(pod, &r.Change))
 		return

@@ -43,6 +43,12 @@ func remedy(pod *corev1.Pod, c *model.Change) string {
 		return fmt.Sprintf("in %s: let nodeSelector or nodeAffinity have %s: %s", where, c.Object, c.To)
 	case model.RuleMinValues:
 		return fmt.Sprintf("kubectl edit nodepool %s: minValues: %s for %s in spec.template.spec.requirements", c.Pool, c.To, c.Object)
+	case model.RuleHostPort:
+		return fmt.Sprintf("in %s: take hostPort out of ports for %s", where, c.From)
+	case model.RulePriority:
+		return fmt.Sprintf("in %s: priorityClassName: one of value %s or more (kubectl get priorityclasses)", where, c.To)
+	case model.RuleVolumeLimit:
+		return fmt.Sprintf("in %s: no more than %s volumes of driver %s; the rest of the data belongs to other pods", where, c.To, c.Object)
 	case model.RuleNoPool:
 		return "write a NodePool and an EC2NodeClass and kubectl apply them; docs/how-do-i-run-it-on-my-cluster.md has an example"
 	}

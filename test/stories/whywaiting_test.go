@@ -102,7 +102,8 @@ var whyWaiting = []waiting{
 		change: "would fit in pool zonal if its topology spread over topology.kubernetes.io/zone were ScheduleAnyway, not DoNotSchedule", fixed: besideFirstAnyway,
 	},
 	{
-		name: "host-port", pool: "gpu", spec: `tolerations: [{key: gpu, value: "true", effect: NoSchedule}]`, ports: "{containerPort: 9100, hostPort: 9100}", rule: "HostPort", also: `
+		name: "host-port", pool: "gpu", spec: `tolerations: [{key: gpu, value: "true", effect: NoSchedule}]`, ports: "{containerPort: 9100, hostPort: 9100}", rule: "HostPort",
+		change: "would fit in pool gpu without host port TCP 9100", also: `
 apiVersion: apps/v1
 kind: DaemonSet
 metadata: {name: exporter, namespace: waiting}

@@ -1,0 +1,151 @@
+package why
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	karpv1 "sigs.k8s.io/karpenter/pkg/apis/v1"
+
+	"github.com/nodeless/nodeless/engine/model"
+)
+
+// Patch is a change as a JSON patch (RFC 6902) of one object.
+type Patch struct {
+	Kind      string `json:"kind"`
+	Namespace string `json:"namespace,omitempty"`
+	Name      string `json:"name"`
+	Ops       []Op   `json:"patch"`
+	// Anew says that the API lets no such object be changed: it has to be deleted and made again.
+	Anew bool `json:"anew,omitempty"`
+}
+
+// Op is one step of a JSON patch.
+type Op struct {
+	Op    string `json:"op"` // add, replace, remove or test
+	Path  string `json:"path"`
+	Value any    `json:"value,omitempty"`
+}
+
+// Command is the line for a shell that carries the patch out.
+func (p *Patch) Command() string {
+	text, err := json.Marshal(p.Ops)
+	if err != nil {
+		return "" // strings, numbers and lists of them always have a JSON form
+	}
+	patch := "--type json -p " + quoted(string(Escaped(text)))
+	kubectl := "kubectl"
+	if p.Namespace != "" {
+		kubectl += " -n " + p.Namespace
+	}
+	if p.Anew {
+		return fmt.Sprintf("%s get %s %s -o json | kubectl patch --local -f - %s -o json | kubectl replace --force -f -", kubectl, p.Kind, p.Name, patch)
+	}
+	return fmt.Sprintf("%s patch %s %s %s", kubectl, p.Kind, p.Name, patch)
+}
+
+// quoted is text as one word for a shell.
+func quoted(text string) string { return "'" + strings.ReplaceAll(text, "'", `'\''`) + "'" }
+
+// patchOf is the change to the pod, to what its pods are made from, or to the pool; nil where it is no edit of one object that can be
+// read.
+func (q *question) patchOf(ctx context.Context, pod *corev1.Pod, c *model.Change) *Patch {
+	if ops, ofPool := poolOps(q.c.World.NodePool(c.Pool), c); ofPool {
+		if len(ops) == 0 {
+			return nil
+		}
+		return &Patch{Kind: "nodepool", Name: c.Pool, Ops: ops}
+	}
+	owner := metav1.GetControllerOfNoCopy(pod)
+	if owner == nil {
+		ops := podOps(&pod.Spec, "/spec", c)
+		if len(ops) == 0 {
+			return nil
+		}
+		// Of a pod that waits the API lets tolerations be added, and nothing else that matters here be changed.
+		return &Patch{Kind: "pod", Namespace: pod.Namespace, Name: pod.Name, Ops: ops, Anew: c.Rule != model.RuleTaint}
+	}
+	kind, name, template := q.template(ctx, pod, owner)
+	if template == nil {
+		return nil
+	}
+	ops := podOps(&template.Spec, "/spec/template/spec", c)
+	if len(ops) == 0 {
+		return nil
+	}
+	return &Patch{Kind: kind, Namespace: pod.Namespace, Name: name, Ops: ops}
+}
+
+// template is what the pods of a workload are made from, nil if that cannot be read or cannot be changed.
+func (q *question) template(ctx context.Context, pod *corev1.Pod, owner *metav1.OwnerReference) (kind, name string, template *corev1.PodTemplateSpec) {
+	read := func(kind, name string, o client.Object, template *corev1.PodTemplateSpec) (string, string, *corev1.PodTemplateSpec) {
+		if err := q.c.Get(ctx, client.ObjectKey{Namespace: pod.Namespace, Name: name}, o); err != nil {
+			return "", "", nil
+		}
+		return kind, name, template
+	}
+	switch owner.Kind {
+	case "StatefulSet":
+		o := &appsv1.StatefulSet{}
+		return read("statefulset", owner.Name, o, &o.Spec.Template)
+	case "ReplicaSet":
+		hash := pod.Labels[appsv1.DefaultDeploymentUniqueLabelKey]
+		if name, cut := strings.CutSuffix(owner.Name, "-"+hash); cut && hash != "" {
+			o := &appsv1.Deployment{}
+			return read("deployment", name, o, &o.Spec.Template)
+		}
+	}
+	return "", "", nil
+}
+
+// poolOps are the steps by which a pool is changed, and whether the change is one of a pool.
+func poolOps(np *karpv1.NodePool, c *model.Change) (ops []Op, ofPool bool) {
+	key, requirement := strings.CutPrefix(c.Object, "requirement ")
+	switch {
+	case c.Rule == model.RuleLimit && np != nil:
+		name := strings.TrimPrefix(c.Object, "limit ")
+		return []Op{{"replace", "/spec/limits/" + pointer(name), c.To}}, true
+	case c.Rule == model.RuleMinValues && np != nil:
+		n, err := strconv.Atoi(c.To)
+		for i, r := range np.Spec.Template.Spec.Requirements {
+			if at := requirementPath(i); r.Key == c.Object && r.MinValues != nil && err == nil {
+				return []Op{{"test", at + "/key", r.Key}, {"replace", at + "/minValues", n}}, true
+			}
+		}
+		return nil, true
+	case c.Rule == model.RuleRequirement && requirement:
+		if np == nil {
+			return nil, true
+		}
+		return widened(np.Spec.Template.Spec.Requirements, key, c.To), true
+	}
+	return nil, c.Rule == model.RuleLimit || c.Rule == model.RuleMinValues
+}
+
+func requirementPath(i int) string { return "/spec/template/spec/requirements/" + strconv.Itoa(i) }
+
+// widened lets the only requirement on the key allow one more value.
+func widened(rs []karpv1.NodeSelectorRequirementWithMinValues, key, value string) []Op {
+	at := slices.IndexFunc(rs, func(r karpv1.NodeSelectorRequirementWithMinValues) bool { return r.Key == key })
+	if at < 0 || slices.ContainsFunc(rs[at+1:], func(r karpv1.NodeSelectorRequirementWithMinValues) bool { return r.Key == key }) {
+		return nil
+	}
+	path := requirementPath(at)
+	same := Op{"test", path + "/key", key}
+	if rs[at].Operator == corev1.NodeSelectorOpIn {
+		return []Op{same, {"add", path + "/values/-", value}}
+	}
+	return []Op{same, {"replace", path + "/operator", string(corev1.NodeSelectorOpIn)}, {"add", path + "/values", []string{value}}}
+}
+
+// pointer is a word of a JSON pointer (RFC 6901).
+func pointer(word string) string {
+	return strings.NewReplacer("~", "~0", "/", "~1").Replace(word)
+}
