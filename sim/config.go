@@ -74,6 +74,8 @@ type Decider struct {
 	BatchIdle, BatchMax time.Duration
 	// Nominated is how long a machine stays after a plan that counted on it.
 	Nominated time.Duration
+	// Nominates: kube-scheduler is told the places that a plan gives (status.nominatedNodeName), and keeps room for them.
+	Nominates bool
 	// Judge says what is wrong with a plan; nil = nobody does.
 	Judge func(s *model.Snapshot, plan model.Plan, answered bool) []string
 }

@@ -46,8 +46,13 @@ func (r *run) provision() error {
 	}
 	r.nominate(&plan)
 	failed := false
+	on := make([]*machine, len(plan.Launches))
 	for i := range plan.Launches {
-		failed = r.launch(&plan.Launches[i], nil) == nil || failed
+		on[i] = r.launch(&plan.Launches[i], nil)
+		failed = on[i] == nil || failed
+	}
+	if r.Decider.Nominates {
+		r.promise(&plan, on)
 	}
 	if failed || len(plan.Unplaced) > 0 {
 		r.planFirst, r.planDue = r.now, r.now+resync

@@ -9,7 +9,7 @@ import (
 	"github.com/nodeless/nodeless/sim/compatible"
 )
 
-// Nodeless decides as the controller does.
+// Nodeless decides as the controller does; with Nominates set as it does with the feature gate Nominations.
 func Nodeless(policy model.Policy) Decider {
 	var at *model.Snapshot
 	var search engine.Search

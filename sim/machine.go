@@ -25,6 +25,11 @@ func (v *vector) fits(free *vector) bool {
 	return v[0] <= free[0] && v[1] <= free[1] && v[2] <= free[2] && v[3] <= free[3]
 }
 
+// fitsBeside reports whether so much is free that is not held for others.
+func (v *vector) fitsBeside(s *slot) bool {
+	return v[0] <= s.free[0]-s.held[0] && v[1] <= s.free[1]-s.held[1] && v[2] <= s.free[2]-s.held[2] && v[3] <= s.free[3]-s.held[3]
+}
+
 // pod is a pod of the trace in the cluster.
 type pod struct {
 	shape   int32
@@ -36,6 +41,7 @@ type pod struct {
 	ends    time.Duration // while it runs
 	since   time.Duration // it waits
 	placed  bool          // it has had a place before
+	nominee *machine      // on which it is to have its place, while it waits
 }
 
 // machine is a machine from its launch to its end.
@@ -59,6 +65,7 @@ func (m *machine) going() bool { return m.victim != nil || m.taken }
 // slot is what kube-scheduler looks at, apart from the rest for the sake of the processor's caches.
 type slot struct {
 	free, all vector
+	held      vector // for pods that are nominated, out of free
 	takes     bool
 }
 

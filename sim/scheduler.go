@@ -29,7 +29,7 @@ func (r *run) find(ask *vector) int {
 			i -= n
 		}
 		s := &r.slots[i]
-		if !s.takes || !ask.fits(&s.free) {
+		if !s.takes || !ask.fitsBeside(s) {
 			continue
 		}
 		found++
@@ -73,7 +73,8 @@ func (r *run) fill(m *machine) {
 	}
 	i := r.index(m)
 	r.waiting = slices.DeleteFunc(r.waiting, func(p int32) bool {
-		if !r.asks[r.pods[p].shape].fits(&r.slots[i].free) {
+		ask := &r.asks[r.pods[p].shape]
+		if r.pods[p].nominee != m && !ask.fitsBeside(&r.slots[i]) || !ask.fits(&r.slots[i].free) {
 			return false
 		}
 		r.bind(p, m, i)
@@ -84,6 +85,7 @@ func (r *run) fill(m *machine) {
 func (r *run) bind(id int32, m *machine, slot int) {
 	p := &r.pods[id]
 	r.waited(p)
+	r.hold(id, nil)
 	p.machine, p.placed, p.ends = m, true, r.now+p.left
 	p.turn++
 	r.queue.add(event{at: p.ends, kind: departs, pod: id, turn: p.turn})
@@ -125,7 +127,11 @@ func (r *run) leave(id int32) {
 }
 
 func (r *run) modelPod(p *pod) model.Pod {
-	return model.Pod{PodKey: p.key, Shape: int(p.shape), Created: r.time(p.created)}
+	out := model.Pod{PodKey: p.key, Shape: int(p.shape), Created: r.time(p.created)}
+	if p.nominee != nil && p.machine == nil {
+		out.Nominated = p.nominee.node.Name
+	}
+	return out
 }
 
 func (r *run) time(at time.Duration) time.Time { return r.epoch.Add(at) }

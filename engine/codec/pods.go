@@ -82,6 +82,7 @@ func (p *parser) when(l *line, pod *model.Pod) error {
 		return err
 	}
 	pod.From, _ = l.value("from")
+	pod.Nominated, _ = l.value("nominated")
 	pod.Virtual = l.says("virtual", map[string]int{"pods": 3, "pod": 2}[l.kind()])
 	return p.ago(l, "age", &pod.Created)
 }

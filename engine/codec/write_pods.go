@@ -65,7 +65,7 @@ func (w *writer) rows() [][]row {
 		shape           int
 		priority        int32
 		created         int64
-		from            string
+		from, nominated string
 		virtual         bool
 	}
 	out := make([][]row, len(w.s.Shapes))
@@ -76,7 +76,7 @@ func (w *writer) rows() [][]row {
 		if dash := strings.LastIndexByte(base, '-'); dash > 0 {
 			base = base[:dash]
 		}
-		k := alike{base, p.Namespace, p.Shape, p.Priority, p.Created.UnixNano(), p.From, p.Virtual}
+		k := alike{base, p.Namespace, p.Shape, p.Priority, p.Created.UnixNano(), p.From, p.Nominated, p.Virtual}
 		j, ok := at[k]
 		if !ok {
 			j = len(out[p.Shape])
@@ -129,6 +129,7 @@ func (w *writer) when(d *declaration, p *model.Pod) {
 	d.number("priority", int64(p.Priority))
 	d.amount("age", w.age(p.Created), "0s")
 	d.amount("from", p.From, "")
+	d.amount("nominated", p.Nominated, "")
 	d.word("virtual", p.Virtual)
 }
 

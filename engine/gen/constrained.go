@@ -37,6 +37,7 @@ func Constrained(seed uint64) *model.Snapshot {
 	for i := range s.Nodes {
 		r.furnish(s, &s.Nodes[i])
 	}
+	nominate(s, seed)
 	return Canonical(s)
 }
 

@@ -28,7 +28,22 @@ func pick[T any](r source, from ...T) T { return from[r.IntN(len(from))] }
 // reason. Constrained has those about other pods too. Equal seeds give equal snapshots.
 func Random(seed uint64) *model.Snapshot {
 	r := source{rand.New(rand.NewPCG(seed, 0x6e6f64656c657373))}
-	return Canonical(r.snapshot(r.shape))
+	s := r.snapshot(r.shape)
+	nominate(s, seed)
+	return Canonical(s)
+}
+
+// nominate gives pods of every third seed places that an earlier plan gave them, and that may no longer be.
+func nominate(s *model.Snapshot, seed uint64) {
+	r := source{rand.New(rand.NewPCG(seed, 0x6e6f6d696e617465))}
+	if len(s.Nodes) == 0 || !r.chance(33) {
+		return
+	}
+	for i := range s.Pending {
+		if r.chance(50) {
+			s.Pending[i].Nominated = s.Nodes[r.IntN(len(s.Nodes))].Name
+		}
+	}
 }
 
 // snapshot is a cluster of such shapes.

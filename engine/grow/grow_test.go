@@ -40,7 +40,7 @@ func tell(t *testing.T, cluster string) string {
 	p, s, views := packer(t, cluster)
 	nodes, missing := map[string][]string{}, []string{}
 	on := map[int][]string{}
-	for i, w := range p.PlaceAll() {
+	for i, w := range p.PlaceAll(nil) {
 		name := s.Pending[i].Name
 		switch {
 		case w.Rule != "":
@@ -196,7 +196,7 @@ func TestTheSchedulerCouldBindRandomPlans(t *testing.T) {
 	for seed := range uint64(150) {
 		s := gen.Constrained(seed)
 		p, views := over(s, gen.Policy(seed))
-		where := p.PlaceAll()
+		where := p.PlaceAll(nil)
 		var nodes []model.Node
 		for i, m := range p.Machines() {
 			nodes = append(nodes, become(t, seed, i, m, views[m.View]))

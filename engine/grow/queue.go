@@ -15,12 +15,12 @@ type Where struct {
 	Rule          model.Rule
 }
 
-// PlaceAll places all pending pods, those that ask for most cpu and then memory first. A pod without a place is tried again
+// PlaceAll places all pending pods but those that are placed already (by index, nil for none), those that ask for most cpu and then memory first. A pod without a place is tried again
 // as long as others found one. The answers are by index into Snapshot.Pending. Pods below the policy's priority cutoff use
 // only nodes.
-func (p *Packer) PlaceAll() []Where {
+func (p *Packer) PlaceAll(placed []bool) []Where {
 	out := make([]Where, len(p.s.Pending))
-	queue := p.queue()
+	queue := slices.DeleteFunc(p.queue(), func(i int) bool { return placed != nil && placed[i] })
 	turn := 0
 	for {
 		var left []int

@@ -57,6 +57,9 @@ type Pod struct {
 	// From is the node that the pod is on and has to leave, since the machine goes; "" for a pod that waits unbound. Such a
 	// pod is in Snapshot.Pending and no longer among its node's Pods: its next place is prepared before it is evicted.
 	From string
+	// Nominated is the machine on which kube-scheduler keeps room for the pod, since an earlier plan gave it its place there
+	// (status.nominatedNodeName); "" for none.
+	Nominated string
 	// Virtual: nobody waits for a place. The pod stands for room that a CapacityBuffer keeps free; it gets what others leave,
 	// whatever its priority, and the policy's cut-off is not for it.
 	Virtual bool

@@ -42,6 +42,7 @@ type problem struct {
 	level    *int32       // priority of the pods whose turn it is; nil = all
 	machines []*machine
 	settled  []settled
+	kept     []bool // by Pending: pods that have the place they had before; nil if none has
 	bound    model.Price
 	plan     model.Plan
 }
@@ -77,6 +78,7 @@ func provisionPods(s *model.Snapshot, policy model.Policy, shared *Places) model
 func Placements(s *model.Snapshot, policy model.Policy) []model.Placement {
 	p := &problem{s: s, policy: &policy, state: rules.NewState(s)}
 	p.group()
+	p.keep()
 	p.place()
 	p.sort()
 	return p.plan.Placements
@@ -144,6 +146,7 @@ func attempt(s *model.Snapshot, policy model.Policy, known lessons, shared *Plac
 		p.steps = defaultSteps
 	}
 	p.group()
+	p.keep()
 	if policy.Solver == model.FirstFit {
 		p.open()
 		p.firstFit()

@@ -102,9 +102,9 @@ func (p *problem) firstFit() {
 	}
 	takes := map[int]map[*group][]int{}
 	left := map[*group][]int{}
-	for i, where := range packer.PlaceAll() {
+	for i, where := range packer.PlaceAll(p.kept) {
 		g := of[p.s.Pending[i].Shape]
-		if g == nil {
+		if g == nil || p.kept != nil && p.kept[i] {
 			continue
 		}
 		switch {

@@ -24,6 +24,7 @@ import (
 	"github.com/nodeless/nodeless/cloud/aws"
 	"github.com/nodeless/nodeless/internal/act"
 	"github.com/nodeless/nodeless/internal/buffers"
+	"github.com/nodeless/nodeless/internal/gates"
 	"github.com/nodeless/nodeless/internal/kube"
 	"github.com/nodeless/nodeless/internal/lifecycle"
 	"github.com/nodeless/nodeless/internal/metrics"
@@ -112,11 +113,14 @@ func build(ctx context.Context, o Options, kube kubernetes.Interface) (*rooms, e
 		}
 		machines = r.fargate.scheduler.Beside(provider)
 	}
+	o.Gates = nominating(o, version)
+	r.nominates = o.Gates.Nominations
 	r.lifecycle, err = lifecycle.New(ctx, lifecycle.Options{
 		Cloud: machines, Cache: r.cache, Client: api, World: r.world, Recorder: recorder, Clock: o.Clock, Log: o.Log,
 		RefreshClass: func(ctx context.Context, ref cloud.ClassRef) { classes.Refresh(ctx, api, ref) },
 		Annotations:  classAnnotations(classes), Metrics: r.counters, Gates: o.Gates, Launches: 64 * o.Parallel,
 		Registered: func(claim *karpv1.NodeClaim, yes bool) { r.keeper.Registered(claim, yes) }, Deleting: r.records.Deleting,
+		Nominate: r.actor.Nominate,
 	})
 	if err != nil {
 		return nil, fmt.Errorf("controller: %w", err)
@@ -163,6 +167,17 @@ func kubernetesVersion(d discovery.ServerVersionInterface) (string, error) {
 		return "", fmt.Errorf("controller: version of the API server: %w", err)
 	}
 	return v.Major + "." + strings.TrimRight(v.Minor, "+"), nil
+}
+
+// nominating are the gates without Nominations where the API server is older than 1.35: from then on others than kube-scheduler are expected to
+// nominate pods (feature gate NominatedNodeNameForExpectation), and a nomination is gone when a pod is bound.
+func nominating(o Options, version string) gates.Gates {
+	var major, minor int
+	if n, _ := fmt.Sscanf(version, "%d.%d", &major, &minor); o.Gates.Nominations && (n < 2 || major == 1 && minor < 35) {
+		o.Log.Warn("pods are not nominated: the feature gate Nominations wants Kubernetes 1.35 or newer", "version", version)
+		o.Gates.Nominations = false
+	}
+	return o.Gates
 }
 
 const crdWait = 30 * time.Second

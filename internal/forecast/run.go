@@ -188,7 +188,7 @@ func (r *run) provision() bool {
 	for _, p := range plan.Placements {
 		nominees[p.Node] = true
 	}
-	r.world.Nominate(nominees)
+	r.world.Nominate(nominees, nil)
 	r.unplaced = plan.Unplaced
 	for i := range plan.Launches {
 		l := &plan.Launches[i]

@@ -7,7 +7,7 @@ import (
 	"strings"
 )
 
-// Gates says which optional parts of the contract are on.
+// Gates says which optional parts of the contract are on, and which of our own.
 type Gates struct {
 	NodeRepair              bool // nodes whose kubelet or hardware is broken for long are replaced
 	ReservedCapacity        bool // capacity reservations are offerings of their own
@@ -15,6 +15,7 @@ type Gates struct {
 	NodeOverlay             bool // NodeOverlay objects change prices and capacities
 	StaticCapacity          bool // a NodePool with spec.replicas keeps so many nodes
 	CapacityBuffer          bool // CapacityBuffer objects keep room free
+	Nominations             bool // ours: pods are nominated to the machines that were launched for them (docs/adr/0026)
 }
 
 // Default is what is on when nobody says otherwise (the reference's defaults of v1.14.1).
@@ -35,12 +36,14 @@ func (g *Gates) field(name string) *bool {
 		return &g.StaticCapacity
 	case "CapacityBuffer":
 		return &g.CapacityBuffer
+	case "Nominations":
+		return &g.Nominations
 	}
 	return nil
 }
 
 // names are the gates in the order in which String writes them.
-var names = []string{"NodeRepair", "ReservedCapacity", "SpotToSpotConsolidation", "NodeOverlay", "StaticCapacity", "CapacityBuffer"}
+var names = []string{"NodeRepair", "ReservedCapacity", "SpotToSpotConsolidation", "NodeOverlay", "StaticCapacity", "CapacityBuffer", "Nominations"}
 
 // Parse reads "A=true,B=false" over the defaults. A name that nobody knows is passed over, as in the reference, so
 // that settings written for another version still work; unknown returns those names. A value that is no bool is an error.

@@ -1,6 +1,7 @@
 package kube
 
 import (
+	"slices"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -20,7 +21,7 @@ func (n *Names) Node(node *corev1.Node, claim *karpv1.NodeClaim) model.Node {
 	}
 	out := model.Node{
 		Name: node.Name, Pool: node.Labels[karpv1.NodePoolLabelKey], Created: node.CreationTimestamp.Time,
-		Cordoned: node.Spec.Unschedulable, Deleting: node.DeletionTimestamp != nil,
+		Cordoned: node.Spec.Unschedulable && !Kept(node), Deleting: node.DeletionTimestamp != nil,
 		DoNotDisrupt: node.Annotations[karpv1.DoNotDisruptAnnotationKey] == "true",
 	}
 	labels := node.Labels
@@ -39,7 +40,11 @@ func (n *Names) Node(node *corev1.Node, claim *karpv1.NodeClaim) model.Node {
 	}
 	out.Labels = Labels(labels)
 	out.Type, out.Zone, out.CapacityType = labels[model.LabelInstanceType], labels[model.LabelZone], labels[model.LabelCapacityType]
-	out.Taints = schedulingTaints(node.Spec.Taints, startup, claim == nil || out.State == model.Initialized)
+	taints := node.Spec.Taints
+	if !out.Cordoned { // kube-controller-manager is about to take it off, or lifecycle is
+		taints = slices.DeleteFunc(slices.Clone(taints), func(t corev1.Taint) bool { return t.Key == corev1.TaintNodeUnschedulable })
+	}
+	out.Taints = schedulingTaints(taints, startup, claim == nil || out.State == model.Initialized)
 	for _, t := range node.Spec.Taints {
 		out.Deleting = out.Deleting || t.Key == karpv1.DisruptedTaintKey
 	}

@@ -48,6 +48,8 @@ type Options struct {
 	RefreshClass func(context.Context, cloud.ClassRef)
 	// Registered is told of each launch of a NodePool's machine whether its Node was registered in the end; may be nil.
 	Registered func(claim *karpv1.NodeClaim, yes bool)
+	// Nominate is told of each Node of a claim before pods may come to it; required where the gate Nominations is on.
+	Nominate func(ctx context.Context, claim, node string)
 	// Deleting is told of each NodeClaim that is asked to go, and of what for, in a word or two; may be nil.
 	Deleting func(claim *karpv1.NodeClaim, why string)
 	// Gates says which optional parts are on.

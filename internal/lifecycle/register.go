@@ -36,7 +36,7 @@ func (l *Lifecycle) register(ctx context.Context, t *turn) (bool, error) {
 			t.node = nodes[0]
 			l.found(t.claim.UID)
 			if cameAgain(t.node) {
-				return true, l.adopt(ctx, t.claim, t.node)
+				return true, l.adopt(ctx, t.claim, t.node, false)
 			}
 		}
 		return t.node != nil, nil
@@ -55,7 +55,7 @@ func (l *Lifecycle) register(ctx context.Context, t *turn) (bool, error) {
 		return false, l.deleteClaim(ctx, t.claim, "node_deleted")
 	}
 	late := node.Labels[karpv1.NodeRegisteredLabelKey] != "true" && !slices.ContainsFunc(node.Spec.Taints, unregistered)
-	if err := l.adopt(ctx, t.claim, node); err != nil {
+	if err := l.adopt(ctx, t.claim, node, l.reserve(ctx, t.claim, node)); err != nil {
 		return false, err
 	}
 	t.node = node
@@ -89,8 +89,8 @@ func (l *Lifecycle) awaitNode(ctx context.Context, t *turn) error {
 }
 
 // adopt writes, in one patch, all that the claim wants its Node to be; if the machine is ready at once, that it is
-// initialized too.
-func (l *Lifecycle) adopt(ctx context.Context, claim *karpv1.NodeClaim, node *corev1.Node) error {
+// initialized too. With keep the Node takes no pods until then.
+func (l *Lifecycle) adopt(ctx context.Context, claim *karpv1.NodeClaim, node *corev1.Node, keep bool) error {
 	before := node.DeepCopy()
 	if node.Labels == nil {
 		node.Labels = map[string]string{}
@@ -113,6 +113,9 @@ func (l *Lifecycle) adopt(ctx context.Context, claim *karpv1.NodeClaim, node *co
 	own(node, claim)
 	if len(notInitialized(node, claim)) == 0 {
 		node.Labels[karpv1.NodeInitializedLabelKey] = "true"
+	}
+	if keep {
+		kube.Keep(node)
 	}
 	return l.writeNode(ctx, before, node)
 }
@@ -161,7 +164,11 @@ func (l *Lifecycle) initialize(ctx context.Context, t *turn) (bool, error) {
 	if was && (labelled || t.node.DeletionTimestamp != nil) {
 		return true, nil
 	}
-	if why := notInitialized(t.node, t.claim); len(why) > 0 {
+	why := notInitialized(t.node, t.claim)
+	if waits, err := l.open(ctx, t, len(why) == 0); err != nil || waits && len(why) == 0 {
+		return false, err
+	}
+	if len(why) > 0 {
 		if was {
 			return true, nil
 		}

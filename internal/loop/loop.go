@@ -112,34 +112,13 @@ func (l *loop) provision(ctx context.Context) Decision {
 	}
 	if len(v.wrong) == 0 {
 		d.Result = l.o.Actor.Apply(ctx, s, plan)
-		l.o.World.Nominate(nominees(s, &plan))
+		var promised map[model.PodKey]string
+		if l.o.Promise {
+			promised = promises(s, &plan, d.Result.Claims)
+		}
+		l.o.World.Nominate(nominees(s, &plan), promised)
 	}
 	return d
-}
-
-// nominees are the machines on which a plan places pods that will come there. A placeholder never comes.
-func nominees(s *model.Snapshot, p *model.Plan) map[string]bool {
-	out, never := map[string]bool{}, virtual(s)
-	for _, x := range p.Placements {
-		if !never[x.Pod] {
-			out[x.Node] = true
-		}
-	}
-	return out
-}
-
-// virtual are the placeholders among the pods that wait, nil if there are none.
-func virtual(s *model.Snapshot) map[model.PodKey]bool {
-	var out map[model.PodKey]bool
-	for i := range s.Pending {
-		if s.Pending[i].Virtual {
-			if out == nil {
-				out = map[model.PodKey]bool{}
-			}
-			out[s.Pending[i].PodKey] = true
-		}
-	}
-	return out
 }
 
 // waiting counts the pods that have no place: neither those that have to leave one nor those that stand for room.

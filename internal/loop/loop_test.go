@@ -31,7 +31,7 @@ type stage struct {
 
 func (s *stage) Changed() <-chan struct{} { return s.changed }
 
-func (s *stage) Nominate(map[string]bool) {}
+func (s *stage) Nominate(map[string]bool, map[model.PodKey]string) {}
 
 func (s *stage) Snapshot() *model.Snapshot {
 	return &model.Snapshot{Now: s.Now(), Nodes: s.nodes, Pools: s.pools, Pending: s.pending}

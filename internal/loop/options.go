@@ -16,7 +16,9 @@ import (
 type World interface {
 	Snapshot() *model.Snapshot
 	Changed() <-chan struct{}
-	Nominate(nodes map[string]bool) // tells the machines on which the newest plan places pods
+	// Nominate tells the machines on which the newest plan places pods, and the claims of those that are yet to be ready by the pods
+	// that have their places there.
+	Nominate(nodes map[string]bool, promised map[model.PodKey]string)
 }
 
 // Actor carries plans out; *act.Actor is one.
@@ -35,6 +37,8 @@ type Options struct {
 	Policy model.Policy
 	// BatchIdle and BatchMax are the quiet that is waited for after a change, and the longest wait; 0 = 10 to 60 ms, and 300 ms.
 	BatchIdle, BatchMax time.Duration
+	// Promise: pods keep the places that a plan gave them on machines that are yet to be ready (feature gate Nominations).
+	Promise bool
 	// Leading is closed when this process may act; nil if it always may.
 	Leading <-chan struct{}
 	// Provision and Disrupt are the engine's; replaced in tests.

@@ -64,7 +64,9 @@ func (w *World) renderPending() []model.Pod {
 		for len(rest) > 0 && comparePods(rest[0], p) < 0 {
 			out, rest = append(out, rest[0].leaving()), rest[1:]
 		}
-		out = append(out, p.model())
+		m := p.model()
+		m.Nominated = w.nominated(p)
+		out = append(out, m)
 	}
 	for _, p := range rest {
 		out = append(out, p.leaving())

@@ -71,6 +71,9 @@ func (w *World) refresh(now time.Time) {
 		}
 	}
 	w.machines.stale = false
+	if len(w.promised) > 0 {
+		w.out.pending = nil // a machine may be called otherwise now
+	}
 	w.collectMoving()
 }
 

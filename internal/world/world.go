@@ -59,14 +59,16 @@ type World struct {
 	shapes  shapes
 	virtual map[types.NamespacedName]*virtual // by who wants the room
 
-	machines machines
-	written  map[types.UID]time.Time // claims that we wrote and the watch has not shown, since when
-	ending   map[types.UID]time.Time // claims whose deletion we asked for, since when
-	nominees nominees
-	jobs     jobs
-	lacking  lacking
-	ended    []time.Time          // when pods succeeded or failed
-	resting  map[string]time.Time // pools whose machines are not replaced, until when
+	machines   machines
+	written    map[types.UID]time.Time // claims that we wrote and the watch has not shown, since when
+	ending     map[types.UID]time.Time // claims whose deletion we asked for, since when
+	nominees   nominees
+	promised   map[model.PodKey]string   // claims of machines that are yet to be ready
+	promisedOn map[string][]model.PodKey // by claim, nil = to be made
+	jobs       jobs
+	lacking    lacking
+	ended      []time.Time          // when pods succeeded or failed
+	resting    map[string]time.Time // pools whose machines are not replaced, until when
 
 	catalogs map[cloud.ClassRef]catalog
 	overlays bool // are watched

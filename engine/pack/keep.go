@@ -1,0 +1,49 @@
+package pack
+
+import "github.com/nodeless/nodeless/engine/model"
+
+// keep leaves pods the places that an earlier plan gave them, where the rules still allow them: kube-scheduler keeps room for them there,
+// and a plan that fills machines to the last is not easily found again from what has come of it so far.
+func (p *problem) keep() {
+	var at map[string]int
+	for i := range p.s.Pending {
+		if p.s.Pending[i].Nominated == "" {
+			continue
+		}
+		at = map[string]int{}
+		for _, n := range nodesThatTakePods(p.s) {
+			at[p.s.Nodes[n].Name] = n
+		}
+		break
+	}
+	if at == nil {
+		return
+	}
+	for again := true; again; {
+		again = false
+		for _, g := range p.groups {
+			left := g.pods[:0:0]
+			for _, pod := range g.pods {
+				n, ok := at[p.s.Pending[pod].Nominated]
+				if !ok || p.state.Allows(g.index, n) != "" {
+					left = append(left, pod)
+					continue
+				}
+				p.bindKept(g, pod, n)
+				again = true
+			}
+			g.pods = left
+		}
+		again = again && p.dependent()
+	}
+}
+
+// bindKept gives one of the group's pods its place.
+func (p *problem) bindKept(g *group, pod, node int) {
+	p.state.Bind(g.index, node)
+	p.plan.Placements = append(p.plan.Placements, model.Placement{Pod: p.s.Pending[pod].PodKey, Node: p.s.Nodes[node].Name})
+	if p.kept == nil {
+		p.kept = make([]bool, len(p.s.Pending))
+	}
+	p.kept[pod] = true
+}

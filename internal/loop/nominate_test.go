@@ -1,0 +1,40 @@
+package loop
+
+import (
+	"maps"
+	"testing"
+
+	"github.com/nodeless/nodeless/engine/model"
+)
+
+// Promised is what is yet to be ready, and what was promised before; nothing to pods that run, and to placeholders.
+func TestPromises(t *testing.T) {
+	key := func(name string) model.PodKey { return model.PodKey{Namespace: "default", Name: name, UID: name} }
+	pod := func(name string, change func(*model.Pod)) model.Pod {
+		p := model.Pod{PodKey: key(name)}
+		if change != nil {
+			change(&p)
+		}
+		return p
+	}
+	s := &model.Snapshot{
+		Pending: []model.Pod{
+			pod("new", nil), pod("flies", nil), pod("fits", nil), pod("stays", func(p *model.Pod) { p.Nominated = "ready" }),
+			pod("leaves", func(p *model.Pod) { p.From = "going" }), pod("room", func(p *model.Pod) { p.Virtual = true }), pod("failed", nil),
+		},
+		Nodes: []model.Node{
+			{Name: "flying", Claim: "flying", State: model.InFlight}, {Name: "ready", Claim: "claim-ready", State: model.Initialized}, {Name: "foreign", State: model.Registered},
+		},
+	}
+	p := &model.Plan{
+		Launches:   []model.Launch{{ID: "1", Pods: []model.PodKey{key("new"), key("leaves"), key("room")}}, {ID: "2", Pods: []model.PodKey{key("failed")}}},
+		Placements: []model.Placement{{Pod: key("flies"), Node: "flying"}, {Pod: key("fits"), Node: "ready"}, {Pod: key("stays"), Node: "ready"}},
+	}
+	got := promises(s, p, map[string]string{"1": "claim-1"})
+	if want := map[model.PodKey]string{key("new"): "claim-1", key("flies"): "flying", key("stays"): "claim-ready"}; !maps.Equal(got, want) {
+		t.Errorf("promised are %v, want %v", got, want)
+	}
+	if got := promises(s, &model.Plan{}, nil); got != nil {
+		t.Errorf("an empty plan promises %v", got)
+	}
+}
