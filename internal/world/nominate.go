@@ -73,9 +73,10 @@ func (w *World) nominated(p *pod) string {
 		}
 		return ""
 	}
-	node := w.podObjects.live[types.NamespacedName{Namespace: p.Key.Namespace, Name: p.Key.Name}].Status.NominatedNodeName
-	if m := w.machines.nodes[node]; m != nil && m.base.State == model.Registered {
-		return node
+	if o := w.podObjects.live[types.NamespacedName{Namespace: p.Key.Namespace, Name: p.Key.Name}]; o != nil {
+		if m := w.machines.nodes[o.Status.NominatedNodeName]; m != nil && m.base.State == model.Registered {
+			return m.name()
+		}
 	}
 	return ""
 }
