@@ -26,7 +26,7 @@ func (q *question) pool(name string) bool {
 	case p.Pool.Static:
 		q.conclude("Ready", Ready, "it is static: it keeps %s, whatever pods there are", counted(int(p.Pool.Replicas), "machine"))
 	case len(p.Launches) > 0:
-		q.conclude("Ready", Ready, "it is ready, and %s have to be launched in it for pods that wait", counted(len(p.Launches), "machine"))
+		q.conclude("Ready", Ready, "it is ready, and launches %s for pods that wait", counted(len(p.Launches), "machine"))
 	default:
 		q.conclude("Ready", Ready, "it is ready; no pod waits for a machine of it")
 	}
