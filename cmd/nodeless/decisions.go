@@ -3,7 +3,6 @@ package main
 import (
 	"cmp"
 	"context"
-	"encoding/json"
 	"fmt"
 	"io"
 	"slices"
@@ -12,19 +11,20 @@ import (
 	"time"
 
 	"github.com/spf13/cobra"
-	"sigs.k8s.io/yaml"
 
+	"github.com/nodeless/nodeless/internal/output"
 	"github.com/nodeless/nodeless/internal/record"
 	"github.com/nodeless/nodeless/internal/record/keep"
 	answers "github.com/nodeless/nodeless/internal/why"
 )
 
 type decisionsOptions struct {
-	cluster clusterFlags
-	output  string
-	watch   bool
-	limit   int
-	since   time.Duration
+	cluster   clusterFlags
+	output    string
+	watch     bool
+	noHeaders bool
+	limit     int
+	since     time.Duration
 }
 
 func newDecisions() *cobra.Command {
@@ -48,16 +48,17 @@ With KIND/NAME only what was decided about that pod, node, nodeclaim or nodepool
 		},
 	}
 	o.cluster.addTarget(c.Flags())
-	c.Flags().StringVarP(&o.output, "output", "o", "", "wide, json, yaml or name; by default a table")
+	c.Flags().StringVarP(&o.output, "output", "o", "", "wide, name, json, yaml, "+output.Forms+"; by default a table")
 	c.Flags().BoolVarP(&o.watch, "watch", "w", false, "go on with what is decided from now on, until Ctrl-C")
+	c.Flags().BoolVar(&o.noHeaders, "no-headers", false, "print no titles")
 	c.Flags().IntVar(&o.limit, "limit", 30, "how many at most, the newest; 0 = all")
 	c.Flags().DurationVar(&o.since, "since", 0, "only those of so long ago at most; 0 = all")
 	return c
 }
 
 func (o *decisionsOptions) run(ctx context.Context, out, errs io.Writer, args []string) error {
-	if !slices.Contains([]string{"", "wide", "json", "yaml", "name"}, o.output) {
-		return fmt.Errorf("-o %s: use wide, json, yaml or name, or nothing for a table", o.output)
+	if !slices.Contains([]string{"", "wide", "name"}, o.output) && !output.IsData(o.output) {
+		return fmt.Errorf("-o %s: use wide, json, yaml or name, "+output.Forms+", or nothing for a table", o.output)
 	}
 	if o.limit < 0 || o.since < 0 {
 		return fmt.Errorf("--limit %d, --since %s: use no negative numbers", o.limit, o.since)
@@ -142,19 +143,21 @@ func (o *decisionsOptions) follow(ctx context.Context, out io.Writer, r *keep.Re
 }
 
 func (o *decisionsOptions) print(out io.Writer, records []record.Record, now time.Time) error {
-	switch o.output {
-	case "json", "yaml":
-		return printData(out, o.output, record.List{APIVersion: "nodeless.sh/v1alpha1", Kind: "DecisionList", Items: append([]record.Record{}, records...)})
-	case "name":
+	if output.IsData(o.output) {
+		return output.Rows(out, o.output, record.List{APIVersion: "nodeless.sh/v1alpha1", Kind: "DecisionList", Items: append([]record.Record{}, records...)}, "items")
+	}
+	if o.output == "name" {
 		for i := range records {
 			fmt.Fprintln(out, "decision/"+answers.Printable(records[i].ID))
 		}
 		return nil
 	}
 	w := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
-	if o.output == "wide" {
+	switch {
+	case o.noHeaders:
+	case o.output == "wide":
 		fmt.Fprintln(w, "TIME\tID\tDECISION\tREASON\tPODS\tSAVES\tSNAPSHOT\tWHAT")
-	} else {
+	default:
 		fmt.Fprintln(w, "AGE\tDECISION\tREASON\tWHAT")
 	}
 	for i := range records {
@@ -200,18 +203,4 @@ func ageOf(d time.Duration) string {
 }
 
 // printData prints anything as JSON or YAML, with what cannot be shown written out.
-func printData(w io.Writer, format string, data any) error {
-	text, err := json.MarshalIndent(data, "", "  ")
-	if err != nil {
-		return fmt.Errorf("write as %s: %w", format, err)
-	}
-	text = answers.Escaped(text)
-	if format == "yaml" {
-		if text, err = yaml.JSONToYAML(text); err != nil {
-			return fmt.Errorf("write as %s: %w", format, err)
-		}
-		text = []byte(answers.PrintableLines(string(text)))
-	}
-	_, err = fmt.Fprintln(w, strings.TrimRight(string(text), "\n"))
-	return err
-}
+func printData(w io.Writer, format string, data any) error { return output.Data(w, format, data) }

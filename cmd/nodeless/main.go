@@ -33,13 +33,14 @@ type exitError int
 
 func (e exitError) Error() string { return fmt.Sprintf("exit status %d", int(e)) }
 
-func main() { os.Exit(run(os.Args[1:])) }
+func main() { os.Exit(run(calledAs(os.Args[0], os.Args[1:]))) }
 
-func run(args []string) int {
+func run(name string, args []string) int {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
 	context.AfterFunc(ctx, stop) // a second Ctrl-C kills
 	root := newRoot()
+	speakAs(name, root)
 	root.SetArgs(twoDashes(args))
 	err := root.ExecuteContext(ctx)
 	var code exitError
@@ -51,9 +52,9 @@ func run(args []string) int {
 	case ctx.Err() != nil && errors.Is(err, context.Canceled):
 		return exitInterrupted
 	}
-	fmt.Fprintln(os.Stderr, "nodeless:", err)
+	fmt.Fprintf(os.Stderr, "%s: %s\n", name, inWords(name, root)(err.Error()))
 	if strings.HasPrefix(err.Error(), "unknown ") {
-		fmt.Fprintln(os.Stderr, "See: nodeless --help")
+		fmt.Fprintf(os.Stderr, "See: %s --help\n", name)
 	}
 	return exitFailure
 }
@@ -80,10 +81,11 @@ func newRoot() *cobra.Command {
 		Version:           version,
 		CompletionOptions: cobra.CompletionOptions{HiddenDefaultCmd: false},
 	}
-	root.AddCommand(newUp(), newDown(), newStatus(), newRun(), newWhy(), newDecisions(), newSavings(), newTop(), newWeb(), newCapture(), newPlan(), newSimulate(), newKubectl(), newImage(), newHost(), newDNS(), newCRDs(), newRBAC(), newVersion(), exitCodes())
+	root.AddCommand(newUp(), newDown(), newStatus(), newRun(), newWhy(), newDecisions(), newSavings(), newTop(), newWeb(), newCapture(), newPlan(), newSimulate(), newKubectl(), newImage(), newHost(), newDNS(), newCRDs(), newRBAC(), newVersion(), exitCodes(), newReference())
 	for _, c := range root.Commands() {
 		bindEnvironment(c)
 	}
+	addCompletions(root)
 	return root
 }
 

@@ -48,3 +48,8 @@ func absent(use, short string) *cobra.Command {
 		RunE: func(*cobra.Command, []string) error { return errNoPlane },
 	}
 }
+
+// completeKubectl has nothing to complete.
+func completeKubectl(*cobra.Command, []string, string) ([]cobra.Completion, cobra.ShellCompDirective) {
+	return nil, cobra.ShellCompDirectiveNoFileComp
+}

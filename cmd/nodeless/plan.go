@@ -14,6 +14,7 @@ import (
 	"github.com/nodeless/nodeless/internal/forecast"
 	"github.com/nodeless/nodeless/internal/live"
 	manifests "github.com/nodeless/nodeless/internal/manifest"
+	"github.com/nodeless/nodeless/internal/output"
 )
 
 type planOptions struct {
@@ -67,7 +68,7 @@ Prices are those of the simulated region for the cluster of "nodeless up", else 
 	f.StringArrayVarP(&o.files, "filename", "f", nil, "file or folder of changed manifests, - for stdin; may be repeated")
 	f.StringArrayVar(&o.deletes, "delete", nil, "object that is to go, such as nodepool/old or daemonset/kube-system/agent; may be repeated")
 	f.StringArrayVar(&o.scales, "scale", nil, "number of a Deployment's pods, such as deployment/web=50; may be repeated")
-	f.StringVarP(&o.output, "output", "o", "", "wide, json or yaml; nothing for a summary")
+	f.StringVarP(&o.output, "output", "o", "", "wide, json, yaml, "+output.Forms+"; nothing for a summary")
 	f.BoolVar(&o.partial, "partial", false, "go on without what you may not read, and say what that is")
 	f.BoolVar(&o.detailed, "detailed-exitcode", false, "exit with 0 if nothing would change, 2 if something would, 1 for an error")
 	f.DurationVar(&o.boot, "boot", 0, "time from a machine's launch until pods run on it (default: as machines of the cluster took, else 40s)")
@@ -76,10 +77,8 @@ Prices are those of the simulated region for the cluster of "nodeless up", else 
 }
 
 func (o *planOptions) run(cmd *cobra.Command) (differs bool, err error) {
-	switch o.output {
-	case "", "wide", "json", "yaml":
-	default:
-		return false, fmt.Errorf("unknown output %q: use -o wide, json or yaml, or nothing for a summary", o.output)
+	if o.output != "" && o.output != "wide" && !output.IsData(o.output) {
+		return false, fmt.Errorf("unknown output %q: use -o wide, json or yaml, "+output.Forms+", or nothing for a summary", o.output)
 	}
 	if o.boot < 0 || o.horizon <= 0 {
 		return false, fmt.Errorf("--boot is from 0 on, --horizon above it")
@@ -110,8 +109,8 @@ func (o *planOptions) run(cmd *cobra.Command) (differs bool, err error) {
 		out.Assumed = append(out.Assumed, "not known: "+gap.Error())
 	}
 	out.Assumed = append(out.Assumed, "prices: "+c.Prices())
-	if o.output == "json" || o.output == "yaml" {
-		return out.Differs(), writeAs(cmd.OutOrStdout(), o.output, out)
+	if output.IsData(o.output) {
+		return out.Differs(), output.Rows(cmd.OutOrStdout(), o.output, out, "")
 	}
 	return out.Differs(), writePlan(cmd.OutOrStdout(), out, o.output == "wide")
 }

@@ -4,12 +4,12 @@ import (
 	"context"
 	"fmt"
 	"io"
-	"slices"
 	"text/tabwriter"
 	"time"
 
 	"github.com/spf13/cobra"
 
+	"github.com/nodeless/nodeless/internal/output"
 	"github.com/nodeless/nodeless/internal/record"
 	"github.com/nodeless/nodeless/internal/record/keep"
 	answers "github.com/nodeless/nodeless/internal/why"
@@ -38,14 +38,14 @@ moment: no model of what might have been decided otherwise. The counterfactual i
 		},
 	}
 	o.cluster.addTarget(c.Flags())
-	c.Flags().StringVarP(&o.output, "output", "o", "", "wide, json or yaml; by default the sums")
+	c.Flags().StringVarP(&o.output, "output", "o", "", "wide, json, yaml, "+output.Forms+"; by default the sums")
 	c.Flags().DurationVar(&o.horizon, "horizon", record.DefaultHorizon, "how long a machine that was taken away counts at most")
 	return c
 }
 
 func (o *savingsOptions) run(ctx context.Context, out, errs io.Writer) error {
-	if !slices.Contains([]string{"", "wide", "json", "yaml"}, o.output) {
-		return fmt.Errorf("-o %s: use wide, json or yaml, or nothing for the sums", o.output)
+	if o.output != "" && o.output != "wide" && !output.IsData(o.output) {
+		return fmt.Errorf("-o %s: use wide, json or yaml, "+output.Forms+", or nothing for the sums", o.output)
 	}
 	if o.horizon <= 0 {
 		return fmt.Errorf("--horizon %s: use a time such as 24h", o.horizon)
@@ -66,8 +66,8 @@ func (o *savingsOptions) run(ctx context.Context, out, errs io.Writer) error {
 		fmt.Fprintln(errs, "nodeless: savings: not counted:", answers.Printable(damage.Error()))
 	}
 	l := record.Savings(reading.Records, time.Now(), o.horizon)
-	if o.output == "json" || o.output == "yaml" {
-		return printData(out, o.output, l)
+	if output.IsData(o.output) {
+		return output.Rows(out, o.output, l, "savings")
 	}
 	return printLedger(out, &l, o.output == "wide")
 }

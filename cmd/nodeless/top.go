@@ -16,6 +16,7 @@ import (
 	"golang.org/x/term"
 	"k8s.io/klog/v2"
 
+	"github.com/nodeless/nodeless/internal/output"
 	"github.com/nodeless/nodeless/internal/view"
 	"github.com/nodeless/nodeless/internal/view/feed"
 	"github.com/nodeless/nodeless/internal/view/tui"
@@ -69,7 +70,7 @@ func (f *topFlags) add(c *cobra.Command) {
 	fs.StringVar(&f.style, "style", tui.DefaultStyle, "colours of good, middling and bad use")
 	fs.StringVar(&f.resources, "resources", "cpu,memory", fmt.Sprintf("resources to count, at most %d, separated by commas; pods is one too", view.MaxResources))
 	fs.BoolVar(&f.disablePricing, "disable-pricing", false, "show no prices")
-	fs.StringVarP(&f.output, "output", "o", "", "print once: wide, json, yaml or name; by default a table where there is no terminal")
+	fs.StringVarP(&f.output, "output", "o", "", "print once: wide, name, json, yaml, "+output.Forms+"; by default a table where there is no terminal")
 	fs.BoolVar(&f.noHeader, "no-headers", false, "print no titles and no totals")
 	fs.DurationVar(&f.timeout, "request-timeout", time.Minute, "how long the cluster may take to tell what there is, when it is printed once")
 	fs.BoolVar(&f.attribution, "attribution", false, "say whose work is built in")
@@ -116,6 +117,9 @@ func (f *topFlags) run(ctx context.Context, args []string, out, errs io.Writer) 
 	if n, none := o.Model.Decided(); n == 0 && none != "" {
 		fmt.Fprintln(errs, "nodeless: top:", view.Escape(none))
 	}
+	if output.IsData(f.output) {
+		return output.Rows(out, f.output, tui.Document(o), []string{"nodes", "nodePools", "pendingPods", "items", "savings"}[o.Screen])
+	}
 	return tui.Print(out, o, f.output, !f.noHeader)
 }
 
@@ -125,8 +129,8 @@ func (f *topFlags) options(args []string) (tui.Options, error) {
 	if len(args) == 1 {
 		o.Screen = tui.Screen(slices.Index(tui.Screens, args[0]))
 	}
-	if !slices.Contains(tui.Outputs, f.output) {
-		return o, fmt.Errorf("unknown output %q: use -o wide, json, yaml or name, or nothing for a table", f.output)
+	if !slices.Contains(tui.Outputs, f.output) && !output.IsData(f.output) {
+		return o, fmt.Errorf("unknown output %q: use -o wide, json, yaml or name, "+output.Forms+", or nothing for a table", f.output)
 	}
 	var err error
 	if o.Style, err = tui.ParseStyle(f.style); err != nil {

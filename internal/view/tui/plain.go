@@ -23,7 +23,7 @@ func Print(w io.Writer, o Options, output string, headers bool) error {
 	now := o.Now()
 	switch output {
 	case "json", "yaml":
-		return printDocument(w, o, now, output)
+		return printDocument(w, o, output)
 	case "name":
 		return printNames(w, o, now)
 	}
@@ -154,8 +154,8 @@ func printNames(w io.Writer, o Options, now time.Time) error {
 	return err
 }
 
-func printDocument(w io.Writer, o Options, now time.Time, output string) error {
-	text, err := json.MarshalIndent(document(o, now), "", "  ")
+func printDocument(w io.Writer, o Options, output string) error {
+	text, err := json.MarshalIndent(Document(o), "", "  ")
 	if err != nil {
 		return fmt.Errorf("print the cluster: %w", err)
 	}
@@ -169,8 +169,9 @@ func printDocument(w io.Writer, o Options, now time.Time, output string) error {
 	return err
 }
 
-// document is all of the cluster, or, of their own screens, what was decided or saved, as nodeless decisions and savings print it.
-func document(o Options, now time.Time) any {
+// Document is all of the cluster, or, of their own screens, what was decided or saved, as nodeless decisions and savings print it.
+func Document(o Options) any {
+	now := o.Now()
 	switch o.Screen {
 	case Decisions:
 		list := record.List{APIVersion: "nodeless.sh/v1alpha1", Kind: "DecisionList", Items: []record.Record{}}

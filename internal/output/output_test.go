@@ -1,0 +1,37 @@
+package output
+
+import (
+	"strings"
+	"testing"
+)
+
+func TestListsInEveryForm(t *testing.T) {
+	data := map[string]any{"kind": "L", "items": []any{map[string]any{"id": "a", "n": 1, "of": map[string]any{"x": "y\x1b[2J"}}, map[string]any{"id": "b"}}}
+	for output, want := range map[string]string{
+		"jsonpath={.items[*].id}":                     "a b",
+		"jsonpath=kind":                               "L",
+		"jsonpath=.items[0].n":                        "1",
+		"jsonpath={.missing}":                         "",
+		`jsonpath={range .items[*]}{.id}{"\n"}{end}`:  "a\nb\n",
+		"go-template={{range .items}}{{.id}}-{{end}}": "a-b-",
+		"custom-columns=ID:.id,N:.n,X:.of.x":          "ID   N        X\na    1        y\\x1b[2J\nb    <none>   <none>\n",
+		"json":                                        "{\n",
+	} {
+		var out strings.Builder
+		if err := Rows(&out, output, data, "items"); err != nil || !IsData(output) || !strings.HasPrefix(out.String(), want) || want == "" && out.String() != "" {
+			t.Errorf("-o %s: %v, %q, want %q", output, err, out.String(), want)
+		}
+	}
+	for output, want := range map[string]string{
+		"jsonpath=": "say what to print", "jsonpath={.items[}": "no path", "custom-columns=ID": "TITLE:PATH", "go-template={{": "-o go-template",
+	} {
+		if err := Rows(&strings.Builder{}, output, data, "items"); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("-o %s: %v, want %q", output, err, want)
+		}
+	}
+	for _, output := range []string{"", "wide", "xml", "json=a", "name"} {
+		if IsData(output) {
+			t.Errorf("-o %q is taken for data", output)
+		}
+	}
+}
