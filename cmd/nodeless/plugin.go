@@ -32,6 +32,7 @@ func speakAs(name string, root *cobra.Command) {
 	if name == root.Name() {
 		return
 	}
+	root.CompletionOptions.DisableDefaultCmd = true // kubectl asks for a plugin's words itself, see completerName
 	root.Annotations = map[string]string{cobra.CommandDisplayNameAnnotation: name}
 	say := inWords(name, root)
 	for _, c := range append(allCommands(root), root) {

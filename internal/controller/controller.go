@@ -93,7 +93,7 @@ func build(ctx context.Context, o Options, kube kubernetes.Interface) (*rooms, e
 	r.counters = metrics.New(r.registry)
 	metrics.SetBuild(r.registry, o.Version)
 	r.actor = act.New(act.Options{Client: api, World: r.world, Recorder: recorder, Clock: o.Clock, Log: o.Log, Metrics: r.counters, Parallel: 16 * o.Parallel})
-	r.records = keep.New(keep.Options{Client: api, Cache: r.cache, World: r.world, Clock: o.Clock, Log: o.Log})
+	r.records = keep.New(keep.Options{Client: api, Cache: r.cache, World: r.world, Clock: o.Clock, Log: o.Log, Metrics: r.counters})
 	kinds, err := servedKinds(kube.Discovery(), o.ClassKinds)
 	if err != nil {
 		return nil, err

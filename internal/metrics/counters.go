@@ -19,6 +19,7 @@ type Counters struct {
 	commands    commandCounters
 	interrupted interruptionCounters
 	cloud       cloudCounters
+	records     recordCounters
 	exhausted   *prometheus.CounterVec
 	launch      prometheus.Observer
 }
@@ -41,6 +42,7 @@ func New(r prometheus.Registerer) *Counters {
 	return &Counters{
 		claims: newClaimCounters(m), nodes: newNodeCounters(m), commands: newCommandCounters(m), interrupted: newInterruptionCounters(m),
 		cloud:     newCloudCounters(m),
+		records:   newRecordCounters(m),
 		exhausted: m.counter("nodeless_offerings_exhausted_total", "Offerings the cloud had no capacity for.", "capacity_type"),
 		launch: m.histogram("nodeless_launch_duration_seconds", "Time of one launch call to the cloud.",
 			prometheus.ExponentialBuckets(0.005, 2, 14)).WithLabelValues(),

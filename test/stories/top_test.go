@@ -98,6 +98,7 @@ func TestTopShowsWhatTheClusterCosts(t *testing.T) {
 		}
 	}
 	c.topTables(seen)
+	c.completes(seen.Nodes[0].Name)
 	c.topLive(seen.Nodes[0].Name)
 }
 
@@ -115,6 +116,11 @@ func (c *cluster) topTables(seen clusterView) {
 		{[]string{"top", "-o", "name"}, []string{"node/" + seen.Nodes[0].Name + "\n"}},
 		{[]string{"top", "pools"}, []string{"MAY GO E/D/U", "general-purpose", "Ready"}},
 		{[]string{"top", "pending"}, []string{"default/huge", seen.PendingPods[0].Why}},
+		{[]string{"top", "decisions"}, []string{"DECISION", "Launch", "Refuse", "ready in"}},
+		{[]string{"top", "savings"}, []string{"saved $0.0000", "Compared with the same cluster"}},
+		{[]string{"top", "decisions", "-o", "custom-columns=ID:.id,KIND:.kind"}, []string{"ID", "Launch"}},
+		{[]string{"decisions", "-o", "jsonpath={.items[*].kind}"}, []string{"Launch"}},
+		{[]string{"top", "-o", "jsonpath={.nodes[*].name}"}, []string{seen.Nodes[0].Name}},
 		{[]string{"top", "--node-selector", "a=b", "--no-headers"}, nil},
 	} {
 		out, err := c.run(x.args...)

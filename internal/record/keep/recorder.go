@@ -2,8 +2,6 @@ package keep
 
 import (
 	"context"
-	"errors"
-	"fmt"
 	"log/slog"
 	"sync"
 	"sync/atomic"
@@ -15,6 +13,7 @@ import (
 
 	"github.com/nodeless/nodeless/internal/clock"
 	"github.com/nodeless/nodeless/internal/informer"
+	"github.com/nodeless/nodeless/internal/metrics"
 	"github.com/nodeless/nodeless/internal/record"
 	"github.com/nodeless/nodeless/internal/world"
 )
@@ -38,6 +37,8 @@ type Options struct {
 	World  *world.World  // required
 	Clock  clock.Clock   // default the real one
 	Log    *slog.Logger  // default slog.Default
+	// Metrics counts what is written and what is lost; nil counts nothing.
+	Metrics *metrics.Counters
 }
 
 // Recorder keeps what is decided. It never makes whoever decides wait, and nothing that fails here is an error to anybody: what cannot
@@ -81,6 +82,7 @@ func (r *Recorder) Decided(t record.Turn) {
 		r.mu.Lock()
 		r.lost++
 		r.mu.Unlock()
+		r.o.Metrics.RecordsDropped(1)
 	}
 }
 
@@ -160,6 +162,7 @@ func (r *Recorder) add(entries []record.Entry) {
 	room := max(mostPending-len(r.pending), 0)
 	if len(entries) > room {
 		r.lost += len(entries) - room
+		r.o.Metrics.RecordsDropped(len(entries) - room)
 		entries = entries[:room]
 	}
 	r.pending = append(r.pending, entries...)
@@ -172,75 +175,5 @@ func (r *Recorder) stir() {
 	select {
 	case r.wake <- struct{}{}:
 	default:
-	}
-}
-
-// write writes whenever there is something, but not more often than it must.
-func (r *Recorder) write(ctx context.Context) {
-	pause := gather
-	for {
-		select {
-		case <-ctx.Done():
-			return
-		case <-r.wake:
-		}
-		for left := true; left; {
-			if !r.sleep(ctx, pause) {
-				return
-			}
-			var err error
-			if left, err = r.flush(ctx); err == nil {
-				pause = gather
-				continue
-			}
-			left = true
-			if !errors.Is(err, errMoved) && ctx.Err() == nil {
-				r.o.Log.Warn("decisions could not be written; it is tried again", "in", pause, "error", err)
-				pause = min(2*pause, mostPause)
-			}
-		}
-	}
-}
-
-// flush writes what there is, and reports whether there is more.
-func (r *Recorder) flush(ctx context.Context) (bool, error) {
-	now := r.o.Clock.Now()
-	r.mu.Lock()
-	due, more := r.tracker.Due(now)
-	r.add(due)
-	if r.lost > 0 && len(r.pending) < mostPending {
-		r.pending = append(r.pending, record.Missing(fmt.Sprintf("%d turns or entries could not be kept: they came faster than they could be written", r.lost), now))
-		r.lost = 0
-	}
-	batch := r.pending[:min(len(r.pending), atOnce)]
-	r.mu.Unlock()
-	if len(batch) == 0 {
-		return more, nil
-	}
-	call, cancel := context.WithTimeout(ctx, callTimeout)
-	defer cancel()
-	done, err := r.store.append(call, batch)
-	if errors.Is(err, errMoved) {
-		if err := r.store.load(call, func([]record.Entry) {}, r.damaged); err != nil {
-			return true, err
-		}
-		return true, err
-	}
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	r.pending = append([]record.Entry(nil), r.pending[done:]...)
-	return more || len(r.pending) > 0, err
-}
-
-// sleep reports whether ctx is still alive after so long.
-func (r *Recorder) sleep(ctx context.Context, d time.Duration) bool {
-	over := make(chan struct{})
-	timer := r.o.Clock.AfterFunc(d, func() { close(over) })
-	defer timer.Stop()
-	select {
-	case <-over:
-		return true
-	case <-ctx.Done():
-		return false
 	}
 }

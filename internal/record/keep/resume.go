@@ -56,6 +56,7 @@ func (r *Recorder) drain() {
 }
 
 func (r *Recorder) damaged(err error) {
+	r.o.Metrics.RecordDamaged()
 	r.o.Log.Warn("a piece of the log of decisions cannot be read and is passed over", "error", err)
 }
 
