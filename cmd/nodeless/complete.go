@@ -81,13 +81,15 @@ func oneOf(words ...string) completer {
 	}
 }
 
-// completeOutput offers what the help of -o lists.
-func completeOutput(cmd *cobra.Command, _ []string, _ string) ([]cobra.Completion, cobra.ShellCompDirective) {
-	words := strings.FieldsFunc(cmd.Flags().Lookup("output").Usage, func(r rune) bool { return strings.ContainsRune(" ,;:()", r) })
+// completeOutput offers what the help of -o lists. Behind "=" something has to follow.
+func completeOutput(cmd *cobra.Command, _ []string, word string) ([]cobra.Completion, cobra.ShellCompDirective) {
+	listed := strings.FieldsFunc(cmd.Flags().Lookup("output").Usage, func(r rune) bool { return strings.ContainsRune(" ,;:()…", r) })
 	known := []string{"text", "wide", "json", "yaml", "name", "jsonpath=", "custom-columns=", "go-template="}
-	return slices.DeleteFunc(known, func(k string) bool {
-		return !slices.ContainsFunc(words, func(w string) bool { return w == strings.TrimSuffix(k, "=") || w == k+"…" })
-	}), cobra.ShellCompDirectiveNoFileComp
+	known = slices.DeleteFunc(known, func(k string) bool { return !slices.Contains(listed, k) || !strings.HasPrefix(k, word) })
+	if len(known) == 1 && strings.HasSuffix(known[0], "=") {
+		return known, cobra.ShellCompDirectiveNoFileComp | cobra.ShellCompDirectiveNoSpace
+	}
+	return known, cobra.ShellCompDirectiveNoFileComp
 }
 
 // completeObjects completes KIND/NAME, and NAME behind a kind that stands for itself.

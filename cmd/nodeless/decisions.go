@@ -57,8 +57,8 @@ With KIND/NAME only what was decided about that pod, node, nodeclaim or nodepool
 }
 
 func (o *decisionsOptions) run(ctx context.Context, out, errs io.Writer, args []string) error {
-	if !slices.Contains([]string{"", "wide", "name"}, o.output) && !output.IsData(o.output) {
-		return fmt.Errorf("-o %s: use wide, json, yaml or name, "+output.Forms+", or nothing for a table", o.output)
+	if err := output.Check(o.output, "", "wide", "name"); err != nil {
+		return err
 	}
 	if o.limit < 0 || o.since < 0 {
 		return fmt.Errorf("--limit %d, --since %s: use no negative numbers", o.limit, o.since)
@@ -95,6 +95,7 @@ func (o *decisionsOptions) run(ctx context.Context, out, errs io.Writer, args []
 	if err := o.print(out, records, now); err != nil || !o.watch {
 		return err
 	}
+	o.noHeaders = true // they are above what was printed first
 	return o.follow(ctx, out, r, reading.Records, of)
 }
 
@@ -144,7 +145,7 @@ func (o *decisionsOptions) follow(ctx context.Context, out io.Writer, r *keep.Re
 
 func (o *decisionsOptions) print(out io.Writer, records []record.Record, now time.Time) error {
 	if output.IsData(o.output) {
-		return output.Rows(out, o.output, record.List{APIVersion: "nodeless.sh/v1alpha1", Kind: "DecisionList", Items: append([]record.Record{}, records...)}, "items")
+		return output.Rows(out, o.output, record.List{APIVersion: "nodeless.sh/v1alpha1", Kind: "DecisionList", Items: append([]record.Record{}, records...)}, "items", !o.noHeaders)
 	}
 	if o.output == "name" {
 		for i := range records {
@@ -201,6 +202,3 @@ func ageOf(d time.Duration) string {
 	}
 	return fmt.Sprintf("%dd", int(d.Hours()/24))
 }
-
-// printData prints anything as JSON or YAML, with what cannot be shown written out.
-func printData(w io.Writer, format string, data any) error { return output.Data(w, format, data) }

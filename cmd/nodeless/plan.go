@@ -77,8 +77,8 @@ Prices are those of the simulated region for the cluster of "nodeless up", else 
 }
 
 func (o *planOptions) run(cmd *cobra.Command) (differs bool, err error) {
-	if o.output != "" && o.output != "wide" && !output.IsData(o.output) {
-		return false, fmt.Errorf("unknown output %q: use -o wide, json or yaml, "+output.Forms+", or nothing for a summary", o.output)
+	if err := output.Check(o.output, "", "wide"); err != nil {
+		return false, err
 	}
 	if o.boot < 0 || o.horizon <= 0 {
 		return false, fmt.Errorf("--boot is from 0 on, --horizon above it")
@@ -110,7 +110,7 @@ func (o *planOptions) run(cmd *cobra.Command) (differs bool, err error) {
 	}
 	out.Assumed = append(out.Assumed, "prices: "+c.Prices())
 	if output.IsData(o.output) {
-		return out.Differs(), output.Rows(cmd.OutOrStdout(), o.output, out, "")
+		return out.Differs(), output.Rows(cmd.OutOrStdout(), o.output, out, "", true)
 	}
 	return out.Differs(), writePlan(cmd.OutOrStdout(), out, o.output == "wide")
 }

@@ -95,7 +95,7 @@ func writeCommand(b *strings.Builder, c *cobra.Command) {
 		fmt.Fprintf(b, "\n```\n%s\n```\n", c.UseLine())
 	}
 	if c.Long != "" {
-		fmt.Fprintf(b, "\n```text\n%s\n```\n", strings.TrimSpace(c.Long))
+		fmt.Fprintf(b, "\n```text\n%s\n```\n", strings.Trim(c.Long, "\n"))
 	}
 	if c.Example != "" {
 		fmt.Fprintf(b, "\n```\n%s\n```\n", strings.Trim(c.Example, "\n"))

@@ -44,8 +44,8 @@ moment: no model of what might have been decided otherwise. The counterfactual i
 }
 
 func (o *savingsOptions) run(ctx context.Context, out, errs io.Writer) error {
-	if o.output != "" && o.output != "wide" && !output.IsData(o.output) {
-		return fmt.Errorf("-o %s: use wide, json or yaml, "+output.Forms+", or nothing for the sums", o.output)
+	if err := output.Check(o.output, "", "wide"); err != nil {
+		return err
 	}
 	if o.horizon <= 0 {
 		return fmt.Errorf("--horizon %s: use a time such as 24h", o.horizon)
@@ -67,7 +67,7 @@ func (o *savingsOptions) run(ctx context.Context, out, errs io.Writer) error {
 	}
 	l := record.Savings(reading.Records, time.Now(), o.horizon)
 	if output.IsData(o.output) {
-		return output.Rows(out, o.output, l, "savings")
+		return output.Rows(out, o.output, l, "savings", true)
 	}
 	return printLedger(out, &l, o.output == "wide")
 }

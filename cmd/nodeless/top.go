@@ -118,7 +118,7 @@ func (f *topFlags) run(ctx context.Context, args []string, out, errs io.Writer) 
 		fmt.Fprintln(errs, "nodeless: top:", view.Escape(none))
 	}
 	if output.IsData(f.output) {
-		return output.Rows(out, f.output, tui.Document(o), []string{"nodes", "nodePools", "pendingPods", "items", "savings"}[o.Screen])
+		return output.Rows(out, f.output, tui.Document(o), []string{"nodes", "nodePools", "pendingPods", "items", "savings"}[o.Screen], !f.noHeader)
 	}
 	return tui.Print(out, o, f.output, !f.noHeader)
 }
@@ -129,10 +129,10 @@ func (f *topFlags) options(args []string) (tui.Options, error) {
 	if len(args) == 1 {
 		o.Screen = tui.Screen(slices.Index(tui.Screens, args[0]))
 	}
-	if !slices.Contains(tui.Outputs, f.output) && !output.IsData(f.output) {
-		return o, fmt.Errorf("unknown output %q: use -o wide, json, yaml or name, "+output.Forms+", or nothing for a table", f.output)
+	err := output.Check(f.output, "", "wide", "name")
+	if err != nil {
+		return o, err
 	}
-	var err error
 	if o.Style, err = tui.ParseStyle(f.style); err != nil {
 		return o, fmt.Errorf("--style: %w", err)
 	}

@@ -10,6 +10,7 @@ import (
 	"golang.org/x/term"
 
 	"github.com/nodeless/nodeless/internal/live"
+	"github.com/nodeless/nodeless/internal/output"
 	answers "github.com/nodeless/nodeless/internal/why"
 )
 
@@ -92,7 +93,7 @@ func printAnswer(w io.Writer, format string, a *answers.Answer) error {
 	if format == "text" {
 		return a.Text(w, coloured(w))
 	}
-	return printData(w, format, a)
+	return output.Data(w, format, a)
 }
 
 // coloured reports whether to use colour: on a terminal that can, unless NO_COLOR is set; CLICOLOR_FORCE wants it anywhere.

@@ -15,9 +15,6 @@ import (
 	"github.com/nodeless/nodeless/internal/view"
 )
 
-// Outputs are what Print can write: "" is a table.
-var Outputs = []string{"", "wide", "name", "json", "yaml"}
-
 // Print writes what there is once: a table of one screen, or all of it for programs.
 func Print(w io.Writer, o Options, output string, headers bool) error {
 	now := o.Now()
