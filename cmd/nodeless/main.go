@@ -86,6 +86,7 @@ func newRoot() *cobra.Command {
 		bindEnvironment(c)
 	}
 	addCompletions(root)
+	root.Flags().Bool("version", false, "print the version") // before cobra takes that of Kubernetes, which is no bool
 	return root
 }
 
