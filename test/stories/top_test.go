@@ -150,7 +150,7 @@ func (c *cluster) topTables(seen clusterView) {
 		args []string
 		want string
 	}{
-		{[]string{"top", "-o", "xml"}, "-o wide, json, yaml or name"},
+		{[]string{"top", "-o", "xml"}, "use -o wide, name, json, yaml"},
 		{[]string{"top", "people"}, "people"},
 		{[]string{"top", "--style", "red"}, "three colours"},
 		{[]string{"top", "--resources", "a,b,c,d,e"}, "give 1 to 4"},
