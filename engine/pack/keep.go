@@ -1,23 +1,20 @@
 package pack
 
-import "github.com/nodeless/nodeless/engine/model"
+import (
+	"slices"
+
+	"github.com/nodeless/nodeless/engine/model"
+)
 
 // keep leaves pods the places that an earlier plan gave them, where the rules still allow them: kube-scheduler keeps room for them there,
 // and a plan that fills machines to the last is not easily found again from what has come of it so far.
 func (p *problem) keep() {
-	var at map[string]int
-	for i := range p.s.Pending {
-		if p.s.Pending[i].Nominated == "" {
-			continue
-		}
-		at = map[string]int{}
-		for _, n := range nodesThatTakePods(p.s) {
-			at[p.s.Nodes[n].Name] = n
-		}
-		break
-	}
-	if at == nil {
+	if !slices.ContainsFunc(p.s.Pending, func(pod model.Pod) bool { return pod.Nominated != "" }) {
 		return
+	}
+	at := map[string]int{}
+	for _, n := range nodesThatTakePods(p.s) {
+		at[p.s.Nodes[n].Name] = n
 	}
 	for again := true; again; {
 		again = false

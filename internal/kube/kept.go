@@ -26,7 +26,14 @@ func Keep(node *corev1.Node) {
 
 // Tainted reports whether kube-controller-manager has put the taint of a cordoned Node on it.
 func Tainted(node *corev1.Node) bool {
-	return slices.ContainsFunc(node.Spec.Taints, func(t corev1.Taint) bool { return t.Key == corev1.TaintNodeUnschedulable })
+	return slices.ContainsFunc(node.Spec.Taints, ofCordon)
+}
+
+func ofCordon(t corev1.Taint) bool { return t.Key == corev1.TaintNodeUnschedulable }
+
+// withoutCordon are the Node's taints but that of a cordoned one.
+func withoutCordon(node *corev1.Node) []corev1.Taint {
+	return slices.DeleteFunc(slices.Clone(node.Spec.Taints), ofCordon)
 }
 
 // Open ends that. The taint is taken off too: kube-controller-manager would do so a moment later.
@@ -36,5 +43,5 @@ func Open(node *corev1.Node) {
 	}
 	node.Spec.Unschedulable = false
 	delete(node.Annotations, AnnotationKept)
-	node.Spec.Taints = slices.DeleteFunc(slices.Clone(node.Spec.Taints), func(t corev1.Taint) bool { return t.Key == corev1.TaintNodeUnschedulable })
+	node.Spec.Taints = withoutCordon(node)
 }

@@ -1,7 +1,6 @@
 package kube
 
 import (
-	"slices"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -42,7 +41,7 @@ func (n *Names) Node(node *corev1.Node, claim *karpv1.NodeClaim) model.Node {
 	out.Type, out.Zone, out.CapacityType = labels[model.LabelInstanceType], labels[model.LabelZone], labels[model.LabelCapacityType]
 	taints := node.Spec.Taints
 	if !out.Cordoned { // kube-controller-manager is about to take it off, or lifecycle is
-		taints = slices.DeleteFunc(slices.Clone(taints), func(t corev1.Taint) bool { return t.Key == corev1.TaintNodeUnschedulable })
+		taints = withoutCordon(node)
 	}
 	out.Taints = schedulingTaints(taints, startup, claim == nil || out.State == model.Initialized)
 	for _, t := range node.Spec.Taints {
