@@ -5,11 +5,7 @@ import (
 	"testing"
 	"time"
 
-	"k8s.io/apimachinery/pkg/runtime"
-	"sigs.k8s.io/controller-runtime/pkg/client"
-
 	"github.com/nodeless/nodeless/api/v1alpha1"
-	"github.com/nodeless/nodeless/internal/plane/planetest"
 	"github.com/nodeless/nodeless/internal/record"
 )
 
@@ -17,14 +13,7 @@ import (
 // go test ./internal/record/keep -run XXX -bench Thousand -benchtime 1x
 func BenchmarkAThousandDecisionsAMinute(b *testing.B) {
 	const minutes, aMinute = 10, 1000
-	s := runtime.NewScheme()
-	if err := v1alpha1.AddToScheme(s); err != nil {
-		b.Fatal(err)
-	}
-	c, err := client.New(planetest.Start(b).RESTConfig(), client.Options{Scheme: s})
-	if err != nil {
-		b.Fatal(err)
-	}
+	c := server(b)
 	begin, ctx := time.Date(2026, 11, 22, 12, 0, 0, 0, time.UTC), context.Background()
 	for b.Loop() {
 		if err := c.DeleteAllOf(ctx, &v1alpha1.DecisionLog{}); err != nil {

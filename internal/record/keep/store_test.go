@@ -19,8 +19,8 @@ import (
 
 func TestMain(m *testing.M) { planetest.Main(m) }
 
-// ring is a small ring in a real API server, of which nothing is left when the test is over.
-func ring(t *testing.T) (client.Client, func() *store) {
+// server is a client of a real API server that knows the log of decisions.
+func server(t testing.TB) client.Client {
 	t.Helper()
 	s := runtime.NewScheme()
 	if err := v1alpha1.AddToScheme(s); err != nil {
@@ -30,6 +30,13 @@ func ring(t *testing.T) (client.Client, func() *store) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	return c
+}
+
+// ring is a small ring in a real API server, of which nothing is left when the test is over.
+func ring(t *testing.T) (client.Client, func() *store) {
+	t.Helper()
+	c := server(t)
 	clear := func() {
 		if err := c.DeleteAllOf(context.Background(), &v1alpha1.DecisionLog{}); err != nil {
 			t.Fatal(err)
