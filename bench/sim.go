@@ -51,7 +51,7 @@ func benchSim(args []string) error {
 	churnFee := f.Float64("churn-fee", 0, "dollars an hour, see model.Policy.ChurnFee; 0 = the default, below that none")
 	nodeFee := f.Float64("node-fee", 0, "dollars an hour, see model.Policy.NodeFee")
 	movePrice := f.Float64("move-price", 0, "dollars, see model.Policy.MovePrice")
-	f.BoolVar(&o.nominates, "nominations", false, "nominate pods, as with the controller's feature gate Nominations")
+	f.BoolVar(&o.nominates, "nominations", true, "nominate pods, as with the controller's feature gate Nominations")
 	profile := f.String("cpuprofile", "", "write a CPU profile to this file")
 	_ = f.Parse(args)
 	o.policy.ChurnFee, o.policy.NodeFee, o.policy.MovePrice = model.Price(*churnFee*1e6), model.Price(*nodeFee*1e6), model.Price(*movePrice*1e6)

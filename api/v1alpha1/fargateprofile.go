@@ -63,7 +63,8 @@ type FargateProfileSpec struct {
 	Sizing Sizing `json:"sizing,omitempty"`
 
 	// Engine is what the microVM runs on. Auto: KVM where it works, else TCG, which is emulation: slow, and no security
-	// boundary. Namespace: no virtual machine but Linux namespaces, only where it is asked for.
+	// boundary. Namespace: no virtual machine but Linux namespaces, which are no security boundary at all, on hosts that were
+	// started with --engine namespace; Auto never means it.
 	//
 	// +kubebuilder:default=Auto
 	// +optional
@@ -71,7 +72,7 @@ type FargateProfileSpec struct {
 
 	// Restrictions says which pods are refused. Fargate: those that Fargate refuses, such as privileged ones. None: only
 	// those that a microVM cannot run; privileged, hostPID and the like then mean the pod's own kernel. The default is
-	// None with sizing: Exact, and Fargate otherwise.
+	// None with sizing: Exact, and Fargate otherwise and with engine: Namespace, where the kernel is the host's.
 	//
 	// +optional
 	Restrictions Restrictions `json:"restrictions,omitempty"`
@@ -231,7 +232,7 @@ func (s *FargateProfileSpec) Restricted() Restrictions {
 	switch {
 	case s.Restrictions != "":
 		return s.Restrictions
-	case s.Sizing == SizingExact:
+	case s.Sizing == SizingExact && s.Engine != EngineNamespace: // whose kernel is not the pod's
 		return RestrictionsNone
 	}
 	return RestrictionsFargate

@@ -61,7 +61,7 @@ type MicroVMHostStatus struct {
 	// Heartbeat is when the host last said that it is there, by its own clock. Only that it changes counts.
 	Heartbeat *metav1.MicroTime `json:"heartbeat,omitempty"`
 
-	// Engine is KVM or TCG.
+	// Engine is KVM, TCG or Namespace.
 	Engine string `json:"engine,omitempty"`
 	// Architecture as in kubernetes.io/arch.
 	Architecture string `json:"architecture,omitempty"`
@@ -76,6 +76,9 @@ type MicroVMHostStatus struct {
 	// Address is where API servers reach the host. The kubelet API of the microVM with the n-th address of podCIDR is there at port kubeletPort + n.
 	Address     string `json:"address,omitempty"`
 	KubeletPort int32  `json:"kubeletPort,omitempty"`
+	// OverlayPort is the UDP port at address where the host takes packets from other hosts for its microVMs (VXLAN). 0: its microVMs are in user mode, and
+	// nobody reaches them.
+	OverlayPort int32 `json:"overlayPort,omitempty"`
 }
 
 // MicroVM is a pod on a MicroVMHost: the scheduler says in spec what is to run, the host in status what has become of it. Deleting it ends it at once.

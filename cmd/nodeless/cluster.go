@@ -19,6 +19,7 @@ import (
 
 	"github.com/nodeless/nodeless/cloud"
 	"github.com/nodeless/nodeless/cloud/aws"
+	"github.com/nodeless/nodeless/internal/clock"
 	"github.com/nodeless/nodeless/internal/live"
 )
 
@@ -54,7 +55,8 @@ type target struct {
 	rest      *rest.Config
 	namespace string
 	options   live.Options
-	of        string // whose cluster it is, in words
+	clock     *clock.Server // the cluster's; the machine's may be hours off
+	of        string        // whose cluster it is, in words
 }
 
 // find looks for the cluster: the one that is named, else that of a running `nodeless up`, else that of the kubeconfig.
@@ -81,6 +83,8 @@ func (c *clusterFlags) find() (*target, error) {
 	if t.rest, err = loader.ClientConfig(); err != nil {
 		return nil, fmt.Errorf("kubeconfig: %w; name one with --kubeconfig, and one of its contexts with --context", err)
 	}
+	t.clock = serverClock(t.rest)
+	t.options.Clock = t.clock
 	if t.namespace, _, err = loader.Namespace(); err != nil {
 		return nil, fmt.Errorf("kubeconfig: %w", err)
 	}
@@ -89,6 +93,13 @@ func (c *clusterFlags) find() (*target, error) {
 		t.of = t.rest.Host
 	}
 	return t, nil
+}
+
+// serverClock is the clock of the API server, as its answers over this connection tell.
+func serverClock(cfg *rest.Config) *clock.Server {
+	c := clock.NewServer(clock.Real{})
+	cfg.Wrap(c.Wrap)
+	return c
 }
 
 // chooseCluster reads the kubeconfig that is named; if none is, nor a context, that of a running `nodeless up`, whose session and

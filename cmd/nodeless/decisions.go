@@ -86,7 +86,7 @@ func (o *decisionsOptions) run(ctx context.Context, out, errs io.Writer, args []
 	for _, damage := range reading.Damaged {
 		fmt.Fprintln(errs, "nodeless: decisions:", answers.Printable(damage.Error()))
 	}
-	now := time.Now()
+	now := t.clock.Now()
 	records := o.chosen(reading.Records, of, now)
 	if len(records) == 0 && !o.watch && (o.output == "" || o.output == "wide") {
 		fmt.Fprintln(errs, "nodeless: decisions: nothing of this sort is kept")
@@ -96,7 +96,7 @@ func (o *decisionsOptions) run(ctx context.Context, out, errs io.Writer, args []
 		return err
 	}
 	o.noHeaders = true // they are above what was printed first
-	return o.follow(ctx, out, r, reading.Records, of)
+	return o.follow(ctx, out, r, reading.Records, of, t.clock.Now)
 }
 
 // chosen are the records that were asked for.
@@ -119,7 +119,7 @@ func (o *decisionsOptions) chosen(all []record.Record, of *answers.Subject, now 
 }
 
 // follow prints what is new of each piece of the log that is written.
-func (o *decisionsOptions) follow(ctx context.Context, out io.Writer, r *keep.Reader, known []record.Record, of *answers.Subject) error {
+func (o *decisionsOptions) follow(ctx context.Context, out io.Writer, r *keep.Reader, known []record.Record, of *answers.Subject, clock func() time.Time) error {
 	seen := map[string]int{} // how many outcomes were told, by decision
 	for i := range known {
 		seen[known[i].ID] = len(known[i].Outcomes) + 1
@@ -135,7 +135,7 @@ func (o *decisionsOptions) follow(ctx context.Context, out io.Writer, r *keep.Re
 			}
 		}
 		unbounded := decisionsOptions{output: o.output}
-		now := time.Now()
+		now := clock()
 		if news = unbounded.chosen(news, of, now); len(news) > 0 && failed == nil {
 			failed = o.print(out, news, now)
 		}

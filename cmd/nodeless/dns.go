@@ -73,7 +73,7 @@ func (o *dnsOptions) run(ctx context.Context) error {
 	if err != nil {
 		return fmt.Errorf("the API server: %w", err)
 	}
-	return o.serve(ctx, watch.New(kube), at, zone, log)
+	return o.serve(ctx, watch.New(kube, nil), at, zone, log)
 }
 
 // serve answers once all Services are known, until ctx is done.

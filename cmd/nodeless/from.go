@@ -6,12 +6,15 @@ import (
 	"cmp"
 	"compress/gzip"
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"os"
 	"regexp"
+	"runtime/debug"
 
 	"github.com/nodeless/nodeless/internal/live"
+	answers "github.com/nodeless/nodeless/internal/why"
 )
 
 // isDump tells objects of Kubernetes from the text of a scenario and from a saved decision, by the beginning of a file.
@@ -33,14 +36,20 @@ func loadDump(ctx context.Context, stdin io.Reader, notes io.Writer, file string
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", file, err)
 	}
-	c, err := live.Load(ctx, in, file, o)
+	c, err := load(ctx, in, file, o)
 	if err != nil {
 		return nil, err
 	}
 	if text := c.Skipped(); text != "" {
-		fmt.Fprintf(notes, "%s: %s\n", file, text)
+		fmt.Fprintf(notes, "%s: %s\n", file, answers.Printable(text))
 	}
 	return c, nil
+}
+
+// load reads a dump with a small heap rather than fast: each object is garbage several times before it is what is kept of it.
+func load(ctx context.Context, in io.Reader, file string, o live.Options) (*live.Cluster, error) {
+	defer debug.SetGCPercent(debug.SetGCPercent(30))
+	return live.Load(ctx, in, file, o)
 }
 
 // plainText unpacks what gzip packed.
@@ -61,6 +70,10 @@ func (c *clusterFlags) open(ctx context.Context, stdin io.Reader, notes io.Write
 		}
 		change(&t.options)
 		cluster, err := live.Read(ctx, t.rest, t.options)
+		var lacks *live.Lacking
+		if errors.As(err, &lacks) && !lacks.Essential() {
+			err = fmt.Errorf("%w; or go on without, and be told what is not known for that: --partial", err)
+		}
 		return cluster, t, err
 	}
 	if c.kubeconfig != "" || c.context != "" || c.as != "" || c.prices == "aws" {

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"net/netip"
 	"net/url"
 	"os"
 	"path/filepath"
@@ -31,13 +32,19 @@ type hostOptions struct {
 	server, token, ca string
 	address           string
 	kubeletPort       int
+	overlayPort       int
+	serviceCIDR       string
+	reachable         []string
 	region, zone      string
 	cpus, memory      string
 	guestKernel       string
+	engine            string
 	mirrors           []string
 
 	stateDir string
 	room     fargate.Size // zero = the machine's
+	services netip.Prefix
+	reached  []netip.Prefix
 }
 
 func newHost() *cobra.Command {
@@ -69,11 +76,15 @@ are taken up when it is started again, or ended by "nodeless host end".`,
 	f.StringVar(&o.ca, "ca-file", "", "file with the certificates of who signs the API server's, as PEM")
 	f.StringVar(&o.address, "address", "", "address at which API servers reach this machine (default: that from which it reaches them)")
 	f.IntVar(&o.kubeletPort, "kubelet-port", 20000, "first of the ports at which the microVMs' kubelet APIs are served, one for each address of the host's pods")
+	f.IntVar(&o.overlayPort, "overlay-port", 8476, "UDP port at which packets for microVMs are taken from other hosts (VXLAN)")
+	f.StringVar(&o.serviceCIDR, "service-cidr", "", "addresses of the cluster's Services, such as 10.96.0.0/16 (default: what the cluster says)")
+	f.StringArrayVar(&o.reachable, "reachable-pods", nil, "addresses of pods on other nodes that this machine reaches, such as 10.244.0.0/16: Services lead there too; may be repeated")
 	f.StringVar(&o.region, "region", "", "region in which this machine is")
 	f.StringVar(&o.zone, "zone", "", "zone in which this machine is")
 	f.StringVar(&o.cpus, "cpus", "", "CPUs that microVMs may have together, such as 4 (default: this machine's)")
 	f.StringVar(&o.memory, "memory", "", "memory that they may have together, such as 8Gi (default: three quarters of this machine's)")
 	f.StringVar(&o.guestKernel, "guest-kernel", "", "directory with the microVMs' kernel, as scripts/guest-kernel makes it (default: nodeless/kernel in your cache directory, /var/cache or this system's own)")
+	f.StringVar(&o.engine, "engine", "auto", engineUsage)
 	f.StringArrayVar(&o.mirrors, "registry-mirror", nil, "REGISTRY=URL that is asked for a registry's images before the registry itself; may be repeated")
 	c.AddCommand(newHostToken(), newHostEnd())
 	for _, sub := range c.Commands() {
@@ -101,6 +112,21 @@ func (o *hostOptions) settle() (err error) {
 	if o.kubeletPort < 1024 || o.kubeletPort > 61000 {
 		return fmt.Errorf("--kubelet-port %d: give one from 1024 to 61000; the next 4095 are used too", o.kubeletPort)
 	}
+	if o.overlayPort < 1 || o.overlayPort > 65535 {
+		return fmt.Errorf("--overlay-port %d: give one from 1 to 65535", o.overlayPort)
+	}
+	if o.serviceCIDR != "" {
+		if o.services, err = prefix4("--service-cidr", o.serviceCIDR); err != nil {
+			return err
+		}
+	}
+	for _, text := range o.reachable {
+		p, err := prefix4("--reachable-pods", text)
+		if err != nil {
+			return err
+		}
+		o.reached = append(o.reached, p)
+	}
 	for _, q := range []struct {
 		flag, text string
 		to         *int64
@@ -116,6 +142,9 @@ func (o *hostOptions) settle() (err error) {
 		if *q.to = amount.Value(); q.milli {
 			*q.to = amount.MilliValue()
 		}
+	}
+	if _, err := podhost.Engine(o.engine); err != nil {
+		return fmt.Errorf("--engine: %w", err)
 	}
 	if _, err := image.ParseMirrors(o.mirrors); err != nil {
 		return fmt.Errorf("--registry-mirror: %w", err)
@@ -192,18 +221,27 @@ func (o *hostOptions) run(ctx context.Context) error {
 		return explain(err)
 	}
 	defer stopEvents()
+	network, err := o.network(ctx, id, kubelets, &options)
+	if err != nil {
+		return err
+	}
 	vms, err := podhost.New(options)
 	if err != nil {
 		return err
 	}
-	agent, err := podagent.New(podagent.Options{REST: id.REST, Name: id.Host, Host: vms, Kubelets: kubelets, Log: log})
+	agent, err := podagent.New(podagent.Options{REST: id.REST, Name: id.Host, Host: vms, Kubelets: kubelets, OverlayPort: network.overlayPort(o), Log: log})
 	if err != nil {
 		return errors.Join(err, vms.Close())
 	}
 	log.Info("this machine is a host of microVMs", "host", id.Host, "cluster", id.REST.Host, "pods", kubelets.Pods, "kubelets", kubelets.Host)
-	err = o.serve(ctx, id, vms, agent, log)
-	if n := vms.Running(); n > 0 {
+	err = explain(o.serve(ctx, id, vms, agent, network, log))
+	n := vms.Running()
+	if n > 0 {
 		log.Info("microVMs go on running; \"nodeless host\" takes them up, \"nodeless host end\" ends them", "microVMs", n)
 	}
-	return errors.Join(explain(err), vms.Close())
+	if err = errors.Join(err, vms.Close()); n == 0 {
+		_, failed := endMicroVMs(context.WithoutCancel(ctx), o.stateDir)
+		err = errors.Join(err, failed)
+	}
+	return err
 }

@@ -9,7 +9,6 @@ import (
 	"log/slog"
 	"net"
 	"net/netip"
-	"net/url"
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -21,22 +20,25 @@ import (
 	"github.com/nodeless/nodeless/internal/podagent"
 	"github.com/nodeless/nodeless/internal/podhost"
 	"github.com/nodeless/nodeless/internal/podnode"
-	"github.com/nodeless/nodeless/podvm/host"
 	"github.com/nodeless/nodeless/podvm/image"
 )
 
 // serve runs the parts until ctx is done or one of them fails.
-func (o *hostOptions) serve(ctx context.Context, id *podagent.Identity, vms *podhost.Host, agent *podagent.Agent, log *slog.Logger) error {
+func (o *hostOptions) serve(ctx context.Context, id *podagent.Identity, vms *podhost.Host, agent *podagent.Agent, network *hostNetwork, log *slog.Logger) error {
 	ctx, cancel := context.WithCancel(ctx)
-	ended := make(chan error, 3)
-	for _, part := range []func() error{
+	parts := append([]func() error{
 		func() error { return vms.Run(ctx) }, func() error { return agent.Run(ctx) }, func() error { id.Keep(ctx, log); return nil },
-	} {
+	}, network.parts(ctx)...)
+	ended := make(chan error, len(parts))
+	for _, part := range parts {
 		go func() { ended <- part() }()
 	}
 	err := <-ended
 	cancel()
-	return errors.Join(err, <-ended, <-ended)
+	for range len(parts) - 1 {
+		err = errors.Join(err, <-ended)
+	}
+	return err
 }
 
 // kubelets are where this host serves the kubelet APIs of its microVMs.
@@ -51,15 +53,11 @@ func (o *hostOptions) kubelets(server, pods string) (k podnode.Kubelets, err err
 		}
 		return k, nil
 	}
-	u, err := url.Parse(server)
+	at, err := hostPort(server)
 	if err != nil {
-		return k, fmt.Errorf("address of the API server: %w", err)
+		return k, err
 	}
-	port := u.Port()
-	if port == "" {
-		port = "443"
-	}
-	conn, err := net.Dial("udp", net.JoinHostPort(u.Hostname(), port)) // nothing is sent
+	conn, err := net.Dial("udp", at) // nothing is sent
 	if err != nil {
 		return k, fmt.Errorf("address of this machine: %w; say it with --address", err)
 	}
@@ -87,7 +85,7 @@ func (o *hostOptions) podHost(ctx context.Context, id *podagent.Identity, kubele
 	if err != nil {
 		return podhost.Options{}, nil, err
 	}
-	links, err := host.NewUserMode(kubelets.Pods)
+	engine, err := podhost.Engine(o.engine)
 	if err != nil {
 		return podhost.Options{}, nil, err
 	}
@@ -96,7 +94,7 @@ func (o *hostOptions) podHost(ctx context.Context, id *podagent.Identity, kubele
 	return podhost.Options{
 		Dir: microVMDir(o.stateDir), Name: id.Host, Region: o.region, Zone: o.zone, Kube: kube, ClientCA: []byte(clients.Data["client-ca-file"]), Log: log,
 		Recorder: events.NewRecorder(scheme.Scheme, corev1.EventSource{Component: "kubelet", Host: id.Host}),
-		Kernel:   o.guestKernel, Images: image.Options{Sources: []string{imageDir(o.dataDir)}, Mirrors: mirrors},
-		Pods: pods, Kubelets: &kubelets, Unapproved: true, Room: o.room, Links: links,
+		Engine:   engine, Kernel: o.guestKernel, Images: image.Options{Sources: []string{imageDir(o.dataDir)}, Mirrors: mirrors},
+		Pods: pods, Kubelets: &kubelets, Unapproved: true, Room: o.room,
 	}, events.Shutdown, nil
 }

@@ -183,7 +183,7 @@ func (l *local) startPage(run, start context.Context) error {
 	t := &target{rest: l.restConfig("nodeless-page"), of: `the cluster of "nodeless up"`}
 	t.askSession(&session{Region: l.o.region, RegionURL: l.regionURL}, l.o.dataDir)
 	l.spawn(run, "page", func(ctx context.Context) error {
-		return (&page{t: t, policy: l.policy}).run(ctx, listener)
+		return (&page{t: t, policy: gated(l.policy, l.gates), gates: l.gates}).run(ctx, listener)
 	})
 	return nil
 }

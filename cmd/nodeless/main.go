@@ -15,6 +15,8 @@ import (
 	"syscall"
 
 	"github.com/spf13/cobra"
+
+	answers "github.com/nodeless/nodeless/internal/why"
 )
 
 // version is set by the linker (see Makefile).
@@ -52,11 +54,16 @@ func run(name string, args []string) int {
 	case ctx.Err() != nil && errors.Is(err, context.Canceled):
 		return exitInterrupted
 	}
-	fmt.Fprintf(os.Stderr, "%s: %s\n", name, inWords(name, root)(err.Error()))
+	fmt.Fprintf(os.Stderr, "%s: %s\n", name, complaint(name, root, err))
 	if strings.HasPrefix(err.Error(), "unknown ") {
 		fmt.Fprintf(os.Stderr, "See: %s --help\n", name)
 	}
 	return exitFailure
+}
+
+// complaint is an error as people read it: what it quotes of a cluster or a file may be anything.
+func complaint(name string, root *cobra.Command, err error) string {
+	return answers.PrintableLines(inWords(name, root)(err.Error()))
 }
 
 func newRoot() *cobra.Command {

@@ -26,6 +26,9 @@ import (
 	"github.com/nodeless/nodeless/podvm/image"
 )
 
+// engineUsage is of the flag --engine.
+const engineUsage = "what pods of FargateProfiles run on here: auto (KVM where a guest boots with it, else TCG), kvm, tcg, or namespace: no virtual machines and NO security boundary, for machines that can have none, and for profiles that ask for it"
+
 // microVMDir is where this machine keeps its microVMs, below the data directory.
 func microVMDir(dataDir string) string { return filepath.Join(dataDir, "microvms") }
 
@@ -55,10 +58,10 @@ func (l *local) startMicroVMs(run, start context.Context) error {
 	if l.microVMs, err = podhost.New(o); err != nil {
 		return err
 	}
+	l.stops = append(l.stops, l.leaveMicroVMs)
 	if network != nil {
 		l.spawn(run, "network of microVMs", func(ctx context.Context) error { return l.runNetwork(ctx, network) })
 	}
-	l.stops = append(l.stops, l.leaveMicroVMs)
 	l.spawn(run, "microVM host", l.microVMs.Run)
 	l.spawn(run, "metrics of microVMs", func(ctx context.Context) error {
 		if err := wanted(ctx); err != nil {
@@ -86,12 +89,16 @@ func (l *local) microVMOptions(run context.Context) (podhost.Options, func(), er
 	}
 	events := record.NewBroadcaster(record.WithContext(run))
 	events.StartRecordingToSink(&typedcorev1.EventSinkImpl{Interface: kube.CoreV1().Events("")})
+	engine, err := podhost.Engine(l.o.engine)
+	if err != nil {
+		return podhost.Options{}, nil, err
+	}
 	name := hostLabel()
 	dir := microVMDir(l.o.dataDir)
 	return podhost.Options{
 		Dir: dir, Name: name, Region: l.o.region, Zone: l.firstZone(), Kube: kube, ClientCA: l.plane.CABundle(), Log: l.log,
 		Recorder: events.NewRecorder(scheme.Scheme, corev1.EventSource{Component: "kubelet", Host: name}),
-		Kernel:   l.o.guestKernel, Images: image.Options{Sources: []string{imageDir(l.o.dataDir)}, Mirrors: mirrors},
+		Engine:   engine, Kernel: l.o.guestKernel, Images: image.Options{Sources: []string{imageDir(l.o.dataDir)}, Mirrors: mirrors},
 	}, events.Shutdown, nil
 }
 
@@ -109,10 +116,7 @@ func (l *local) connectMicroVMs(o *podhost.Options) (*podnet.Net, error) {
 	if err != nil {
 		return nil, fmt.Errorf("range of Services: %w", err)
 	}
-	server, err := netip.ParseAddrPort(strings.TrimPrefix(l.plane.APIServerURL(), "https://"))
-	if err != nil {
-		return nil, fmt.Errorf("address of the API server: %w", err)
-	}
+	server := strings.TrimPrefix(l.plane.APIServerURL(), "https://")
 	n := podnet.New(podnet.Options{
 		Dir: o.Dir, Kube: o.Kube, Bridge: b, Services: services, APIServer: server, Log: l.log,
 		Wanted: func(ctx context.Context) error { // a machine that runs none keeps its firewall and its forwarding

@@ -53,7 +53,7 @@ Prices are those of the simulated region for the cluster of "nodeless up", else 
 			differs, err := o.run(cmd)
 			switch {
 			case err != nil && o.detailed:
-				fmt.Fprintln(cmd.ErrOrStderr(), "nodeless:", err)
+				fmt.Fprintln(cmd.ErrOrStderr(), "nodeless:", complaint("nodeless", cmd.Root(), err))
 				return exitError(exitPlanFails)
 			case err == nil && differs && o.detailed:
 				return exitError(exitPlanDiffers)
@@ -67,7 +67,7 @@ Prices are those of the simulated region for the cluster of "nodeless up", else 
 	o.choices.add(f)
 	f.StringArrayVarP(&o.files, "filename", "f", nil, "file or folder of changed manifests, - for stdin; may be repeated")
 	f.StringArrayVar(&o.deletes, "delete", nil, "object that is to go, such as nodepool/old or daemonset/kube-system/agent; may be repeated")
-	f.StringArrayVar(&o.scales, "scale", nil, "number of a Deployment's pods, such as deployment/web=50; may be repeated")
+	f.StringArrayVar(&o.scales, "scale", nil, "number of a Deployment's pods or of a static NodePool's machines, such as deployment/web=50 or nodepool/warm=3; may be repeated")
 	f.StringVarP(&o.output, "output", "o", "", "wide, json, yaml, "+output.Forms+"; nothing for a summary")
 	f.BoolVar(&o.partial, "partial", false, "go on without what you may not read, and say what that is")
 	f.BoolVar(&o.detailed, "detailed-exitcode", false, "exit with 0 if nothing would change, 2 if something would, 1 for an error")
@@ -83,7 +83,7 @@ func (o *planOptions) run(cmd *cobra.Command) (differs bool, err error) {
 	if o.boot < 0 || o.horizon <= 0 {
 		return false, fmt.Errorf("--boot is from 0 on, --horizon above it")
 	}
-	policy, err := o.choices.gatedPolicy()
+	policy, on, err := o.choices.gatedPolicy()
 	if err != nil {
 		return false, err
 	}
@@ -101,7 +101,7 @@ func (o *planOptions) run(cmd *cobra.Command) (differs bool, err error) {
 	for i := range changes {
 		changes[i].Namespace = t.namespace
 	}
-	out, err := forecast.Run(cmd.Context(), forecast.Input{Cluster: c, Changes: changes, Policy: policy, Boot: o.boot, Horizon: o.horizon})
+	out, err := forecast.Run(cmd.Context(), forecast.Input{Cluster: c, Changes: changes, Policy: policy, Gates: on, Boot: o.boot, Horizon: o.horizon})
 	if err != nil {
 		return false, err
 	}

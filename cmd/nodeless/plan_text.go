@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/nodeless/nodeless/internal/forecast"
+	answers "github.com/nodeless/nodeless/internal/why"
 )
 
 // fewSteps is how many steps and pods are named without -o wide.
@@ -74,7 +75,7 @@ func writePlan(w io.Writer, o *forecast.Outcome, wide bool) error {
 	for _, text := range o.Assumed {
 		b.WriteString("  (" + text + ")\n")
 	}
-	_, err := io.WriteString(w, b.String())
+	_, err := io.WriteString(w, answers.PrintableLines(b.String())) // a dump may name things as it likes
 	return err
 }
 

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"io"
 	"path/filepath"
 	"regexp"
 	"slices"
@@ -35,6 +36,7 @@ func speakAs(name string, root *cobra.Command) {
 	root.CompletionOptions.DisableDefaultCmd = true // kubectl asks for a plugin's words itself, see completerName
 	root.Annotations = map[string]string{cobra.CommandDisplayNameAnnotation: name}
 	say := inWords(name, root)
+	root.SetErr(spoken{root.ErrOrStderr(), name, say})
 	for _, c := range append(allCommands(root), root) {
 		c.Short, c.Long, c.Example = say(c.Short), say(c.Long), say(c.Example)
 		c.Flags().VisitAll(func(f *pflag.Flag) { f.Usage = say(f.Usage) })
@@ -53,4 +55,23 @@ func inWords(name string, root *cobra.Command) func(string) string {
 		text = calls.ReplaceAllString(text, "${1}"+name+" $2")
 		return strings.ReplaceAll(text, "kubectl kubectl nodeless", "kubectl nodeless")
 	}
+}
+
+// spoken is stderr for a program that people call by another name: what it says of itself is what they type.
+type spoken struct {
+	io.Writer
+	name string
+	say  func(string) string
+}
+
+// Write says the words of one message.
+func (s spoken) Write(p []byte) (int, error) {
+	text := s.say(string(p))
+	if rest, own := strings.CutPrefix(text, "nodeless: "); own {
+		text = s.name + ": " + rest
+	}
+	if _, err := io.WriteString(s.Writer, text); err != nil {
+		return 0, err
+	}
+	return len(p), nil
 }

@@ -16,13 +16,13 @@ import (
 
 // runWithPage runs the controller and, beside it, the page of its cluster with the prices that the controller has.
 func (s *settings) runWithPage(ctx context.Context, awsCfg awssdk.Config, o controller.Options) error {
-	l, gated, err := s.pageGate.listen(ctx, s.page, true)
+	l, others, err := s.pageGate.listen(ctx, s.page, true)
 	if err != nil {
 		return fmt.Errorf("--page: %w", err)
 	}
-	p := &page{policy: o.Policy}
+	p := &page{policy: gated(o.Policy, o.Gates), gates: o.Gates}
 	url := pageURL(l)
-	if gated {
+	if others {
 		url = gatedURL(l)
 		p.certificate, p.said = &s.pageGate, func(text string) { o.Log.Info(text) }
 	}

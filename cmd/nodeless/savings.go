@@ -65,7 +65,7 @@ func (o *savingsOptions) run(ctx context.Context, out, errs io.Writer) error {
 	for _, damage := range reading.Damaged {
 		fmt.Fprintln(errs, "nodeless: savings: not counted:", answers.Printable(damage.Error()))
 	}
-	l := record.Savings(reading.Records, time.Now(), o.horizon)
+	l := record.Savings(reading.Records, t.clock.Now(), o.horizon)
 	if output.IsData(o.output) {
 		return output.Rows(out, o.output, l, "savings", true)
 	}

@@ -139,7 +139,7 @@ func (s *settings) addProcess(f *pflag.FlagSet) {
 	f.StringVar(&s.leaderNamespace, "leader-election-namespace", "", "namespace of the lease (default: --system-namespace)")
 	f.StringVar(&s.system, "system-namespace", "", "namespace of the controller (default: the pod's own, else kube-system)")
 	f.StringVar(&s.fargateWebhook, "fargate-webhook", "", "URL by which the API server reaches this process, such as https://192.0.2.1:9443 or, for a Service, https://SERVICE.NAMESPACE.svc: "+
-		"FargateProfiles are acted upon. Their microVMs are run by \"nodeless up\" alone as yet: here pods they select stay Pending and say so (default: they are not acted upon)")
+		"FargateProfiles are acted upon. The pods they select run in microVMs of the machines that joined with \"nodeless host\"; without one they stay Pending and say so (default: they are not acted upon)")
 	f.IntVar(&s.fargatePort, "fargate-webhook-port", 9443, "port on which --fargate-webhook is answered")
 	f.IntVar(&s.kubeQPS, "kube-client-qps", 200, "requests per second to the API server")
 	f.IntVar(&s.kubeBurst, "kube-client-burst", 300, "requests at once to the API server")

@@ -13,6 +13,7 @@ import (
 	"github.com/nodeless/nodeless/engine/codec"
 	"github.com/nodeless/nodeless/engine/model"
 	"github.com/nodeless/nodeless/internal/live"
+	answers "github.com/nodeless/nodeless/internal/why"
 )
 
 // mostInput is the largest file that simulate reads.
@@ -47,13 +48,13 @@ func (o *simulateOptions) readCluster(cmd *cobra.Command, file string) (*model.S
 
 // readDump reads Kubernetes objects.
 func (o *simulateOptions) readDump(cmd *cobra.Command, in io.Reader, file string) (*model.Snapshot, error) {
-	c, err := live.Load(cmd.Context(), in, file, live.Options{Region: o.region})
+	c, err := load(cmd.Context(), in, file, live.Options{Region: o.region})
 	if err != nil {
 		return nil, err
 	}
 	for _, note := range append(c.Assumed(), c.Skipped(), "prices: "+c.Prices()) {
 		if note != "" {
-			fmt.Fprintln(cmd.ErrOrStderr(), note)
+			fmt.Fprintln(cmd.ErrOrStderr(), answers.Printable(note))
 		}
 	}
 	return c.Snapshot(), nil

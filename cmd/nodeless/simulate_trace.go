@@ -66,7 +66,7 @@ in the folder that --folder or ` + trace.FolderVariable + ` names.`,
 	f.DurationVar(&o.config.ConsolidateAfter, "consolidate-after", 0, "the pool's consolidateAfter")
 	f.Float64Var(&o.config.Budget, "budget", 0.1, "share of the machines that may go at a time")
 	f.DurationVar(&o.config.Boot, "boot", 40*time.Second, "median time from a machine's launch until pods run on it")
-	f.BoolVar(&o.nominates, "nominations", false, "nominate pods to the machines that were launched for them, as with the feature gate Nominations")
+	f.BoolVar(&o.nominates, "nominations", true, "nominate pods to the machines that were launched for them, as with the feature gate Nominations")
 	f.BoolVar(&o.config.StartOver, "start-over", false, "a pod that is moved runs its whole life again")
 	f.BoolVar(&o.config.MostAllocated, "most-allocated", false, "kube-scheduler prefers full machines; it prefers empty ones by default")
 	f.Float64Var(&o.config.Faults.NoCapacity, "no-capacity", 0, "share of the hours in which an instance type has no capacity")

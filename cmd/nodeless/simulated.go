@@ -13,6 +13,7 @@ import (
 	"github.com/nodeless/nodeless/engine/codec"
 	"github.com/nodeless/nodeless/engine/explain"
 	"github.com/nodeless/nodeless/engine/model"
+	answers "github.com/nodeless/nodeless/internal/why"
 )
 
 // simulated is a decision of `nodeless simulate`, as -o json prints it. Amounts in the plans are in the order of
@@ -124,7 +125,7 @@ func (r *simulated) writeSentences(w io.Writer, s *model.Snapshot) error {
 	if b.Len() == 0 {
 		b.WriteString("Nothing to do.\n")
 	}
-	_, err := io.WriteString(w, b.String())
+	_, err := io.WriteString(w, answers.PrintableLines(b.String()))
 	return err
 }
 
@@ -209,6 +210,9 @@ func writeAs(w io.Writer, format string, v any) error {
 	if err != nil {
 		return fmt.Errorf("write %s: %w", format, err)
 	}
-	_, err = fmt.Fprintln(w, strings.TrimRight(string(out), "\n"))
+	if format == "json" {
+		out = answers.Escaped(out)
+	}
+	_, err = fmt.Fprintln(w, answers.PrintableLines(strings.TrimRight(string(out), "\n")))
 	return err
 }

@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"os"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -123,7 +122,7 @@ func (r statusReport) print(cmd *cobra.Command) {
 			c.PodsRunning, c.PodsPending, c.ClaimsReady, c.ClaimsOpen, c.Nodes, c.NodesReady, c.Instances, c.DollarsPerHour)
 	}
 	if r.Problem != "" {
-		fmt.Fprintln(os.Stderr, "nodeless: status:", r.Problem)
+		fmt.Fprintln(cmd.ErrOrStderr(), "nodeless: status:", r.Problem)
 	}
 }
 

@@ -94,7 +94,7 @@ func (f *topFlags) run(ctx context.Context, args []string, out, errs io.Writer) 
 	if err != nil {
 		return err
 	}
-	o.Context = name
+	o.Context, o.Now = name, serverClock(cfg).Now
 	klog.SetLogger(logr.Discard()) // client-go would write over the screen; what matters is a note of the model
 	live := f.output == "" && term.IsTerminal(int(os.Stdout.Fd()))
 	decisions := live || o.Screen == tui.Decisions || o.Screen == tui.Savings
@@ -125,7 +125,7 @@ func (f *topFlags) run(ctx context.Context, args []string, out, errs io.Writer) 
 
 // options reads the flags. Errors name the flag.
 func (f *topFlags) options(args []string) (tui.Options, error) {
-	o := tui.Options{Labels: list(f.labels), Sort: view.ParseSort(f.sort), Group: f.group, Now: time.Now}
+	o := tui.Options{Labels: list(f.labels), Sort: view.ParseSort(f.sort), Group: f.group}
 	if len(args) == 1 {
 		o.Screen = tui.Screen(slices.Index(tui.Screens, args[0]))
 	}

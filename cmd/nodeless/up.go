@@ -13,6 +13,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/nodeless/nodeless/catalog"
+	"github.com/nodeless/nodeless/internal/podhost"
 	"github.com/nodeless/nodeless/internal/steps"
 	"github.com/nodeless/nodeless/internal/view/web"
 	"github.com/nodeless/nodeless/podvm/image"
@@ -32,6 +33,7 @@ type upOptions struct {
 	fargate      bool
 	microVMs     bool
 	guestKernel  string
+	engine       string
 	mirrors      []string
 	readyTimeout time.Duration
 	choices      choices
@@ -93,6 +95,7 @@ survives restarts. Ctrl-C or "nodeless down" ends it.`,
 	f.BoolVar(&o.fargate, "fargate", true, "act upon FargateProfiles: each pod that one selects gets a microVM of its own")
 	f.BoolVar(&o.microVMs, "microvms", true, "run these microVMs on this machine, with QEMU; with --microvms=false such pods stay Pending and say so")
 	f.StringVar(&o.guestKernel, "guest-kernel", "", "directory with the microVMs' kernel, as scripts/guest-kernel makes it (default: nodeless/kernel in your cache directory, /var/cache or this system's own)")
+	f.StringVar(&o.engine, "engine", "auto", engineUsage)
 	f.StringArrayVar(&o.mirrors, "registry-mirror", nil, "REGISTRY=URL that is asked for a registry's images before the registry itself, such as docker.io=https://mirror.example:5000; may be repeated")
 	f.StringVar(&o.auditLog, "audit-log", "", "file in which the API server notes every request, without what is in secrets; at 512 MB it begins anew and keeps one older file")
 	f.StringVar(&o.page, "page", "127.0.0.1:8088", "loopback address and port of the page that shows the cluster; another free port if this one is taken and you did not ask for it; \"\" = no page")
@@ -133,6 +136,9 @@ func (o upOptions) validate() error {
 	}
 	if o.readyTimeout <= 0 {
 		return fmt.Errorf("--ready-timeout %s: give a time above 0s", o.readyTimeout)
+	}
+	if _, err := podhost.Engine(o.engine); err != nil {
+		return fmt.Errorf("--engine: %w", err)
 	}
 	if _, err := image.ParseMirrors(o.mirrors); err != nil {
 		return fmt.Errorf("--registry-mirror: %w", err)

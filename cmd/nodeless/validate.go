@@ -127,15 +127,20 @@ func (c *choices) parsedGates() (gates.Gates, error) {
 	return g, nil
 }
 
-// gatedPolicy is the policy with what the feature gates say of it, for commands that ask the engine themselves.
-func (c *choices) gatedPolicy() (model.Policy, error) {
+// gatedPolicy is the policy with what the feature gates say of it, for commands that ask the engine themselves, and the gates.
+func (c *choices) gatedPolicy() (model.Policy, gates.Gates, error) {
 	policy, err := c.Policy()
 	if err != nil {
-		return policy, err
+		return policy, gates.Gates{}, err
 	}
 	on, err := c.parsedGates()
-	policy.SpotToSpot = on.SpotToSpotConsolidation
-	return policy, err
+	return gated(policy, on), on, err
+}
+
+// gated is a policy with what the feature gates say of it.
+func gated(p model.Policy, on gates.Gates) model.Policy {
+	p.SpotToSpot = on.SpotToSpotConsolidation
+	return p
 }
 
 // inPod reports whether this process runs in a cluster.

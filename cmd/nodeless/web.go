@@ -12,6 +12,7 @@ import (
 	"k8s.io/klog/v2"
 
 	"github.com/nodeless/nodeless/engine/model"
+	"github.com/nodeless/nodeless/internal/gates"
 	"github.com/nodeless/nodeless/internal/live"
 	"github.com/nodeless/nodeless/internal/record/keep"
 	"github.com/nodeless/nodeless/internal/view"
@@ -62,7 +63,7 @@ ClusterRole system:auth-delegator for that. From another machine there is also s
 }
 
 func (o *webOptions) serve(ctx context.Context, out io.Writer, asked bool) error {
-	policy, err := o.choices.gatedPolicy()
+	policy, on, err := o.choices.gatedPolicy()
 	if err != nil {
 		return err
 	}
@@ -74,7 +75,7 @@ func (o *webOptions) serve(ctx context.Context, out io.Writer, asked bool) error
 	if err != nil {
 		return err
 	}
-	l, gated, err := o.gate.listen(ctx, o.listen, asked)
+	l, others, err := o.gate.listen(ctx, o.listen, asked)
 	if err != nil {
 		return fmt.Errorf("--listen: %w", err)
 	}
@@ -85,9 +86,9 @@ func (o *webOptions) serve(ctx context.Context, out io.Writer, asked bool) error
 		return err
 	}
 	defer fd.Stop()
-	p := page{t: t, policy: policy, model: m}
+	p := page{t: t, policy: policy, gates: on, model: m}
 	url := pageURL(l)
-	if gated {
+	if others {
 		url = gatedURL(l)
 		p.certificate, p.said = &o.gate, func(text string) { fmt.Fprintln(out, text) }
 		if err := filled(ctx, fd); err != nil { // what somebody may see depends on what there is
@@ -101,7 +102,8 @@ func (o *webOptions) serve(ctx context.Context, out io.Writer, asked bool) error
 // page is what is served of one cluster.
 type page struct {
 	t      *target
-	policy model.Policy
+	policy model.Policy // with what the gates say of it
+	gates  gates.Gates
 	model  *view.Model // nil = one that is filled when somebody looks
 	// certificate is for a page that is served to others: nil = to this machine alone. said takes what people should know of it.
 	certificate *gateFlags
@@ -125,6 +127,9 @@ func (p *page) run(ctx context.Context, l net.Listener) error {
 			return live.Open(ctx, p.t.rest, options)
 		},
 		Forecast: p.forecast(),
+	}
+	if p.t.clock != nil {
+		o.Clock = p.t.clock
 	}
 	log, err := keep.NewReader(p.t.rest)
 	if err != nil {

@@ -30,7 +30,7 @@ func (p *page) forecast() func(context.Context, web.WhatIf) (any, error) {
 		for i := range changes {
 			changes[i].Namespace = namespaceOf(q, p.t)
 		}
-		out, err := forecast.Run(ctx, forecast.Input{Cluster: c, Changes: changes, Policy: p.policy, Horizon: 24 * time.Hour})
+		out, err := forecast.Run(ctx, forecast.Input{Cluster: c, Changes: changes, Policy: p.policy, Gates: p.gates, Horizon: 24 * time.Hour})
 		if err != nil {
 			return nil, err
 		}

@@ -40,7 +40,8 @@ Something that is gone is answered by what the controller kept of its decisions 
 was launched, at what price, why it went and what that saved; and by events, as long as the cluster keeps them.
 
 Prices are those of the simulated region for the cluster of "nodeless up", else those of the catalogue in this program
-(--prices aws asks AWS). Which types were lately out of capacity only the controller knows: its events are shown.
+(--prices aws asks AWS). Which types were lately out of capacity only the controller knows: what it decided
+about a pod for want of them is part of the answer, for 12 minutes after it last said so.
 Give the flags for choices the values that the controller has, if they are others than the defaults.`,
 		Example: `  nodeless why pod/web-7fb4-x2x -n shop
   nodeless why node/ip-10-0-3-7.us-west-2.compute.internal
@@ -67,7 +68,7 @@ func (o *whyOptions) answer(cmd *cobra.Command, args []string) error {
 	if o.output != "text" && o.output != "json" && o.output != "yaml" {
 		return fmt.Errorf("-o %s: use text, json or yaml", o.output)
 	}
-	policy, err := o.choices.gatedPolicy()
+	policy, _, err := o.choices.gatedPolicy()
 	if err != nil {
 		return err
 	}

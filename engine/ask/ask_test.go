@@ -155,3 +155,27 @@ pods 1 giant cpu=60
 		t.Errorf("launches for %d pods, could take %d, refuses %+v", pods, p.Could, p.Refusals)
 	}
 }
+
+// Who knows that the cloud has none of the machines that a pod could have is told what would help all the same.
+func TestAPodWhoseMachinesAreSoldOut(t *testing.T) {
+	for want, text := range map[string]string{
+		"would fit in pool small if it asked for cpu 2 instead of 3":  "pool small types(s2, s8)\npods 1 new cpu=3",
+		"would fit in pool large if it tolerated gpu=true:NoSchedule": "pool small types(s4)\npool large types(s8) taint(gpu=true:NoSchedule)\npods 1 new cpu=3",
+		"would fit in pool small once s4 has capacity again":          "pool small types(s4)\npods 1 new cpu=3",
+	} {
+		s, policy := cluster(t, text)
+		if now, _ := ask.OfPod(s, policy, s.Pending[0].PodKey); now.Launch == nil {
+			t.Fatalf("%s: nothing is launched for it before either", text)
+		}
+		got, ok := ask.SoldOut(s, policy, s.Pending[0].PodKey)
+		if !ok || got.Launch != nil || got.Reason == nil || got.Reason.Rule != model.RuleCapacity {
+			t.Fatalf("%s: %+v", text, got)
+		}
+		if change := explain.Change(got.Reason.Change); change != want {
+			t.Errorf("%s\ngot  %s\nwant %s", text, change, want)
+		}
+		if again, _ := ask.OfPod(s, policy, s.Pending[0].PodKey); again.Launch == nil {
+			t.Errorf("%s: the snapshot was changed", text)
+		}
+	}
+}

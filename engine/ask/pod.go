@@ -33,7 +33,7 @@ type Pod struct {
 
 // Refusal is one reason for which some things refuse.
 type Refusal struct {
-	Reason model.Reason // Rule, Object and Detail alone
+	Reason model.Reason // without Pools and Change; Best and BestOf are of the first of them
 	Count  int
 	Such   string // the first of them
 }
@@ -139,7 +139,7 @@ func count(list []Refusal, r model.Reason, who string) []Refusal {
 			return list
 		}
 	}
-	return append(list, Refusal{Reason: model.Reason{Rule: r.Rule, Object: r.Object, Detail: r.Detail}, Count: 1, Such: who})
+	return append(list, Refusal{Reason: model.Reason{Rule: r.Rule, Object: r.Object, Detail: r.Detail, Best: r.Best, BestOf: r.BestOf}, Count: 1, Such: who})
 }
 
 // sorted puts what most say first, then goes by the words.

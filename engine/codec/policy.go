@@ -72,7 +72,7 @@ func (p *parser) addPolicy(l *line) (err error) {
 
 // policyWords reads what has one of a few words.
 func policyWords(l *line, policy *model.Policy) error {
-	ok := false
+	var ok bool
 	text, _ := l.value("solver")
 	if policy.Solver, ok = solvers[text]; !ok {
 		return fmt.Errorf("solver=%s: want staged or first-fit", text)

@@ -8,6 +8,10 @@ type Options struct {
 	// Spill says that what finds no bin here may find one elsewhere: where limits leave some without, no dearer bins are bought
 	// to serve more.
 	Spill bool
+	// Unproven says that nobody asks how good the solution is: no work goes into a bound that does not make it better.
+	Unproven bool
+	// Below is from which cost on a solution is of no use: once the bound says that there is no cheaper one, the search ends. 0 = any is.
+	Below int64
 }
 
 // How far a stage goes.
@@ -32,7 +36,7 @@ func Solve(p *Problem, o Options) Solution {
 		steps = defaultSteps
 	}
 	p = p.sane()
-	v := &solver{p: p, spill: o.Spill, loose: p.loosened(), steps: steps, left: p.holdable(p.Items)}
+	v := &solver{p: p, spill: o.Spill, below: float64(o.Below), loose: p.loosened(), steps: steps, left: p.holdable(p.Items)}
 	v.looseLeft = v.left
 	if p.Loose != nil {
 		v.looseLeft = make([]int, len(p.Loose))
@@ -44,11 +48,11 @@ func Solve(p *Problem, o Options) Solution {
 	v.offer(v.greedily())
 	v.steps = v.best.steps
 	c := v.columns()
-	if !v.near() && v.steps > 0 {
+	if !v.over() && v.steps > 0 {
 		v.improve()
 	}
 	switch {
-	case v.near():
+	case v.over() || o.Unproven:
 	case c != nil && v.loose.strict():
 		v.prove(c)
 	default:
@@ -65,6 +69,7 @@ type solver struct {
 	bound           float64
 	steps           int
 	spill           bool
+	below           float64 // see Options.Below
 	best            *search // the state after the best solution
 	patterns        []Pattern
 	cost            int64
@@ -72,6 +77,17 @@ type solver struct {
 }
 
 func (v *solver) near() bool { return float64(v.cost) <= v.bound*close && v.waiting == 0 }
+
+// over reports whether nothing better is worth looking for.
+func (v *solver) over() bool { return v.near() || v.below > 0 && v.bound >= v.below }
+
+// target is up to where a higher bound is worth some work.
+func (v *solver) target() float64 {
+	if near := float64(v.cost) / close; v.below <= 0 || near < v.below {
+		return near
+	}
+	return v.below
+}
 
 func (v *solver) greedily() (*search, []Pattern, int64) {
 	s := newSearch(v.p, v.left, v.p.Pools, v.steps)
@@ -91,7 +107,7 @@ func (v *solver) offer(s *search, patterns []Pattern, cost int64) {
 // columns raises the bound by column generation and buys the patterns it found. It gives the LP, nil if there is none that
 // proves something.
 func (v *solver) columns() *configuration {
-	if v.near() || v.steps <= 0 || v.spill && v.waiting > 0 {
+	if v.over() || v.steps <= 0 || v.spill && v.waiting > 0 {
 		return nil
 	}
 	p, rows, left, y, bound := v.p, v.loose, v.looseLeft, v.fluid, v.bound
@@ -106,7 +122,7 @@ func (v *solver) columns() *configuration {
 		return nil
 	}
 	before := c.steps
-	c.solve(float64(v.cost) / close)
+	c.solve(v.target())
 	v.steps -= before - c.steps
 	if exact && rows.strict() {
 		v.bound = max(v.bound, c.best)

@@ -1,7 +1,9 @@
 package explain
 
 import (
+	"cmp"
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/nodeless/nodeless/engine/model"
@@ -84,15 +86,7 @@ func moves(r model.Reason) string {
 	case model.RuleNotDrifted:
 		return r.Object + " is as its pool and node class say again"
 	case model.RuleNoPlace:
-		why := r.Detail
-		if len(r.Pools) > 0 {
-			parts := make([]string, len(r.Pools))
-			for i, v := range r.Pools {
-				parts[i] = Verdict(v)
-			}
-			why = strings.Join(parts, "; ")
-		}
-		return r.Object + " would find no other place: " + why
+		return r.Object + " would find no other place: " + or(nowhere(r.Pools), r.Detail)
 	case model.RuleMoreMachines:
 		return fmt.Sprintf("its pods would need %s more", plural(r.Detail, "machine"))
 	case model.RuleNotCheaper:
@@ -127,6 +121,33 @@ func moves(r model.Reason) string {
 		return "pool " + r.Object + " is static and has no more than its " + plural(r.Detail, "replica")
 	}
 	return ""
+}
+
+// mostRefusing is how many pools are named that have no place for a pod.
+const mostRefusing = 3
+
+// nowhere says why no pool has a place for a pod: those that come nearest say it, which are not those whose taints it does not tolerate
+// or that take no pods.
+func nowhere(pools []model.PoolVerdict) string {
+	far := func(v model.PoolVerdict) int {
+		switch v.Rule {
+		case model.RuleTaint:
+			return 1
+		case model.RulePoolNotReady:
+			return 2
+		}
+		return 0
+	}
+	nearest := slices.Clone(pools)
+	slices.SortStableFunc(nearest, func(a, b model.PoolVerdict) int { return cmp.Compare(far(a), far(b)) })
+	var parts []string
+	for _, v := range nearest[:min(len(nearest), mostRefusing)] {
+		parts = append(parts, Verdict(v))
+	}
+	if more := len(pools) - mostRefusing; more > 0 {
+		parts = append(parts, "nor has any of "+count(more, "other pool"))
+	}
+	return strings.Join(parts, "; ")
 }
 
 func plural(n, noun string) string {

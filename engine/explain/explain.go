@@ -143,12 +143,12 @@ func Launch(s *model.Snapshot, l model.Launch) string {
 	return text
 }
 
-// runnerUp names the next best offering by what tells it from the chosen one.
 // Relaxed says which minValues a launch does not keep.
 func Relaxed(x model.Relaxed) string {
 	return fmt.Sprintf("minValues of %s are lowered from %d to %d: more are not to be had", x.Key, x.From, x.To)
 }
 
+// runnerUp names the next best offering by what tells it from the chosen one.
 func runnerUp(l model.Launch) string {
 	text := l.RunnerUp.Type
 	if c := l.RunnerUp.CapacityType; c != "" && c != l.Chosen.CapacityType {

@@ -11,7 +11,6 @@ type chain struct {
 	shape *model.Shape
 	asks  []ask
 	forms []*form
-	used  int // forms that were built
 	steps []wish
 }
 

@@ -23,7 +23,7 @@ func (r *run) whatIf(to destinations, n *model.Node) model.Plan {
 
 // provision plans for the pods of machines as if they were going.
 func (r *run) provision(to destinations, victims []*model.Node, policy model.Policy) (plan model.Plan) {
-	r.world.open(to).without(victims, func(places *pack.Places, moving []model.Pod) { plan = places.ProvisionPods(moving, policy) })
+	r.world.open(to).without(victims, func(places *pack.Places, moving []model.Pod) { plan = places.WhatIf(moving, policy, 0) })
 	return plan
 }
 

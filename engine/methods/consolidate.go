@@ -58,13 +58,7 @@ func (c *consolidation) sort(candidates []*model.Node) {
 	}
 	before := slices.Clone(candidates)
 	c.worth = c.worthsOf(candidates)
-	ratio := make(map[*model.Node]float64, len(candidates))
-	for _, n := range candidates {
-		ratio[n] = c.waste(n) / float64(movingCost(n))
-	}
-	slices.SortFunc(candidates, func(a, b *model.Node) int {
-		return cmp.Or(cmp.Compare(ratio[b], ratio[a]), cmp.Compare(a.Name, b.Name))
-	})
+	mostFirst(candidates, func(n *model.Node) float64 { return c.waste(n) / float64(movingCost(n)) })
 	if len(c.commands) == 0 {
 		*c.known = known{candidates: before, sorted: slices.Clone(candidates), worth: c.worth}
 	}
@@ -107,7 +101,7 @@ func (c *consolidation) oneByOne(candidates []*model.Node) {
 	after := c.policy.After.Underutilized
 	round := len(candidates) > c.left || after != ""
 	if round {
-		slices.SortFunc(candidates, func(a, b *model.Node) int { return cmp.Compare(a.Name, b.Name) })
+		candidates = c.byName(candidates)
 	}
 	for _, n := range candidates {
 		if round && n.Name <= after {

@@ -77,15 +77,22 @@ func (c *consolidation) firmer(p *proposal, wrong astray) *proposal {
 }
 
 // planFor plans for the proposal's pods: for those that are firm on what is launched alone, while the others keep their places.
+// A plan of a row of machines that is too dear says which of them might as well stay; of others it is of no use.
 func (c *consolidation) planFor(p *proposal, policy model.Policy) {
+	below := model.Price(0)
+	if len(p.victims) == 1 || len(p.firm) > 0 {
+		for _, n := range p.victims {
+			below += c.effective(n)
+		}
+	}
 	if len(p.firm) == 0 {
-		c.without(p, func(places *pack.Places) { p.plan = places.ProvisionPods(p.moving, policy) })
+		c.without(p, func(places *pack.Places) { p.plan = places.WhatIf(p.moving, policy, below) })
 		return
 	}
 	kept := slices.DeleteFunc(slices.Clone(p.plan.Placements), func(x model.Placement) bool { return p.firm[x.Pod] })
 	pods := slices.DeleteFunc(slices.Clone(p.moving), func(x model.Pod) bool { return !p.firm[x.PodKey] })
 	c.world.open(destinations{nowhere: true}).without(p.victims, func(places *pack.Places, _ []model.Pod) {
-		p.plan = places.ProvisionPods(append(pods, p.extra...), policy)
+		p.plan = places.WhatIf(append(pods, p.extra...), policy, below)
 	})
 	p.plan.Placements = kept
 	c.vacate(p)

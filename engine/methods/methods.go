@@ -69,10 +69,44 @@ func newRun(s *model.Snapshot, policy model.Policy, w *world) *run {
 		}
 		r.candidates = append(r.candidates, n)
 	}
-	slices.SortFunc(r.candidates, func(a, b *model.Node) int {
-		return cmp.Or(cmp.Compare(b.Price, a.Price), cmp.Compare(a.Name, b.Name))
-	})
+	mostFirst(r.candidates, func(n *model.Node) float64 { return float64(n.Price) })
 	return r
+}
+
+// mostFirst sorts machines by a number, those first that have most; of equal ones by name.
+func mostFirst(nodes []*model.Node, of func(*model.Node) float64) {
+	type counted struct {
+		n    *model.Node
+		much float64
+	}
+	all := make([]counted, len(nodes)) // there are many machines, and they are large: each is looked at once
+	for i, n := range nodes {
+		all[i] = counted{n, of(n)}
+	}
+	slices.SortFunc(all, func(a, b counted) int {
+		if a.much != b.much {
+			return cmp.Compare(b.much, a.much)
+		}
+		return cmp.Compare(a.n.Name, b.n.Name)
+	})
+	for i := range all {
+		nodes[i] = all[i].n
+	}
+}
+
+// byName are the machines in the order of the snapshot.
+func (r *run) byName(nodes []*model.Node) []*model.Node {
+	in := make(map[*model.Node]bool, len(nodes))
+	for _, n := range nodes {
+		in[n] = true
+	}
+	out := make([]*model.Node, 0, len(nodes))
+	for i := range r.s.Nodes {
+		if n := &r.s.Nodes[i]; in[n] {
+			out = append(out, n)
+		}
+	}
+	return out
 }
 
 // begin is the run at the cursor, in a world in which nothing was proposed yet.
@@ -113,7 +147,7 @@ func (r *run) overBudget(n *model.Node, allowed int) model.Reason {
 		return model.Reason{}
 	}
 	if allowed == shut {
-		return whyShut(r.s, r.pools[n.Pool])
+		return whyShut(r.pools[n.Pool])
 	}
 	return model.Reason{Rule: model.RuleBudget, Object: n.Pool, Detail: count(max(allowed, 0))}
 }

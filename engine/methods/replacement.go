@@ -37,12 +37,16 @@ func (c *consolidation) noBargain(victims []*model.Node, pods []model.Pod) model
 		return model.Reason{}
 	}
 	holds, n := c.sum(pods), victims[0]
-	places := c.world.open(destinations{settled: true}).look()
-	nearest, dearer := places.Dearer(&holds, pack.Below{Real: n.Price, Effective: c.effective(n)}, &c.policy)
+	nearest, dearer := c.places().Dearer(&holds, pack.Below{Real: n.Price, Effective: c.effective(n)}, &c.policy)
 	if !dearer {
 		return model.Reason{}
 	}
 	return notCheaper(model.Launch{Chosen: nearest})
+}
+
+// places are those of the cluster to which consolidation moves pods.
+func (c *consolidation) places() *pack.Places {
+	return c.world.open(destinations{settled: true}).look()
 }
 
 // sum is what the pods ask for together.
@@ -110,9 +114,9 @@ func (c *consolidation) cheaper(p *proposal) model.Reason {
 		}
 		var reason model.Reason
 		if toSpot && canBe(l, model.Spot) {
-			reason = c.toSpot(p, l, below, few)
+			reason = c.toSpot(l, below, few)
 		} else {
-			reason = c.narrow(p, l, below)
+			reason = c.narrow(l, below)
 		}
 		if reason.Rule != "" {
 			return reason
@@ -123,12 +127,12 @@ func (c *consolidation) cheaper(p *proposal) model.Reason {
 }
 
 // narrow leaves one capacity type: what is cheaper as a spot machine may be so only as one, then it comes as one or not at all.
-func (c *consolidation) narrow(p *proposal, l *model.Launch, below pack.Below) model.Reason {
+func (c *consolidation) narrow(l *model.Launch, below pack.Below) model.Reason {
 	for _, capacityType := range []string{model.Reserved, model.Spot, model.OnDemand} {
 		if !canBe(l, capacityType) {
 			continue
 		}
-		if narrow, _, ok := pack.Cheaper(c.world.now, c.policy, *l, capacityType, below, math.MaxInt); ok {
+		if narrow, _, ok := c.places().Cheaper(&c.policy, *l, capacityType, below, math.MaxInt); ok {
 			*l = narrow
 			return model.Reason{}
 		}
@@ -137,12 +141,12 @@ func (c *consolidation) narrow(p *proposal, l *model.Launch, below pack.Below) m
 }
 
 // toSpot is for spot machines that a spot machine would replace.
-func (c *consolidation) toSpot(p *proposal, l *model.Launch, below pack.Below, few bool) model.Reason {
+func (c *consolidation) toSpot(l *model.Launch, below pack.Below, few bool) model.Reason {
 	most := math.MaxInt
 	if few {
 		most = fewestCheaper
 	}
-	narrow, cheap, ok := pack.Cheaper(c.world.now, c.policy, *l, model.Spot, below, most)
+	narrow, cheap, ok := c.places().Cheaper(&c.policy, *l, model.Spot, below, most)
 	switch {
 	case few && cheap < fewestCheaper:
 		return model.Reason{Rule: model.RuleSpotToSpot, Detail: count(fewestCheaper), Best: count(cheap)}

@@ -23,17 +23,16 @@ func (c *consolidation) fragile(p *proposal) (model.Reason, astray) {
 	if len(moving) < 2 {
 		return model.Reason{}, astray{} // it has the choice that the plan had
 	}
-	if len(p.plan.Launches) == 0 {
-		emptiest := c.world.open(destinations{settled: true}).byFreeShare()
-		return c.survives(p, moving, func(places *pack.Places) (*rules.State, []spare) { return places.State(), emptiest })
-	}
-	return c.survives(p, moving, func(places *pack.Places) (*rules.State, []spare) {
+	return c.survives(p, moving, func(places *pack.Places) (state *rules.State, launched []int) {
+		if len(p.plan.Launches) == 0 {
+			return places.State(), nil
+		}
 		s, state := *c.world.now, places.State().Fresh()
 		s.Pools = slices.Clone(s.Pools)
 		for i := range p.plan.Launches {
-			state.AddNode(ready(&s, &p.plan.Launches[i], p.moving))
+			launched = append(launched, state.AddNode(ready(&s, &p.plan.Launches[i], p.moving)))
 		}
-		return state, byFreeShare(state)
+		return state, launched
 	})
 }
 
@@ -64,16 +63,17 @@ func (o order) sort(shapes []model.Shape, pods []model.Pod) {
 	slices.SortStableFunc(pods, func(a, b model.Pod) int { return o.by * cmp.Compare(size(&a), size(&b)) })
 }
 
-// survives says which of the pods finds no place in one of the orders, and what becomes of all of them in that one.
-func (c *consolidation) survives(p *proposal, moving []model.Pod, in func(*pack.Places) (*rules.State, []spare)) (out model.Reason, wrong astray) {
-	there := len(c.world.now.Nodes)
+// survives says which of the pods finds no place in one of the orders, and what becomes of all of them in that one. What is launched are
+// nodes of the state that it is given.
+func (c *consolidation) survives(p *proposal, moving []model.Pod, in func(*pack.Places) (*rules.State, []int)) (out model.Reason, wrong astray) {
+	emptiest, there := c.world.open(destinations{settled: true}).byFreeShare(), len(c.world.now.Nodes)
 	c.without(p, func(places *pack.Places) {
-		state, emptiest := in(places)
+		state, launched := in(places)
 		for _, by := range orders {
 			wrong = astray{}
 			by.sort(c.s.Shapes, moving)
 			state.Try(func() {
-				wrong.left = scheduled(state, c.s.Shapes, emptiest, moving, by, func(x model.Pod, node int) {
+				wrong.left = scheduled(state, c.s.Shapes, emptiest, launched, moving, by, func(x model.Pod, node int) {
 					if node >= there {
 						wrong.onLaunched = append(wrong.onLaunched, x.PodKey)
 					}
@@ -96,26 +96,73 @@ type spare struct {
 
 func (a spare) before(b spare) bool { return a.free > b.free || a.free == b.free && a.node < b.node }
 
-// byFreeShare are the machines that may take pods, those first of which most is free, of equal ones the first.
-func byFreeShare(state *rules.State) []spare {
-	var out []spare
+func (a spare) compare(b spare) int {
+	return cmp.Or(cmp.Compare(b.free, a.free), cmp.Compare(a.node, b.node))
+}
+
+func takesPods(n *model.Node) bool { return !n.Deleting && !n.Cordoned }
+
+// ranking is the machines that may take pods, those first of which most is free, of equal ones the first.
+type ranking struct {
+	machines []spare
+	largest  model.Resources // no machine has more
+}
+
+func byFreeShare(state *rules.State) *ranking {
+	out := &ranking{}
 	for i := range state.Nodes() {
-		if n := state.Node(i); !n.Deleting && !n.Cordoned {
-			out = append(out, spare{i, freeShare(state, i)})
+		n := state.Node(i)
+		if out.largest = out.largest.Max(n.Allocatable); takesPods(n) {
+			out.machines = append(out.machines, spare{i, freeShare(state, i)})
 		}
 	}
-	slices.SortFunc(out, func(a, b spare) int { return cmp.Or(cmp.Compare(b.free, a.free), cmp.Compare(a.node, b.node)) })
+	slices.SortFunc(out.machines, spare.compare)
 	return out
 }
 
+// remove takes a machine out.
+func (r *ranking) remove(at spare) {
+	if i, found := slices.BinarySearchFunc(r.machines, at, spare.compare); found {
+		r.machines = slices.Delete(r.machines, i, i+1)
+	}
+}
+
+// add puts a machine in that was there before.
+func (r *ranking) add(at spare) {
+	i, _ := slices.BinarySearchFunc(r.machines, at, spare.compare)
+	r.machines = slices.Insert(r.machines, i, at)
+}
+
+// least is what a pod that asks so much takes at least of any machine's share.
+func (r *ranking) least(asks *model.Resources) float64 {
+	const rounding = 1e-9
+	return shareOf(asks, &r.largest) - rounding
+}
+
+// shareOf is how much of a machine's CPU and memory so much is.
+func shareOf(asks, all *model.Resources) (sum float64) {
+	for _, r := range []int{model.CPU, model.Memory} {
+		if all[r] > 0 {
+			sum += float64(asks[r]) / float64(all[r])
+		}
+	}
+	return sum
+}
+
 // scheduled places the pods one after another as kube-scheduler would, and tells of each where. It gives those that find no place. The machines
-// are in the order that they have before.
-func scheduled(state *rules.State, shapes []model.Shape, emptiest []spare, pods []model.Pod, by order, told func(x model.Pod, node int)) []model.Pod {
-	var used []int // by pods that were placed
+// are ranked as they are before; those beside are not.
+func scheduled(state *rules.State, shapes []model.Shape, emptiest *ranking, beside []int, pods []model.Pod, by order, told func(x model.Pod, node int)) []model.Pod {
+	used := slices.Clone(beside) // and by pods that were placed
 	in := make([]bool, state.Nodes())
+	for _, i := range used {
+		in[i] = true
+	}
 	place := func(x model.Pod) bool {
 		best := spare{node: -1}
 		try := func(node int) {
+			if !state.HasRoom(x.Shape, node) {
+				return
+			}
 			at := spare{node, by.free(state, node, &shapes[x.Shape].Requests)}
 			if (best.node < 0 || at.before(best)) && state.Allows(x.Shape, node) == "" {
 				best = at
@@ -124,9 +171,13 @@ func scheduled(state *rules.State, shapes []model.Shape, emptiest []spare, pods 
 		for _, i := range used {
 			try(i)
 		}
-		for _, at := range emptiest {
-			if best.node >= 0 && at.free < best.free {
-				break // after the pod there is less still
+		least := 0.0
+		if !by.without {
+			least = emptiest.least(&shapes[x.Shape].Requests)
+		}
+		for _, at := range emptiest.machines {
+			if best.node >= 0 && (at.free-least < best.free || by.without && best.before(at)) {
+				break // after the pod there is less
 			}
 			if !in[at.node] {
 				try(at.node)
@@ -163,11 +214,9 @@ func freeShare(state *rules.State, node int) float64 {
 
 // free is how much of it is free for what kube-scheduler, or the order, says of a pod that asks so much.
 func (o order) free(state *rules.State, node int, asks *model.Resources) float64 {
-	free, all := freeShare(state, node), &state.Node(node).Allocatable
-	for _, r := range []int{model.CPU, model.Memory} {
-		if all[r] > 0 && !o.without {
-			free -= float64(asks[r]) / float64(all[r])
-		}
+	free := freeShare(state, node)
+	if !o.without {
+		free -= shareOf(asks, &state.Node(node).Allocatable)
 	}
 	return free
 }

@@ -12,7 +12,7 @@ import (
 type view struct {
 	s      *model.Snapshot // its Nodes are its own
 	places *pack.Places    // nil until places are looked for
-	shares []spare         // see byFreeShare; nil until they are asked for
+	shares *ranking        // see byFreeShare; nil until it is asked for
 }
 
 // look makes what is known of the view's machines.
@@ -24,7 +24,7 @@ func (v *view) look() *pack.Places {
 }
 
 // byFreeShare are the view's machines by what is free of them.
-func (v *view) byFreeShare() []spare {
+func (v *view) byFreeShare() *ranking {
 	if v.shares == nil {
 		v.shares = byFreeShare(v.look().State())
 	}
@@ -33,12 +33,18 @@ func (v *view) byFreeShare() []spare {
 
 // exchange puts another version of a machine in its place; what was there is in n afterwards.
 func (v *view) exchange(at int, n *model.Node) {
-	v.shares = nil
-	if v.places != nil {
-		v.places.Change(at, n)
+	if v.places == nil {
+		v.s.Nodes[at], *n = *n, v.s.Nodes[at]
 		return
 	}
-	v.s.Nodes[at], *n = *n, v.s.Nodes[at]
+	state := v.places.State()
+	if v.shares != nil {
+		v.shares.remove(spare{at, freeShare(state, at)})
+	}
+	v.places.Change(at, n)
+	if v.shares != nil && takesPods(state.Node(at)) {
+		v.shares.add(spare{at, freeShare(state, at)})
+	}
 }
 
 // without lets f look for places in the view without the victims, which are Deleting, for their pods that move.

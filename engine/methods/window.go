@@ -34,7 +34,7 @@ func closesSoon(s *model.Snapshot, w *model.Window) bool {
 }
 
 // whyShut is why nothing of a pool may go now though its budgets might let it.
-func whyShut(s *model.Snapshot, p *model.Pool) model.Reason {
+func whyShut(p *model.Pool) model.Reason {
 	d := &p.Disruption
 	if d.Unclear != "" {
 		return model.Reason{Rule: model.RuleUnclear, Object: p.Name, Detail: d.Unclear}
@@ -56,7 +56,7 @@ func overtaken(s *model.Snapshot, n *model.Node, how model.Method) model.Reason 
 		if p := &s.Pools[i]; p.Name == n.Pool {
 			d = p.Disruption
 			if d.Unclear != "" || d.Window.Binds(how) && !d.Window.Open {
-				return whyShut(s, p)
+				return whyShut(p)
 			}
 		}
 	}

@@ -7,6 +7,7 @@ import (
 
 	"github.com/nodeless/nodeless/engine/model"
 	"github.com/nodeless/nodeless/engine/pack"
+	"github.com/nodeless/nodeless/engine/rules"
 )
 
 // world is the cluster as it will be: pods that wait are on the machines where they have their places, and commands that were
@@ -19,13 +20,14 @@ type world struct {
 	buffered map[string]bool // machines on which room that is kept has its place
 	used     map[string]bool // machines to which commands move pods
 	closed   map[string]bool // machines to which none may be moved
+	apart    bool            // what is launched matters to no other plan
 	views    map[destinations]*view
 }
 
 func newWorld(s *model.Snapshot, policy model.Policy) *world {
 	w := &world{
 		s: s, needed: map[string]bool{}, buffered: map[string]bool{}, used: map[string]bool{}, closed: map[string]bool{},
-		views: map[destinations]*view{},
+		views: map[destinations]*view{}, apart: apart(s),
 	}
 	plan := model.Plan{Placements: pack.Placements(s, policy)}
 	virtual := map[model.PodKey]bool{}
@@ -61,7 +63,7 @@ func (w *world) apply(plan *model.Plan, victims []*model.Node) {
 	for _, p := range plan.Placements {
 		w.used[p.Node] = true
 	}
-	if len(plan.Launches) == 0 {
+	if len(plan.Launches) == 0 || w.apart {
 		w.moveAway(plan.Placements, victims)
 		return
 	}
@@ -76,7 +78,20 @@ func (w *world) apply(plan *model.Plan, victims []*model.Node) {
 	clear(w.views)
 }
 
-// moveAway is apply for a plan that launches nothing: what does not change stays as it is, and so does what is known of it.
+// apart reports whether machines that are launched matter to no other plan: no pods are moved to them, no pod looks at those that they were
+// launched for, and no pool has limits or replicas for which they would count.
+func apart(s *model.Snapshot) bool {
+	for i := range s.Pools {
+		if p := &s.Pools[i]; p.Static || p.Limits.NodesSet || rules.Limited(&p.Limits) {
+			return false
+		}
+	}
+	return !slices.ContainsFunc(s.Shapes, func(x model.Shape) bool {
+		return len(x.Affinity)+len(x.AntiAffinity)+len(x.PreferredPods)+len(x.Spread)+len(x.Volumes) > 0
+	})
+}
+
+// moveAway is apply where nothing that is launched matters: what does not change stays as it is, and so does what is known of it.
 func (w *world) moveAway(places []model.Placement, victims []*model.Node) {
 	var moving []model.Pod
 	var changed []int
@@ -92,7 +107,9 @@ func (w *world) moveAway(places []model.Placement, victims []*model.Node) {
 	}
 	for _, p := range places {
 		if at, ok := find(w.now.Nodes, p.Node); ok {
-			settle(w.now, &w.now.Nodes[at], pods[p.Pod])
+			n := &w.now.Nodes[at]
+			n.Pods = slices.Clip(n.Pods)
+			settle(w.now, n, pods[p.Pod])
 			changed = append(changed, at)
 		}
 	}
@@ -167,9 +184,14 @@ func done(s *model.Snapshot, plan *model.Plan) *model.Snapshot {
 	for i := range s.Pending {
 		pods[s.Pending[i].PodKey] = &s.Pending[i]
 	}
+	ours := map[int]bool{} // the nodes whose pods may be appended to
 	for _, p := range plan.Placements {
 		if at, ok := find(out.Nodes, p.Node); ok {
-			settle(&out, &out.Nodes[at], pods[p.Pod])
+			n := &out.Nodes[at]
+			if !ours[at] {
+				ours[at], n.Pods = true, slices.Clip(n.Pods)
+			}
+			settle(&out, n, pods[p.Pod])
 		}
 	}
 	if len(plan.Launches) == 0 {
@@ -179,6 +201,7 @@ func done(s *model.Snapshot, plan *model.Plan) *model.Snapshot {
 	for i := range plan.Launches {
 		l := &plan.Launches[i]
 		n := launched(&out, l)
+		n.Pods = make([]model.BoundPod, 0, len(l.Pods))
 		for _, k := range l.Pods {
 			settle(&out, &n, pods[k])
 		}
@@ -188,9 +211,9 @@ func done(s *model.Snapshot, plan *model.Plan) *model.Snapshot {
 	return &out
 }
 
-// settle puts a pod on a machine.
+// settle puts a pod on a machine, whose list of pods is nobody else's.
 func settle(s *model.Snapshot, n *model.Node, p *model.Pod) {
-	n.Pods = append(slices.Clip(n.Pods), model.BoundPod{Pod: *p, EvictionCost: 1000})
+	n.Pods = append(n.Pods, model.BoundPod{Pod: *p, EvictionCost: 1000})
 	if p.Shape >= 0 && p.Shape < len(s.Shapes) {
 		n.Used = n.Used.Plus(s.Shapes[p.Shape].Requests)
 	}

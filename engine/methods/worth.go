@@ -15,29 +15,30 @@ func (c *consolidation) worthsOf(candidates []*model.Node) worths {
 	}
 	now, s := c.world.now, *c.world.now
 	s.Pending = nil
-	type like struct {
-		shape   int
-		virtual bool
-	}
-	at, count := map[like]int{}, []int(nil)
-	for _, n := range candidates {
-		i, ok := find(now.Nodes, n.Name)
-		if !ok {
+	like, count := [2][]int{make([]int, len(s.Shapes)), make([]int, len(s.Shapes))}, []int(nil) // by whether it is virtual and shape: 1 + which it is
+	next := 0
+	for _, n := range c.byName(candidates) {
+		for next < len(now.Nodes) && now.Nodes[next].Name < n.Name {
+			next++
+		}
+		if next == len(now.Nodes) || now.Nodes[next].Name != n.Name {
 			continue
 		}
-		for k := range now.Nodes[i].Pods {
-			p := &now.Nodes[i].Pods[k]
-			if !p.Moves() {
+		for k := range now.Nodes[next].Pods {
+			p := &now.Nodes[next].Pods[k]
+			if !p.Moves() || p.Shape < 0 || p.Shape >= len(s.Shapes) {
 				continue
 			}
-			i, ok := at[like{p.Shape, p.Virtual}]
-			if !ok {
-				i = len(count)
-				at[like{p.Shape, p.Virtual}] = i
-				s.Pending, count = append(s.Pending, p.Pod), append(count, 0)
+			at := &like[0][p.Shape]
+			if p.Virtual {
+				at = &like[1][p.Shape]
 			}
-			if count[i]++; p.Priority > s.Pending[i].Priority {
-				s.Pending[i] = p.Pod
+			if *at == 0 {
+				s.Pending, count = append(s.Pending, p.Pod), append(count, 0)
+				*at = len(count)
+			}
+			if count[*at-1]++; p.Priority > s.Pending[*at-1].Priority {
+				s.Pending[*at-1] = p.Pod
 			}
 		}
 	}

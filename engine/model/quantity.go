@@ -23,8 +23,10 @@ func Quantity(resource string, amount int64) string {
 
 // bytes keeps one decimal where the amount is not whole, and falls to the smaller unit below ten.
 func bytes(n int64) string {
-	const ki, mi, gi = int64(1) << 10, int64(1) << 20, int64(1) << 30
+	const ki, mi, gi, ti = int64(1) << 10, int64(1) << 20, int64(1) << 30, int64(1) << 40
 	switch {
+	case n%ti == 0 && n != 0:
+		return fmt.Sprintf("%dTi", n/ti)
 	case n%gi == 0 && n != 0:
 		return fmt.Sprintf("%dGi", n/gi)
 	case n >= 10*gi:

@@ -111,7 +111,14 @@ func (p *problem) boundServed() {
 
 // serve buys and gives the machines their pods. It reports whether pods still wait for which another round may find something.
 func (s *shop) serve(first, spill bool) bool {
-	found := cover.Solve(&s.cover, cover.Options{Steps: s.steps, Spill: spill})
+	options := cover.Options{Steps: s.steps, Spill: spill}
+	if x := s.shared; x != nil && x.idea {
+		options.Unproven = true
+		if first && len(s.tiers) == 1 && s.level == nil {
+			options.Below = int64(x.below)
+		}
+	}
+	found := cover.Solve(&s.cover, options)
 	s.steps -= found.Steps
 	s.partial = s.partial || found.Partial
 	if s.bound = 0; first && !slices.ContainsFunc(found.Left, func(n int) bool { return n > 0 }) {

@@ -15,12 +15,11 @@ type Below struct{ Real, Effective model.Price }
 // does, and to the types that do in all of these. Beyond the first types it names no more than minValues need, which are
 // relaxed no further. It gives the
 // launch, how many types were cheap enough, and whether it is one still.
-func Cheaper(s *model.Snapshot, policy model.Policy, l model.Launch, capacityType string, below Below, types int) (model.Launch, int, bool) {
-	i := slices.IndexFunc(s.Pools, func(p model.Pool) bool { return p.Name == l.Pool })
-	v := rules.NewView(&s.Pools[i], s.Daemons)
-	v.Under(&policy)
+func (x *Places) Cheaper(policy *model.Policy, l model.Launch, capacityType string, below Below, types int) (model.Launch, int, bool) {
+	v := *x.viewsOf(x.pods, policy)[slices.IndexFunc(x.pods.Pools, func(p model.Pool) bool { return p.Name == l.Pool })]
+	v.MinValues = slices.Clone(v.MinValues)
 	rules.Relax(v.MinValues, l.Relaxed)
-	n := narrowing{v: v, below: below, capacity: make([]bool, len(v.Capacities)), zones: make([]bool, len(v.Zones))}
+	n := narrowing{v: &v, below: below, capacity: make([]bool, len(v.Capacities)), zones: make([]bool, len(v.Zones))}
 	for c, name := range v.Capacities {
 		n.capacity[c] = name == capacityType
 	}
@@ -37,7 +36,7 @@ func Cheaper(s *model.Snapshot, policy model.Policy, l model.Launch, capacityTyp
 	for i, w := range ways {
 		indices[i] = w.typ
 	}
-	kept, ok := v.WithMinValues(indices, min(types, cheap), mostTypes(&policy), n.zones, n.capacity)
+	kept, ok := v.WithMinValues(indices, min(types, cheap), mostTypes(policy), n.zones, n.capacity)
 	if !ok {
 		return l, cheap, false
 	}

@@ -152,7 +152,13 @@ func candidateOf(v *rules.View, w way) model.Candidate {
 // sort puts the plan into its canonical order.
 func (p *problem) sort() {
 	byPod := func(a, b model.PodKey) int {
-		return cmp.Or(cmp.Compare(a.Namespace, b.Namespace), cmp.Compare(a.Name, b.Name), cmp.Compare(a.UID, b.UID))
+		if a.Namespace != b.Namespace {
+			return cmp.Compare(a.Namespace, b.Namespace)
+		}
+		if a.Name != b.Name {
+			return cmp.Compare(a.Name, b.Name)
+		}
+		return cmp.Compare(a.UID, b.UID)
 	}
 	p.plan.Placements = sorted(p.plan.Placements, func(a, b *model.Placement) int { return byPod(a.Pod, b.Pod) })
 	p.plan.Launches = sorted(p.plan.Launches, func(a, b *model.Launch) int { return cmp.Compare(a.ID, b.ID) })

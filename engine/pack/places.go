@@ -14,6 +14,9 @@ type Places struct {
 	order *rules.Order
 	views []*rules.View // nil until machines are to be launched
 
+	idea  bool        // the plan that is being made is one of which nobody asks how good it is
+	below model.Price // see WhatIf, of that plan
+
 	real, effective *floor // nil until they are asked for: see Dearer
 }
 
@@ -52,6 +55,14 @@ func (x *Places) ProvisionPods(pending []model.Pod, policy model.Policy) model.P
 	s := *x.pods
 	s.Pending = pending
 	return provisionPods(&s, policy, x)
+}
+
+// WhatIf is ProvisionPods where nobody asks how good the plan is, and one that counts for as much as below, or more, is of no use: then
+// it need not be the best. 0 = any is.
+func (x *Places) WhatIf(pending []model.Pod, policy model.Policy, below model.Price) model.Plan {
+	x.idea, x.below = true, below
+	defer func() { x.idea, x.below = false, 0 }()
+	return x.ProvisionPods(pending, policy)
 }
 
 // State is the cluster's. What is bound in it must be taken back: see rules.State.Try.

@@ -57,6 +57,11 @@ func (st *State) hasRoom(asks []ask, node int) bool {
 	return true
 }
 
+// HasRoom reports whether the node has room for a pod of the shape now, whatever else the pod wants.
+func (st *State) HasRoom(shape, node int) bool {
+	return st.known(shape, node) && st.hasRoom(st.shape(shape).asks, node)
+}
+
 // WithRoom keeps those of the nodes that have room for the request now.
 func (st *State) WithRoom(nodes []int, request model.Resources) []int {
 	asks := asksOf(request)

@@ -174,7 +174,7 @@ func kubernetesVersion(d discovery.ServerVersionInterface) (string, error) {
 func nominating(o Options, version string) gates.Gates {
 	var major, minor int
 	if n, _ := fmt.Sscanf(version, "%d.%d", &major, &minor); o.Gates.Nominations && (n < 2 || major == 1 && minor < 35) {
-		o.Log.Warn("pods are not nominated: the feature gate Nominations wants Kubernetes 1.35 or newer", "version", version)
+		o.Log.Info("pods are not nominated to the machines that are launched for them: that takes Kubernetes 1.35 or newer", "version", version)
 		o.Gates.Nominations = false
 	}
 	return o.Gates

@@ -14,6 +14,10 @@ const systemNamespace = "kube-system"
 // cluster can run its system pods in microVMs if somebody wants that.
 func Advise(spec *v1alpha1.FargateProfileSpec) []string {
 	var out []string
+	if spec.Engine == v1alpha1.EngineNamespace {
+		out = append(out, "spec.engine: Namespace is no virtual machine: these pods share the host's kernel, and who breaks out of one is root on the host; "+
+			"leave it out wherever a host can run virtual machines")
+	}
 	for i, s := range spec.Selectors {
 		if len(s.Labels) > 0 {
 			continue

@@ -22,6 +22,7 @@ import (
 	"github.com/nodeless/nodeless/cloud/aws"
 	"github.com/nodeless/nodeless/internal/clock"
 	"github.com/nodeless/nodeless/internal/controller"
+	"github.com/nodeless/nodeless/internal/gates"
 	"github.com/nodeless/nodeless/internal/loop"
 )
 
@@ -62,7 +63,7 @@ func options(t *testing.T, c *cluster, in *injector, log io.Writer) controller.O
 	life := in.life()
 	url := "http://127.0.0.1"
 	return controller.Options{
-		REST: c.api.Config(agent, &door{in: in, life: life, kind: kubernetesCall, next: c.api}), Log: logger, Clock: clock.Real{}, Unobserved: true,
+		REST: c.api.Config(agent, &door{in: in, life: life, kind: kubernetesCall, next: c.api}), Log: logger, Clock: clock.Real{}, Unobserved: true, Gates: gates.Default(),
 		OnDecision: func(d loop.Decision) {
 			for _, bad := range d.Bad {
 				t.Errorf("a plan broke a promise: %s", bad)

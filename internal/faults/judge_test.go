@@ -88,6 +88,9 @@ func (j *judge) pod(c apisim.Change) {
 	} else {
 		j.pods[key(c.Is)] = c.Is
 	}
+	if c.By == agent && c.Is != nil && c.Was != nil && nominee(c.Is) != "" && nominee(c.Is) != nominee(c.Was) {
+		j.counts["nominations"]++
+	}
 	ends := c.Is == nil || c.Was != nil && c.Was.GetDeletionTimestamp() == nil && c.Is.GetDeletionTimestamp() != nil
 	if !ends || c.By != agent || c.Was == nil {
 		return
@@ -103,6 +106,11 @@ func (j *judge) pod(c apisim.Change) {
 			j.breach("the eviction of pod %s leaves %d of app %s, its PodDisruptionBudget says %d", key(c.Was), n, app, least)
 		}
 	}
+}
+
+func nominee(pod *unstructured.Unstructured) string {
+	node, _, _ := unstructured.NestedString(pod.Object, "status", "nominatedNodeName")
+	return node
 }
 
 // available counts an app's pods that are ready and stay.

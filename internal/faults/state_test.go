@@ -94,6 +94,9 @@ func (s *story) unmarked() error {
 		}
 	}
 	for _, n := range s.c.api.Objects(nodesGVR) {
+		if closed, _, _ := unstructured.NestedBool(n.Object, "spec", "unschedulable"); closed {
+			return fmt.Errorf("node %s is cordoned", n.GetName())
+		}
 		taints, _, _ := unstructured.NestedSlice(n.Object, "spec", "taints")
 		for _, x := range taints {
 			if t, ok := x.(map[string]any); ok && t["effect"] != string(corev1.TaintEffectPreferNoSchedule) {

@@ -7,13 +7,13 @@ import (
 	"fmt"
 	"reflect"
 	"slices"
-	"strconv"
 	"strings"
 
 	ec2v1 "github.com/aws/karpenter-provider-aws/pkg/apis/v1"
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	karpv1 "sigs.k8s.io/karpenter/pkg/apis/v1"
@@ -22,7 +22,8 @@ import (
 	"github.com/nodeless/nodeless/internal/manifest"
 )
 
-// Change is one change of a cluster: an object as it is to be, or one that is to go, or a Deployment's number of pods.
+// Change is one change of a cluster: an object as it is to be, or one that is to go, or the number of a Deployment's
+// pods or of a static NodePool's machines.
 type Change struct {
 	Item manifest.Item // to be applied, if JSON is there
 	File string        // where it was written
@@ -100,8 +101,11 @@ func (a *applied) apply(ctx context.Context, c *Change) (string, error) {
 	if err != nil {
 		return "", fmt.Errorf("--scale %w", err)
 	}
-	if kind != "deployment" || c.Replicas < 0 {
-		return "", fmt.Errorf("--scale %s=%d: only deployments are scaled, to 0 or more", c.Scale, c.Replicas)
+	switch {
+	case c.Replicas < 0 || kind != "deployment" && kind != "nodepool":
+		return "", fmt.Errorf("--scale %s=%d: only deployments and static nodepools are scaled, to 0 or more", c.Scale, c.Replicas)
+	case kind == "nodepool":
+		return a.scalePool(c, key)
 	}
 	d := &appsv1.Deployment{}
 	if err := a.in.Cluster.Get(ctx, key, d); err != nil {
@@ -195,6 +199,14 @@ func (a *applied) delete(ctx context.Context, c *Change) (string, error) {
 	if at < 0 {
 		return "", fmt.Errorf("--delete %s: %w", c.Delete, noSuch(apierrors.NewNotFound(schema.GroupResource{Resource: kind}, key.Name)))
 	}
+	if class, ok := a.objects[at].(*ec2v1.EC2NodeClass); ok { // a finalizer keeps it as long as it has machines
+		class = class.DeepCopy()
+		now := metav1.NewTime(a.in.Cluster.Snapshot().Now)
+		class.DeletionTimestamp, class.ResourceVersion = &now, ""
+		a.objects = slices.Clone(a.objects)
+		a.objects[at] = class
+		return "EC2NodeClass " + class.Name + " goes once its machines are gone", nil
+	}
 	a.objects = slices.Delete(slices.Clone(a.objects), at, at+1)
 	return reflect.TypeOf(like).Elem().Name() + " " + strings.TrimPrefix(key.String(), "/") + " goes", nil
 }
@@ -213,22 +225,6 @@ func (a *applied) podsOf(d *appsv1.Deployment) []*corev1.Pod {
 	}
 	slices.SortFunc(out, func(a, b *corev1.Pod) int { return strings.Compare(a.Name, b.Name) })
 	return out
-}
-
-// replicasOf reads NAME=N.
-func replicasOf(text string) (string, int, error) {
-	name, count, ok := strings.Cut(text, "=")
-	n, err := strconv.Atoi(count)
-	if !ok || err != nil || n < 0 {
-		return "", 0, fmt.Errorf("--scale %q: want deployment/NAME=N", text)
-	}
-	return name, n, nil
-}
-
-// ParseScale reads a value of --scale, such as deployment/web=5.
-func ParseScale(text, namespace string) (Change, error) {
-	name, n, err := replicasOf(text)
-	return Change{Scale: name, Replicas: n, Namespace: namespace}, err
 }
 
 func decoded(raw []byte) (map[string]any, error) {

@@ -17,7 +17,7 @@ func (r *run) next() time.Time {
 	var next time.Time
 	add := func(at time.Time) {
 		if at.After(r.now()) {
-			next = sooner(next, at)
+			next = loop.Sooner(next, at)
 		}
 	}
 	due, _ := loop.NextDue(s)
@@ -54,11 +54,4 @@ func (r *run) byTheClock(s *model.Snapshot) bool {
 		}
 	}
 	return false
-}
-
-func sooner(a, b time.Time) time.Time {
-	if a.IsZero() || !b.IsZero() && b.Before(a) {
-		return b
-	}
-	return a
 }

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/nodeless/nodeless/engine/model"
+	"github.com/nodeless/nodeless/internal/gates"
 	"github.com/nodeless/nodeless/internal/live"
 )
 
@@ -19,6 +20,8 @@ type Input struct {
 	Cluster *live.Cluster // read with Options.Keep
 	Changes []Change
 	Policy  model.Policy
+	// Gates are the optional parts of the contract that the controller has; those that the cluster shows it to have count as well.
+	Gates gates.Gates
 	// Boot is how long machines take from their launch until pods run on them; 0 = as long as those of the cluster took.
 	Boot time.Duration
 	// Horizon is how far to look; 0 = a day.
@@ -122,6 +125,7 @@ func Run(ctx context.Context, in Input) (*Outcome, error) {
 	if in.Horizon <= 0 {
 		in.Horizon = 24 * time.Hour
 	}
+	in.Gates = evident(in.Gates, in.Cluster.Objects())
 	before, err := newRun(ctx, in, in.Cluster.Objects(), nil)
 	if err != nil {
 		return nil, err

@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/nodeless/nodeless/internal/forecast"
+	"github.com/nodeless/nodeless/internal/gates"
 	"github.com/nodeless/nodeless/internal/live"
 	"github.com/nodeless/nodeless/internal/manifest"
 )
@@ -45,6 +46,11 @@ spec:
 // forecastOf is what becomes of testdata/cluster.yaml: two machines, each with a pod that nearly fills it, one of which may go at a time.
 func forecastOf(t *testing.T, manifests string, changes ...forecast.Change) (*forecast.Outcome, error) {
 	t.Helper()
+	return forecastBy(t, forecast.Input{Changes: changes, Gates: gates.Default()}, manifests)
+}
+
+func forecastBy(t *testing.T, in forecast.Input, manifests string) (*forecast.Outcome, error) {
+	t.Helper()
 	f, err := os.Open("testdata/cluster.yaml")
 	if err != nil {
 		t.Fatal(err)
@@ -56,14 +62,15 @@ func forecastOf(t *testing.T, manifests string, changes ...forecast.Change) (*fo
 	}
 	if manifests != "" {
 		err := manifest.Each(strings.NewReader(manifests), func(i manifest.Item) error {
-			changes = append(changes, forecast.Change{Item: i, File: "new.yaml", Namespace: "shop"})
+			in.Changes = append(in.Changes, forecast.Change{Item: i, File: "new.yaml", Namespace: "shop"})
 			return nil
 		})
 		if err != nil {
 			t.Fatal(err)
 		}
 	}
-	return forecast.Run(t.Context(), forecast.Input{Cluster: c, Changes: changes})
+	in.Cluster = c
+	return forecast.Run(t.Context(), in)
 }
 
 // told is an outcome in a few words.
@@ -92,16 +99,17 @@ func TestWhatChangesComeTo(t *testing.T) {
 		change    []forecast.Change
 		want      string
 	}{
-		"the same pool":             {manifests: pool, want: "0 evicted, 0 unplaced, 0 kept, 2 nodes"},
-		"a label":                   {manifests: strings.Replace(pool, "    spec:", "    metadata: {labels: {tier: new}}\n    spec:", 1), want: "Replace at 0 n1 +m5.large; Replace at 70 n2 +m5.large; 2 evicted, 0 unplaced, 0 kept, 2 nodes"},
-		"another type":              {manifests: strings.Replace(pool, "m5.large", "c5.large", 1), want: "Replace at 0 n1 +c5.large; Replace at 70 n2 +c5.large; 2 evicted, 0 unplaced, 0 kept, 2 nodes"},
-		"types that hold no pod":    {manifests: strings.Replace(pool, "m5.large", "m5.nano", 1), want: "0 evicted, 0 unplaced, 2 kept, 2 nodes"},
-		"a class":                   {manifests: class + "  tags: {team: shop}\n", want: "Replace at 0 n1 +m5.large; Replace at 70 n2 +m5.large; 2 evicted, 0 unplaced, 0 kept, 2 nodes"},
-		"a DaemonSet that fits":     {manifests: agent, want: "0 evicted, 0 unplaced, 0 kept, 2 nodes"},
-		"a DaemonSet that does not": {manifests: strings.Replace(agent, "100m", "1", 1), want: "0 evicted, 0 unplaced, 0 kept, 2 nodes"},
-		"another pod":               {change: []forecast.Change{scaled}, want: "Launch at 0 +m5.large; 0 evicted, 0 unplaced, 0 kept, 3 nodes"},
-		"the pool goes":             {change: []forecast.Change{{Delete: "nodepool/general"}}, want: "2 evicted, 2 unplaced, 0 kept, 0 nodes"},
-		"the Deployment goes":       {change: []forecast.Change{{Delete: "deploy/shop/web"}}, want: "0 evicted, 0 unplaced, 0 kept, 2 nodes"},
+		"the same pool":                   {manifests: pool, want: "0 evicted, 0 unplaced, 0 kept, 2 nodes"},
+		"a label":                         {manifests: strings.Replace(pool, "    spec:", "    metadata: {labels: {tier: new}}\n    spec:", 1), want: "Replace at 0 n1 +m5.large; Replace at 70 n2 +m5.large; 2 evicted, 0 unplaced, 0 kept, 2 nodes"},
+		"another type":                    {manifests: strings.Replace(pool, "m5.large", "c5.large", 1), want: "Replace at 0 n1 +c5.large; Replace at 70 n2 +c5.large; 2 evicted, 0 unplaced, 0 kept, 2 nodes"},
+		"types that hold no pod":          {manifests: strings.Replace(pool, "m5.large", "m5.nano", 1), want: "0 evicted, 0 unplaced, 2 kept, 2 nodes"},
+		"a class":                         {manifests: class + "  tags: {team: shop}\n", want: "Replace at 0 n1 +m5.large; Replace at 70 n2 +m5.large; 2 evicted, 0 unplaced, 0 kept, 2 nodes"},
+		"a DaemonSet that fits":           {manifests: agent, want: "0 evicted, 0 unplaced, 0 kept, 2 nodes"},
+		"a DaemonSet that does not":       {manifests: strings.Replace(agent, "100m", "1", 1), want: "0 evicted, 0 unplaced, 0 kept, 2 nodes"},
+		"another pod":                     {change: []forecast.Change{scaled}, want: "Launch at 0 +m5.large; 0 evicted, 0 unplaced, 0 kept, 3 nodes"},
+		"the pool goes":                   {change: []forecast.Change{{Delete: "nodepool/general"}}, want: "2 evicted, 2 unplaced, 0 kept, 0 nodes"},
+		"the Deployment goes":             {change: []forecast.Change{{Delete: "deploy/shop/web"}}, want: "0 evicted, 0 unplaced, 0 kept, 2 nodes"},
+		"the class goes, and a pod comes": {change: []forecast.Change{{Delete: "ec2nodeclass/default"}, scaled}, want: "0 evicted, 1 unplaced, 0 kept, 2 nodes"},
 		"a pool comes, without a word of disruption": {manifests: strings.Replace(pool, "general", "cheap", 1), want: "0 evicted, 0 unplaced, 0 kept, 2 nodes"},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -115,10 +123,45 @@ func TestWhatChangesComeTo(t *testing.T) {
 			if quiet := strings.HasPrefix(c.want, "0 evicted, 0 unplaced, 0 kept, 2"); quiet == o.Differs() {
 				t.Errorf("it makes a difference: %t", o.Differs())
 			}
-			if !o.Settled || len(o.Changes) != 1 || o.Before.Nodes != 2 || o.BootTime != 60 {
+			if o.After.Nodes == o.Before.Nodes && len(o.Added) == 0 && o.After.DollarsPerHour != o.Before.DollarsPerHour {
+				t.Errorf("the same machines cost $%v/h, and $%v/h before", o.After.DollarsPerHour, o.Before.DollarsPerHour)
+			}
+			if !o.Settled || len(o.Changes) != max(len(c.change), 1) || o.Before.Nodes != 2 || o.BootTime != 60 {
 				t.Errorf("%+v", o)
 			}
 		})
+	}
+}
+
+// Of two machines that are ready at once kube-scheduler would give the small pod the larger one, and the large pod would need a third, if
+// it were not told for whom each was launched.
+func TestPodsGetTheMachinesThatWereLaunchedForThem(t *testing.T) {
+	const deployment = `
+---
+apiVersion: apps/v1
+kind: Deployment
+metadata: {name: NAME, namespace: shop}
+spec:
+  replicas: 1
+  selector: {matchLabels: {app: NAME}}
+  template:
+    metadata: {labels: {app: NAME}}
+    spec:
+      containers: [{name: c, image: i, resources: {requests: {cpu: "1", memory: MEMORY}}}]
+`
+	manifests := strings.Replace(pool, "m5.large", "c5.large, m5.large, r5.large", 1) +
+		strings.NewReplacer("NAME", "a-small", "MEMORY", "2Gi").Replace(deployment) + strings.NewReplacer("NAME", "b-large", "MEMORY", "12Gi").Replace(deployment)
+	for on, want := range map[bool]string{
+		true:  "Launch at 0 +r5.large; Launch at 0 +c5.large; 0 evicted, 0 unplaced, 0 kept, 4 nodes",
+		false: "Launch at 0 +r5.large; Launch at 0 +c5.large; Launch at 60 +r5.large; 0 evicted, 0 unplaced, 0 kept, 5 nodes",
+	} {
+		o, err := forecastBy(t, forecast.Input{Gates: gates.Gates{Nominations: on}}, manifests)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := told(o); got != want {
+			t.Errorf("nominations %t: %s, want %s", on, got, want)
+		}
 	}
 }
 
@@ -135,7 +178,9 @@ func TestBadChangesAreRefusedWithTheirLine(t *testing.T) {
 		{change: []forecast.Change{{Delete: "nodepool/none"}}, want: "--delete nodepool/none: there is none of that name"},
 		{change: []forecast.Change{{Delete: "pod/web"}}, want: "want kind/name"},
 		{change: []forecast.Change{{Delete: "nodepool/shop/general"}}, want: "has no namespace"},
-		{change: []forecast.Change{{Scale: "nodepool/general", Replicas: 2}}, want: "only deployments are scaled"},
+		{change: []forecast.Change{{Scale: "nodepool/general", Replicas: 2}}, want: "the NodePool has no spec.replicas"},
+		{change: []forecast.Change{{Scale: "nodepool/none", Replicas: 2}}, want: "--scale nodepool/none: there is none of that name"},
+		{change: []forecast.Change{{Scale: "daemonset/agent", Replicas: 2, Namespace: "shop"}}, want: "only deployments and static nodepools are scaled"},
 		{change: []forecast.Change{{Scale: "deployment/none", Replicas: 2, Namespace: "shop"}}, want: "there is none of that name"},
 	} {
 		if _, err := forecastOf(t, c.manifests, c.change...); err == nil || !strings.Contains(err.Error(), c.want) {

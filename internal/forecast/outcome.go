@@ -68,6 +68,9 @@ func (r *run) outcome() *Outcome {
 			out.Assumed = append(out.Assumed, fmt.Sprintf("NodePool %s launches nothing: %s", s.Pools[i].Name, why))
 		}
 	}
+	if r.idle {
+		out.Assumed = append(out.Assumed, "NodeOverlays change nothing: the feature gate NodeOverlay is off; if the controller has it on, give --feature-gates NodeOverlay=true")
+	}
 	out.Assumed = append(out.Assumed, r.Cluster.Assumed()...)
 	return out
 }

@@ -18,7 +18,7 @@ import (
 )
 
 // bind does what kube-scheduler would: pods that wait get the node with the best score of those that have room, as far as resources,
-// balance and the spread of equal pods decide.
+// balance and the spread of equal pods decide. For pods that are nominated room is kept, and they get it once it can be had.
 func (r *run) bind() bool {
 	s := r.world.Snapshot()
 	var waiting []*model.Pod
@@ -40,12 +40,21 @@ func (r *run) bind() bool {
 			equal[i][s.Nodes[i].Pods[k].Shape]++
 		}
 	}
+	kept := keepRoom(s, state, waiting)
 	for _, p := range waiting {
 		best, most := -1, 0.0
+		at, nominated := kept[p.PodKey]
+		if nominated {
+			state.Unbind(p.Shape, at)
+		}
 		for i := range s.Nodes {
 			n := &s.Nodes[i]
 			if n.State != model.Initialized || n.Deleting || n.Cordoned || state.Allows(p.Shape, i) != "" {
 				continue
+			}
+			if nominated && i == at {
+				best = i
+				break
 			}
 			after := used[i].Plus(s.Shapes[p.Shape].Requests)
 			if score := score(&after, &n.Allocatable) - 10*float64(equal[i][p.Shape]); best < 0 || score > most {
@@ -53,6 +62,9 @@ func (r *run) bind() bool {
 			}
 		}
 		if best < 0 {
+			if nominated {
+				state.Bind(p.Shape, at)
+			}
 			continue
 		}
 		state.Bind(p.Shape, best)
@@ -62,6 +74,19 @@ func (r *run) bind() bool {
 		busy = true
 	}
 	return busy
+}
+
+// keepRoom binds the pods that are nominated where they are to have their places, and gives those by pod.
+func keepRoom(s *model.Snapshot, state *rules.State, waiting []*model.Pod) map[model.PodKey]int {
+	kept := map[model.PodKey]int{}
+	for _, p := range waiting {
+		i, found := slices.BinarySearchFunc(s.Nodes, p.Nominated, func(n model.Node, name string) int { return cmp.Compare(n.Name, name) })
+		if p.Nominated != "" && found && state.Allows(p.Shape, i) == "" {
+			state.Bind(p.Shape, i)
+			kept[p.PodKey] = i
+		}
+	}
+	return kept
 }
 
 // score is NodeResourcesFit's (LeastAllocated) and NodeResourcesBalancedAllocation's, from 0 to 200.

@@ -14,11 +14,13 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	karpv1 "sigs.k8s.io/karpenter/pkg/apis/v1"
+	karpv1alpha1 "sigs.k8s.io/karpenter/pkg/apis/v1alpha1"
 
 	"github.com/nodeless/nodeless/engine"
 	"github.com/nodeless/nodeless/engine/explain"
 	"github.com/nodeless/nodeless/engine/model"
 	"github.com/nodeless/nodeless/internal/clock"
+	"github.com/nodeless/nodeless/internal/loop"
 	"github.com/nodeless/nodeless/internal/world"
 )
 
@@ -27,8 +29,6 @@ const (
 	usualBoot = 40 * time.Second
 	// leaving is how long it takes from the last eviction until a machine is gone.
 	leaving = 10 * time.Second
-	// afterLaunch is how long no search for cheaper machines is made after a launch (as internal/loop).
-	afterLaunch = time.Second
 	// probe is how often budgets are looked at that go by the clock.
 	probe = 15 * time.Minute
 	// mostTurns ends a forecast that would go on for ever.
@@ -49,6 +49,7 @@ type run struct {
 	pdbs    []*policyv1.PodDisruptionBudget
 	pools   map[string]*karpv1.NodePool
 	was     former // before the change
+	idle    bool   // there are NodeOverlays, and nobody acts upon them
 
 	flying   map[string]*flying   // by claim
 	leaving  map[string]time.Time // claims whose machine is empty, until it is gone
@@ -78,12 +79,14 @@ func newRun(ctx context.Context, in Input, objects, before []client.Object) (*ru
 		daemons: map[string]*appsv1.DaemonSet{}, pools: map[string]*karpv1.NodePool{}, was: formerOf(before),
 		flying: map[string]*flying{}, leaving: map[string]time.Time{}, draining: map[string]bool{}, initial: map[string]Machine{},
 	}
-	r.world = world.New(world.Options{Clock: r.clock})
+	r.world = world.New(world.Options{Clock: r.clock, NoStatic: !in.Gates.StaticCapacity})
+	classes := map[string]*ec2v1.EC2NodeClass{}
 	for _, o := range objects {
 		if class, ok := o.(*ec2v1.EC2NodeClass); ok {
-			in.Cluster.SetClass(class)
+			classes[class.Name] = class
 		}
 	}
+	in.Cluster.SetClasses(classes)
 	for _, o := range objects {
 		r.put(o)
 	}
@@ -123,6 +126,10 @@ func (r *run) put(o client.Object) {
 		r.daemons[o.Namespace+"/"+o.Name] = o
 	case *policyv1.PodDisruptionBudget:
 		r.pdbs = append(r.pdbs, o)
+	case *karpv1alpha1.NodeOverlay:
+		if r.idle = !r.Gates.NodeOverlay; r.idle {
+			return
+		}
 	}
 	r.world.Update(o)
 }
@@ -151,12 +158,14 @@ func (r *run) play(ctx context.Context) error {
 		busy = r.provision() || busy
 		busy = r.advance() || busy
 		busy = r.drain() || busy
-		if busy || look || r.changed() {
-			busy = r.disrupt() || busy
-		}
-		if busy {
-			look = true
+		look = r.changed() || busy || look
+		if busy { // the costly question is asked when all has its place
 			continue
+		}
+		if look {
+			if look = r.disrupt(); look {
+				continue
+			}
 		}
 		next := r.next()
 		if r.settled = next.IsZero(); r.settled || next.Sub(r.start) > r.Horizon {
@@ -184,21 +193,23 @@ func (r *run) provision() bool {
 	if len(s.Pending) > 0 || slices.ContainsFunc(s.Pools, func(p model.Pool) bool { return p.Static }) {
 		plan = engine.Provision(s, r.Policy)
 	}
-	nominees := map[string]bool{}
-	for _, p := range plan.Placements {
-		nominees[p.Node] = true
-	}
-	r.world.Nominate(nominees, nil)
 	r.unplaced = plan.Unplaced
+	claims := map[string]string{}
 	for i := range plan.Launches {
 		l := &plan.Launches[i]
 		m := r.launch(s, l, nil)
 		if m.Name == "" {
 			continue
 		}
+		claims[l.ID] = m.Name
 		r.did(Step{What: Launch, Comes: []Machine{m}, Pods: len(l.Pods), Why: explain.Launch(s, *l)})
-		r.quietTil = r.now().Add(afterLaunch)
+		r.quietTil = r.now().Add(loop.AfterLaunch)
 	}
+	var promised map[model.PodKey]string
+	if r.Gates.Nominations {
+		promised = plan.Promises(s, claims)
+	}
+	r.world.Nominate(plan.Nominees(s), promised)
 	return len(plan.Launches) > 0
 }
 
@@ -220,7 +231,7 @@ func (r *run) disrupt() bool {
 		for _, c := range plan.Commands {
 			done = r.begin(s, c) || done
 		}
-		r.again, r.kept = sooner(r.again, plan.Again), append(r.kept, plan.Kept...)
+		r.again, r.kept = loop.Sooner(r.again, plan.Again), append(r.kept, plan.Kept...)
 		if policy.After = plan.After; policy.After == (model.Cursor{}) {
 			return done
 		}

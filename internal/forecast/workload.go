@@ -82,15 +82,12 @@ func (a *applied) scale(d *appsv1.Deployment, n int, template *corev1.PodTemplat
 	if template == nil {
 		template = &d.Spec.Template
 	}
-	for len(have) > n { // as the ReplicaSet controller: those that wait first, then the youngest
-		i := 0
-		for k, pod := range have {
-			if waits, best := pod.Spec.NodeName == "", have[i].Spec.NodeName == ""; waits && !best || waits == best && have[i].CreationTimestamp.Before(&pod.CreationTimestamp) {
-				i = k
-			}
+	if over := len(have) - n; over > 0 {
+		firstToGo(a.in.Cluster.Snapshot().Now, have)
+		for _, pod := range have[:over] {
+			a.drop(pod)
 		}
-		a.drop(have[i])
-		have = slices.Delete(have, i, i+1)
+		have = have[over:]
 	}
 	for i := len(have); i < n; i++ {
 		if len(have) > 0 {

@@ -15,11 +15,11 @@ type Gates struct {
 	NodeOverlay             bool // NodeOverlay objects change prices and capacities
 	StaticCapacity          bool // a NodePool with spec.replicas keeps so many nodes
 	CapacityBuffer          bool // CapacityBuffer objects keep room free
-	Nominations             bool // ours: pods are nominated to the machines that were launched for them (docs/adr/0026)
+	Nominations             bool // ours: pods are nominated to the machines that were launched for them (docs/adr/0027)
 }
 
-// Default is what is on when nobody says otherwise (the reference's defaults of v1.14.1).
-func Default() Gates { return Gates{ReservedCapacity: true} }
+// Default is what is on when nobody says otherwise: the reference's defaults of v1.14.1, and our own gate.
+func Default() Gates { return Gates{ReservedCapacity: true, Nominations: true} }
 
 // field finds the gate of a name, nil if there is none.
 func (g *Gates) field(name string) *bool {

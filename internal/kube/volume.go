@@ -86,11 +86,8 @@ func (a *attachment) readBound(pvc *corev1.PersistentVolumeClaim, v *corev1.Volu
 	a.volume.Topology = whereIs(pv, v.PersistentVolumeClaim != nil)
 }
 
-// claimID names the volume of a claim that is not bound: by the claim.
+// claimID names the volume of a claim that is not bound by the claim's name, as people know it and as pods refer to it.
 func claimID(pvc *corev1.PersistentVolumeClaim) string {
-	if pvc.UID != "" {
-		return "pvc/" + string(pvc.UID)
-	}
 	return "pvc/" + pvc.Namespace + "/" + pvc.Name
 }
 

@@ -128,6 +128,23 @@ func TestAClaimWhoseMachineVanishedGoes(t *testing.T) {
 	}
 }
 
+// Nobody else would know of the machine but the collector, minutes later; it would come as a Node meanwhile.
+func TestAMachineEndsWithItsClaimThoughTheClaimNamesAnother(t *testing.T) {
+	s := tellQuickly(t)
+	claim := s.claim("misnamed")
+	s.until("misnamed", karpv1.ConditionTypeLaunched)
+	planetest.Eventually(t, "the claim names another machine", func(ctx context.Context) error {
+		if err := s.api.Get(ctx, client.ObjectKeyFromObject(claim), claim); err != nil {
+			return err
+		}
+		claim.Status.ProviderID = "aws:///a/i-another"
+		return s.api.Status().Update(ctx, claim)
+	})
+	s.delete(claim)
+	s.passing(100*time.Millisecond, "the claim is gone", gone(s, claim))
+	s.started(1, 0)
+}
+
 // The machine runs on, and plans would put pods on it for ever.
 func TestAClaimWhoseNodeWasTakenAwayGoes(t *testing.T) {
 	s := tellQuickly(t)

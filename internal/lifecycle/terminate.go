@@ -46,8 +46,35 @@ func (l *Lifecycle) finalize(ctx context.Context, claim *karpv1.NodeClaim) (time
 		if again, err := l.terminate(ctx, id); again > 0 || err != nil {
 			return again, err
 		}
+		if again, err := l.terminateNamesakes(ctx, claim, id); again > 0 || err != nil {
+			return again, err
+		}
 	}
 	return 0, l.dropFinalizer(ctx, claim)
+}
+
+// terminateNamesakes asks for the end of machines that were launched for the claim though it names another, which the cloud never knew or
+// had lost before anybody asked for its end: somebody wrote another provider ID. Its durations are those of terminate.
+func (l *Lifecycle) terminateNamesakes(ctx context.Context, claim *karpv1.NodeClaim, id string) (again time.Duration, err error) {
+	if l.wasTold(id) {
+		return 0, nil
+	}
+	machines, err := l.lists.machines(ctx)
+	if err != nil {
+		return 0, fmt.Errorf("look for machines of NodeClaim %s: %w", claim.Name, err)
+	}
+	for _, m := range machines {
+		if m.Claim != claim.Name || m.ID == id || m.State == cloud.Terminated {
+			continue
+		}
+		l.o.Log.Info("machine of a NodeClaim that names another is terminated", "machine", m.ID, "nodeclaim", claim.Name, "names", id)
+		wait, err := l.terminate(ctx, m.ID)
+		if err != nil {
+			return 0, err
+		}
+		again = max(again, wait)
+	}
+	return again, nil
 }
 
 // setDeadline notes when the claim's termination grace period ends.
@@ -116,7 +143,6 @@ func (l *Lifecycle) terminate(ctx context.Context, id string) (time.Duration, er
 	switch {
 	case errors.Is(err, cloud.ErrNotFound):
 		l.gone[id] = true
-		delete(l.polls, id)
 		return 0, nil
 	case err != nil:
 		return 0, fmt.Errorf("terminate %s: %w", id, err)
@@ -124,6 +150,13 @@ func (l *Lifecycle) terminate(ctx context.Context, id string) (time.Duration, er
 	n := l.polls[id]
 	l.polls[id]++
 	return min(firstPoll<<min(n, 10), mostPoll), nil
+}
+
+// wasTold reports whether this process asked for a machine's end while it was there.
+func (l *Lifecycle) wasTold(id string) bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.polls[id] > 0
 }
 
 func (l *Lifecycle) isGone(id string) bool {

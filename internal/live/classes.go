@@ -101,6 +101,16 @@ func (c *Cluster) offered(ctx context.Context, ref cloud.ClassRef) (types []mode
 	if class == nil {
 		return nil, "", fmt.Errorf("%s %q does not exist; create it or correct spec.template.spec.nodeClassRef.name", classKind, ref.Name)
 	}
+	c.mu.Lock()
+	going := c.going[ref.Name]
+	c.mu.Unlock()
+	if going { // what its machines cost is known still
+		defer func() {
+			if err == nil {
+				err = fmt.Errorf("%s %q is being deleted: it stays until its machines are gone, and launches none", classKind, class.Name)
+			}
+		}()
+	}
 	untouched := len(class.Status.Conditions) == 0
 	if why := unready(class); why != "" {
 		return nil, "", fmt.Errorf("%s %q is not ready: %s", classKind, ref.Name, why)
@@ -215,11 +225,19 @@ func regionOfZone(zone string) string {
 	return found
 }
 
-// SetClass makes a class what it would be. The Cluster is one that was read, and nobody else's.
-func (c *Cluster) SetClass(class *ec2v1.EC2NodeClass) {
+// SetClasses makes the classes what they would be; one that is being deleted launches nothing, and offers what it did. The Cluster is one
+// that was read, and nobody else's.
+func (c *Cluster) SetClasses(classes map[string]*ec2v1.EC2NodeClass) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.classes[class.Name] = class
+	c.classes, c.going = map[string]*ec2v1.EC2NodeClass{}, map[string]bool{}
+	for name, class := range classes {
+		if class.DeletionTimestamp != nil {
+			class, c.going[name] = class.DeepCopy(), true
+			class.DeletionTimestamp = nil // who knows the offers would say no more than that it goes
+		}
+		c.classes[name] = class
+	}
 }
 
 // OfferTo tells another world what the classes of its pools and claims offer.

@@ -59,7 +59,11 @@ type dumped struct {
 	begun   *stamp
 	ended   bool
 	objects int
+	bytes   int64 // of the objects, as they were written
 }
+
+// mostDump is how much of a dump is taken in: what is kept of it takes about as much memory.
+const mostDump = 1 << 30
 
 // Catalog is that of the dump.
 func (d *dumped) Catalog(_ context.Context, class cloud.ClassRef) ([]model.InstanceType, error) {
@@ -85,6 +89,9 @@ func Load(ctx context.Context, r io.Reader, name string, o Options) (*Cluster, e
 	time0 := time.Unix(0, 0).UTC()
 	v := clock.NewVirtual(time0)
 	o.Clock = v
+	if o.MostDump == 0 {
+		o.MostDump = mostDump
+	}
 	c := newCluster(o)
 	c.server, c.dumped = "dump "+name, &dumped{offers: map[cloud.ClassRef][]model.InstanceType{}, skipped: map[string]int{}}
 	var newest time.Time

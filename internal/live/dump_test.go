@@ -2,6 +2,7 @@ package live_test
 
 import (
 	"encoding/json"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -137,4 +138,34 @@ func TestACaptureHoldsNoSecrets(t *testing.T) {
 			t.Errorf("what decides is missing: %s", text)
 		}
 	}
+}
+
+// No more of a dump is taken in than there is to be of it in memory, also of one without an end.
+func TestADumpIsTakenInUpToALimit(t *testing.T) {
+	pod := "- apiVersion: v1\n  kind: Pod\n  metadata: {name: NAME, namespace: shop, annotations: {note: " + strings.Repeat("x", 4<<10) + "}}\n  spec: {containers: [{name: c, image: i}]}\n"
+	in := &pods{text: pod, now: strings.NewReader("apiVersion: v1\nitems:\n")}
+	_, err := live.Load(t.Context(), in, "cluster.yaml", live.Options{MostDump: 1 << 20})
+	if err == nil || !strings.Contains(err.Error(), "more than 1 MiB of objects that decisions depend on") || !strings.Contains(err.Error(), "nodeless capture") {
+		t.Error(err)
+	}
+	if in.given > 300 {
+		t.Errorf("%d pods of 4 KiB were read", in.given)
+	}
+}
+
+// pods are pods without an end.
+type pods struct {
+	text  string
+	given int
+	now   *strings.Reader
+}
+
+func (p *pods) Read(into []byte) (int, error) {
+	n, err := p.now.Read(into)
+	if n > 0 || err == nil {
+		return n, nil
+	}
+	p.given++
+	p.now.Reset(strings.Replace(p.text, "NAME", "p"+strconv.Itoa(p.given), 1))
+	return p.now.Read(into)
 }

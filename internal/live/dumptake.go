@@ -38,10 +38,17 @@ func (c *Cluster) take(i manifest.Item) (time.Time, error) {
 		return time.Time{}, fmt.Errorf("line %d: %s without metadata.name", i.Line, n.Kind)
 	}
 	c.dumped.objects++
+	if c.dumped.bytes += int64(len(i.JSON)); c.dumped.bytes > c.o.MostDump {
+		return time.Time{}, fmt.Errorf("line %d: there are more than %d MiB of objects that decisions depend on, %d of them; "+
+			"nodeless capture writes what is needed alone, which is a small part of it", i.Line, c.o.MostDump>>20, c.dumped.objects)
+	}
 	if _, err := kube.LeanPod(o); err != nil {
 		return time.Time{}, fmt.Errorf("line %d: %w", i.Line, err)
 	}
 	o.SetManagedFields(nil)
+	if _, pod := o.(*corev1.Pod); pod { // there are many: no more is kept of each than a capture has
+		o = Harmless(o)
+	}
 	switch {
 	case decides(o):
 		c.update(o)

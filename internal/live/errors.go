@@ -7,6 +7,8 @@ import (
 	"fmt"
 	"net"
 	"net/url"
+	"slices"
+	"strings"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
@@ -29,6 +31,40 @@ func (l *Lacking) Error() string {
 
 // Unwrap is the API server's own answer.
 func (l *Lacking) Unwrap() error { return l.err }
+
+// Essential reports whether there is nothing to say without it, with Options.Partial too.
+func (l *Lacking) Essential() bool {
+	return slices.ContainsFunc(kinds, func(k kind) bool {
+		return k.need == essential && slices.Contains(strings.Split(l.Kind, ", "), k.name())
+	})
+}
+
+// rank is the place of what is lacking among the kinds.
+func rank(err error) int {
+	var lacks *Lacking
+	if !isLacking(err, &lacks) {
+		return len(kinds)
+	}
+	return slices.IndexFunc(kinds, func(k kind) bool { return k.name() == lacks.Kind })
+}
+
+// together is one error for all that may not be read, or, if everything may be, for all that the cluster does not have; nil if nothing
+// is lacking.
+func together(lacking []*Lacking) *Lacking {
+	var out *Lacking
+	for _, served := range []bool{true, false} {
+		for _, l := range lacking {
+			switch {
+			case l == nil || l.NotServed == served:
+			case out == nil:
+				out = &Lacking{Kind: l.Kind, Verb: l.Verb, NotServed: l.NotServed, err: l.err}
+			case out.NotServed == l.NotServed:
+				out.Kind += ", " + l.Kind
+			}
+		}
+	}
+	return out
+}
 
 func isLacking(err error, into **Lacking) bool { return errors.As(err, into) }
 

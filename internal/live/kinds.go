@@ -67,14 +67,26 @@ func (k kind) name() string {
 	return k.resource + "." + k.group
 }
 
-// readAll lists every kind and tells the world of each object.
+// readAll lists every kind and tells the world of each object. Kinds that cannot be read are named all at once.
 func (c *Cluster) readAll(ctx context.Context) error {
+	lacking := make([]*Lacking, len(kinds))
 	group, ctx := errgroup.WithContext(ctx)
 	group.SetLimit(atSameTime)
-	for _, k := range kinds {
-		group.Go(func() error { return c.forgiven(k, c.readKind(ctx, k, page, c.update)) })
+	for i, k := range kinds {
+		group.Go(func() error {
+			if err := c.forgiven(k, c.readKind(ctx, k, page, c.update)); !isLacking(err, &lacking[i]) {
+				return err
+			}
+			return nil
+		})
 	}
-	return group.Wait()
+	if err := group.Wait(); err != nil {
+		return err
+	}
+	if all := together(lacking); all != nil {
+		return all
+	}
+	return nil
 }
 
 // readKind lists the objects of a kind, so many at a time.

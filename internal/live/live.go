@@ -7,6 +7,7 @@
 package live
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -48,8 +49,10 @@ type Options struct {
 	// Partial goes on without what may not be read or is not served; Gaps then says what that is. Pods and Nodes must be there.
 	Partial bool
 	// Keep keeps every object that is read, for Objects.
-	Keep  bool
-	Clock clock.Clock // default the real one
+	Keep bool
+	// MostDump is how many bytes of objects are taken in of a dump; 0 = 1 GiB.
+	MostDump int64
+	Clock    clock.Clock // default the real one
 }
 
 // Cluster is a cluster as it was read, or as it is watched. Its methods are safe for concurrent use.
@@ -69,6 +72,7 @@ type Cluster struct {
 
 	mu      sync.Mutex
 	classes map[string]*ec2v1.EC2NodeClass
+	going   map[string]bool // classes that are being deleted in a forecast
 	gaps    []error
 	assumed map[string]string // by class
 	regions map[string]bool   // whose built-in prices are used
@@ -161,11 +165,13 @@ func (c *Cluster) Get(ctx context.Context, key client.ObjectKey, into client.Obj
 	return c.dumped.get(key, into)
 }
 
-// Gaps say what could not be read, with Options.Partial.
+// Gaps say what could not be read, with Options.Partial, in the order of kinds: they are read at the same time.
 func (c *Cluster) Gaps() []error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	return slices.Clone(c.gaps)
+	out := slices.Clone(c.gaps)
+	slices.SortStableFunc(out, func(a, b error) int { return cmp.Compare(rank(a), rank(b)) })
+	return out
 }
 
 // Events are those about objects of a name, of any kind and namespace, oldest first. Who may not list events gets an error.

@@ -87,7 +87,7 @@ func (l *loop) turn(ctx context.Context) {
 	}
 	d := l.provision(ctx)
 	due := l.advance(ctx, &d)
-	due = sooner(due, l.disrupt(ctx, &d))
+	due = Sooner(due, l.disrupt(ctx, &d))
 	now := l.o.Clock.Now()
 	switch {
 	case len(d.Result.Errors) > 0: // whatever is due: each turn would try again what has just failed
@@ -95,7 +95,7 @@ func (l *loop) turn(ctx context.Context) {
 	case d.Result.Again:
 		l.next = now
 	default:
-		l.next = later(sooner(due, now.Add(resync)), now)
+		l.next = later(Sooner(due, now.Add(resync)), now)
 	}
 	if l.o.OnDecision != nil {
 		l.o.OnDecision(d)
@@ -114,9 +114,9 @@ func (l *loop) provision(ctx context.Context) Decision {
 		d.Result = l.o.Actor.Apply(ctx, s, plan)
 		var promised map[model.PodKey]string
 		if l.o.Promise {
-			promised = promises(s, &plan, d.Result.Claims)
+			promised = plan.Promises(s, d.Result.Claims)
 		}
-		l.o.World.Nominate(nominees(s, &plan), promised)
+		l.o.World.Nominate(plan.Nominees(s), promised)
 	}
 	return d
 }
@@ -151,10 +151,11 @@ func (l *loop) disrupt(ctx context.Context, d *Decision) time.Time {
 	policy, look := l.search.policy(s, l.o.Policy, len(d.Result.Created) > 0)
 	if !look {
 		d.Plan.Kept = l.search.kept
-		return sooner(due, l.search.due(s.Now))
+		return Sooner(due, l.search.due(s.Now))
 	}
 	plan, v := l.judged(s, "Disrupt", policy, l.o.Disrupt, nil)
-	d.Weighed = l.o.Clock.Now().Sub(s.Now)
+	known := l.o.Clock.Now()
+	d.Weighed = known.Sub(s.Now)
 	d.Bad, d.Unproven = append(d.Bad, v.wrong...), append(d.Unproven, v.unproven...)
 	d.Plan.Removals, d.Plan.Commands, d.Plan.Kept = plan.Removals, plan.Commands, plan.Kept
 	var r act.Result
@@ -162,9 +163,9 @@ func (l *loop) disrupt(ctx context.Context, d *Decision) time.Time {
 		r = l.o.Actor.Apply(ctx, s, model.Plan{Removals: plan.Removals, Commands: plan.Commands, Kept: plan.Kept})
 		d.Result.Add(r)
 	}
-	l.search.looked(s, &plan, len(v.wrong)+len(r.Refused)+len(r.Errors) == 0)
+	l.search.looked(s, &plan, known, len(v.wrong)+len(r.Refused)+len(r.Errors) == 0)
 	d.Plan.Kept = l.search.kept
-	return sooner(due, l.search.due(s.Now))
+	return Sooner(due, l.search.due(s.Now))
 }
 
 func later(a, b time.Time) time.Time {
@@ -174,8 +175,8 @@ func later(a, b time.Time) time.Time {
 	return b
 }
 
-// sooner is the earlier of two times of which the zero one is never.
-func sooner(a, b time.Time) time.Time {
+// Sooner is the earlier of two times of which the zero one is never.
+func Sooner(a, b time.Time) time.Time {
 	if a.IsZero() || !b.IsZero() && b.Before(a) {
 		return b
 	}

@@ -14,10 +14,12 @@ const (
 	lookAgain = 5 * time.Minute
 	// goOn is the pause between two pieces of a search for cheaper machines: pods that come meanwhile are answered first.
 	goOn = 20 * time.Millisecond
-	// afterLaunch is how long no such search is made after machines were launched: the answer would be about a cluster that
+	// AfterLaunch is how long no such search is made after machines were launched: the answer would be about a cluster that
 	// is about to change. Where there is always something launched, a piece is searched every mostPause.
-	afterLaunch = time.Second
+	AfterLaunch = time.Second
 	mostPause   = 10 * time.Second
+	// rests is how many times as long as a piece took none is searched after it: what saves money may wait for a processor that is busy.
+	rests = 2
 	// ripenAtLeast is how long a search rests at least that was at its end, when all it waits for is that pods get older.
 	ripenAtLeast = time.Minute
 )
@@ -32,6 +34,8 @@ type search struct {
 	again    time.Time       // when pods that were too young to be moved are old enough; zero if there are none
 	launched time.Time       // when machines were last launched for pods
 	searched time.Time       // when a piece was last searched, or the first might have been
+	rest     time.Time       // until when none is searched, for the time that the last one took
+	held     bool            // a piece was due when there was last a look, and not searched
 }
 
 // noWhatIfs asks the engine for what costs no search only.
@@ -53,17 +57,18 @@ func (c *search) policy(s *model.Snapshot, p model.Policy, launched bool) (model
 }
 
 func (c *search) pausing(now time.Time) bool {
-	return now.Before(c.launched.Add(afterLaunch)) && now.Before(c.searched.Add(mostPause))
+	return now.Before(later(c.launched.Add(AfterLaunch), c.rest)) && now.Before(c.searched.Add(mostPause))
 }
 
-// looked notes what the piece came to; done is whether all of it could be carried out.
-func (c *search) looked(s *model.Snapshot, p *model.Plan, done bool) {
+// looked notes what the piece came to, and when that was known; done is whether all of it could be carried out.
+func (c *search) looked(s *model.Snapshot, p *model.Plan, known time.Time, done bool) {
 	c.last, c.at, c.kept = s, s.Now, merged(c.kept, p.Kept)
-	pausing := c.pausing(s.Now)
-	if !pausing {
+	c.held = c.pausing(s.Now)
+	if !c.held {
 		c.after, c.searched, c.again = p.After, s.Now, ripening(c.again, p.Again, s.Now)
+		c.rest = known.Add(min(rests*known.Sub(s.Now), mostPause))
 	}
-	if !done || pausing {
+	if !done || c.held {
 		c.last = nil
 	}
 }
@@ -85,10 +90,13 @@ func merged(before, now []model.Kept) []model.Kept {
 
 // due is when the next piece is to be made though nothing changes; zero if that is later than any resync.
 func (c *search) due(now time.Time) time.Time {
-	if resume := c.launched.Add(afterLaunch); now.Before(resume) {
+	if resume := c.launched.Add(AfterLaunch); now.Before(resume) {
 		return resume
 	}
-	if c.after != (model.Cursor{}) {
+	switch between := c.after != (model.Cursor{}); {
+	case now.Before(c.rest) && (c.held || between):
+		return c.rest
+	case between:
 		return now.Add(goOn)
 	}
 	return c.again
@@ -101,7 +109,7 @@ func (c *search) ripe(now time.Time) bool { return !c.again.IsZero() && !now.Bef
 // What a piece before said is over once it is past.
 func ripening(before, next, now time.Time) time.Time {
 	if before.After(now) {
-		next = sooner(before, next)
+		next = Sooner(before, next)
 	}
 	if next.IsZero() {
 		return next

@@ -65,14 +65,42 @@ func TestASearchGoesOnWhereItStoppedAndRestsAtItsEnd(t *testing.T) {
 	}
 }
 
+// Snapshots change all the time in a large cluster, and a search on a busy machine takes long: pods that come have the processor for most of it.
+func TestASearchRestsLongerThanItsPiecesTake(t *testing.T) {
+	const piece = 30 * time.Millisecond
+	s, a := newStage(), &asked{stops: []string{"f"}}
+	s.nodes = []model.Node{{Name: "n-f"}}
+	turns := begin(t, s, Options{Disrupt: func(snapshot *model.Snapshot, p model.Policy) model.Plan {
+		if p.MaxWhatIfs != noWhatIfs {
+			s.Advance(piece)
+		}
+		return a.disrupt(snapshot, p)
+	}})
+	await(t, turns)
+	s.wakesAt(t, piece+rests*piece)
+	s.changed <- struct{}{}
+	s.wakesAt(t, piece+firstQuiet)
+	s.Advance(firstQuiet)
+	await(t, turns)
+	if len(a.what) != 2 || a.what[1] != noWhatIfs {
+		t.Fatalf("plans to be tried: %v", a.what)
+	}
+	s.wakesAt(t, piece+rests*piece)
+	s.Advance(rests*piece - firstQuiet)
+	await(t, turns)
+	if len(a.what) != 3 || a.what[2] != 0 || a.after[2] != "f" {
+		t.Errorf("plans to be tried: %v, begun at %q", a.what, a.after)
+	}
+}
+
 func TestWhileMachinesAreLaunchedNoneIsSearchedFor(t *testing.T) {
 	s, a := newStage(), &asked{}
 	s.result = act.Result{Created: []string{"c"}}
 	turns := begin(t, s, Options{Disrupt: a.disrupt})
 	await(t, turns)
 	s.result = act.Result{}
-	s.wakesAt(t, afterLaunch)
-	s.Advance(afterLaunch)
+	s.wakesAt(t, AfterLaunch)
+	s.Advance(AfterLaunch)
 	await(t, turns)
 	if len(a.what) != 2 || a.what[0] != noWhatIfs || a.what[1] != 0 {
 		t.Errorf("plans to be tried: %v", a.what)
@@ -85,8 +113,8 @@ func TestWhereMachinesAreAlwaysLaunchedASearchIsMadeNowAndThen(t *testing.T) {
 	turns := begin(t, s, Options{Disrupt: a.disrupt})
 	await(t, turns)
 	for s.Now().Before(noon.Add(mostPause)) {
-		s.wakesAt(t, s.Now().Sub(noon)+afterLaunch)
-		s.Advance(afterLaunch)
+		s.wakesAt(t, s.Now().Sub(noon)+AfterLaunch)
+		s.Advance(AfterLaunch)
 		await(t, turns)
 	}
 	if n := len(a.what); n != 11 || a.what[n-2] != noWhatIfs || a.what[n-1] != 0 {

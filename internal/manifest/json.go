@@ -17,9 +17,16 @@ type lines struct {
 	read   int64
 	before int     // lines that end before the first of ends
 	ends   []int64 // offsets of line ends, those that somebody may still ask for
+	given  int64   // up to where objects were given out
 }
 
+// errLarge is of an object that is not looked at to its end: it would fill the memory.
+var errLarge = fmt.Errorf("an object is larger than %d MiB, which no Kubernetes object is", mostObject>>20)
+
 func (l *lines) Read(p []byte) (int, error) {
+	if l.read-l.given > 2*mostObject { // some of it is read ahead
+		return 0, errLarge
+	}
 	n, err := l.r.Read(p)
 	for i, b := range p[:n] {
 		if b == '\n' {
@@ -63,6 +70,8 @@ func jsonTrouble(d *json.Decoder, count *lines, err error) error {
 	switch {
 	case errors.As(err, &given):
 		return given.error
+	case errors.Is(err, errLarge):
+		return fmt.Errorf("line %d: %w", count.at(d.InputOffset()), err)
 	case errors.Is(err, io.ErrUnexpectedEOF), errors.Is(err, io.EOF):
 		return fmt.Errorf("line %d: the file ends in the middle of an object; write it again, to the end", count.at(count.read))
 	}
@@ -100,6 +109,7 @@ func jsonObject(d *json.Decoder, count *lines, f func(Item) error) error {
 	if _, err := d.Token(); err != nil || list {
 		return err
 	}
+	count.given = d.InputOffset()
 	whole, err := json.Marshal(fields)
 	if err != nil {
 		return err
@@ -120,8 +130,9 @@ func jsonItems(d *json.Decoder, count *lines, f func(Item) error) error {
 			return err
 		}
 		if len(item) > mostObject {
-			return fmt.Errorf("an object is larger than %d MiB, which no Kubernetes object is", mostObject>>20)
+			return errLarge
 		}
+		count.given = d.InputOffset()
 		if err := given(f(Item{Line: count.at(d.InputOffset() - int64(len(item)) + 1), JSON: item})); err != nil {
 			return err
 		}

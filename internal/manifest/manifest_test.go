@@ -87,13 +87,14 @@ func TestWhatIsWrongIsSaidWithItsLine(t *testing.T) {
 		"":                                       "empty",
 		" \n\n ":                                 "empty",
 		list[:strings.Index(list, "kind: List")]: "line 17: the file ends in the middle of the list that begins in line 2",
-		strings.Replace(list, "    name: b", "  \tname: b", 1):               "line 17: not YAML",
-		podYAML + "---\n- 1\n":                                               "line 9: want an object",
-		podYAML + "---\nmetadata: {}\n":                                      "line 9: an object without apiVersion or kind",
-		`{"apiVersion": "v1", "items": [{"kind": "Pod"`:                      "line 1: the file ends in the middle",
-		"{\"apiVersion\": \"v1\",\n\"kind\": \"Pod\" \"x\"}":                 "line 2: not JSON",
-		"a: " + strings.Repeat("x", 17<<20):                                  "line 1: it is longer than 16 MiB",
-		"a:\n" + strings.Repeat("- "+strings.Repeat("x", 1022)+"\n", 17<<10): "line 1: the object that begins there is larger than 16 MiB",
+		strings.Replace(list, "    name: b", "  \tname: b", 1):                                      "line 17: not YAML",
+		podYAML + "---\n- 1\n":                                                                      "line 9: want an object",
+		podYAML + "---\nmetadata: {}\n":                                                             "line 9: an object without apiVersion or kind",
+		`{"apiVersion": "v1", "items": [{"kind": "Pod"`:                                             "line 1: the file ends in the middle",
+		"{\"apiVersion\": \"v1\",\n\"kind\": \"Pod\" \"x\"}":                                        "line 2: not JSON",
+		`{"apiVersion": "v1", "items": [` + "\n" + `{"a": "` + strings.Repeat("x", 17<<20) + `"}]}`: "line 2: an object is larger than 16 MiB",
+		"a: " + strings.Repeat("x", 17<<20):                                                         "line 1: it is longer than 16 MiB",
+		"a:\n" + strings.Repeat("- "+strings.Repeat("x", 1022)+"\n", 17<<10):                        "line 1: the object that begins there is larger than 16 MiB",
 	} {
 		if got, err := names(text); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%.60q: %q, %v; want %q", text, got, err, want)
@@ -153,6 +154,17 @@ func (e *endless) Read(p []byte) (int, error) {
 		return e.now.Read(p)
 	}
 	return 0, io.EOF
+}
+
+// Of an object without end no more is read than one may have.
+func TestAnObjectWithoutEndDoesNotFillTheMemory(t *testing.T) {
+	for _, begin := range []string{`{"items": [{"a": "`, `{"kind": "Pod", "a": "`, `{"kind": "List", "metadata": {"a": [`} {
+		in := &endless{item: bytes.Repeat([]byte("1,"), 1<<19), left: 4096, now: bytes.NewReader([]byte(begin))}
+		err := manifest.Each(in, func(manifest.Item) error { return nil })
+		if err == nil || !strings.Contains(err.Error(), "line 1: an object is larger than 16 MiB") || in.left < 4096-80 {
+			t.Errorf("%s: %v, after %d MiB", begin, err, 4096-in.left)
+		}
+	}
 }
 
 // A dump of half a gigabyte does not fill the memory.

@@ -32,6 +32,8 @@ type Options struct {
 	Host podnode.Host
 	// Kubelets are where Host serves kubelet APIs.
 	Kubelets podnode.Kubelets
+	// OverlayPort is where packets for microVMs are taken from other hosts; 0: nowhere.
+	OverlayPort uint16
 	// Every is how often the host says that it is there; default 5 s.
 	Every time.Duration
 	Log   *slog.Logger // default slog.Default
@@ -169,7 +171,7 @@ func (a *Agent) say(ctx context.Context, ready, starting bool, message string) e
 	before.Status = v1alpha1.MicroVMHostStatus{Ready: !ready, Starting: !starting, Message: message + " "} // so that each of them is said, false and empty ones too
 	host.Status = v1alpha1.MicroVMHostStatus{
 		Ready: ready, Starting: starting, Message: message, Heartbeat: &now, Engine: d.Engine, Architecture: d.Arch, Region: d.Region, Zone: d.Zone,
-		KubeletVersion: d.Version, KernelVersion: d.Kernel, Address: a.o.Kubelets.Host.String(), KubeletPort: int32(a.o.Kubelets.FirstPort),
+		KubeletVersion: d.Version, KernelVersion: d.Kernel, Address: a.o.Kubelets.Host.String(), KubeletPort: int32(a.o.Kubelets.FirstPort), OverlayPort: int32(a.o.OverlayPort),
 		Capacity: corev1.ResourceList{
 			corev1.ResourceCPU: *resource.NewMilliQuantity(d.Room.MilliCPU, resource.DecimalSI), corev1.ResourceMemory: *resource.NewQuantity(d.Room.MemoryBytes, resource.BinarySI),
 			corev1.ResourcePods: *resource.NewQuantity(int64(d.MostPods), resource.DecimalSI),

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 
@@ -17,7 +18,9 @@ import (
 // bringUp gets the images of a microVM, works out what its guest is told and starts it; what does not succeed is said in the pod's status and tried again
 // until it does, or the microVM is to end.
 func (m *machine) bringUp() {
+	m.mu.Lock()
 	defer close(m.up)
+	m.mu.Unlock()
 	defer m.h.watchers.Tell(m.record.ID) // that it is no longer brought up may be its end
 	pod := m.current()
 	m.h.objects.register(pod)
@@ -40,6 +43,9 @@ func (m *machine) bringUp() {
 		}
 		vm, err := m.run(pod, spec, images)
 		if err == nil {
+			if able, _ := m.h.driver.Probe(m.ctx); able.SharesKernel {
+				m.h.event(pod, "", corev1.EventTypeWarning, "NoSecurityBoundary", "The pod runs in namespaces and not in a virtual machine: it shares the kernel of host "+m.h.o.Name)
+			}
 			m.routeLogs(vm)
 			m.h.work.Go(func() { m.follow(vm) })
 			return
@@ -142,6 +148,14 @@ func (m *machine) run(pod *corev1.Pod, spec wire.Pod, images map[string]*image.I
 		ID: m.record.ID, Shape: vmm.Shape{CPUs: int((m.record.Size.MilliCPU + 999) / 1000), MemoryMiB: int(m.record.Size.MemoryBytes >> 20)},
 		Roots: map[string]string{}, ScratchBytes: m.record.Size.StorageBytes, Place: &m.record.Place, Pod: spec,
 	}
+	m.mu.Lock()
+	w.After = m.vm
+	for i := range w.Pod.Containers {
+		if e, ok := m.earlier[w.Pod.Containers[i].Name]; ok {
+			w.Pod.Containers[i].Earlier = &e
+		}
+	}
+	m.mu.Unlock()
 	noted := map[string]imageRecord{}
 	for name, i := range images {
 		w.Roots[serial(i)] = i.Disk
@@ -162,7 +176,7 @@ func (m *machine) run(pod *corev1.Pod, spec wire.Pod, images map[string]*image.I
 		return nil, err
 	}
 	m.mu.Lock()
-	m.vm, m.waiting = vm, nil
+	m.vm, m.waiting, m.began = vm, nil, time.Now()
 	for _, v := range spec.Volumes {
 		m.pushed[v.Name] = contentOf(v)
 	}

@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"net/netip"
 	"runtime"
-	"strings"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -33,7 +32,7 @@ func (h *Host) Describe() podnode.Description {
 	s := h.state
 	h.mu.Unlock()
 	d := podnode.Description{
-		Name: h.o.Name, Region: h.o.Region, Zone: h.o.Zone, Arch: runtime.GOARCH, Engine: strings.ToUpper(s.found.Accelerator), Room: h.room, MostPods: mostPods,
+		Name: h.o.Name, Region: h.o.Region, Zone: h.o.Zone, Arch: runtime.GOARCH, Engine: engineOf(s.found), Room: h.room, MostPods: mostPods,
 		Abilities: fargate.DefaultAbilities(), Version: kubeversion.Version, Kernel: s.kernel, Kubelet: h.kubeletAt,
 	}
 	switch {
@@ -69,12 +68,12 @@ func (h *Host) probe(ctx context.Context) {
 		h.mu.Lock()
 		h.state.probed, h.state.found, h.state.why = err == nil, found, err
 		if d, _ := h.driver.get(); d != nil && err == nil {
-			h.state.kernel = kernelVersion(d)
+			h.state.kernel = kernelVersion(d, found)
 		}
 		h.mu.Unlock()
 		h.watchers.Tell("")
 		if err == nil {
-			h.o.Log.Info("microVMs can be run here", "driver", found.Driver, "accelerator", found.Accelerator, "version", found.Version, "boot", found.Boot)
+			h.o.Log.Info("pods can be run here", "driver", found.Driver, "accelerator", found.Accelerator, "version", found.Version, "boot", found.Boot)
 			if found.Warning != "" {
 				h.o.Log.Warn(found.Warning)
 			}

@@ -9,39 +9,70 @@ import (
 	"strings"
 	"sync"
 
+	"github.com/nodeless/nodeless/api/v1alpha1"
 	"github.com/nodeless/nodeless/podvm/agent"
 	"github.com/nodeless/nodeless/podvm/vmm"
 )
 
-const qemuDir = "qemu" // below the state directory: what is made once for all machines
+// Below the state directory: what is made once for all machines.
+const (
+	qemuDir       = "qemu"
+	namespacesDir = "namespaces"
+)
 
-// qemu is the driver there is: QEMU with what this machine and this program have.
-func qemu(dir, kernelDir string) (vmm.Driver, error) {
-	kernel, err := vmm.FindKernel(kernelDir)
+// Engine is what a host is to run pods on, by what a person calls it.
+func Engine(name string) (v1alpha1.Engine, error) {
+	for _, e := range []v1alpha1.Engine{v1alpha1.EngineAuto, v1alpha1.EngineKVM, v1alpha1.EngineTCG, v1alpha1.EngineNamespace} {
+		if strings.EqualFold(name, string(e)) {
+			return e, nil
+		}
+	}
+	return "", fmt.Errorf("engine %q: give auto (KVM where a guest boots with it, else TCG), kvm, tcg or namespace (no virtual machines, no security boundary)", name)
+}
+
+// driver is the one of an engine, with what this machine and this program have. Without virtual machines a pod is run by nobody who has not asked for it.
+func driver(o Options) (vmm.Driver, error) {
+	if o.Engine == v1alpha1.EngineNamespace {
+		programs, err := agent.Programs()
+		if err != nil {
+			return nil, err
+		}
+		return &vmm.Namespaces{Agent: programs, Dir: filepath.Join(o.Dir, namespacesDir)}, nil
+	}
+	kernel, err := vmm.FindKernel(o.Kernel)
 	if err != nil {
-		return nil, err
+		return nil, fmt.Errorf("%w%s", err, otherwise)
 	}
 	programs, err := agent.Programs()
 	if err != nil {
 		return nil, err
 	}
-	return &vmm.QEMU{Kernel: kernel, Agent: programs, Dir: filepath.Join(dir, qemuDir), TemplateDir: templateDir(dir)}, nil
+	q := &vmm.QEMU{Kernel: kernel, Agent: programs, Dir: filepath.Join(o.Dir, qemuDir), TemplateDir: templateDir(o.Dir)}
+	if o.Engine == v1alpha1.EngineKVM || o.Engine == v1alpha1.EngineTCG {
+		q.Accelerator = strings.ToLower(string(o.Engine))
+	}
+	return q, nil
 }
+
+// otherwise is what a machine without virtual machines can do.
+const otherwise = "; a machine that cannot have virtual machines can run pods of profiles with engine: Namespace, without any security boundary, when it is started with --engine namespace"
 
 // reapUnfinished ends guests that an earlier process was trying out, or making templates of, when it was killed.
 func reapUnfinished(dir string) error {
-	dir = filepath.Join(dir, qemuDir)
-	if _, err := os.Stat(dir); err != nil {
-		return nil // there were none
-	}
-	if _, err := vmm.Reap(dir, nil); err != nil {
-		return err
-	}
-	for _, pattern := range []string{"probe-*", "making-*"} {
-		left, _ := filepath.Glob(filepath.Join(dir, pattern))
-		for _, path := range left {
-			if err := os.RemoveAll(path); err != nil {
-				return err
+	for _, below := range []string{qemuDir, namespacesDir} {
+		of := filepath.Join(dir, below)
+		if _, err := os.Stat(of); err != nil {
+			continue // there were none
+		}
+		if _, err := vmm.Reap(of, nil); err != nil {
+			return err
+		}
+		for _, pattern := range []string{"probe-*", "making-*"} {
+			left, _ := filepath.Glob(filepath.Join(of, pattern))
+			for _, path := range left {
+				if err := os.RemoveAll(path); err != nil {
+					return err
+				}
 			}
 		}
 	}
@@ -65,8 +96,19 @@ func short(dir string) string {
 	return fmt.Sprintf("%x", sha256.Sum256([]byte(dir)))[:8]
 }
 
+// engineOf is what a profile calls what a driver has found.
+func engineOf(found vmm.Capabilities) string {
+	if found.SharesKernel {
+		return string(v1alpha1.EngineNamespace)
+	}
+	return strings.ToUpper(found.Accelerator)
+}
+
 // kernelVersion is "6.1.0-32-cloud-amd64" for /boot/vmlinuz-6.1.0-32-cloud-amd64.
-func kernelVersion(d vmm.Driver) string {
+func kernelVersion(d vmm.Driver, found vmm.Capabilities) string {
+	if found.SharesKernel {
+		return strings.TrimPrefix(found.Version, "Linux ")
+	}
 	q, ok := d.(*vmm.QEMU)
 	if !ok {
 		return ""

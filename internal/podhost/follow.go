@@ -2,10 +2,13 @@ package podhost
 
 import (
 	"slices"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 
+	"github.com/nodeless/nodeless/internal/podspec"
 	"github.com/nodeless/nodeless/podvm/host"
+	"github.com/nodeless/nodeless/podvm/wire"
 )
 
 // follow tells of what becomes of a machine until it has ended.
@@ -21,14 +24,16 @@ func (m *machine) follow(vm *host.VM) {
 				}
 				m.h.event(pod, e.Container, kind, e.Reason, e.Message)
 			}
-			if s.Phase == host.Ended && s.Failure != "" && !told {
+			if s.Phase == host.Ended && s.Failure != "" && !told && !(vm.Lost() && survives(pod, s)) { // that one was lost is no failure of its own
 				told = true
 				m.h.event(pod, "", corev1.EventTypeWarning, "MicroVMFailed", s.Failure)
 			}
 		}
 		m.h.watchers.Tell(m.record.ID)
 		if s.Phase == host.Ended {
-			m.release()
+			if !m.again(s) {
+				m.release()
+			}
 			return
 		}
 		if s.Phase == host.Running && !m.measured() {
@@ -48,11 +53,10 @@ func (m *machine) resume() {
 	if pod != nil {
 		m.h.objects.register(pod)
 	}
-	if m.vm != nil && m.vm.Lost() && pod != nil && pod.DeletionTimestamp == nil && pod.Spec.RestartPolicy == corev1.RestartPolicyAlways {
-		// As after a restart of a node: the pod's containers begin anew.
-		m.h.event(pod, "", corev1.EventTypeWarning, "MicroVMRestarted", "The microVM ended while its host was away; the pod's containers are started again in a new one")
-		m.vm.Remove()
-		m.vm = nil
+	if pod != nil && (m.vm == nil || m.vm.Lost()) && pod.Spec.RestartPolicy != corev1.RestartPolicyNever {
+		m.mu.Lock()
+		m.earlier = podspec.Earlier(pod, wire.PodStatus{}, time.Now())
+		m.mu.Unlock()
 	}
 	switch {
 	case m.record.Removing:

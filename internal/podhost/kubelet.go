@@ -90,7 +90,7 @@ func (h *Host) Log(pod *corev1.Pod, container string, previous bool) (podkubelet
 		return podkubelet.LogFile{}, err
 	}
 	run := -1
-	if s := containerOf(vm, container); s != nil {
+	if s := h.statusOf(pod, container); s != nil {
 		last, before := podspec.Runs(s)
 		run = last
 		if previous {
@@ -116,6 +116,22 @@ func (h *Host) Log(pod *corev1.Pod, container string, previous bool) (podkubelet
 		flush()
 		return false
 	}}, nil
+}
+
+// statusOf is what is known of a container, also between two machines of its pod.
+func (h *Host) statusOf(pod *corev1.Pod, container string) *wire.ContainerStatus {
+	for _, m := range h.all() {
+		if m.record.UID != pod.UID {
+			continue
+		}
+		told := m.account(m.current()).Pod
+		for i := range told.Containers {
+			if told.Containers[i].Name == container {
+				return &told.Containers[i]
+			}
+		}
+	}
+	return nil
 }
 
 func containerOf(vm *host.VM, name string) *wire.ContainerStatus {

@@ -22,6 +22,37 @@ func Bridge(dir string) (*host.Bridge, error) {
 	if err != nil {
 		return nil, err
 	}
+	return bridge(dir, prefix)
+}
+
+// BridgeAt holds the addresses that a host was given, if this machine has no others that meet them.
+func BridgeAt(dir string, prefix netip.Prefix) (*host.Bridge, error) {
+	interfaces, err := net.Interfaces()
+	if err != nil {
+		return nil, fmt.Errorf("addresses of this machine: %w", err)
+	}
+	for _, i := range interfaces {
+		if strings.HasPrefix(i.Name, bridgeName(dir)) {
+			continue
+		}
+		own, _ := i.Addrs() // it may be gone by now
+		if meets(prefix, own) {
+			return nil, fmt.Errorf("the addresses of this host's microVMs, %s, are those of this machine's %s too; give the host others: remove it (kubectl delete namespace nodeless-host-NAME) and make it known again with --pod-cidr", prefix, i.Name)
+		}
+	}
+	return bridge(dir, prefix)
+}
+
+func meets(prefix netip.Prefix, own []net.Addr) bool {
+	for _, a := range own {
+		if p, err := netip.ParsePrefix(a.String()); err == nil && p.Masked().Overlaps(prefix) {
+			return true
+		}
+	}
+	return false
+}
+
+func bridge(dir string, prefix netip.Prefix) (*host.Bridge, error) {
 	b, err := host.NewBridge(bridgeName(dir), prefix)
 	if err != nil {
 		return nil, err
@@ -64,13 +95,7 @@ func freePrefix(dir string, own []net.Addr) (netip.Prefix, error) {
 	for i := range uint32(blocks) {
 		n := (start + i) % blocks
 		prefix := netip.PrefixFrom(netip.AddrFrom4([4]byte{10, byte(202 + n/16), byte(n % 16 * 16), 0}), 20)
-		free := true
-		for _, a := range own {
-			if p, err := netip.ParsePrefix(a.String()); err == nil && p.Masked().Overlaps(prefix) {
-				free = false
-			}
-		}
-		if free {
+		if !meets(prefix, own) {
 			return prefix, nil
 		}
 	}

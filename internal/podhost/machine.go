@@ -15,6 +15,7 @@ import (
 	"github.com/nodeless/nodeless/internal/podnode"
 	"github.com/nodeless/nodeless/podvm/host"
 	"github.com/nodeless/nodeless/podvm/image"
+	"github.com/nodeless/nodeless/podvm/wire"
 )
 
 // machine is the microVM of one pod, from the moment it is asked for until nothing is left of it.
@@ -22,18 +23,21 @@ type machine struct {
 	h      *Host
 	ctx    context.Context // of bringing it up; ends when it is to be stopped or removed, or the host lets go
 	cancel context.CancelFunc
-	up     chan struct{} // closed when nobody brings it up any more
 	gone   chan struct{} // closed when nothing is left of it
 
 	mu       sync.Mutex
+	up       chan struct{} // closed when nobody brings it up any more; a new one when somebody does again
 	record   record
 	pod      *corev1.Pod   // as it was asked for; nil if an earlier process was asked
 	vm       *host.VM      // nil while there is none
 	route    *podlog.Route // of its logs; nil if they go nowhere
 	waiting  map[string]corev1.ContainerStateWaiting
-	images   []*image.Image    // held for as long as something runs on them
-	pushed   map[string]uint64 // hashes of the volumes that the guest has, by their names
-	stopped  bool              // it is not to be brought up any more
+	images   []*image.Image          // held for as long as something runs on them
+	pushed   map[string]uint64       // hashes of the volumes that the guest has, by their names
+	earlier  map[string]wire.Earlier // what became of the containers in machines before; nil: there were none
+	began    time.Time               // when the machine was started
+	deaths   int                     // of machines in a row, none of which lived long
+	stopped  bool                    // it is not to be brought up any more
 	removing bool
 	samples  [2]sample // the last two, the newer one last
 }
@@ -164,7 +168,10 @@ func (h *Host) Remove(ctx context.Context, id string) error {
 
 // remove takes everything of a microVM away. It goes to its end even if the host is being closed: nothing in it waits for long.
 func (m *machine) remove() {
-	<-m.up
+	m.mu.Lock()
+	up := m.up
+	m.mu.Unlock()
+	<-up
 	m.mu.Lock()
 	vm := m.vm
 	m.mu.Unlock()

@@ -22,6 +22,7 @@ import (
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/tools/cache"
 
+	"github.com/nodeless/nodeless/api/v1alpha1"
 	"github.com/nodeless/nodeless/internal/fargate"
 	"github.com/nodeless/nodeless/internal/podkubelet"
 	"github.com/nodeless/nodeless/internal/podlog"
@@ -49,7 +50,9 @@ type Options struct {
 	Recorder EventRecorder // required; its source is what a kubelet's is
 	Log      *slog.Logger  // default slog.Default
 
-	// Driver makes the driver of the machines; it is asked again, later, when that cannot run any. Default: QEMU in Dir.
+	// Engine is what pods are run on; default Auto, which is never Namespace.
+	Engine v1alpha1.Engine
+	// Driver makes the driver of the machines; it is asked again, later, when that cannot run any. Default: that of Engine, in Dir.
 	Driver func() (vmm.Driver, error)
 	// Kernel is where a guest kernel is looked for by the default Driver; "" = where FindKernel looks.
 	Kernel string
@@ -153,7 +156,7 @@ func New(o Options) (_ *Host, err error) {
 		}
 	}
 	if o.Driver == nil {
-		o.Driver = func() (vmm.Driver, error) { return qemu(o.Dir, o.Kernel) }
+		o.Driver = func() (vmm.Driver, error) { return driver(o) }
 	}
 	h := &Host{
 		o: o, driver: &retrying{make: o.Driver}, objects: newObjects(o.Kube), signer: podkubelet.NewSigner(o.Kube, !o.Unapproved), kick: make(chan struct{}, 1),

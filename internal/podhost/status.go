@@ -7,7 +7,6 @@ import (
 
 	"github.com/nodeless/nodeless/internal/podnode"
 	"github.com/nodeless/nodeless/internal/podspec"
-	"github.com/nodeless/nodeless/podvm/host"
 )
 
 // Status implements podnode.Host.
@@ -21,23 +20,7 @@ func (h *Host) Status(_ context.Context, id string) (podnode.Status, error) {
 
 // status is what has become of the pod, which is nil if nobody knows it any more.
 func (m *machine) status(pod *corev1.Pod) podnode.Status {
-	m.mu.Lock()
-	a := podspec.Account{Waiting: m.waiting, ImageIDs: map[string]string{}}
-	for name, i := range m.record.Images {
-		a.ImageIDs[name] = i.Digest
-	}
-	vm, stopped := m.vm, m.stopped
-	m.mu.Unlock()
-	if vm != nil {
-		s, _ := vm.Status()
-		a.Pod, a.Ended, a.Failure = s.Pod, s.Phase == host.Ended, s.Failure
-	} else if stopped {
-		select {
-		case <-m.up: // and nobody will bring it up any more
-			a.Ended = true
-		default:
-		}
-	}
+	a := m.account(pod)
 	out := podnode.Status{Ended: a.Ended}
 	if pod != nil {
 		out.Pod = podspec.Status(pod, a)

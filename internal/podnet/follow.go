@@ -15,7 +15,7 @@ func (n *Net) follow(ctx context.Context) {
 	defer n.withdraw(context.WithoutCancel(ctx))
 	regularly := time.NewTicker(n.o.Every)
 	defer regularly.Stop()
-	do := n.program
+	do := n.look
 	for {
 		n.snapshot.Store(n.watch.Snapshot())
 		if err := errors.Join(do(), n.publish(ctx)); err != nil && ctx.Err() == nil {
@@ -30,6 +30,8 @@ func (n *Net) follow(ctx context.Context) {
 		do = n.program
 		select {
 		case <-n.watch.Changed:
+		case <-n.peersChanged():
+			do = n.look
 		case <-regularly.C:
 			do = n.look
 		case <-ctx.Done():

@@ -130,7 +130,7 @@ func newCluster(t *testing.T) *cluster {
 		t.Fatal(err)
 	}
 	c.options = Options{
-		Dir: dir, Kube: kube, Bridge: b, Services: netip.MustParsePrefix(p.ServiceCIDR()), APIServer: netip.MustParseAddrPort(server.Host), ResolvConf: resolvConf,
+		Dir: dir, Kube: kube, Bridge: b, Services: netip.MustParsePrefix(p.ServiceCIDR()), APIServer: server.Host, ResolvConf: resolvConf,
 		Every: 100 * time.Millisecond,
 	}
 	return c
@@ -318,6 +318,16 @@ func TestAfterAKill(t *testing.T) {
 	stop() // and no close
 	if got, err := ask(); err != nil || got != "a saw 10.202.16.3" {
 		t.Errorf("while nobody is there: %q, %v", got, err)
+	}
+	next := New(c.options)
+	if err := next.open(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if got, err := ask(); err != nil || got != "a saw 10.202.16.3" {
+		t.Errorf("while the next process does not know of any Service yet: %q, %v", got, err)
+	}
+	if err := errors.Join(next.dns.Close(), next.api.Close()); err != nil {
+		t.Error(err)
 	}
 	n, stop := c.open(t)
 	eventually(t, "with the next process", "a saw 10.202.16.3", ask)

@@ -1,6 +1,7 @@
 package podnet
 
 import (
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -11,11 +12,17 @@ import (
 // look makes the machine forward the pods' packets and gives the kernel its rules. Interfaces come and go, and others rewrite the firewall: it is done
 // again and again, and does nothing where all is as it should be.
 func (n *Net) look() error {
+	failed := n.connect()
+	if failed != nil && failed.Error() == n.apart {
+		failed = nil // it was said
+	} else {
+		n.apart = fmt.Sprint(failed)
+	}
 	if err := n.forward(); err != nil {
-		return err
+		return errors.Join(failed, err)
 	}
 	n.warn()
-	return n.program()
+	return errors.Join(failed, n.program())
 }
 
 // forward switches forwarding on where it is needed: on the bridge and where packets leave. The machine as a whole does not become a router: that would
@@ -93,8 +100,8 @@ func (n *Net) program() error {
 // config is what the rules are made from.
 func (n *Net) config() ruleset.Config {
 	return ruleset.Config{
-		Table: n.name, Links: n.name, Pods: n.pods, Host: n.machine, Services: n.o.Services, Opened: n.state.Opened,
-		Destinations: n.destinations(n.snapshot.Load()),
+		Table: n.name, Links: n.name, Pods: n.pods, Host: n.machine, Services: n.o.Services, Opened: n.state.Opened, Near: prefixes(n.seen.near), Tunnel: n.tunnelRules(),
+		Destinations: n.destinations(n.snapshot.Load()), NodePorts: nodePorts(n.snapshot.Load(), n.reaches, n.pods.Contains), Public: n.o.Joined,
 	}
 }
 

@@ -20,6 +20,7 @@ import (
 const (
 	dnsNamespace, dnsName = metav1.NamespaceSystem, "kube-dns"
 	dnsPort               = 53
+	apiPort               = 443
 	apiNamespace, apiName = metav1.NamespaceDefault, "kubernetes"
 )
 
@@ -65,6 +66,9 @@ func slice(namespace, service string, at netip.AddrPort, ports ...discoveryv1.En
 	}
 }
 
+// ours says whether a slice is that of a process such as this one.
+func ours(s *discoveryv1.EndpointSlice) bool { return s.Labels[discoveryv1.LabelManagedBy] == manager }
+
 // dnsSlice says that this process is the cluster's DNS.
 func (n *Net) dnsSlice() *discoveryv1.EndpointSlice {
 	return slice(dnsNamespace, dnsName, n.dns.At(),
@@ -79,16 +83,19 @@ func (n *Net) apiSlice() *discoveryv1.EndpointSlice {
 
 // publish makes the Service of the DNS and our slices what they should be.
 func (n *Net) publish(ctx context.Context) error {
+	if n.o.Joined {
+		return nil
+	}
 	var failed []error
 	if _, err := n.watch.Services.Services(dnsNamespace).Get(dnsName); apierrors.IsNotFound(err) {
 		failed = append(failed, n.createDNSService(ctx))
 	}
 	failed = append(failed, n.put(ctx, n.apiSlice()))
-	ours := n.dnsSlice()
+	own := n.dnsSlice()
 	if others, err := n.watch.Slices.EndpointSlices(dnsNamespace).List(labels.SelectorFromSet(labels.Set{discoveryv1.LabelServiceName: dnsName})); err == nil && anyReady(others) {
-		failed = append(failed, n.remove(ctx, ours))
+		failed = append(failed, n.remove(ctx, own))
 	} else {
-		failed = append(failed, n.put(ctx, ours))
+		failed = append(failed, n.put(ctx, own))
 	}
 	return errors.Join(failed...)
 }
@@ -97,7 +104,7 @@ func (n *Net) publish(ctx context.Context) error {
 func anyReady(slices []*discoveryv1.EndpointSlice) bool {
 	for _, s := range slices {
 		for _, e := range s.Endpoints {
-			if s.Labels[discoveryv1.LabelManagedBy] != manager && ptr.Deref(e.Conditions.Ready, true) && len(e.Addresses) > 0 {
+			if !ours(s) && ptr.Deref(e.Conditions.Ready, true) && len(e.Addresses) > 0 {
 				return true
 			}
 		}
@@ -156,6 +163,9 @@ func (n *Net) remove(ctx context.Context, s *discoveryv1.EndpointSlice) error {
 
 // withdraw removes our slices: who goes on without this process must not be sent to it.
 func (n *Net) withdraw(ctx context.Context) {
+	if n.o.Joined {
+		return
+	}
 	ctx, cancel := context.WithTimeout(ctx, 2*time.Second)
 	defer cancel()
 	if err := errors.Join(n.remove(ctx, n.dnsSlice()), n.remove(ctx, n.apiSlice())); err != nil {

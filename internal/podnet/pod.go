@@ -25,6 +25,9 @@ func (n *Net) lines(pod *corev1.Pod) podspec.Lines {
 			r.Cluster = append(r.Cluster, ip.String())
 		}
 	}
+	if len(r.Cluster) == 0 && n.o.Joined { // the cluster has no DNS, or it has another name
+		r.Cluster = []string{n.machine.String()}
+	}
 	return r.Of(pod)
 }
 

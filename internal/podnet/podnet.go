@@ -23,6 +23,7 @@ import (
 	"k8s.io/client-go/kubernetes"
 
 	"github.com/nodeless/nodeless/internal/podnet/clusterdns"
+	"github.com/nodeless/nodeless/internal/podnet/overlay"
 	"github.com/nodeless/nodeless/internal/podnet/ruleset"
 	"github.com/nodeless/nodeless/internal/podnet/services"
 	"github.com/nodeless/nodeless/internal/podnet/watch"
@@ -39,8 +40,16 @@ type Options struct {
 	Wanted func(context.Context) error
 	// Services is the range of Services' addresses.
 	Services netip.Prefix
-	// APIServer is where it listens, on loopback.
-	APIServer netip.AddrPort
+	// APIServer is how this machine reaches it, as host:port.
+	APIServer string
+	// Joined: this machine is one of several, of a cluster that is not its own. It writes nothing there; the cluster's DNS and the API server are behind
+	// their Services what the cluster says or, where this machine reaches none of that, this process.
+	Joined bool
+	// Peers are the other hosts; nil: there are none. At is where they send what is for pods here.
+	Peers Peers
+	At    netip.AddrPort
+	// Reached are addresses of pods that are on no host of microVMs, and are reached from this machine nevertheless.
+	Reached []netip.Prefix
 	// Domain of the cluster; default cluster.local.
 	Domain string
 	// ResolvConf is the file that names the machine's own name servers; default /etc/resolv.conf.
@@ -66,7 +75,9 @@ type Net struct {
 
 	snapshot atomic.Pointer[services.Snapshot]
 
+	seen    neighbours
 	warned  string // of the firewall, last time
+	apart   string // why other hosts' pods are not reached, last time
 	written string // rules that the kernel has; "" if that is not known
 }
 
@@ -86,13 +97,17 @@ func New(o Options) *Net {
 	}
 	n := &Net{
 		o: o, name: o.Bridge.Name(), pods: o.Bridge.Prefix(), machine: o.Bridge.Address(),
-		kernel: kernel{"/proc"}, watch: watch.New(o.Kube), ready: make(chan struct{}),
+		kernel: kernel{"/proc"}, ready: make(chan struct{}),
+	}
+	if n.watch = watch.New(o.Kube, nil); o.Joined {
+		n.watch = watch.New(o.Kube, ours) // what another host's process is, this one is here
 	}
 	n.snapshot.Store(services.New(nil, nil))
 	return n
 }
 
-// Run makes the network, or takes it up where an earlier process left it, serves it until ctx is done, and takes it away. It may be called once.
+// Run makes the network, or takes it up where an earlier process left it, and serves it until ctx is done. It stays: microVMs go on, and reach what they
+// reached but the API server and names. CleanUp takes it away. Run may be called once.
 func (n *Net) Run(ctx context.Context) error {
 	defer n.isReady() // nobody is to wait for what has failed
 	if n.o.Wanted != nil && n.o.Wanted(ctx) != nil {
@@ -100,7 +115,7 @@ func (n *Net) Run(ctx context.Context) error {
 	}
 	err := n.open(ctx)
 	if err == nil {
-		err = errors.Join(n.serve(ctx), n.close())
+		err = n.serve(ctx)
 	}
 	if err != nil {
 		return fmt.Errorf("network of microVMs: %w", err)
@@ -138,19 +153,24 @@ func (n *Net) open(ctx context.Context) (err error) {
 	if n.dns, err = clusterdns.Listen(ctx, n.machine, zone, n.snapshot.Load, clusterdns.NewResolvers(n.o.ResolvConf, n.machine)); err != nil {
 		return err
 	}
-	if n.api, err = openGateway(ctx, n.machine, 6443, n.o.APIServer.String()); err != nil {
+	if n.api, err = openGateway(ctx, n.machine, 6443, n.o.APIServer); err != nil {
 		return err
+	}
+	if ruleset.Exists(n.name) {
+		return nil // the rules are in use, and stay until it is known what Services there are
 	}
 	return n.look()
 }
 
 // serve answers, and follows Services, until ctx is done.
 func (n *Net) serve(ctx context.Context) error {
+	defer func() { _ = n.dns.Close() }() // its Run does so, if it is come to
 	group, ctx := errgroup.WithContext(ctx)
 	group.Go(func() error { return n.api.run(ctx) })
 	group.Go(func() error { return n.watch.Run(ctx) })
 	group.Go(func() error {
-		if !n.watch.Synced(ctx) {
+		// What an earlier process has made stays until all is known that it was made from.
+		if !n.watch.Synced(ctx) || n.o.Peers != nil && !n.o.Peers.Synced(ctx) {
 			return nil
 		}
 		n.snapshot.Store(n.watch.Snapshot()) // before the first question is answered
@@ -161,7 +181,7 @@ func (n *Net) serve(ctx context.Context) error {
 	return group.Wait()
 }
 
-// close takes away what open made. MicroVMs that go on reach each other and this machine, and nothing else.
+// close takes away what open made.
 func (n *Net) close() error {
 	if n.dns != nil {
 		_ = n.dns.Close() // serve has done so, if it was called
@@ -182,7 +202,7 @@ func CleanUp(dir string) error {
 }
 
 func cleanUp(dir string, s state, k kernel) error {
-	if err := errors.Join(ruleset.Remove(s.Table), k.stopForwarding(s.Opened)); err != nil {
+	if err := errors.Join(ruleset.Remove(s.Table), overlay.Delete(tunnelOf(s.Table)), k.stopForwarding(s.Opened)); err != nil {
 		return err
 	}
 	return forgetState(dir)

@@ -14,6 +14,8 @@ type state struct {
 	Table string `json:"table"`
 	// Opened are interfaces that were told to forward.
 	Opened []string `json:"opened,omitempty"`
+	// Tunnel is what it was made from; "" if there is none.
+	Tunnel string `json:"tunnel,omitempty"`
 }
 
 func stateFile(dir string) string { return filepath.Join(dir, "network.json") }

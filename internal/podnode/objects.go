@@ -144,12 +144,20 @@ func newNode(claim *karpv1.NodeClaim, host Description, ip netip.Addr, now metav
 			Conditions: nodeConditions(true, "", now),
 			NodeInfo: corev1.NodeSystemInfo{
 				Architecture: host.Arch, OperatingSystem: "linux", KubeletVersion: host.Version, KernelVersion: host.Kernel,
-				ContainerRuntimeVersion: "nodeless://" + strings.ToLower(host.Engine), OSImage: fmt.Sprintf("Nodeless microVM (%s)", host.Engine),
+				ContainerRuntimeVersion: "nodeless://" + strings.ToLower(host.Engine), OSImage: osImage(host.Engine),
 			},
 		},
 	}
 	setKubelet(&node.Status, host, ip)
 	return node
+}
+
+// osImage says what a pod's Node is.
+func osImage(engine string) string {
+	if engine == string(v1alpha1.EngineNamespace) {
+		return "Nodeless namespaces, no virtual machine"
+	}
+	return fmt.Sprintf("Nodeless microVM (%s)", engine)
 }
 
 // setKubelet says where the API server finds the Node's kubelet API, if that is anywhere: InternalIP stays the pod's address, as on Fargate (ADR 18),

@@ -93,6 +93,8 @@ func wrongEngine(have string, want v1alpha1.Engine) string {
 		if have == string(v1alpha1.EngineNamespace) {
 			return "it has no virtual machines, and the profile does not ask for engine Namespace"
 		}
+	case have != string(want) && want == v1alpha1.EngineNamespace:
+		return fmt.Sprintf("it has virtual machines (%s), the profile asks for none: leave spec.engine out, or start the host with --engine namespace", have)
 	case have != string(want):
 		return fmt.Sprintf("its engine is %s, the profile asks for %s", have, want)
 	}

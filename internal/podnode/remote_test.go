@@ -13,6 +13,7 @@ import (
 	rbacv1 "k8s.io/api/rbac/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -189,8 +190,9 @@ func TestAHostMayOnlyWhatItsPodsNeed(t *testing.T) {
 			_, err := kube.CoreV1().Pods(w.namespace).List(t.Context(), metav1.ListOptions{})
 			return err
 		}(),
-		"nodes":             func() error { _, err := kube.CoreV1().Nodes().List(t.Context(), metav1.ListOptions{}); return err }(),
-		"another host":      func() error { _, err := podagent.Record(t.Context(), h.id.REST, "one"); return err }(),
+		"nodes": func() error { _, err := kube.CoreV1().Nodes().List(t.Context(), metav1.ListOptions{}); return err }(),
+		"what another host says": kube.CoreV1().RESTClient().Patch(types.MergePatchType).Body([]byte(`{"status": {"address": "10.0.0.66"}}`)).
+			AbsPath("/apis/nodeless.sh/v1alpha1/namespaces", v1alpha1.HostNamespace("one"), "microvmhosts/one/status").Do(t.Context()).Error(),
 		"the end of a host": kube.CoreV1().Namespaces().Delete(t.Context(), v1alpha1.HostNamespace("three"), metav1.DeleteOptions{}),
 	} {
 		if !apierrors.IsForbidden(err) {

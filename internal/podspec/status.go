@@ -141,7 +141,7 @@ func phase(pod *corev1.Pod, s *corev1.PodStatus, a Account) corev1.PodPhase {
 	case over:
 		return corev1.PodSucceeded
 	}
-	if !a.Pod.Initialized && len(pod.Spec.InitContainers) > 0 {
+	if !a.Pod.Initialized && len(pod.Spec.InitContainers) > 0 && !anyRan(s) {
 		return corev1.PodPending
 	}
 	for i := range s.ContainerStatuses {
@@ -151,6 +151,16 @@ func phase(pod *corev1.Pod, s *corev1.PodStatus, a Account) corev1.PodPhase {
 		}
 	}
 	return corev1.PodPending
+}
+
+// anyRan reports whether a regular container has ever run: init containers that run again in a new machine do not take a pod back to Pending.
+func anyRan(s *corev1.PodStatus) bool {
+	for i := range s.ContainerStatuses {
+		if c := &s.ContainerStatuses[i]; c.State.Running != nil || c.State.Terminated != nil || c.LastTerminationState.Terminated != nil {
+			return true
+		}
+	}
+	return false
 }
 
 // anyFailed reports whether a container ended with an error, or never ran although it should have. Sidecars do not count.

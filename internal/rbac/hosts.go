@@ -33,7 +33,7 @@ const (
 )
 
 // hostClusterRole is what a host may do in the whole cluster: ask who somebody is and what they may, as every kubelet does, and for certificates, which
-// others decide about, and read where logs are to go.
+// others decide about, read where logs are to go, and see what the network of pods follows from.
 const hostClusterRole = "nodeless-host"
 
 // HostRole is that of all hosts. What each may do with objects is in its namespace and in those of its pods, for as long as they are its.
@@ -48,6 +48,11 @@ func HostRole() client.Object {
 			// Where the logs of pods are to go: a host routes those of its own.
 			named(rule("", []string{"namespaces"}, []string{"get", "list", "watch"}), fargate.LoggingNamespace),
 			named(rule("", []string{"configmaps"}, []string{"get", "list", "watch"}), fargate.LoggingConfigMap),
+			// Services, as a kube-proxy sees them, and where the other hosts are. What they run is not seen.
+			rule("", []string{"services"}, []string{"get", "list", "watch"}),
+			rule("discovery.k8s.io", []string{"endpointslices"}, []string{"get", "list", "watch"}),
+			rule("networking.k8s.io", []string{"servicecidrs"}, []string{"get", "list"}),
+			rule(v1alpha1.GroupVersion.Group, []string{"microvmhosts"}, []string{"get", "list", "watch"}),
 		},
 	}
 }

@@ -181,12 +181,26 @@ func (w *writer) refusals(said func(model.PodKey, string) bool) []*Decision {
 	var out []*Decision
 	for key, g := range groups {
 		d := w.decision(Refuse, explain.Pod(g.reason), key, g.pods[0].Namespace, g.pods[0].Name)
-		d.Rule = string(g.reason.Rule)
+		d.Rule, d.Again = string(g.reason.Rule), cut(comeback(g.reason))
 		d.Pods, d.PodsMore = named(g.pods, mostPods)
 		out = append(out, d)
 	}
 	slices.SortFunc(out, func(a, b *Decision) int { return cmp.Compare(a.ID, b.ID) })
 	return out
+}
+
+// comeback says which offerings that are out of capacity are asked for again, and when; "" if none are in the way or that is not known.
+func comeback(r model.Reason) string {
+	var parts []string
+	for _, v := range r.Pools {
+		if v.Rule == model.RuleCapacity && v.Detail != "" {
+			parts = append(parts, v.Detail)
+		}
+	}
+	if len(r.Pools) == 0 && r.Rule == model.RuleCapacity {
+		return r.Detail
+	}
+	return strings.Join(parts, "; ")
 }
 
 // settle is how long a new pod is not told that pools are not ready yet, as in internal/act.

@@ -35,6 +35,7 @@ type Decision struct {
 	Command string `json:"command,omitempty"` // ID of the command, as on NodeClaims
 	Why     string `json:"why"`               // in a sentence
 	Rule    string `json:"rule,omitempty"`    // of Refuse: the one that stands in the way
+	Again   string `json:"again,omitempty"`   // of Refuse for want of capacity: what the cloud is asked for again, and when
 	// Pods are for whom, as namespace/name: those that waited, or get nothing. PodsMore is how many are not named.
 	Pods         []string  `json:"pods,omitempty"`
 	PodsMore     int       `json:"podsMore,omitempty"`

@@ -160,7 +160,11 @@ func TestARefusalIsToldWhenItChanges(t *testing.T) {
 		}
 		entries := k.Turn(record.Turn{Snapshot: s, Plan: p}, s.Now)
 		for _, e := range entries {
-			if e.Decision.Kind != record.Refuse || len(e.Decision.Pods) == 0 || e.Decision.Rule != string(rule) {
+			again := "" // what is asked for again is kept of what is out of capacity alone
+			if rule == model.RuleCapacity {
+				again = "4"
+			}
+			if e.Decision.Kind != record.Refuse || len(e.Decision.Pods) == 0 || e.Decision.Rule != string(rule) || e.Decision.Again != again {
 				t.Errorf("after %s: %+v", after, e.Decision)
 			}
 		}

@@ -66,6 +66,10 @@ type question struct {
 	s      *model.Snapshot
 	policy model.Policy
 	a      *Answer
+
+	read   bool // past and unread are known
+	past   history
+	unread error
 }
 
 // Ask answers about one object. The error says that there is nothing of that name, with what comes near it, or what could not be read.

@@ -18,8 +18,16 @@ type history struct {
 	all, about []record.Record
 }
 
-// history reads what was decided. Where decisions are not kept there are none.
+// history is what was decided about the subject of the question, read once. Where decisions are not kept there are none.
 func (q *question) history(ctx context.Context, of Subject) (history, error) {
+	if !q.read {
+		q.past, q.unread = q.readHistory(ctx, of)
+		q.read = true
+	}
+	return q.past, q.unread
+}
+
+func (q *question) readHistory(ctx context.Context, of Subject) (history, error) {
 	reading, err := q.c.Decisions(ctx)
 	if errors.Is(err, keep.ErrNotKept) {
 		return history{}, nil

@@ -124,7 +124,7 @@ func (q *question) end(of Subject, r *record.Record, h history) {
 	m := r.Goes[i]
 	q.sayf("went because", "%s (%s)", r.Why, r.Method)
 	if len(m.Pods)+m.PodsMore > 0 {
-		q.sayf("its pods", "%s had to leave", pods(m.Pods, m.PodsMore))
+		q.sayf("had to leave", "%s", pods(m.Pods, m.PodsMore))
 	}
 	for _, b := range r.Comes[:min(len(r.Comes), 5)] {
 		q.sayf("in its place", "nodeclaim %s: %s", b.Claim, b.Chosen)

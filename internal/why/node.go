@@ -3,7 +3,6 @@ package why
 import (
 	"fmt"
 	"strings"
-	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	karpv1 "sigs.k8s.io/karpenter/pkg/apis/v1"
@@ -112,13 +111,21 @@ func (q *question) describe(n *model.Node, node *corev1.Node, claim *karpv1.Node
 			used = append(used, fmt.Sprintf("%s %d%%", q.s.ResourceNames[r], min(100*max(n.Used[r], 0)/n.Allocatable[r], 999)))
 		}
 	}
-	q.sayf("runs", "%s, %s; asked for: %s", counted(pods, "pod"), counted(daemons, "daemon"), strings.Join(used, ", "))
+	text := counted(pods, "pod") + ", " + counted(daemons, "daemon")
+	if len(used) > 0 {
+		text += "; asked for: " + strings.Join(used, ", ")
+	}
+	q.say("runs", text)
 }
 
 // came says for what the machine was launched.
 func (q *question) came(claim *karpv1.NodeClaim) {
 	if c, replaces, err := kube.ReplacingOf(claim); replaces && err == nil {
 		q.sayf("came because", "it takes the place of %s (%s)", listed(victims(c), 3), strings.ToLower(string(c.Method)))
+		return
+	}
+	if np := q.c.World.NodePool(claim.Labels[karpv1.NodePoolLabelKey]); np != nil && np.Spec.Replicas != nil {
+		q.sayf("came because", "pool %s is static and keeps %s, whatever pods there are", np.Name, counted(int(*np.Spec.Replicas), "replica"))
 		return
 	}
 	if claim.Annotations[kube.AnnotationLaunch] != "" {
@@ -178,67 +185,4 @@ func (q *question) kept(n *model.Node, state string) {
 		q.a.Then = then
 		q.say("without that", then)
 	}
-}
-
-// blocker is a reason to keep a machine in words, with when it clears.
-func (q *question) blocker(n *model.Node, r *model.Reason) Blocker {
-	b := Blocker{Rule: r.Rule, Text: explain.Undone(*r)}
-	at := func(t time.Time) {
-		if !t.IsZero() {
-			t = t.UTC()
-			b.At = &t
-			b.Clears = "at " + stamp(t)
-		}
-	}
-	switch r.Rule {
-	case model.RuleDoNotDisrupt:
-		b.Clears = fmt.Sprintf("when annotation %s is taken away, or the pod ends", karpv1.DoNotDisruptAnnotationKey)
-		if n.DoNotDisrupt {
-			b.Clears = fmt.Sprintf("when annotation %s is taken off the node", karpv1.DoNotDisruptAnnotationKey)
-		} else if until := q.heldUntil(n, r.Object); until.Before(kube.Forever) {
-			at(until)
-		}
-	case model.RuleHeld:
-		b.Clears = "when more of its pods are ready, or the PodDisruptionBudget changes"
-	case model.RuleBudget:
-		b.Clears = "when other machines of the pool that go are gone, or the budget allows more"
-		if np := q.c.World.NodePool(n.Pool); np != nil {
-			if next := kube.NextWindow(np, q.s.Now); !next.IsZero() {
-				b.Clears += "; a schedule of the pool turns at " + stamp(next)
-			}
-		}
-	case model.RuleTooYoung:
-		if left, err := time.ParseDuration(r.Detail); err == nil {
-			at(q.s.Now.Add(left).Truncate(time.Second))
-			b.Clears += ", if no pod comes or goes before"
-			b.Text = fmt.Sprintf("consolidateAfter of pool %s is over in %s", r.Object, age(left))
-		}
-	case model.RuleWindow:
-		if t, err := time.Parse(time.RFC3339, r.Detail); err == nil {
-			at(t)
-		}
-	case model.RuleNever, model.RuleWhenEmpty, model.RuleBalanced, model.RuleSmallSaving, model.RuleUnclear:
-		b.Clears = "when NodePool " + n.Pool + " says otherwise"
-	case model.RulePayback:
-		need, err1 := time.ParseDuration(r.Detail)
-		have, err2 := time.ParseDuration(r.Best)
-		if err1 == nil && err2 == nil && need > have {
-			at(q.s.Now.Add(need - have).Truncate(time.Second))
-		}
-	case model.RuleNeeded:
-		b.Clears = "when these pods are bound"
-	case model.RuleNotCheaper, model.RuleMoreMachines, model.RuleNoPlace, model.RuleFragile:
-		b.Clears = "when prices, pods or other machines change"
-	}
-	return b
-}
-
-// heldUntil is until when a pod that is named as Reasons do must not be disrupted.
-func (q *question) heldUntil(n *model.Node, named string) time.Time {
-	for _, pod := range q.c.World.PodsOnNode(n.Name) {
-		if "pod "+pod.Namespace+"/"+pod.Name == named {
-			return kube.ReadPod(pod).HeldUntil
-		}
-	}
-	return kube.Forever
 }

@@ -3,6 +3,7 @@ package why
 import (
 	"context"
 	"fmt"
+	"slices"
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
@@ -83,36 +84,6 @@ func (q *question) daemon(info *kube.Pod, waited string) {
 	}
 }
 
-// pending answers about a pod that waits for a place.
-func (q *question) pending(ctx context.Context, pod *corev1.Pod, info *kube.Pod, waited string) {
-	p, ok := ask.OfPod(q.s, q.policy, info.Key)
-	if !ok {
-		q.conclude(waited, NotOurs, "nothing is decided about it now")
-		return
-	}
-	switch {
-	case p.Node != nil:
-		q.conclude(waited, HasRoom, "there is room for it on %s; kube-scheduler has to bind it", machine(p.Node))
-		q.a.Node = p.Node.Name
-		if p.Node.State != model.Initialized {
-			q.conclude(waited, Launches, "its machine is on its way: %s", machine(p.Node))
-		}
-	case p.Launch != nil:
-		q.conclude(waited, Launches, "a machine has to be launched for it, and can be")
-	default:
-		q.conclude(waited, NoMachine, "nothing can take it, and no machine can be launched for it")
-	}
-	q.asks(pod, p.Shape)
-	q.refusals(&p)
-	if p.Launch != nil {
-		q.launch(p.Launch)
-	}
-	if p.Reason != nil {
-		q.reason(ctx, pod, p.Reason)
-	}
-	q.scheduler(pod)
-}
-
 // asks says what the pod wants of a machine.
 func (q *question) asks(pod *corev1.Pod, shape *model.Shape) {
 	text := q.amounts(shape.Requests)
@@ -172,6 +143,10 @@ func (q *question) refusals(p *ask.Pod) {
 // reason says what stands in the way in each pool, and what would help.
 func (q *question) reason(ctx context.Context, pod *corev1.Pod, r *model.Reason) {
 	q.a.Reason = reasonOf(r)
+	if r.Rule == model.RuleNoPool && q.mayNotRead("nodepools.karpenter.sh") {
+		q.conclude(q.a.State, NoMachine, "no machine that is there can take it; which NodePools there are may not be read")
+		return
+	}
 	because := *r
 	because.Change = model.Change{}
 	if len(r.Pools) == 0 || r.Rule.OfPods() {
@@ -182,9 +157,10 @@ func (q *question) reason(ctx context.Context, pod *corev1.Pod, r *model.Reason)
 		q.a.Change = changeOf(&r.Change, q.patchOf(ctx, pod, &r.Change))
 		q.say("smallest change", change)
 		q.say("do it", remedy(pod, &r.Change))
+		q.say("as a command", q.a.Change.Command)
 		return
 	}
-	q.say("smallest change", "none was found that is a single one")
+	q.say("smallest change", "no single change that would help was found")
 }
 
 // verdicts says what each pool answered; those that say the same are named together. What was said already is left out.
@@ -192,7 +168,7 @@ func (q *question) verdicts(r *model.Reason) {
 	var texts []string
 	pools, whole := map[string][]string{}, map[string]string{}
 	for _, v := range r.Pools {
-		text := funnel(v)
+		text := funnel(v) + q.besideDaemons(v)
 		if r.Rule.OfPods() && v.Rule == r.Rule {
 			text = strings.ReplaceAll(explain.Funnel(v), ", ", " → ")
 		}
@@ -210,6 +186,21 @@ func (q *question) verdicts(r *model.Reason) {
 		}
 		q.say("pool", listed(pools[key], 5)+": "+text)
 	}
+}
+
+// besideDaemons says of a type that is too small that it is so beside the pods of DaemonSets.
+func (q *question) besideDaemons(v model.PoolVerdict) string {
+	resource := slices.Index(q.s.ResourceNames, v.Object)
+	pool := slices.IndexFunc(q.s.Pools, func(p model.Pool) bool { return p.Name == v.Pool })
+	if v.Rule != model.RuleResource || v.BestOf == "" || resource < 0 || pool < 0 {
+		return ""
+	}
+	for _, t := range q.s.Pools[pool].Types {
+		if all := model.Quantity(v.Object, t.Allocatable[resource]); t.Name == v.BestOf && all != v.Best {
+			return fmt.Sprintf(" beside the pods of DaemonSets (%s in all)", all)
+		}
+	}
+	return ""
 }
 
 // scheduler says what kube-scheduler has against it.

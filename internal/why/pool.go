@@ -144,7 +144,8 @@ func (q *question) waiting(p *ask.Pool) {
 	}
 	for i, r := range p.Refusals {
 		if i < mostAlternatives {
-			why := strings.TrimPrefix(explain.Verdict(model.PoolVerdict{Pool: p.Pool.Name, Rule: r.Reason.Rule, Object: r.Reason.Object, Detail: r.Reason.Detail}), "pool "+p.Pool.Name+": ")
+			why := strings.TrimPrefix(explain.Verdict(model.PoolVerdict{Pool: p.Pool.Name, Rule: r.Reason.Rule, Object: r.Reason.Object, Detail: r.Reason.Detail,
+				Best: r.Reason.Best, BestOf: r.Reason.BestOf}), "pool "+p.Pool.Name+": ")
 			q.sayf("cannot take", "%s such as %s: %s", counted(r.Count, "pod"), r.Such, why)
 		}
 	}

@@ -1,13 +1,15 @@
 package why
 
 import (
-	"encoding/json"
+	"errors"
 	"fmt"
+	"slices"
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
 
 	"github.com/nodeless/nodeless/engine/model"
+	"github.com/nodeless/nodeless/internal/live"
 )
 
 // remedy is a change as something to type or to write into a manifest; "" where the words of the change say all there is.
@@ -18,8 +20,6 @@ func remedy(pod *corev1.Pod, c *model.Change) string {
 		where = "spec.template.spec of " + of
 	}
 	switch c.Rule {
-	case model.RuleLimit:
-		return patch(c.Pool, map[string]any{"spec": map[string]any{"limits": map[string]string{strings.TrimPrefix(c.Object, "limit "): c.To}}})
 	case model.RuleTaint:
 		text, effect, _ := strings.Cut(c.Object, ":")
 		key, value, valued := strings.Cut(text, "=")
@@ -35,14 +35,16 @@ func remedy(pod *corev1.Pod, c *model.Change) string {
 		return fmt.Sprintf("in %s: move the term on %s from requiredDuringSchedulingIgnoredDuringExecution to preferredDuringSchedulingIgnoredDuringExecution", where, c.Object)
 	case model.RuleRequirement:
 		if key, ofPool := strings.CutPrefix(c.Object, "requirement "); ofPool {
-			return fmt.Sprintf("kubectl edit nodepool %s: add %s to the values of %s in spec.template.spec.requirements", c.Pool, c.To, key)
+			return fmt.Sprintf("in NodePool %s: let %s in spec.template.spec.requirements have %s too", c.Pool, key, c.To)
 		}
 		if c.To == "" {
 			return fmt.Sprintf("in %s: take %s out of nodeSelector or nodeAffinity", where, c.Object)
 		}
 		return fmt.Sprintf("in %s: let nodeSelector or nodeAffinity have %s: %s", where, c.Object, c.To)
 	case model.RuleMinValues:
-		return fmt.Sprintf("kubectl edit nodepool %s: minValues: %s for %s in spec.template.spec.requirements", c.Pool, c.To, c.Object)
+		return fmt.Sprintf("in NodePool %s: minValues: %s for %s in spec.template.spec.requirements", c.Pool, c.To, c.Object)
+	case model.RuleLimit:
+		return fmt.Sprintf("in NodePool %s: spec.limits: {%s: %q}", c.Pool, strings.TrimPrefix(c.Object, "limit "), c.To)
 	case model.RuleHostPort:
 		return fmt.Sprintf("in %s: take hostPort out of ports for %s", where, c.From)
 	case model.RulePriority:
@@ -55,11 +57,10 @@ func remedy(pod *corev1.Pod, c *model.Change) string {
 	return ""
 }
 
-// patch is a merge patch of a NodePool to type.
-func patch(pool string, change any) string {
-	text, err := json.Marshal(change)
-	if err != nil {
-		return "" // strings in maps always have a JSON form
-	}
-	return fmt.Sprintf("kubectl patch nodepool %s --type merge -p '%s'", pool, text)
+// mayNotRead reports whether a kind is there and may not be read.
+func (q *question) mayNotRead(kind string) bool {
+	return slices.ContainsFunc(q.c.Gaps(), func(gap error) bool {
+		var lacks *live.Lacking
+		return errors.As(gap, &lacks) && lacks.Kind == kind && !lacks.NotServed
+	})
 }

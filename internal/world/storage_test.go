@@ -80,8 +80,8 @@ func TestAVolumeIsFollowedFromClaimToZone(t *testing.T) {
 	w.Delete(nodeOf("other", 1))
 	step("the claim", claimData("data", "gp3", "", 2), true, "storageClass gp3, which does not exist")
 	step("another claim", claimData("other", "gp3", "", 3), false, "gp3")
-	step("the class", storageClass("gp3", storagev1.VolumeBindingWaitForFirstConsumer, 4), true, " pvc/data-uid[]")
-	step("the same again", claimData("data", "gp3", "", 5), false, " pvc/data-uid[]")
+	step("the class", storageClass("gp3", storagev1.VolumeBindingWaitForFirstConsumer, 4), true, " pvc/default/data[]")
+	step("the same again", claimData("data", "gp3", "", 5), false, " pvc/default/data[]")
 	step("bound", claimData("data", "gp3", "pv", 6), true, "persistentVolume pv, which does not exist")
 	step("the volume", volumeIn("pv", "z", 7), true, " ebs.csi.aws.com/vol-pv[topology.kubernetes.io/zone In [z]]")
 

@@ -33,9 +33,13 @@ func mountBasics() error {
 			return err
 		}
 	}
-	// The first process of a container gets its limits from its own group; the controllers have to be handed down for that.
+	return handDown()
+}
+
+// handDown has containers' groups get their limits: the controllers have to be handed down for that.
+func handDown() error {
 	if err := os.WriteFile(filepath.Join(cgroupDir, "cgroup.subtree_control"), []byte("+cpu +memory +pids"), 0); err != nil {
-		return fmt.Errorf("hand down the cgroup controllers cpu, memory and pids (the guest kernel needs them): %w", err)
+		return fmt.Errorf("hand down the cgroup controllers cpu, memory and pids (the kernel needs them): %w", err)
 	}
 	return nil
 }

@@ -13,11 +13,15 @@ const cpuPeriod = 100_000 // microseconds, the kernel's default
 
 // makeCgroup makes the run's own group with the container's limits.
 func (r *run) makeCgroup() error {
-	dir := filepath.Join(cgroupDir, fmt.Sprintf("%s.%d", r.c.spec.Name, r.attempt))
+	name := fmt.Sprintf("%s.%d", r.c.spec.Name, r.attempt)
+	dir := filepath.Join(cgroupDir, name)
 	if err := os.Mkdir(dir, 0o755); err != nil && !errors.Is(err, os.ErrExist) {
 		return fmt.Errorf("make a cgroup: %w", err)
 	}
-	r.cgroup = dir
+	r.cgroup, r.version1 = dir, r.c.pod.ground.groups(name)
+	if len(r.version1) > 0 {
+		return r.limitVersion1()
+	}
 	// Who asks for no CPU has the least weight, as with kubelet: the kernel's default is that of 2.6 CPUs.
 	values := map[string]string{"cpu.weight": strconv.FormatInt(cpuWeight(r.c.spec.CPUShareMilli), 10)}
 	if b := r.c.spec.MemoryBytes; b > 0 {
@@ -25,8 +29,12 @@ func (r *run) makeCgroup() error {
 		values["memory.oom.group"] = "1" // a container without one of its processes is no container
 	}
 	if m := r.c.spec.CPUMilli; m > 0 {
-		values["cpu.max"] = fmt.Sprintf("%d %d", max(1000, m*cpuPeriod/1000), cpuPeriod)
+		values["cpu.max"] = fmt.Sprintf("%d %d", cpuQuota(m), cpuPeriod)
 	}
+	return setGroup(dir, values)
+}
+
+func setGroup(dir string, values map[string]string) error {
 	for name, value := range values {
 		if err := os.WriteFile(filepath.Join(dir, name), []byte(value), 0); err != nil {
 			return fmt.Errorf("set %s to %s: %w", name, value, err)
@@ -35,11 +43,14 @@ func (r *run) makeCgroup() error {
 	return nil
 }
 
-// cpuWeight of a request: shares as kubelet computes them, and the weight container runtimes make of shares (1 + (shares-2)*9999/262142).
-func cpuWeight(milli int64) int64 {
-	shares := max(2, milli*1024/1000)
-	return min(10_000, 1+(shares-2)*9999/262_142)
-}
+// cpuQuota is the CPU time of a limit in each period, in microseconds; the kernel gives no less than a millisecond.
+func cpuQuota(milli int64) int64 { return max(1000, milli*cpuPeriod/1000) }
+
+// cpuShares of a request, as kubelet computes them.
+func cpuShares(milli int64) int64 { return max(2, milli*1024/1000) }
+
+// cpuWeight of a request: the weight container runtimes make of shares (1 + (shares-2)*9999/262142).
+func cpuWeight(milli int64) int64 { return min(10_000, 1+(cpuShares(milli)-2)*9999/262_142) }
 
 // killAll kills every process of the container.
 func (r *run) killAll() {
@@ -48,6 +59,9 @@ func (r *run) killAll() {
 
 // outOfMemory reports whether the kernel killed a process of the container for want of memory.
 func (r *run) outOfMemory() bool {
+	if dir, ok := r.version1["memory"]; ok {
+		return counter(filepath.Join(dir, "memory.oom_control"), "oom_kill") > 0
+	}
 	return counter(filepath.Join(r.cgroup, "memory.events"), "oom_kill") > 0
 }
 

@@ -25,13 +25,26 @@ func newContainer(p *pod, index int, spec wire.Container) *container {
 	if index == 0 || spec.Kind == wire.KindRegular && p.spec.Containers[0].Kind == wire.KindRegular {
 		status.Reason = "ContainerCreating"
 	}
+	if spec.Earlier != nil {
+		reason := status.Reason
+		if status = spec.Earlier.Status(spec.Name); status.State == wire.Waiting {
+			status.Reason = reason
+		}
+	}
 	return &container{pod: p, index: index, spec: spec, status: status}
 }
 
 // supervise runs the container again and again as the policy says. It reports whether the last run ended well.
 func (c *container) supervise(policy wire.RestartPolicy) bool {
 	ends := 0 // in a row, none of them after a long run
-	for attempt := 0; ; attempt++ {
+	attempt := 0
+	if e := c.spec.Earlier; e != nil {
+		if e.Over {
+			return true
+		}
+		attempt = e.Runs
+	}
+	for ; ; attempt++ {
 		if c.stopped() {
 			return false
 		}

@@ -11,7 +11,6 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/nodeless/nodeless/podvm/guest/enter"
-	"github.com/nodeless/nodeless/podvm/wire"
 )
 
 // Virtio device types, from the virtio specification 1.2, section 5.
@@ -47,38 +46,48 @@ func bindDevices(kind, driver string, enough func() (bool, error)) error {
 }
 
 // mountDisks mounts each root disk read-only under its serial, and the scratch disk or, without one, memory.
-func mountDisks(spec wire.Pod) error {
-	devices, err := attachDisks(spec)
+func (p *pod) mountDisks() error {
+	spec := p.spec
+	devices, release, err := p.attachDisks()
 	if err != nil {
 		return err
 	}
+	defer release()
+	var devicesNot uintptr // devices that a container makes are the host's
+	if p.ground != nil {
+		devicesNot = unix.MS_NODEV
+	}
 	for _, serial := range spec.Disks {
-		if err := mountDisk(devices, serial, filepath.Join(enter.DisksDir, serial), unix.MS_RDONLY); err != nil {
+		if err := mountDisk(devices, serial, filepath.Join(enter.DisksDir, serial), unix.MS_RDONLY|devicesNot); err != nil {
 			return err
 		}
 	}
 	if spec.Scratch == "" {
-		return mount{"tmpfs", enter.ScratchDir, "tmpfs", 0, "mode=0755"}.do()
+		return mount{"tmpfs", enter.ScratchDir, "tmpfs", devicesNot, "mode=0755"}.do()
 	}
-	return mountDisk(devices, spec.Scratch, enter.ScratchDir, unix.MS_NOATIME)
+	return mountDisk(devices, spec.Scratch, enter.ScratchDir, unix.MS_NOATIME|devicesNot)
 }
 
 // attachDisks finds the pod's disks by their serials. The machine has more devices than the pod has disks, which stay without a driver: attaching takes
 // time.
-func attachDisks(spec wire.Pod) (devices map[string]string, err error) {
-	wanted := slices.Clone(spec.Disks)
-	if spec.Scratch != "" {
-		wanted = append(wanted, spec.Scratch)
+func (p *pod) attachDisks() (devices map[string]string, release func(), err error) {
+	wanted := slices.Clone(p.spec.Disks)
+	if p.spec.Scratch != "" {
+		wanted = append(wanted, p.spec.Scratch)
 	}
+	release = func() {}
 	if len(wanted) == 0 {
-		return nil, nil
+		return nil, release, nil
+	}
+	if p.ground != nil {
+		return p.ground.attachDisks(wanted)
 	}
 	err = bindDevices(virtioBlock, "virtio_blk", func() (bool, error) {
 		var err error
 		devices, err = disksBySerial()
 		return !slices.ContainsFunc(wanted, func(serial string) bool { return devices[serial] == "" }), err
 	})
-	return devices, err
+	return devices, release, err
 }
 
 func disksBySerial() (map[string]string, error) {

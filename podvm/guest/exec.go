@@ -76,7 +76,7 @@ func (r *run) join(args []string, io *stdio, tty bool) (int, <-chan unix.WaitSta
 	if tty && !slices.ContainsFunc(spec.Env, func(v string) bool { return len(v) > 5 && v[:5] == "TERM=" }) {
 		spec.Env = append(slices.Clone(spec.Env), "TERM=xterm")
 	}
-	return r.c.pod.processes.enter(enter.Entry{Join: true, Container: spec}, io, enterOptions{cgroup: r.cgroup, join: mounts, pidsOf: r.pid})
+	return r.c.pod.processes.enter(enter.Entry{Join: true, HostKernel: r.c.pod.ground != nil, Container: spec}, io, enterOptions{cgroup: r.cgroup, version1: r.version1, join: mounts, pidsOf: r.pid})
 }
 
 // feed passes what the host sends to a process's input until the stream ends.

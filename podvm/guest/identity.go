@@ -8,19 +8,22 @@ import (
 	"unsafe"
 
 	"golang.org/x/sys/unix"
-
-	"github.com/nodeless/nodeless/podvm/wire"
 )
 
 const reseedCRNG = 0x5207 // RNDRESEEDCRNG of linux/random.h
 
 // becomeOneself gives the guest its own clock, randomness and name: a clone shares those of its template until then.
-func becomeOneself(spec wire.Pod) error {
-	if err := stepClock(spec.UnixNano); err != nil {
+func (p *pod) becomeOneself() error {
+	spec := p.spec
+	if p.ground == nil {
+		if err := stepClock(spec.UnixNano); err != nil {
+			return err
+		}
+		if err := reseed(spec.Entropy); err != nil {
+			return fmt.Errorf("reseed the guest's random numbers: %w", err)
+		}
+	} else if err := p.ground.allows(spec); err != nil {
 		return err
-	}
-	if err := reseed(spec.Entropy); err != nil {
-		return fmt.Errorf("reseed the guest's random numbers: %w", err)
 	}
 	if err := unix.Sethostname([]byte(spec.Hostname)); err != nil {
 		return fmt.Errorf("set the host name %q: %w", spec.Hostname, err)

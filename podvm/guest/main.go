@@ -1,4 +1,5 @@
-// Package guest is the agent inside a microVM: its first process, which makes of a bare kernel the node of one pod. It mounts the root disks the host
+// Package guest is the agent inside a microVM: its first process, which makes of a bare kernel the node of one pod (or, where there are no virtual
+// machines, of namespaces of the host: see ground). It mounts the root disks the host
 // gave it, runs the pod's containers as a kubelet and a container runtime would (init containers, sidecars, restarts, probes, hooks, limits), keeps
 // what they log until the host has stored it, and serves exec, attach, port-forward and statistics over the control port (package wire).
 //
@@ -9,10 +10,13 @@ package guest
 
 import (
 	"fmt"
+	"net"
 	"os"
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/nodeless/nodeless/podvm/wire"
 )
 
 // Main is the agent's main function; it never returns.
@@ -28,6 +32,9 @@ func Main() {
 }
 
 func agent() error {
+	if inNamespaces() {
+		return agentInNamespaces()
+	}
 	if err := mountBasics(); err != nil {
 		return err
 	}
@@ -51,8 +58,29 @@ func agent() error {
 	return nil
 }
 
-// powerOff ends the guest: the host runs the VMM with -no-reboot, so that a reset is the end. It works without ACPI.
+func agentInNamespaces() error {
+	g, err := standOnHost()
+	if err != nil {
+		return err
+	}
+	f := os.NewFile(wire.ControlFD, "control")
+	l, err := net.FileListener(f)
+	_ = f.Close()
+	if err != nil {
+		return err
+	}
+	a := &session{processes: newProcesses(), ground: g, off: make(chan struct{})}
+	go a.accept(l)
+	<-a.off
+	return nil
+}
+
+// powerOff ends the guest: the host runs the VMM with -no-reboot, so that a reset is the end. It works without ACPI. In namespaces the end of their first
+// process is that of all.
 func powerOff() {
+	if inNamespaces() {
+		os.Exit(0)
+	}
 	unix.Sync()
 	_ = unix.Reboot(unix.LINUX_REBOOT_CMD_RESTART)
 	for {

@@ -18,8 +18,8 @@ import (
 
 const nic = "eth0"
 
-// startNetwork configures the interfaces with ioctls: there is no ip command in a guest.
-func startNetwork(n wire.Network) error {
+// startNetwork configures the interfaces with ioctls: there is no ip command in a guest. The host may have made the device already.
+func startNetwork(n wire.Network, made bool) error {
 	fd, err := unix.Socket(unix.AF_INET, unix.SOCK_DGRAM|unix.SOCK_CLOEXEC, 0)
 	if err != nil {
 		return fmt.Errorf("open a socket to configure the network: %w", err)
@@ -31,8 +31,10 @@ func startNetwork(n wire.Network) error {
 	if n.Address == "" {
 		return nil
 	}
-	if err := bindDevices(virtioNet, "virtio_net", func() (bool, error) { return true, nil }); err != nil {
-		return err
+	if !made {
+		if err := bindDevices(virtioNet, "virtio_net", func() (bool, error) { return true, nil }); err != nil {
+			return err
+		}
 	}
 	if err := awaitFile(filepath.Join("/sys/class/net", nic)); err != nil {
 		return fmt.Errorf("the guest has no network device: %w", err)

@@ -18,6 +18,7 @@ import (
 type pod struct {
 	spec       wire.Pod
 	processes  *processes
+	ground     *ground // nil: the kernel is the pod's own
 	logs       *logs
 	containers []*container
 	holder     int // the first process of the namespace that the containers' processes share; 0: they share none
@@ -36,8 +37,8 @@ type pod struct {
 	changed chan struct{}  // closed and replaced when something above, or a container's status, changes
 }
 
-func newPod(spec wire.Pod, processes *processes) *pod {
-	p := &pod{spec: spec, processes: processes, logs: newLogs(), stopping: make(chan struct{}), done: make(chan struct{}), changed: make(chan struct{})}
+func newPod(spec wire.Pod, processes *processes, g *ground) *pod {
+	p := &pod{spec: spec, processes: processes, ground: g, logs: newLogs(), stopping: make(chan struct{}), done: make(chan struct{}), changed: make(chan struct{})}
 	for i, c := range spec.Containers {
 		p.containers = append(p.containers, newContainer(p, i, c))
 	}
@@ -59,13 +60,13 @@ func (p *pod) run() {
 }
 
 func (p *pod) prepare() error {
-	if err := becomeOneself(p.spec); err != nil {
+	if err := p.becomeOneself(); err != nil {
 		return err
 	}
-	if err := mountDisks(p.spec); err != nil {
+	if err := p.mountDisks(); err != nil {
 		return err
 	}
-	if err := startNetwork(p.spec.Network); err != nil {
+	if err := startNetwork(p.spec.Network, p.ground != nil); err != nil {
 		return err
 	}
 	if err := writeEtc(p.spec); err != nil {

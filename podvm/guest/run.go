@@ -2,7 +2,6 @@ package guest
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -10,7 +9,6 @@ import (
 	"path/filepath"
 	"strings"
 	"sync"
-	"syscall"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -25,13 +23,16 @@ type run struct {
 	attempt int
 	pid     int
 	cgroup  string
-	io      *stdio
-	output  broadcast
-	began   time.Time
-	ctx     context.Context // over when the process has ended
-	cancel  context.CancelFunc
-	exited  chan struct{}
-	ending  sync.Once
+	// version1 are its groups in hierarchies of cgroup version 1, by their controllers.
+	version1 map[string]string
+
+	io     *stdio
+	output broadcast
+	began  time.Time
+	ctx    context.Context // over when the process has ended
+	cancel context.CancelFunc
+	exited chan struct{}
+	ending sync.Once
 }
 
 // minimalGrace is left to a process after a preStop hook that took all of the grace period, as kubelet leaves it.
@@ -84,6 +85,9 @@ func (r *run) start() (<-chan unix.WaitStatus, error) {
 	if len(c.spec.Args) == 0 {
 		return nil, errors.New("no command specified: neither the image nor the pod gives one")
 	}
+	if err := c.pod.ground.allowsContainer(c.spec); err != nil {
+		return nil, err
+	}
 	if err := r.makeCgroup(); err != nil {
 		return nil, err
 	}
@@ -94,7 +98,7 @@ func (r *run) start() (<-chan unix.WaitStatus, error) {
 	if r.io, err = newStdio(c.spec.TTY, c.spec.Stdin, nil, r.consume); err != nil {
 		return nil, err
 	}
-	o := enterOptions{cgroup: r.cgroup, flags: unix.CLONE_NEWNS, pidsOf: c.pod.holder}
+	o := enterOptions{cgroup: r.cgroup, version1: r.version1, flags: unix.CLONE_NEWNS, pidsOf: c.pod.holder}
 	if o.pidsOf == 0 && !c.pod.spec.HostPID {
 		o.flags |= unix.CLONE_NEWPID
 	}
@@ -127,7 +131,7 @@ func (r *run) terminationFile() string {
 // entry is what the container's process is told.
 func (r *run) entry() (enter.Entry, error) {
 	spec := r.c.spec
-	e := enter.Entry{Lower: filepath.Join(enter.DisksDir, spec.Disk), Upper: r.layer(), Container: spec}
+	e := enter.Entry{Lower: filepath.Join(enter.DisksDir, spec.Disk), Upper: r.layer(), HostKernel: r.c.pod.ground != nil, Container: spec}
 	for _, name := range []string{"hosts", "hostname", "resolv.conf", "machine-id"} {
 		e.Mounts = append(e.Mounts, enter.Mount{Source: filepath.Join(enter.PodDir, name), Target: "/etc/" + name, ReadOnly: name == "machine-id"})
 	}
@@ -148,61 +152,6 @@ func (r *run) entry() (enter.Entry, error) {
 		e.Mounts = append(e.Mounts, enter.Mount{Source: source, SubPath: m.SubPath, Target: m.Path, ReadOnly: m.ReadOnly})
 	}
 	return e, nil
-}
-
-// enterProgram is package enter's, in the initial file system.
-const enterProgram = "/enter"
-
-type enterOptions struct {
-	cgroup string
-	flags  uintptr  // namespaces to make
-	join   *os.File // mount namespace to join
-	pidsOf int      // a process whose PID namespace to join; 0: none
-}
-
-// enter starts a process of a container and waits until it is the container's program.
-func (p *processes) enter(e enter.Entry, s *stdio, o enterOptions) (int, <-chan unix.WaitStatus, error) {
-	entryR, entryW, err := os.Pipe()
-	if err != nil {
-		return 0, nil, err
-	}
-	defer func() { _ = entryR.Close() }()
-	resultR, resultW, err := os.Pipe()
-	if err != nil {
-		_ = entryW.Close()
-		return 0, nil, err
-	}
-	defer func() { _ = resultR.Close() }()
-	group, err := os.Open(o.cgroup)
-	if err != nil {
-		return 0, nil, err
-	}
-	defer func() { _ = group.Close() }()
-	files := []uintptr{s.files[0].Fd(), s.files[1].Fd(), s.files[2].Fd(), entryR.Fd(), resultW.Fd()}
-	if o.join != nil {
-		files = append(files, o.join.Fd())
-	}
-	pid, ended, err := p.startIn(o.pidsOf, enterProgram, []string{enterProgram}, &syscall.ProcAttr{
-		Dir: "/", Files: files,
-		Sys: &syscall.SysProcAttr{Cloneflags: o.flags, UseCgroupFD: true, CgroupFD: int(group.Fd()), Setsid: true, Setctty: s.terminal != nil},
-	})
-	_ = resultW.Close()
-	s.started()
-	if err != nil {
-		_ = entryW.Close()
-		return 0, nil, fmt.Errorf("start a process: %w", err)
-	}
-	err = json.NewEncoder(entryW).Encode(e)
-	_ = entryW.Close()
-	said, readErr := io.ReadAll(resultR)
-	if len(said) > 0 {
-		err = errors.New(string(said))
-	}
-	if err = errors.Join(err, readErr); err != nil {
-		<-ended
-		return 0, nil, err
-	}
-	return pid, ended, nil
 }
 
 // end runs the preStop hook, sends the stop signal and, when the grace period is over, kills. It returns when the process has ended.
@@ -281,5 +230,8 @@ func (r *run) cleanUp() {
 	_ = os.Remove(r.terminationFile())
 	if r.cgroup != "" {
 		_ = os.Remove(r.cgroup)
+	}
+	for _, dir := range r.version1 {
+		_ = os.Remove(dir)
 	}
 }

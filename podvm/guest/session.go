@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"net"
 	"os"
 	"runtime"
 	"sync"
@@ -18,6 +19,7 @@ import (
 // session answers hosts, one after the other: a host process may end and another take its place.
 type session struct {
 	processes *processes
+	ground    *ground       // nil: the kernel is the agent's own
 	off       chan struct{} // closed: the guest is to end
 	offOnce   sync.Once
 
@@ -45,6 +47,22 @@ func (a *session) serve(port *os.File) {
 	}
 }
 
+// accept answers hosts on a listening socket.
+func (a *session) accept(l net.Listener) {
+	for {
+		conn, err := l.Accept()
+		if err != nil {
+			fmt.Println("nodeless agent: control socket:", err)
+			a.end()
+			return
+		}
+		if err := wire.ServeGuest(conn, a.handle); !errors.Is(err, io.EOF) {
+			fmt.Println("nodeless agent: control socket:", err)
+		}
+		_ = conn.Close()
+	}
+}
+
 func (a *session) end() { a.offOnce.Do(func() { close(a.off) }) }
 
 func (a *session) current() (*pod, error) {
@@ -61,6 +79,9 @@ func (a *session) handle(s *wire.Stream, kind string, request json.RawMessage) (
 	case wire.KindHello:
 		return a.hello()
 	case wire.KindPing:
+		if a.ground != nil { // the clock is the host's
+			return nil, nil
+		}
 		return with(request, setClock)
 	case wire.KindStart:
 		return with(request, a.start)
@@ -132,7 +153,7 @@ func (a *session) start(spec wire.Pod) error {
 		}
 		return nil
 	}
-	a.pod = newPod(spec, a.processes)
+	a.pod = newPod(spec, a.processes, a.ground)
 	go a.pod.run()
 	return nil
 }

@@ -19,8 +19,12 @@ func (p *pod) stats() (wire.Stats, error) {
 		return wire.Stats{}, err
 	}
 	s := wire.Stats{UnixNano: time.Now().UnixNano(), CPUNanos: counter(filepath.Join(cgroupDir, "cpu.stat"), "usage_usec") * 1000, Processes: uint64(info.Procs)}
-	s.Memory = guestMemory()
-	s.Memory.Total = info.Totalram * uint64(info.Unit)
+	if p.ground != nil {
+		s.CPUNanos, s.Memory, s.Processes = p.ground.usage()
+	} else {
+		s.Memory = guestMemory()
+		s.Memory.Total = info.Totalram * uint64(info.Unit)
+	}
 	var fs unix.Statfs_t
 	if unix.Statfs(enter.ScratchDir, &fs) == nil {
 		size := uint64(fs.Bsize)
@@ -37,14 +41,13 @@ func (p *pod) stats() (wire.Stats, error) {
 }
 
 func (r *run) stats() wire.ContainerStats {
-	file := func(name string) string { return filepath.Join(r.cgroup, name) }
-	stat := file("memory.stat")
-	m := wire.MemoryStats{
-		Usage: number(file("memory.current")), RSS: counter(stat, "anon"),
-		PageFaults: counter(stat, "pgfault"), MajorPageFaults: counter(stat, "pgmajfault"),
+	out := wire.ContainerStats{Name: r.c.spec.Name, Started: r.began}
+	if len(r.version1) > 0 {
+		out.CPUNanos, out.Memory = number(filepath.Join(r.version1["cpuacct"], "cpuacct.usage")), memoryVersion1(r.version1["memory"])
+	} else {
+		out.CPUNanos, out.Memory = counter(filepath.Join(r.cgroup, "cpu.stat"), "usage_usec")*1000, memoryVersion2(r.cgroup)
 	}
-	m.WorkingSet = m.Usage - min(m.Usage, counter(stat, "inactive_file"))
-	return wire.ContainerStats{Name: r.c.spec.Name, CPUNanos: counter(file("cpu.stat"), "usage_usec") * 1000, Memory: m, Started: r.began}
+	return out
 }
 
 // guestMemory is the whole guest's, from /proc/meminfo.

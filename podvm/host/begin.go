@@ -62,7 +62,7 @@ const scratchSerial = "scratch"
 
 // begin starts the machine and hands the pod to its agent, in the background.
 func (vm *VM) begin(ctx context.Context, w Workload) (err error) {
-	if err := os.Mkdir(vm.dir, 0o700); err != nil {
+	if err := vm.makeDir(w.After != nil); err != nil {
 		return err
 	}
 	spec := vmm.Spec{ID: w.ID, Dir: vm.dir, Shape: w.Shape}
@@ -88,13 +88,11 @@ func (vm *VM) begin(ctx context.Context, w Workload) (err error) {
 	if err != nil {
 		return err
 	}
-	net, err := vm.host.config.Network.Attach(w.ID, at)
+	release, err := vm.attach(ctx, &spec, at)
 	if err != nil {
 		return err
 	}
-	if net.Tap != nil {
-		defer func() { _ = net.Tap.Close() }()
-	}
+	defer release()
 	pod := w.Pod
 	if w.Resolve != nil {
 		if pod, err = w.Resolve(addressOf(at)); err != nil {
@@ -110,7 +108,6 @@ func (vm *VM) begin(ctx context.Context, w Workload) (err error) {
 	if len(pod.Network.Nameservers) == 0 {
 		pod.Network.Nameservers = at.Nameservers
 	}
-	spec.Tap, spec.UserNet = net.Tap, net.UserNet
 	for _, c := range pod.Containers {
 		vm.record.Containers = append(vm.record.Containers, c.Name)
 	}
@@ -127,12 +124,63 @@ func (vm *VM) begin(ctx context.Context, w Workload) (err error) {
 	return nil
 }
 
+// makeDir makes the state directory. One that is there is left its logs, which go on in it.
+func (vm *VM) makeDir(again bool) error {
+	if err := os.Mkdir(vm.dir, 0o700); err == nil || !again {
+		return err
+	}
+	entries, err := os.ReadDir(vm.dir)
+	if err != nil {
+		return err
+	}
+	for _, e := range entries {
+		if e.Name() == logsDir {
+			continue
+		}
+		if err := os.RemoveAll(filepath.Join(vm.dir, e.Name())); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// attach connects the machine to the network in the way its driver can use. release is to be called when it has started.
+func (vm *VM) attach(ctx context.Context, spec *vmm.Spec, at wire.Network) (release func(), err error) {
+	network := vm.host.config.Network
+	able, err := vm.host.config.Driver.Probe(ctx)
+	if err != nil {
+		return nil, err
+	}
+	if able.SharesKernel {
+		linker, ok := network.(Linker)
+		if !ok {
+			return nil, fmt.Errorf("a network of this kind (%T) connects no namespaces", network)
+		}
+		spec.Link = func(pid int) error { return linker.Link(at, pid) }
+		return func() {}, nil
+	}
+	net, err := network.Attach(spec.ID, at)
+	if err != nil {
+		return nil, err
+	}
+	spec.Tap, spec.UserNet = net.Tap, net.UserNet
+	return func() {
+		if net.Tap != nil {
+			_ = net.Tap.Close()
+		}
+	}, nil
+}
+
 // place is the machine's in the network: the one the caller took for it, or a new one.
 func (vm *VM) place(w Workload) (wire.Network, error) {
 	vm.record.Lent = w.Place != nil
 	if vm.record.Lent {
 		vm.record.Network = *w.Place
 		return *w.Place, nil
+	}
+	if w.After != nil && !w.After.record.Lent {
+		vm.record.Network = w.After.record.Network
+		return vm.record.Network, nil
 	}
 	var err error
 	vm.record.Network, err = vm.host.config.Network.Take(w.ID)

@@ -96,25 +96,26 @@ func (b *Bridge) Attach(id string, _ wire.Network) (Attachment, error) {
 }
 
 // tap opens a new tap interface and puts it into the bridge.
-func (b *Bridge) tap() (*os.File, error) {
-	return openTap(b.name, func(socket int, name string) error {
-		index, err := unix.NewIfreq(name)
-		if err != nil {
-			return err
-		}
-		if err := unix.IoctlIfreq(socket, unix.SIOCGIFINDEX, index); err != nil {
-			return err
-		}
-		add, err := unix.NewIfreq(b.name)
-		if err != nil {
-			return err
-		}
-		add.SetUint32(index.Uint32())
-		if err := unix.IoctlIfreq(socket, unix.SIOCBRADDIF, add); err != nil {
-			return fmt.Errorf("put %s into bridge %s: %w", name, b.name, err)
-		}
-		return setUp(socket, name)
-	})
+func (b *Bridge) tap() (*os.File, error) { return openTap(b.name, b.connect) }
+
+// connect puts an interface into the bridge.
+func (b *Bridge) connect(socket int, name string) error {
+	index, err := unix.NewIfreq(name)
+	if err != nil {
+		return err
+	}
+	if err := unix.IoctlIfreq(socket, unix.SIOCGIFINDEX, index); err != nil {
+		return err
+	}
+	add, err := unix.NewIfreq(b.name)
+	if err != nil {
+		return err
+	}
+	add.SetUint32(index.Uint32())
+	if err := unix.IoctlIfreq(socket, unix.SIOCBRADDIF, add); err != nil {
+		return fmt.Errorf("put %s into bridge %s: %w", name, b.name, err)
+	}
+	return setUp(socket, name)
 }
 
 // openTap opens a new tap interface that is named after a bridge, and has it connected.

@@ -8,21 +8,21 @@ import (
 	"strconv"
 	"testing"
 
+	"github.com/nodeless/nodeless/podvm/vmm"
 	"github.com/nodeless/nodeless/podvm/wire"
 )
 
 // Pods on a bridge reach each other and are reached from the host; taps go with their machines.
 func TestABridge(t *testing.T) {
-	reachEachOther(t, func(b *Bridge) Network { return b })
+	withEachDriver(t, func(t *testing.T, d vmm.Driver) { reachEachOther(t, d, func(b *Bridge) Network { return b }) })
 }
 
 // The same is true of pods that see nothing but the host, which forwards.
 func TestRoutedTaps(t *testing.T) {
-	reachEachOther(t, func(b *Bridge) Network { return Routed{b} })
+	withEachDriver(t, func(t *testing.T, d vmm.Driver) { reachEachOther(t, d, func(b *Bridge) Network { return Routed{b} }) })
 }
 
-func reachEachOther(t *testing.T, connect func(*Bridge) Network) {
-	driver(t)
+func reachEachOther(t *testing.T, d vmm.Driver, connect func(*Bridge) Network) {
 	if os.Geteuid() != 0 {
 		t.Skip("a bridge needs root")
 	}
@@ -36,7 +36,7 @@ func reachEachOther(t *testing.T, connect func(*Bridge) Network) {
 			t.Error("taps left:", left, err)
 		}
 	})
-	h := open(t, Config{Network: connect(b)})
+	h := open(t, Config{Driver: d, Network: connect(b)})
 	server := run(t, h, workload("server", wire.Pod{Containers: []wire.Container{
 		container("main", "mkdir /www; echo hello > /www/index.html; httpd -f -p 8080 -h /www"),
 	}}))

@@ -89,8 +89,16 @@ const childDir = "NODELESS_TEST_HOST"
 
 // given to the host process that will be killed.
 type given struct {
-	Driver vmm.QEMU
-	Work   Workload
+	QEMU       *vmm.QEMU
+	Namespaces *vmm.Namespaces // in its place
+	Work       Workload
+}
+
+func (g given) driver() vmm.Driver {
+	if g.Namespaces != nil {
+		return g.Namespaces
+	}
+	return g.QEMU
 }
 
 func hostToBeKilled(dir string) {
@@ -100,11 +108,11 @@ func hostToBeKilled(dir string) {
 		err = json.Unmarshal(b, &g)
 	}
 	if err == nil {
-		err = g.Driver.Prepare(context.Background(), g.Work.Shape)
+		err = g.driver().Prepare(context.Background(), g.Work.Shape)
 	}
 	var h *Host
 	if err == nil {
-		h, err = Open(Config{Dir: filepath.Join(dir, "host"), Driver: &g.Driver})
+		h, err = Open(Config{Dir: filepath.Join(dir, "host"), Driver: g.driver()})
 	}
 	if err == nil {
 		_, err = h.Run(context.Background(), g.Work)
@@ -119,12 +127,19 @@ func hostToBeKilled(dir string) {
 // A host process is killed while a pod logs; the next one takes the pod up again and has every line once.
 func TestAHostProcessIsKilled(t *testing.T) {
 	q := driver(t)
+	t.Run("machines", func(t *testing.T) {
+		aHostProcessIsKilled(t, given{QEMU: &vmm.QEMU{
+			Binary: q.Binary, Kernel: q.Kernel, Agent: q.Agent, Dir: q.Dir, TemplateDir: q.TemplateDir, Accelerator: q.Capabilities().Accelerator,
+		}})
+	})
+	t.Run("namespaces", func(t *testing.T) { aHostProcessIsKilled(t, given{Namespaces: namespaces(t)}) })
+}
+
+func aHostProcessIsKilled(t *testing.T, g given) {
 	dir := t.TempDir()
 	main := container("main", `trap 'exit 0' TERM; i=0; while :; do i=$((i+1)); echo $i; sleep 0.02; done`)
-	b, err := json.Marshal(given{
-		Driver: vmm.QEMU{Binary: q.Binary, Kernel: q.Kernel, Agent: q.Agent, Dir: q.Dir, TemplateDir: q.TemplateDir, Accelerator: q.Capabilities().Accelerator},
-		Work:   workload("survivor", wire.Pod{Containers: []wire.Container{main}}),
-	})
+	g.Work = workload("survivor", wire.Pod{Containers: []wire.Container{main}})
+	b, err := json.Marshal(g)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -136,13 +151,13 @@ func TestAHostProcessIsKilled(t *testing.T) {
 		t.Fatal(err)
 	}
 	lines := func() int {
-		b, _ := os.ReadFile(filepath.Join(dir, "host", "machines", "survivor", "logs", "main", "0.log"))
+		b, _ := os.ReadFile(filepath.Join(dir, "host", "machines", unique("survivor"), "logs", "main", "0.log"))
 		return strings.Count(string(b), "\n")
 	}
 	for deadline := time.Now().Add(patience); lines() < 20 && time.Now().Before(deadline); {
 		time.Sleep(10 * time.Millisecond)
 	}
-	if _, err := Open(Config{Dir: filepath.Join(dir, "host"), Driver: q}); err == nil || !strings.Contains(err.Error(), "in use") {
+	if _, err := Open(Config{Dir: filepath.Join(dir, "host"), Driver: g.driver()}); err == nil || !strings.Contains(err.Error(), "in use") {
 		t.Errorf("a second host in the same directory: %v", err)
 	}
 	_ = child.Process.Kill()
@@ -152,8 +167,8 @@ func TestAHostProcessIsKilled(t *testing.T) {
 		t.Fatal(err)
 	}
 	before := lines()
-	h := open(t, Config{Dir: filepath.Join(dir, "host")})
-	vm, err := h.VM("survivor")
+	h := open(t, Config{Dir: filepath.Join(dir, "host"), Driver: g.driver()})
+	vm, err := h.VM(unique("survivor"))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -185,6 +185,8 @@ type Workload struct {
 	Place *wire.Network
 	// Pod is what runs. The host fills in ID, Disks, Scratch, Network addresses, time, entropy and machine id.
 	Pod wire.Pod
+	// After is the pod's VM before this one, whose machine has ended: the new one takes its name, its place and its logs. nil: there was none.
+	After *VM `json:"-"`
 	// Resolve, if set, gives Pod once the pod's address is known, for what refers to it.
 	Resolve func(address string) (wire.Pod, error) `json:"-"`
 }
@@ -202,14 +204,20 @@ func (h *Host) Run(ctx context.Context, w Workload) (*VM, error) {
 	dir := filepath.Join(h.machines(), w.ID)
 	vm := newVM(h, dir, vmRecord{ID: w.ID})
 	h.mu.Lock()
-	if _, ok := h.vms[w.ID]; ok {
+	if old, ok := h.vms[w.ID]; ok && (old != w.After || !old.over()) {
 		h.mu.Unlock()
 		return nil, fmt.Errorf("run %s: %w", w.ID, ErrExists)
 	}
 	h.vms[w.ID] = vm
 	h.mu.Unlock()
 	if err := vm.begin(ctx, w); err != nil {
-		h.forget(vm)
+		if w.After == nil {
+			h.forget(vm)
+		} else { // it can be tried again
+			h.mu.Lock()
+			h.vms[w.ID] = w.After
+			h.mu.Unlock()
+		}
 		return nil, fmt.Errorf("run %s: %w", w.ID, err)
 	}
 	h.work.Go(vm.lead)
@@ -225,6 +233,9 @@ const MinimalMemoryMiB = 96
 // forget removes all traces of a VM whose machine has ended.
 func (h *Host) forget(vm *VM) {
 	_ = os.RemoveAll(vm.dir)
+	if linker, ok := h.config.Network.(Linker); ok {
+		_ = linker.Unlink(vm.record.Network) // it goes with its namespace, which takes the kernel a moment
+	}
 	if !vm.record.Lent {
 		h.config.Network.Release(vm.record.Network)
 	}

@@ -31,13 +31,15 @@ type logFiles struct {
 	changed chan struct{}
 }
 
+const logsDir = "logs" // in a state directory
+
 type logFile struct {
 	*os.File
 	size int64
 }
 
 func newLogFiles(dir string, names []string) *logFiles {
-	return &logFiles{dir: filepath.Join(dir, "logs"), names: names, open: map[string]*logFile{}, changed: make(chan struct{})}
+	return &logFiles{dir: filepath.Join(dir, logsDir), names: names, open: map[string]*logFile{}, changed: make(chan struct{})}
 }
 
 func (l *logFiles) path(container string, restart uint32) string {

@@ -3,6 +3,7 @@ package host
 import (
 	"bytes"
 	"context"
+	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -75,7 +76,9 @@ func driver(t *testing.T) *vmm.QEMU {
 // open is a host of its own on the shared driver. What it ran is removed after the test, and it is checked that nothing is left.
 func open(t *testing.T, c Config) *Host {
 	t.Helper()
-	c.Driver = driver(t)
+	if c.Driver == nil {
+		c.Driver = driver(t)
+	}
 	if c.Dir == "" {
 		c.Dir = t.TempDir()
 	}
@@ -97,6 +100,27 @@ func open(t *testing.T, c Config) *Host {
 	return h
 }
 
+// withEachDriver tells a story in virtual machines, and in namespaces where those can be had.
+func withEachDriver(t *testing.T, story func(t *testing.T, d vmm.Driver)) {
+	t.Run("machines", func(t *testing.T) { story(t, driver(t)) })
+	t.Run("namespaces", func(t *testing.T) { story(t, namespaces(t)) })
+}
+
+// namespaces is a driver without virtual machines.
+func namespaces(t *testing.T) *vmm.Namespaces {
+	t.Helper()
+	if os.Geteuid() != 0 {
+		t.Skip("namespaces need root")
+	}
+	return &vmm.Namespaces{Agent: driver(t).Agent, Dir: t.TempDir()}
+}
+
+// inNamespaces reports whether a driver has no virtual machines.
+func inNamespaces(d vmm.Driver) bool {
+	_, ok := d.(*vmm.Namespaces)
+	return ok
+}
+
 // nothingLeft checks for processes, state directories and open files of a host, and for cgroups of its machines.
 func nothingLeft(t *testing.T, h *Host, ids ...string) {
 	t.Helper()
@@ -110,9 +134,23 @@ func nothingLeft(t *testing.T, h *Host, ids ...string) {
 			t.Errorf("process %s is left in %s", filepath.Dir(link), dir)
 		}
 	}
+	commands, _ := filepath.Glob("/proc/[0-9]*/cmdline")
+	for _, command := range commands {
+		if b, err := os.ReadFile(command); err == nil && strings.Contains(string(b), "\x00"+h.machines()) {
+			t.Errorf("process %s is left: %q", filepath.Dir(command), b)
+		}
+	}
+	backing, _ := filepath.Glob("/sys/block/loop*/loop/backing_file")
+	for _, file := range backing {
+		if b, err := os.ReadFile(file); err == nil && strings.HasPrefix(string(b), h.machines()) {
+			t.Errorf("%s is left: %s", file, b)
+		}
+	}
 	for _, id := range ids {
-		if groups, _ := filepath.Glob("/sys/fs/cgroup/*/nodeless/" + id); len(groups) > 0 {
-			t.Errorf("cgroups left: %v", groups)
+		for _, pattern := range []string{"/sys/fs/cgroup/*/nodeless/", "/sys/fs/cgroup/nodeless/"} {
+			if groups, _ := filepath.Glob(pattern + id); len(groups) > 0 {
+				t.Errorf("cgroups left: %v", groups)
+			}
 		}
 	}
 }
@@ -132,6 +170,9 @@ func container(name, script string) wire.Container {
 	return wire.Container{Name: name, Kind: wire.KindRegular, Disk: "root", Args: []string{"sh", "-c", script}, Capabilities: []string{"CHOWN", "KILL", "SETUID", "SETGID"}}
 }
 
+// unique is a machine's name on this computer: cgroups go by it, and the same tests may run twice at once.
+func unique(id string) string { return fmt.Sprintf("%s-%d", id, os.Getpid()) }
+
 func workload(id string, pod wire.Pod) Workload {
 	if pod.RestartPolicy == "" {
 		pod.RestartPolicy = wire.RestartNever
@@ -143,7 +184,7 @@ func workload(id string, pod wire.Pod) Workload {
 		pod.GracePeriod = 20 * time.Second
 	}
 	pod.Hostname = id
-	return Workload{ID: id, Shape: shape, Roots: map[string]string{"root": machine.disk}, Pod: pod}
+	return Workload{ID: unique(id), Shape: shape, Roots: map[string]string{"root": machine.disk}, Pod: pod}
 }
 
 func run(t *testing.T, h *Host, w Workload) *VM {

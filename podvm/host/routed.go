@@ -30,27 +30,30 @@ func (r Routed) Take(id string) (wire.Network, error) {
 
 // Attach makes a tap with a route to the machine's address. Both go with the machine's process.
 func (r Routed) Attach(id string, at wire.Network) (Attachment, error) {
-	address, err := netip.ParseAddr(addressOf(at))
-	if err != nil {
-		return Attachment{}, fmt.Errorf("connect %s: %w", id, err)
-	}
-	tap, err := openTap(r.name, func(socket int, name string) error {
-		// It has this machine's address before it is up: with the mask of the address's class it would get a route to all of that.
-		if err := errors.Join(
-			setInet4(socket, name, unix.SIOCSIFADDR, r.gateway.AsSlice()), setInet4(socket, name, unix.SIOCSIFNETMASK, []byte{255, 255, 255, 255}),
-			setIPv4(name, "forwarding"), setIPv4(name, "rp_filter"), withoutIPv6(name),
-		); err != nil {
-			return err
-		}
-		if err := setUp(socket, name); err != nil {
-			return err
-		}
-		return changeRoute(unix.SIOCADDRT, name, netip.PrefixFrom(address, 32))
-	})
+	tap, err := openTap(r.name, func(socket int, name string) error { return r.connect(socket, name, at) })
 	if err != nil {
 		return Attachment{}, fmt.Errorf("make a tap for %s: %w", id, err)
 	}
 	return Attachment{Tap: tap}, nil
+}
+
+// connect makes an interface the way to a machine's address.
+func (r Routed) connect(socket int, name string, at wire.Network) error {
+	address, err := netip.ParseAddr(addressOf(at))
+	if err != nil {
+		return err
+	}
+	// It has this machine's address before it is up: with the mask of the address's class it would get a route to all of that.
+	if err := errors.Join(
+		setInet4(socket, name, unix.SIOCSIFADDR, r.gateway.AsSlice()), setInet4(socket, name, unix.SIOCSIFNETMASK, []byte{255, 255, 255, 255}),
+		setIPv4(name, "forwarding"), setIPv4(name, "rp_filter"), withoutIPv6(name),
+	); err != nil {
+		return err
+	}
+	if err := setUp(socket, name); err != nil {
+		return err
+	}
+	return changeRoute(unix.SIOCADDRT, name, netip.PrefixFrom(address, 32))
 }
 
 // setIPv4 switches a setting of an interface on.

@@ -5,13 +5,16 @@ import (
 	"testing"
 	"time"
 
+	"github.com/nodeless/nodeless/podvm/vmm"
 	"github.com/nodeless/nodeless/podvm/wire"
 )
 
 // Machines that are swept away end their pods first, who do what they do at the end. To the next process they are lost, so that it may begin the pods anew.
-func TestSweptPodsHaveTheirGrace(t *testing.T) {
+func TestSweptPodsHaveTheirGrace(t *testing.T) { withEachDriver(t, sweptPodsHaveTheirGrace) }
+
+func sweptPodsHaveTheirGrace(t *testing.T, d vmm.Driver) {
 	dir := t.TempDir()
-	h, err := Open(Config{Dir: dir, Driver: driver(t)})
+	h, err := Open(Config{Dir: dir, Driver: d})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -32,8 +35,8 @@ func TestSweptPodsHaveTheirGrace(t *testing.T) {
 	if n, err := Sweep(ctx, dir); n != 1 || err != nil {
 		t.Errorf("%d machines ended, %v", n, err)
 	}
-	next := open(t, Config{Dir: dir})
-	again, err := next.VM("swept")
+	next := open(t, Config{Dir: dir, Driver: d})
+	again, err := next.VM(unique("swept"))
 	if err != nil {
 		t.Fatal(err)
 	}

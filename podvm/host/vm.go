@@ -88,6 +88,16 @@ const maxEvents = 256 // not taken; older ones go
 // Ended is closed when the machine is gone.
 func (vm *VM) Ended() <-chan struct{} { return vm.ended }
 
+// over reports whether it is.
+func (vm *VM) over() bool {
+	select {
+	case <-vm.ended:
+		return true
+	default:
+		return false
+	}
+}
+
 func (vm *VM) update(change func()) {
 	vm.mu.Lock()
 	defer vm.mu.Unlock()

@@ -52,7 +52,7 @@ func TestCacheStaysWithinItsSize(t *testing.T) {
 	if total > 40<<20 {
 		t.Errorf("the cache takes %d bytes", total)
 	}
-	if b, err = get("b"); err == nil {
+	if _, err = get("b"); err == nil {
 		t.Error("b came back although a and c are in use")
 	}
 }

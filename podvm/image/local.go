@@ -116,7 +116,7 @@ func layoutBlobs(dir string) openBlob {
 		if err != nil {
 			return nil, err
 		}
-		defer root.Close()
+		defer func() { _ = root.Close() }()
 		return root.Open(filepath.Join("blobs", b.digest.Algorithm, b.digest.Hex))
 	}
 }

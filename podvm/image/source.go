@@ -35,8 +35,6 @@ type blob struct {
 	size   int64
 }
 
-func (f *found) id() string { return f.config.digest.String() }
-
 // fromManifest reads an image manifest.
 func fromManifest(raw []byte) (config blob, layers []blob, err error) {
 	var m v1.Manifest

@@ -34,32 +34,32 @@ func Adopt(dir string) (*Machine, error) {
 	}
 	m, err := newMachine(r, dir, findGroup(r.ID), nil)
 	if err != nil {
+		findGroup(r.ID).remove() // nobody was there to see its end
 		return nil, fmt.Errorf("%w: %w", ErrGone, err)
 	}
 	return m, nil
 }
 
 // Reap kills every VMM process of the given state root whose machine keep does not name, and removes cgroups that are left over. It finds processes
-// by their working directory, so that one is found even if its starter was killed before it could write anything down.
+// by their command line and their working directory, so that one is found even if its starter was killed before it could write anything down.
 func Reap(root string, keep map[string]bool) (killed int, err error) {
 	root, err = filepath.Abs(root)
 	if err != nil {
 		return 0, err
 	}
-	processes, err := filepath.Glob("/proc/[0-9]*/cwd")
+	processes, err := filepath.Glob("/proc/[0-9]*")
 	if err != nil {
 		return 0, err
 	}
 	var groups []group
-	for _, link := range processes {
-		dir, err := os.Readlink(link)
-		if err != nil {
+	for _, process := range processes {
+		pid, _ := strconv.Atoi(filepath.Base(process))
+		if pid == os.Getpid() || !isVMM(pid) {
 			continue
 		}
-		dir = strings.TrimSuffix(dir, " (deleted)")
-		pid, _ := strconv.Atoi(filepath.Base(filepath.Dir(link)))
+		dir := stateDir(pid)
 		id := filepath.Base(dir)
-		if filepath.Dir(dir) != root || keep[id] || pid == os.Getpid() || !isVMM(pid) {
+		if filepath.Dir(dir) != root || keep[id] {
 			continue
 		}
 		if kill(pid) {
@@ -71,6 +71,17 @@ func Reap(root string, keep map[string]bool) (killed int, err error) {
 		g.remove()
 	}
 	return killed, nil
+}
+
+// stateDir is that of the machine of a VMM process: an agent in namespaces, which sees no directory of this machine, has it as its argument, others work in
+// it.
+func stateDir(pid int) string {
+	b, _ := os.ReadFile(fmt.Sprintf("/proc/%d/cmdline", pid))
+	if args := strings.Split(string(b), "\x00"); len(args) > 2 && args[0] == processMark {
+		return args[1]
+	}
+	dir, _ := os.Readlink(fmt.Sprintf("/proc/%d/cwd", pid))
+	return strings.TrimSuffix(dir, " (deleted)")
 }
 
 // isVMM tells a VMM from a shell somebody opened in the state directory.

@@ -78,14 +78,30 @@ func (g group) add(pid int) error {
 	return nil
 }
 
-// remove takes the group away once its processes have gone, which takes the kernel a moment.
+// remove takes the group away, with those that were made below it, once its processes have gone, which takes the kernel a moment.
 func (g group) remove() {
 	for _, dir := range g.dirs {
 		for range 100 {
-			if err := os.Remove(dir); err == nil || errors.Is(err, os.ErrNotExist) {
+			if err := removeGroup(dir); err == nil || errors.Is(err, os.ErrNotExist) {
 				break
 			}
 			time.Sleep(10 * time.Millisecond)
 		}
 	}
+}
+
+// removeGroup removes a cgroup and those below it; their files are the kernel's.
+func removeGroup(dir string) error {
+	entries, err := os.ReadDir(dir)
+	if err != nil {
+		return err
+	}
+	for _, e := range entries {
+		if e.IsDir() {
+			if err := removeGroup(filepath.Join(dir, e.Name())); err != nil && !errors.Is(err, os.ErrNotExist) {
+				return err
+			}
+		}
+	}
+	return os.Remove(dir)
 }

@@ -50,7 +50,7 @@ func (q *QEMU) probe(ctx context.Context) (Capabilities, error) {
 		{Accelerator: "kvm", SecurityBoundary: true},
 		{Accelerator: "tcg", Warning: tcgWarning},
 	} {
-		c.Driver, c.Version = "qemu", first
+		c.Driver, c.Version = DriverQEMU, first
 		limit := tcgProbeLimit
 		if c.Accelerator == "kvm" {
 			if err != nil && q.Accelerator == "" {

@@ -69,7 +69,8 @@ func (q *QEMU) basis() (string, error) {
 	if err != nil {
 		return "", fmt.Errorf("%w: %w", ErrNoKernel, err)
 	}
-	all := fmt.Sprintf("%s|%s|%s|%v|%d|%s|%s|%s", q.found.Version, q.found.Accelerator, q.Kernel.Image, kernel.ModTime(), kernel.Size(), q.kernel, q.initrd, bootID())
+	accelerator, cpu := q.processor()
+	all := fmt.Sprintf("%s|%s|%s|%s|%v|%d|%s|%s|%s", q.found.Version, accelerator, cpu, q.Kernel.Image, kernel.ModTime(), kernel.Size(), q.kernel, q.initrd, bootID())
 	return fmt.Sprintf("%x", sha256.Sum256([]byte(all)))[:16], nil
 }
 
@@ -127,13 +128,20 @@ func (q *QEMU) arguments(c command) []string {
 	return args
 }
 
+// processor is what QEMU computes with, and the CPU that guests see.
+func (q *QEMU) processor() (accelerator, cpu string) {
+	if q.found.Accelerator == "kvm" {
+		return "kvm", "host"
+	}
+	// Emulated, one instruction that moves bytes takes as long for each as one that moves words: the kernel is to use those (no ERMS). A page table of five
+	// levels is one more to walk (no LA57), and each of the kernel's looks at a process's memory ends two pieces of translated code (no SMAP). 32 MiB of
+	// translations are not enough for a start: all are thrown away and made again.
+	return "tcg,tb-size=64", "max,-erms,-la57,-smap"
+}
+
 // CPUAndKernel are the arguments of QEMU for these two, after Probe.
 func (q *QEMU) CPUAndKernel() []string {
-	// Emulated, one instruction that moves bytes takes as long for each as one that moves words: the kernel is to use those (no ERMS).
-	accelerator, cpu := "tcg,tb-size=32", "max,-erms"
-	if q.found.Accelerator == "kvm" {
-		accelerator, cpu = "kvm", "host"
-	}
+	accelerator, cpu := q.processor()
 	return []string{"-accel", accelerator, "-cpu", cpu, "-kernel", q.kernel, "-append", q.KernelArguments()}
 }
 
@@ -192,7 +200,7 @@ func (q *QEMU) launch(id, dir string, c command, inherit []*os.File) (*Machine, 
 		g.remove()
 		return nil, fmt.Errorf("start %s: %w", q.Binary, err)
 	}
-	r := record{ID: id, Driver: "qemu", PID: cmd.Process.Pid, BootID: bootID(), Shape: c.shape}
+	r := record{ID: id, Driver: DriverQEMU, PID: cmd.Process.Pid, BootID: bootID(), Shape: c.shape}
 	abandon := func(err error) (*Machine, error) {
 		_ = cmd.Process.Kill()
 		_, _ = cmd.Process.Wait()

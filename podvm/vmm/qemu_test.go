@@ -3,6 +3,8 @@ package vmm_test
 import (
 	"context"
 	"encoding/json"
+	"fmt"
+	"os"
 	"testing"
 	"time"
 
@@ -86,7 +88,7 @@ func TestAMachineRunsAContainer(t *testing.T) {
 			}
 		}
 		began := time.Now()
-		m, fromTemplate, err := q.Start(t.Context(), vmm.Spec{ID: "one", Dir: t.TempDir(), Shape: small, Disks: []vmm.Disk{disk}})
+		m, fromTemplate, err := q.Start(t.Context(), vmm.Spec{ID: fmt.Sprintf("one-%d", os.Getpid()), Dir: t.TempDir(), Shape: small, Disks: []vmm.Disk{disk}})
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -1,5 +1,6 @@
 // Package vmm starts, finds again and ends the virtual machines of pods. A Driver is one way to run them; QEMU's microvm machine is the one there is
-// for machines of our own, with KVM where a guest really boots with it and with pure emulation (TCG) otherwise.
+// for machines of our own, with KVM where a guest really boots with it and with pure emulation (TCG) otherwise. Where there can be no virtual machines
+// Namespaces does without.
 //
 // A machine is a process in a session and, where cgroups can be written, a cgroup of its own. It does not need the process that started it: a later
 // one finds it again by its state directory. Nothing outlives it: its network tap is open in that process alone, its other files are in the directory.
@@ -44,15 +45,26 @@ type Spec struct {
 	Tap *os.File
 	// UserNet are options of user-mode networking, as QEMU's -netdev user takes them.
 	UserNet string
+	// Link gives the network namespace of a process its device eth0; for drivers whose Capabilities say SharesKernel, instead of the two above. nil: there
+	// is none.
+	Link func(pid int) error
 }
+
+// Names of drivers.
+const (
+	DriverQEMU      = "qemu"
+	DriverNamespace = "namespace"
+)
 
 // Capabilities of a driver on this machine.
 type Capabilities struct {
-	Driver      string // "qemu", "namespace"
+	Driver      string // DriverQEMU, DriverNamespace
 	Accelerator string // "kvm", "tcg", "none"
 	Version     string // of the VMM
 	// SecurityBoundary is whether a guest is kept from the host by hardware.
 	SecurityBoundary bool
+	// SharesKernel: there are no virtual machines, what runs shares this machine's kernel.
+	SharesKernel bool
 	// Warning is to be said to the user, loudly; "" when there is nothing to say.
 	Warning string
 	// Boot is how long the probe guest took to its agent's first word.

@@ -69,7 +69,7 @@ func (c *Conn) Serve() error {
 
 // Close ends the session and all its streams.
 func (c *Conn) Close() error {
-	c.fail(ErrClosed)
+	_ = c.fail(ErrClosed)
 	return nil
 }
 

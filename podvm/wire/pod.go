@@ -115,6 +115,24 @@ type Container struct {
 	// TerminationMessagePath is a file in the container; FallbackToLogs takes the end of the log when it is empty and the container failed.
 	TerminationMessagePath string
 	FallbackToLogs         bool
+	// Earlier is what became of the container in machines before this one, which ended under it; nil: there was none.
+	Earlier *Earlier
+}
+
+// Earlier is what became of a container before its pod was given another machine.
+type Earlier struct {
+	Runs     int   // there were
+	LastExit *Exit // of the last one; nil: there was none
+	Over     bool  // it has done its work and is not run again
+}
+
+// Status is what is known of the container until its new machine tells of it.
+func (e Earlier) Status(name string) ContainerStatus {
+	s := ContainerStatus{Name: name, State: Waiting, Restarts: max(0, e.Runs-1), LastExit: e.LastExit}
+	if e.Over {
+		s.State, s.Exit, s.LastExit = Terminated, e.LastExit, nil
+	}
+	return s
 }
 
 // User a container runs as. UID and GID go before Name, which is the image's USER: name or number, with :group or without.

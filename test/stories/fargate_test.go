@@ -64,7 +64,13 @@ func noMicroVMs() string {
 func microVMs(t *testing.T) *cluster {
 	t.Helper()
 	needMicroVMs(t)
-	c := newCluster(t, "--boot-time", "1s")
+	return podHost(t)
+}
+
+// podHost is such a cluster with more flags.
+func podHost(t *testing.T, flags ...string) *cluster {
+	t.Helper()
+	c := newCluster(t, append([]string{"--boot-time", "1s"}, flags...)...)
 	c.buildExampleImage()
 	t.Cleanup(func() { // before the cluster's own, which then finds nothing to stop
 		if out, err := c.run("down", "--now"); err != nil {
@@ -100,17 +106,20 @@ func absolute(t testing.TB, path string) string {
 	return path
 }
 
-// machineProcesses are the processes that have their working directory in a microVM's state directory.
+// machineProcesses are the processes that have their working directory in a microVM's state directory, or in namespaces its name as an argument.
 func (c *cluster) machineProcesses() map[string]int {
 	out := map[string]int{}
-	links, _ := filepath.Glob("/proc/[0-9]*/cwd")
-	for _, link := range links {
-		dir, err := os.Readlink(link)
+	processes, _ := filepath.Glob("/proc/[0-9]*")
+	for _, process := range processes {
+		dir, err := os.Readlink(filepath.Join(process, "cwd"))
+		if b, _ := os.ReadFile(filepath.Join(process, "cmdline")); strings.HasPrefix(string(b), "nodeless-machine\x00") {
+			dir = strings.Split(string(b), "\x00")[1]
+		}
 		if err != nil || !strings.HasPrefix(dir, filepath.Join(c.dir, "microvms")+"/") {
 			continue
 		}
 		pid := 0
-		_, _ = fmt.Sscanf(filepath.Base(filepath.Dir(link)), "%d", &pid)
+		_, _ = fmt.Sscanf(filepath.Base(process), "%d", &pid)
 		out[strings.TrimSuffix(filepath.Base(dir), " (deleted)")] = pid
 	}
 	return out
@@ -123,14 +132,15 @@ func (c *cluster) microVMProcesses() map[string]int {
 	return all
 }
 
-// noMachines reports what is left of microVMs on this machine: processes and, of a cluster that does not run, templates and the bridge.
+// noMachines reports what is left of microVMs on this machine: processes and, of a cluster that does not run, templates, the bridge and its rules.
 func (c *cluster) noMachines() error {
 	if p := c.machineProcesses(); len(p) > 0 {
 		return fmt.Errorf("processes left: %v", p)
 	}
 	left, _ := filepath.Glob("/dev/shm/nodeless-*" + c.bridge()[2:])
 	bridges, _ := filepath.Glob("/sys/class/net/" + c.bridge())
-	if left = append(left, bridges...); len(left) > 0 && c.cmd == nil {
+	firewall, _ := filepath.Glob(filepath.Join(c.dir, "microvms", "network.json"))
+	if left = append(append(left, bridges...), firewall...); len(left) > 0 && c.cmd == nil {
 		return fmt.Errorf("left: %v", left)
 	}
 	return nil
@@ -335,10 +345,16 @@ func TestMicroVMsOutliveTheProcess(t *testing.T) {
 	c.kubectl("scale", "deployment", "hello", "--replicas", "2")
 	before := c.readyPods("hello", 2)
 	processes := c.microVMProcesses()
+	service := c.kubectl("get", "service", "hello", "-o", "jsonpath={.spec.clusterIP}") + ":80"
 	for _, signal := range []syscall.Signal{syscall.SIGKILL, syscall.SIGINT} {
 		c.stop(signal)
 		if now := c.microVMProcesses(); len(now) != 2 {
 			t.Fatalf("after %s these run: %v, before it %v", signal, now, processes)
+		}
+		if os.Geteuid() == 0 {
+			if got, err := ask(service); err != nil || !strings.HasPrefix(got, "hello from ") {
+				t.Errorf("after %s, while nobody is there, the Service says: %q, %v", signal, got, err)
+			}
 		}
 		c.start()
 		after := c.readyPods("hello", 2)
@@ -373,8 +389,12 @@ func TestMicroVMsOutliveTheProcess(t *testing.T) {
 		}
 		return nil
 	})
-	if after := c.readyPods("hello", 2); after[0].UID != before[0].UID {
+	after := c.readyPods("hello", 2)
+	if after[0].UID != before[0].UID {
 		t.Errorf("another pod: %s, was %s", after[0].Name, before[0].Name)
+	}
+	if s := after[0].Status.ContainerStatuses[0]; s.RestartCount != 1 || s.LastTerminationState.Terminated == nil {
+		t.Errorf("its container does not tell of the run before: %+v", s)
 	}
 	c.kubectl("delete", "-f", filepath.Join(root, "examples", "fargate.yaml"))
 	c.eventually(patience, c.nothingOfMicroVMs)

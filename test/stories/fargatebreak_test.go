@@ -18,7 +18,8 @@ func (c *cluster) breaks() {
 	c.t.Helper()
 	c.breakImage()
 	const image = "example.local/hello:1"
-	c.apply(trial("panics", image, "securityContext: {privileged: true}") + trial("hangs", image, "") + trial("corrupt", "example.local/corrupt:1", "") +
+	never := strings.Replace(trial("panics", image, "securityContext: {privileged: true}"), "spec:", "spec:\n  restartPolicy: Never", 1)
+	c.apply(never + trial("hangs", image, "") + trial("corrupt", "example.local/corrupt:1", "") +
 		trial("fills", image, `command: [sh, -c, "dd if=/dev/zero of=/big bs=1M 2>/dev/termination-log; exit 1"]`))
 	for _, name := range []string{"hangs", "panics"} {
 		c.kubectl("wait", "--for=condition=Ready", "pod/"+name, "--timeout=240s")
@@ -34,21 +35,23 @@ func (c *cluster) breaks() {
 // areBroken sees that status and events say what happened to the pods of breaks, and that nothing of their machines is left.
 func (c *cluster) areBroken() {
 	c.t.Helper()
-	for name, says := range map[string]string{"panics": "Kernel panic - not syncing: sysrq triggered crash", "hangs": "taken for hung"} {
-		pod := c.podWhen(name, func(p *corev1.Pod) error {
-			if err := differ("end", fmt.Sprint(p.Status.Phase, " ", p.Status.Reason), "Failed MicroVMFailed"); err != nil || !strings.Contains(p.Status.Message, says) {
-				return fmt.Errorf("%q, want %q: %w", p.Status.Message, says, err)
-			}
-			return nil
-		})
-		if got := ending(pod.Status.ContainerStatuses[0]); !strings.HasPrefix(got, "137 ContainerStatusUnknown") || !strings.Contains(got, says) {
-			c.t.Errorf("the container of the pod that %s: %s", name, got)
+	const panicked = "Kernel panic - not syncing: sysrq triggered crash"
+	pod := c.podWhen("panics", func(p *corev1.Pod) error { // it is never to be run again
+		if err := differ("end", fmt.Sprint(p.Status.Phase, " ", p.Status.Reason), "Failed MicroVMFailed"); err != nil || !strings.Contains(p.Status.Message, panicked) {
+			return fmt.Errorf("%q: %w", p.Status.Message, err)
 		}
+		return nil
+	})
+	if got := ending(pod.Status.ContainerStatuses[0]); !strings.HasPrefix(got, "137 ContainerStatusUnknown") || !strings.Contains(got, panicked) {
+		c.t.Errorf("the container of the pod that panicked: %s", got)
+	}
+	if pid := c.machineProcesses()["microvm-"+string(pod.UID)]; pid != 0 {
+		c.t.Errorf("process %d of the pod that panicked is left", pid)
+	}
+	c.runsAgain("hangs", "taken for hung")
+	for name, says := range map[string]string{"panics": panicked, "hangs": "taken for hung"} {
 		if got := c.kubectl("get", "events", "--field-selector", "reason=MicroVMFailed,involvedObject.name="+name); !strings.Contains(got, says) {
-			c.t.Errorf("events of the pod that %s: %s", name, got)
-		}
-		if pid := c.machineProcesses()["microvm-"+string(pod.UID)]; pid != 0 {
-			c.t.Errorf("process %d of the pod that %s is left", pid, name)
+			c.t.Errorf("events of the pod %s: %s", name, got)
 		}
 	}
 	c.podWhen("fills", func(p *corev1.Pod) error { // its guest goes on
@@ -62,6 +65,25 @@ func (c *cluster) areBroken() {
 	c.waitsFor("corrupt", "sha256:", "ErrImagePull", "ImagePullBackOff")
 	if z := c.zombies(); len(z) > 0 {
 		c.t.Errorf("processes that ended and were not reaped: %v", z)
+	}
+}
+
+// runsAgain waits until a pod whose machine has ended runs in a new one, at the same place, and says why.
+func (c *cluster) runsAgain(name, why string) {
+	c.t.Helper()
+	pod := c.podWhen(name, func(p *corev1.Pod) error {
+		s := p.Status.ContainerStatuses[0]
+		if e := s.LastTerminationState.Terminated; s.State.Running == nil || !s.Ready || s.RestartCount != 1 || e == nil || e.ExitCode != 137 ||
+			e.Reason != "ContainerStatusUnknown" || !strings.Contains(e.Message, why) || p.Status.Phase != corev1.PodRunning {
+			return fmt.Errorf("phase %s, %+v", p.Status.Phase, s)
+		}
+		return nil
+	})
+	if got := c.kubectl("get", "events", "--field-selector", "reason=MicroVMRestarted,involvedObject.name="+name); !strings.Contains(got, "started again in a new one") {
+		c.t.Errorf("events of the pod %s: %s", name, got)
+	}
+	if got := c.kubectl("exec", name, "--", "hostname", "-i"); strings.TrimSpace(got) != pod.Status.PodIP {
+		c.t.Errorf("pod %s has the address %q, its status says %s", name, got, pod.Status.PodIP)
 	}
 }
 

@@ -22,19 +22,26 @@ type machine struct {
 	name    string
 	dir     string
 	address string
+	cable   *cable // nil: its network is this machine's
 	cmd     *exec.Cmd
 }
 
-// joins makes a machine known to the cluster and starts its host process; it ends with the test, and its microVMs with it.
-func (c *cluster) joins(name, address string) *machine {
+// joins makes a machine known to the cluster and starts its host process; it ends with the test, and its microVMs with it. As root it has a network of its
+// own, by which it reaches the API server at another address than this machine does.
+func (c *cluster) joins(name, loopback string, on *cable) *machine {
 	c.t.Helper()
-	m := &machine{c: c, name: name, dir: filepath.Join(c.t.TempDir(), name), address: address}
+	m := &machine{c: c, name: name, dir: filepath.Join(c.t.TempDir(), name), address: loopback, cable: on}
+	reach := []string{"--kubeconfig", c.Session.Kubeconfig}
+	if on != nil {
+		m.address = on.machine(name)
+		reach = on.reach(c.Session.Kubeconfig)
+	}
 	image := exec.Command(filepath.Join(root, "examples", "fargate-image"), absolute(c.t, binary))
 	image.Env = append(c.environment(), "NODELESS_DATA_DIR="+m.dir)
 	if out, err := image.CombinedOutput(); err != nil {
 		c.t.Fatalf("examples/fargate-image: %v\n%s", err, out)
 	}
-	join, err := c.run("host", "token", name, "--kubeconfig", c.Session.Kubeconfig)
+	join, err := c.run(append([]string{"host", "token", name}, reach...)...)
 	if err != nil {
 		c.t.Fatalf("host token: %v\n%s", err, join)
 	}
@@ -56,7 +63,11 @@ func (m *machine) start(args ...string) {
 		m.c.t.Fatal(err)
 	}
 	defer log.Close()
-	m.cmd = exec.Command(binary, append([]string{"host", "--data-dir", m.dir, "--address", m.address, "--cpus", "1", "--memory", "1Gi"}, args...)...)
+	command := append([]string{binary, "host", "--data-dir", m.dir, "--address", m.address, "--cpus", "1", "--memory", "1Gi"}, args...)
+	m.cmd = exec.Command(command[0], command[1:]...)
+	if m.cable != nil {
+		m.cmd = m.cable.command(m.name, command...)
+	}
 	m.cmd.Env, m.cmd.Stdout, m.cmd.Stderr = m.c.environment(), log, log
 	if err := m.cmd.Start(); err != nil {
 		m.c.t.Fatal(err)
@@ -95,8 +106,17 @@ func (m *machine) end(sig syscall.Signal) {
 
 func (m *machine) clean() {
 	m.end(syscall.SIGTERM)
-	if out, err := m.c.run("host", "end", "--now", "--data-dir", m.dir); err != nil {
+	end := []string{binary, "host", "end", "--now", "--data-dir", m.dir}
+	cmd := exec.Command(end[0], end[1:]...)
+	if m.cable != nil {
+		cmd = m.cable.command(m.name, end...)
+	}
+	cmd.Env = m.c.environment()
+	if out, err := cmd.CombinedOutput(); err != nil {
 		m.c.t.Errorf("host end: %v\n%s", err, out)
+	}
+	if m.cable != nil {
+		m.nothingOfItsNetwork()
 	}
 	if n := m.vms(); n > 0 {
 		m.c.t.Errorf("%d microVMs of host %s are left", n, m.name)
@@ -151,12 +171,19 @@ func TestPodsRunOnMachinesThatHaveJoined(t *testing.T) {
 	c := up(t, "--controller=false")
 	port := freePort(t)
 	c.replica("only", "--fargate-webhook", "https://127.0.0.1:"+port, "--fargate-webhook-port", port)
-	one, two := c.joins("one", "127.3.0.1"), c.joins("two", "127.3.0.2")
+	var on *cable
+	if os.Geteuid() == 0 {
+		on = newCable(t)
+	}
+	one, two := c.joins("one", "127.3.0.1", on), c.joins("two", "127.3.0.2", on)
 	c.eventually(patience, func() error { // the webhook is there: no pod is to go elsewhere
 		_, err := c.run("kubectl", "get", "mutatingwebhookconfiguration", "0500-nodeless-fargate-mutation")
 		return err
 	})
 	sink := newLogSink(t)
+	if on != nil {
+		sink.at = on.forwards(sink.Listener.Addr().String())
+	}
 	c.routeLogs(sink.output())
 	c.kubectl("apply", "-f", filepath.Join(root, "examples", "fargate.yaml"))
 	pods := c.readyPods("hello", 3)
@@ -176,7 +203,15 @@ func TestPodsRunOnMachinesThatHaveJoined(t *testing.T) {
 		}
 	}
 
+	var network *between
+	if on != nil {
+		network = c.between(one, two, pods)
+		network.works("at first")
+	}
 	two.end(syscall.SIGTERM)
+	if network != nil {
+		network.works("while a host process is away")
+	}
 	two.start()
 	for _, p := range c.readyPods("hello", 3) {
 		if !contains(pods, &p) || p.Status.ContainerStatuses[0].RestartCount > 0 {

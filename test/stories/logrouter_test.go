@@ -1,6 +1,7 @@
 package stories
 
 import (
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"io"
@@ -18,6 +19,7 @@ import (
 // logSink is where an output http of the log router sends.
 type logSink struct {
 	*httptest.Server
+	at    string // by which it is reached; "" = where it listens
 	mu    sync.Mutex
 	lines map[string][]string // by pod
 	burst map[string][]string // those that begin with this word
@@ -59,7 +61,7 @@ func (s *logSink) linesOf(pod string) []string {
 
 // output is the section of output.conf for it.
 func (s *logSink) output() string {
-	host, port, _ := net.SplitHostPort(s.Listener.Addr().String())
+	host, port, _ := net.SplitHostPort(cmp.Or(s.at, s.Listener.Addr().String()))
 	return "[OUTPUT]\n    Name http\n    Match kube.*_default_hello-*\n    Host " + host + "\n    Port " + port + "\n    Format json_lines\n"
 }
 

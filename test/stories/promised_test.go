@@ -15,7 +15,7 @@ import (
 // Large pods of four forms fill large machines to the last core. Without nominations the first machine that is ready takes whatever pods wait, the
 // others do not fit what was launched for them, and more is launched; with them a machine gets the pods that it was launched for.
 func TestPodsRunWhereTheirPlaceWasPromised(t *testing.T) {
-	c := up(t, "--boot-time", "8s", "--feature-gates", "Nominations=true")
+	c := up(t, "--boot-time", "8s")
 	c.kubectl("patch", "nodepool", "general-purpose", "--type=merge", "-p", `{"spec":{"disruption":{"consolidateAfter":"Never"}}}`)
 	var manifest strings.Builder
 	forms := []struct {

@@ -2,6 +2,7 @@ package stories
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"strings"
 	"testing"
@@ -12,74 +13,21 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
-// kept is a machine that stays, in a pool and a namespace of its own of that name.
-type kept struct {
-	name        string
-	disruption  string // of the pool
-	annotations string // of the pool
-	also        string
-	rule        string // of the first blocker
-	clears      string // how it does
-	before      func(c *cluster, node, pod string)
-}
-
-var whyKept = []kept{
-	{
-		name: "protected", disruption: "{consolidateAfter: 0s}", rule: "DoNotDisrupt", clears: "when annotation karpenter.sh/do-not-disrupt is taken away",
-		before: func(c *cluster, _, pod string) {
-			c.kubectl("-n", "protected", "annotate", "pod", pod, "karpenter.sh/do-not-disrupt=true")
-		},
-	},
-	{
-		name: "held", disruption: "{consolidateAfter: 0s}", rule: "Held", clears: "PodDisruptionBudget changes", also: `
-apiVersion: policy/v1
-kind: PodDisruptionBudget
-metadata: {name: web, namespace: held}
-spec: {minAvailable: 1, selector: {matchLabels: {app: web}}}
-`,
-	},
-	{name: "budget", disruption: "{consolidateAfter: 0s, budgets: [{nodes: '0'}]}", rule: "Budget", clears: "the budget allows more"},
-	{name: "young", disruption: "{consolidateAfter: 1h}", rule: "TooYoung", clears: "at "},
-	{name: "never", disruption: "{consolidateAfter: Never}", rule: "Never", clears: "when NodePool never says otherwise"},
-	{name: "when-empty", disruption: "{consolidationPolicy: WhenEmpty, consolidateAfter: 0s}", rule: "WhenEmpty", clears: "when NodePool when-empty says otherwise"},
-	{name: "price", disruption: "{consolidateAfter: 0s}", rule: "NotCheaper", clears: "when prices"},
-	{name: "window", disruption: "{consolidateAfter: 0s}", annotations: `nodeless.sh/disruption-windows: "0 3 1 1 * 10m"`, rule: "Window", clears: "at "},
-	{name: "saving", disruption: "{consolidateAfter: 0s}", annotations: `nodeless.sh/minimum-saving: "1"`, rule: "SmallSaving", clears: "when NodePool saving says otherwise"},
-	{name: "unclear", disruption: "{consolidateAfter: 0s}", annotations: "nodeless.sh/minimum-saving: lots", rule: "Unclear", clears: "when NodePool unclear says otherwise"},
-	{
-		name: "annotated", disruption: "{consolidateAfter: 0s}", rule: "DoNotDisrupt", clears: "is taken off the node",
-		before: func(c *cluster, node, _ string) {
-			c.kubectl("annotate", "node", node, "karpenter.sh/do-not-disrupt=true")
-		},
-	},
-}
-
 // For each reason for which a machine is kept: what is said, word by word, and when it clears; then of one that goes, and of one
 // that is gone.
 func TestWhyMachinesStayAndGo(t *testing.T) {
 	t.Parallel()
-	c := up(t, "--boot-time", "0s")
-	for _, k := range whyKept {
-		c.kubectl("create", "namespace", k.name)
-		manifest := strings.Replace(pool(k.name, k.disruption), "{name: "+k.name+"}", fmt.Sprintf("{name: %s, annotations: {%s}}", k.name, k.annotations), 1)
-		c.apply(manifest + apart(k.name, "web", "1500m", 1, false) + k.also)
-	}
-	for _, k := range whyKept {
-		c.wantPods(90*time.Second, k.name, "web", 1)
-	}
+	c := up(t, "--boot-time", "0s", "--feature-gates", "StaticCapacity=true")
+	c.keptMachines()
 	for _, k := range whyKept {
 		t.Run(k.name, func(t *testing.T) { c.as(t).keptStory(&k) })
 	}
 	t.Run("a pod that has its place", func(t *testing.T) {
 		_, pod := c.as(t).whereIs("price")
-		out := c.as(t).why("pod/"+pod, "-n", "price")
-		for _, want := range []string{"it is on ", "the machine was launched for pods that waited then", "$0.096/h, pool price", "Deployment web"} {
-			if !strings.Contains(out, want) {
-				t.Errorf("%q is not said:\n%s", want, out)
-			}
-		}
+		c.as(t).whyGolden("pod-placed", "pod/"+pod, "-n", "price")
 	})
-	t.Run("a pool", func(t *testing.T) { wantGolden(t, "nodepool", c.as(t).why("nodepool", "young")) })
+	t.Run("a pool", func(t *testing.T) { c.as(t).whyGolden("nodepool", "nodepool", "young") })
+	t.Run("a machine that is not ready yet", func(t *testing.T) { c.as(t).startingStory() })
 	t.Run("a machine of somebody else", func(t *testing.T) { c.as(t).strangerStory() })
 	t.Run("a machine that goes", func(t *testing.T) { c.as(t).goingStory("protected") })
 	t.Run("names that nobody has", func(t *testing.T) { c.as(t).misspelledStory() })
@@ -99,7 +47,7 @@ func (c *cluster) keptStory(k *kept) {
 	if k.before != nil {
 		k.before(c, node, pod)
 	}
-	c.eventually(30*time.Second, func() error { // the pod's readiness decides what a PodDisruptionBudget allows
+	c.eventually(60*time.Second, func() error { // the pod's readiness decides what a PodDisruptionBudget allows
 		a := c.whyJSON("node/" + node)
 		if a.Verdict != "Stays" || len(a.Blockers) == 0 || a.Blockers[0].Rule != k.rule {
 			return fmt.Errorf("%s: %s, %+v; want it to stay by %s", a.Verdict, a.Summary, a.Blockers, k.rule)
@@ -109,7 +57,7 @@ func (c *cluster) keptStory(k *kept) {
 		}
 		return nil
 	})
-	wantGolden(c.t.(*testing.T), "node-"+k.name, strings.ReplaceAll(c.why("node/"+node), pod, "web"))
+	c.whyGolden("node-"+k.name, "node/"+node)
 }
 
 func (c *cluster) strangerStory() {
@@ -120,6 +68,28 @@ func (c *cluster) strangerStory() {
 	if a := c.whyJSON("node", "stranger"); a.Verdict != "NotOurs" {
 		c.t.Errorf("%+v", a)
 	}
+	c.whyGolden("node-stranger", "node/stranger")
+}
+
+// startingStory asks about a machine on which something has to be done before pods may run there.
+func (c *cluster) startingStory() {
+	c.kubectl("create", "namespace", "starting")
+	p := strings.Replace(pool("starting", "{consolidateAfter: Never}"), "      taints:", "      startupTaints: [{key: agent, value: missing, effect: NoExecute}]\n      taints:", 1)
+	c.apply(p + apart("starting", "web", "1500m", 1, false))
+	out := ""
+	c.eventually(60*time.Second, func() error {
+		claims := c.poolClaims("starting")
+		if len(claims) == 0 {
+			return errors.New("no machine")
+		}
+		if out = c.why("nodeclaim/" + claims[0].Name); !strings.Contains(out, "Registered") || !strings.Contains(out, "startup taint") {
+			return errors.New(out)
+		}
+		return nil
+	})
+	wantGolden(c.t.(*testing.T), "node-starting", out)
+	_, pod := c.whereIs("starting")
+	c.whyGolden("pod-starting", "pod/"+pod, "-n", "starting")
 }
 
 // goingStory deletes a NodeClaim on whose machine a pod must not be disrupted: it goes, and waits for it.
@@ -138,6 +108,7 @@ func (c *cluster) goingStory(name string) {
 			return nil
 		})
 	}
+	c.whyGolden("node-going", "node/"+node)
 	c.kubectl("-n", name, "annotate", "pod", pod, "karpenter.sh/do-not-disrupt-")
 	c.eventually(60*time.Second, func() error {
 		if a := c.whyJSON("nodeclaim/" + claim); a.Verdict != "Gone" {

@@ -77,12 +77,18 @@ func TestPacketsInTheKernel(t *testing.T) {
 	l.outside.Listen(t, "tcp", "169.254.169.254:80")
 	c := example()
 	c.Opened = []string{"outside"}
+	c.between()
 	c.Destinations[1].To = c.Destinations[1].To[:2]
 	at := netip.MustParseAddrPort
 	c.Destinations = append(c.Destinations,
 		Destination{Name: "service/default/names/udp/53", At: at("10.96.0.52:53"), Protocol: UDP, To: []netip.AddrPort{at("172.29.0.3:8053")}},
 		Destination{Name: "service/default/self/tcp/80", At: at("10.96.0.53:80"), Protocol: TCP, To: []netip.AddrPort{at("172.29.0.2:8080")}},
 		Destination{Name: "service/default/outside/tcp/80", At: at("10.96.0.54:80"), Protocol: TCP, To: []netip.AddrPort{at("192.0.2.7:5432")}})
+	c.NodePorts = []Destination{
+		{Name: "node-port/tcp/30080", At: at("0.0.0.0:30080"), Protocol: TCP, To: []netip.AddrPort{at("172.29.0.2:8080")}},
+		{Name: "node-port/udp/30053", At: at("0.0.0.0:30053"), Protocol: UDP, To: []netip.AddrPort{at("172.29.0.3:8053")}},
+	}
+	c.Public = true
 	if err := New(c).Program(); err != nil {
 		t.Fatal(err)
 	}
@@ -102,6 +108,17 @@ func TestPacketsInTheKernel(t *testing.T) {
 	got, err = netlab.Ask("tcp", "10.96.0.53:80")
 	expect(t, "the machine itself asks a Service", got, err, "first saw 172.29.0.1")
 
+	got, err = l.outside.Ask("tcp", "192.0.2.1:30080")
+	expect(t, "outside asks a NodePort, and is seen", got, err, "first saw 192.0.2.7")
+	got, err = l.outside.Ask("udp", "192.0.2.1:30053")
+	expect(t, "outside asks a NodePort over UDP", got, err, "second saw 192.0.2.7")
+	got, err = l.second.Ask("tcp", "192.0.2.1:30080")
+	expect(t, "a pod asks a NodePort", got, err, "first saw 172.29.0.3")
+	got, err = l.first.Ask("tcp", "172.29.0.1:30080")
+	expect(t, "a pod asks itself by a NodePort", got, err, "first saw 172.29.0.1")
+	got, err = netlab.Ask("tcp", "192.0.2.1:30080")
+	expect(t, "the machine itself asks a NodePort", got, err, "first saw 192.0.2.1")
+
 	got, err = l.first.Ask("tcp", "10.96.0.9:80")
 	refused(t, "a Service without endpoints", got, err)
 	got, err = l.second.Ask("udp", "10.96.0.53:80") // the first has got its share of ICMP: redirects, though none went out, count towards the kernel's limit
@@ -112,6 +129,14 @@ func TestPacketsInTheKernel(t *testing.T) {
 	refused(t, "a pod asks for the machine's credentials", got, err)
 	got, err = l.outside.Ask("tcp", "172.29.0.2:8080")
 	refused(t, "outside asks a pod", got, err)
+	c.Public = false
+	if err := New(c).Program(); err != nil {
+		t.Fatal(err)
+	}
+	got, err = l.outside.Ask("tcp", "192.0.2.1:30080")
+	refused(t, "outside asks a NodePort that is not for everybody", got, err)
+	got, err = netlab.Ask("tcp", "192.0.2.1:30080")
+	expect(t, "the machine itself still asks it", got, err, "first saw 192.0.2.1")
 	got, err = l.outside.Ask("tcp", "172.29.0.1:53")
 	refused(t, "outside asks the machine at its address among the pods", got, err)
 }

@@ -7,6 +7,7 @@ package ruleset
 import (
 	"fmt"
 	"net/netip"
+	"slices"
 	"strings"
 
 	"github.com/google/nftables"
@@ -24,8 +25,23 @@ type Config struct {
 	Services netip.Prefix
 	// Opened are interfaces that forward packets for the pods' sake alone: nothing but the pods' passes them.
 	Opened []string
+	// Near are the addresses of pods of other hosts on this very machine: they come by interfaces of theirs.
+	Near []netip.Prefix
+	// Tunnel is how pods of hosts on other machines come; its Name, which begins with Links, is "" if there is none.
+	Tunnel Tunnel
 	// Destinations are in order and different.
 	Destinations []Destination
+	// NodePorts are destinations at all of this machine's addresses but loopback's: At has a port alone. They are for pods and the machine itself, and for
+	// everybody if it is Public.
+	NodePorts []Destination
+	Public    bool
+}
+
+// Tunnel is an interface whose packets arrive at a UDP port of this machine.
+type Tunnel struct {
+	Name  string
+	Port  uint16
+	Peers []netip.Addr // who may send there, and nobody else
 }
 
 // Destination is an address that stands for endpoints.
@@ -105,28 +121,25 @@ var (
 // Names of sets.
 const (
 	destinations = "destinations" // address, protocol and port of what stands for endpoints → its chain
+	nodePorts    = "node-ports"   // protocol and port of this machine → its chain
 	loops        = "loops"        // an endpoint twice: it came to itself by a Service
 )
+
+// anyLinks is what all names begin with that Links can be.
+const anyLinks = "nl"
 
 // linkLocal addresses are the cloud's, with the machine's credentials among other things, and nobody else's.
 var linkLocal = netip.MustParsePrefix("169.254.0.0/16")
 
 // New makes the rules.
 func New(c Config) Ruleset {
-	r := Ruleset{table: c.Table, sets: []set{destinationMap(c), loopSet(c)}}
+	r := Ruleset{table: c.Table, sets: []set{destinationMap(c), nodePortMap(c), loopSet(c)}}
 	r.chains = []chain{
-		{"to-services", dstnat, []rule{{inLinks(c.Links), lookUp(destinations)}}},
-		{"to-services-from-here", localDstnat, []rule{{lookUp(destinations)}}},
-		{"from-pods", srcnat, []rule{
-			// Else the endpoint would see a packet from itself, and throw it away.
-			{inSet(loops), masquerade()},
-			{source(c.Pods), notOutLinks(c.Links), masquerade()},
-		}},
+		{"to-services", dstnat, []rule{{inLinks(c.Links), lookUp(destinations)}, toNodePorts(c)}},
+		{"to-services-from-here", localDstnat, []rule{{lookUp(destinations)}, {notLoopback(), local(), lookUpPort(nodePorts)}}},
+		{"from-pods", srcnat, fromPods(c)},
 		{"through", forward, through(c)},
-		{"in", input, []rule{
-			// The gateways to the API server and to the names are the pods' and this machine's.
-			{destination(c.Host, 32), notInLinks(c.Links), notIn("lo"), reject()},
-		}},
+		{"in", input, arriving(c)},
 		{"out", output, []rule{
 			// A pod that comes to itself by a Service is not to be told a shorter way: to the Service, and for good.
 			{outLinks(c.Links), icmpRedirect(), verdict(drop)},
@@ -134,47 +147,12 @@ func New(c Config) Ruleset {
 			{destination(c.Services.Addr(), c.Services.Bits()), reject()},
 		}},
 	}
-	for _, d := range c.Destinations {
+	for _, d := range slices.Concat(c.Destinations, c.NodePorts) {
 		if len(d.To) > 0 {
 			r.chains = append(r.chains, chain{d.Name, nil, choices(d)})
 		}
 	}
 	return r
-}
-
-// through are the rules for what is forwarded.
-func through(c Config) []rule {
-	rules := []rule{
-		{established(), verdict(accept)},
-		{inLinks(c.Links), destination(c.Services.Addr(), c.Services.Bits()), tcp(), reset()},
-		{inLinks(c.Links), destination(c.Services.Addr(), c.Services.Bits()), reject()},
-		{inLinks(c.Links), destination(linkLocal.Addr(), linkLocal.Bits()), reject()},
-		{inLinks(c.Links), verdict(accept)},
-		{outLinks(c.Links), reject()},
-	}
-	for _, name := range c.Opened {
-		rules = append(rules, rule{in(name), verdict(drop)})
-	}
-	return rules
-}
-
-// choices are the rules of a destination's chain: one of its endpoints each.
-func choices(d Destination) []rule {
-	var rules []rule
-	n := len(d.To)
-	for i, to := range d.To {
-		switch {
-		case n == 1:
-			rules = append(rules, rule{dnat(to)})
-		case d.Sticky:
-			rules = append(rules, rule{hashOfSource(n, i), dnat(to)})
-		case i == n-1:
-			rules = append(rules, rule{dnat(to)})
-		default: // of those that are left, each with the same chance
-			rules = append(rules, rule{oneIn(n - i), dnat(to)})
-		}
-	}
-	return rules
 }
 
 func destinationMap(c Config) set {
@@ -193,10 +171,24 @@ func destinationMap(c Config) set {
 	return s
 }
 
+func nodePortMap(c Config) set {
+	s := set{name: nodePorts, types: "inet_proto . inet_service : verdict", keys: nodePortKey, isMap: true}
+	for _, d := range c.NodePorts {
+		if len(d.To) > 0 { // else it is this machine's own port
+			s.elements = append(s.elements, element{
+				text:  fmt.Sprintf("%s . %d", d.Protocol, d.At.Port()),
+				key:   []byte{byte(d.Protocol), 0, 0, 0, byte(d.At.Port() >> 8), byte(d.At.Port()), 0, 0},
+				chain: d.Name,
+			})
+		}
+	}
+	return s
+}
+
 func loopSet(c Config) set {
 	s := set{name: loops, types: "ipv4_addr . ipv4_addr", keys: loopKey}
 	seen := map[netip.Addr]bool{}
-	for _, d := range c.Destinations {
+	for _, d := range slices.Concat(c.Destinations, c.NodePorts) {
 		for _, to := range d.To {
 			if a := to.Addr(); !seen[a] && c.Pods.Contains(a) {
 				seen[a] = true
@@ -210,6 +202,7 @@ func loopSet(c Config) set {
 
 var (
 	destinationKey = nftables.MustConcatSetType(nftables.TypeIPAddr, nftables.TypeInetProto, nftables.TypeInetService)
+	nodePortKey    = nftables.MustConcatSetType(nftables.TypeInetProto, nftables.TypeInetService)
 	loopKey        = nftables.MustConcatSetType(nftables.TypeIPAddr, nftables.TypeIPAddr)
 )
 

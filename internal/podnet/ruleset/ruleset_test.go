@@ -2,6 +2,7 @@ package ruleset
 
 import (
 	"net/netip"
+	"strings"
 	"testing"
 )
 
@@ -28,6 +29,9 @@ const wanted = `table ip nl-test {
 		10.96.0.10 . udp . 53 : goto service/kube-system/kube-dns/udp/53
 		10.96.0.60 . tcp . 5432 : goto service/shop/db/tcp/5432
 	}
+	map node-ports {
+		type inet_proto . inet_service : verdict
+	}
 	set loops {
 		type ipv4_addr . ipv4_addr
 		172.29.0.2 . 172.29.0.2
@@ -38,10 +42,12 @@ const wanted = `table ip nl-test {
 	chain to-services {
 		type nat hook prerouting priority -100; policy accept;
 		iifname "nl-test*" ip daddr . meta l4proto . th dport vmap @destinations
+		iifname "nl-test*" fib daddr type local meta l4proto . th dport vmap @node-ports
 	}
 	chain to-services-from-here {
 		type nat hook output priority -100; policy accept;
 		ip daddr . meta l4proto . th dport vmap @destinations
+		ip daddr != 127.0.0.0/8 fib daddr type local meta l4proto . th dport vmap @node-ports
 	}
 	chain from-pods {
 		type nat hook postrouting priority 100; policy accept;
@@ -91,4 +97,47 @@ func TestTheRulesOfAnExample(t *testing.T) {
 	if got := New(example()).String(); got != wanted {
 		t.Errorf("got\n%s", got)
 	}
+}
+
+const betweenHosts = `	chain from-pods {
+		type nat hook postrouting priority 100; policy accept;
+		ip saddr . ip daddr @loops masquerade
+		ip saddr 172.29.0.0/16 ip daddr 172.31.0.0/16 accept
+		ip saddr 172.29.0.0/16 oifname != "nl-test*" masquerade
+		oifname "nl-test-x" ip saddr != 172.29.0.0/16 masquerade
+	}
+	chain through {
+		type filter hook forward priority 0; policy accept;
+		ct state established,related accept
+		iifname "nl-test-x" oifname != "nl-test*" reject
+		iifname "nl-test-x" oifname "nl-test-x" drop
+		iifname "nl-test*" ip daddr 10.96.0.0/16 meta l4proto tcp reject with tcp reset
+		iifname "nl-test*" ip daddr 10.96.0.0/16 reject
+		iifname "nl-test*" ip daddr 169.254.0.0/16 reject
+		iifname "nl-test*" accept
+		iifname "nl*" ip saddr 172.31.0.0/16 oifname "nl-test*" accept
+		oifname "nl-test*" reject
+		iifname "eth0" drop
+	}
+	chain in {
+		type filter hook input priority 0; policy accept;
+		ip saddr 192.0.2.8/32 udp dport 8476 accept
+		udp dport 8476 drop
+		ip daddr 172.29.0.1 iifname != "nl-test*" iifname != "lo" reject
+	}
+`
+
+// Pods of other hosts come for pods alone, and nobody but other hosts may speak for them.
+func TestTheRulesBetweenHosts(t *testing.T) {
+	c := example()
+	c.between()
+	if got := New(c).String(); !strings.Contains(got, betweenHosts) {
+		t.Errorf("got\n%s", got)
+	}
+}
+
+// between puts other hosts beside this one: one on this machine, and another one elsewhere.
+func (c *Config) between() {
+	c.Near = []netip.Prefix{netip.MustParsePrefix("172.31.0.0/16")}
+	c.Tunnel = Tunnel{Name: "nl-test-x", Port: 8476, Peers: []netip.Addr{netip.MustParseAddr("192.0.2.8")}}
 }

@@ -97,6 +97,10 @@ func notIn(name string) term {
 	return term{fmt.Sprintf("iifname != %q", name), []expr.Any{&expr.Meta{Key: expr.MetaKeyIIFNAME, Register: register}, isNot(interfaceName(name)...)}}
 }
 
+func out(name string) term {
+	return term{fmt.Sprintf("oifname %q", name), []expr.Any{&expr.Meta{Key: expr.MetaKeyOIFNAME, Register: register}, is(interfaceName(name)...)}}
+}
+
 // within says that the address at an offset of the header is of a prefix.
 func within(offset uint32, a netip.Addr, bits int) []expr.Any {
 	mask := net.CIDRMask(bits, 32)
@@ -111,6 +115,12 @@ func source(p netip.Prefix) term {
 	return term{"ip saddr " + p.String(), within(sourceOffset, p.Addr(), p.Bits())}
 }
 
+func notSource(p netip.Prefix) term {
+	code := within(sourceOffset, p.Addr(), p.Bits())
+	code[len(code)-1] = isNot(p.Masked().Addr().AsSlice()...)
+	return term{"ip saddr != " + p.String(), code}
+}
+
 func destination(a netip.Addr, bits int) term {
 	text := a.String()
 	if bits < 32 {
@@ -121,6 +131,14 @@ func destination(a netip.Addr, bits int) term {
 
 func tcp() term {
 	return term{"meta l4proto tcp", []expr.Any{&expr.Meta{Key: expr.MetaKeyL4PROTO, Register: register}, is(byte(TCP))}}
+}
+
+// udpTo is to a UDP port.
+func udpTo(port uint16) term {
+	return term{fmt.Sprintf("udp dport %d", port), []expr.Any{
+		&expr.Meta{Key: expr.MetaKeyL4PROTO, Register: register}, is(byte(UDP)),
+		&expr.Payload{DestRegister: register, Base: expr.PayloadBaseTransportHeader, Offset: portOffset, Len: 2}, is(byte(port>>8), byte(port)),
+	}}
 }
 
 func icmpRedirect() term {
@@ -149,6 +167,41 @@ func lookUp(name string) term {
 		&expr.Meta{Key: expr.MetaKeyL4PROTO, Register: second},
 		&expr.Payload{DestRegister: third, Base: expr.PayloadBaseTransportHeader, Offset: portOffset, Len: 2},
 		&expr.Lookup{SourceRegister: first, DestRegister: unix.NFT_REG_VERDICT, IsDestRegSet: true, SetName: name},
+	}}
+}
+
+// lookUpPort goes to the chain that a map has for the packet's protocol and port.
+func lookUpPort(name string) term {
+	return term{"meta l4proto . th dport vmap @" + name, []expr.Any{
+		&expr.Meta{Key: expr.MetaKeyL4PROTO, Register: first},
+		&expr.Payload{DestRegister: second, Base: expr.PayloadBaseTransportHeader, Offset: portOffset, Len: 2},
+		&expr.Lookup{SourceRegister: first, DestRegister: unix.NFT_REG_VERDICT, IsDestRegSet: true, SetName: name},
+	}}
+}
+
+// local says that the packet is for an address of this machine.
+func local() term {
+	return term{"fib daddr type local", []expr.Any{
+		&expr.Fib{Register: register, FlagDADDR: true, ResultADDRTYPE: true},
+		&expr.Cmp{Op: expr.CmpOpEq, Register: register, Data: binaryutil.NativeEndian.PutUint32(unix.RTN_LOCAL)},
+	}}
+}
+
+func notLoopback() term {
+	return term{"ip daddr != 127.0.0.0/8", []expr.Any{
+		&expr.Payload{DestRegister: register, Base: expr.PayloadBaseNetworkHeader, Offset: destinationOffset, Len: 1}, isNot(127),
+	}}
+}
+
+// translated says that the packet was for another address.
+func translated() term {
+	const byDestination = 1 << 5 // IPS_DST_NAT
+	return term{"ct status dnat", []expr.Any{
+		&expr.Ct{Key: expr.CtKeySTATUS, Register: register},
+		&expr.Bitwise{
+			SourceRegister: register, DestRegister: register, Len: 4, Xor: make([]byte, 4), Mask: binaryutil.NativeEndian.PutUint32(byDestination),
+		},
+		isNot(0, 0, 0, 0),
 	}}
 }
 

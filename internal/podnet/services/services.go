@@ -22,6 +22,7 @@ type Port struct {
 	Name     string // "" where there is one alone
 	Protocol corev1.Protocol
 	Number   uint16
+	NodePort uint16 // of a Service; 0 if it has none
 }
 
 // Endpoint is one of those that answer for a Service.
@@ -42,7 +43,10 @@ type Service struct {
 	IPs          []netip.Addr
 	ExternalName string // without a dot at its end
 	// Sticky: a client stays with an endpoint (sessionAffinity ClientIP).
-	Sticky    bool
+	Sticky bool
+	// InternalLocal and ExternalLocal: clients within the cluster, and those of node ports, go to endpoints on their own node alone.
+	InternalLocal, ExternalLocal bool
+
 	Ports     []Port
 	Endpoints []Endpoint // by address
 }
@@ -103,6 +107,8 @@ func New(all []*corev1.Service, endpoints []*discoveryv1.EndpointSlice) *Snapsho
 
 func fromService(from *corev1.Service) *Service {
 	s := &Service{Name: Name{from.Namespace, from.Name}, Sticky: from.Spec.SessionAffinity == corev1.ServiceAffinityClientIP}
+	s.InternalLocal = from.Spec.InternalTrafficPolicy != nil && *from.Spec.InternalTrafficPolicy == corev1.ServiceInternalTrafficPolicyLocal
+	s.ExternalLocal = from.Spec.ExternalTrafficPolicy == corev1.ServiceExternalTrafficPolicyLocal
 	if from.Spec.Type == corev1.ServiceTypeExternalName {
 		s.ExternalName = trimDot(from.Spec.ExternalName)
 		return s
@@ -113,7 +119,7 @@ func fromService(from *corev1.Service) *Service {
 		}
 	}
 	for _, p := range from.Spec.Ports {
-		s.Ports = append(s.Ports, Port{Name: p.Name, Protocol: cmp.Or(p.Protocol, corev1.ProtocolTCP), Number: uint16(p.Port)})
+		s.Ports = append(s.Ports, Port{Name: p.Name, Protocol: cmp.Or(p.Protocol, corev1.ProtocolTCP), Number: uint16(p.Port), NodePort: uint16(p.NodePort)})
 	}
 	return s
 }

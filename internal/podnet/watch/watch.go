@@ -3,6 +3,7 @@ package watch
 
 import (
 	"context"
+	"slices"
 
 	corev1 "k8s.io/api/core/v1"
 	discoveryv1 "k8s.io/api/discovery/v1"
@@ -23,14 +24,15 @@ type Watch struct {
 	// Changed holds one if anything has changed since it was taken.
 	Changed chan struct{}
 
+	without func(*discoveryv1.EndpointSlice) bool
 	factory informers.SharedInformerFactory
 	has     []cache.InformerSynced
 }
 
-// New is a Watch that sees nothing yet.
-func New(kube kubernetes.Interface) *Watch {
+// New is a Watch that sees nothing yet. Its snapshots are without the slices that are said to be; nil: with all.
+func New(kube kubernetes.Interface, without func(*discoveryv1.EndpointSlice) bool) *Watch {
 	f := informers.NewSharedInformerFactory(kube, 0)
-	w := &Watch{factory: f, Services: f.Core().V1().Services().Lister(), Slices: f.Discovery().V1().EndpointSlices().Lister(), Changed: make(chan struct{}, 1)}
+	w := &Watch{without: without, factory: f, Services: f.Core().V1().Services().Lister(), Slices: f.Discovery().V1().EndpointSlices().Lister(), Changed: make(chan struct{}, 1)}
 	seen := cache.ResourceEventHandlerFuncs{
 		AddFunc: func(any) { w.kick() }, UpdateFunc: func(_, _ any) { w.kick() }, DeleteFunc: func(any) { w.kick() },
 	}
@@ -62,8 +64,11 @@ func (w *Watch) Synced(ctx context.Context) bool { return cache.WaitForCacheSync
 
 func (w *Watch) objects() ([]*corev1.Service, []*discoveryv1.EndpointSlice) {
 	all, _ := w.Services.List(labels.Everything()) // a cache does not fail
-	slices, _ := w.Slices.List(labels.Everything())
-	return all, slices
+	endpoints, _ := w.Slices.List(labels.Everything())
+	if w.without != nil {
+		endpoints = slices.DeleteFunc(slices.Clone(endpoints), w.without)
+	}
+	return all, endpoints
 }
 
 // Snapshot is what there is now.

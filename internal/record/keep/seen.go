@@ -2,6 +2,7 @@ package keep
 
 import (
 	"strings"
+	"time"
 
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	karpv1 "sigs.k8s.io/karpenter/pkg/apis/v1"
@@ -94,11 +95,11 @@ func because(claim *karpv1.NodeClaim, word string) (method, why string) {
 	if known, ok := reasons[word]; ok {
 		return known[0], known[1]
 	}
-	if kind, _, ok := kube.Interrupted(claim); ok || word != "" {
-		if word != "" {
-			kind = word
-		}
-		return "Interrupted", "the cloud takes it away (" + strings.ReplaceAll(kind, "_", " ") + ")"
+	if kind, _, ok := kube.Interrupted(claim); ok && (word == "" || word == kind) {
+		return "Interrupted", kube.Departure(claim, nil, time.Time{}) // as the claim's watch tells it: nobody knows which is written down
+	}
+	if word != "" {
+		return "Interrupted", "the cloud takes it away (" + strings.ReplaceAll(word, "_", " ") + ")"
 	}
 	if c, ok, err := kube.CommandOf(claim); ok && err == nil {
 		return string(c.Method), ""

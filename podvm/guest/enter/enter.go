@@ -35,12 +35,14 @@ const (
 
 // Entry is what enter needs to know.
 type Entry struct {
-	Join      bool // the mount namespace is inherited from descriptor JoinFD
-	Hold      bool // no container: the process holds the namespace it was started in; all below is empty
-	Lower     string
-	Upper     string // holds data and work of the overlay
-	Mounts    []Mount
-	Container wire.Container // Args, Env, WorkingDir, User, Capabilities, …
+	Join   bool // the mount namespace is inherited from descriptor JoinFD
+	Hold   bool // no container: the process holds the namespace it was started in; all below is empty
+	Lower  string
+	Upper  string // holds data and work of the overlay
+	Mounts []Mount
+	// HostKernel: there is no virtual machine. Devices that the container makes are none, and what is below its root is out of reach for good.
+	HostKernel bool
+	Container  wire.Container // Args, Env, WorkingDir, User, Capabilities, …
 }
 
 // Mount of a volume, or a part of it, into the container.
@@ -80,6 +82,11 @@ func (e *Entry) execute() error {
 		return err
 	}
 	c := &e.Container
+	if e.HostKernel { // before the agent, and before most of the host
+		if err := os.WriteFile("/proc/self/oom_score_adj", []byte("100"), 0); err != nil && !errors.Is(err, unix.ENOENT) {
+			return err
+		}
+	}
 	id, err := lookUpUser(c.User)
 	if err != nil {
 		return err

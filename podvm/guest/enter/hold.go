@@ -1,6 +1,7 @@
 package enter
 
 import (
+	"errors"
 	"fmt"
 	"os"
 	"os/signal"
@@ -16,8 +17,8 @@ const nobody = 65535
 // hold is the first process of a namespace that containers share: it is there, and inherits their orphans, which the kernel removes since the end of a
 // child is ignored. Containers see it; through /proc they find an empty root and a user without rights.
 func hold() error {
-	signal.Ignore() // all that can be
-	if err := os.WriteFile("/proc/self/oom_score_adj", []byte("-1000"), 0); err != nil {
+	signal.Ignore()                                                                                                      // all that can be
+	if err := os.WriteFile("/proc/self/oom_score_adj", []byte("-1000"), 0); err != nil && !errors.Is(err, unix.EACCES) { // a host may not allow it
 		return err
 	}
 	if err := os.MkdirAll(rootDir, 0o755); err != nil {

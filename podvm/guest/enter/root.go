@@ -20,7 +20,11 @@ func (e *Entry) makeRoot() error {
 	if err := errors.Join(os.MkdirAll(data, 0o755), os.MkdirAll(work, 0o755)); err != nil {
 		return fmt.Errorf("make the writable layer: %w", err)
 	}
-	if err := (FS{"overlay", rootDir, "overlay", 0, "lowerdir=" + e.Lower + ",upperdir=" + data + ",workdir=" + work}).Do(); err != nil {
+	var flags uintptr
+	if e.HostKernel {
+		flags = unix.MS_NODEV
+	}
+	if err := (FS{"overlay", rootDir, "overlay", flags, "lowerdir=" + e.Lower + ",upperdir=" + data + ",workdir=" + work}).Do(); err != nil {
 		return fmt.Errorf("put the image and the writable layer together: %w", err)
 	}
 	if err := e.mountSystem(); err != nil {
@@ -32,7 +36,7 @@ func (e *Entry) makeRoot() error {
 		}
 	}
 	if e.Container.ReadOnlyRoot {
-		if err := unix.Mount("", rootDir, "", unix.MS_REMOUNT|unix.MS_RDONLY, ""); err != nil {
+		if err := unix.Mount("", rootDir, "", unix.MS_REMOUNT|unix.MS_RDONLY|flags, ""); err != nil {
 			return fmt.Errorf("make the root read-only: %w", err)
 		}
 	}
@@ -42,7 +46,18 @@ func (e *Entry) makeRoot() error {
 			return fmt.Errorf("leave %s: %w", dir, err)
 		}
 	}
+	if e.HostKernel {
+		return pivotRoot()
+	}
 	return switchRoot()
+}
+
+// pivotRoot puts the new root in the place of the old one, which is gone then.
+func pivotRoot() error {
+	if err := errors.Join(unix.Chdir(rootDir), unix.PivotRoot(".", "."), unix.Unmount(".", unix.MNT_DETACH), unix.Chdir("/")); err != nil {
+		return fmt.Errorf("switch to the container's root: %w", err)
+	}
+	return nil
 }
 
 // switchRoot moves the new root over the old one: the initial file system cannot be pivoted away.
@@ -124,18 +139,8 @@ func (e *Entry) mountDev(at func(string) string) error {
 			return err
 		}
 	} else {
-		if err := (FS{"tmpfs", at("dev"), "tmpfs", unix.MS_NOSUID | unix.MS_STRICTATIME, "mode=0755,size=64k"}).Do(); err != nil {
+		if err := e.mountOwnDev(at); err != nil {
 			return err
-		}
-		old := unix.Umask(0)
-		defer unix.Umask(old)
-		for name, minor := range map[string]uint32{"null": 3, "zero": 5, "full": 7, "random": 8, "urandom": 9} {
-			if err := unix.Mknod(at("dev/"+name), unix.S_IFCHR|0o666, int(unix.Mkdev(1, minor))); err != nil {
-				return fmt.Errorf("make /dev/%s: %w", name, err)
-			}
-		}
-		if err := unix.Mknod(at("dev/tty"), unix.S_IFCHR|0o666, int(unix.Mkdev(5, 0))); err != nil {
-			return fmt.Errorf("make /dev/tty: %w", err)
 		}
 		for link, to := range map[string]string{
 			"ptmx": "pts/ptmx", "fd": "/proc/self/fd", "stdin": "/proc/self/fd/0", "stdout": "/proc/self/fd/1", "stderr": "/proc/self/fd/2",
@@ -153,6 +158,37 @@ func (e *Entry) mountDev(at func(string) string) error {
 	} {
 		if err := m.Do(); err != nil {
 			return err
+		}
+	}
+	return nil
+}
+
+// mountOwnDev mounts a /dev with the devices that every container has, and no others: with the host's kernel it can hold none but those.
+func (e *Entry) mountOwnDev(at func(string) string) error {
+	devices := map[string]uint64{
+		"null": unix.Mkdev(1, 3), "zero": unix.Mkdev(1, 5), "full": unix.Mkdev(1, 7), "random": unix.Mkdev(1, 8), "urandom": unix.Mkdev(1, 9), "tty": unix.Mkdev(5, 0),
+	}
+	flags := uintptr(unix.MS_NOSUID | unix.MS_STRICTATIME)
+	if e.HostKernel {
+		flags |= unix.MS_NODEV
+	}
+	if err := (FS{"tmpfs", at("dev"), "tmpfs", flags, "mode=0755,size=64k"}).Do(); err != nil {
+		return err
+	}
+	old := unix.Umask(0)
+	defer unix.Umask(old)
+	for name, number := range devices {
+		path := at("dev/" + name)
+		var err error
+		if e.HostKernel {
+			if err = os.WriteFile(path, nil, 0o666); err == nil {
+				err = unix.Mount("/dev/"+name, path, "", unix.MS_BIND, "")
+			}
+		} else {
+			err = unix.Mknod(path, unix.S_IFCHR|0o666, int(number))
+		}
+		if err != nil {
+			return fmt.Errorf("make /dev/%s: %w", name, err)
 		}
 	}
 	return nil

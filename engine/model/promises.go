@@ -1,9 +1,7 @@
-package loop
+package model
 
-import "github.com/nodeless/nodeless/engine/model"
-
-// nominees are the machines on which a plan places pods that will come there. A placeholder never comes.
-func nominees(s *model.Snapshot, p *model.Plan) map[string]bool {
+// Nominees are the machines on which the plan places pods that will come there. A placeholder never comes.
+func (p *Plan) Nominees(s *Snapshot) map[string]bool {
 	out, never := map[string]bool{}, virtual(s)
 	for _, x := range p.Placements {
 		if !never[x.Pod] {
@@ -14,12 +12,12 @@ func nominees(s *model.Snapshot, p *model.Plan) map[string]bool {
 }
 
 // virtual are the placeholders among the pods that wait, nil if there are none.
-func virtual(s *model.Snapshot) map[model.PodKey]bool {
-	var out map[model.PodKey]bool
+func virtual(s *Snapshot) map[PodKey]bool {
+	var out map[PodKey]bool
 	for i := range s.Pending {
 		if s.Pending[i].Virtual {
 			if out == nil {
-				out = map[model.PodKey]bool{}
+				out = map[PodKey]bool{}
 			}
 			out[s.Pending[i].PodKey] = true
 		}
@@ -27,19 +25,19 @@ func virtual(s *model.Snapshot) map[model.PodKey]bool {
 	return out
 }
 
-// promises are the claims of the machines that are yet to be ready and on which a plan gives pods that wait their places, by pod;
+// Promises are the claims of the machines that are yet to be ready and on which a plan gives pods that wait their places, by pod;
 // claims has those of its launches.
-func promises(s *model.Snapshot, p *model.Plan, claims map[string]string) map[model.PodKey]string {
+func (p *Plan) Promises(s *Snapshot, claims map[string]string) map[PodKey]string {
 	if len(p.Launches)+len(p.Placements) == 0 {
 		return nil
 	}
-	nominated := make(map[model.PodKey]string, len(s.Pending)) // pods that can be
+	nominated := make(map[PodKey]string, len(s.Pending)) // pods that can be
 	for i := range s.Pending {
 		if pod := &s.Pending[i]; pod.From == "" && !pod.Virtual {
 			nominated[pod.PodKey] = pod.Nominated
 		}
 	}
-	promised := map[model.PodKey]string{}
+	promised := map[PodKey]string{}
 	for i := range p.Launches {
 		claim, ok := claims[p.Launches[i].ID]
 		for _, pod := range p.Launches[i].Pods {
@@ -48,14 +46,14 @@ func promises(s *model.Snapshot, p *model.Plan, claims map[string]string) map[mo
 			}
 		}
 	}
-	on := make(map[string]*model.Node, len(s.Nodes))
+	on := make(map[string]*Node, len(s.Nodes))
 	for i := range s.Nodes {
 		on[s.Nodes[i].Name] = &s.Nodes[i]
 	}
 	for _, at := range p.Placements {
 		n := on[at.Node]
 		was, waits := nominated[at.Pod]
-		if n == nil || n.Claim == "" || !waits || n.State == model.Initialized && was != n.Name {
+		if n == nil || n.Claim == "" || !waits || n.State == Initialized && was != n.Name {
 			continue
 		}
 		promised[at.Pod] = n.Claim

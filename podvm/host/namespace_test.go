@@ -1,0 +1,63 @@
+package host
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/nodeless/nodeless/podvm/wire"
+)
+
+// Whatever ends an agent in namespaces, its containers end with it, and nothing is left on this machine.
+func TestNamespacesDie(t *testing.T) {
+	h := open(t, Config{Driver: namespaces(t), HangLimit: 2 * time.Second})
+	for _, fault := range []struct {
+		name, says string
+		signal     unix.Signal
+	}{{"killed", "the virtual machine ended", unix.SIGKILL}, {"hung", "taken for hung", unix.SIGSTOP}} {
+		w := workload(fault.name, wire.Pod{Containers: []wire.Container{container("main", "sleep 4712 & while :; do sleep 1; done")}})
+		w.ScratchBytes = 64 << 20
+		vm := run(t, h, w)
+		await(t, vm, "running", isRunning)
+		if err := unix.Kill(vm.machine.PID(), fault.signal); err != nil {
+			t.Fatal(err)
+		}
+		s := await(t, vm, "the end", ended)
+		if exit := s.Pod.Containers[0].Exit; !strings.Contains(s.Failure, fault.says) || exit == nil || exit.Reason != "ContainerStatusUnknown" {
+			t.Errorf("status %+v", s)
+		}
+	}
+}
+
+// What would be root on this machine is refused, and what a container does to devices and the kernel does nothing to this machine's.
+func TestWhatNamespacesRefuse(t *testing.T) {
+	h := open(t, Config{Driver: namespaces(t)})
+	privileged := container("privileged", "true")
+	privileged.Privileged = true
+	admin := container("admin", "true")
+	admin.Capabilities = append(admin.Capabilities, "SYS_ADMIN")
+	main := container("main", `mknod /dev/disk b 7 0 && mknod /disk b 7 0 && mknod /shared/disk b 7 0; head -c 1 /dev/disk /disk /shared/disk >/dev/null 2>&1 || echo no devices
+		echo x >/dev/null && head -c 1 /dev/zero | wc -c; date -s 2001-01-01 2>&1 | grep -o "not permitted"
+		echo 1 2>/dev/null >/proc/sys/kernel/panic || echo no kernel; mount -t tmpfs none /tmp 2>/dev/null || echo no mounts
+		ls -d /enter /disks /pod 2>/dev/null; ps -o pid | wc -l; hostname`)
+	main.Capabilities = append(main.Capabilities, "MKNOD", "SYS_CHROOT")
+	main.Mounts = []wire.Mount{{Volume: "shared", Path: "/shared"}}
+	w := workload("refused", wire.Pod{Containers: []wire.Container{privileged, admin, main}, Volumes: []wire.Volume{{Name: "shared"}}})
+	w.ScratchBytes = 64 << 20
+	vm := run(t, h, w)
+	s := await(t, vm, "the end", ended)
+	for i, says := range []string{"container privileged is privileged: in namespaces that is root on the host", "container admin has capability SYS_ADMIN"} {
+		if e := s.Pod.Containers[i].Exit; e == nil || e.Reason != "StartError" || !strings.Contains(e.Message, says) {
+			t.Errorf("%+v, want %q", e, says)
+		}
+	}
+	if got := log(t, vm, LogOptions{Container: "main"}); got != "no devices\n1\nnot permitted\nno kernel\nno mounts\n4\nrefused\n" {
+		t.Errorf("it found %q", got)
+	}
+	settings := workload("settings", wire.Pod{Containers: []wire.Container{container("main", "true")}, Sysctls: map[string]string{"kernel.panic": "1"}})
+	if s := await(t, run(t, h, settings), "the end", ended); !strings.Contains(s.Failure, "sysctl kernel.panic is of the host's whole kernel") {
+		t.Errorf("%+v", s)
+	}
+}

@@ -1,0 +1,73 @@
+package stories
+
+import (
+	"fmt"
+	"os/exec"
+	"strings"
+	"testing"
+	"time"
+)
+
+// whyShop is a Deployment whose pods wait.
+const whyShop = `---
+apiVersion: apps/v1
+kind: Deployment
+metadata: {name: shop, namespace: waiting}
+spec:
+  selector: {matchLabels: {app: shop}}
+  template:
+    metadata: {labels: {app: shop}}
+    spec:
+      terminationGracePeriodSeconds: 0
+      nodeSelector: {karpenter.sh/nodepool: burdened}
+      containers: [{name: app, image: nginx, resources: {requests: {cpu: 10m}}}]
+`
+
+// deploymentStory asks about a pod that others will be made like: its Deployment has to be changed.
+func (c *cluster) deploymentStory() string {
+	pod := strings.TrimSpace(c.kubectl("-n", "waiting", "get", "pods", "-l", "app=shop", "-o", "jsonpath={.items[0].metadata.name}"))
+	out := c.why("pod/"+pod, "-n", "waiting")
+	wantGolden(c.t.(*testing.T), "pod-of-deployment", strings.ReplaceAll(out, pod, "shop-POD"))
+	return fact(out, "as a command")
+}
+
+// do runs a command as it was told, in a shell where kubectl is ours.
+func (c *cluster) do(command string) error {
+	cmd := exec.Command("bash", "-e", "-o", "pipefail", "-c", `kubectl() { "`+absolute(c.t, binary)+`" kubectl "$@"; }; `+command)
+	cmd.Env = append(c.environment(), "NODELESS_DATA_DIR="+c.dir)
+	if out, err := cmd.CombinedOutput(); err != nil {
+		return fmt.Errorf("%s: %w\n%s", command, err, out)
+	}
+	return nil
+}
+
+// changesStory makes every change that was named, with the command that was named if there is one: each pod gets its place.
+func (c *cluster) changesStory(commands map[string]string) {
+	changed := []string{"shop"}
+	all, last := []func() error{func() error { return c.do(commands["shop"]) }}, []*waiting{}
+	for _, w := range whyWaiting {
+		switch {
+		case w.change == "":
+			continue
+		case w.low:
+			last = append(last, &w)
+			continue
+		case w.fix != nil:
+			w.fix(c)
+		default:
+			all = append(all, func() error { return c.do(commands[w.name]) })
+		}
+		changed = append(changed, w.name)
+	}
+	c.atOnce(all)
+	for _, name := range changed {
+		c.wantPods(120*time.Second, "waiting", name, 1)
+	}
+	for _, w := range last {
+		w.fix(c)
+		c.wantPods(60*time.Second, "waiting", w.name, 1)
+	}
+	if placed := c.why("pod/taint", "-n", "waiting"); !strings.Contains(placed, "it is on") || !strings.Contains(placed, "machine costs") {
+		c.t.Errorf("of a pod that has its place:\n%s", placed)
+	}
+}

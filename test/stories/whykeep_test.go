@@ -1,0 +1,153 @@
+package stories
+
+import (
+	"fmt"
+	"strings"
+	"time"
+)
+
+// kept is a machine that stays, in a pool and a namespace of its own of that name.
+type kept struct {
+	name        string
+	disruption  string // of the pool
+	annotations string // of the pool
+	replicas    bool   // it is a static pool of one machine
+	spot        bool
+	types       string // of the pool; default m5.large
+	ballast     string // requests of a pod that had the machine launched, and has gone since
+	cpu         string // of the pod that stays; default 1500m
+	job         bool   // which is a Job's
+	also        string
+	rule        string // of the first blocker
+	clears      string // how it does
+	before      func(c *cluster, node, pod string)
+}
+
+// dearMachine had an m5.2xlarge launched, by its memory; now a c5.2xlarge would do, which saves a tenth.
+const dearMachine, dearBallast, dearCPU = "m5.2xlarge, c5.2xlarge", "1000m, memory: 20Gi", "5000m"
+
+var whyKept = []kept{
+	{
+		name: "protected", disruption: "{consolidateAfter: 0s}", rule: "DoNotDisrupt", clears: "when annotation karpenter.sh/do-not-disrupt is taken away",
+		before: func(c *cluster, _, pod string) {
+			c.kubectl("-n", "protected", "annotate", "pod", pod, "karpenter.sh/do-not-disrupt=true")
+		},
+	},
+	{
+		name: "held", disruption: "{consolidateAfter: 0s}", rule: "Held", clears: "PodDisruptionBudget changes", also: `
+apiVersion: policy/v1
+kind: PodDisruptionBudget
+metadata: {name: web, namespace: held}
+spec: {minAvailable: 1, selector: {matchLabels: {app: web}}}
+`,
+	},
+	{name: "budget", disruption: "{consolidateAfter: 0s, budgets: [{nodes: '0'}]}", rule: "Budget", clears: "the budget allows more"},
+	{name: "schedule", disruption: "{consolidateAfter: 0s, budgets: [{nodes: '0', schedule: '@daily', duration: 24h}]}", rule: "Budget", clears: "a schedule of the pool turns at "},
+	{name: "young", disruption: "{consolidateAfter: 1h}", rule: "TooYoung", clears: "at "},
+	{name: "never", disruption: "{consolidateAfter: Never}", rule: "Never", clears: "when NodePool never says otherwise"},
+	{name: "when-empty", disruption: "{consolidationPolicy: WhenEmpty, consolidateAfter: 0s}", rule: "WhenEmpty", clears: "when NodePool when-empty says otherwise"},
+	{name: "price", disruption: "{consolidateAfter: 0s}", rule: "NotCheaper", clears: "when prices"},
+	{name: "window", disruption: "{consolidateAfter: 0s}", annotations: `nodeless.sh/disruption-windows: "0 3 1 1 * 10m"`, rule: "Window", clears: "at "},
+	{name: "saving", disruption: "{consolidateAfter: 0s}", annotations: `nodeless.sh/minimum-saving: "1"`, rule: "SmallSaving", clears: "when NodePool saving says otherwise"},
+	{name: "unclear", disruption: "{consolidateAfter: 0s}", annotations: "nodeless.sh/minimum-saving: lots", rule: "Unclear", clears: "when NodePool unclear says otherwise"},
+	{
+		name: "annotated", disruption: "{consolidateAfter: 0s}", rule: "DoNotDisrupt", clears: "is taken off the node",
+		before: func(c *cluster, node, _ string) {
+			c.kubectl("annotate", "node", node, "karpenter.sh/do-not-disrupt=true")
+		},
+	},
+	{name: "static", disruption: "{consolidateAfter: 0s}", replicas: true, rule: "Static", clears: "when spec.replicas of NodePool static is less"},
+	{name: "payback", disruption: "{consolidateAfter: 0s}", types: dearMachine, ballast: dearBallast, cpu: dearCPU, rule: "Payback", clears: "at "},
+	{
+		name: "balanced", disruption: "{consolidationPolicy: Balanced, consolidateAfter: 0s}", types: dearMachine, ballast: dearBallast, cpu: dearCPU,
+		rule: "Balanced", clears: "when NodePool balanced says otherwise",
+	},
+	{
+		name: "job", disruption: "{consolidateAfter: 0s}", annotations: `nodeless.sh/wait-for-jobs: "true"`, types: dearMachine, ballast: dearBallast, cpu: dearCPU,
+		job: true, rule: "Job", clears: "when that pod has ended",
+	},
+	{
+		name: "spot-to-spot", disruption: "{consolidateAfter: 0s}", spot: true, types: "m5.large, m5.2xlarge", ballast: "5000m",
+		rule: "SpotToSpot", clears: "when the feature gate SpotToSpotConsolidation is on",
+	},
+	{
+		name: "no-place", disruption: "{consolidateAfter: 0s}", rule: "NoPlace", clears: "when prices, pods or other machines change",
+		before: func(c *cluster, node, _ string) {
+			c.kubectl("label", "node", node, "disk=fast")
+			c.apply(strings.Replace(apart("no-place", "fast", "100m", 1, false), "nodeSelector: {", "nodeSelector: {disk: fast, ", 1))
+			c.wantPods(30*time.Second, "no-place", "fast", 1)
+		},
+	},
+}
+
+// pool is the machine's NodePool.
+func (k *kept) pool() string {
+	out := strings.Replace(pool(k.name, k.disruption), "{name: "+k.name+"}", fmt.Sprintf("{name: %s, annotations: {%s}}", k.name, k.annotations), 1)
+	if k.types != "" {
+		out = strings.Replace(out, "[m5.large]", "["+k.types+"]", 1)
+	}
+	if k.spot {
+		out = strings.Replace(out, "[on-demand]", "[spot]", 1)
+	}
+	if k.replicas {
+		out = strings.Replace(out, "spec:\n", "spec:\n  replicas: 1\n", 1)
+	}
+	return out
+}
+
+// web is what runs on it.
+func (k *kept) web() string {
+	cpu := k.cpu
+	if cpu == "" {
+		cpu = "1500m"
+	}
+	if !k.job {
+		return apart(k.name, "web", cpu, 1, false) + k.also + "---\n"
+	}
+	return fmt.Sprintf(`
+apiVersion: batch/v1
+kind: Job
+metadata: {name: web, namespace: %[1]s}
+spec:
+  template:
+    metadata: {labels: {app: web}}
+    spec:
+      activeDeadlineSeconds: 500
+      restartPolicy: Never
+      terminationGracePeriodSeconds: 0
+      nodeSelector: {karpenter.sh/nodepool: %[1]s}
+      tolerations: [{key: pool, value: %[1]s, effect: NoSchedule}]
+      containers: [{name: c, image: pause, command: [sleep, "1000"], resources: {requests: {cpu: %[2]s}}}]
+---
+`, k.name, cpu)
+}
+
+// keptMachines makes all of them: first those that a ballast needs, which then goes.
+func (c *cluster) keptMachines() {
+	first, then := "", ""
+	for _, k := range whyKept {
+		first += fmt.Sprintf("---\napiVersion: v1\nkind: Namespace\nmetadata: {name: %s}\n---", k.name) + k.pool()
+		if k.ballast == "" {
+			first += k.web()
+		} else {
+			first += apart(k.name, "ballast", k.ballast, 1, false)
+			then += k.web()
+		}
+	}
+	c.apply(first)
+	for _, k := range whyKept {
+		if k.ballast != "" {
+			c.wantPods(90*time.Second, k.name, "ballast", 1)
+		}
+	}
+	c.apply(then)
+	for _, k := range whyKept {
+		c.wantPods(90*time.Second, k.name, "web", 1)
+		if k.ballast != "" {
+			c.kubectl("-n", k.name, "delete", "deployment", "ballast", "--wait=false")
+		}
+	}
+	for _, k := range whyKept {
+		c.wantPods(30*time.Second, k.name, "ballast", 0)
+	}
+}
