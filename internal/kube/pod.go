@@ -27,6 +27,7 @@ type Pod struct {
 	Static    bool   // owned by its Node: goes with it
 	Stateful  bool   // owned by a StatefulSet: its successor comes only when it is gone
 	Apart     bool   // is alone in a microVM, or is to be: its successor gets another, never a place on a machine
+	Maker     string // UID of the ReplicaSet that makes another pod in its place at once, "" if none does
 	Waiting   bool   // wants a place: unbound, not ending, not gated, for the default scheduler, not a daemon's
 	Terminal  bool   // Succeeded or Failed
 	Deleting  bool
@@ -42,7 +43,7 @@ type Pod struct {
 }
 
 // Movable reports whether the pod will be somewhere else once its machine is gone. Of pods that are ending only those of a
-// StatefulSet will: the successors of all others are there already.
+// StatefulSet will: the successors of all others are there already, or come at once.
 func (p *Pod) Movable() bool {
 	return !p.Apart && !p.Daemon() && !p.Terminal && (!p.Deleting || p.Stateful)
 }
@@ -87,6 +88,8 @@ func ReadPod(pod *corev1.Pod) Pod {
 	}
 	if owner := metav1.GetControllerOfNoCopy(pod); owner != nil {
 		switch owner.Kind {
+		case "ReplicaSet", "ReplicationController":
+			p.Maker = string(owner.UID)
 		case "DaemonSet":
 			p.DaemonSet, p.Only = pod.Namespace+"/"+owner.Name, onlyNode(pod)
 		case "Node":

@@ -27,7 +27,14 @@ const (
 // prospect is where the last plan puts the pods of a machine that is interrupted.
 type prospect struct {
 	claims []string // that are to be launched before the machine is drained
+	ahead  []*line  // of pods that could take their places
 	open   bool     // not all of the plan was carried out: another one follows
+}
+
+// line is where a plan puts the pods of one shape that are without a place, or driven off theirs, already.
+type line struct {
+	claims []string // that are to be launched
+	open   bool     // not all of it was carried out
 }
 
 func isInterrupted(claim *karpv1.NodeClaim) bool {
@@ -91,18 +98,29 @@ func (l *Lifecycle) patience(nodes []*corev1.Node) time.Duration {
 	return wait
 }
 
-// prepared reports whether a plan knew that the machine goes, and the machines it has for its pods are launched.
+// prepared reports whether a plan knew that the machine goes, and the machines it has for its pods are launched, as well as those for pods like
+// them that are without a place already: kube-scheduler does not ask who a place was meant for.
 func (l *Lifecycle) prepared(claim string) bool {
 	l.mu.Lock()
 	p, planned := l.prospects[claim]
 	l.mu.Unlock()
-	if !planned || p.open {
+	if !planned || p.open || !l.areLaunched(p.claims) {
 		return false
 	}
-	for _, name := range p.claims {
+	for _, q := range p.ahead {
+		if q.open || !l.areLaunched(q.claims) {
+			return false
+		}
+	}
+	return true
+}
+
+// areLaunched reports whether all the claims have their machines. One that failed is followed by another plan.
+func (l *Lifecycle) areLaunched(claims []string) bool {
+	for _, name := range claims {
 		next := l.o.World.Claim(name)
 		if next == nil || next.DeletionTimestamp != nil || next.Status.ProviderID == "" {
-			return false // one that failed is followed by another plan
+			return false
 		}
 	}
 	return true
@@ -138,7 +156,7 @@ func (l *Lifecycle) wakeDeparting(launched string) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	for claim, p := range l.prospects {
-		if slices.Contains(p.claims, launched) {
+		if slices.Contains(p.claims, launched) || slices.ContainsFunc(p.ahead, func(q *line) bool { return slices.Contains(q.claims, launched) }) {
 			l.claims.Add(claim)
 		}
 	}
@@ -147,39 +165,74 @@ func (l *Lifecycle) wakeDeparting(launched string) {
 // follow completes found with the machines that the pods of interrupted machines get. A plan that does not answer one of them,
 // as none does that was refused, is followed by another.
 func follow(s *model.Snapshot, p model.Plan, claims, byNode, flying map[string]string, found map[string]prospect) {
-	from := map[model.PodKey]string{}
+	f := following{pods: make(map[model.PodKey]*model.Pod, len(s.Pending)), byNode: byNode, found: found, lines: map[int]*line{}}
 	for i := range s.Pending {
-		if claim := byNode[s.Pending[i].From]; claim != "" {
-			from[s.Pending[i].PodKey] = claim
+		pod := &s.Pending[i]
+		if claim := byNode[pod.From]; claim != "" {
+			f.behind(claim, pod.Shape)
 		}
-	}
-	add := func(pod model.PodKey, claim string, carriedOut bool) {
-		old := from[pod]
-		if old == "" {
-			return
+		if !pod.Virtual {
+			f.pods[pod.PodKey] = pod
 		}
-		f := found[old]
-		if !carriedOut {
-			f.open = true
-		} else if claim != "" {
-			f.claims = append(f.claims, claim)
-		}
-		found[old] = f
-		delete(from, pod)
 	}
 	for i := range p.Launches {
 		claim, carriedOut := claims[p.Launches[i].ID]
 		for _, pod := range p.Launches[i].Pods {
-			add(pod, claim, carriedOut)
+			f.add(pod, claim, carriedOut)
 		}
 	}
 	for _, place := range p.Placements {
-		add(place.Pod, flying[place.Node], true)
+		f.add(place.Pod, flying[place.Node], true)
 	}
 	for i := range p.Unplaced {
-		add(p.Unplaced[i].Pod, "", true)
+		f.add(p.Unplaced[i].Pod, "", true)
 	}
-	for pod := range from {
-		add(pod, "", false)
+	for pod := range f.pods {
+		f.add(pod, "", false)
 	}
+}
+
+// following is how far follow has come.
+type following struct {
+	pods   map[model.PodKey]*model.Pod // that the plan has to answer yet
+	byNode map[string]string
+	found  map[string]prospect
+	lines  map[int]*line // by shape
+}
+
+// behind notes that pods of the shape are on the claim's machine.
+func (f *following) behind(claim string, shape int) {
+	if f.lines[shape] == nil {
+		f.lines[shape] = &line{}
+	}
+	p := f.found[claim]
+	if q := f.lines[shape]; !slices.Contains(p.ahead, q) {
+		p.ahead = append(p.ahead, q)
+	}
+	f.found[claim] = p
+}
+
+// add notes where the pod has its place: on a machine of the claim that is to be launched, or on none that is to be waited for.
+func (f *following) add(key model.PodKey, claim string, carriedOut bool) {
+	pod := f.pods[key]
+	if pod == nil {
+		return
+	}
+	delete(f.pods, key)
+	old, departing := f.byNode[pod.From]
+	if !departing {
+		if q := f.lines[pod.Shape]; q != nil {
+			q.open = q.open || !carriedOut
+			if claim != "" {
+				q.claims = append(q.claims, claim)
+			}
+		}
+		return
+	}
+	p := f.found[old]
+	p.open = p.open || !carriedOut
+	if claim != "" {
+		p.claims = append(p.claims, claim)
+	}
+	f.found[old] = p
 }

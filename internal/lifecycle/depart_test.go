@@ -2,6 +2,7 @@ package lifecycle
 
 import (
 	"log/slog"
+	"slices"
 	"testing"
 	"time"
 
@@ -39,7 +40,7 @@ func TestAnInterruptedMachineIsPreparedForWhenItsPodsNextMachinesAreLaunched(t *
 			{Name: "flying", Claim: "flying", State: model.InFlight},
 			{Name: "ready", Claim: "ready", State: model.Initialized},
 		},
-		Pending: []model.Pod{{PodKey: one, From: "old-node"}, {PodKey: two, From: "old-node"}, {PodKey: other}},
+		Pending: []model.Pod{{PodKey: one, From: "old-node"}, {PodKey: two, From: "old-node"}, {PodKey: other, Shape: 1}},
 	}
 	plan := model.Plan{
 		Placements: []model.Placement{{Pod: one, Node: "flying"}, {Pod: two, Node: "ready"}},
@@ -66,6 +67,21 @@ func TestAnInterruptedMachineIsPreparedForWhenItsPodsNextMachinesAreLaunched(t *
 	want(false, "one is launched")
 	observe("new-2", "aws:///a/i-2", nil)
 	want(true, "both are launched")
+
+	same := model.PodKey{Name: "same"} // has no place already, and kube-scheduler may give it the place of one of the two
+	s.Pending = append(s.Pending, model.Pod{PodKey: same})
+	behind := plan
+	behind.Launches = append(slices.Clone(plan.Launches), model.Launch{ID: "l3", Pods: []model.PodKey{same}})
+	both := map[string]string{"l1": "new-1", "l2": "new-2"}
+	l.Decided(s, behind, both)
+	want(false, "the launch for a pod that could take their place was refused")
+	both["l3"] = "new-3"
+	l.Decided(s, behind, both)
+	want(false, "it is asked for")
+	observe("new-3", "aws:///a/i-3", nil)
+	want(true, "it is launched, too")
+	s.Pending = s.Pending[:3]
+
 	l.Decided(s, model.Plan{}, nil)
 	want(false, "a plan that was refused answers nobody")
 	l.Decided(s, model.Plan{Placements: []model.Placement{{Pod: one, Node: "ready"}}, Unplaced: []model.Unplaced{{Pod: two}}}, nil)

@@ -7,6 +7,7 @@ import (
 
 	policyv1 "k8s.io/api/policy/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/intstr"
 	karpv1 "sigs.k8s.io/karpenter/pkg/apis/v1"
 
@@ -221,5 +222,78 @@ func TestTheClockAloneIsNewsToo(t *testing.T) {
 			t.Errorf("no news at noon + %s", at)
 		}
 		w.Snapshot()
+	}
+}
+
+// A pod that is driven off a machine that goes is counted until its ReplicaSet's next pod comes: the room for it is not free in between.
+func TestAPodThatIsDrivenOffIsCountedUntilItsSuccessorComes(t *testing.T) {
+	owned := func(name, node, kind, uid string, version int) *corev1.Pod {
+		p, yes := podOf(name, node, "1", version), true
+		p.OwnerReferences = []metav1.OwnerReference{{Kind: kind, Name: uid, UID: types.UID(uid), Controller: &yes}}
+		return p
+	}
+	ends := func(p *corev1.Pod) *corev1.Pod {
+		p.DeletionTimestamp = &metav1.Time{Time: noon}
+		return p
+	}
+	w, c := fresh()
+	going(w)
+	for i, name := range []string{"a", "b", "c"} {
+		w.Update(owned(name, "n", "ReplicaSet", "web", 3+i))
+	}
+	w.Update(owned("job", "n", "Job", "job", 6))
+	w.Update(podOf("bare", "n", "1", 7))
+	w.Snapshot()
+	want := func(moving, on, when string) {
+		t.Helper()
+		s := w.Snapshot()
+		var names []string
+		for _, n := range s.Nodes {
+			for _, p := range n.Pods {
+				names = append(names, p.Name)
+			}
+		}
+		if got := strings.Join(names, " "); movers(s) != moving || got != on {
+			t.Errorf("%s: %q have to leave, %q are on the machine", when, movers(s), got)
+		}
+	}
+	want("a@n b@n bare@n c@n job@n", "", "before")
+	w.Update(ends(owned("a", "n", "ReplicaSet", "web", 10)))
+	w.Update(ends(owned("b", "n", "ReplicaSet", "web", 11)))
+	w.Update(ends(owned("job", "n", "Job", "job", 12)))
+	w.Update(ends(podOf("bare", "n", "1", 13)))
+	want("a@n b@n c@n", "bare job", "they are asked to go; Jobs take their time, and nobody follows a bare pod")
+	w.Update(owned("other", "", "ReplicaSet", "api", 14))
+	want("a@n b@n c@n", "bare job", "another ReplicaSet's pod came")
+	w.Update(owned("a2", "", "ReplicaSet", "web", 15))
+	want("b@n c@n", "a bare job", "the first successor came")
+	w.Delete(owned("b", "n", "ReplicaSet", "web", 16))
+	want("b@n c@n", "a bare job", "one is gone, and its successor is not there yet")
+	w.Delete(owned("c", "n", "ReplicaSet", "web", 17))
+	want("b@n c@n", "a bare job", "one is gone without a word")
+	changed(w)
+	c.Advance(nominated)
+	if !changed(w) {
+		t.Error("that nobody comes is no news")
+	}
+	want("", "a bare job", "nobody came")
+	w.Update(owned("d", "n", "ReplicaSet", "web", 18))
+	w.Update(ends(owned("d", "n", "ReplicaSet", "web", 19)))
+	w.Delete(nodeOf("n", 20))
+	want("d@n", "", "the Node is gone before the successor came")
+	w.Update(owned("d2", "", "ReplicaSet", "web", 21))
+	want("", "", "it came")
+}
+
+// Somebody else's pods end all the time: by a scale-down, say.
+func TestAPodThatEndsOnAMachineThatStaysHasNoSuccessor(t *testing.T) {
+	w, _ := fresh()
+	w.Update(nodeOf("n", 1))
+	p, yes := podOf("a", "n", "1", 2), true
+	p.OwnerReferences = []metav1.OwnerReference{{Kind: "ReplicaSet", UID: "web", Controller: &yes}}
+	w.Update(p)
+	w.Delete(p)
+	if got := movers(w.Snapshot()); got != "" {
+		t.Errorf("%q", got)
 	}
 }

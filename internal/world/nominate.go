@@ -11,8 +11,8 @@ import (
 	"github.com/nodeless/nodeless/engine/model"
 )
 
-// nominated is how long a machine stays needed after the last plan that gave a pod a place there: between a pod's eviction
-// and the next of its name there is an instant in which nobody waits (reference karpenter.md §8.2, at least 10 s).
+// nominated is how long a machine stays needed after the last plan that gave a pod a place there, and how long the successor of a pod that
+// was evicted is waited for: between the two there is an instant in which nobody waits (reference karpenter.md §8.2, at least 10 s).
 const nominated = 10 * time.Second
 
 // nominees are the machines that plans put pods on, by the names that snapshots have for them: zero while the newest plan

@@ -63,7 +63,13 @@ func (w *World) updatePod(o *corev1.Pod, now time.Time) {
 		}
 	}
 	if old != nil {
+		if info.Deleting || old.Key != info.Key {
+			w.expectSuccessor(old, now)
+		}
 		w.unlink(key, old, old.Key != info.Key, now)
+	}
+	if old == nil || old.Key != info.Key {
+		w.succeed(info.Maker)
 	}
 	if info.Terminal && (old == nil || old.Key != info.Key || !old.Terminal) {
 		w.ended = append(w.ended, info.Event)
@@ -85,6 +91,7 @@ func (w *World) deletePod(o *corev1.Pod, now time.Time) {
 	key := keyOf(o)
 	w.noteLacking(key, "", nil)
 	if old := w.pods[key]; old != nil {
+		w.expectSuccessor(old, now)
 		w.unlink(key, old, true, now)
 		w.poke()
 	}

@@ -65,6 +65,7 @@ type World struct {
 	nominees   nominees
 	promised   map[model.PodKey]string   // claims of machines that are yet to be ready
 	promisedOn map[string][]model.PodKey // by claim, nil = to be made
+	successors successors
 	jobs       jobs
 	lacking    lacking
 	ended      []time.Time          // when pods succeeded or failed
