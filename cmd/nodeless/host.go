@@ -223,7 +223,7 @@ func (o *hostOptions) run(ctx context.Context) error {
 	defer stopEvents()
 	network, err := o.network(ctx, id, kubelets, &options)
 	if err != nil {
-		return err
+		return explain(err)
 	}
 	vms, err := podhost.New(options)
 	if err != nil {

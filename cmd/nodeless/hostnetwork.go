@@ -38,6 +38,9 @@ func (o *hostOptions) network(ctx context.Context, id *podagent.Identity, kubele
 	if err == nil {
 		return h, nil
 	}
+	if errors.Is(err, errAskedInVain) { // pods of an earlier process may have a network, and would lose it
+		return nil, err
+	}
 	p.Log.Warn("microVMs are in user mode: they reach out, and are reached by port-forward and exec alone; no Services, names of the cluster or other pods", "why", err)
 	h.net = nil
 	p.Links, err = host.NewUserMode(kubelets.Pods)
@@ -103,19 +106,25 @@ func (h *hostNetwork) parts(ctx context.Context) []func() error {
 	}
 }
 
+// errAskedInVain: the API server gave no answer that this machine could go by for as long as it is a host.
+var errAskedInVain = errors.New("the API server does not say what the network of microVMs needs; start the host again")
+
 // serviceRange are the addresses of the cluster's Services. That the host may ask for them shows that it may see what it needs.
 func (o *hostOptions) serviceRange(ctx context.Context, kube kubernetes.Interface, name string) (netip.Prefix, error) {
 	more := fmt.Sprintf("the host lacks rights that hosts have by now: give them with \"nodeless host token %s\", and start it again", name)
 	if _, err := kube.CoreV1().Services(metav1.NamespaceAll).List(ctx, metav1.ListOptions{Limit: 1}); apierrors.IsForbidden(err) {
 		return netip.Prefix{}, fmt.Errorf("%s: %w", more, err)
 	} else if err != nil {
-		return netip.Prefix{}, fmt.Errorf("see Services: %w", err)
+		return netip.Prefix{}, fmt.Errorf("%w: list Services: %w", errAskedInVain, err)
 	}
 	if o.services.IsValid() {
 		return o.services, nil
 	}
 	const byDefault = "kubernetes"
 	ranges, err := kube.NetworkingV1().ServiceCIDRs().Get(ctx, byDefault, metav1.GetOptions{})
+	if err != nil && !apierrors.IsNotFound(err) && !apierrors.IsForbidden(err) {
+		return netip.Prefix{}, fmt.Errorf("%w: get ServiceCIDR %s: %w", errAskedInVain, byDefault, err)
+	}
 	if err != nil {
 		return netip.Prefix{}, fmt.Errorf("the addresses of the cluster's Services are not known; say them with --service-cidr: %w", err)
 	}

@@ -48,8 +48,10 @@ func (p *Peers) Synced(ctx context.Context) bool {
 // List implements podnet.Peers.
 func (p *Peers) List() []podnet.Peer {
 	var hosts v1alpha1.MicroVMHostList
-	if p.cache.List(context.Background(), &hosts) != nil {
-		return nil // it has not begun
+	ctx := context.Background() // nothing is waited for
+	known, err := p.cache.GetInformer(ctx, &v1alpha1.MicroVMHost{}, cache.BlockUntilSynced(false))
+	if err != nil || !known.HasSynced() || p.cache.List(ctx, &hosts) != nil {
+		return nil
 	}
 	var all []podnet.Peer
 	for i := range hosts.Items {

@@ -316,8 +316,21 @@ func TestAfterAKill(t *testing.T) {
 	}
 	eventually(t, "after somebody flushed the firewall", "a saw 10.202.16.3", ask)
 	stop() // and no close
+	here := [][]string{{"10.202.16.1/20", bridge}, {"10.202.16.1/32", bridge + "-a"}, {"10.202.16.1/32", bridge + "-b"}}
+	for _, a := range here {
+		netlab.IP(t, "addr", "del", a[0], "dev", a[1])
+	}
+	if err := New(c.options).open(t.Context()); err == nil {
+		t.Error("a name server listens at an address that this machine does not have")
+	}
+	for _, a := range here {
+		netlab.IP(t, "addr", "add", a[0], "dev", a[1])
+	}
+	for _, to := range []string{"a", "b"} { // which went with the addresses
+		netlab.IP(t, "route", "replace", map[string]string{"a": "10.202.16.2", "b": "10.202.16.3"}[to], "dev", bridge+"-"+to)
+	}
 	if got, err := ask(); err != nil || got != "a saw 10.202.16.3" {
-		t.Errorf("while nobody is there: %q, %v", got, err)
+		t.Errorf("while nobody is there, and after somebody who could not begin: %q, %v", got, err)
 	}
 	next := New(c.options)
 	if err := next.open(t.Context()); err != nil {

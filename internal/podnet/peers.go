@@ -32,6 +32,8 @@ type Peers interface {
 type neighbours struct {
 	near []Peer // on this machine: the kernel knows the way to each of their microVMs
 	far  []Peer // by the tunnel
+	// ports are those at which they take packets.
+	ports []uint16
 }
 
 // prefixes of pods.
@@ -61,6 +63,11 @@ func divide(peers []Peer, pods netip.Prefix, at netip.AddrPort, own []netip.Addr
 			s.far = append(s.far, p)
 		}
 	}
+	for _, p := range slices.Concat(s.near, s.far) {
+		s.ports = append(s.ports, p.At.Port())
+	}
+	slices.Sort(s.ports)
+	s.ports = slices.Compact(s.ports)
 	return s
 }
 
@@ -121,7 +128,7 @@ func (n *Net) tunnelRules() (t ruleset.Tunnel) {
 	if n.state.Tunnel == "" {
 		return t
 	}
-	t.Name, t.Port = n.tunnelName(), n.o.At.Port()
+	t.Name, t.Port, t.Identifier = n.tunnelName(), n.o.At.Port(), overlay.Identifier(n.pods)
 	for _, p := range n.seen.far {
 		t.Peers = append(t.Peers, p.At.Addr())
 	}

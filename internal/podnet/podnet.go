@@ -128,7 +128,7 @@ func (n *Net) Ready() <-chan struct{} { return n.ready }
 
 func (n *Net) isReady() { n.once.Do(func() { close(n.ready) }) }
 
-// open makes what is outside of this process, and listens. It leaves nothing if it fails.
+// open makes what is outside of this process, and listens. If it fails it leaves what was there, for pods that go on by it, and nothing of its own.
 func (n *Net) open(ctx context.Context) (err error) {
 	if err := ruleset.Possible(); err != nil {
 		return err
@@ -140,8 +140,12 @@ func (n *Net) open(ctx context.Context) (err error) {
 	if err := n.state.save(n.o.Dir); err != nil { // before anything is made: who comes later must know
 		return err
 	}
+	inUse := ruleset.Exists(n.name)
 	defer func() {
-		if err != nil {
+		if err == nil {
+			return
+		}
+		if n.stopListening(); !inUse {
 			err = errors.Join(err, n.close())
 		}
 	}()
@@ -156,8 +160,8 @@ func (n *Net) open(ctx context.Context) (err error) {
 	if n.api, err = openGateway(ctx, n.machine, 6443, n.o.APIServer); err != nil {
 		return err
 	}
-	if ruleset.Exists(n.name) {
-		return nil // the rules are in use, and stay until it is known what Services there are
+	if inUse {
+		return nil // the rules stay until it is known what Services there are
 	}
 	return n.look()
 }
@@ -181,14 +185,19 @@ func (n *Net) serve(ctx context.Context) error {
 	return group.Wait()
 }
 
-// close takes away what open made.
-func (n *Net) close() error {
+// stopListening ends what open began in this process; serve has done so, if it was called.
+func (n *Net) stopListening() {
 	if n.dns != nil {
-		_ = n.dns.Close() // serve has done so, if it was called
+		_ = n.dns.Close()
 	}
 	if n.api != nil {
 		_ = n.api.Close()
 	}
+}
+
+// close takes away what open made.
+func (n *Net) close() error {
+	n.stopListening()
 	return errors.Join(n.o.Bridge.DeleteRoute(n.o.Services), cleanUp(n.o.Dir, n.state, n.kernel))
 }
 

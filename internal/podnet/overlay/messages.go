@@ -52,7 +52,7 @@ func (c Config) create(k *netlink.Conn) error {
 		e.Nested(unix.IFLA_LINKINFO, func(e *netlink.AttributeEncoder) error {
 			e.String(unix.IFLA_INFO_KIND, "vxlan")
 			e.Nested(unix.IFLA_INFO_DATA, func(e *netlink.AttributeEncoder) error {
-				e.Uint32(unix.IFLA_VXLAN_ID, identifier(c.Pods))
+				e.Uint32(unix.IFLA_VXLAN_ID, Identifier(c.Pods))
 				e.Uint8(unix.IFLA_VXLAN_LEARNING, 0)
 				e.Bytes(unix.IFLA_VXLAN_PORT, binary.BigEndian.AppendUint16(nil, c.Port))
 				if c.Local.Is4() {
@@ -101,7 +101,7 @@ func (t *Tunnel) forwardingEntry(p Peer) []byte {
 		if p.At.IsValid() {
 			e.Bytes(unix.NDA_DST, p.At.Addr().AsSlice())
 			e.Bytes(unix.NDA_PORT, binary.BigEndian.AppendUint16(nil, p.At.Port()))
-			e.Uint32(unix.NDA_VNI, identifier(p.Pods))
+			e.Uint32(unix.NDA_VNI, Identifier(p.Pods))
 		}
 	})...)
 }

@@ -54,25 +54,40 @@ func Open(c Config) (*Tunnel, error) {
 	}
 	err := do(func(k *netlink.Conn) error { return c.create(k) })
 	if err != nil {
-		return nil, fmt.Errorf("tunnel %s: %w", c.Name, err)
+		return nil, c.explain(err)
 	}
 	t, err := Find(c)
-	if err == nil {
-		err = t.prepare()
-	}
 	if err != nil {
-		return nil, errors.Join(fmt.Errorf("tunnel %s: %w", c.Name, err), Delete(c.Name))
+		return nil, errors.Join(err, Delete(c.Name))
 	}
 	return t, nil
 }
 
-// Find takes an interface up that was made with the same Config.
+// Find takes an interface up that was made with the same Config, also one that was left half-made, or that somebody has set down.
 func Find(c Config) (*Tunnel, error) {
 	i, err := net.InterfaceByName(c.Name)
 	if err != nil {
-		return nil, err
+		return nil, fmt.Errorf("tunnel %s: %w", c.Name, err)
 	}
-	return &Tunnel{c: c, index: uint32(i.Index)}, nil
+	t := &Tunnel{c: c, index: uint32(i.Index)}
+	if err := t.prepare(); err != nil {
+		return nil, c.explain(err)
+	}
+	return t, nil
+}
+
+// explain says what can be done about an error of the kernel's.
+func (c Config) explain(err error) error {
+	why := ""
+	switch {
+	case errors.Is(err, unix.EOPNOTSUPP):
+		why = ": this machine's kernel has no VXLAN; install and load its module (modprobe vxlan)"
+	case errors.Is(err, unix.EADDRINUSE):
+		why = fmt.Sprintf(": UDP port %d is another program's; choose another one with --overlay-port", c.Port)
+	case errors.Is(err, unix.EEXIST):
+		why = fmt.Sprintf(": another VXLAN interface has UDP port %d and identifier %d (ip -d link show type vxlan); remove it, or choose another port with --overlay-port", c.Port, Identifier(c.Pods))
+	}
+	return fmt.Errorf("tunnel %s: %w%s", c.Name, err, why)
 }
 
 // Delete removes an interface with all routes by it; that there is none is no error.
@@ -164,8 +179,8 @@ func hardware(pods netip.Prefix) []byte {
 	return append([]byte{0x02, 0x6e}, a[:]...)
 }
 
-// identifier is the network identifier (VNI, 24 bits) of what is for the machine of pods. Prefixes of 28 bits or less within 10.0.0.0/8 never meet.
-func identifier(pods netip.Prefix) uint32 {
+// Identifier is the network identifier (VNI, 24 bits) of what is for the machine of pods. Prefixes of 28 bits or less within 10.0.0.0/8 never meet.
+func Identifier(pods netip.Prefix) uint32 {
 	a := pods.Masked().Addr().As4()
 	return binary.BigEndian.Uint32(a[:]) >> 4 & 0xffffff
 }

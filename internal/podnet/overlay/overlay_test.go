@@ -1,6 +1,7 @@
 package overlay
 
 import (
+	"fmt"
 	"net/netip"
 	"os"
 	"strings"
@@ -11,6 +12,7 @@ import (
 
 func TestMain(m *testing.M) {
 	netlab.Handle("tunnel", tunnel)
+	netlab.Handle("half a tunnel", halfATunnel)
 	netlab.Main()
 	os.Exit(m.Run())
 }
@@ -29,6 +31,12 @@ func tunnel(args []string) (string, error) {
 		}
 	}
 	return "", t.Sync(peers)
+}
+
+// halfATunnel is what somebody leaves who is killed while it is made.
+func halfATunnel(args []string) (string, error) {
+	c := Config{Name: "nltest-x", Pods: netip.MustParsePrefix(args[0]), Local: netip.MustParseAddr(args[1]), Port: 8476, MTU: 1450}
+	return "", do(c.create)
 }
 
 // host makes a machine with a pod's address on its loopback.
@@ -85,6 +93,64 @@ func TestHostsReachEachOthersPodsAndForgetThem(t *testing.T) {
 	}
 }
 
+// A process can be killed between any two steps, and others administer the machine too: the tunnel is made whole by who comes next.
+func TestATunnelIsMadeWhole(t *testing.T) {
+	if !netlab.Inside(t) {
+		return
+	}
+	netlab.IP(t, "link", "add", "switch", "type", "bridge")
+	netlab.IP(t, "link", "set", "switch", "up")
+	a, b := host(t, "a", "192.0.2.1", "10.202.0.2"), host(t, "b", "192.0.2.2", "10.202.16.2")
+	toB := []string{"10.202.0.0/20", "192.0.2.1", "10.202.16.0/20", "192.0.2.2"}
+	for _, do := range []func() (string, error){
+		func() (string, error) { return b.Call("tunnel", "10.202.16.0/20", "192.0.2.2", "10.202.0.0/20", "192.0.2.1") },
+		func() (string, error) { return a.Call("half a tunnel", toB...) },
+		func() (string, error) { return a.Call("tunnel", toB...) },
+	} {
+		if _, err := do(); err != nil && strings.Contains(err.Error(), "not supported") {
+			t.Skip("this kernel has no VXLAN:", err)
+		} else if err != nil {
+			t.Fatal(err)
+		}
+	}
+	if got, err := a.Ask("tcp", "10.202.16.2:8080"); err != nil || got != "b saw 10.202.0.1" {
+		t.Errorf("by a tunnel that was half-made: %q, %v", got, err)
+	}
+	a.IP(t, "link", "set", "nltest-x", "down")
+	if _, err := a.Call("tunnel", toB...); err != nil {
+		t.Fatal(err)
+	}
+	if got, err := a.Ask("tcp", "10.202.16.2:8080"); err != nil || got != "b saw 10.202.0.1" {
+		t.Errorf("by a tunnel that somebody has set down: %q, %v", got, err)
+	}
+}
+
+// What the kernel refuses is told with what can be done about it, and nothing is left.
+func TestWhyThereIsNoTunnel(t *testing.T) {
+	if !netlab.Inside(t) {
+		return
+	}
+	netlab.IP(t, "link", "add", "switch", "type", "bridge")
+	c := host(t, "c", "192.0.2.3", "10.202.32.2")
+	c.Listen(t, "udp", ":8476")
+	_, err := c.Call("tunnel", "10.202.32.0/20", "192.0.2.3")
+	if err != nil && strings.Contains(err.Error(), "not supported") {
+		t.Skip("this kernel has no VXLAN:", err)
+	}
+	if err == nil || !strings.Contains(err.Error(), "UDP port 8476 is another program's; choose another one with --overlay-port") {
+		t.Error("a port that is taken:", err)
+	}
+	if left, err := c.Call("ip", "link", "show", "type", "vxlan"); err != nil || left != "" {
+		t.Errorf("left: %q, %v", left, err)
+	}
+	d := host(t, "d", "192.0.2.4", "10.202.48.2")
+	d.IP(t, "link", "add", "other", "type", "vxlan", "id", fmt.Sprint(Identifier(netip.MustParsePrefix("10.202.48.0/20"))), "dstport", "8476")
+	d.IP(t, "link", "set", "other", "up")
+	if _, err := d.Call("tunnel", "10.202.48.0/20", "192.0.2.4"); err == nil || !strings.Contains(err.Error(), "another VXLAN interface has UDP port 8476 and identifier 11313920") {
+		t.Error("an identifier that is taken:", err)
+	}
+}
+
 // Packets for a machine with other addresses are not taken: both ends go by the receiver's.
 func TestIdentifiersFollowFromAddresses(t *testing.T) {
 	seen := map[uint32]netip.Prefix{}
@@ -92,10 +158,10 @@ func TestIdentifiersFollowFromAddresses(t *testing.T) {
 		for third := range 256 {
 			for _, fourth := range []byte{0, 16, 240} {
 				p := netip.PrefixFrom(netip.AddrFrom4([4]byte{10, byte(second), byte(third), fourth}), 28)
-				if other, had := seen[identifier(p)]; had {
+				if other, had := seen[Identifier(p)]; had {
 					t.Fatalf("%s and %s have the same identifier", p, other)
 				}
-				seen[identifier(p)] = p
+				seen[Identifier(p)] = p
 			}
 		}
 	}

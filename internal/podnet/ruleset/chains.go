@@ -18,6 +18,16 @@ func fromPods(c Config) []rule {
 	return rules
 }
 
+// inThisName are the rules for what leaves in the name of this machine and is somebody else's, such as a pod's: other hosts would take it for what this one
+// says of its pods.
+func inThisName(c Config) []rule {
+	var rules []rule
+	for _, port := range c.Overlay {
+		rules = append(rules, rule{notOutLinks(c.Links), masqueraded(), udpTo(port), verdict(drop)})
+	}
+	return rules
+}
+
 // arriving are the rules for what is for this machine itself.
 func arriving(c Config) []rule {
 	var rules []rule
@@ -25,7 +35,9 @@ func arriving(c Config) []rule {
 		for _, a := range c.Tunnel.Peers {
 			rules = append(rules, rule{source(netip.PrefixFrom(a, 32)), udpTo(c.Tunnel.Port), verdict(accept)})
 		}
-		rules = append(rules, rule{udpTo(c.Tunnel.Port), verdict(drop)})
+		rules = append(rules, rule{udpTo(c.Tunnel.Port), identifier(c.Tunnel.Identifier), verdict(drop)},
+			// What comes by the tunnel is for pods, or for this machine as one of them: none of its other addresses, which its firewall may guard elsewhere.
+			rule{in(c.Tunnel.Name), established(), verdict(accept)}, rule{in(c.Tunnel.Name), notDestination(c.Host), reject()})
 	}
 	// The gateways to the API server and to the names are the pods' and this machine's.
 	return append(rules, rule{destination(c.Host, 32), notInLinks(c.Links), notIn("lo"), reject()})

@@ -2,10 +2,12 @@ package ruleset
 
 import (
 	"fmt"
+	"net"
 	"net/netip"
 	"os"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/google/nftables"
 
@@ -13,8 +15,39 @@ import (
 )
 
 func TestMain(m *testing.M) {
+	netlab.Handle("hear", hear)
+	netlab.Handle("heard", heard)
+	netlab.Handle("say", say)
 	netlab.Main()
 	os.Exit(m.Run())
+}
+
+// ears are what packets are heard by, by their address.
+var ears = map[string]net.PacketConn{}
+
+// hear listens over UDP at an address (args[0]).
+func hear(args []string) (_ string, err error) {
+	ears[args[0]], err = net.ListenPacket("udp4", args[0])
+	return "", err
+}
+
+// heard is the next packet that came to an address (args[0]).
+func heard(args []string) (string, error) {
+	b := make([]byte, 256)
+	_ = ears[args[0]].SetReadDeadline(time.Now().Add(10 * time.Second))
+	n, _, err := ears[args[0]].ReadFrom(b)
+	return string(b[:n]), err
+}
+
+// say sends a packet (args[2]) from an address to another.
+func say(args []string) (string, error) {
+	conn, err := net.DialUDP("udp4", &net.UDPAddr{IP: net.ParseIP(args[0])}, net.UDPAddrFromAddrPort(netip.MustParseAddrPort(args[1])))
+	if err != nil {
+		return "", err
+	}
+	defer func() { _ = conn.Close() }()
+	_, err = conn.Write([]byte(args[2]))
+	return "", err
 }
 
 // lab is a machine with two pods behind a bridge and somebody outside.
@@ -141,6 +174,62 @@ func TestPacketsInTheKernel(t *testing.T) {
 	refused(t, "outside asks the machine at its address among the pods", got, err)
 }
 
+// A pod speaks for itself alone: not in another's name, however loose the kernel's own filter is, and not to other hosts in this machine's.
+func TestPodsSpeakForThemselvesAlone(t *testing.T) {
+	if !netlab.Inside(t) {
+		return
+	}
+	l := build(t)
+	if err := os.WriteFile("/proc/sys/net/ipv4/conf/all/rp_filter", []byte("2"), 0o644); err != nil { // as Ubuntu does
+		t.Fatal(err)
+	}
+	c := example()
+	c.between()
+	c.Opened = []string{"outside"}
+	if err := New(c).Program(); err != nil {
+		t.Fatal(err)
+	}
+	said := func(to *netlab.Machine, port string) string {
+		t.Helper()
+		heard, err := to.Call("heard", port)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return heard
+	}
+	for _, listener := range []struct {
+		m  *netlab.Machine
+		at string
+	}{{l.second, ":5353"}, {l.outside, ":8476"}, {l.outside, ":8477"}} {
+		if _, err := listener.m.Call("hear", listener.at); err != nil {
+			t.Fatal(err)
+		}
+	}
+	l.first.IP(t, "addr", "add", "172.29.0.9/32", "dev", "lo") // which nobody has given it
+	for _, from := range []string{"172.29.0.9", "172.29.0.2"} {
+		if _, err := l.first.Call("say", from, "172.29.0.3:5353", "from "+from); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if got := said(l.second, ":5353"); got != "from 172.29.0.2" {
+		t.Errorf("a pod was told first: %q", got)
+	}
+	for _, to := range []string{"192.0.2.7:8476", "192.0.2.7:8477"} {
+		if _, err := l.first.Call("say", "172.29.0.2", to, "to "+to); err != nil && !strings.Contains(err.Error(), "not permitted") {
+			t.Fatal(err)
+		}
+	}
+	if got := said(l.outside, ":8477"); got != "to 192.0.2.7:8477" {
+		t.Errorf("outside was told %q", got)
+	}
+	if _, err := say([]string{"192.0.2.1", "192.0.2.7:8476", "from the machine"}); err != nil {
+		t.Fatal(err)
+	}
+	if got := said(l.outside, ":8476"); got != "from the machine" {
+		t.Errorf("another host was told first: %q", got)
+	}
+}
+
 func TestOneOfSeveralEndpointsAnswers(t *testing.T) {
 	if !netlab.Inside(t) {
 		return
@@ -208,7 +297,7 @@ func TestOthersRulesStay(t *testing.T) {
 		}
 	}
 	chains, err := kernel.ListChains()
-	if want := 6 + 4 + 1; err != nil || len(chains) != want {
+	if want := 8 + 4 + 1; err != nil || len(chains) != want {
 		t.Errorf("%d chains, want %d: %v", len(chains), want, err)
 	}
 	if foreign, err := Foreign("nl-test"); err != nil || strings.Join(foreign, ",") != "other forward" {

@@ -29,6 +29,8 @@ type Config struct {
 	Near []netip.Prefix
 	// Tunnel is how pods of hosts on other machines come; its Name, which begins with Links, is "" if there is none.
 	Tunnel Tunnel
+	// Overlay are the UDP ports at which other hosts believe whatever comes from this machine's addresses.
+	Overlay []uint16
 	// Destinations are in order and different.
 	Destinations []Destination
 	// NodePorts are destinations at all of this machine's addresses but loopback's: At has a port alone. They are for pods and the machine itself, and for
@@ -39,9 +41,10 @@ type Config struct {
 
 // Tunnel is an interface whose packets arrive at a UDP port of this machine.
 type Tunnel struct {
-	Name  string
-	Port  uint16
-	Peers []netip.Addr // who may send there, and nobody else
+	Name       string
+	Port       uint16
+	Identifier uint32       // of its network (VNI): the port may be others' too
+	Peers      []netip.Addr // who may send there, and nobody else
 }
 
 // Destination is an address that stands for endpoints.
@@ -110,6 +113,8 @@ type hook struct {
 }
 
 var (
+	before      = &hook{"type filter hook prerouting priority -300", nftables.ChainTypeFilter, nftables.ChainHookPrerouting, nftables.ChainPriorityRaw}
+	after       = &hook{"type filter hook postrouting priority 300", nftables.ChainTypeFilter, nftables.ChainHookPostrouting, nftables.ChainPriorityRef(300)}
 	dstnat      = &hook{"type nat hook prerouting priority -100", nftables.ChainTypeNAT, nftables.ChainHookPrerouting, nftables.ChainPriorityNATDest}
 	localDstnat = &hook{"type nat hook output priority -100", nftables.ChainTypeNAT, nftables.ChainHookOutput, nftables.ChainPriorityNATDest}
 	srcnat      = &hook{"type nat hook postrouting priority 100", nftables.ChainTypeNAT, nftables.ChainHookPostrouting, nftables.ChainPriorityNATSource}
@@ -135,9 +140,12 @@ var linkLocal = netip.MustParsePrefix("169.254.0.0/16")
 func New(c Config) Ruleset {
 	r := Ruleset{table: c.Table, sets: []set{destinationMap(c), nodePortMap(c), loopSet(c)}}
 	r.chains = []chain{
+		// The kernel's own reverse path filter is a loose one wherever somebody has set it so for all interfaces, as Ubuntu does.
+		{"whose", before, []rule{{inLinks(c.Links), noWayBack(), verdict(drop)}}},
 		{"to-services", dstnat, []rule{{inLinks(c.Links), lookUp(destinations)}, toNodePorts(c)}},
 		{"to-services-from-here", localDstnat, []rule{{lookUp(destinations)}, {notLoopback(), local(), lookUpPort(nodePorts)}}},
 		{"from-pods", srcnat, fromPods(c)},
+		{"in-this-name", after, inThisName(c)},
 		{"through", forward, through(c)},
 		{"in", input, arriving(c)},
 		{"out", output, []rule{

@@ -39,6 +39,10 @@ const wanted = `table ip nl-test {
 		172.29.0.4 . 172.29.0.4
 		172.29.0.1 . 172.29.0.1
 	}
+	chain whose {
+		type filter hook prerouting priority -300; policy accept;
+		iifname "nl-test*" fib saddr . iif oif missing drop
+	}
 	chain to-services {
 		type nat hook prerouting priority -100; policy accept;
 		iifname "nl-test*" ip daddr . meta l4proto . th dport vmap @destinations
@@ -53,6 +57,9 @@ const wanted = `table ip nl-test {
 		type nat hook postrouting priority 100; policy accept;
 		ip saddr . ip daddr @loops masquerade
 		ip saddr 172.29.0.0/16 oifname != "nl-test*" masquerade
+	}
+	chain in-this-name {
+		type filter hook postrouting priority 300; policy accept;
 	}
 	chain through {
 		type filter hook forward priority 0; policy accept;
@@ -106,6 +113,10 @@ const betweenHosts = `	chain from-pods {
 		ip saddr 172.29.0.0/16 oifname != "nl-test*" masquerade
 		oifname "nl-test-x" ip saddr != 172.29.0.0/16 masquerade
 	}
+	chain in-this-name {
+		type filter hook postrouting priority 300; policy accept;
+		oifname != "nl-test*" ct status snat udp dport 8476 drop
+	}
 	chain through {
 		type filter hook forward priority 0; policy accept;
 		ct state established,related accept
@@ -122,7 +133,9 @@ const betweenHosts = `	chain from-pods {
 	chain in {
 		type filter hook input priority 0; policy accept;
 		ip saddr 192.0.2.8/32 udp dport 8476 accept
-		udp dport 8476 drop
+		udp dport 8476 @th,96,24 0xc1d00 drop
+		iifname "nl-test-x" ct state established,related accept
+		iifname "nl-test-x" ip daddr != 172.29.0.1 reject
 		ip daddr 172.29.0.1 iifname != "nl-test*" iifname != "lo" reject
 	}
 `
@@ -139,5 +152,6 @@ func TestTheRulesBetweenHosts(t *testing.T) {
 // between puts other hosts beside this one: one on this machine, and another one elsewhere.
 func (c *Config) between() {
 	c.Near = []netip.Prefix{netip.MustParsePrefix("172.31.0.0/16")}
-	c.Tunnel = Tunnel{Name: "nl-test-x", Port: 8476, Peers: []netip.Addr{netip.MustParseAddr("192.0.2.8")}}
+	c.Overlay = []uint16{8476}
+	c.Tunnel = Tunnel{Name: "nl-test-x", Port: 8476, Identifier: 0xc1d00, Peers: []netip.Addr{netip.MustParseAddr("192.0.2.8")}}
 }

@@ -129,6 +129,15 @@ func destination(a netip.Addr, bits int) term {
 	return term{"ip daddr " + text, within(destinationOffset, a, bits)}
 }
 
+func notDestination(a netip.Addr) term {
+	return term{"ip daddr != " + a.String(), []expr.Any{address(destinationOffset, register), isNot(a.AsSlice()...)}}
+}
+
+// noWayBack says that this machine would send nothing to the packet's source by the interface it has come from.
+func noWayBack() term {
+	return term{"fib saddr . iif oif missing", []expr.Any{&expr.Fib{Register: register, FlagSADDR: true, FlagIIF: true, ResultOIF: true}, is(0, 0, 0, 0)}}
+}
+
 func tcp() term {
 	return term{"meta l4proto tcp", []expr.Any{&expr.Meta{Key: expr.MetaKeyL4PROTO, Register: register}, is(byte(TCP))}}
 }
@@ -138,6 +147,13 @@ func udpTo(port uint16) term {
 	return term{fmt.Sprintf("udp dport %d", port), []expr.Any{
 		&expr.Meta{Key: expr.MetaKeyL4PROTO, Register: register}, is(byte(UDP)),
 		&expr.Payload{DestRegister: register, Base: expr.PayloadBaseTransportHeader, Offset: portOffset, Len: 2}, is(byte(port>>8), byte(port)),
+	}}
+}
+
+// identifier says which network a VXLAN packet is of: 24 bits after the UDP header and four bytes of VXLAN's (RFC 7348).
+func identifier(id uint32) term {
+	return term{fmt.Sprintf("@th,96,24 %#x", id), []expr.Any{
+		&expr.Payload{DestRegister: register, Base: expr.PayloadBaseTransportHeader, Offset: 12, Len: 3}, is(byte(id>>16), byte(id>>8), byte(id)),
 	}}
 }
 
@@ -196,11 +212,20 @@ func notLoopback() term {
 // translated says that the packet was for another address.
 func translated() term {
 	const byDestination = 1 << 5 // IPS_DST_NAT
-	return term{"ct status dnat", []expr.Any{
+	return status("dnat", byDestination)
+}
+
+// masqueraded says that the packet was from another address.
+func masqueraded() term {
+	const bySource = 1 << 4 // IPS_SRC_NAT
+	return status("snat", bySource)
+}
+
+// status says that the packet's connection has a bit of its status set.
+func status(name string, bit uint32) term {
+	return term{"ct status " + name, []expr.Any{
 		&expr.Ct{Key: expr.CtKeySTATUS, Register: register},
-		&expr.Bitwise{
-			SourceRegister: register, DestRegister: register, Len: 4, Xor: make([]byte, 4), Mask: binaryutil.NativeEndian.PutUint32(byDestination),
-		},
+		&expr.Bitwise{SourceRegister: register, DestRegister: register, Len: 4, Xor: make([]byte, 4), Mask: binaryutil.NativeEndian.PutUint32(bit)},
 		isNot(0, 0, 0, 0),
 	}}
 }
