@@ -8,10 +8,10 @@ import (
 	"github.com/nodeless/nodeless/podvm/wire"
 )
 
-// hostKernelCapabilities are what a container may have whose kernel is the host's: container runtimes' default, and three that the namespaces confine. With
-// others, such as SYS_ADMIN, it would be root on the host.
+// hostKernelCapabilities are what a container may have whose kernel is the host's: container runtimes' default, and two that the namespaces confine. With
+// others it would be root on the host: with SYS_ADMIN at once, with SYS_PTRACE by what a process of its own is before it has dropped its privileges.
 var hostKernelCapabilities = strings.Fields(`CHOWN DAC_OVERRIDE FSETID FOWNER MKNOD NET_RAW SETGID SETUID SETFCAP SETPCAP NET_BIND_SERVICE SYS_CHROOT KILL
-	AUDIT_WRITE NET_ADMIN IPC_LOCK SYS_PTRACE`)
+	AUDIT_WRITE NET_ADMIN IPC_LOCK`)
 
 // hostKernelSysctls begin the names of those that each set of namespaces has to itself: kubelet's list.
 var hostKernelSysctls = []string{"net.", "kernel.shm", "kernel.msg", "kernel.sem", "fs.mqueue."}

@@ -80,7 +80,10 @@ func leaveHost(g wire.Ground) error {
 	if err := unix.Mount(g.Enter, program, "", unix.MS_BIND, ""); err != nil {
 		return fmt.Errorf("take %s along: %w", g.Enter, err)
 	}
-	for _, dir := range []string{"dev", "disks", "pod", "proc", "root", "scratch", "sys"} {
+	if err := enter.ReadOnly(program); err != nil { // a container finds it as what its processes were before (/proc/PID/exe), and all pods of the host start with it
+		return err
+	}
+	for _, dir := range []string{"dev", "devices", "disks", "pod", "proc", "root", "scratch", "sys"} {
 		if err := os.Mkdir(filepath.Join(g.Root, dir), 0o755); err != nil {
 			return err
 		}
@@ -107,13 +110,14 @@ func settled(told string) (*ground, error) {
 		{"sysfs", "/sys", "sysfs", unix.MS_NOSUID | unix.MS_NODEV | unix.MS_NOEXEC, ""},
 		{"devtmpfs", "/dev", "devtmpfs", unix.MS_NOSUID, ""},
 		{"devpts", "/dev/pts", "devpts", unix.MS_NOSUID | unix.MS_NOEXEC, "gid=5,mode=0620,ptmxmode=0666"},
+		{"tmpfs", enter.DevicesDir, "tmpfs", unix.MS_NOSUID | unix.MS_NOEXEC, "mode=0755,size=64k"},
 		{"tmpfs", enter.PodDir, "tmpfs", unix.MS_NOSUID | unix.MS_NODEV, "mode=0755"},
 	} {
 		if err := m.do(); err != nil {
 			return nil, err
 		}
 	}
-	if err := g.mountCgroups(); err != nil {
+	if err := errors.Join(enter.MakeDevices(enter.DevicesDir), g.mountCgroups()); err != nil {
 		return nil, err
 	}
 	// When the pod's memory is used up it is a container that goes, and not the agent. A host that is a container itself may not allow it; containers then

@@ -1,6 +1,9 @@
 package host
 
 import (
+	"fmt"
+	"os"
+	"regexp"
 	"strings"
 	"testing"
 	"time"
@@ -38,17 +41,40 @@ func TestWhatNamespacesRefuse(t *testing.T) {
 	privileged.Privileged = true
 	admin := container("admin", "true")
 	admin.Capabilities = append(admin.Capabilities, "SYS_ADMIN")
+	tracer := container("tracer", "true")
+	tracer.Capabilities = append(tracer.Capabilities, "SYS_PTRACE")
 	main := container("main", `mknod /dev/disk b 7 0 && mknod /disk b 7 0 && mknod /shared/disk b 7 0; head -c 1 /dev/disk /disk /shared/disk >/dev/null 2>&1 || echo no devices
 		echo x >/dev/null && head -c 1 /dev/zero | wc -c; date -s 2001-01-01 2>&1 | grep -o "not permitted"
 		echo 1 2>/dev/null >/proc/sys/kernel/panic || echo no kernel; mount -t tmpfs none /tmp 2>/dev/null || echo no mounts
-		ls -d /enter /disks /pod 2>/dev/null; ps -o pid | wc -l; hostname`)
-	main.Capabilities = append(main.Capabilities, "MKNOD", "SYS_CHROOT")
+		ls -d /devices /enter /disks /pod 2>/dev/null; ps -o pid | wc -l; hostname; chmod 600 /dev/null; ls -A /sys/firmware; [ ! -d /proc/acpi ] || ls -A /proc/acpi
+		until [ -e /shared/looked ]; do sleep 0.1; done`)
+	main.Capabilities = append(main.Capabilities, "MKNOD", "SYS_CHROOT", "FOWNER")
+	before, err := os.Stat("/dev/null")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { // before it fails others too
+		if err := os.Chmod("/dev/null", 0o666); err != nil {
+			t.Error(err)
+		}
+	})
 	main.Mounts = []wire.Mount{{Volume: "shared", Path: "/shared"}}
-	w := workload("refused", wire.Pod{Containers: []wire.Container{privileged, admin, main}, Volumes: []wire.Volume{{Name: "shared"}}})
+	w := workload("refused", wire.Pod{Containers: []wire.Container{privileged, admin, tracer, main}, Volumes: []wire.Volume{{Name: "shared"}}})
 	w.ScratchBytes = 64 << 20
 	vm := run(t, h, w)
+	await(t, vm, "running", func(s Status) bool { return len(s.Pod.Containers) == 4 && s.Pod.Containers[3].State == wire.Running })
+	mounts, err := os.ReadFile(fmt.Sprintf("/proc/%d/mountinfo", vm.machine.PID()))
+	if err != nil || !regexp.MustCompile(`(?m) /enter ro,`).Match(mounts) {
+		t.Errorf("a container can write to the program that all pods start with: %v\n%s", err, mounts)
+	}
+	if code, err := vm.Exec(within(t), "main", []string{"touch", "/shared/looked"}, false, Streams{}); code != 0 || err != nil {
+		t.Error(code, err)
+	}
 	s := await(t, vm, "the end", ended)
-	for i, says := range []string{"container privileged is privileged: in namespaces that is root on the host", "container admin has capability SYS_ADMIN"} {
+	if after, err := os.Stat("/dev/null"); err != nil || after.Mode() != before.Mode() {
+		t.Errorf("a container has changed this machine's /dev/null: %v, %v", after.Mode(), err)
+	}
+	for i, says := range []string{"container privileged is privileged: in namespaces that is root on the host", "container admin has capability SYS_ADMIN", "container tracer has capability SYS_PTRACE"} {
 		if e := s.Pod.Containers[i].Exit; e == nil || e.Reason != "StartError" || !strings.Contains(e.Message, says) {
 			t.Errorf("%+v, want %q", e, says)
 		}

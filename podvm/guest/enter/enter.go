@@ -29,6 +29,7 @@ const (
 const (
 	DisksDir   = "/disks"   // root disks by serial, read-only
 	ScratchDir = "/scratch" // writable layers and volumes: the scratch disk, or memory
+	DevicesDir = "/devices" // with the host's kernel: the devices that containers have, which are not the host's own files
 	PodDir     = "/pod"     // in memory: /etc files, projected volumes, termination messages
 	rootDir    = "/root"    // where a container's root is put together, in its own mount namespace
 )

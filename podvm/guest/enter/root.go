@@ -103,12 +103,29 @@ func (e *Entry) mountSystem() error {
 			return err
 		}
 	}
-	for _, p := range []string{"kcore", "keys", "timer_list"} {
-		if err := unix.Mount("/dev/null", at("proc/"+p), "", unix.MS_BIND, ""); err != nil && !errors.Is(err, unix.ENOENT) {
-			return fmt.Errorf("hide /proc/%s: %w", p, err)
+	for _, p := range []string{
+		"proc/acpi", "proc/asound", "proc/kcore", "proc/keys", "proc/latency_stats", "proc/sched_debug", "proc/scsi", "proc/timer_list", "proc/timer_stats",
+		"sys/devices/virtual/powercap", "sys/firmware",
+	} {
+		if err := hide(at(p), at("dev/null")); err != nil {
+			return fmt.Errorf("hide /%s: %w", p, err)
 		}
 	}
 	return nil
+}
+
+// hide puts nothing in the place of a file or a directory, if it is there.
+func hide(path, null string) error {
+	info, err := os.Stat(path)
+	switch {
+	case errors.Is(err, unix.ENOENT):
+		return nil
+	case err != nil:
+		return err
+	case info.IsDir():
+		return FS{"tmpfs", path, "tmpfs", unix.MS_RDONLY | unix.MS_NOSUID | unix.MS_NODEV | unix.MS_NOEXEC, "size=0"}.Do()
+	}
+	return unix.Mount(null, path, "", unix.MS_BIND, "")
 }
 
 func readOnlyBind(source, target string) error {
@@ -118,10 +135,11 @@ func readOnlyBind(source, target string) error {
 		}
 		return fmt.Errorf("bind %s: %w", target, err)
 	}
-	return remountReadOnly(target)
+	return ReadOnly(target)
 }
 
-func remountReadOnly(target string) error {
+// ReadOnly keeps what is mounted at target from being written by way of it.
+func ReadOnly(target string) error {
 	var stat unix.Statfs_t
 	if err := unix.Statfs(target, &stat); err != nil {
 		return err
@@ -165,9 +183,6 @@ func (e *Entry) mountDev(at func(string) string) error {
 
 // mountOwnDev mounts a /dev with the devices that every container has, and no others: with the host's kernel it can hold none but those.
 func (e *Entry) mountOwnDev(at func(string) string) error {
-	devices := map[string]uint64{
-		"null": unix.Mkdev(1, 3), "zero": unix.Mkdev(1, 5), "full": unix.Mkdev(1, 7), "random": unix.Mkdev(1, 8), "urandom": unix.Mkdev(1, 9), "tty": unix.Mkdev(5, 0),
-	}
 	flags := uintptr(unix.MS_NOSUID | unix.MS_STRICTATIME)
 	if e.HostKernel {
 		flags |= unix.MS_NODEV
@@ -175,20 +190,34 @@ func (e *Entry) mountOwnDev(at func(string) string) error {
 	if err := (FS{"tmpfs", at("dev"), "tmpfs", flags, "mode=0755,size=64k"}).Do(); err != nil {
 		return err
 	}
-	old := unix.Umask(0)
-	defer unix.Umask(old)
-	for name, number := range devices {
+	if !e.HostKernel {
+		return MakeDevices(at("dev"))
+	}
+	for name := range devices {
 		path := at("dev/" + name)
-		var err error
-		if e.HostKernel {
-			if err = os.WriteFile(path, nil, 0o666); err == nil {
-				err = unix.Mount("/dev/"+name, path, "", unix.MS_BIND, "")
-			}
-		} else {
-			err = unix.Mknod(path, unix.S_IFCHR|0o666, int(number))
+		err := os.WriteFile(path, nil, 0o666)
+		if err == nil {
+			err = unix.Mount(filepath.Join(DevicesDir, name), path, "", unix.MS_BIND, "")
 		}
 		if err != nil {
 			return fmt.Errorf("make /dev/%s: %w", name, err)
+		}
+	}
+	return nil
+}
+
+// devices that every container has.
+var devices = map[string]uint64{
+	"null": unix.Mkdev(1, 3), "zero": unix.Mkdev(1, 5), "full": unix.Mkdev(1, 7), "random": unix.Mkdev(1, 8), "urandom": unix.Mkdev(1, 9), "tty": unix.Mkdev(5, 0),
+}
+
+// MakeDevices makes them in a directory.
+func MakeDevices(dir string) error {
+	old := unix.Umask(0)
+	defer unix.Umask(old)
+	for name, number := range devices {
+		if err := unix.Mknod(filepath.Join(dir, name), unix.S_IFCHR|0o666, int(number)); err != nil {
+			return fmt.Errorf("make the device %s: %w", name, err)
 		}
 	}
 	return nil
@@ -220,7 +249,7 @@ func (m Mount) bind() error {
 	if !m.ReadOnly {
 		return nil
 	}
-	return remountReadOnly(target)
+	return ReadOnly(target)
 }
 
 // openInside opens a path below root for mounting, without leaving root; missing directories are made.
