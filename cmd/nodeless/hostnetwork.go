@@ -86,23 +86,21 @@ func (h *hostNetwork) overlayPort(o *hostOptions) uint16 {
 	return uint16(o.overlayPort)
 }
 
-// parts are what is to run for the network. They end when ctx is done: without Services microVMs go on nevertheless.
+// parts are what is to run for the network. They end when ctx is done: without Services microVMs go on nevertheless. Where it is not known where other hosts
+// are, the network would be waited for in vain.
 func (h *hostNetwork) parts(ctx context.Context) []func() error {
 	if h.net == nil {
 		return nil
 	}
-	with := func(what string, run func(context.Context) error) func() error {
-		return func() error {
-			if err := run(ctx); err != nil && ctx.Err() == nil {
-				h.log.Warn(what, "error", err)
+	return []func() error{
+		func() error {
+			if err := h.net.Run(ctx); err != nil && ctx.Err() == nil {
+				h.log.Warn("microVMs reach each other and this machine, and no Services, names or anything outside", "error", err)
 			}
 			<-ctx.Done()
 			return nil
-		}
-	}
-	return []func() error{
-		with("microVMs reach each other and this machine, and no Services, names or anything outside", h.net.Run),
-		with("it is not known where other hosts are: their pods are not reached", h.peers.Run),
+		},
+		func() error { return h.peers.Run(ctx) },
 	}
 }
 

@@ -63,7 +63,7 @@ func (f *former) outdated(ds *appsv1.DaemonSet, pod *corev1.Pod) bool {
 	return was != fingerprint(ds)
 }
 
-// drift finds machines that the change makes others than their pool or class asks for, by the rules of internal/lifecycle and cloud/aws.
+// drift finds machines that the change makes others than their pool or class asks for, by the rules of kube.PoolDrift and cloud/aws.
 // Of pools and classes that were not changed what the claims say is left as it is.
 func (r *run) drift() {
 	if !r.was.changed {
@@ -94,11 +94,9 @@ func (r *run) driftOf(claim *karpv1.NodeClaim, pool *karpv1.NodePool) string {
 		if kept := claim.Annotations[karpv1.NodePoolHashAnnotationKey]; kept != "" && claim.Annotations[karpv1.NodePoolHashVersionAnnotationKey] == karpv1.NodePoolHashVersion {
 			before = kept
 		}
-		if before != pool.Hash() {
-			return "NodePoolDrifted"
-		}
-		if want, err := kube.Requirements(pool.Spec.Template.Spec.Requirements); err == nil && kube.Labels(claim.Labels).Conflict(want, nil) != "" {
-			return "RequirementsDrifted"
+		want, _ := kube.Requirements(pool.Spec.Template.Spec.Requirements) // of a pool that cannot be read none are known
+		if reason, _ := kube.PoolDrift(claim, pool.Name, before, pool.Hash(), want); reason != "" {
+			return reason
 		}
 	}
 	ref := kube.ClassRef(claim.Spec.NodeClassRef)

@@ -15,12 +15,8 @@ import (
 	"github.com/nodeless/nodeless/internal/kube"
 )
 
-// Reasons of drift that every cloud has (karpenter.md §3.1).
-const (
-	nodePoolDrifted      = "NodePoolDrifted"
-	requirementsDrifted  = "RequirementsDrifted"
-	instanceTypeNotFound = "InstanceTypeNotFound"
-)
+// instanceTypeNotFound is a reason of drift that every cloud has, beside those of kube.PoolDrift (karpenter.md §3.1).
+const instanceTypeNotFound = "InstanceTypeNotFound"
 
 // How often drift is looked for, and from what age on and how often whether the machine's offering still exists
 // (karpenter.md §3.1).
@@ -77,12 +73,11 @@ func (l *Lifecycle) drifted(ctx context.Context, t *turn) (reason, message strin
 	want := l.templateOf(t.pool)
 	was, version := t.claim.Annotations[karpv1.NodePoolHashAnnotationKey], t.claim.Annotations[karpv1.NodePoolHashVersionAnnotationKey]
 	// Hashes of different versions cannot be compared; claims and pools get new ones from internal/status.
-	comparable := was != "" && version == karpv1.NodePoolHashVersion && t.pool.Annotations[karpv1.NodePoolHashVersionAnnotationKey] == version
-	if comparable && was != want.hash {
-		return nodePoolDrifted, fmt.Sprintf("spec.template of NodePool %s has changed since the launch", t.pool.Name), nil
+	if was == "" || version != karpv1.NodePoolHashVersion || t.pool.Annotations[karpv1.NodePoolHashVersionAnnotationKey] != version {
+		was = want.hash
 	}
-	if key := kube.Labels(t.claim.Labels).Conflict(want.requirements, nil); key != "" {
-		return requirementsDrifted, fmt.Sprintf("label %s=%q is not what spec.template.spec.requirements of NodePool %s ask for", key, t.claim.Labels[key], t.pool.Name), nil
+	if reason, message := kube.PoolDrift(t.claim, t.pool.Name, was, want.hash, want.requirements); reason != "" {
+		return reason, message, nil
 	}
 	l.mu.Lock()
 	check := l.drifts[t.claim.UID]

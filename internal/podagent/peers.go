@@ -2,6 +2,7 @@ package podagent
 
 import (
 	"context"
+	"fmt"
 	"net/netip"
 
 	"k8s.io/client-go/rest"
@@ -33,10 +34,14 @@ func NewPeers(cfg *rest.Config, host string) (*Peers, error) {
 
 // Run watches until ctx is done.
 func (p *Peers) Run(ctx context.Context) error {
-	if err := informer.Watch(ctx, p.cache, &v1alpha1.MicroVMHost{}, p.see); err != nil {
-		return err
+	err := informer.Watch(ctx, p.cache, &v1alpha1.MicroVMHost{}, p.see)
+	if err == nil {
+		err = p.cache.Start(ctx)
 	}
-	return p.cache.Start(ctx)
+	if err != nil && ctx.Err() == nil {
+		return fmt.Errorf("other hosts: %w", err)
+	}
+	return nil
 }
 
 // Synced implements podnet.Peers.

@@ -137,8 +137,8 @@ func TestPeersAreNearOrFar(t *testing.T) {
 	if !slices.Equal(s.near, near) || !slices.Equal(s.far, []Peer{far}) {
 		t.Errorf("%+v", s)
 	}
-	if !slices.Equal(s.ports, []uint16{8476, 8477}) {
-		t.Errorf("they take packets at %v", s.ports)
+	if !slices.Equal(s.networks, []uint32{0xaca100, 0xaca200, 0xaca300}) {
+		t.Errorf("their networks: %x", s.networks)
 	}
 	if s := divide(slices.Clone(all), prefix("10.202.0.0/20"), at("127.0.0.1:8476"), nil); len(s.far) > 0 {
 		t.Errorf("who is on loopback is sent to by nobody else: %+v", s.far)

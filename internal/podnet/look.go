@@ -100,7 +100,7 @@ func (n *Net) program() error {
 // config is what the rules are made from.
 func (n *Net) config() ruleset.Config {
 	return ruleset.Config{
-		Table: n.name, Links: n.name, Pods: n.pods, Host: n.machine, Services: n.o.Services, Opened: n.state.Opened, Near: prefixes(n.seen.near), Tunnel: n.tunnelRules(), Overlay: n.seen.ports,
+		Table: n.name, Links: n.name, Pods: n.pods, Host: n.machine, Services: n.o.Services, Opened: n.state.Opened, Near: prefixes(n.seen.near), Tunnel: n.tunnelRules(), Overlay: n.seen.networks,
 		Destinations: n.destinations(n.snapshot.Load()), NodePorts: nodePorts(n.snapshot.Load(), n.reaches, n.pods.Contains), Public: n.o.Joined,
 	}
 }

@@ -32,8 +32,8 @@ type Peers interface {
 type neighbours struct {
 	near []Peer // on this machine: the kernel knows the way to each of their microVMs
 	far  []Peer // by the tunnel
-	// ports are those at which they take packets.
-	ports []uint16
+	// networks are all peers' identifiers in the tunnel.
+	networks []uint32
 }
 
 // prefixes of pods.
@@ -64,10 +64,8 @@ func divide(peers []Peer, pods netip.Prefix, at netip.AddrPort, own []netip.Addr
 		}
 	}
 	for _, p := range slices.Concat(s.near, s.far) {
-		s.ports = append(s.ports, p.At.Port())
+		s.networks = append(s.networks, overlay.Identifier(p.Pods))
 	}
-	slices.Sort(s.ports)
-	s.ports = slices.Compact(s.ports)
 	return s
 }
 

@@ -10,11 +10,11 @@ import (
 	"github.com/nodeless/nodeless/engine/model"
 	"github.com/nodeless/nodeless/internal/kube"
 	"github.com/nodeless/nodeless/internal/record"
+	"github.com/nodeless/nodeless/internal/world"
 )
 
-// longestBackoff is after how long at most the controller asks again for what was out of capacity (internal/world: 10 minutes), and has
-// written down what came of it.
-const longestBackoff = 12 * time.Minute
+// longestBackoff is after how long at most the controller asks again for what was out of capacity, and has written down what came of it.
+const longestBackoff = world.MostBackoff + 2*time.Minute
 
 // pending answers about a pod that waits for a place.
 func (q *question) pending(ctx context.Context, pod *corev1.Pod, info *kube.Pod, waited string) {

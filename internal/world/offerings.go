@@ -7,10 +7,10 @@ import (
 	"github.com/nodeless/nodeless/engine/model"
 )
 
-// Back-off of an offering that the cloud had no capacity for.
+// Back-off of an offering that the cloud had no capacity for: the first, and the longest.
 const (
 	firstBackoff = 45 * time.Second
-	mostBackoff  = 10 * time.Minute
+	MostBackoff  = 10 * time.Minute
 )
 
 // backoff is one offering's.
@@ -38,8 +38,8 @@ func (w *World) MarkExhausted(keys []model.OfferingKey) {
 		switch {
 		case known && now.Before(b.until):
 			continue
-		case known && now.Sub(b.until) < mostBackoff:
-			b.wait = min(2*b.wait, mostBackoff)
+		case known && now.Sub(b.until) < MostBackoff:
+			b.wait = min(2*b.wait, MostBackoff)
 		default:
 			b.wait = firstBackoff
 		}
@@ -73,7 +73,7 @@ func (w *World) MarkAvailable(o model.OfferingKey) {
 func (w *World) BackIn(keys []model.OfferingKey) time.Duration {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	now, least := w.clock.Now(), mostBackoff
+	now, least := w.clock.Now(), MostBackoff
 	for _, k := range keys {
 		least = min(least, max(w.offers.exhausted[k].until.Sub(now), 0))
 	}
@@ -100,7 +100,7 @@ func (o *offerings) changed(now time.Time) {
 	o.next = time.Time{}
 	for k, b := range o.exhausted {
 		switch {
-		case now.Sub(b.until) > mostBackoff:
+		case now.Sub(b.until) > MostBackoff:
 			delete(o.exhausted, k)
 		case now.Before(b.until) && (o.next.IsZero() || b.until.Before(o.next)):
 			o.next = b.until

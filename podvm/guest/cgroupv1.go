@@ -52,35 +52,31 @@ func join(groups map[string]string, pid int) error {
 	return nil
 }
 
-// memoryVersion1 is what a group uses.
-func memoryVersion1(dir string) wire.MemoryStats {
-	stat := filepath.Join(dir, "memory.stat")
-	m := wire.MemoryStats{
-		Usage: number(filepath.Join(dir, "memory.usage_in_bytes")), RSS: counter(stat, "total_rss"),
-		PageFaults: counter(stat, "total_pgfault"), MajorPageFaults: counter(stat, "total_pgmajfault"),
-	}
-	m.WorkingSet = m.Usage - min(m.Usage, counter(stat, "total_inactive_file"))
-	return m
-}
+// memoryFiles are where a version of cgroups tells what a group uses.
+type memoryFiles struct{ usage, rss, faults, majorFaults, inactive string }
 
-// memoryVersion2 is the same in version 2.
-func memoryVersion2(dir string) wire.MemoryStats {
+var (
+	memoryVersion1 = memoryFiles{"memory.usage_in_bytes", "total_rss", "total_pgfault", "total_pgmajfault", "total_inactive_file"}
+	memoryVersion2 = memoryFiles{"memory.current", "anon", "pgfault", "pgmajfault", "inactive_file"}
+)
+
+// of a group.
+func (f memoryFiles) of(dir string) wire.MemoryStats {
 	stat := filepath.Join(dir, "memory.stat")
 	m := wire.MemoryStats{
-		Usage: number(filepath.Join(dir, "memory.current")), RSS: counter(stat, "anon"),
-		PageFaults: counter(stat, "pgfault"), MajorPageFaults: counter(stat, "pgmajfault"),
+		Usage: number(filepath.Join(dir, f.usage)), RSS: counter(stat, f.rss), PageFaults: counter(stat, f.faults), MajorPageFaults: counter(stat, f.majorFaults),
 	}
-	m.WorkingSet = m.Usage - min(m.Usage, counter(stat, "inactive_file"))
+	m.WorkingSet = m.Usage - min(m.Usage, counter(stat, f.inactive))
 	return m
 }
 
 // usage is what the machine's own groups use: CPU time since they were made, memory, processes.
 func (g *ground) usage() (cpuNanos uint64, m wire.MemoryStats, processes uint64) {
 	if len(g.version1) > 0 {
-		cpuNanos, m = number(filepath.Join(g.version1["cpuacct"], "cpuacct.usage")), memoryVersion1(g.version1["memory"])
+		cpuNanos, m = number(filepath.Join(g.version1["cpuacct"], "cpuacct.usage")), memoryVersion1.of(g.version1["memory"])
 		m.Total, processes = number(filepath.Join(g.version1["memory"], "memory.limit_in_bytes")), number(filepath.Join(g.version1["pids"], "pids.current"))
 	} else {
-		cpuNanos, m = counter(filepath.Join(cgroupDir, "cpu.stat"), "usage_usec")*1000, memoryVersion2(cgroupDir)
+		cpuNanos, m = counter(filepath.Join(cgroupDir, "cpu.stat"), "usage_usec")*1000, memoryVersion2.of(cgroupDir)
 		m.Total, processes = number(filepath.Join(cgroupDir, "memory.max")), number(filepath.Join(cgroupDir, "pids.current"))
 	}
 	m.Available = m.Total - min(m.Total, m.WorkingSet)

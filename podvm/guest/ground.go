@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"runtime"
 	"strings"
 
 	"golang.org/x/sys/unix"
@@ -33,6 +34,8 @@ func inNamespaces() bool { return len(os.Args) > 2 && os.Args[2] == wire.GroundA
 // standOnHost makes the agent's root, apart from the host's, and executes the agent anew in it: threads that the Go runtime has made before are in the
 // host's cgroup namespace still. The second time it returns what it was told.
 func standOnHost() (*ground, error) {
+	runtime.LockOSThread() // a cgroup namespace is a thread's own, and the one that executes hands it on
+	defer runtime.UnlockOSThread()
 	if told, ok := os.LookupEnv(groundVariable); ok {
 		return settled(told)
 	}

@@ -43,9 +43,9 @@ func (p *pod) stats() (wire.Stats, error) {
 func (r *run) stats() wire.ContainerStats {
 	out := wire.ContainerStats{Name: r.c.spec.Name, Started: r.began}
 	if len(r.version1) > 0 {
-		out.CPUNanos, out.Memory = number(filepath.Join(r.version1["cpuacct"], "cpuacct.usage")), memoryVersion1(r.version1["memory"])
+		out.CPUNanos, out.Memory = number(filepath.Join(r.version1["cpuacct"], "cpuacct.usage")), memoryVersion1.of(r.version1["memory"])
 	} else {
-		out.CPUNanos, out.Memory = counter(filepath.Join(r.cgroup, "cpu.stat"), "usage_usec")*1000, memoryVersion2(r.cgroup)
+		out.CPUNanos, out.Memory = counter(filepath.Join(r.cgroup, "cpu.stat"), "usage_usec")*1000, memoryVersion2.of(r.cgroup)
 	}
 	return out
 }

@@ -119,11 +119,12 @@ func (h *Host) adopt() error {
 		return err
 	}
 	keep := map[string]bool{}
+	var useless []string
 	for _, e := range entries {
 		dir := filepath.Join(h.machines(), e.Name())
 		r, err := readRecord(dir)
 		if err != nil { // it was killed before the pod was on its way: nothing has heard of it
-			_ = os.RemoveAll(dir)
+			useless = append(useless, dir)
 			continue
 		}
 		vm := newVM(h, dir, r)
@@ -137,6 +138,9 @@ func (h *Host) adopt() error {
 	}
 	if _, err := vmm.Reap(h.machines(), keep); err != nil {
 		return err
+	}
+	for _, dir := range useless {
+		_ = os.RemoveAll(dir)
 	}
 	for _, vm := range h.vms {
 		h.work.Go(vm.lead)

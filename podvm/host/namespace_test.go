@@ -34,6 +34,20 @@ func TestNamespacesDie(t *testing.T) {
 	}
 }
 
+// An agent that is in the cgroup namespace of this machine makes its groups among this machine's own, and has no limits.
+func TestAgentsPartFromTheHostsCgroups(t *testing.T) {
+	for range 20 {
+		if _, err := namespaces(t).Probe(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for _, dir := range []string{"/sys/fs/cgroup/agent", "/sys/fs/cgroup/unified/agent"} {
+		if err := os.Remove(dir); err == nil {
+			t.Errorf("an agent has made %s", dir)
+		}
+	}
+}
+
 // What would be root on this machine is refused, and what a container does to devices and the kernel does nothing to this machine's.
 func TestWhatNamespacesRefuse(t *testing.T) {
 	h := open(t, Config{Driver: namespaces(t)})
@@ -46,8 +60,7 @@ func TestWhatNamespacesRefuse(t *testing.T) {
 	main := container("main", `mknod /dev/disk b 7 0 && mknod /disk b 7 0 && mknod /shared/disk b 7 0; head -c 1 /dev/disk /disk /shared/disk >/dev/null 2>&1 || echo no devices
 		echo x >/dev/null && head -c 1 /dev/zero | wc -c; date -s 2001-01-01 2>&1 | grep -o "not permitted"
 		echo 1 2>/dev/null >/proc/sys/kernel/panic || echo no kernel; mount -t tmpfs none /tmp 2>/dev/null || echo no mounts
-		ls -d /devices /enter /disks /pod 2>/dev/null; ps -o pid | wc -l; hostname; chmod 600 /dev/null; ls -A /sys/firmware; [ ! -d /proc/acpi ] || ls -A /proc/acpi
-		until [ -e /shared/looked ]; do sleep 0.1; done`)
+		ls -d /devices /enter /disks /pod 2>/dev/null; ps -o pid | wc -l; hostname; chmod 600 /dev/null; ls -A /sys/firmware; [ ! -d /proc/acpi ] || ls -A /proc/acpi`)
 	main.Capabilities = append(main.Capabilities, "MKNOD", "SYS_CHROOT", "FOWNER")
 	before, err := os.Stat("/dev/null")
 	if err != nil {
@@ -59,15 +72,16 @@ func TestWhatNamespacesRefuse(t *testing.T) {
 		}
 	})
 	main.Mounts = []wire.Mount{{Volume: "shared", Path: "/shared"}}
-	w := workload("refused", wire.Pod{Containers: []wire.Container{privileged, admin, tracer, main}, Volumes: []wire.Volume{{Name: "shared"}}})
+	waits := container("waits", "until [ -e /looked ]; do sleep 0.1; done")
+	w := workload("refused", wire.Pod{Containers: []wire.Container{privileged, admin, tracer, main, waits}, Volumes: []wire.Volume{{Name: "shared"}}})
 	w.ScratchBytes = 64 << 20
 	vm := run(t, h, w)
-	await(t, vm, "running", func(s Status) bool { return len(s.Pod.Containers) == 4 && s.Pod.Containers[3].State == wire.Running })
+	await(t, vm, "running", func(s Status) bool { return len(s.Pod.Containers) == 5 && s.Pod.Containers[4].State == wire.Running })
 	mounts, err := os.ReadFile(fmt.Sprintf("/proc/%d/mountinfo", vm.machine.PID()))
 	if err != nil || !regexp.MustCompile(`(?m) /enter ro,`).Match(mounts) {
 		t.Errorf("a container can write to the program that all pods start with: %v\n%s", err, mounts)
 	}
-	if code, err := vm.Exec(within(t), "main", []string{"touch", "/shared/looked"}, false, Streams{}); code != 0 || err != nil {
+	if code, err := vm.Exec(within(t), "waits", []string{"touch", "/looked"}, false, Streams{}); code != 0 || err != nil {
 		t.Error(code, err)
 	}
 	s := await(t, vm, "the end", ended)

@@ -40,8 +40,9 @@ func Adopt(dir string) (*Machine, error) {
 	return m, nil
 }
 
-// Reap kills every VMM process of the given state root whose machine keep does not name, and removes cgroups that are left over. It finds processes
-// by their command line and their working directory, so that one is found even if its starter was killed before it could write anything down.
+// Reap kills every VMM process of the given state root whose machine keep does not name, and removes the cgroups of these machines, and of those that have
+// a directory there. It finds processes by their command line and their working directory, so that one is found even if its starter was killed before it
+// could write anything down.
 func Reap(root string, keep map[string]bool) (killed int, err error) {
 	root, err = filepath.Abs(root)
 	if err != nil {
@@ -52,14 +53,22 @@ func Reap(root string, keep map[string]bool) (killed int, err error) {
 		return 0, err
 	}
 	var groups []group
+	directories, err := os.ReadDir(root)
+	if err != nil && !errors.Is(err, os.ErrNotExist) {
+		return 0, err
+	}
+	for _, d := range directories {
+		if d.IsDir() && !keep[d.Name()] {
+			groups = append(groups, findGroup(d.Name()))
+		}
+	}
 	for _, process := range processes {
 		pid, _ := strconv.Atoi(filepath.Base(process))
 		if pid == os.Getpid() || !isVMM(pid) {
 			continue
 		}
-		dir := stateDir(pid)
-		id := filepath.Base(dir)
-		if filepath.Dir(dir) != root || keep[id] {
+		id, ours := machineOf(root, stateDir(pid))
+		if !ours || keep[id] {
 			continue
 		}
 		if kill(pid) {
@@ -71,6 +80,13 @@ func Reap(root string, keep map[string]bool) (killed int, err error) {
 		g.remove()
 	}
 	return killed, nil
+}
+
+// machineOf says which machine has a directory, if that is right below root. In namespaces a container's process can have any command line, such as one with
+// "..", by which a cgroup would be found that is no machine's.
+func machineOf(root, dir string) (id string, ours bool) {
+	id = filepath.Base(dir)
+	return id, filepath.Join(root, id) == dir
 }
 
 // stateDir is that of the machine of a VMM process: an agent in namespaces, which sees no directory of this machine, has it as its argument, others work in

@@ -5,8 +5,12 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
+	"strings"
 	"time"
+
+	"golang.org/x/sys/unix"
 )
 
 const cgroupRoot = "/sys/fs/cgroup"
@@ -17,45 +21,106 @@ type group struct {
 	v2   bool
 }
 
-// overheadMiB is what a VMM may use beyond the guest's memory: QEMU's own, and the template's pages it is the first to touch.
-const overheadMiB = 384
+// bounds of a group.
+type bounds struct {
+	memoryMiB, processes int
+	cpu                  int // microseconds of each 100 milliseconds
+}
 
-// makeGroup makes a machine's cgroup with limits: what a guest does to its VMM stays within them.
-func makeGroup(id string, shape Shape) group {
-	memory := strconv.Itoa((shape.MemoryMiB + overheadMiB) << 20)
-	cpu := strconv.Itoa(shape.CPUs*100_000 + 50_000) // half a CPU for the VMM's own thread
-	if _, err := os.Stat(filepath.Join(cgroupRoot, "cgroup.controllers")); err == nil {
-		parent := filepath.Join(cgroupRoot, "nodeless")
-		dir := filepath.Join(parent, id)
-		if os.MkdirAll(parent, 0o755) != nil {
-			return group{}
-		}
-		for _, d := range []string{cgroupRoot, parent} {
-			_ = os.WriteFile(filepath.Join(d, "cgroup.subtree_control"), []byte("+cpu +memory +pids"), 0) // what is missing is not limited
-		}
-		if err := os.Mkdir(dir, 0o755); err != nil && !errors.Is(err, os.ErrExist) {
-			return group{}
-		}
-		_ = os.WriteFile(filepath.Join(dir, "memory.max"), []byte(memory), 0)
-		_ = os.WriteFile(filepath.Join(dir, "cpu.max"), []byte(cpu+" 100000"), 0)
-		_ = os.WriteFile(filepath.Join(dir, "pids.max"), []byte("256"), 0)
-		return group{[]string{dir}, true}
+// files are what holds the bounds, by the controller.
+func (b bounds) files(v2 bool) map[string]map[string]string {
+	memory, cpu, processes := strconv.Itoa(b.memoryMiB<<20), strconv.Itoa(b.cpu), map[string]string{"pids.max": strconv.Itoa(b.processes)}
+	if v2 {
+		return map[string]map[string]string{"memory": {"memory.max": memory}, "cpu": {"cpu.max": cpu + " 100000"}, "pids": processes}
 	}
-	var g group
-	for controller, limit := range map[string][2]string{
-		"memory": {"memory.limit_in_bytes", memory}, "cpu": {"cpu.cfs_quota_us", cpu}, "pids": {"pids.max", "256"},
-	} {
-		dir := filepath.Join(cgroupRoot, controller, "nodeless", id)
-		if _, err := os.Stat(filepath.Join(cgroupRoot, controller, "cgroup.procs")); err != nil {
-			continue
+	return map[string]map[string]string{"memory": {"memory.limit_in_bytes": memory}, "cpu": {"cpu.cfs_quota_us": cpu}, "pids": processes}
+}
+
+// makeGroup makes a machine's cgroup in every hierarchy that bounds it, and gives those of version 1, each by its controllers. It makes what it can also
+// when it fails.
+func makeGroup(id string, b bounds) (g group, version1 []string, err error) {
+	root, failed := version2Root()
+	g.v2 = root == cgroupRoot
+	where := []hierarchy{{at: root, controllers: []string{"cpu", "memory", "pids"}}}
+	if g.v2 {
+		failed = handDown(root)
+	} else {
+		all, err := version1Hierarchies()
+		failed = errors.Join(failed, err)
+		for _, h := range all {
+			version1 = append(version1, strings.Join(h.controllers, ","))
 		}
-		if os.MkdirAll(dir, 0o755) != nil {
-			continue
+		if where = all; root != "" {
+			where = append(all, hierarchy{at: root})
 		}
-		_ = os.WriteFile(filepath.Join(dir, limit[0]), []byte(limit[1]), 0)
-		g.dirs = append(g.dirs, dir)
 	}
-	return g
+	for _, h := range where {
+		failed = errors.Join(failed, g.make(filepath.Join(h.at, "nodeless", id), h.controllers, b))
+	}
+	if failed != nil {
+		failed = fmt.Errorf("make the cgroup: %w", failed)
+	}
+	return g, version1, failed
+}
+
+// make makes a directory of the group with its bounds.
+func (g *group) make(dir string, controllers []string, b bounds) error {
+	if err := os.MkdirAll(dir, 0o755); err != nil {
+		return err
+	}
+	g.dirs = append(g.dirs, dir)
+	var failed []error
+	for _, c := range controllers {
+		for name, value := range b.files(g.v2)[c] {
+			failed = append(failed, os.WriteFile(filepath.Join(dir, name), []byte(value), 0))
+		}
+	}
+	return errors.Join(failed...)
+}
+
+// handDown has machines' groups of version 2 bound by the controllers they need.
+func handDown(root string) error {
+	var failed []error
+	for _, dir := range []string{root, filepath.Join(root, "nodeless")} {
+		if err := os.MkdirAll(dir, 0o755); err != nil {
+			return err
+		}
+		there, err := os.ReadFile(filepath.Join(dir, "cgroup.controllers"))
+		if err != nil {
+			return err
+		}
+		for _, c := range []string{"cpu", "memory", "pids"} {
+			switch {
+			case slices.Contains(strings.Fields(string(there)), c):
+				failed = append(failed, enable(c, dir))
+			case dir == root: // else it was said
+				failed = append(failed, fmt.Errorf("the kernel does not give the cgroup controller %s: switch it on when it is booted (such as cgroup_enable=memory)", c))
+			}
+		}
+	}
+	return errors.Join(failed...)
+}
+
+// enable has groups below one bound by a controller.
+func enable(controller, dir string) error {
+	err := os.WriteFile(filepath.Join(dir, "cgroup.subtree_control"), []byte("+"+controller), 0)
+	if errors.Is(err, unix.EBUSY) {
+		err = fmt.Errorf("%w: processes are in the group itself, as in a container; move them into a group below it", err)
+	}
+	if err != nil {
+		return fmt.Errorf("hand down the cgroup controller %s: %w", controller, err)
+	}
+	return nil
+}
+
+// version2Root is where cgroup version 2 is mounted: alone, or beside the hierarchies of version 1.
+func version2Root() (string, error) {
+	for _, dir := range []string{cgroupRoot, filepath.Join(cgroupRoot, "unified")} {
+		if _, err := os.Stat(filepath.Join(dir, "cgroup.controllers")); err == nil {
+			return dir, nil
+		}
+	}
+	return "", errors.New("cgroup v2 is mounted neither at /sys/fs/cgroup nor at /sys/fs/cgroup/unified: mount it (mount -t cgroup2 none /sys/fs/cgroup/unified)")
 }
 
 // findGroup is the cgroup of a machine that an earlier process made.
@@ -104,4 +169,43 @@ func removeGroup(dir string) error {
 		}
 	}
 	return os.Remove(dir)
+}
+
+// hierarchy is one of cgroup version 1.
+type hierarchy struct {
+	at          string
+	controllers []string
+}
+
+// version1Hierarchies finds those that bound a machine or tell what it uses, each of which is needed.
+func version1Hierarchies() ([]hierarchy, error) {
+	b, err := os.ReadFile("/proc/self/mounts")
+	if err != nil {
+		return nil, err
+	}
+	needed := []string{"cpu", "cpuacct", "memory", "pids"}
+	var out []hierarchy
+	found := map[string]bool{}
+	for line := range strings.Lines(string(b)) {
+		f := strings.Fields(line) // device, where, kind, options
+		if len(f) < 4 || f[2] != "cgroup" || !strings.HasPrefix(f[1], cgroupRoot+"/") {
+			continue
+		}
+		h := hierarchy{at: f[1]}
+		for _, option := range strings.Split(f[3], ",") {
+			if slices.Contains(needed, option) && !found[option] {
+				h.controllers = append(h.controllers, option)
+				found[option] = true
+			}
+		}
+		if len(h.controllers) > 0 {
+			out = append(out, h)
+		}
+	}
+	for _, c := range needed {
+		if !found[c] {
+			return out, fmt.Errorf("the cgroup controller %s is mounted nowhere below %s", c, cgroupRoot)
+		}
+	}
+	return out, nil
 }

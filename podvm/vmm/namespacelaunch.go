@@ -63,8 +63,9 @@ func (n *Namespaces) launch(spec Spec) (_ *Machine, err error) {
 		g.Disks = append(g.Disks, wire.GroundDisk{Serial: d.Serial, FD: 3 + len(inherit), ReadOnly: d.ReadOnly})
 		inherit = append(inherit, f)
 	}
-	group, controllers, err := makeNamespaceGroup(spec.ID, spec.Shape)
-	if err != nil {
+	group, controllers, err := makeGroup(spec.ID, podBounds(spec.Shape))
+	if err != nil { // there is no virtual machine that would bound it
+		group.remove()
 		return nil, err
 	}
 	g.Controllers = controllers
@@ -97,6 +98,12 @@ func (n *Namespaces) launch(spec Spec) (_ *Machine, err error) {
 		}
 		return nil
 	})
+}
+
+// podBounds are a machine's shape and what its agent needs beside it.
+func podBounds(s Shape) bounds {
+	const agentMiB = 32
+	return bounds{memoryMiB: s.MemoryMiB + agentMiB, cpu: s.CPUs * 100_000, processes: 4096}
 }
 
 // startProcess starts a program whose first argument is not its path.

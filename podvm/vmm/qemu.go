@@ -195,7 +195,7 @@ func (q *QEMU) launch(id, dir string, c command, inherit []*os.File) (*Machine, 
 	cmd.Dir, cmd.Stdout, cmd.Stderr, cmd.ExtraFiles = dir, log, log, inherit
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true}
 	cmd.Env = []string{"PATH=" + os.Getenv("PATH"), "TMPDIR=" + dir}
-	g := makeGroup(id, c.shape)
+	g, _, _ := makeGroup(id, vmmBounds(c.shape)) // what a guest does stays within its memory and CPUs; what bounds the VMM is added where it can be had
 	if err := cmd.Start(); err != nil {
 		g.remove()
 		return nil, fmt.Errorf("start %s: %w", q.Binary, err)
@@ -226,4 +226,10 @@ func (q *QEMU) launch(id, dir string, c command, inherit []*os.File) (*Machine, 
 		return nil, fmt.Errorf("%w: %s", err, m.LastWords())
 	}
 	return m, nil
+}
+
+// vmmBounds are what a VMM may use: the guest's shape, QEMU's own memory and the template's pages it is the first to touch, half a CPU for its own thread.
+func vmmBounds(s Shape) bounds {
+	const overheadMiB = 384
+	return bounds{memoryMiB: s.MemoryMiB + overheadMiB, cpu: s.CPUs*100_000 + 50_000, processes: 256}
 }

@@ -103,7 +103,9 @@ func TestATunnelIsMadeWhole(t *testing.T) {
 	a, b := host(t, "a", "192.0.2.1", "10.202.0.2"), host(t, "b", "192.0.2.2", "10.202.16.2")
 	toB := []string{"10.202.0.0/20", "192.0.2.1", "10.202.16.0/20", "192.0.2.2"}
 	for _, do := range []func() (string, error){
-		func() (string, error) { return b.Call("tunnel", "10.202.16.0/20", "192.0.2.2", "10.202.0.0/20", "192.0.2.1") },
+		func() (string, error) {
+			return b.Call("tunnel", "10.202.16.0/20", "192.0.2.2", "10.202.0.0/20", "192.0.2.1")
+		},
 		func() (string, error) { return a.Call("half a tunnel", toB...) },
 		func() (string, error) { return a.Call("tunnel", toB...) },
 	} {

@@ -19,11 +19,11 @@ func fromPods(c Config) []rule {
 }
 
 // inThisName are the rules for what leaves in the name of this machine and is somebody else's, such as a pod's: other hosts would take it for what this one
-// says of its pods.
+// says of its pods. They are known by their content: the port is what each host says.
 func inThisName(c Config) []rule {
 	var rules []rule
-	for _, port := range c.Overlay {
-		rules = append(rules, rule{notOutLinks(c.Links), masqueraded(), udpTo(port), verdict(drop)})
+	for _, id := range c.Overlay {
+		rules = append(rules, rule{notOutLinks(c.Links), masqueraded(), vxlan(id), verdict(drop)})
 	}
 	return rules
 }

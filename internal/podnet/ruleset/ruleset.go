@@ -29,8 +29,8 @@ type Config struct {
 	Near []netip.Prefix
 	// Tunnel is how pods of hosts on other machines come; its Name, which begins with Links, is "" if there is none.
 	Tunnel Tunnel
-	// Overlay are the UDP ports at which other hosts believe whatever comes from this machine's addresses.
-	Overlay []uint16
+	// Overlay are the identifiers of other hosts' networks (VNI): these hosts believe what comes from this machine's addresses.
+	Overlay []uint32
 	// Destinations are in order and different.
 	Destinations []Destination
 	// NodePorts are destinations at all of this machine's addresses but loopback's: At has a port alone. They are for pods and the machine itself, and for

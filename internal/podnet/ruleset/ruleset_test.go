@@ -115,7 +115,7 @@ const betweenHosts = `	chain from-pods {
 	}
 	chain in-this-name {
 		type filter hook postrouting priority 300; policy accept;
-		oifname != "nl-test*" ct status snat udp dport 8476 drop
+		oifname != "nl-test*" ct status snat meta l4proto udp @th,64,64 0x080000000c1f0000 drop
 	}
 	chain through {
 		type filter hook forward priority 0; policy accept;
@@ -152,6 +152,6 @@ func TestTheRulesBetweenHosts(t *testing.T) {
 // between puts other hosts beside this one: one on this machine, and another one elsewhere.
 func (c *Config) between() {
 	c.Near = []netip.Prefix{netip.MustParsePrefix("172.31.0.0/16")}
-	c.Overlay = []uint16{8476}
+	c.Overlay = []uint32{0xc1f00}
 	c.Tunnel = Tunnel{Name: "nl-test-x", Port: 8476, Identifier: 0xc1d00, Peers: []netip.Addr{netip.MustParseAddr("192.0.2.8")}}
 }

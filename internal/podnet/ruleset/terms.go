@@ -157,6 +157,15 @@ func identifier(id uint32) term {
 	}}
 }
 
+// vxlan is a VXLAN packet of a network, to whatever port: all else in its header has to be as here.
+func vxlan(id uint32) term {
+	header := binary.BigEndian.AppendUint32([]byte{8, 0, 0, 0}, id<<8)
+	return term{fmt.Sprintf("meta l4proto udp @th,64,64 0x%x", header), []expr.Any{
+		&expr.Meta{Key: expr.MetaKeyL4PROTO, Register: register}, is(byte(UDP)),
+		&expr.Payload{DestRegister: register, Base: expr.PayloadBaseTransportHeader, Offset: 8, Len: uint32(len(header))}, is(header...),
+	}}
+}
+
 func icmpRedirect() term {
 	const redirect = 5
 	return term{"icmp type redirect", []expr.Any{

@@ -1,0 +1,74 @@
+package vmm
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"testing"
+)
+
+// Who was killed between making a machine's cgroup and its process has left the one without the other.
+func TestGroupsWithoutProcessesAreReaped(t *testing.T) {
+	root := t.TempDir()
+	var groups []group
+	for _, name := range []string{"kept", "left"} {
+		id := fmt.Sprintf("nltest-%s-%d", name, os.Getpid())
+		g, _, err := makeGroup(id, podBounds(Shape{CPUs: 1, MemoryMiB: 64}))
+		defer g.remove()
+		if err != nil {
+			t.Skip("no cgroup can be made here:", err)
+		}
+		if err := os.Mkdir(filepath.Join(root, id), 0o700); err != nil {
+			t.Fatal(err)
+		}
+		groups = append(groups, g)
+	}
+	if _, err := Reap(root, map[string]bool{filepath.Base(groups[0].dirs[0]): true}); err != nil {
+		t.Fatal(err)
+	}
+	for i, there := range []bool{true, false} {
+		for _, dir := range groups[i].dirs {
+			if isDir(dir) != there {
+				t.Errorf("%s: %v, want %v", dir, isDir(dir), there)
+			}
+		}
+	}
+}
+
+func TestMachinesAreRightBelowTheirRoot(t *testing.T) {
+	const root = "/var/lib/nodeless/machines"
+	for dir, want := range map[string]bool{
+		root + "/a": true, root: false, root + "/..": false, root + "/a/..": false, root + "/a/b": false, root + "/.": false, "/elsewhere/a": false, "": false, root + "/": false,
+	} {
+		if id, ours := machineOf(root, dir); ours != want || ours && id != "a" {
+			t.Errorf("%q: %q, %v", dir, id, ours)
+		}
+	}
+}
+
+// Bounds are the same in both versions of cgroups, and in all files that hold them.
+func TestBoundsAreHeld(t *testing.T) {
+	g, version1, err := makeGroup(fmt.Sprintf("nltest-bounds-%d", os.Getpid()), bounds{memoryMiB: 64, processes: 100, cpu: 150_000})
+	defer g.remove()
+	if err != nil {
+		t.Skip("no cgroup can be made here:", err)
+	}
+	if (len(version1) == 0) != g.v2 {
+		t.Errorf("hierarchies of version 1: %v, version 2 alone: %v", version1, g.v2)
+	}
+	held := map[string]string{}
+	for _, dir := range g.dirs {
+		for _, name := range []string{"memory.max", "memory.limit_in_bytes", "cpu.max", "cpu.cfs_quota_us", "pids.max"} {
+			if b, err := os.ReadFile(filepath.Join(dir, name)); err == nil {
+				held[name] = string(b)
+			}
+		}
+	}
+	want := map[string]string{"memory.limit_in_bytes": "67108864\n", "cpu.cfs_quota_us": "150000\n", "pids.max": "100\n"}
+	if g.v2 {
+		want = map[string]string{"memory.max": "67108864\n", "cpu.max": "150000 100000\n", "pids.max": "100\n"}
+	}
+	if fmt.Sprint(held) != fmt.Sprint(want) {
+		t.Errorf("held %q, want %q", held, want)
+	}
+}
