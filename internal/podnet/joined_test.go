@@ -131,9 +131,10 @@ func TestPeersAreNearOrFar(t *testing.T) {
 	at, prefix, addr := netip.MustParseAddrPort, netip.MustParsePrefix, netip.MustParseAddr
 	near := []Peer{{prefix("10.202.16.0/20"), at("127.3.0.2:8476")}, {prefix("10.202.32.0/20"), at("192.0.2.1:8477")}}
 	far := Peer{prefix("10.202.48.0/20"), at("192.0.2.9:8476")}
-	none := []Peer{{prefix("10.202.0.0/24"), at("192.0.2.10:8476")}, {prefix("10.202.64.0/20"), at("[2001:db8::1]:8476")}, {prefix("fd00::/64"), at("192.0.2.11:8476")}, {Pods: prefix("10.202.80.0/20")}}
+	own := []netip.Addr{addr("192.0.2.1"), addr("10.202.16.1"), addr("10.202.32.1")}
+	none := []Peer{{prefix("10.202.96.0/20"), at("127.0.0.1:8476")}, {prefix("10.202.0.0/24"), at("192.0.2.10:8476")}, {prefix("10.202.64.0/20"), at("[2001:db8::1]:8476")}, {prefix("fd00::/64"), at("192.0.2.11:8476")}, {Pods: prefix("10.202.80.0/20")}}
 	all := slices.Concat([]Peer{far}, near, none)
-	s := divide(slices.Clone(all), prefix("10.202.0.0/20"), at("192.0.2.1:8476"), []netip.Addr{addr("192.0.2.1")})
+	s := divide(slices.Clone(all), prefix("10.202.0.0/20"), at("192.0.2.1:8476"), own)
 	if !slices.Equal(s.near, near) || !slices.Equal(s.far, []Peer{far}) {
 		t.Errorf("%+v", s)
 	}

@@ -114,7 +114,11 @@ func (n *Net) warn() {
 	}
 	if now := strings.Join(chains, ", "); now != n.warned {
 		if n.warned = now; now != "" {
-			n.o.Log.Warn("another firewall drops packets that it does not know, perhaps the pods': let those from and to the pods' interfaces pass there", "chains", now, "interfaces", n.name+"*", "pods", n.pods)
+			more := []any{"chains", now, "interfaces", n.name + "*", "pods", n.pods}
+			if n.o.Peers != nil {
+				more = append(more, "from other hosts", fmt.Sprintf("udp port %d", n.o.At.Port()))
+			}
+			n.o.Log.Warn("another firewall drops packets that it does not know, perhaps the pods': let those from and to the pods' interfaces pass there", more...)
 		}
 	}
 }

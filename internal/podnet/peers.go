@@ -50,7 +50,8 @@ func (n *Net) reaches(a netip.Addr) bool {
 	return n.pods.Contains(a) || slices.ContainsFunc(slices.Concat(prefixes(n.seen.near), prefixes(n.seen.far), n.o.Reached), func(p netip.Prefix) bool { return p.Contains(a) })
 }
 
-// divide sorts the peers by how they are reached from a machine with these addresses. Those that claim our own pods' addresses are none.
+// divide sorts the peers by how they are reached from a machine with these addresses. Those that claim our own pods' addresses are none. Near are those whose
+// bridge is here: that a host says it is on loopback may mean that it reaches the API server there, on whatever machine.
 func divide(peers []Peer, pods netip.Prefix, at netip.AddrPort, own []netip.Addr) (s neighbours) {
 	slices.SortFunc(peers, func(a, b Peer) int { return a.Pods.Addr().Compare(b.Pods.Addr()) })
 	for _, p := range peers {
@@ -58,7 +59,9 @@ func divide(peers []Peer, pods netip.Prefix, at netip.AddrPort, own []netip.Addr
 		switch {
 		case !p.Pods.IsValid() || !p.Pods.Addr().Is4() || p.Pods.Overlaps(pods) || p.At.Port() == 0:
 		case a.IsLoopback() || slices.Contains(own, a):
-			s.near = append(s.near, p)
+			if slices.Contains(own, p.Pods.Masked().Addr().Next()) {
+				s.near = append(s.near, p)
+			}
 		case a.Is4() && at.Addr().Is4() && !at.Addr().IsLoopback():
 			s.far = append(s.far, p)
 		}
