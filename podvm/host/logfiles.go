@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"errors"
 	"fmt"
+	"math"
 	"os"
 	"path/filepath"
 	"slices"
@@ -105,8 +106,8 @@ func (l *logFiles) writeWhenRoom(r wire.LogRecord, over <-chan struct{}) error {
 
 // write appends a record to its file.
 func (l *logFiles) write(r wire.LogRecord) error {
-	if int(r.Container) >= len(l.names) {
-		return fmt.Errorf("the guest was ended: %w", &wire.ProtocolError{Rule: "a log record of a container the pod does not have"})
+	if int(r.Container) >= len(l.names) || r.Restart > math.MaxInt32 {
+		return fmt.Errorf("the guest was ended: %w", &wire.ProtocolError{Rule: "a log record of a container, or a run, that the pod does not have"})
 	}
 	var b bytes.Buffer
 	b.WriteString(time.Unix(0, r.Nanos).UTC().Format(logTime))
@@ -144,7 +145,7 @@ func (l *logFiles) write(r wire.LogRecord) error {
 	return nil
 }
 
-// create opens the file of a run, and forgets runs before the previous one.
+// create opens the file of a run, and forgets others than that and the previous one.
 func (l *logFiles) create(path string, r wire.LogRecord) (*logFile, error) {
 	if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
 		return nil, err
@@ -156,13 +157,8 @@ func (l *logFiles) create(path string, r wire.LogRecord) (*logFile, error) {
 			delete(l.open, p)
 		}
 	}
-	if r.Restart >= 2 {
-		old := l.path(name, r.Restart-2)
-		for _, aside := range []bool{true, false} {
-			l.forget(name, r.Restart-2, aside)
-		}
-		_ = os.Remove(old + ".old")
-		_ = os.Remove(old)
+	if err := l.forgetRuns(name, r.Restart); err != nil {
+		return nil, err
 	}
 	f, err := os.OpenFile(path, os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600)
 	if err != nil {
@@ -175,6 +171,31 @@ func (l *logFiles) create(path string, r wire.LogRecord) (*logFile, error) {
 	}
 	l.open[path] = &logFile{f, info.Size()}
 	return l.open[path], nil
+}
+
+// forgetRuns forgets all runs of a container but one and the last of the others. It is the guest that numbers them, and silent ones have no file. l.mu is
+// held.
+func (l *logFiles) forgetRuns(container string, but uint32) error {
+	var others []part
+	for above := -1; ; {
+		p, found, err := l.nextPart(container, above)
+		if err != nil {
+			return err
+		}
+		if !found {
+			break
+		}
+		if above = p.rank; p.run() != but {
+			others = append(others, p)
+		}
+	}
+	for _, p := range others {
+		if p.run() != others[len(others)-1].run() {
+			l.forget(container, p.run(), p.old())
+			_ = os.Remove(p.path)
+		}
+	}
+	return nil
 }
 
 // LogFile is where the log of a container's run is stored, in the format of CRI, and is there when this returns; the first run is 0. What the file is

@@ -137,6 +137,9 @@ func rank(run uint32, old bool) int {
 	return 2*int(run) + 1
 }
 
+func (p part) run() uint32 { return uint32(p.rank / 2) }
+func (p part) old() bool   { return p.rank%2 == 0 }
+
 // nextPart is the oldest file of a container's log above a rank. l.mu is held.
 func (l *logFiles) nextPart(container string, above int) (next part, found bool, err error) {
 	entries, err := os.ReadDir(filepath.Join(l.dir, container))

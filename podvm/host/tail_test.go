@@ -1,7 +1,10 @@
 package host
 
 import (
+	"errors"
 	"fmt"
+	"math"
+	"path/filepath"
 	"strings"
 	"testing"
 
@@ -97,6 +100,32 @@ func TestATailCountsWhatWasForgottenBeforeItWasRead(t *testing.T) {
 	}
 	if len(l.tails) != 0 {
 		t.Errorf("%d tails are left", len(l.tails))
+	}
+}
+
+// It is the guest that numbers runs: however it does that, two are kept.
+func TestTwoRunsAreKept(t *testing.T) {
+	l := newLogFiles(t.TempDir(), []string{"app"})
+	kept := func() string {
+		t.Helper()
+		files, err := filepath.Glob(filepath.Join(l.dir, "app", "*"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		for i := range files {
+			files[i] = filepath.Base(files[i])
+		}
+		return strings.Join(files, " ")
+	}
+	for i, run := range []uint32{0, 3, 6, 2, 1, math.MaxInt32} {
+		say(t, l, run, int64(i)+1, int64(i)+1, 10)
+	}
+	if got := kept(); got != "2147483647.log 6.log" {
+		t.Errorf("kept: %s", got)
+	}
+	var broken *wire.ProtocolError
+	if err := l.write(wire.LogRecord{Restart: math.MaxInt32 + 1, Stream: wire.Stdout}); !errors.As(err, &broken) {
+		t.Errorf("a run that no status can tell of: %v", err)
 	}
 }
 

@@ -78,6 +78,14 @@ func (g *group) make(dir string, controllers []string, b bounds) error {
 	return errors.Join(failed...)
 }
 
+// has says whether the kernel has a file of this name in the group.
+func (g group) has(file string) bool {
+	return slices.ContainsFunc(g.dirs, func(dir string) bool {
+		_, err := os.Stat(filepath.Join(dir, file))
+		return err == nil
+	})
+}
+
 // handDown has machines' groups of version 2 bound by the controllers they need.
 func handDown(root string) error {
 	var failed []error

@@ -64,6 +64,9 @@ func (n *Namespaces) launch(spec Spec) (_ *Machine, err error) {
 		inherit = append(inherit, f)
 	}
 	group, controllers, err := makeGroup(spec.ID, podBounds(spec.Shape))
+	if err == nil && !group.has("cgroup.kill") {
+		err = errors.New("this kernel cannot kill a container with all its processes (cgroup.kill): Linux 5.14 or newer is needed")
+	}
 	if err != nil { // there is no virtual machine that would bound it
 		group.remove()
 		return nil, err
