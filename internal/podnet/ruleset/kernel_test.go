@@ -12,12 +12,14 @@ import (
 	"github.com/google/nftables"
 
 	"github.com/nodeless/nodeless/internal/podnet/netlab"
+	"github.com/nodeless/nodeless/internal/podnet/overlay"
 )
 
 func TestMain(m *testing.M) {
 	netlab.Handle("hear", hear)
 	netlab.Handle("heard", heard)
 	netlab.Handle("say", say)
+	netlab.Handle("tunnel", elsewhere)
 	netlab.Main()
 	os.Exit(m.Run())
 }
@@ -229,6 +231,71 @@ func TestPodsSpeakForThemselvesAlone(t *testing.T) {
 	if got := said(l.outside, ":8476"); got != header+"from the machine" {
 		t.Errorf("another host was told then: %q", got)
 	}
+}
+
+// What comes by the tunnel comes from another host's pods, and for pods: not in others' names, and not to what else listens on this machine.
+func TestWhatComesByTheTunnel(t *testing.T) {
+	if !netlab.Inside(t) {
+		return
+	}
+	l := build(t)
+	here, there := netip.MustParsePrefix("172.29.0.0/16"), netip.MustParsePrefix("172.31.0.0/16")
+	tunnel, err := overlay.Open(overlay.Config{Name: "nl-test-x", Pods: here, Local: netip.MustParseAddr("192.0.2.1"), Port: 8476, MTU: 1450})
+	if err != nil {
+		t.Skip(err)
+	}
+	if err := tunnel.Sync([]overlay.Peer{{Pods: there, At: netip.MustParseAddrPort("192.0.2.7:8476")}}); err != nil {
+		t.Fatal(err)
+	}
+	l.outside.IP(t, "route", "del", "172.29.0.0/16")
+	if _, err := l.outside.Call("tunnel", there.String(), "192.0.2.7", here.String(), "192.0.2.1"); err != nil {
+		t.Fatal(err)
+	}
+	netlab.IP(t, "addr", "add", "203.0.113.1/32", "dev", "lo") // which this machine has on another network
+	l.outside.IP(t, "route", "add", "203.0.113.1/32", "via", "172.29.0.1", "dev", "nl-test-x", "onlink")
+	for _, address := range []string{"172.31.0.2/32", "172.31.0.3/32", "198.51.100.9/32"} {
+		l.outside.IP(t, "addr", "add", address, "dev", "lo")
+	}
+	l.outside.Listen(t, "tcp", "172.31.0.2:8080")
+	listener, err := net.Listen("tcp4", ":9000")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = listener.Close() }()
+	c := example()
+	c.Tunnel = Tunnel{Name: "nl-test-x", Port: 8476, Identifier: overlay.Identifier(here), Peers: []netip.Addr{netip.MustParseAddr("192.0.2.7")}}
+	c.Overlay = []uint32{overlay.Identifier(there)}
+	if err := New(c).Program(); err != nil {
+		t.Fatal(err)
+	}
+	got, err := l.first.Ask("tcp", "172.31.0.2:8080")
+	expect(t, "a pod asks a pod elsewhere", got, err, "outside saw 172.29.0.2")
+	got, err = netlab.Ask("tcp", "172.31.0.2:8080")
+	expect(t, "the machine asks a pod elsewhere", got, err, "outside saw 172.29.0.1")
+	got, err = l.outside.Ask("tcp", "172.29.0.2:8080")
+	expect(t, "another host asks a pod", got, err, "first saw 172.31.0.1")
+	got, err = l.outside.Ask("tcp", "203.0.113.1:9000")
+	refused(t, "another host asks the machine at an address it has elsewhere", got, err)
+	if _, err := l.second.Call("hear", ":5353"); err != nil {
+		t.Fatal(err)
+	}
+	for _, from := range []string{"198.51.100.9", "172.31.0.3"} {
+		if _, err := l.outside.Call("say", from, "172.29.0.3:5353", "from "+from); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if got, err := l.second.Call("heard", ":5353"); err != nil || got != "from 172.31.0.3" {
+		t.Errorf("a pod was told first: %q, %v", got, err)
+	}
+}
+
+// elsewhere opens a tunnel on another machine: its pods and address, then those of this one.
+func elsewhere(args []string) (string, error) {
+	tunnel, err := overlay.Open(overlay.Config{Name: "nl-test-x", Pods: netip.MustParsePrefix(args[0]), Local: netip.MustParseAddr(args[1]), Port: 8476, MTU: 1450})
+	if err != nil {
+		return "", err
+	}
+	return "", tunnel.Sync([]overlay.Peer{{Pods: netip.MustParsePrefix(args[2]), At: netip.AddrPortFrom(netip.MustParseAddr(args[3]), 8476)}})
 }
 
 func TestOneOfSeveralEndpointsAnswers(t *testing.T) {
