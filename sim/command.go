@@ -2,6 +2,8 @@ package sim
 
 import (
 	"slices"
+	"strconv"
+	"strings"
 
 	"github.com/nodeless/nodeless/engine/model"
 )
@@ -92,14 +94,11 @@ func (r *run) undo(c *command) {
 
 // byName finds machines that exist.
 func (r *run) byName(name string) *machine {
-	i, found := slices.BinarySearchFunc(r.machines, name, func(m *machine, name string) int {
-		if m.node.Name < name {
-			return -1
-		} else if m.node.Name > name {
-			return 1
-		}
-		return 0
-	})
+	seq, err := strconv.Atoi(strings.TrimPrefix(name, machinePrefix))
+	if err != nil {
+		return nil
+	}
+	i, found := slices.BinarySearchFunc(r.machines, seq, func(m *machine, seq int) int { return m.seq - seq })
 	if !found {
 		return nil
 	}

@@ -83,6 +83,9 @@ type cluster struct {
 	cursor   int // where kube-scheduler begins to look
 }
 
+// machinePrefix begins the name of a machine; its number follows.
+const machinePrefix = "node-"
+
 func (c *cluster) index(m *machine) int {
 	i, _ := slices.BinarySearchFunc(c.machines, m.seq, func(a *machine, seq int) int { return a.seq - seq })
 	return i
@@ -91,7 +94,7 @@ func (c *cluster) index(m *machine) int {
 func (c *cluster) add(m *machine) {
 	m.seq = c.made
 	c.made++
-	m.node.Name = fmt.Sprintf("node-%08d", m.seq)
+	m.node.Name = fmt.Sprintf("%s%08d", machinePrefix, m.seq)
 	m.node.Claim = m.node.Name
 	c.machines = append(c.machines, m)
 	used, all := vectorOf(&m.node.Used), vectorOf(&m.node.Allocatable)

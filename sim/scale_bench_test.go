@@ -24,7 +24,8 @@ type kindOfPod struct {
 }
 
 // dayOfChurn is a trace in which so many pods run at a time, from the first hour on, in which they come: four in five are services that
-// are rolled out every two days or so, the others run for hours, or as jobs for minutes. They ask for 160m and 0.6 GiB on average.
+// are rolled out every two days or so, the others run for hours, or as jobs for minutes. They ask for 980m and 3.7 GiB on average, so that
+// some thirty share a machine.
 func dayOfChurn(pods int, length time.Duration) *trace.Trace {
 	const ramp = time.Hour
 	random := rand.New(rand.NewPCG(1, 300_000))
@@ -32,7 +33,7 @@ func dayOfChurn(pods int, length time.Duration) *trace.Trace {
 	for _, k := range []kindOfPod{{0.80, 36 * time.Hour, 0.8}, {0.17, 3 * time.Hour, 0.8}, {0.03, 10 * time.Minute, 1}} {
 		life := func() time.Duration { return time.Duration(float64(k.median) * math.Exp(k.sigma*random.NormFloat64())) }
 		add := func(start, life time.Duration) {
-			cpu := []int64{15, 35, 70, 70, 140, 140, 280, 560}[random.IntN(8)]
+			cpu := []int64{90, 210, 420, 420, 840, 840, 1680, 3360}[random.IntN(8)]
 			memory := cpu * []int64{1, 2, 4, 4, 8}[random.IntN(5)] << 30 / 1000
 			life = max(min(life, length-start), time.Second).Truncate(time.Second)
 			t.Pods = append(t.Pods, trace.Pod{CPU: cpu, Memory: memory, Start: start.Truncate(time.Second), Life: life})
@@ -80,7 +81,9 @@ func BenchmarkADay(b *testing.B) {
 	for _, pods := range []int{3_000, 30_000, 300_000} {
 		for _, length := range []time.Duration{2 * time.Hour, 24 * time.Hour} {
 			b.Run(fmt.Sprintf("%d_pods_%.0fh", pods, length.Hours()), func(b *testing.B) {
-				c := Config{Trace: dayOfChurn(pods, length), Types: Catalogue{MaxVCPU: 32}.Types(), Decider: Nodeless(model.Policy{}), Pieces: piecesAsked(b), Seed: 1}
+				d := Nodeless(model.Policy{})
+				d.Nominates = true
+				c := Config{Trace: dayOfChurn(pods, length), Types: Catalogue{MaxVCPU: 32}.Types(), Decider: d, Pieces: piecesAsked(b), Seed: 1}
 				var r Result
 				var err error
 				before := usage()

@@ -15,7 +15,7 @@ type Packer struct {
 	st     *rules.State
 	pools  []*pool
 	rooms  []rules.Room
-	nodes  []int // in order of preference
+	nodes  []int // those with room for some pod, in order of preference
 
 	machines []*machine
 	order    []int // machines that may still take something, fewest pods first
@@ -44,21 +44,9 @@ func New(s *model.Snapshot, policy model.Policy, st *rules.State, views []*rules
 		s: s, policy: &policy, st: st, rooms: slices.Clone(rooms),
 		chains: make([]*chain, len(s.Shapes)), alone: map[string]bool{}, drivers: map[string]string{}, inUse: map[string]bool{},
 	}
-	p.nodes = make([]int, 0, st.Nodes())
-	for _, ready := range []bool{true, false} {
-		for i := range st.Nodes() {
-			if n := st.Node(i); (n.State == model.Initialized) == ready {
-				p.nodes = append(p.nodes, i)
-				p.soft = p.soft || hasSoft(n.Taints)
-			}
-		}
-	}
-	if !slices.IsSortedFunc(p.nodes, p.byReadiness) { // nodes come by name, but those that joined
-		slices.SortStableFunc(p.nodes, p.byReadiness)
-	}
 	for _, v := range views {
 		p.pools = append(p.pools, newPool(v, p.policy))
-		p.soft = p.soft || hasSoft(v.Pool.Taints)
+		p.soft = p.soft || rules.HasSoft(v.Pool.Taints)
 	}
 	var asked model.Resources
 	for i := range s.Shapes {
@@ -73,31 +61,16 @@ func New(s *model.Snapshot, policy model.Policy, st *rules.State, views []*rules
 	for _, a := range asksOf(asked) {
 		p.active = append(p.active, a.resource)
 	}
-	p.findLeast()
+	least := p.everyAsk()
+	p.least = asksOf(least)
+	nodes, soft := st.ByReadiness()
+	p.nodes, p.soft = st.WithRoom(slices.Clone(nodes), least), p.soft || soft
 	return p
 }
 
-// byReadiness puts initialized nodes first, then goes by name.
-func (p *Packer) byReadiness(a, b int) int {
-	x, y := p.st.Node(a), p.st.Node(b)
-	if (x.State == model.Initialized) != (y.State == model.Initialized) {
-		if x.State == model.Initialized {
-			return -1
-		}
-		return 1
-	}
-	switch {
-	case x.Name < y.Name:
-		return -1
-	case x.Name > y.Name:
-		return 1
-	}
-	return 0
-}
-
-// findLeast makes it possible to close machines that nobody can join.
-func (p *Packer) findLeast() {
-	least, any := model.Resources{}, false
+// everyAsk is what every pod that waits asks at least: nodes and machines that have less are closed to all.
+func (p *Packer) everyAsk() (least model.Resources) {
+	any := false
 	seen := make([]bool, len(p.s.Shapes))
 	for i := range p.s.Pending {
 		shape := p.s.Pending[i].Shape
@@ -112,7 +85,7 @@ func (p *Packer) findLeast() {
 		}
 		any = true
 	}
-	p.least = asksOf(least)
+	return least
 }
 
 func asksOf(r model.Resources) []ask {
@@ -123,8 +96,4 @@ func asksOf(r model.Resources) []ask {
 		}
 	}
 	return out
-}
-
-func hasSoft(taints []model.Taint) bool {
-	return slices.ContainsFunc(taints, func(t model.Taint) bool { return t.Effect == model.PreferNoSchedule })
 }

@@ -2,6 +2,7 @@ package pack
 
 import (
 	"slices"
+	"sort"
 
 	"github.com/nodeless/nodeless/engine/model"
 )
@@ -12,17 +13,24 @@ func (p *problem) keep() {
 	if !slices.ContainsFunc(p.s.Pending, func(pod model.Pod) bool { return pod.Nominated != "" }) {
 		return
 	}
-	at := map[string]int{}
-	for _, n := range nodesThatTakePods(p.s) {
-		at[p.s.Nodes[n].Name] = n
+	at := map[string]int{} // by name; -1 = there is no such machine
+	named := func(name string) int {
+		n, known := at[name]
+		if !known {
+			if n = sort.Search(len(p.s.Nodes), func(i int) bool { return p.s.Nodes[i].Name >= name }); n == len(p.s.Nodes) || p.s.Nodes[n].Name != name {
+				n = -1
+			}
+			at[name] = n
+		}
+		return n
 	}
 	for again := true; again; {
 		again = false
 		for _, g := range p.groups {
 			left := g.pods[:0:0]
 			for _, pod := range g.pods {
-				n, ok := at[p.s.Pending[pod].Nominated]
-				if !ok || p.state.Allows(g.index, n) != "" {
+				n := named(p.s.Pending[pod].Nominated)
+				if n < 0 || p.state.Allows(g.index, n) != "" {
 					left = append(left, pod)
 					continue
 				}

@@ -11,29 +11,20 @@ import (
 // place puts pods where there is room already: machines that are ready first, then by name; large pods first. Who needs
 // others near waits for them.
 func (p *problem) place() {
-	var nodes []int
-	if p.order == nil {
-		if nodes = p.state.WithRoom(nodesThatTakePods(p.s), p.least()); len(nodes) == 0 {
-			return
-		}
-	}
 	for again := true; again; {
 		again = false
 		for _, g := range p.groups {
-			if g.left() > 0 && p.placeOnThose(g, nodes) {
+			if g.left() > 0 && p.placeWhereRoom(g) {
 				again = p.dependent()
 			}
 		}
 	}
 }
 
-// placeOnThose reports whether any pod of the group found a place on the nodes; where many plans are made for them, nil stands for
-// those of p.order.
-func (p *problem) placeOnThose(g *group, nodes []int) bool {
-	if p.order == nil {
-		return p.placeGroup(g, p.inOrderFor(g, nodes))
-	}
+// placeWhereRoom reports whether any pod of the group found a place.
+func (p *problem) placeWhereRoom(g *group) bool {
 	if len(g.shape.Spread)+len(g.shape.Affinity)+len(g.shape.Preferred) > 0 {
+		var nodes []int
 		p.order.WithRoom(g.request, func(n int) bool { nodes = append(nodes, n); return true })
 		return p.placeGroup(g, p.inOrderFor(g, nodes))
 	}
@@ -103,20 +94,6 @@ func nodesThatTakePods(s *model.Snapshot) []int {
 			if n := &s.Nodes[i]; n.State == state && !n.Deleting {
 				out = append(out, i)
 			}
-		}
-	}
-	return out
-}
-
-// least is what every pod asks at least.
-func (p *problem) least() model.Resources {
-	var out model.Resources
-	for i, g := range p.groups {
-		if i == 0 {
-			out = g.request
-		}
-		for r := range out {
-			out[r] = min(out[r], g.request[r])
 		}
 	}
 	return out

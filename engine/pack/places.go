@@ -21,9 +21,12 @@ type Places struct {
 }
 
 // NewPlaces prepares a cluster in which no pod waits. Nobody else may hold the snapshot's Nodes: see Exchange.
-func NewPlaces(s *model.Snapshot) *Places {
-	x := &Places{s: s, pods: forPods(s), state: rules.NewState(s)}
+func NewPlaces(s *model.Snapshot) *Places { return placesIn(s, forPods(s)) }
+
+func placesIn(s, pods *model.Snapshot) *Places {
+	x := &Places{s: s, pods: pods, state: rules.NewState(s)}
 	x.order = x.state.Order(nodesThatTakePods(s))
+	x.state.ByReadiness() // while all machines that may take pods do
 	return x
 }
 
@@ -68,17 +71,9 @@ func (x *Places) WhatIf(pending []model.Pod, policy model.Policy, below model.Pr
 // State is the cluster's. What is bound in it must be taken back: see rules.State.Try.
 func (x *Places) State() *rules.State { return x.state }
 
-// stateOf is one for a plan of its own.
-func (x *Places) stateOf(s *model.Snapshot) *rules.State {
-	if x == nil {
-		return rules.NewState(s)
-	}
-	return x.state.Fresh()
-}
-
 // viewsOf are the pools prepared for a plan.
 func (x *Places) viewsOf(s *model.Snapshot, policy *model.Policy) []*rules.View {
-	if x != nil && x.views != nil {
+	if x.views != nil {
 		return x.views
 	}
 	var out []*rules.View
@@ -87,8 +82,6 @@ func (x *Places) viewsOf(s *model.Snapshot, policy *model.Policy) []*rules.View 
 		v.Under(policy)
 		out = append(out, v)
 	}
-	if x != nil {
-		x.views = out
-	}
+	x.views = out
 	return out
 }

@@ -54,7 +54,7 @@ func (p *preferences) plan() (model.Plan, int64, []int) {
 	if strict == nil {
 		return p.plain, 0, nil
 	}
-	plan := provision(strict, p.policy, nil)
+	plan := provision(strict, p.policy, placesIn(strict, strict))
 	return plan, weight, p.lost(&plan)
 }
 

@@ -21,8 +21,8 @@ type problem struct {
 	policy   *model.Policy
 	maxTypes int
 	state    *rules.State
-	order    *rules.Order // of the nodes that take pods; nil if the snapshot is looked at but once
-	shared   *Places      // where what is asked of the cluster again and again is known; nil if it is asked but once
+	order    *rules.Order // of the nodes that take pods
+	shared   *Places      // where what is asked of the cluster again and again is known
 	known    lessons
 	steps    int // still allowed
 	partial  bool
@@ -52,14 +52,15 @@ const defaultSteps = 60_000_000
 
 // Provision gives every pending pod a place, a launch or a Reason, and every static pool the machines it lacks.
 func Provision(s *model.Snapshot, policy model.Policy) model.Plan {
-	plan := provisionPods(forPods(s), policy, nil)
+	plan := ProvisionPods(s, policy)
 	addLaunches(&plan, policy, missing(s, policy))
 	return plan
 }
 
 // ProvisionPods is Provision for the pods alone.
 func ProvisionPods(s *model.Snapshot, policy model.Policy) model.Plan {
-	return provisionPods(forPods(s), policy, nil)
+	s = forPods(s)
+	return provisionPods(s, policy, placesIn(s, s))
 }
 
 func provisionPods(s *model.Snapshot, policy model.Policy, shared *Places) model.Plan {
@@ -76,7 +77,8 @@ func provisionPods(s *model.Snapshot, policy model.Policy, shared *Places) model
 // Placements are the places of pending pods on machines that are there or on their way: what Provision finds first, without its
 // search for machines to launch.
 func Placements(s *model.Snapshot, policy model.Policy) []model.Placement {
-	p := &problem{s: s, policy: &policy, state: rules.NewState(s)}
+	x := placesIn(s, s)
+	p := &problem{s: s, policy: &policy, state: x.state, order: x.order}
 	p.group()
 	p.keep()
 	p.place()
@@ -140,7 +142,8 @@ func mostTypes(policy *model.Policy) int {
 
 // attempt plans once.
 func attempt(s *model.Snapshot, policy model.Policy, known lessons, shared *Places) *problem {
-	p := &problem{s: s, known: known, policy: &policy, maxTypes: policy.MaxTypes, steps: policy.MaxSteps, classOf: map[string]int{}, users: map[int]int{}, shared: shared, state: shared.stateOf(s)}
+	p := &problem{s: s, known: known, policy: &policy, maxTypes: policy.MaxTypes, steps: policy.MaxSteps, classOf: map[string]int{}, users: map[int]int{}, shared: shared, state: shared.state.Fresh()}
+	p.order = shared.order.For(p.state)
 	p.maxTypes = mostTypes(&policy)
 	if p.steps <= 0 {
 		p.steps = defaultSteps

@@ -12,7 +12,7 @@ import (
 // offering can hold or of which no pod waits.
 func Worth(s *model.Snapshot, policy model.Policy, count []int) []float64 {
 	s = forPods(s)
-	p := &problem{s: s, policy: &policy, maxTypes: mostTypes(&policy), classOf: map[string]int{}, users: map[int]int{}, state: rules.NewState(&model.Snapshot{})}
+	p := &problem{s: s, policy: &policy, maxTypes: mostTypes(&policy), classOf: map[string]int{}, users: map[int]int{}, shared: &Places{}, state: rules.NewState(&model.Snapshot{})}
 	p.group()
 	p.open()
 	for _, g := range p.groups {

@@ -31,7 +31,7 @@ func (c *counter) at(domain int32) int32 {
 // count adds n pods on a node.
 func (st *State) count(i, node int, n int32) {
 	c := &st.counters[i]
-	domain := st.topologies[c.topology].byNode[node]
+	domain := st.domains(c.topology).byNode[node]
 	switch {
 	case c.spread != nil && !c.spread.in.Has(node):
 		return

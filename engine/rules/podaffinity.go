@@ -55,7 +55,7 @@ func (st *State) nearby(a *affinityState, node int) bool {
 	there, none := true, a.self
 	for _, i := range a.near {
 		c := &st.counters[i]
-		domain := st.topologies[c.topology].byNode[node]
+		domain := st.domains(c.topology).byNode[node]
 		if domain < 0 {
 			return false
 		}
@@ -72,7 +72,7 @@ func (st *State) present(i, node int, own bool) bool {
 	if c.total == 0 && c.unknown == 0 && !own {
 		return false
 	}
-	domain := st.topologies[c.topology].byNode[node]
+	domain := st.domains(c.topology).byNode[node]
 	if domain == unknownDomain {
 		return own || c.total+c.unknown > 0
 	}

@@ -47,6 +47,14 @@ func unused(n *model.Node, resource int) int64 {
 	return all - used
 }
 
+// unbound is what can be requested of a resource of a node as the snapshot says. A State that others are made from has nothing bound.
+func (st *State) unbound(node, resource int) int64 {
+	if st.from != nil && st.from.room[resource] != nil {
+		return st.from.room[resource][node]
+	}
+	return unused(st.node(node), resource)
+}
+
 // hasRoom reports whether the node has what a shape asks.
 func (st *State) hasRoom(asks []ask, node int) bool {
 	for i := range asks {

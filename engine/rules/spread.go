@@ -125,7 +125,7 @@ func (st *State) consider(e *eligible, node int) bool {
 		return false
 	}
 	e.in.Set(node)
-	domain := st.topologies[e.topology].byNode[node]
+	domain := st.domains(e.topology).byNode[node]
 	for int(domain) >= len(e.nodes) {
 		e.nodes = append(e.nodes, 0)
 	}
@@ -141,7 +141,7 @@ func (st *State) consider(e *eligible, node int) bool {
 // far as the constraint asks.
 func (st *State) countsFor(e *eligible, node int) bool {
 	for _, t := range e.keys {
-		if st.topologies[t].byNode[node] < 0 {
+		if st.domains(t).byNode[node] < 0 {
 			return false
 		}
 	}
@@ -165,7 +165,7 @@ func (st *State) addToSpread(node int) {
 func (st *State) spreads(x *shapeState, node int) bool {
 	for i := range x.spread {
 		s := &x.spread[i]
-		domain := st.topologies[s.Topology].byNode[node]
+		domain := st.domains(s.Topology).byNode[node]
 		if domain < 0 {
 			return false
 		}

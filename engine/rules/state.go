@@ -20,7 +20,8 @@ type State struct {
 	eligibles  []*eligible
 	trying     bool // what is bound is noted in trail, to be taken back
 	trail      []bind
-	holding    bool // ports and volumes are counted: some shape that was looked at has some
+	ready      *readiness // nil until it is asked for
+	holding    bool       // ports and volumes are counted: some shape that was looked at has some
 	ports      ports
 	volumes    volumes
 
@@ -164,7 +165,9 @@ func (st *State) AddNode(n model.Node) int {
 	}
 	st.static.grow()
 	for t := range st.topologies {
-		st.topologies[t].add(st.domainOf(&st.topologies[t], node))
+		if x := &st.topologies[t]; x.filled {
+			x.add(st.domainOf(x, node))
+		}
 	}
 	st.addToSpread(node)
 	if st.pods.where.gathered {

@@ -10,16 +10,16 @@ func (st *State) TopologyKey(topology int) string { return st.topologies[topolog
 
 // Domain is the index of a value of a topology's key; it need not be a node's.
 func (st *State) Domain(topology int, value string) int32 {
-	return st.topologies[topology].named(value)
+	return st.domains(topology).named(value)
 }
 
 // DomainName is the value of a topology's key in a domain.
 func (st *State) DomainName(topology int, domain int32) string {
-	return st.topologies[topology].names[domain]
+	return st.domains(topology).names[domain]
 }
 
 // DomainOf is the domain of a node, below 0 if it has none or it is not known yet.
-func (st *State) DomainOf(topology, node int) int32 { return st.topologies[topology].byNode[node] }
+func (st *State) DomainOf(topology, node int) int32 { return st.domains(topology).byNode[node] }
 
 // Near are the counters of pods one of which must be in the domain, by affinity term of the shape; alone says that the
 // first pod of a group may go without.

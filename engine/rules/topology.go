@@ -22,6 +22,7 @@ type topology struct {
 	byNode []int32
 	hint   int  // where the key was in the last node's labels
 	shared bool // index is another's too
+	filled bool // the nodes have their domains
 }
 
 // share is the same topology for another State.
@@ -72,17 +73,27 @@ func (st *State) topology(key string) int {
 	if !ok {
 		i = len(st.topologies)
 		st.topologyOf[key] = i
-		if st.from != nil && len(st.joined) == 0 {
-			st.topologies = append(st.topologies, st.from.topologies[st.from.topology(key)].share())
-			return i
-		}
-		st.topologies = append(st.topologies, topology{key: key, byNode: make([]int32, 0, st.Nodes())})
-		t := &st.topologies[i]
-		for node := range st.Nodes() {
-			t.add(st.domainOf(t, node))
-		}
+		st.topologies = append(st.topologies, topology{key: key})
 	}
 	return i
+}
+
+// domains is a topology in which the nodes have their domains. Many plans ask for one of which they then need nothing: it costs a look at
+// each node.
+func (st *State) domains(i int) *topology {
+	t := &st.topologies[i]
+	if t.filled {
+		return t
+	}
+	if st.from != nil && len(st.joined) == 0 {
+		*t = st.from.domains(st.from.topology(t.key)).share()
+		return t
+	}
+	t.filled, t.byNode = true, make([]int32, 0, st.Nodes())
+	for node := range st.Nodes() {
+		t.add(st.domainOf(t, node))
+	}
+	return t
 }
 
 // domainOf is the value of the label, or NoDomain or unknownDomain.

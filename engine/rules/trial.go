@@ -2,6 +2,7 @@ package rules
 
 import (
 	"slices"
+	"strings"
 
 	"github.com/nodeless/nodeless/engine/model"
 )
@@ -51,12 +52,52 @@ func (st *State) countOn(node int, pods []model.BoundPod, n int32) {
 	}
 }
 
+// readiness is nodes in the order in which pods are put on them one by one.
+type readiness struct {
+	nodes []int
+	soft  bool // some node has a taint that is only to be avoided
+	of    int  // how many nodes there were
+}
+
+// ByReadiness are the nodes that were not Deleting when it was first asked for, those that are initialized first, then by name, and whether
+// any node has a taint that is only to be avoided. The list is not to be changed.
+func (st *State) ByReadiness() (nodes []int, soft bool) {
+	if st.from != nil && len(st.joined) == 0 {
+		return st.from.ByReadiness()
+	}
+	if x := st.ready; x != nil && x.of == st.Nodes() {
+		return x.nodes, x.soft
+	}
+	x := &readiness{nodes: make([]int, 0, st.Nodes()), of: st.Nodes()}
+	for _, ready := range []bool{true, false} {
+		begin := len(x.nodes)
+		for i := range st.Nodes() {
+			if n := st.node(i); (n.State == model.Initialized) == ready {
+				if !n.Deleting {
+					x.nodes = append(x.nodes, i)
+				}
+				x.soft = x.soft || HasSoft(n.Taints)
+			}
+		}
+		if len(st.joined) > 0 { // the others come by name
+			slices.SortStableFunc(x.nodes[begin:], func(a, b int) int { return strings.Compare(st.node(a).Name, st.node(b).Name) })
+		}
+	}
+	st.ready = x
+	return x.nodes, x.soft
+}
+
+// HasSoft reports whether one of the taints is only to be avoided.
+func HasSoft(taints []model.Taint) bool {
+	return slices.ContainsFunc(taints, func(t model.Taint) bool { return t.Effect == model.PreferNoSchedule })
+}
+
 // Order is nodes in the order in which they are used, prepared so that those without room for a request are passed over quickly.
 type Order struct {
 	st    *State
 	nodes []int
-	at    []int32                     // by node: 1 + where it is in nodes; 0 = nowhere
-	most  [model.MaxResources][]int64 // by block, no less than any node has room for; nil until it is asked for
+	at    []int32                      // by node: 1 + where it is in nodes; 0 = nowhere
+	most  *[model.MaxResources][]int64 // by block, no less than any node has room for; nil until it is asked for
 }
 
 // block is how many nodes are passed over at once.
@@ -64,12 +105,15 @@ const block = 64
 
 // Order prepares nodes. It serves as long as it is told of nodes that take pods and got more room than they had.
 func (st *State) Order(nodes []int) *Order {
-	o := &Order{st: st, nodes: nodes, at: make([]int32, st.Nodes())}
+	o := &Order{st: st, nodes: nodes, at: make([]int32, st.Nodes()), most: &[model.MaxResources][]int64{}}
 	for k, node := range nodes {
 		o.at[node] = int32(k + 1)
 	}
 	return o
 }
+
+// For is the same order for a State that was made by Fresh from the order's: what is measured serves both.
+func (o *Order) For(st *State) *Order { return &Order{st: st, nodes: o.nodes, at: o.at, most: o.most} }
 
 // Changed tells that a node has other room than before.
 func (o *Order) Changed(node int) {
@@ -119,7 +163,8 @@ func (o *Order) measure(asks []ask) {
 		}
 		o.most[r] = make([]int64, (len(o.nodes)+block-1)/block)
 		for k, node := range o.nodes {
-			if free := unused(o.st.node(node), r); k%block == 0 || free > o.most[r][k/block] {
+			free := o.st.unbound(node, r)
+			if k%block == 0 || free > o.most[r][k/block] {
 				o.most[r][k/block] = free
 			}
 		}

@@ -63,7 +63,7 @@ func (st *State) haveAll(wants []want, node int) bool {
 
 // has reports whether a node, not one in flight, has the label as wanted.
 func (st *State) has(w *want, node int) bool {
-	t := &st.topologies[w.topology]
+	t := st.domains(w.topology)
 	d := t.byNode[node]
 	switch {
 	case d == NoDomain:
