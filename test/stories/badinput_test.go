@@ -118,6 +118,7 @@ func (c *cluster) wantCondition(kind, name, condition, word string) {
 
 // A second `up` on the same data directory, a damaged one, and a directory that cannot be written.
 func TestBadDataDirectory(t *testing.T) {
+	t.Parallel()
 	c := up(t, "--merge-kubeconfig=false")
 	out, err := c.run("up", "--data-dir", c.dir)
 	if err == nil || !strings.Contains(out, c.dir) || !strings.Contains(out, "down") {

@@ -23,6 +23,7 @@ func kills() int {
 // The whole process is killed at random moments while 200 pods come and go. In the end everything is as if nothing had
 // happened: every pod runs, then nothing is left, and nothing was launched twice.
 func TestKilledAtRandomMoments(t *testing.T) {
+	t.Parallel()
 	c := up(t, "--boot-time", "500ms")
 	inflate, err := examples.FS.ReadFile("inflate.yaml")
 	if err != nil {

@@ -31,8 +31,9 @@ func shellBlocks(t *testing.T, path string) []string {
 	return blocks
 }
 
-// Every command block of README and docs runs as it stands, one document after the other, each in one shell.
+// Every command block of README and docs runs as it stands, each document's in one shell: those with microVMs one after the other, then the others.
 func TestDocumentsRunAsWritten(t *testing.T) {
+	t.Parallel()
 	documents, err := filepath.Glob(filepath.Join(root, "docs", "*.md"))
 	if err != nil {
 		t.Fatal(err)
@@ -44,6 +45,11 @@ func TestDocumentsRunAsWritten(t *testing.T) {
 			continue
 		}
 		t.Run(filepath.Base(path), func(t *testing.T) {
+			if strings.Contains(strings.Join(blocks, ""), "examples/fargate") {
+				needMicroVMs(t)
+			} else {
+				t.Parallel()
+			}
 			dir := t.TempDir()
 			if err := os.Mkdir(filepath.Join(dir, "bin"), 0o700); err != nil {
 				t.Fatal(err)
@@ -53,9 +59,6 @@ func TestDocumentsRunAsWritten(t *testing.T) {
 			}
 			if err := os.Symlink(absolute(t, filepath.Join(root, "examples")), filepath.Join(dir, "examples")); err != nil {
 				t.Fatal(err)
-			}
-			if strings.Contains(strings.Join(blocks, ""), "examples/fargate") {
-				needMicroVMs(t)
 			}
 			env := []string{
 				"NODELESS_GUEST_KERNEL=" + guestKernel(), "HOME=" + dir, "PATH=" + filepath.Join(dir, "bin") + ":" + os.Getenv("PATH"), "NO_COLOR=1",
@@ -130,6 +133,7 @@ func TestReadmeIsShort(t *testing.T) {
 
 // What a newcomer types: `nodeless up --demo` (make up is a build and this), Ctrl-C when all pods run.
 func TestDemoUntilCtrlC(t *testing.T) {
+	t.Parallel()
 	c := newCluster(t, "--demo", "--boot-time", "1s")
 	c.start()
 	c.eventually(90*time.Second, func() error {

@@ -28,6 +28,7 @@ type mishap struct {
 // region are killed and started again, machines, nodes, claims and finalizers are taken away by hand. In the end every pod
 // runs, each claim has its one instance and each instance its claim, and nothing was ever launched twice.
 func TestMishapsUnderLoad(t *testing.T) {
+	t.Parallel()
 	c := up(t, "--controller=false", "--boot-time", "500ms")
 	seed := uint64(time.Now().UnixNano())
 	if given, err := strconv.ParseUint(os.Getenv("SEED"), 10, 64); err == nil {

@@ -65,6 +65,7 @@ spec:
 // A control plane on which no controller runs, first with the kinds of Karpenter, then without. Service accounts that may look get
 // answers, those that may not are told what is lacking, and nobody writes anything.
 func TestWhyWhereNoControllerRuns(t *testing.T) {
+	t.Parallel()
 	audit := filepath.Join(t.TempDir(), "audit.log")
 	c := up(t, "--controller=false", "--audit-log", audit)
 	c.kubectl("create", "namespace", "look")
