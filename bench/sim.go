@@ -11,6 +11,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/nodeless/nodeless/engine"
 	"github.com/nodeless/nodeless/engine/model"
 	"github.com/nodeless/nodeless/sim"
 	replay "github.com/nodeless/nodeless/sim/trace"
@@ -31,7 +32,7 @@ type simFlags struct {
 	seed                   uint64
 	seeds                  int
 	policy                 model.Policy
-	nominates              bool
+	nominates, fillOrder   bool
 }
 
 func benchSim(args []string) error {
@@ -52,6 +53,7 @@ func benchSim(args []string) error {
 	nodeFee := f.Float64("node-fee", 0, "dollars an hour, see model.Policy.NodeFee")
 	movePrice := f.Float64("move-price", 0, "dollars, see model.Policy.MovePrice")
 	f.BoolVar(&o.nominates, "nominations", true, "nominate pods, as with the controller's feature gate Nominations")
+	f.BoolVar(&o.fillOrder, "fill-order", false, "fill machines in turns where pods come and go, as with the controller's feature gate FillOrder")
 	profile := f.String("cpuprofile", "", "write a CPU profile to this file")
 	_ = f.Parse(args)
 	o.policy.ChurnFee, o.policy.NodeFee, o.policy.MovePrice = model.Price(*churnFee*1e6), model.Price(*nodeFee*1e6), model.Price(*movePrice*1e6)
@@ -117,6 +119,9 @@ func (o *simFlags) row(t *table, x simulated, tr *replay.Trace, size string) err
 	}
 	sides := [2]*side{{decider: sim.Compatible()}, {decider: sim.Nodeless(o.policy)}}
 	sides[1].decider.Nominates = o.nominates
+	if o.fillOrder {
+		sides[1].decider.Fills = engine.FillOrder
+	}
 	for k := range o.seeds {
 		c.Seed = o.seed + uint64(k)
 		for _, d := range sides {

@@ -5,6 +5,7 @@
 package engine
 
 import (
+	"github.com/nodeless/nodeless/engine/fill"
 	"github.com/nodeless/nodeless/engine/methods"
 	"github.com/nodeless/nodeless/engine/model"
 	"github.com/nodeless/nodeless/engine/pack"
@@ -29,6 +30,10 @@ func StillTrue(s *model.Snapshot, p model.Policy, c model.Command) model.Reason 
 func Disrupt(s *model.Snapshot, p model.Policy) model.Plan {
 	return methods.Run(s, p)
 }
+
+// FillOrder gives the turns in which machines are to be filled with the pods that come, of those that are not among the first: see
+// fill.Order.
+func FillOrder(s *model.Snapshot, now map[string]int) map[string]int { return fill.Order(s, now) }
 
 // Search is Disrupt of one snapshot piece by piece: what Disrupt would find out for each piece anew is found out once.
 type Search struct{ of *methods.Search }

@@ -66,6 +66,7 @@ func (m *machine) going() bool { return m.victim != nil || m.taken }
 type slot struct {
 	free, all vector
 	held      vector // for pods that are nominated, out of free
+	turn      int    // in which kube-scheduler is to fill it
 	takes     bool
 }
 

@@ -39,7 +39,9 @@ type run struct {
 	planDue    time.Duration   // 0 = no plan is due
 	planFirst  time.Duration   // since when pods wait for it
 	passDue    time.Duration
-	after      model.Cursor // where the search of the last interval stopped
+	fillDue    time.Duration // when machines are given their turns anew
+	newlyReady bool          // a machine is that has none
+	after      model.Cursor  // where the search of the last interval stopped
 	plansMade  int
 	lastReport int
 }
@@ -177,6 +179,7 @@ func (r *run) step() error {
 		r.queue.next()
 	}
 	r.elapse(e.at)
+	r.giveTurns()
 	err := r.happen(&e)
 	if r.audit != nil {
 		r.audit(r)

@@ -10,6 +10,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/nodeless/nodeless/engine"
 	"github.com/nodeless/nodeless/engine/model"
 	"github.com/nodeless/nodeless/sim/trace"
 )
@@ -259,5 +260,48 @@ func TestTheCatalogueHoldsWhatItSays(t *testing.T) {
 		if x.Capacity[model.CPU] > 32_000 || x.Capacity[model.NvidiaGPU] > 0 || len(x.Offerings) != 1 {
 			t.Errorf("%s: %v, %d offerings", x.Name, x.Capacity, len(x.Offerings))
 		}
+	}
+}
+
+// Short jobs come and go beside a long one on each of several machines. Filled in turns, those that are filled last become empty by themselves.
+func TestMachinesThatAreFilledLastBecomeEmpty(t *testing.T) {
+	rows := ""
+	for i := range 600 {
+		rows += fmt.Sprintf("%d,%d,1,1Gi,1\n", 4*i, 20+i*37%200)
+	}
+	var results [2]Result
+	for k := range results {
+		d := Nodeless(model.Policy{})
+		d.Nominates = true
+		if k == 1 {
+			d.Fills = engine.FillOrder
+		}
+		r, err := Run(context.Background(), plain(traceOf(t, rows), d))
+		if err != nil {
+			t.Fatal(err)
+		}
+		results[k] = r
+	}
+	if none, some := &results[0], &results[1]; none.Turns != 0 || some.Turns == 0 || some.Moves >= none.Moves {
+		t.Errorf("%d moves without turns, %d with %d turns", none.Moves, some.Moves, some.Turns)
+	}
+}
+
+func TestTheFullerTurnIsChosenUnlessTheScoreIsFarBetter(t *testing.T) {
+	var c candidates
+	if got := c.choose(); got != -1 {
+		t.Errorf("of none %d is chosen", got)
+	}
+	c.add(7, 3, 190)
+	if got := c.choose(); got != 7 {
+		t.Errorf("the only one is 7, not %d", got)
+	}
+	c.add(5, 2, 80)
+	if got := c.choose(); got != 7 { // 190 against 80 and a third of 300
+		t.Errorf("%d is chosen", got)
+	}
+	c.add(4, 2, 95)
+	if got := c.choose(); got != 4 {
+		t.Errorf("%d is chosen", got)
 	}
 }

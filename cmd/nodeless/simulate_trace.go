@@ -13,6 +13,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/nodeless/nodeless/engine"
 	"github.com/nodeless/nodeless/engine/model"
 	"github.com/nodeless/nodeless/sim"
 	"github.com/nodeless/nodeless/sim/trace"
@@ -22,7 +23,8 @@ type traceOptions struct {
 	folder, output                  string
 	from, length                    time.Duration
 	copies, maxVCPU, samples, check int
-	gpus, spot, alone, nominates    bool
+	gpus, spot, alone               bool
+	nominates, fillOrder            bool
 	nodeFee, churnFee               float64
 	seed                            uint64
 	config                          sim.Config
@@ -67,6 +69,7 @@ in the folder that --folder or ` + trace.FolderVariable + ` names.`,
 	f.Float64Var(&o.config.Budget, "budget", 0.1, "share of the machines that may go at a time")
 	f.DurationVar(&o.config.Boot, "boot", 40*time.Second, "median time from a machine's launch until pods run on it")
 	f.BoolVar(&o.nominates, "nominations", true, "nominate pods to the machines that were launched for them, as with the feature gate Nominations")
+	f.BoolVar(&o.fillOrder, "fill-order", false, "fill machines in turns where pods come and go, as with the feature gate FillOrder")
 	f.BoolVar(&o.config.StartOver, "start-over", false, "a pod that is moved runs its whole life again")
 	f.BoolVar(&o.config.MostAllocated, "most-allocated", false, "kube-scheduler prefers full machines; it prefers empty ones by default")
 	f.Float64Var(&o.config.Faults.NoCapacity, "no-capacity", 0, "share of the hours in which an instance type has no capacity")
@@ -130,6 +133,9 @@ func (o *traceOptions) simulate(ctx context.Context, progress io.Writer) (*simul
 	out := &simulatedTrace{Trace: t.Name, Pods: len(t.Pods), Hours: t.Length().Hours(), Live: t.MeanLive()}
 	deciders := []sim.Decider{sim.Nodeless(o.policy), sim.Compatible()}
 	deciders[0].Nominates = o.nominates
+	if o.fillOrder {
+		deciders[0].Fills = engine.FillOrder
+	}
 	if o.alone {
 		deciders = deciders[:1]
 	}

@@ -16,13 +16,20 @@ func (p Policy) At(s *Snapshot) Policy {
 	if fee < 0 || s.Ended <= 0 {
 		return p
 	}
+	p.NodeFee = max(p.NodeFee, 0) + Price(math.Round(float64(min(fee, 1<<40))*s.Churn()))
+	return p
+}
+
+// Churn is, of the pods of the last RecentlyEnded, the share that has ended.
+func (s *Snapshot) Churn() float64 {
+	if s.Ended <= 0 {
+		return 0
+	}
 	running := s.Running
 	if running <= 0 {
 		running = s.count()
 	}
-	churn := float64(s.Ended) / (float64(s.Ended) + float64(running)) // of the pods of the last while, those that are gone
-	p.NodeFee = max(p.NodeFee, 0) + Price(math.Round(float64(min(fee, 1<<40))*churn))
-	return p
+	return float64(s.Ended) / (float64(s.Ended) + float64(running))
 }
 
 // count is the pods on nodes, but daemons' and those that ended.

@@ -4,8 +4,10 @@ package loop
 
 import (
 	"context"
+	"slices"
 	"time"
 
+	"github.com/nodeless/nodeless/engine"
 	"github.com/nodeless/nodeless/engine/model"
 	"github.com/nodeless/nodeless/internal/act"
 	"github.com/nodeless/nodeless/internal/clock"
@@ -16,6 +18,8 @@ const (
 	resync = 10 * time.Second
 	// retry is how long after an API error the next plan is made.
 	retry = time.Second
+	// refill is for how long machines keep their turns.
+	refill = 10 * time.Second
 )
 
 // Run decides until ctx is done; it returns nil then.
@@ -55,6 +59,7 @@ type loop struct {
 	timer  clock.Timer
 	logged map[string]bool
 	search search
+	filled time.Time // when machines were last given their turns
 }
 
 // wake is when the next plan is due: after a change, or at the latest when the last plan said.
@@ -88,6 +93,7 @@ func (l *loop) turn(ctx context.Context) {
 	d := l.provision(ctx)
 	due := l.advance(ctx, &d)
 	due = Sooner(due, l.disrupt(ctx, &d))
+	l.fill(ctx)
 	now := l.o.Clock.Now()
 	switch {
 	case len(d.Result.Errors) > 0: // whatever is due: each turn would try again what has just failed
@@ -166,6 +172,20 @@ func (l *loop) disrupt(ctx context.Context, d *Decision) time.Time {
 	l.search.looked(s, &plan, known, len(v.wrong)+len(r.Refused)+len(r.Errors) == 0)
 	d.Plan.Kept = l.search.kept
 	return Sooner(due, l.search.due(s.Now))
+}
+
+// fill gives machines their turns, if it is time again or one is new.
+func (l *loop) fill(ctx context.Context) {
+	s := l.o.World.Snapshot()
+	if s.Now.Before(l.filled.Add(refill)) && !slices.ContainsFunc(s.Nodes, func(n model.Node) bool { return n.Initialized.After(l.filled) }) {
+		return
+	}
+	l.filled = s.Now
+	var order act.FillOrder
+	if l.o.FillOrder {
+		order = engine.FillOrder
+	}
+	l.o.Actor.Fill(ctx, s, order)
 }
 
 func later(a, b time.Time) time.Time {

@@ -25,6 +25,7 @@ type stage struct {
 	pending []model.Pod
 	pools   []model.Pool
 	applied []model.Plan
+	fills   int
 	result  act.Result                                                   // what applying comes to
 	advance func(*model.Snapshot, act.StillTrue) (act.Result, time.Time) // nil = nothing is under way
 }
@@ -51,6 +52,8 @@ func (p player) Advance(_ context.Context, now *model.Snapshot, stillTrue act.St
 	}
 	return p.advance(now, stillTrue)
 }
+
+func (p player) Fill(context.Context, *model.Snapshot, act.FillOrder) { p.fills++ }
 
 func nothing(*model.Snapshot, model.Policy) model.Plan { return model.Plan{} }
 
@@ -237,4 +240,22 @@ func TestNothingIsDecidedBeforeLeading(t *testing.T) {
 	}
 	close(leading)
 	await(t, turns)
+}
+
+// Machines have their turns for ten seconds, unless a new one is ready.
+func TestMachinesGetTheirTurnsNowAndThen(t *testing.T) {
+	s := newStage()
+	l := &loop{o: Options{World: s, Actor: player{s}, Clock: s.Virtual, FillOrder: true}}
+	for i, step := range []struct {
+		after time.Duration
+		ready bool
+		given int
+	}{{0, false, 1}, {2 * time.Second, false, 1}, {2 * time.Second, true, 2}, {2 * time.Second, false, 2}, {refill, false, 3}} {
+		if s.Advance(step.after); step.ready {
+			s.nodes = []model.Node{{Name: "a", Initialized: s.Now()}}
+		}
+		if l.fill(t.Context()); s.fills != step.given {
+			t.Errorf("step %d: turns were given %d times, want %d", i, s.fills, step.given)
+		}
+	}
 }

@@ -27,6 +27,8 @@ type Actor interface {
 	// Advance brings the commands that are under way a step further, and says when it wants to be called again at the latest,
 	// zero if that depends on changes only.
 	Advance(ctx context.Context, s *model.Snapshot, stillTrue act.StillTrue) (act.Result, time.Time)
+	// Fill tells kube-scheduler in which turns machines are to be filled, or, without an order, that there are none.
+	Fill(ctx context.Context, s *model.Snapshot, order act.FillOrder)
 }
 
 // Options are what Run needs.
@@ -39,6 +41,8 @@ type Options struct {
 	BatchIdle, BatchMax time.Duration
 	// Promise: pods keep the places that a plan gave them on machines that are yet to be ready (feature gate Nominations).
 	Promise bool
+	// FillOrder: where pods come and go, some machines are filled first (feature gate FillOrder).
+	FillOrder bool
 	// Leading is closed when this process may act; nil if it always may.
 	Leading <-chan struct{}
 	// Provision and Disrupt are the engine's; replaced in tests.
