@@ -33,7 +33,6 @@ func shellBlocks(t *testing.T, path string) []string {
 
 // Every command block of README and docs runs as it stands, each document's in one shell: those with microVMs one after the other, then the others.
 func TestDocumentsRunAsWritten(t *testing.T) {
-	t.Parallel()
 	documents, err := filepath.Glob(filepath.Join(root, "docs", "*.md"))
 	if err != nil {
 		t.Fatal(err)
