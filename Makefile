@@ -105,7 +105,7 @@ bench-sim: bin/bench ## cost over time, pod moves and waits on public traces aga
 bench-consolidation: ## every what-if of a cluster of 1,000 machines and 20,000 pods in one call, on one core
 	@$(GO) test ./engine -run XXX -bench 'EveryWhatIf/^$(or $(N),1000)_' -benchtime 1x -cpu 1 -timeout 2h
 
-bench-scale: ## a simulated day of churn on 300,000 pods and 10,000 machines on one core: seconds and peak memory (N=30000 or 3000 pods, HOURS=2; PIECES=1 searches a tenth)
+bench-scale: ## a simulated day of churn on 300,000 pods and 10,000 machines and more on one core: seconds and peak memory (N=30000 or 3000 pods, HOURS=2; PIECES=1 searches a tenth)
 	@PIECES=$(PIECES) $(GO) test ./sim -run XXX -bench 'ADay/^$(or $(N),300000)_pods_$(or $(HOURS),24)h$$' -benchtime 1x -cpu 1 -timeout 6h
 
 bench-podvm: test-deps ## microVMs: pod to first output cold and from a template, beside bare QEMU; memory and idle CPU of 12 at once; pods that come and go (N=30 starts each, PODS=50)
