@@ -28,7 +28,7 @@ const (
 type prospect struct {
 	claims []string // that are to be launched before the machine is drained
 	ahead  []*line  // of pods that could take their places
-	open   bool     // not all of the plan was carried out: another one follows
+	open   bool     // not all of the plan was carried out, or it was made too early: another one follows
 }
 
 // line is where a plan puts the pods of one shape that are without a place, or driven off theirs, already.
@@ -142,12 +142,31 @@ func (l *Lifecycle) Decided(s *model.Snapshot, p model.Plan, claims map[string]s
 	}
 	if len(found) > 0 {
 		follow(s, p, claims, byNode, flying, found)
+		l.reopen(s, byNode, found)
 	}
 	l.mu.Lock()
 	l.prospects = found
 	l.mu.Unlock()
 	for claim := range found {
 		l.claims.Add(claim)
+	}
+}
+
+// reopen notes whose places the plan may have found to be free only because the pods that they are meant for were being made: a plan follows when
+// those come.
+func (l *Lifecycle) reopen(s *model.Snapshot, byNode map[string]string, found map[string]prospect) {
+	pods := map[string][]model.PodKey{}
+	for i := range s.Pending {
+		if claim := byNode[s.Pending[i].From]; claim != "" {
+			pods[claim] = append(pods[claim], s.Pending[i].PodKey)
+		}
+	}
+	for claim, keys := range pods {
+		if l.o.World.Overlooked(s.Now, keys) {
+			p := found[claim]
+			p.open = true
+			found[claim] = p
+		}
 	}
 }
 

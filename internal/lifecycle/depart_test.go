@@ -114,3 +114,46 @@ func TestPodsThatNeedLongToEndShortenTheWait(t *testing.T) {
 		t.Errorf("without a Node there is nobody to wait for, and it is %v", got)
 	}
 }
+
+// A plan that was made between a pod's eviction and the next pod of its ReplicaSet took the room for it for free.
+func TestAMachineDoesNotGoOnAccountOfRoomThatIsForThePodBeforeIt(t *testing.T) {
+	w, yes := world.New(world.Options{}), true
+	l := &Lifecycle{o: Options{World: w}, claims: queue.New("NodeClaim", clock.Real{}, slog.Default())}
+	pod := func(name, node, version string) *corev1.Pod {
+		p := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "d", Name: name, UID: types.UID(name), ResourceVersion: version,
+			OwnerReferences: []metav1.OwnerReference{{Kind: "ReplicaSet", UID: "web", Controller: &yes}}}}
+		p.Spec.NodeName = node
+		return p
+	}
+	s := &model.Snapshot{}
+	plan := model.Plan{}
+	for i, name := range []string{"first", "second"} {
+		c := &karpv1.NodeClaim{ObjectMeta: metav1.ObjectMeta{Name: name, UID: types.UID(name), ResourceVersion: "1", Finalizers: []string{"f"},
+			Annotations: map[string]string{kube.AnnotationInterrupted: kube.Interruption("spot_interrupted", time.Now())}}}
+		c.Status.ProviderID = "aws:///a/i-" + name
+		if i == 0 {
+			c.DeletionTimestamp = &metav1.Time{Time: time.Now()}
+		}
+		n := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: name + "-node", UID: types.UID(name), ResourceVersion: "1"}}
+		n.Spec.ProviderID = c.Status.ProviderID
+		w.Update(c)
+		w.Update(n)
+		w.Update(pod("of-"+name, n.Name, "1"))
+		s.Nodes = append(s.Nodes, model.Node{Name: n.Name, Claim: name, Deleting: true, State: model.Initialized})
+	}
+	second := model.PodKey{Namespace: "d", Name: "of-second", UID: "of-second"}
+	s.Pending = []model.Pod{{PodKey: second, From: "second-node"}}
+	plan.Placements = []model.Placement{{Pod: second, Node: "ready"}}
+	want := func(prepared bool, when string) {
+		t.Helper()
+		s.Now = w.Snapshot().Now
+		if l.Decided(s, plan, nil); l.prepared("second") != prepared {
+			t.Errorf("%s: prepared is %v", when, !prepared)
+		}
+	}
+	want(true, "there is room")
+	w.Delete(pod("of-first", "first-node", "2"))
+	want(false, "the room is for the next pod of the first machine, which is not there yet")
+	w.Update(pod("next", "", "3"))
+	want(true, "it is there, and the plan knows")
+}

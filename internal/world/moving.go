@@ -18,9 +18,6 @@ func (w *World) splitMoving(m *machine, now time.Time) {
 	deadline := kube.HasDeadline(m.claim)
 	var stay []*pod
 	for _, p := range m.pods {
-		if w.successors.missing[p.Key] {
-			continue // is among those that have to leave already
-		}
 		held := p.HeldUntil.After(now)
 		if p.Movable() && (deadline || !held && !p.blocked()) {
 			m.moving = append(m.moving, p)
@@ -33,10 +30,10 @@ func (w *World) splitMoving(m *machine, now time.Time) {
 
 // going reports whether the machine is being deleted, is to go by a command, or is taken away by the cloud.
 func (w *World) going(m *machine) bool {
-	if m.node == nil {
+	if !m.base.Deleting || m.node == nil {
 		return false
 	}
-	if m.node.DeletionTimestamp != nil || m.base.Deleting && m.base.Command != "" {
+	if m.node.DeletionTimestamp != nil || m.base.Command != "" {
 		return true
 	}
 	if m.claim == nil {
@@ -52,9 +49,6 @@ func (w *World) collectMoving() {
 	var moving []*pod
 	for _, m := range w.machines.ordered {
 		moving = append(moving, m.moving...)
-	}
-	for _, d := range w.successors.due {
-		moving = append(moving, d.pod)
 	}
 	slices.SortFunc(moving, comparePods)
 	if !slices.Equal(moving, w.out.moving) {

@@ -225,8 +225,8 @@ func TestTheClockAloneIsNewsToo(t *testing.T) {
 	}
 }
 
-// A pod that is driven off a machine that goes is counted until its ReplicaSet's next pod comes: the room for it is not free in between.
-func TestAPodThatIsDrivenOffIsCountedUntilItsSuccessorComes(t *testing.T) {
+// Between a pod that is driven off a machine that goes and its ReplicaSet's next one nobody waits; who plans then overlooks it.
+func TestASnapshotOverlooksAPodWhoseSuccessorIsYetToCome(t *testing.T) {
 	owned := func(name, node, kind, uid string, version int) *corev1.Pod {
 		p, yes := podOf(name, node, "1", version), true
 		p.OwnerReferences = []metav1.OwnerReference{{Kind: kind, Name: uid, UID: types.UID(uid), Controller: &yes}}
@@ -238,62 +238,63 @@ func TestAPodThatIsDrivenOffIsCountedUntilItsSuccessorComes(t *testing.T) {
 	}
 	w, c := fresh()
 	going(w)
-	for i, name := range []string{"a", "b", "c"} {
-		w.Update(owned(name, "n", "ReplicaSet", "web", 3+i))
+	w.Update(nodeOf("stays", 3))
+	for i, name := range []string{"a", "b"} {
+		w.Update(owned(name, "n", "ReplicaSet", "web", 4+i))
 	}
 	w.Update(owned("job", "n", "Job", "job", 6))
-	w.Update(podOf("bare", "n", "1", 7))
-	w.Snapshot()
-	want := func(moving, on, when string) {
-		t.Helper()
-		s := w.Snapshot()
-		var names []string
-		for _, n := range s.Nodes {
-			for _, p := range n.Pods {
-				names = append(names, p.Name)
+	w.Update(owned("api", "n", "ReplicaSet", "api", 7))
+	w.Update(owned("on-stays", "stays", "ReplicaSet", "web", 8))
+	key := func(name string) []model.PodKey {
+		for _, p := range w.pods {
+			if p.Key.Name == name {
+				return []model.PodKey{p.Key}
 			}
 		}
-		if got := strings.Join(names, " "); movers(s) != moving || got != on {
-			t.Errorf("%s: %q have to leave, %q are on the machine", when, movers(s), got)
+		t.Fatalf("there is no pod %s", name)
+		return nil
+	}
+	b, job, api := key("b"), key("job"), key("api")
+	var at time.Time
+	look := func() { at = w.Snapshot().Now }
+	want := func(overlooked bool, pods []model.PodKey, when string) {
+		t.Helper()
+		if got := w.Overlooked(at, pods); got != overlooked {
+			t.Errorf("%s: overlooked is %v", when, got)
 		}
 	}
-	want("a@n b@n bare@n c@n job@n", "", "before")
+	look()
+	want(false, b, "nobody was driven off")
+	c.Advance(time.Second)
+	w.Update(ends(owned("on-stays", "stays", "ReplicaSet", "web", 9)))
+	look()
+	want(false, b, "pods of machines that stay end all the time: by a scale-down, say")
+	c.Advance(time.Second)
 	w.Update(ends(owned("a", "n", "ReplicaSet", "web", 10)))
-	w.Update(ends(owned("b", "n", "ReplicaSet", "web", 11)))
-	w.Update(ends(owned("job", "n", "Job", "job", 12)))
-	w.Update(ends(podOf("bare", "n", "1", 13)))
-	want("a@n b@n c@n", "bare job", "they are asked to go; Jobs take their time, and nobody follows a bare pod")
-	w.Update(owned("other", "", "ReplicaSet", "api", 14))
-	want("a@n b@n c@n", "bare job", "another ReplicaSet's pod came")
-	w.Update(owned("a2", "", "ReplicaSet", "web", 15))
-	want("b@n c@n", "a bare job", "the first successor came")
-	w.Delete(owned("b", "n", "ReplicaSet", "web", 16))
-	want("b@n c@n", "a bare job", "one is gone, and its successor is not there yet")
+	w.Update(ends(owned("job", "n", "Job", "job", 11)))
+	want(false, b, "the snapshot is from before that")
+	look()
+	want(true, b, "the next pod of web is yet to come")
+	want(false, api, "of another ReplicaSet")
+	want(false, job, "Jobs take their time")
+	c.Advance(time.Second)
+	w.Update(owned("a2", "", "ReplicaSet", "web", 12))
+	want(true, b, "the snapshot is from before it came")
+	c.Advance(time.Second)
+	look()
+	want(false, b, "it came")
+	w.Delete(owned("a", "n", "ReplicaSet", "web", 13))
+	look()
+	want(false, b, "who was driven off is gone")
+	w.Delete(owned("b", "n", "ReplicaSet", "web", 14))
+	w.Update(owned("c", "n", "ReplicaSet", "web", 15))
+	w.Update(owned("d", "n", "ReplicaSet", "web", 16))
 	w.Delete(owned("c", "n", "ReplicaSet", "web", 17))
-	want("b@n c@n", "a bare job", "one is gone without a word")
-	changed(w)
-	c.Advance(nominated)
-	if !changed(w) {
-		t.Error("that nobody comes is no news")
-	}
-	want("", "a bare job", "nobody came")
-	w.Update(owned("d", "n", "ReplicaSet", "web", 18))
-	w.Update(ends(owned("d", "n", "ReplicaSet", "web", 19)))
-	w.Delete(nodeOf("n", 20))
-	want("d@n", "", "the Node is gone before the successor came")
-	w.Update(owned("d2", "", "ReplicaSet", "web", 21))
-	want("", "", "it came")
-}
-
-// Somebody else's pods end all the time: by a scale-down, say.
-func TestAPodThatEndsOnAMachineThatStaysHasNoSuccessor(t *testing.T) {
-	w, _ := fresh()
-	w.Update(nodeOf("n", 1))
-	p, yes := podOf("a", "n", "1", 2), true
-	p.OwnerReferences = []metav1.OwnerReference{{Kind: "ReplicaSet", UID: "web", Controller: &yes}}
-	w.Update(p)
-	w.Delete(p)
-	if got := movers(w.Snapshot()); got != "" {
-		t.Errorf("%q", got)
-	}
+	d := key("d")
+	c.Advance(nominated - time.Second)
+	look()
+	want(true, d, "one is gone without a word")
+	c.Advance(time.Second)
+	look()
+	want(false, d, "nobody comes")
 }

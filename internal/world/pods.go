@@ -69,7 +69,7 @@ func (w *World) updatePod(o *corev1.Pod, now time.Time) {
 		w.unlink(key, old, old.Key != info.Key, now)
 	}
 	if old == nil || old.Key != info.Key {
-		w.succeed(info.Maker)
+		w.succeed(info.Maker, now)
 	}
 	if info.Terminal && (old == nil || old.Key != info.Key || !old.Terminal) {
 		w.ended = append(w.ended, info.Event)

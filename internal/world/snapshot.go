@@ -54,7 +54,6 @@ func (w *World) endedLately(now time.Time) int {
 // refresh brings shapes, machines and usage up to date. Every write asks for it; what only a snapshot needs is made there.
 func (w *World) refresh(now time.Time) {
 	w.expire(now)
-	w.expireDeparted(now)
 	w.overlay()
 	epoch := w.shapes.epoch
 	w.shapes.render()
@@ -70,9 +69,6 @@ func (w *World) refresh(now time.Time) {
 		if !m.wake.IsZero() && (w.out.wake.IsZero() || m.wake.Before(w.out.wake)) {
 			w.out.wake = m.wake
 		}
-	}
-	if due := w.successors.due; len(due) > 0 && (w.out.wake.IsZero() || due[0].until.Before(w.out.wake)) {
-		w.out.wake = due[0].until
 	}
 	w.machines.stale = false
 	if len(w.promised) > 0 {

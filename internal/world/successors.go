@@ -4,59 +4,63 @@ import (
 	"slices"
 	"time"
 
+	"k8s.io/apimachinery/pkg/types"
+
 	"github.com/nodeless/nodeless/engine/model"
 )
 
-// successors are pods that were driven off machines that go, and whose controllers have not made the next ones yet. Between a pod's
-// eviction and its successor nobody waits, and the room that was found for the two would look free to the next machine's pods: on a busy
-// cluster for a second and more. So they are counted as pods that have to leave, until a pod of the same controller comes, or for as long as
-// nominated if none does.
+// successors are pods that were driven off machines that go, and whose ReplicaSets have not made the next ones yet, or had not a moment
+// ago. Between the two nobody waits, on a busy cluster for a second and more, and a plan takes the room that was found for the pod for free.
 type successors struct {
-	due     []*departed // in the order in which they were asked to go
-	missing map[model.PodKey]bool
+	due  []departure // in the order in which they were asked to go
+	came []departure // whose successors came, in that order
 }
 
-// departed is a pod that was asked to go.
-type departed struct {
-	*pod
-	until time.Time
+// departure is for how long a pod was without a successor.
+type departure struct {
+	maker        string
+	since, until time.Time
 }
 
-// expectSuccessor notes that the pod was asked to go, or is gone.
+// expectSuccessor notes that the pod is asked to go, or is gone.
 func (w *World) expectSuccessor(p *pod, now time.Time) {
 	m := w.machines.nodes[p.Node]
 	if p.Maker == "" || p.Deleting || !p.Movable() || m == nil || !w.going(m) {
 		return
 	}
 	s := &w.successors
-	if s.missing == nil {
-		s.missing = map[model.PodKey]bool{}
-	}
-	w.shapes.hold(p.shape)
-	s.due, s.missing[p.Key] = append(s.due, &departed{p, now.Add(nominated)}), true
-	w.machines.touchPods(p.Node)
+	over := func(d departure) bool { return now.Sub(d.since) >= nominated }
+	s.due, s.came = slices.DeleteFunc(s.due, over), slices.DeleteFunc(s.came, over)
+	s.due = append(s.due, departure{maker: p.Maker, since: now})
 }
 
-// succeed notes that a pod of the controller came.
-func (w *World) succeed(maker string) {
-	if i := slices.IndexFunc(w.successors.due, func(d *departed) bool { return maker != "" && d.Maker == maker }); i >= 0 {
-		w.forgetDeparted(i)
-	}
-}
-
-// expireDeparted stops waiting for successors that do not come.
-func (w *World) expireDeparted(now time.Time) {
-	for len(w.successors.due) > 0 && !now.Before(w.successors.due[0].until) {
-		w.forgetDeparted(0)
-	}
-}
-
-func (w *World) forgetDeparted(i int) {
+// succeed notes that a pod of the ReplicaSet came.
+func (w *World) succeed(maker string, now time.Time) {
 	s := &w.successors
-	d := s.due[i]
-	s.due = slices.Delete(s.due, i, i+1)
-	delete(s.missing, d.Key)
-	w.shapes.release(d.shape)
-	w.machines.touchPods(d.Node)
-	w.machines.stale = true // the Node may be gone
+	if i := slices.IndexFunc(s.due, func(d departure) bool { return maker != "" && d.maker == maker }); i >= 0 {
+		d := s.due[i]
+		d.until = now
+		s.due, s.came = slices.Delete(s.due, i, i+1), append(s.came, d)
+	}
+}
+
+// Overlooked reports whether the snapshot of that time lacks a pod that may take the place of one of these: another pod of their ReplicaSet had been
+// driven off its machine, and its successor was not there yet. Successors that take longer than 10 s are not counted.
+func (w *World) Overlooked(at time.Time, pods []model.PodKey) bool {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	s := &w.successors
+	if len(s.due)+len(s.came) == 0 {
+		return false
+	}
+	makers := map[string]bool{}
+	for _, key := range pods {
+		if p := w.pods[types.NamespacedName{Namespace: key.Namespace, Name: key.Name}]; p != nil && p.Key == key && p.Maker != "" {
+			makers[p.Maker] = true
+		}
+	}
+	lacks := func(d departure) bool {
+		return makers[d.maker] && !d.since.After(at) && at.Sub(d.since) < nominated && (d.until.IsZero() || !d.until.Before(at))
+	}
+	return slices.ContainsFunc(s.due, lacks) || slices.ContainsFunc(s.came, lacks)
 }
