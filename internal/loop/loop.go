@@ -4,7 +4,6 @@ package loop
 
 import (
 	"context"
-	"slices"
 	"time"
 
 	"github.com/nodeless/nodeless/engine"
@@ -174,10 +173,14 @@ func (l *loop) disrupt(ctx context.Context, d *Decision) time.Time {
 	return Sooner(due, l.search.due(s.Now))
 }
 
-// fill gives machines their turns, if it is time again or one is new.
+// fill gives machines their turns, if it is time again or one is new. Without turns a new one has none to get.
 func (l *loop) fill(ctx context.Context) {
+	again := l.filled.Add(refill)
+	if !l.o.FillOrder && l.o.Clock.Now().Before(again) {
+		return
+	}
 	s := l.o.World.Snapshot()
-	if s.Now.Before(l.filled.Add(refill)) && !slices.ContainsFunc(s.Nodes, func(n model.Node) bool { return n.Initialized.After(l.filled) }) {
+	if s.Now.Before(again) && !l.anyNew(s) {
 		return
 	}
 	l.filled = s.Now
@@ -186,6 +189,16 @@ func (l *loop) fill(ctx context.Context) {
 		order = engine.FillOrder
 	}
 	l.o.Actor.Fill(ctx, s, order)
+}
+
+// anyNew reports whether a machine became ready since machines were last given their turns.
+func (l *loop) anyNew(s *model.Snapshot) bool {
+	for i := range s.Nodes {
+		if s.Nodes[i].Initialized.After(l.filled) {
+			return true
+		}
+	}
+	return false
 }
 
 func later(a, b time.Time) time.Time {
