@@ -23,9 +23,7 @@ func aPodIsRunAgain(t *testing.T, d vmm.Driver) {
 	await(t, first, "one runs, one is done", func(s Status) bool {
 		return len(s.Pod.Containers) == 2 && s.Pod.Containers[0].State == wire.Running && s.Pod.Containers[1].State == wire.Terminated
 	})
-	if err := first.Flush(within(t)); err != nil {
-		t.Fatal(err)
-	}
+	awaitLog(t, first, "main", "a run")
 	w.After = first
 	if _, err := h.Run(t.Context(), w); !errors.Is(err, ErrExists) {
 		t.Errorf("while the first machine runs: %v", err)

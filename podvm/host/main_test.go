@@ -7,6 +7,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -229,6 +230,26 @@ func log(t *testing.T, vm *VM, o LogOptions) string {
 		t.Fatal(err)
 	}
 	return b.String()
+}
+
+// awaitLog waits until a container has logged a line: that it runs does not say that it has come so far.
+func awaitLog(t *testing.T, vm *VM, container, line string) {
+	t.Helper()
+	ctx := within(t)
+	for {
+		logged := vm.Logged()
+		got := log(t, vm, LogOptions{Container: container})
+		if slices.Contains(strings.Split(got, "\n"), line) {
+			return
+		}
+		select {
+		case <-logged:
+		case <-vm.Ended():
+			t.Fatalf("container %s ended, and did not log %q but %q", container, line, log(t, vm, LogOptions{Container: container}))
+		case <-ctx.Done():
+			t.Fatalf("container %s did not log %q within %s, but %q", container, line, patience, got)
+		}
+	}
 }
 
 func within(t *testing.T) context.Context {

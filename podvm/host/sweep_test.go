@@ -3,7 +3,6 @@ package host
 import (
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/nodeless/nodeless/podvm/vmm"
 	"github.com/nodeless/nodeless/podvm/wire"
@@ -21,18 +20,11 @@ func sweptPodsHaveTheirGrace(t *testing.T, d vmm.Driver) {
 	vm := run(t, h, workload("swept", wire.Pod{Containers: []wire.Container{
 		container("c", "trap 'echo farewell; exit 0' TERM; echo ready; while :; do sleep 0.1; done"),
 	}}))
-	ctx := within(t)
-	for !strings.Contains(log(t, vm, LogOptions{Container: "c"}), "ready") {
-		select {
-		case <-time.After(50 * time.Millisecond):
-		case <-ctx.Done():
-			t.Fatal("it did not begin")
-		}
-	}
+	awaitLog(t, vm, "c", "ready")
 	if err := h.Close(); err != nil {
 		t.Fatal(err)
 	}
-	if n, err := Sweep(ctx, dir); n != 1 || err != nil {
+	if n, err := Sweep(within(t), dir); n != 1 || err != nil {
 		t.Errorf("%d machines ended, %v", n, err)
 	}
 	next := open(t, Config{Dir: dir, Driver: d})

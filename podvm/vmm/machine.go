@@ -59,9 +59,19 @@ func newMachine(r record, dir string, g group, child *os.Process) (*Machine, err
 		_ = unix.Close(fd)
 		return nil, fmt.Errorf("machine %s: process %d is another one now", r.ID, r.PID)
 	}
+	if child == nil && hasEnded(fd) { // whoever has to reap it may take long, or never come to it
+		_ = unix.Close(fd)
+		return nil, fmt.Errorf("machine %s: process %d has ended", r.ID, r.PID)
+	}
 	m := &Machine{ID: r.ID, Dir: dir, record: r, pidfd: fd, group: g, done: make(chan struct{})}
 	go m.await(child)
 	return m, nil
+}
+
+// hasEnded reports whether a process has, whether reaped or not.
+func hasEnded(pidfd int) bool {
+	n, _ := unix.Poll([]unix.PollFd{{Fd: int32(pidfd), Events: unix.POLLIN}}, 0)
+	return n > 0
 }
 
 func (m *Machine) await(child *os.Process) {
