@@ -129,6 +129,18 @@ func TestLogsWaitForTheHost(t *testing.T) {
 	}
 }
 
+// Who asks for what is there is not kept waiting by who goes on.
+func TestAFlushDoesNotWaitForWhatComesLater(t *testing.T) {
+	l := newLogs()
+	l.add(wire.LogRecord{Line: []byte("before")})
+	asked := l.newest()
+	l.add(wire.LogRecord{Line: []byte("after")})
+	l.taken(asked)
+	if err := l.flush(asked, nil); err != nil || len(l.records) != 1 {
+		t.Errorf("%d records are held, %v", len(l.records), err)
+	}
+}
+
 func TestLines(t *testing.T) {
 	var got []string
 	long := strings.Repeat("x", wire.MaxLogLine+5)

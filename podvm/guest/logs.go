@@ -76,8 +76,15 @@ func (l *logs) next(after int64, over <-chan struct{}) (wire.LogRecord, bool) {
 	}
 }
 
-// flush waits until the host has stored all that was logged.
-func (l *logs) flush(over <-chan struct{}) error {
+// newest is the time of the newest record.
+func (l *logs) newest() int64 {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.last
+}
+
+// flush waits until the host has stored all records up to a time: who logs without a pause is never stored wholly.
+func (l *logs) flush(through int64, over <-chan struct{}) error {
 	stop := make(chan struct{})
 	defer close(stop)
 	go func() {
@@ -89,7 +96,7 @@ func (l *logs) flush(over <-chan struct{}) error {
 	}()
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	for len(l.records) > 0 {
+	for len(l.records) > 0 && l.records[0].Nanos <= through {
 		select {
 		case <-over:
 			return errors.New("the stream was closed")

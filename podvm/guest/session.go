@@ -99,7 +99,7 @@ func (a *session) handle(s *wire.Stream, kind string, request json.RawMessage) (
 	case wire.KindLogs:
 		return with(request, func(r wire.LogsRequest) error { return p.logs.follow(s, r.After) })
 	case wire.KindFlush:
-		return nil, p.logs.flush(s.Done())
+		return nil, p.logs.flush(p.logs.newest(), s.Done())
 	case wire.KindExec:
 		return withResult(request, func(r wire.Exec) (wire.ExecResult, error) { return p.exec(s, r) })
 	case wire.KindAttach:

@@ -43,7 +43,7 @@ func reachEachOther(t *testing.T, d vmm.Driver, connect func(*Bridge) Network) {
 	s := await(t, server, "running", isRunning)
 	w := workload("client", wire.Pod{})
 	w.Resolve = func(address string) (wire.Pod, error) {
-		return workload("client", wire.Pod{Containers: []wire.Container{container("main", fmt.Sprintf("echo %s; for i in 1 2 3 4 5 6 7 8 9; do wget -q -O - http://%s:8080/ && exit 0; sleep 0.5; done; exit 1", address, s.Address))}}).Pod, nil
+		return workload("client", wire.Pod{Containers: []wire.Container{container("main", fmt.Sprintf("echo %s; until wget -q -O - http://%s:8080/; do sleep 0.5; done", address, s.Address))}}).Pod, nil
 	}
 	client := run(t, h, w)
 	c := await(t, client, "the client's end", ended)

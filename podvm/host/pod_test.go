@@ -177,8 +177,8 @@ func containersLives(t *testing.T, d vmm.Driver) {
 	sidecar := container("sidecar", "trap 'echo sidecar ends; exit 0' TERM; echo sidecar up; while :; do sleep 0.1; done")
 	sidecar.Kind = wire.KindSidecar
 	crash := container("crash", "echo run; exit 5")
-	sick := container("sick", "trap 'exit 7' TERM; while :; do sleep 0.1; done")
-	sick.LivenessProbe = soon(wire.Action{Exec: []string{"sh", "-c", "echo sick; false"}}, 2)
+	sick := container("sick", "trap 'exit 7' TERM; touch /trapped; while :; do sleep 0.1; done")
+	sick.LivenessProbe = soon(wire.Action{Exec: []string{"sh", "-c", "echo sick; [ ! -e /trapped ]"}}, 2)
 	hungry := container("hungry", "x=$(dd if=/dev/zero bs=1M count=24 | tr '\\0' 'x'); echo ${#x}")
 	hungry.MemoryBytes = 16 << 20
 	hook := container("hook", "while :; do sleep 0.1; done")

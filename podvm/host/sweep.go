@@ -10,7 +10,6 @@ import (
 	"time"
 
 	"github.com/nodeless/nodeless/podvm/vmm"
-	"github.com/nodeless/nodeless/podvm/wire"
 )
 
 // Sweep ends all machines of a state directory that no host process has charge of, and says how many ran. Their pods have their grace before, for as long
@@ -81,13 +80,6 @@ func (vm *VM) farewell(ctx context.Context) {
 	}
 	stopping, cancel := context.WithTimeout(ctx, vm.record.Grace+reachLimit)
 	defer cancel()
-	if err := conn.Call(stopping, wire.KindStop, wire.Stop{Grace: vm.record.Grace}, nil); err != nil {
-		return
-	}
-	_ = conn.Call(stopping, wire.KindFlush, nil, nil) // a host that cannot store them has said so
+	vm.sayStop(stopping, conn, vm.record.Grace)
 	vm.machine.Kill()
-	select {
-	case <-vm.machine.Done():
-	case <-stopping.Done():
-	}
 }

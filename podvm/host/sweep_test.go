@@ -17,10 +17,7 @@ func sweptPodsHaveTheirGrace(t *testing.T, d vmm.Driver) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	vm := run(t, h, workload("swept", wire.Pod{Containers: []wire.Container{
-		container("c", "trap 'echo farewell; exit 0' TERM; echo ready; while :; do sleep 0.1; done"),
-	}}))
-	awaitLog(t, vm, "c", "ready")
+	saysFarewell(t, h, "swept")
 	if err := h.Close(); err != nil {
 		t.Fatal(err)
 	}
@@ -38,4 +35,42 @@ func sweptPodsHaveTheirGrace(t *testing.T, d vmm.Driver) {
 	if !again.Lost() {
 		t.Error("the next process takes it for a pod that ended by itself")
 	}
+}
+
+// So has one that is told to end when its next host process has only begun to reach its guest.
+func TestPodsTakenUpHaveTheirGrace(t *testing.T) { withEachDriver(t, podsTakenUpHaveTheirGrace) }
+
+func podsTakenUpHaveTheirGrace(t *testing.T, d vmm.Driver) {
+	dir := t.TempDir()
+	h, err := Open(Config{Dir: dir, Driver: d})
+	if err != nil {
+		t.Fatal(err)
+	}
+	saysFarewell(t, h, "taken")
+	if err := h.Close(); err != nil {
+		t.Fatal(err)
+	}
+	next := open(t, Config{Dir: dir, Driver: d})
+	vm, err := next.VM(unique("taken"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := vm.Stop(within(t), -1); err != nil {
+		t.Fatal(err)
+	}
+	if got := log(t, vm, LogOptions{Container: "c"}); got != "ready\nfarewell\n" {
+		t.Errorf("log %q", got)
+	}
+	if s, _ := vm.Status(); s.Failure != "" || s.Pod.Containers[0].Exit.Code != 0 {
+		t.Errorf("%+v", s)
+	}
+}
+
+// saysFarewell runs a pod whose container c has a word to say at its end.
+func saysFarewell(t *testing.T, h *Host, id string) {
+	t.Helper()
+	vm := run(t, h, workload(id, wire.Pod{Containers: []wire.Container{
+		container("c", "trap 'echo farewell; exit 0' TERM; echo ready; while :; do sleep 0.1; done"),
+	}}))
+	awaitLog(t, vm, "c", "ready")
 }

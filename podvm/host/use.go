@@ -54,7 +54,7 @@ func (vm *VM) UpdateFiles(ctx context.Context, v wire.Volume) error {
 	return vm.call(ctx, wire.KindFiles, v, nil)
 }
 
-// Flush waits until all that the containers have logged so far is stored.
+// Flush waits until all is stored that the guest's agent has read of what the containers have logged; of a container that has ended, that is all.
 func (vm *VM) Flush(ctx context.Context) error {
 	return vm.call(ctx, wire.KindFlush, nil, nil)
 }
@@ -173,24 +173,27 @@ func (vm *VM) PortForward(ctx context.Context, port int, conn io.ReadWriteCloser
 }
 
 // Stop ends the pod within the grace period (negative: the pod's own) and then the machine. The VM stays known, with its status and logs, until it is
-// removed.
+// removed. A pod that was never handed to its guest has nothing to end; one that was taken up a moment ago may have to be reached first.
 func (vm *VM) Stop(ctx context.Context, grace time.Duration) error {
 	if grace < 0 {
 		grace = vm.record.Grace
 	}
 	vm.mu.Lock()
 	vm.stopping = true
-	conn := vm.conn
+	conn, begun := vm.conn, vm.record.Started
 	vm.mu.Unlock()
 	if vm.machine == nil {
 		return nil
 	}
+	if conn == nil && begun && grace > 0 {
+		reaching, cancel := context.WithTimeout(ctx, reachLimit)
+		conn, _ = vm.await(reaching)
+		cancel()
+	}
 	if conn != nil {
 		stopping, cancel := context.WithTimeout(ctx, grace+vm.host.config.HangLimit)
 		defer cancel()
-		if err := conn.Call(stopping, wire.KindStop, wire.Stop{Grace: grace}, nil); err == nil {
-			_ = conn.Call(stopping, wire.KindFlush, nil, nil) // a host that cannot store them has said so
-		}
+		vm.sayStop(stopping, conn, grace)
 	}
 	vm.machine.Kill()
 	select {
@@ -198,6 +201,17 @@ func (vm *VM) Stop(ctx context.Context, grace time.Duration) error {
 		return nil
 	case <-ctx.Done():
 		return ctx.Err()
+	}
+}
+
+// sayStop has the guest end its pod, and waits until what it says of that has been heard: the last status ends the machine (finish).
+func (vm *VM) sayStop(ctx context.Context, conn *wire.Conn, grace time.Duration) {
+	if err := conn.Call(ctx, wire.KindStop, wire.Stop{Grace: grace}, nil); err != nil {
+		return
+	}
+	select {
+	case <-vm.machine.Done():
+	case <-ctx.Done():
 	}
 }
 
