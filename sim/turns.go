@@ -1,20 +1,13 @@
 package sim
 
-import (
-	"time"
-
-	"github.com/nodeless/nodeless/engine/fill"
-)
-
-// refill is for how long machines keep their turns (internal/loop).
-const refill = 10 * time.Second
+import "github.com/nodeless/nodeless/engine/fill"
 
 // giveTurns gives machines their turns, if it is time again or one is new.
 func (r *run) giveTurns() {
 	if r.Decider.Fills == nil || r.now < r.fillDue && !r.newlyReady {
 		return
 	}
-	r.fillDue, r.newlyReady = r.now+refill, false
+	r.fillDue, r.newlyReady = r.now+fill.Every, false
 	now := map[string]int{}
 	for i, m := range r.machines {
 		if turn := r.slots[i].turn; turn > 0 {

@@ -6,12 +6,16 @@ import (
 	"cmp"
 	"maps"
 	"slices"
+	"time"
 
 	"github.com/nodeless/nodeless/engine/model"
 )
 
 // Last is the turn of those machines that are filled after all others; the first turn is 0.
 const Last = 3
+
+// Every is for how long machines keep their turns; when a machine becomes ready all are given anew.
+const Every = 10 * time.Second
 
 // begins is the churn from which on machines have turns: as many pods ended in the last model.RecentlyEnded as run. Below ends they have
 // none any more.

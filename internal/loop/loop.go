@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/nodeless/nodeless/engine"
+	"github.com/nodeless/nodeless/engine/fill"
 	"github.com/nodeless/nodeless/engine/model"
 	"github.com/nodeless/nodeless/internal/act"
 	"github.com/nodeless/nodeless/internal/clock"
@@ -17,8 +18,6 @@ const (
 	resync = 10 * time.Second
 	// retry is how long after an API error the next plan is made.
 	retry = time.Second
-	// refill is for how long machines keep their turns.
-	refill = 10 * time.Second
 )
 
 // Run decides until ctx is done; it returns nil then.
@@ -175,7 +174,7 @@ func (l *loop) disrupt(ctx context.Context, d *Decision) time.Time {
 
 // fill gives machines their turns, if it is time again or one is new. Without turns a new one has none to get.
 func (l *loop) fill(ctx context.Context) {
-	again := l.filled.Add(refill)
+	again := l.filled.Add(fill.Every)
 	if !l.o.FillOrder && l.o.Clock.Now().Before(again) {
 		return
 	}

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/nodeless/nodeless/engine/check"
+	"github.com/nodeless/nodeless/engine/fill"
 	"github.com/nodeless/nodeless/engine/model"
 	"github.com/nodeless/nodeless/internal/act"
 	"github.com/nodeless/nodeless/internal/clock"
@@ -250,7 +251,7 @@ func TestMachinesGetTheirTurnsNowAndThen(t *testing.T) {
 		after time.Duration
 		ready bool
 		given int
-	}{{0, false, 1}, {2 * time.Second, false, 1}, {2 * time.Second, true, 2}, {2 * time.Second, false, 2}, {refill, false, 3}} {
+	}{{0, false, 1}, {2 * time.Second, false, 1}, {2 * time.Second, true, 2}, {2 * time.Second, false, 2}, {fill.Every, false, 3}} {
 		if s.Advance(step.after); step.ready {
 			s.nodes = []model.Node{{Name: "a", Initialized: s.Now()}}
 		}
