@@ -35,7 +35,7 @@ type Snapshot struct {
 	Pools         []Pool      // by Weight descending, then Name
 	Daemons       []Daemon    // DaemonSets, by Namespace, Name
 	Namespaces    []Namespace // by Name
-	// Ended is how many pods have succeeded or failed in the last RecentlyEnded.
+	// Ended is how many pods have succeeded or failed in the last RecentlyEnded, but those that were evicted: kubelets say of them that they did.
 	Ended int
 	// Running is how many pods are on Nodes, but daemons' and those that ended, if whoever made the snapshot has counted them; else 0. It
 	// saves looking at each.

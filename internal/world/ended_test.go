@@ -32,6 +32,12 @@ func TestPodsThatEndedAreRememberedForAWhile(t *testing.T) {
 	again.Labels = map[string]string{"seen": "twice"}
 	w.Update(again)
 	w.Update(done("b", corev1.PodFailed, "6"))
+	evicted := done("c", corev1.PodRunning, "7") // it did not end: a kubelet says that it succeeded, and it runs again elsewhere
+	evicted.Status.Conditions = append(evicted.Status.Conditions, corev1.PodCondition{Type: corev1.DisruptionTarget, Status: corev1.ConditionTrue})
+	w.Update(evicted)
+	moved := evicted.DeepCopy()
+	moved.ResourceVersion, moved.Status.Phase = "8", corev1.PodSucceeded
+	w.Update(moved)
 	if got := w.Snapshot().Ended; got != 2 {
 		t.Errorf("one succeeded and one failed, %d ended", got)
 	}

@@ -71,7 +71,7 @@ func (w *World) updatePod(o *corev1.Pod, now time.Time) {
 	if old == nil || old.Key != info.Key {
 		w.succeed(info.Maker, now)
 	}
-	if info.Terminal && (old == nil || old.Key != info.Key || !old.Terminal) {
+	if info.Terminal && !info.Evicted && (old == nil || old.Key != info.Key || !old.Terminal) {
 		w.ended = append(w.ended, info.Event)
 	}
 	if s != nil {

@@ -45,7 +45,7 @@ func (w *World) Snapshot() *model.Snapshot {
 	}
 }
 
-// endedLately counts the pods that succeeded or failed in the last model.RecentlyEnded, and forgets the others.
+// endedLately counts the pods that ended by themselves in the last model.RecentlyEnded, and forgets the others.
 func (w *World) endedLately(now time.Time) int {
 	w.ended = slices.DeleteFunc(w.ended, func(at time.Time) bool { return now.Sub(at) >= model.RecentlyEnded })
 	return len(w.ended)

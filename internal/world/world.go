@@ -68,7 +68,7 @@ type World struct {
 	successors successors
 	jobs       jobs
 	lacking    lacking
-	ended      []time.Time          // when pods succeeded or failed
+	ended      []time.Time          // when pods succeeded or failed by themselves
 	resting    map[string]time.Time // pools whose machines are not replaced, until when
 
 	catalogs map[cloud.ClassRef]catalog
