@@ -40,8 +40,13 @@ func Order(s *model.Snapshot, now map[string]int) map[string]int {
 	}
 	for i := range s.Nodes {
 		n := &s.Nodes[i]
-		if all, ours := pools[n.Pool]; ours && n.Claim != "" && n.State == model.Initialized && !n.Deleting && !n.Cordoned {
+		all, ours := pools[n.Pool]
+		switch {
+		case !ours || n.Claim == "" || n.State != model.Initialized || n.Deleting || n.Cordoned:
+		case n.Price > 0:
 			pools[n.Pool] = append(all, ranked{n.Name, used(n)})
+		case now[n.Name] > 0: // whoever has just started does not know yet what machines cost
+			out[n.Name] = now[n.Name]
 		}
 	}
 	for _, all := range pools { // order does not matter: each is for itself

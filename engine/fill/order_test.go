@@ -61,6 +61,17 @@ func TestWhatCannotGoOrTakesNoPodsHasNoTurn(t *testing.T) {
 	expect(t, s, nil, nil)
 }
 
+func TestAMachineWhosePriceIsNotKnownKeepsItsTurn(t *testing.T) {
+	s := busy(1, 7, 3, 5)
+	turns := map[string]int{"m0": 2, "m1": 3}
+	for i := range s.Nodes {
+		s.Nodes[i].Price = 0
+	}
+	expect(t, s, turns, turns)
+	s.Nodes[1].Price = 1e6
+	expect(t, s, turns, map[string]int{"m0": 2})
+}
+
 func TestAMachineThatIsAlmostInItsTurnKeepsIt(t *testing.T) {
 	s := busy(17, 16, 15, 14, 13, 12, 11, 10, 9, 8, 7, 6, 5, 4, 3, 2)
 	turns := map[string]int{}
