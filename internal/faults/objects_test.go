@@ -54,6 +54,16 @@ func app(name string, replicas int32, cpu string) *appsv1.ReplicaSet {
 	return set
 }
 
+// job is a pod that does half a minute's work.
+func job(n int) *corev1.Pod {
+	pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{
+		Namespace: namespace, Name: fmt.Sprint("job-", n), Labels: map[string]string{"app": "jobs"}, Annotations: map[string]string{"nodeless.sh/run-for": "30s"},
+	}}
+	pod.Spec = app("jobs", 0, "300m").Spec.Template.Spec
+	pod.Spec.RestartPolicy = corev1.RestartPolicyNever
+	return pod
+}
+
 // apart keeps an app's pods on machines of their own.
 func apart(set *appsv1.ReplicaSet) *appsv1.ReplicaSet {
 	set.Spec.Template.Spec.Affinity = &corev1.Affinity{PodAntiAffinity: &corev1.PodAntiAffinity{

@@ -16,7 +16,9 @@ func (s *story) allRun() error {
 	ready := map[string]int64{}
 	for _, p := range s.c.api.Objects(podsGVR) {
 		node, _, _ := unstructured.NestedString(p.Object, "spec", "nodeName")
+		phase, _, _ := unstructured.NestedString(p.Object, "status", "phase")
 		switch {
+		case phase == string(corev1.PodSucceeded) || phase == string(corev1.PodFailed):
 		case node == "":
 			return fmt.Errorf("pod %s waits", p.GetName())
 		case p.GetDeletionTimestamp() != nil:
@@ -99,9 +101,7 @@ func (s *story) unmarked() error {
 		}
 		taints, _, _ := unstructured.NestedSlice(n.Object, "spec", "taints")
 		for _, x := range taints {
-			if t, ok := x.(map[string]any); ok && t["effect"] != string(corev1.TaintEffectPreferNoSchedule) {
-				return fmt.Errorf("node %s has taint %v", n.GetName(), t["key"])
-			}
+			return fmt.Errorf("node %s has taint %v", n.GetName(), x)
 		}
 	}
 	return nil

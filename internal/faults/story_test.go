@@ -22,6 +22,7 @@ type story struct {
 	c     *cluster
 	in    *injector
 	judge *judge
+	calm  chan struct{} // closed when no more jobs are to come; nil if none ever came
 }
 
 // patience is how long the cluster may take for a step of the story, of virtual time.
@@ -34,6 +35,7 @@ func (s *story) tell() error {
 	}{
 		{"pods come", s.podsCome},
 		{"more pods than the limit allows", s.tooMany},
+		{"jobs begin to come and go", s.comeAndGo},
 		{"a zone has nothing left", s.dry},
 		{"pods go, machines are consolidated", s.shrink},
 		{"the pool changes, machines drift", s.drift},
@@ -99,6 +101,29 @@ func (s *story) tooMany() error {
 	return s.until(s.allRun)
 }
 
+// comeAndGo has jobs come and go through half of all runs, from here until nothing fails any more: machines have turns in which they are filled.
+func (s *story) comeAndGo() error {
+	if s.in.chance("jobs")%2 == 0 {
+		return nil
+	}
+	s.calm = make(chan struct{})
+	s.c.wg.Go(func() {
+		for n := 0; ; n++ {
+			select {
+			case <-s.calm:
+				return
+			case <-s.c.ctx.Done():
+				return
+			case <-time.After(20 * time.Second):
+			}
+			if err := s.create(job(n)); err != nil {
+				s.in.note("no job comes: %v", err)
+			}
+		}
+	})
+	return nil
+}
+
 // remove deletes an app with its pods: nobody collects what it leaves here.
 func (s *story) remove(name string) error {
 	ctx := context.Background()
@@ -107,8 +132,13 @@ func (s *story) remove(name string) error {
 		return err
 	}
 	time.Sleep(time.Second)
+	return s.removePods(name)
+}
+
+func (s *story) removePods(app string) error {
+	ctx := context.Background()
 	var pods corev1.PodList
-	if err := s.c.client.List(ctx, &pods, client.InNamespace(namespace), client.MatchingLabels{"app": name}); err != nil {
+	if err := s.c.client.List(ctx, &pods, client.InNamespace(namespace), client.MatchingLabels{"app": app}); err != nil {
 		return err
 	}
 	for i := range pods.Items {
@@ -224,6 +254,9 @@ func (s *story) byHand() error {
 // quiet is when faults are over: what is there fits together, and stays as it is.
 func (s *story) quiet() error {
 	s.in.stop()
+	if s.calm != nil {
+		close(s.calm)
+	}
 	if err := s.until(func() error { return errors.Join(s.allRun(), s.matched()) }); err != nil {
 		return err
 	}
@@ -244,6 +277,9 @@ func (s *story) end() error {
 		if err := s.remove(name); err != nil {
 			return err
 		}
+	}
+	if err := s.removePods("jobs"); err != nil {
+		return err
 	}
 	return s.until(func() error {
 		if n := len(s.instances()) + len(s.c.api.Objects(claimsGVR)) + len(s.c.api.Objects(nodesGVR)); n > 0 {
