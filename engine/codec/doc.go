@@ -20,6 +20,7 @@
 //	pods 100 web cpu=1 memory=1Gi ns=shop labels(app=web) priority=5 age=30s …    # web-001 to web-100
 //	pods 3 more as=web priority=9                # pods of the shape that is declared as web
 //	pod shop/web-7f9c as=web uid=… priority=5 age=30s from=n1 nominated=n2 virtual
+//	pods 2 next as=web expected                  # successors that are yet to come: Snapshot.Expected
 //	shape db cpu=4 …                             # no pods wait; for as=db and for nodes
 //	node n1 pool=general type=c2 zone=a capacity-type=spot price=0.04 state=initialized labels(team=red) attach(ebs=25)
 //	     taint(…) age=1h ready=10m event=5m claim=claim-n1 drifted="why" drifted-for=5m used(cpu=1) deleting cordoned do-not-disrupt

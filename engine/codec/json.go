@@ -43,6 +43,11 @@ func ReadJSON(r io.Reader) (Case, error) {
 			return Case{}, fmt.Errorf("read case: field Snapshot.Pending[%d].Shape: %d is not an index of the %d shapes", i, p.Shape, len(c.Snapshot.Shapes))
 		}
 	}
+	for i, p := range c.Snapshot.Expected {
+		if p.Shape < 0 || p.Shape >= len(c.Snapshot.Shapes) {
+			return Case{}, fmt.Errorf("read case: field Snapshot.Expected[%d].Shape: %d is not an index of the %d shapes", i, p.Shape, len(c.Snapshot.Shapes))
+		}
+	}
 	for i, n := range c.Snapshot.Nodes {
 		for j, p := range n.Pods {
 			if p.Shape >= len(c.Snapshot.Shapes) {

@@ -41,7 +41,7 @@ func (p *parser) addPods(l *line) error {
 	if err != nil || n < 0 || n > mostPods || len(l.words) < 3 {
 		return fmt.Errorf("want a number up to a million and a name")
 	}
-	if len(p.s.Pending)+n > mostPods {
+	if len(p.s.Pending)+len(p.s.Expected)+n > mostPods {
 		return fmt.Errorf("more than a million pods in all")
 	}
 	base := leaf(l.words[2])
@@ -53,16 +53,28 @@ func (p *parser) addPods(l *line) error {
 	if err := p.when(l, &pod); err != nil {
 		return err
 	}
+	list := p.listOf(l)
 	for i := range n {
 		pod.Name = numbered(base, i, n)
 		pod.UID = "uid-" + pod.Name
 		if err := p.once("pod", pod.Namespace+"/"+pod.Name); err != nil {
 			return err
 		}
-		p.s.Pending = append(p.s.Pending, pod)
+		*list = append(*list, pod)
 	}
 	return nil
 }
+
+// listOf is where the pods of a line belong.
+func (p *parser) listOf(l *line) *[]model.Pod {
+	if l.says("expected", numberedWords[l.kind()]) {
+		return &p.s.Expected
+	}
+	return &p.s.Pending
+}
+
+// numberedWords is how many words of a line come before those that may be left out, by its kind.
+var numberedWords = map[string]int{"pods": 3, "pod": 2}
 
 // numbered is the name of the i-th of n pods.
 func numbered(base string, i, n int) string {
@@ -83,7 +95,7 @@ func (p *parser) when(l *line, pod *model.Pod) error {
 	}
 	pod.From, _ = l.value("from")
 	pod.Nominated, _ = l.value("nominated")
-	pod.Virtual = l.says("virtual", map[string]int{"pods": 3, "pod": 2}[l.kind()])
+	pod.Virtual = l.says("virtual", numberedWords[l.kind()])
 	return p.ago(l, "age", &pod.Created)
 }
 
@@ -109,8 +121,10 @@ func (p *parser) addPod(l *line) (err error) {
 	if err := p.once("pod", pod.Namespace+"/"+pod.Name); err != nil {
 		return err
 	}
-	p.s.Pending = append(p.s.Pending, pod)
-	return p.when(l, &p.s.Pending[len(p.s.Pending)-1])
+	err = p.when(l, &pod)
+	list := p.listOf(l)
+	*list = append(*list, pod)
+	return err
 }
 
 // slashed splits namespace/name; without a slash there is no namespace.

@@ -20,8 +20,9 @@ func (w *writer) daemonLine(m *model.Daemon) *declaration {
 
 // row is several pods that differ in nothing but a number at the end of their names.
 type row struct {
-	base string
-	pods []*model.Pod
+	base     string
+	pods     []*model.Pod
+	expected bool
 }
 
 // pods writes the shapes, each with its first row of pods, then the rest of the pods.
@@ -42,7 +43,7 @@ func (w *writer) pods() {
 			w.namesOf[i] = r.base
 			rows[i] = append(rows[i][:first:first], rows[i][first+1:]...)
 			d = declare("pods", strconv.Itoa(len(r.pods)), quoteName(r.base))
-			w.when(d, r.pods[0])
+			w.when(d, r.pods[0], r.expected)
 		} else {
 			w.namesOf[i] = w.freeName(i, rows[i], taken)
 			d = declare("shape", quoteName(w.namesOf[i]))
@@ -67,23 +68,29 @@ func (w *writer) rows() [][]row {
 		created         int64
 		from, nominated string
 		virtual         bool
+		expected        bool
 	}
 	out := make([][]row, len(w.s.Shapes))
 	at := map[alike]int{}
-	for i := range w.s.Pending {
-		p := &w.s.Pending[i]
+	add := func(p *model.Pod, expected bool) {
 		base := p.Name
 		if dash := strings.LastIndexByte(base, '-'); dash > 0 {
 			base = base[:dash]
 		}
-		k := alike{base, p.Namespace, p.Shape, p.Priority, p.Created.UnixNano(), p.From, p.Nominated, p.Virtual}
+		k := alike{base, p.Namespace, p.Shape, p.Priority, p.Created.UnixNano(), p.From, p.Nominated, p.Virtual, expected}
 		j, ok := at[k]
 		if !ok {
 			j = len(out[p.Shape])
 			at[k] = j
-			out[p.Shape] = append(out[p.Shape], row{base: base})
+			out[p.Shape] = append(out[p.Shape], row{base: base, expected: expected})
 		}
 		out[p.Shape][j].pods = append(out[p.Shape][j].pods, p)
+	}
+	for i := range w.s.Pending {
+		add(&w.s.Pending[i], false)
+	}
+	for i := range w.s.Expected {
+		add(&w.s.Expected[i], true)
 	}
 	return out
 }
@@ -113,24 +120,25 @@ func (w *writer) freeName(shape int, rows []row, taken map[string]bool) string {
 func (w *writer) rest(r row, shape string) {
 	if w.inOrder(r) {
 		d := declare("pods", strconv.Itoa(len(r.pods)), quoteName(r.base), "as="+quote(shape))
-		w.when(d, r.pods[0])
+		w.when(d, r.pods[0], r.expected)
 		w.line(d)
 		return
 	}
 	for _, p := range r.pods {
 		d := declare("pod", w.podName(p.PodKey, p.Shape), "as="+quote(shape))
 		d.amount("uid", p.UID, "uid-"+p.Name)
-		w.when(d, p)
+		w.when(d, p, r.expected)
 		w.line(d)
 	}
 }
 
-func (w *writer) when(d *declaration, p *model.Pod) {
+func (w *writer) when(d *declaration, p *model.Pod, expected bool) {
 	d.number("priority", int64(p.Priority))
 	d.amount("age", w.age(p.Created), "0s")
 	d.amount("from", p.From, "")
 	d.amount("nominated", p.Nominated, "")
 	d.word("virtual", p.Virtual)
+	d.word("expected", expected)
 }
 
 // shape writes what decides where a pod may go; namespace is the one that goes without saying.

@@ -27,7 +27,9 @@ func (k *known) serves(candidates []*model.Node, commands int) bool {
 }
 
 // NewSearch begins a search.
-func NewSearch(s *model.Snapshot, policy model.Policy) *Search { return &Search{s: s, policy: policy} }
+func NewSearch(s *model.Snapshot, policy model.Policy) *Search {
+	return &Search{s: s.Joined(), policy: policy}
+}
 
 // From is what Run gives for the policy with this cursor.
 func (x *Search) From(after model.Cursor) model.Plan {

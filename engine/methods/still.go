@@ -27,7 +27,7 @@ func StillTrue(s *model.Snapshot, policy model.Policy, c model.Command) model.Re
 		}
 		victims[r.Node] = true
 	}
-	overlay := s.Leaving(victims)
+	overlay := s.Joined().Leaving(victims)
 	leaving := func(p model.Pod) bool { return victims[p.From] }
 	if !slices.ContainsFunc(overlay.Pending, leaving) {
 		return model.Reason{}

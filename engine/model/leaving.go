@@ -35,6 +35,17 @@ func (s *Snapshot) Leaving(names map[string]bool) *Snapshot {
 	return &out
 }
 
+// Joined is the cluster in which the successors that are expected wait already.
+func (s *Snapshot) Joined() *Snapshot {
+	if len(s.Expected) == 0 {
+		return s
+	}
+	out := *s
+	out.Pending, out.Expected = slices.Concat(s.Pending, s.Expected), nil
+	SortPending(out.Pending)
+	return &out
+}
+
 // SortPending puts pods into the order of Snapshot.Pending.
 func SortPending(pods []Pod) {
 	slices.SortStableFunc(pods, func(a, b Pod) int {

@@ -31,6 +31,7 @@ type Snapshot struct {
 	ResourceNames []string    // by resource index; begins with WellKnownResources
 	Shapes        []Shape     // distinct pod shapes, by Key
 	Pending       []Pod       // pods that wait for a place, by Created, then Namespace, Name
+	Expected      []Pod       // pods that were driven off machines that go and whose successors are yet to come, in the same order: room for these is not free for others
 	Nodes         []Node      // machines that exist or are on their way, by Name
 	Pools         []Pool      // by Weight descending, then Name
 	Daemons       []Daemon    // DaemonSets, by Namespace, Name

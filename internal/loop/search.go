@@ -120,7 +120,7 @@ func ripening(before, next, now time.Time) time.Time {
 // changed reports whether a snapshot shows another cluster than the one before. Snapshots share what has not changed, so
 // that this costs nothing.
 func changed(a, b *model.Snapshot) bool {
-	return !same(a.Nodes, b.Nodes) || !same(a.Pending, b.Pending) || !same(a.Shapes, b.Shapes) || !same(a.Daemons, b.Daemons) ||
+	return !same(a.Nodes, b.Nodes) || !same(a.Pending, b.Pending) || !same(a.Expected, b.Expected) || !same(a.Shapes, b.Shapes) || !same(a.Daemons, b.Daemons) ||
 		!same(a.Namespaces, b.Namespaces) || !samePools(a.Pools, b.Pools)
 }
 

@@ -17,6 +17,9 @@ type alarm struct {
 // setAlarm sets the alarm to what comes next.
 func (w *World) setAlarm(now time.Time) {
 	at := w.out.wake
+	if due := w.successors.due; len(due) > 0 && (at.IsZero() || due[0].since.Add(nominated).Before(at)) {
+		at = due[0].since.Add(nominated)
+	}
 	for _, np := range w.pools.live {
 		if next := kube.NextWindow(np, now); !next.IsZero() && (at.IsZero() || next.Before(at)) {
 			at = next

@@ -298,3 +298,54 @@ func TestASnapshotOverlooksAPodWhoseSuccessorIsYetToCome(t *testing.T) {
 	look()
 	want(false, d, "nobody comes")
 }
+
+// The room for a pod that was driven off is kept for its successor, though nobody waits yet: it is Expected until it comes, or 10 s.
+func TestASuccessorIsExpectedUntilItComes(t *testing.T) {
+	w, c := fresh()
+	going(w)
+	owned := func(name, node, uid string, version int) *corev1.Pod {
+		p, yes := podOf(name, node, "1", version), true
+		p.OwnerReferences = []metav1.OwnerReference{{Kind: "ReplicaSet", Name: uid, UID: types.UID(uid), Controller: &yes}}
+		return p
+	}
+	for i, name := range []string{"a", "b", "c"} {
+		w.Update(owned(name, "n", "web", 3+i))
+	}
+	want := func(names, when string) *model.Snapshot {
+		t.Helper()
+		s := w.Snapshot()
+		var got []string
+		for _, p := range s.Expected {
+			if s.Shapes[p.Shape].Requests[model.CPU] == 0 {
+				t.Errorf("%s: %s has no shape", when, p.Name)
+			}
+			got = append(got, p.Name)
+		}
+		if strings.Join(got, " ") != names {
+			t.Errorf("%s: %q are expected", when, got)
+		}
+		return s
+	}
+	want("", "nobody was driven off")
+	w.Delete(owned("b", "n", "web", 10))
+	ends := owned("a", "n", "web", 11)
+	ends.DeletionTimestamp = &metav1.Time{Time: noon}
+	w.Update(ends)
+	first := want("a b", "two were")
+	if second := want("a b", "again"); &first.Expected[0] != &second.Expected[0] {
+		t.Error("what has not changed is made again")
+	}
+	w.Update(owned("other", "", "api", 12))
+	want("a b", "another ReplicaSet's pod came")
+	w.Update(owned("next", "", "web", 13))
+	want("a", "one came")
+	changed(w)
+	c.Advance(nominated)
+	if !changed(w) {
+		t.Error("that nobody comes is no news")
+	}
+	want("", "nobody came")
+	w.Delete(owned("a", "n", "web", 14))
+	w.Delete(owned("c", "n", "web", 15))
+	want("c", "the last one of its shape on a machine was driven off")
+}

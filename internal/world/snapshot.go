@@ -40,7 +40,7 @@ func (w *World) Snapshot() *model.Snapshot {
 		w.out.shapes = w.shapes.epoch
 	}
 	return &model.Snapshot{
-		Now: now, ResourceNames: w.names.List(), Shapes: w.shapes.list, Pending: w.out.pending, Nodes: w.out.nodes,
+		Now: now, ResourceNames: w.names.List(), Shapes: w.shapes.list, Pending: w.out.pending, Expected: w.renderExpected(), Nodes: w.out.nodes,
 		Pools: w.renderPools(now), Daemons: w.out.daemons, Namespaces: w.renderNamespaces(), Ended: w.endedLately(now),
 	}
 }
@@ -54,6 +54,7 @@ func (w *World) endedLately(now time.Time) int {
 // refresh brings shapes, machines and usage up to date. Every write asks for it; what only a snapshot needs is made there.
 func (w *World) refresh(now time.Time) {
 	w.expire(now)
+	w.expireSuccessors(now)
 	w.overlay()
 	epoch := w.shapes.epoch
 	w.shapes.render()
