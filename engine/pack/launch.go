@@ -5,7 +5,6 @@ import (
 	"crypto/sha256"
 	"encoding/binary"
 	"encoding/hex"
-	"fmt"
 	"slices"
 	"strconv"
 	"strings"
@@ -58,9 +57,24 @@ func (p *problem) launchOf(m *machine, pods []int) model.Launch {
 	return l
 }
 
-// identityOf is all that a launch is beside its pods.
+// identityOf is all that a launch is beside its pods: pool, requirements, types and requests as fmt's %q %q %q %v, which is slow at it.
 func identityOf(l *model.Launch) []byte {
-	return fmt.Appendf(nil, "%q %q %q %v\n", l.Pool, l.Requirements.String(), l.Types, l.Requests)
+	text := append(strconv.AppendQuote(nil, l.Pool), ' ')
+	text = append(strconv.AppendQuote(text, l.Requirements.String()), " ["...)
+	for i, t := range l.Types {
+		if i > 0 {
+			text = append(text, ' ')
+		}
+		text = strconv.AppendQuote(text, t)
+	}
+	text = append(text, "] ["...)
+	for i, n := range l.Requests {
+		if i > 0 {
+			text = append(text, ' ')
+		}
+		text = strconv.AppendInt(text, n, 10)
+	}
+	return append(text, "]\n"...)
 }
 
 // digest is the ID of a launch: equal launches of the same pods are the same launch.
