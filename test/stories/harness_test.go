@@ -265,6 +265,17 @@ func eventually(within time.Duration, check func() error) error {
 	}
 }
 
+// wantEvents waits until the events that a field selector finds say the text: they are written behind what they tell of.
+func (c *cluster) wantEvents(selector, text string) {
+	c.t.Helper()
+	c.eventually(time.Minute, func() error {
+		if got := c.kubectl("get", "events", "--field-selector", selector); !strings.Contains(got, text) {
+			return fmt.Errorf("events by %s do not say %q:\n%s", selector, text, got)
+		}
+		return nil
+	})
+}
+
 // phases counts the pods of a namespace and label by phase; pods being deleted count as "Deleting".
 func (c *cluster) phases(namespace, app string) map[string]int {
 	c.t.Helper()

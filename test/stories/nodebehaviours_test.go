@@ -107,9 +107,7 @@ func TestAPodInNamespacesBehavesAsOnAnyNode(t *testing.T) {
 		delete(want, "ends/weight") // cgroup version 1 has shares, which are elsewhere
 	}
 	c.behaves(want)
-	if got := c.kubectl("get", "events", "--field-selector", "reason=NoSecurityBoundary,involvedObject.name=ends"); !strings.Contains(got, "shares the kernel of host") {
-		t.Errorf("events: %s", got)
-	}
+	c.wantEvents("reason=NoSecurityBoundary,involvedObject.name=ends", "shares the kernel of host")
 }
 
 // waitsForProfile waits until the profile's condition says the text.

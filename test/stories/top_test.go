@@ -123,18 +123,18 @@ func (c *cluster) topTables(seen clusterView) {
 		{[]string{"top", "-o", "jsonpath={.nodes[*].name}"}, []string{seen.Nodes[0].Name}},
 		{[]string{"top", "--node-selector", "a=b", "--no-headers"}, nil},
 	} {
-		out, err := c.run(x.args...)
-		if err != nil {
-			c.t.Errorf("%q: %v\n%s", x.args, err, out)
-		}
-		for _, w := range x.want {
-			if !strings.Contains(out, w) {
-				c.t.Errorf("%q: %q is not in\n%s", x.args, w, out)
+		c.eventually(time.Minute, func() error { // what became of a decision is noted behind it
+			out, err := c.run(x.args...)
+			if err != nil || x.want == nil && out != "" || strings.Contains(out, "\x1b") {
+				return fmt.Errorf("%q: %v\n%q", x.args, err, out)
 			}
-		}
-		if x.want == nil && out != "" || strings.Contains(out, "\x1b") {
-			c.t.Errorf("%q: got %q", x.args, out)
-		}
+			for _, w := range x.want {
+				if !strings.Contains(out, w) {
+					return fmt.Errorf("%q: %q is not in\n%s", x.args, w, out)
+				}
+			}
+			return nil
+		})
 	}
 	file := filepath.Join(c.home, ".eks-node-viewer")
 	if err := os.WriteFile(file, []byte("# mine\nextra-labels = topology.kubernetes.io/region\nunknown=1\n"), 0o600); err != nil {

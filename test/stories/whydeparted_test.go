@@ -3,9 +3,11 @@ package stories
 import (
 	"fmt"
 	"path"
+	"slices"
 	"strings"
 	"time"
 
+	corev1 "k8s.io/api/core/v1"
 	karpv1 "sigs.k8s.io/karpenter/pkg/apis/v1"
 )
 
@@ -80,19 +82,25 @@ func (c *cluster) departures() []string {
 	c.apply(strings.Join(manifests, "---"))
 	var nodes []string
 	for _, d := range whyDeparted {
-		c.eventually(90*time.Second, func() error {
+		var claim karpv1.NodeClaim
+		c.eventually(90*time.Second, func() error { // one that expires may have another beside it already
 			if n := c.ready(d.name, "web"); n != 1 {
 				return fmt.Errorf("%d pods of %s are ready", n, d.name)
 			}
+			claims := c.poolClaims(d.name)
+			at := slices.IndexFunc(claims, func(claim karpv1.NodeClaim) bool {
+				node := claim.Status.NodeName
+				return node != "" && slices.ContainsFunc(c.podsOn(node), func(p corev1.Pod) bool { return p.Namespace == d.name })
+			})
+			if at < 0 {
+				return fmt.Errorf("no machine of pool %s has its pod", d.name)
+			}
+			claim = claims[at]
 			return nil
 		})
-		claims := c.poolClaims(d.name)
-		if len(claims) == 0 {
-			c.t.Fatalf("pool %s has no machine", d.name)
-		}
-		nodes = append(nodes, claims[0].Status.NodeName)
+		nodes = append(nodes, claim.Status.NodeName)
 		if d.leave != nil {
-			d.leave(c, &claims[0])
+			d.leave(c, &claim)
 		}
 	}
 	for i, d := range whyDeparted {
