@@ -95,7 +95,7 @@ func await(t *testing.T, turns chan Decision) Decision {
 	select {
 	case d := <-turns:
 		return d
-	case <-time.After(10 * time.Second):
+	case <-time.After(time.Minute):
 		t.Fatal("no decision")
 		return Decision{}
 	}
@@ -104,7 +104,7 @@ func await(t *testing.T, turns chan Decision) Decision {
 // wakesAt waits until the loop sleeps until a time, given from noon.
 func (s *stage) wakesAt(t *testing.T, want time.Duration) {
 	t.Helper()
-	deadline := time.Now().Add(10 * time.Second)
+	deadline := time.Now().Add(time.Minute)
 	for {
 		at, ok := s.Next()
 		if ok && at.Equal(noon.Add(want)) {

@@ -40,5 +40,5 @@ spec: {weight: %s, requirements: [{key: node.kubernetes.io/instance-type, operat
 // wantTrue waits for a condition that is True.
 func (c *cluster) wantTrue(kind, name, condition string) {
 	c.t.Helper()
-	c.kubectl("wait", "--for=condition="+condition, "--timeout=20s", kind, name)
+	c.kubectl("wait", "--for=condition="+condition, "--timeout=60s", kind, name)
 }

@@ -40,7 +40,7 @@ func (c *cluster) unreadyClassStory(*testing.T) {
 	c.wantCondition("nodepool", "unready", "NodeClassReady", "subnetSelectorTerms")
 	c.kubectl("run", "waiting", "--image=nginx", "--overrides",
 		`{"spec":{"nodeSelector":{"only":"unready"},"tolerations":[{"key":"bad-input","operator":"Exists"}]}}`)
-	c.wantEvent(20*time.Second, "default", "waiting", "unready")
+	c.wantEvent(time.Minute, "default", "waiting", "unready")
 }
 
 // A pool is deleted while its machines run: they are drained and go, and the pods that only it could serve say what they
@@ -48,9 +48,9 @@ func (c *cluster) unreadyClassStory(*testing.T) {
 func (c *cluster) deletedPoolStory(t *testing.T) {
 	c = c.ofTheirOwn(t, "doomed")
 	c.apply(deployment("doomed", "web", 2, "500m", "terminationGracePeriodSeconds: 0", ""))
-	c.wantPods(90*time.Second, "doomed", "web", 2)
+	c.wantPods(2*time.Minute, "doomed", "web", 2)
 	c.kubectl("delete", "nodepool", "doomed", "--wait=false")
-	c.eventually(90*time.Second, func() error {
+	c.eventually(2*time.Minute, func() error {
 		for _, claim := range c.claims() {
 			if claim.Labels[karpv1.NodePoolLabelKey] == "doomed" {
 				return fmt.Errorf("claim %s is there, deleted at %v", claim.Name, claim.DeletionTimestamp)
@@ -61,9 +61,9 @@ func (c *cluster) deletedPoolStory(t *testing.T) {
 		}
 		return nil
 	})
-	c.eventually(30*time.Second, c.instancesAreClaimsOrNone)
+	c.eventually(time.Minute, c.instancesAreClaimsOrNone)
 	pod := strings.TrimPrefix(strings.Fields(c.kubectl("-n", "doomed", "get", "pods", "-o", "name"))[0], "pod/")
-	c.wantEvent(30*time.Second, "doomed", pod, "team")
+	c.wantEvent(time.Minute, "doomed", pod, "team")
 }
 
 func (c *cluster) instancesAreClaimsOrNone() error {
@@ -84,7 +84,7 @@ func (c *cluster) badMessagesStory(*testing.T) {
 			c.t.Fatal(err)
 		}
 	}
-	c.eventually(30*time.Second, q.isEmpty)
+	c.eventually(time.Minute, q.isEmpty)
 	log, err := os.ReadFile(filepath.Join(c.dir, "logs", "nodeless.log"))
 	if err != nil || !strings.Contains(string(log), "a message on the interruption queue cannot be read and is removed") {
 		c.t.Errorf("the log does not tell of messages that cannot be read: %v", err)

@@ -61,7 +61,7 @@ func (c *cluster) podToFleet(name string) time.Duration {
 		c.t.Fatal(err)
 	}
 	var seen time.Time
-	c.eventually(30*time.Second, func() error {
+	c.eventually(time.Minute, func() error {
 		fleets := c.fleets()
 		if len(fleets) <= before {
 			return fmt.Errorf("no CreateFleet for pod %s", name)
@@ -195,7 +195,7 @@ func withController(b *testing.B) (c *cluster, pid int) {
 		_ = cmd.Wait()
 		_ = log.Close()
 	})
-	c.eventually(60*time.Second, func() error {
+	c.eventually(2*time.Minute, func() error {
 		out := c.kubectl("get", "nodepool", "general-purpose", "-o", `jsonpath={.status.conditions[?(@.type=="Ready")].status}`)
 		if out != "True" {
 			return fmt.Errorf("pool is not ready: %q", out)

@@ -19,7 +19,7 @@ func TestCheapestTypesRunOut(t *testing.T) {
 		started := time.Now()
 		c.kubectl("run", name, "--image=nginx", "--labels=app="+name, "--overrides",
 			`{"spec":{"containers":[{"name":"app","image":"nginx","resources":{"requests":{"cpu":"6"}}}]}}`)
-		c.eventually(30*time.Second, func() error {
+		c.eventually(time.Minute, func() error {
 			for _, i := range c.claims() {
 				if i.Status.ProviderID == "" {
 					return fmt.Errorf("claim %s not launched", i.Name)
@@ -58,7 +58,7 @@ func TestCheapestTypesRunOut(t *testing.T) {
 	if len(claims.Items) != 2 {
 		t.Errorf("%d claims for two pods, want 2", len(claims.Items))
 	}
-	c.eventually(20*time.Second, func() error {
+	c.eventually(time.Minute, func() error {
 		var events corev1.EventList
 		if err := c.List(context.Background(), &events); err != nil {
 			return err

@@ -52,7 +52,7 @@ func TestKilledAtRandomMoments(t *testing.T) {
 		crash(n)
 	}
 	c.wantPods(120*time.Second, "default", "inflate", 200)
-	c.eventually(30*time.Second, c.instancesAreClaims)
+	c.eventually(time.Minute, c.instancesAreClaims)
 
 	c.kubectl("scale", "deployment", "inflate", "--replicas", "0")
 	for n := range kills() - kills()/2 {

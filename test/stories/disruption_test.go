@@ -116,8 +116,8 @@ kind: PodDisruptionBudget
 metadata: {name: web, namespace: drift}
 spec: {minAvailable: 2, selector: {matchLabels: {app: web}}}
 `)
-	c.wantPods(60*time.Second, "drift", "web", 3)
-	c.eventually(20*time.Second, func() error {
+	c.wantPods(2*time.Minute, "drift", "web", 3)
+	c.eventually(time.Minute, func() error {
 		if n := c.ready("drift", "web"); n != 3 {
 			return fmt.Errorf("%d pods are ready", n)
 		}
@@ -146,20 +146,20 @@ spec: {minAvailable: 2, selector: {matchLabels: {app: web}}}
 		}
 		return nil
 	})
-	c.wantPods(30*time.Second, "drift", "web", 3)
+	c.wantPods(time.Minute, "drift", "web", 3)
 }
 
 func (c *cluster) consolidationStory(t *testing.T) {
 	c = c.in(t, "half-empty")
 	c.apply(pool("half-empty", "{consolidateAfter: 1s, budgets: [{nodes: '100%'}]}") +
 		apart("half-empty", "anchor", "900m", 10, true) + apart("half-empty", "web", "500m", 10, true))
-	c.wantPods(90*time.Second, "half-empty", "anchor", 10)
-	c.wantPods(30*time.Second, "half-empty", "web", 10)
+	c.wantPods(2*time.Minute, "half-empty", "anchor", 10)
+	c.wantPods(time.Minute, "half-empty", "web", 10)
 	if n := len(c.poolClaims("half-empty")); n != 10 {
 		t.Fatalf("%d machines", n)
 	}
 	c.kubectl("-n", "half-empty", "patch", "deployment", "web", "--type", "json", "-p", `[{"op":"remove","path":"/spec/template/spec/affinity"}]`)
-	c.wantPods(90*time.Second, "half-empty", "web", 10)
+	c.wantPods(2*time.Minute, "half-empty", "web", 10)
 	c.kubectl("-n", "half-empty", "delete", "deployment", "anchor")
 	c.eventually(120*time.Second, func() error { // three pods fit on a machine of 1.93 CPUs
 		if n := len(c.poolClaims("half-empty")); n > 4 {
@@ -167,5 +167,5 @@ func (c *cluster) consolidationStory(t *testing.T) {
 		}
 		return nil
 	})
-	c.wantPods(30*time.Second, "half-empty", "web", 10)
+	c.wantPods(time.Minute, "half-empty", "web", 10)
 }

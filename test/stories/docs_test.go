@@ -135,7 +135,7 @@ func TestDemoUntilCtrlC(t *testing.T) {
 	t.Parallel()
 	c := newCluster(t, "--demo", "--boot-time", "1s")
 	c.start()
-	c.eventually(90*time.Second, func() error {
+	c.eventually(2*time.Minute, func() error {
 		if !strings.Contains(c.log(), "All 100 pods run") {
 			return os.ErrNotExist
 		}
@@ -156,5 +156,5 @@ func TestDemoUntilCtrlC(t *testing.T) {
 		t.Errorf("status after Ctrl-C: %v %q", err, out)
 	}
 	c.start() // the state was kept: the pods run again without a new launch
-	c.wantPods(60*time.Second, "default", "inflate", 100)
+	c.wantPods(2*time.Minute, "default", "inflate", 100)
 }

@@ -59,7 +59,7 @@ func TestMishapsUnderLoad(t *testing.T) {
 	c.kubectl("scale", "deployment", "inflate", "--replicas", "60")
 	c.wantPods(240*time.Second, "default", "inflate", 60)
 	c.eventually(120*time.Second, c.instancesAreClaims)
-	c.eventually(60*time.Second, c.nodesAreClaims)
+	c.eventually(2*time.Minute, c.nodesAreClaims)
 	c.kubectl("scale", "deployment", "inflate", "--replicas", "0")
 	c.eventually(180*time.Second, c.nothingLeft)
 	c.nothingLaunchedTwice()

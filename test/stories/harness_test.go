@@ -144,7 +144,7 @@ func (c *cluster) spawn() error {
 
 // await waits until the process is ready.
 func (c *cluster) await() error {
-	deadline := time.Now().Add(90 * time.Second)
+	deadline := time.Now().Add(3 * time.Minute)
 	for {
 		data, err := os.ReadFile(filepath.Join(c.dir, "session.json"))
 		if err == nil && json.Unmarshal(data, &c.Session) == nil {
@@ -157,7 +157,7 @@ func (c *cluster) await() error {
 		case <-time.After(20 * time.Millisecond):
 		}
 		if time.Now().After(deadline) {
-			return fmt.Errorf("nodeless up was not ready in 90 s\n%s", c.log())
+			return fmt.Errorf("nodeless up was not ready in 3 minutes\n%s", c.log())
 		}
 	}
 }
@@ -184,10 +184,10 @@ func (c *cluster) stop(sig syscall.Signal) {
 	_ = c.cmd.Process.Signal(sig)
 	select {
 	case <-c.exit:
-	case <-time.After(30 * time.Second):
+	case <-time.After(time.Minute):
 		_ = c.cmd.Process.Kill()
 		<-c.exit
-		c.t.Errorf("nodeless up did not end within 30 s of %s", sig)
+		c.t.Errorf("nodeless up did not end within a minute of %s", sig)
 	}
 	c.cmd = nil
 	_ = c.out.Close()

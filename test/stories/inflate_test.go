@@ -46,9 +46,9 @@ func TestInflate(t *testing.T) {
 	}
 
 	c.apply(string(inflate))
-	c.wantPods(90*time.Second, "default", "inflate", 100)
-	c.eventually(20*time.Second, c.everyClaimReady)
-	c.eventually(20*time.Second, c.instancesAreClaims)
+	c.wantPods(2*time.Minute, "default", "inflate", 100)
+	c.eventually(time.Minute, c.everyClaimReady)
+	c.eventually(time.Minute, c.instancesAreClaims)
 	instances, err := c.instances()
 	if err != nil {
 		t.Fatal(err)
@@ -59,11 +59,11 @@ func TestInflate(t *testing.T) {
 	c.checkColumns()
 
 	c.kubectl("scale", "deployment", "inflate", "--replicas", "99")
-	c.wantPods(30*time.Second, "default", "inflate", 99)
+	c.wantPods(time.Minute, "default", "inflate", 99)
 
 	c.kubectl("scale", "deployment", "inflate", "--replicas", "0")
-	c.wantPods(30*time.Second, "default", "inflate", 0)
-	c.eventually(90*time.Second, c.nothingLeft)
+	c.wantPods(time.Minute, "default", "inflate", 0)
+	c.eventually(2*time.Minute, c.nothingLeft)
 
 	out, err := c.ec2.DescribeInstances(context.Background(), &ec2.DescribeInstancesInput{})
 	if err != nil {
@@ -121,7 +121,7 @@ func (c *cluster) checkColumns() {
 			c.t.Errorf("kubectl get %s: columns %q, want %q", what, got, want)
 		}
 	}
-	c.eventually(20*time.Second, func() error { // nodes are counted behind what comes and goes
+	c.eventually(time.Minute, func() error { // nodes are counted behind what comes and goes
 		row := strings.Fields(c.kubectl("get", "nodepool", "general-purpose", "--no-headers"))
 		if nodes := len(c.claims()); len(row) < 4 || row[1] != "default" || row[2] != fmt.Sprint(nodes) || row[3] != "True" {
 			return fmt.Errorf("kubectl get nodepool: %q, want class default, %d nodes, ready", row, nodes)

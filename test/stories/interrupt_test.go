@@ -65,8 +65,8 @@ func TestTwoHundredSpotMachinesAreTakenBackAtOnce(t *testing.T) {
 	})
 	c.wantPods(300*time.Second, "default", "web", machines)
 	t.Logf("%d machines that take %s to boot were replaced and all pods ran %v after the first warning", machines, boot, time.Since(began).Round(100*time.Millisecond))
-	c.eventually(20*time.Second, q.isEmpty)
-	c.eventually(20*time.Second, c.instancesAreClaims)
+	c.eventually(time.Minute, q.isEmpty)
+	c.eventually(time.Minute, c.instancesAreClaims)
 	c.nothingLaunchedTwice()
 	if ever, most := len(c.everything()), 2*machines+machines/10; ever > most {
 		t.Errorf("%d machines were launched, want one for each and one instead of it, and hardly more", ever)

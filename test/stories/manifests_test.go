@@ -67,8 +67,8 @@ spec:
   - host: web.example.com
     http: {paths: [{path: /, pathType: Prefix, backend: {service: {name: web, port: {number: 80}}}}]}
 `)
-	c.wantPods(60*time.Second, "web", "web", 2)
-	c.eventually(10*time.Second, func() error {
+	c.wantPods(2*time.Minute, "web", "web", 2)
+	c.eventually(time.Minute, func() error {
 		if out := c.kubectl("-n", "web", "get", "endpointslices", "-o", "jsonpath={.items[*].endpoints[*].addresses[0]}"); len(strings.Fields(out)) != 2 {
 			return fmt.Errorf("service web has endpoints %q, want two addresses", out)
 		}
@@ -91,7 +91,7 @@ spec:
       containers:
       - {name: app, image: "busybox:1.36", command: [sleep, infinity], resources: {requests: {cpu: 500m, memory: 500Mi}}}
 `)
-	c.wantPods(60*time.Second, "half", "half", 7)
+	c.wantPods(2*time.Minute, "half", "half", 7)
 }
 
 const gravitonPool = `
@@ -125,7 +125,7 @@ spec:
       containers:
       - {name: app, image: "nginx:1.27", resources: {requests: {cpu: "1", memory: 1Gi}}}
 `)
-	c.wantPods(60*time.Second, "arm", "arm", 3)
+	c.wantPods(2*time.Minute, "arm", "arm", 3)
 	for node := range c.nodesOf("arm") {
 		if node.Labels["kubernetes.io/arch"] != "arm64" || node.Labels[karpv1.NodePoolLabelKey] != "graviton" {
 			t.Errorf("node %s: arch %s of pool %s, want arm64 of graviton", node.Name, node.Labels["kubernetes.io/arch"], node.Labels[karpv1.NodePoolLabelKey])
@@ -164,13 +164,13 @@ spec:
   nodeSelector: {team: data}
   containers: [{name: app, image: "nginx:1.27"}]
 `)
-	c.wantPods(60*time.Second, "tainted", "data", 1)
+	c.wantPods(2*time.Minute, "tainted", "data", 1)
 	for node := range c.nodesOf("tainted") {
 		if len(node.Spec.Taints) != 1 || node.Spec.Taints[0].Key != "dedicated" {
 			t.Errorf("node %s has taints %v, want dedicated alone", node.Name, node.Spec.Taints)
 		}
 	}
-	c.wantEvent(20*time.Second, "tainted", "intruder", "dedicated")
+	c.wantEvent(time.Minute, "tainted", "intruder", "dedicated")
 	c.kubectl("delete", "namespace", "tainted", "--wait=false")
 }
 
@@ -229,14 +229,14 @@ spec:
       containers: [{name: app, image: "nginx:1.27", resources: {requests: {cpu: "1"}}}]
 `)
 	var most int64
-	c.eventually(60*time.Second, func() error {
+	c.eventually(2*time.Minute, func() error {
 		most = max(most, c.poolCPU("small"))
 		if n := c.phases("limited", "greedy")["Running"]; n < 5 {
 			return fmt.Errorf("%d pods of the limited pool run, want some", n)
 		}
 		return nil
 	})
-	c.wantEvent(30*time.Second, "limited", "greedy", "limit")
+	c.wantEvent(time.Minute, "limited", "greedy", "limit")
 	most = max(most, c.poolCPU("small"))
 	if most > 10 {
 		t.Errorf("pool small reached %d CPUs, limit is 10", most)
@@ -292,8 +292,8 @@ spec:
   nodeSelector: {pool: daemons}
   containers: [{name: app, image: "nginx:1.27", resources: {requests: {cpu: 1700m}}}]
 `)
-	c.wantPods(60*time.Second, "agents", "app", 1)
-	c.eventually(20*time.Second, func() error {
+	c.wantPods(2*time.Minute, "agents", "app", 1)
+	c.eventually(time.Minute, func() error {
 		if got := c.phases("agents", "agent"); got["Running"] != 1 || len(got) != 1 {
 			return fmt.Errorf("agents by phase: %v, want one Running", got)
 		}

@@ -30,7 +30,7 @@ func TestPodsThatLookAtOthers(t *testing.T) {
 			})
 		}
 	})
-	c.eventually(20*time.Second, c.everyPodHasItsMachine)
+	c.eventually(time.Minute, c.everyPodHasItsMachine)
 	if machines, ever := len(c.claims()), c.everLaunched(); ever != machines {
 		t.Errorf("%d machines were launched for %d that are needed", ever, machines)
 	}
@@ -153,7 +153,7 @@ const nearCache = `podAffinity: {requiredDuringSchedulingIgnoredDuringExecution:
 func (c *cluster) zonesStory(t *testing.T) {
 	c = c.ofTheirOwn(t, "zones")
 	c.apply(deployment("zones", "web", 6, "500m", strings.Replace(overZones, "minDomains: 3, ", "", 1), ""))
-	c.wantPods(60*time.Second, "zones", "web", 6)
+	c.wantPods(2*time.Minute, "zones", "web", 6)
 	// Without minDomains the scheduler knows only the zones of nodes that have come: early pods may go where later ones would not.
 	if got := c.podsBy(corev1.LabelTopologyZone, "zones", "web"); len(got) != 3 {
 		t.Errorf("pods by zone: %v, want some in each of three", got)
@@ -163,7 +163,7 @@ func (c *cluster) zonesStory(t *testing.T) {
 func (c *cluster) apartStory(t *testing.T) {
 	c = c.ofTheirOwn(t, "apart")
 	c.apply(deployment("apart", "web", 5, "500m", "affinity: {"+awayFromWeb+"}", ""))
-	c.wantPods(60*time.Second, "apart", "web", 5)
+	c.wantPods(2*time.Minute, "apart", "web", 5)
 	if got := c.podsBy(corev1.LabelHostname, "apart", "web"); len(got) != 5 {
 		t.Errorf("pods by machine: %v, want one on each of five", got)
 	}
@@ -173,8 +173,8 @@ func (c *cluster) apartStory(t *testing.T) {
 func (c *cluster) nearStory(t *testing.T) {
 	c = c.ofTheirOwn(t, "near")
 	c.apply(deployment("near", "web", 3, "250m", "affinity: {"+nearCache+"}", "") + deployment("near", "cache", 1, "250m", "", ""))
-	c.wantPods(60*time.Second, "near", "web", 3)
-	c.wantPods(20*time.Second, "near", "cache", 1)
+	c.wantPods(2*time.Minute, "near", "web", 3)
+	c.wantPods(time.Minute, "near", "cache", 1)
 	webs, caches := c.podsBy(corev1.LabelTopologyZone, "near", "web"), c.podsBy(corev1.LabelTopologyZone, "near", "cache")
 	for zone := range webs {
 		if len(webs) != 1 || caches[zone] != 1 {
@@ -186,7 +186,7 @@ func (c *cluster) nearStory(t *testing.T) {
 func (c *cluster) portsStory(t *testing.T) {
 	c = c.ofTheirOwn(t, "ports")
 	c.apply(deployment("ports", "proxy", 2, "250m", "", "{containerPort: 8080, hostPort: 8080}"))
-	c.wantPods(60*time.Second, "ports", "proxy", 2)
+	c.wantPods(2*time.Minute, "ports", "proxy", 2)
 	if got := c.podsBy(corev1.LabelHostname, "ports", "proxy"); len(got) != 2 {
 		t.Errorf("pods by machine: %v, want one on each of two", got)
 	}
@@ -198,9 +198,9 @@ func (c *cluster) mixedStory(t *testing.T) {
 	c = c.ofTheirOwn(t, "mixed")
 	c.apply(deployment("mixed", "web", 6, "500m", overZones+"\n      affinity: {"+awayFromWeb+"}", "{containerPort: 80, hostPort: 8081}") +
 		deployment("mixed", "cache", 1, "200m", "", "") + deployment("mixed", "worker", 2, "100m", "affinity: {"+nearCache+"}", ""))
-	c.wantPods(60*time.Second, "mixed", "web", 6)
-	c.wantPods(20*time.Second, "mixed", "cache", 1)
-	c.wantPods(20*time.Second, "mixed", "worker", 2)
+	c.wantPods(2*time.Minute, "mixed", "web", 6)
+	c.wantPods(time.Minute, "mixed", "cache", 1)
+	c.wantPods(time.Minute, "mixed", "worker", 2)
 	if zones, hosts := c.podsBy(corev1.LabelTopologyZone, "mixed", "web"), c.podsBy(corev1.LabelHostname, "mixed", "web"); len(hosts) != 6 ||
 		fmt.Sprint(zones) != "map[us-west-2a:2 us-west-2b:2 us-west-2c:2]" {
 		t.Errorf("web by zone: %v, by machine: %v; want two in each of three zones, on six machines", zones, hosts)
@@ -244,7 +244,7 @@ spec:
   - metadata: {name: data}
     spec: {storageClassName: zone-b, accessModes: [ReadWriteOnce], resources: {requests: {storage: 10Gi}}}
 `)
-	c.eventually(60*time.Second, func() error {
+	c.eventually(2*time.Minute, func() error {
 		if err := c.provision("disk"); err != nil {
 			return err
 		}
@@ -254,7 +254,7 @@ spec:
 		return nil
 	})
 	c.kubectl("-n", "disk", "delete", "pod", "db-0")
-	c.wantPods(30*time.Second, "disk", "db", 2)
+	c.wantPods(time.Minute, "disk", "db", 2)
 	if got := c.podsBy(corev1.LabelTopologyZone, "disk", "db"); len(got) != 1 || got["us-west-2b"] != 2 {
 		t.Errorf("db by zone: %v, want both in us-west-2b", got)
 	}

@@ -89,7 +89,7 @@ func (c *cluster) beforeTheChanges() map[string]inPool {
 		c.t.Fatalf("%v\n%s", err, out)
 	}
 	before := map[string]inPool{}
-	c.eventually(60*time.Second, func() error { // DaemonSets' pods have their places, static pools their machines, and an overlay is acted upon
+	c.eventually(2*time.Minute, func() error { // DaemonSets' pods have their places, static pools their machines, and an overlay is acted upon
 		for _, ns := range []string{"d-gone", "d-other"} {
 			if n := c.ready(ns, "agent"); n != 1 {
 				return fmt.Errorf("%s: %d agents are ready", ns, n)

@@ -85,7 +85,7 @@ spec:
 	if said < pods/2 || kept < said/2 {
 		t.Errorf("of %d pods %d were nominated, and %d of them run where it was said; want at least half of each", pods, said, kept)
 	}
-	c.eventually(20*time.Second, func() error { // of the pods that it waited for it hears a moment later
+	c.eventually(time.Minute, func() error { // of the pods that it waited for it hears a moment later
 		for _, n := range c.nodes() {
 			if n.Spec.Unschedulable || len(n.Annotations["nodeless.sh/kept-for-its-pods"]) > 0 {
 				return fmt.Errorf("Node %s is cordoned still: %v", n.Name, n.Annotations)

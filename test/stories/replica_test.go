@@ -112,10 +112,10 @@ func (r *replica) stop() {
 	r.signal(syscall.SIGTERM)
 	select {
 	case <-r.done:
-	case <-time.After(30 * time.Second):
+	case <-time.After(time.Minute):
 		r.signal(syscall.SIGKILL)
 		<-r.done
-		r.c.t.Errorf("replica %s did not end within 30 s of SIGTERM", r.name)
+		r.c.t.Errorf("replica %s did not end within a minute of SIGTERM", r.name)
 	}
 	if r.c.t.Failed() {
 		data, _ := os.ReadFile(r.logFile())

@@ -61,7 +61,7 @@ func TestTopShowsWhatTheClusterCosts(t *testing.T) {
 	t.Parallel()
 	c := up(t, "--boot-time", "1s")
 	c.apply(wants)
-	c.wantPods(90*time.Second, "default", "web", 12)
+	c.wantPods(2*time.Minute, "default", "web", 12)
 	var seen clusterView
 	c.eventually(time.Minute, func() error {
 		out, err := c.run("top", "-o", "json")
@@ -215,7 +215,7 @@ func (c *cluster) topLive(node string) {
 		if err != nil || *after != *before {
 			c.t.Errorf("%q: the terminal is not as it was: %v", leave, err)
 		}
-		c.eventually(10*time.Second, func() error {
+		c.eventually(time.Minute, func() error {
 			s := screen.String()
 			for on, off := range map[string]string{"\x1b[?1049h": "\x1b[?1049l", "\x1b[?25l": "\x1b[?25h"} {
 				if !strings.Contains(s, on) || strings.LastIndex(s, on) > strings.LastIndex(s, off) {

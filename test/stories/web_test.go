@@ -47,7 +47,7 @@ func fetch(url string) (int, http.Header, string, error) {
 func TestThePageShowsTheCluster(t *testing.T) {
 	c := up(t, "--boot-time", "1s", "--page", "127.0.0.1:0")
 	c.apply(wants)
-	c.wantPods(90*time.Second, "default", "web", 12)
+	c.wantPods(2*time.Minute, "default", "web", 12)
 	var status struct{ Session struct{ Page string } }
 	out, err := c.run("status", "-o", "json")
 	if err == nil {

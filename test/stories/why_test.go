@@ -73,7 +73,7 @@ func TestWhyPodsWait(t *testing.T) {
 		}
 	}
 	c.apply(strings.Join(before, "---"))
-	c.eventually(60*time.Second, func() error {
+	c.eventually(2*time.Minute, func() error {
 		phases := strings.Fields(c.kubectl("-n", "waiting", "get", "pvc", "-o", "jsonpath={.items[*].status.phase}"))
 		if unbound := slices.DeleteFunc(phases, func(p string) bool { return p == "Bound" }); len(unbound) > 0 {
 			return fmt.Errorf("%d volumes are %s", len(unbound), unbound[0])
@@ -81,8 +81,8 @@ func TestWhyPodsWait(t *testing.T) {
 		return nil
 	})
 	c.apply(strings.Join(first, "---"))
-	c.wantPods(60*time.Second, "waiting", "first", 1)
-	c.wantPods(60*time.Second, "waiting", "holder", 1)
+	c.wantPods(2*time.Minute, "waiting", "first", 1)
+	c.wantPods(2*time.Minute, "waiting", "holder", 1)
 	c.apply(strings.Join(others, "---") + whyShop)
 	commands := map[string]string{}
 	for _, w := range whyWaiting[alone:] {
@@ -114,7 +114,7 @@ func (c *cluster) waitingStory(w *waiting) string {
 	question := append([]string{"pod/" + w.name, "-n", "waiting"}, w.flags...)
 	out := c.why(question...)
 	if w.rule == "Capacity" { // the cloud has to be asked before it is known
-		c.eventually(30*time.Second, func() error {
+		c.eventually(time.Minute, func() error {
 			if out = c.why(question...); fact(out, "asked again") == "" {
 				return errors.New(out)
 			}

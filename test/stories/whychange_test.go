@@ -65,7 +65,7 @@ func (c *cluster) changesStory(commands map[string]string) {
 	}
 	for _, w := range last {
 		w.fix(c)
-		c.wantPods(60*time.Second, "waiting", w.name, 1)
+		c.wantPods(2*time.Minute, "waiting", w.name, 1)
 	}
 	if placed := c.why("pod/taint", "-n", "waiting"); !strings.Contains(placed, "it is on") || !strings.Contains(placed, "machine costs") {
 		c.t.Errorf("of a pod that has its place:\n%s", placed)

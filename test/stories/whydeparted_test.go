@@ -83,7 +83,7 @@ func (c *cluster) departures() []string {
 	var nodes []string
 	for _, d := range whyDeparted {
 		var claim karpv1.NodeClaim
-		c.eventually(90*time.Second, func() error { // one that expires may have another beside it already
+		c.eventually(2*time.Minute, func() error { // one that expires may have another beside it already
 			if n := c.ready(d.name, "web"); n != 1 {
 				return fmt.Errorf("%d pods of %s are ready", n, d.name)
 			}

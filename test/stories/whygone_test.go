@@ -56,11 +56,11 @@ func TestWhyWhatIsGone(t *testing.T) {
 	c := up(t, "--boot-time", "0s", "--churn-fee", "-1", "--feature-gates", "StaticCapacity=true")
 	c.kubectl("create", "namespace", "gone")
 	c.apply(strings.Replace(pool("gone", "{consolidateAfter: 0s}"), "[m5.large]", "[m5.large, m5.2xlarge]", 1) + apart("gone", "big", "5000m", 1, false))
-	c.wantPods(90*time.Second, "gone", "big", 1)
+	c.wantPods(2*time.Minute, "gone", "big", 1)
 	first, big := c.whereIs("gone")
 	claim := c.poolClaims("gone")[0].Name
 	c.apply(apart("gone", "small", "1500m", 1, false))
-	c.wantPods(60*time.Second, "gone", "small", 1)
+	c.wantPods(2*time.Minute, "gone", "small", 1)
 	c.kubectl("-n", "gone", "delete", "deployment", "big")
 	second := ""
 	c.eventually(120*time.Second, func() error {
@@ -71,7 +71,7 @@ func TestWhyWhatIsGone(t *testing.T) {
 		second = claims[0].Status.NodeName
 		return nil
 	})
-	c.wantPods(60*time.Second, "gone", "small", 1)
+	c.wantPods(2*time.Minute, "gone", "small", 1)
 	if out := c.why("node/" + second); !strings.Contains(out, "decided") || !strings.Contains(out, "first comes m5.large on-demand") {
 		t.Errorf("of a machine that is there it is not said what was decided:\n%s", out)
 	}

@@ -75,7 +75,7 @@ spec: {minAvailable: 1, selector: {matchLabels: {app: web}}}
 		before: func(c *cluster, node, _ string) {
 			c.kubectl("label", "node", node, "disk=fast")
 			c.apply(strings.Replace(apart("no-place", "fast", "100m", 1, false), "nodeSelector: {", "nodeSelector: {disk: fast, ", 1))
-			c.wantPods(30*time.Second, "no-place", "fast", 1)
+			c.wantPods(time.Minute, "no-place", "fast", 1)
 		},
 	},
 }
@@ -137,17 +137,17 @@ func (c *cluster) keptMachines() {
 	c.apply(first)
 	for _, k := range whyKept {
 		if k.ballast != "" {
-			c.wantPods(90*time.Second, k.name, "ballast", 1)
+			c.wantPods(2*time.Minute, k.name, "ballast", 1)
 		}
 	}
 	c.apply(then)
 	for _, k := range whyKept {
-		c.wantPods(90*time.Second, k.name, "web", 1)
+		c.wantPods(2*time.Minute, k.name, "web", 1)
 		if k.ballast != "" {
 			c.kubectl("-n", k.name, "delete", "deployment", "ballast", "--wait=false")
 		}
 	}
 	for _, k := range whyKept {
-		c.wantPods(30*time.Second, k.name, "ballast", 0)
+		c.wantPods(time.Minute, k.name, "ballast", 0)
 	}
 }

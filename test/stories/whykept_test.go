@@ -47,7 +47,7 @@ func (c *cluster) keptStory(k *kept) {
 	if k.before != nil {
 		k.before(c, node, pod)
 	}
-	c.eventually(60*time.Second, func() error { // the pod's readiness decides what a PodDisruptionBudget allows
+	c.eventually(2*time.Minute, func() error { // the pod's readiness decides what a PodDisruptionBudget allows
 		a := c.whyJSON("node/" + node)
 		if a.Verdict != "Stays" || len(a.Blockers) == 0 || a.Blockers[0].Rule != k.rule {
 			return fmt.Errorf("%s: %s, %+v; want it to stay by %s", a.Verdict, a.Summary, a.Blockers, k.rule)
@@ -77,7 +77,7 @@ func (c *cluster) startingStory() {
 	p := strings.Replace(pool("starting", "{consolidateAfter: Never}"), "      taints:", "      startupTaints: [{key: agent, value: missing, effect: NoExecute}]\n      taints:", 1)
 	c.apply(p + apart("starting", "web", "1500m", 1, false))
 	out := ""
-	c.eventually(60*time.Second, func() error {
+	c.eventually(2*time.Minute, func() error {
 		claims := c.poolClaims("starting")
 		if len(claims) == 0 {
 			return errors.New("no machine")
@@ -98,7 +98,7 @@ func (c *cluster) goingStory(name string) {
 	claim := c.poolClaims(name)[0].Name
 	c.kubectl("delete", "nodeclaim", claim, "--wait=false")
 	for _, subject := range []string{"node/" + node, "nodeclaim/" + claim} {
-		c.eventually(20*time.Second, func() error {
+		c.eventually(time.Minute, func() error {
 			out := c.why(subject)
 			for _, want := range []string{"it goes: its NodeClaim was deleted, by hand or by another program", "held up", pod + " by karpenter.sh/do-not-disrupt"} {
 				if !strings.Contains(out, want) {
@@ -110,7 +110,7 @@ func (c *cluster) goingStory(name string) {
 	}
 	c.whyGolden("node-going", "node/"+node)
 	c.kubectl("-n", name, "annotate", "pod", pod, "karpenter.sh/do-not-disrupt-")
-	c.eventually(60*time.Second, func() error {
+	c.eventually(2*time.Minute, func() error {
 		if a := c.whyJSON("nodeclaim/" + claim); a.Verdict != "Gone" {
 			return fmt.Errorf("%s: %s", a.Verdict, a.Summary)
 		}

@@ -70,7 +70,7 @@ func TestWhyWhereNoControllerRuns(t *testing.T) {
 	c := up(t, "--controller=false", "--audit-log", audit)
 	c.kubectl("create", "namespace", "look")
 	c.apply(whyLookingPool + "---" + badClass("look", "al2023@latest", "nodeless") + "---" + whyLooking)
-	c.eventually(20*time.Second, func() error {
+	c.eventually(time.Minute, func() error {
 		if got := c.phases("look", "web"); got["Pending"] != 1 {
 			return fmt.Errorf("pods are %v", got)
 		}
@@ -85,7 +85,7 @@ func TestWhyWhereNoControllerRuns(t *testing.T) {
 		t.Fatalf("rbac: %v\n%s", err, role)
 	}
 	c.apply(role)
-	c.eventually(20*time.Second, func() error { // the API server learns of roles by and by
+	c.eventually(time.Minute, func() error { // the API server learns of roles by and by
 		for _, l := range []*looker{viewer, half} {
 			if out, err := l.asks("why pod/huge -n look --partial"); err != nil {
 				return fmt.Errorf("%w: %s", err, out)
@@ -101,7 +101,7 @@ func TestWhyWhereNoControllerRuns(t *testing.T) {
 		l.wantRefusal("plan --scale deployment/web=3 -n look", "not allowed to list", "nodeless rbac --view")
 		c.as(t).kubectl("create", "clusterrole", "look-nodes", "--verb=get,list", "--resource=nodes")
 		c.as(t).kubectl("create", "clusterrolebinding", "look-nodes", "--clusterrole=look-nodes", "--serviceaccount=look:nobody")
-		c.as(t).eventually(20*time.Second, func() error {
+		c.as(t).eventually(time.Minute, func() error {
 			out, err := l.asks("why pod/huge -n look --partial")
 			if err != nil || !strings.Contains(out, "which NodePools there are may not be read") {
 				return fmt.Errorf("%v: %s", err, out)
@@ -113,7 +113,7 @@ func TestWhyWhereNoControllerRuns(t *testing.T) {
 	c.kubectl("delete", "nodepools,ec2nodeclasses", "--all", "--wait=false")
 	crds := strings.Fields(c.kubectl("get", "crds", "-o", "name"))
 	c.kubectl(append([]string{"delete", "--wait=false"}, crds...)...)
-	c.eventually(60*time.Second, func() error { // the API server takes long to end kinds that nobody has asked for yet
+	c.eventually(2*time.Minute, func() error { // the API server takes long to end kinds that nobody has asked for yet
 		if left := c.kubectl("get", "crds", "-o", "name"); strings.Contains(left, "karpenter") || strings.Contains(left, "decisionlogs") {
 			return errors.New(left)
 		}

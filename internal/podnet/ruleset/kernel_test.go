@@ -36,7 +36,7 @@ func hear(args []string) (_ string, err error) {
 // heard is the next packet that came to an address (args[0]).
 func heard(args []string) (string, error) {
 	b := make([]byte, 256)
-	_ = ears[args[0]].SetReadDeadline(time.Now().Add(10 * time.Second))
+	_ = ears[args[0]].SetReadDeadline(time.Now().Add(time.Minute))
 	n, _, err := ears[args[0]].ReadFrom(b)
 	return string(b[:n]), err
 }
