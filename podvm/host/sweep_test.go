@@ -1,6 +1,8 @@
 package host
 
 import (
+	"context"
+	"errors"
 	"strings"
 	"testing"
 
@@ -63,6 +65,34 @@ func podsTakenUpHaveTheirGrace(t *testing.T, d vmm.Driver) {
 	}
 	if s, _ := vm.Status(); s.Failure != "" || s.Pod.Containers[0].Exit.Code != 0 {
 		t.Errorf("%+v", s)
+	}
+}
+
+// A host process that ends while a pod has its grace leaves it the rest.
+func TestAGraceOutlivesItsHost(t *testing.T) { withEachDriver(t, aGraceOutlivesItsHost) }
+
+func aGraceOutlivesItsHost(t *testing.T, d vmm.Driver) {
+	h := open(t, Config{Driver: d})
+	vm := run(t, h, workload("lingers", wire.Pod{GracePeriod: patience, Containers: []wire.Container{
+		container("c", "trap 'echo asked; until [ -e /go ]; do sleep 0.1; done; echo farewell; exit 0' TERM; echo ready; while :; do sleep 0.1; done"),
+	}}))
+	awaitLog(t, vm, "c", "ready")
+	ctx, leave := context.WithCancel(t.Context())
+	stopped := make(chan error)
+	go func() { stopped <- vm.Stop(ctx, -1) }()
+	awaitLog(t, vm, "c", "asked")
+	leave()
+	if err := <-stopped; !errors.Is(err, context.Canceled) {
+		t.Errorf("who left got %v", err)
+	}
+	if code, err := vm.Exec(within(t), "c", []string{"touch", "/go"}, false, Streams{}); code != 0 || err != nil {
+		t.Error(code, err)
+	}
+	if s := await(t, vm, "the end", ended); s.Failure != "" || s.Pod.Containers[0].Exit.Code != 0 {
+		t.Errorf("%+v", s)
+	}
+	if got := log(t, vm, LogOptions{Container: "c"}); got != "ready\nasked\nfarewell\n" {
+		t.Errorf("log %q", got)
 	}
 }
 

@@ -173,7 +173,8 @@ func (vm *VM) PortForward(ctx context.Context, port int, conn io.ReadWriteCloser
 }
 
 // Stop ends the pod within the grace period (negative: the pod's own) and then the machine. The VM stays known, with its status and logs, until it is
-// removed. A pod that was never handed to its guest has nothing to end; one that was taken up a moment ago may have to be reached first.
+// removed. A pod that was never handed to its guest has nothing to end; one that was taken up a moment ago may have to be reached first. When
+// ctx ends before, the machine is left as it is, with what its pod was told.
 func (vm *VM) Stop(ctx context.Context, grace time.Duration) error {
 	if grace < 0 {
 		grace = vm.record.Grace
@@ -195,7 +196,9 @@ func (vm *VM) Stop(ctx context.Context, grace time.Duration) error {
 		defer cancel()
 		vm.sayStop(stopping, conn, grace)
 	}
-	vm.machine.Kill()
+	if ctx.Err() == nil {
+		vm.machine.Kill()
+	}
 	select {
 	case <-vm.ended:
 		return nil
