@@ -26,10 +26,11 @@ const slack = 16
 
 // Order gives the turns of machines that have others than the first one; now is what they have. Of each pool those machines are filled
 // first whose pods are worth most: price times the share of it that is requested. These are the ones that would be kept anyway, large and
-// full, and each further pod makes it more so.
+// full, and each further pod makes it more so. Where somebody else prefers that pods stay away from a machine there are no turns: kube-scheduler
+// counts taints, whoever's they are, and ours would outweigh theirs.
 func Order(s *model.Snapshot, now map[string]int) map[string]int {
 	out := map[string]int{}
-	if churn := s.Churn(); churn < ends || churn < begins && !ordered(now) {
+	if churn := s.Churn(); churn < ends || churn < begins && !ordered(now) || anyAvoided(s.Nodes) {
 		return out
 	}
 	pools := map[string][]ranked{}
@@ -58,6 +59,15 @@ func Order(s *model.Snapshot, now map[string]int) map[string]int {
 		}
 	}
 	return out
+}
+
+func anyAvoided(nodes []model.Node) bool {
+	for i := range nodes {
+		if slices.ContainsFunc(nodes[i].Taints, func(t model.Taint) bool { return t.Effect == model.PreferNoSchedule }) {
+			return true
+		}
+	}
+	return false
 }
 
 func ordered(now map[string]int) bool {

@@ -72,6 +72,15 @@ func TestAMachineWhosePriceIsNotKnownKeepsItsTurn(t *testing.T) {
 	expect(t, s, turns, map[string]int{"m0": 2})
 }
 
+func TestWhatSomebodyElsePrefersGoesFirst(t *testing.T) {
+	s := busy(1, 7, 3, 5)
+	turns := Order(s, nil)
+	s.Nodes = append(s.Nodes, model.Node{Name: "theirs", Taints: []model.Taint{{Key: "gpu", Effect: model.NoSchedule}}})
+	expect(t, s, nil, turns)
+	s.Nodes[4].Taints[0].Effect = model.PreferNoSchedule
+	expect(t, s, turns, nil)
+}
+
 func TestAMachineThatIsAlmostInItsTurnKeepsIt(t *testing.T) {
 	s := busy(17, 16, 15, 14, 13, 12, 11, 10, 9, 8, 7, 6, 5, 4, 3, 2)
 	turns := map[string]int{}
