@@ -15,11 +15,12 @@ import (
 
 // Whatever ends an agent in namespaces, its containers end with it, and nothing is left on this machine.
 func TestNamespacesDie(t *testing.T) {
-	h := open(t, Config{Driver: namespaces(t), HangLimit: 2 * time.Second})
 	for _, fault := range []struct {
 		name, says string
+		limit      time.Duration
 		signal     unix.Signal
-	}{{"killed", "the virtual machine ended", unix.SIGKILL}, {"hung", "taken for hung", unix.SIGSTOP}} {
+	}{{"killed", "the virtual machine ended", 0, unix.SIGKILL}, {"hung", "taken for hung", 5 * time.Second, unix.SIGSTOP}} {
+		h := open(t, Config{Driver: namespaces(t), HangLimit: fault.limit})
 		w := workload(fault.name, wire.Pod{Containers: []wire.Container{container("main", "sleep 4712 & while :; do sleep 1; done")}})
 		w.ScratchBytes = 64 << 20
 		vm := run(t, h, w)
