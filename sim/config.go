@@ -30,6 +30,8 @@ type Config struct {
 	Spread float64
 	// Grace is the time from a pod's eviction until its machine is gone; 0 = 10 s.
 	Grace time.Duration
+	// Successor is the time from a pod's eviction until the next one of its ReplicaSet is there; 0 = none.
+	Successor time.Duration
 	// StartOver has a pod that was moved run its whole life again, as a job without checkpoints; else it runs on.
 	StartOver bool
 	// MostAllocated has kube-scheduler prefer full machines (scoringStrategy MostAllocated); else empty ones, its default.

@@ -12,6 +12,7 @@ const (
 	gaveUp                  // on a machine that did not get ready
 	interrupted             // a spot machine will be taken away
 	evicted                 // the pods of an interrupted machine
+	returns                 // a pod that was evicted has its successor
 	arrives                 // a pod is created; not in the queue
 	plans                   // pods that wait get a plan
 	passes                  // machines are looked at

@@ -185,9 +185,27 @@ func (r *run) evict(m *machine) {
 			r.moves++
 		}
 		p.since, p.created = r.now, r.now
-		if !r.schedule(id) {
-			r.wait(id)
+		if r.Successor > 0 {
+			r.absent = append(r.absent, id)
+			r.queue.add(event{at: r.now + r.Successor, kind: returns, pod: id})
+			continue
 		}
+		r.seek(id)
+	}
+}
+
+// comeBack is the successor of a pod that was evicted.
+func (r *run) comeBack(id int32) {
+	r.absent = slices.DeleteFunc(r.absent, func(a int32) bool { return a == id })
+	r.pods[id].created = r.now
+	r.changed()
+	r.seek(id)
+}
+
+// seek has a pod that is there find its place, or wait.
+func (r *run) seek(id int32) {
+	if !r.schedule(id) {
+		r.wait(id)
 	}
 }
 

@@ -79,6 +79,7 @@ type cluster struct {
 	running  int // pods on nodes
 	made     int
 	waiting  []int32 // pods without a place, those that came first in front
+	absent   []int32 // pods that were evicted and whose successors are yet to come
 	moving   int     // machines that are going
 	usage    model.Resources
 	cursor   int // where kube-scheduler begins to look

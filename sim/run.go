@@ -201,6 +201,8 @@ func (r *run) happen(e *event) error {
 		r.interrupt(e.machine)
 	case evicted:
 		r.evict(e.machine)
+	case returns:
+		r.comeBack(e.pod)
 	case plans:
 		return r.provision()
 	case passes:
@@ -215,9 +217,7 @@ func (r *run) arrive() {
 	r.alive++
 	p := &r.pods[id]
 	p.since = r.now
-	if !r.schedule(id) {
-		r.wait(id)
-	}
+	r.seek(id)
 }
 
 // wait queues a pod for which kube-scheduler found no place.

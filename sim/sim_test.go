@@ -92,6 +92,12 @@ func audit(r *run) {
 			}
 		}
 	}
+	for _, id := range r.absent {
+		if where[id] || r.pods[id].machine != nil {
+			panic(fmt.Sprintf("pod %d was evicted and is somewhere", id))
+		}
+		where[id] = true
+	}
 	if len(where) != r.alive {
 		panic(fmt.Sprintf("%d pods are alive, %d are somewhere", r.alive, len(where)))
 	}

@@ -22,7 +22,7 @@ func (r *run) snapshot() *model.Snapshot {
 		Namespaces: []model.Namespace{{Name: "default", Labels: []model.Label{{Key: "kubernetes.io/metadata.name", Value: "default"}}}},
 		Nodes:      r.show(),
 	}
-	s.Pending = r.pending()
+	s.Pending, s.Expected = r.pending(), r.expected()
 	s.Ended, s.Running = r.endedLately(), r.running
 	s.Pools = []model.Pool{r.poolNow()}
 	r.snap = s
@@ -51,6 +51,16 @@ func (r *run) pending() []model.Pod {
 			out[i].From = p.machine.node.Name
 		}
 	}
+	return out
+}
+
+// expected are the pods that were evicted and are not there again, by Created and Name.
+func (r *run) expected() []model.Pod {
+	var out []model.Pod
+	for _, id := range r.absent {
+		out = append(out, r.modelPod(&r.pods[id]))
+	}
+	model.SortPending(out)
 	return out
 }
 
