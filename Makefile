@@ -115,7 +115,7 @@ bench-podvm: test-deps ## microVMs: pod to first output cold and from a template
 mishaps: build ## kill, delete and terminate at random under load, then look whether anything was lost: make mishaps N=20 [SEED=1]
 	@SEED=$(SEED) NODELESS_BINARY=$(CURDIR)/bin/nodeless $(GO) test ./test/stories -count=$(or $(N),5) -timeout 6h -v -run TestMishapsUnderLoad
 
-# On virtual time, about 2 s of CPU a seed; a failure prints what happened and how to see it again.
+# On virtual time, about 3 s of CPU a seed; a failure prints what happened and how to see it again.
 faults: ## the controller dies at every call in turn while calls fail, lag and lose answers: make faults SEEDS=500 [SEED=1]
 	@$(GO) test -v ./internal/faults -count=1 -timeout 12h -run TestWhateverFails -args -seed $(or $(SEED),1) -seeds $(or $(SEEDS),500)
 

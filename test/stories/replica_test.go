@@ -25,6 +25,7 @@ type replica struct {
 	over chan struct{} // closed when it is not to be started again
 	done chan struct{} // closed when it is not
 
+	end sync.Once
 	mu  sync.Mutex
 	cmd *exec.Cmd
 }
@@ -105,7 +106,10 @@ func (r *replica) pid() int {
 	return r.cmd.Process.Pid
 }
 
-func (r *replica) stop() {
+// stop ends it for good.
+func (r *replica) stop() { r.end.Do(r.stopOnce) }
+
+func (r *replica) stopOnce() {
 	r.mu.Lock()
 	close(r.over)
 	r.mu.Unlock()
