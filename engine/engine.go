@@ -8,12 +8,12 @@ import (
 	"github.com/nodeless/nodeless/engine/fill"
 	"github.com/nodeless/nodeless/engine/methods"
 	"github.com/nodeless/nodeless/engine/model"
-	"github.com/nodeless/nodeless/engine/pack"
+	"github.com/nodeless/nodeless/engine/soon"
 )
 
 // Provision gives every pending pod a place, a launch or a Reason.
 func Provision(s *model.Snapshot, p model.Policy) model.Plan {
-	return pack.Provision(s, p.At(s))
+	return soon.Provision(s, p.At(s))
 }
 
 // StillTrue says why a command that is under way must not be carried out to its end; the zero Reason if it may: its machines are

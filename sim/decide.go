@@ -56,6 +56,9 @@ func (r *run) provision() error {
 	}
 	if failed || len(plan.Unplaced) > 0 {
 		r.planFirst, r.planDue = r.now, r.now+resync
+		if !plan.Again.IsZero() {
+			r.planDue = max(min(r.planDue, plan.Again.Sub(r.epoch)), r.now+1)
+		}
 		if failed {
 			r.planDue = r.now + time.Second // with other types, now that some are known to have no capacity
 		}

@@ -52,6 +52,8 @@ func choiceFlags(f *pflag.FlagSet, c *controller.Choices) {
 	f.Float64Var(&c.NodeFee, "node-fee", 0, "dollars an hour that every machine costs you beside its price, such as licences: the more, the fewer and larger machines")
 	f.Float64Var(&c.ChurnFee, "churn-fee", 0, "the same in a cluster whose pods all end within ten minutes, less where fewer do, none where only Deployments' come and go; "+
 		"0 = the default of 0.3, -1 = none")
+	f.IntVar(&c.ChurnSaving, "churn-saving", 0, "percent of what machines cost that their replacements must save where as many pods end in ten minutes as run; 0 = the default of 60, -1 = none")
+	f.DurationVar(&c.Patience, "patience", 0, "how long pods wait there for room that others leave, if all can expect some, before machines are launched; 0 = the default of 40s, -1s = none")
 	f.IntVar(&c.SpotRisk, "spot-risk", 0, "percent by which spot prices count for more when offerings are compared")
 	f.Int32Var(&c.PriorityCutoff, "priority-cutoff", controller.NoCutoff, "pods of lower priority may use machines that are there, but none is launched for them")
 	f.Lookup("priority-cutoff").DefValue = "none"

@@ -188,6 +188,6 @@ func (c *choices) add(f *pflag.FlagSet) {
 func (c *choices) arguments() []string {
 	return []string{
 		"--preference-policy", c.PreferencePolicy, "--min-values-policy", c.MinValuesPolicy, fmt.Sprintf("--preference-price=%v", c.PreferencePrice), fmt.Sprintf("--node-fee=%v", c.NodeFee),
-		fmt.Sprintf("--churn-fee=%v", c.ChurnFee), fmt.Sprintf("--spot-risk=%d", c.SpotRisk), fmt.Sprintf("--priority-cutoff=%d", c.PriorityCutoff), "--feature-gates", c.gates,
+		fmt.Sprintf("--churn-fee=%v", c.ChurnFee), fmt.Sprintf("--churn-saving=%d", c.ChurnSaving), "--patience", c.Patience.String(), fmt.Sprintf("--spot-risk=%d", c.SpotRisk), fmt.Sprintf("--priority-cutoff=%d", c.PriorityCutoff), "--feature-gates", c.gates,
 	}
 }

@@ -42,7 +42,7 @@ func lift(s *model.Snapshot, policy model.Policy, node string, r *model.Reason) 
 	case model.RuleUnclear:
 		d.Unclear, d.Window = "", model.Window{}
 	case model.RuleSmallSaving:
-		d.MinSaving, d.MinSavingPercent = 0, 0
+		d.MinSaving, d.MinSavingPercent, policy.ChurnSaving = 0, 0, -1
 	case model.RuleJob:
 		d.WaitForJobs = false
 	case model.RulePayback:

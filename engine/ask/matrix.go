@@ -5,8 +5,8 @@ import (
 	"slices"
 
 	"github.com/nodeless/nodeless/engine/model"
-	"github.com/nodeless/nodeless/engine/pack"
 	"github.com/nodeless/nodeless/engine/rules"
+	"github.com/nodeless/nodeless/engine/soon"
 )
 
 // Waiting is what becomes of pods of one shape that wait, and what each pool of the snapshot has against them.
@@ -29,7 +29,7 @@ type PoolAnswer struct {
 
 // All asks what becomes of all pods that wait, by shape: those first of which most get nothing, then most wait.
 func All(s *model.Snapshot, policy model.Policy) []Waiting {
-	plan := pack.Provision(s, policy.At(s))
+	plan := soon.Provision(s, policy.At(s))
 	launched := map[model.PodKey]int{} // index of the pool
 	for _, l := range plan.Launches {
 		for _, key := range l.Pods {

@@ -8,8 +8,8 @@ import (
 
 	"github.com/nodeless/nodeless/engine/change"
 	"github.com/nodeless/nodeless/engine/model"
-	"github.com/nodeless/nodeless/engine/pack"
 	"github.com/nodeless/nodeless/engine/rules"
+	"github.com/nodeless/nodeless/engine/soon"
 )
 
 // Rules besides the model's by which machines that are there refuse a pod.
@@ -45,7 +45,7 @@ func OfPod(s *model.Snapshot, policy model.Policy, key model.PodKey) (Pod, bool)
 	if i < 0 {
 		return Pod{}, false
 	}
-	plan := pack.Provision(s, policy.At(s))
+	plan := soon.Provision(s, policy.At(s))
 	out := Pod{Pod: &s.Pending[i], Shape: &s.Shapes[s.Pending[i].Shape]}
 	for _, at := range plan.Placements {
 		if n := slices.IndexFunc(s.Nodes, func(n model.Node) bool { return n.Name == at.Node }); at.Pod == key && n >= 0 {

@@ -5,8 +5,8 @@ import (
 	"slices"
 
 	"github.com/nodeless/nodeless/engine/model"
-	"github.com/nodeless/nodeless/engine/pack"
 	"github.com/nodeless/nodeless/engine/rules"
+	"github.com/nodeless/nodeless/engine/soon"
 )
 
 // Pool is what a pool may launch, and for whom.
@@ -36,7 +36,7 @@ func OfPool(s *model.Snapshot, policy model.Policy, pool string) (Pool, bool) {
 	v := rules.NewView(out.Pool, s.Daemons)
 	v.Under(&policy)
 	out.offers(v)
-	plan := pack.Provision(s, policy.At(s))
+	plan := soon.Provision(s, policy.At(s))
 	taken := map[model.PodKey]bool{}
 	for _, l := range plan.Launches {
 		if l.Pool != pool {

@@ -47,7 +47,7 @@ func Smallest(s *model.Snapshot, shape *model.Shape, views []*rules.View, rooms 
 	}
 	c := &search{s: s, shape: shape, views: views, rooms: rooms, reason: reason}
 	switch reason.Rule {
-	case model.RuleUnmodelled, model.RuleSteps:
+	case model.RuleUnmodelled, model.RuleSteps, model.RuleSoon:
 		return model.Change{}
 	case model.RulePriority:
 		return c.morePriority()

@@ -114,13 +114,17 @@ func likelyLeft(run *model.JobRun, now time.Time) (time.Duration, bool) {
 	return end.Sub(now), !end.IsZero()
 }
 
-// saving: whatever becomes of the replacements, the command saves for each machine what its pool wants.
+// saving: whatever becomes of the replacements, the command saves for each machine what its pool wants, and the policy.
 func (j *judge) saving(c *model.Command, victims []*model.Node) {
 	var least, total model.Price
+	costs := j.s.Costs()
 	for _, n := range victims {
-		d := &j.pools[n.Pool].pool.Disruption
+		d, percent := &j.pools[n.Pool].pool.Disruption, j.policy.LeastSaving(j.s)
+		if 2*n.Price >= costs[n.Pool] {
+			percent = 0
+		}
 		wanted := max(clamp(d.MinSaving), 0)
-		if percent := min(max(d.MinSavingPercent, 0), 100); percent > 0 {
+		if percent := min(max(d.MinSavingPercent, percent, 0), 100); percent > 0 {
 			share := clamp(n.Price) * model.Price(percent)
 			wanted = max(wanted, (share+99)/100)
 		}

@@ -28,7 +28,7 @@ func (p *parser) addPolicy(l *line) (err error) {
 	for _, f := range []struct {
 		key string
 		to  *int
-	}{{"max-types", &policy.MaxTypes}, {"max-steps", &policy.MaxSteps}, {"spot-risk", &policy.SpotRisk}, {"max-what-ifs", &policy.MaxWhatIfs}} {
+	}{{"max-types", &policy.MaxTypes}, {"max-steps", &policy.MaxSteps}, {"spot-risk", &policy.SpotRisk}, {"max-what-ifs", &policy.MaxWhatIfs}, {"churn-saving", &policy.ChurnSaving}} {
 		if err := set(l, f.key, f.to); err != nil {
 			return err
 		}
@@ -43,9 +43,14 @@ func (p *parser) addPolicy(l *line) (err error) {
 			}
 		}
 	}
-	if text, ok := l.value("handover"); ok {
-		if policy.Handover, err = time.ParseDuration(text); err != nil {
-			return fmt.Errorf("handover=%s: not a duration", text)
+	for _, f := range []struct {
+		key string
+		to  *time.Duration
+	}{{"handover", &policy.Handover}, {"patience", &policy.Patience}} {
+		if text, ok := l.value(f.key); ok {
+			if *f.to, err = time.ParseDuration(text); err != nil {
+				return fmt.Errorf("%s=%s: not a duration", f.key, text)
+			}
 		}
 	}
 	policy.SpotToSpot = l.says("spot-to-spot", 1)

@@ -184,6 +184,10 @@ func (w *writer) policyLine(p model.Policy) *declaration {
 	d.amount("preference-price", dollars(p.PreferencePrice), "0")
 	d.amount("node-fee", dollars(p.NodeFee), "0")
 	d.amount("move-price", dollars(p.MovePrice), "0")
+	if p.Patience != 0 {
+		d.amount("patience", p.Patience.String(), "")
+	}
+	d.number("churn-saving", int64(p.ChurnSaving))
 	if p.Handover != 0 {
 		d.amount("handover", p.Handover.String(), "")
 	}

@@ -17,9 +17,8 @@ const Last = 3
 // Every is for how long machines keep their turns; when a machine becomes ready all are given anew.
 const Every = 10 * time.Second
 
-// begins is the churn from which on machines have turns: as many pods ended in the last model.RecentlyEnded as run. Below ends they have
-// none any more.
-const begins, ends = 1.0 / 2, 1.0 / 3
+// begins is the churn from which on machines have turns. Below ends they have none any more.
+const begins, ends = model.Churning, 1.0 / 3
 
 // slack: of so many machines one must be out of its turn by more than one place before it has another.
 const slack = 16

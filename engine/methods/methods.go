@@ -31,6 +31,9 @@ type run struct {
 	world  *world
 	known  *known
 
+	leastPercent int                    // see model.Policy.LeastSaving
+	costs        map[string]model.Price // of that; what the machines of each pool cost
+
 	candidates []*model.Node // that graceful methods may take: dearest first
 	eventual   []*model.Node // that only methods may take which do not wait for pods with a deadline
 	gone       map[string]int
@@ -47,9 +50,12 @@ type run struct {
 
 // newRun is a run that has not begun.
 func newRun(s *model.Snapshot, policy model.Policy, w *world) *run {
-	r := &run{s: s, policy: policy, world: w, pools: map[string]*model.Pool{}, reasons: map[string]model.Reason{}}
+	r := &run{s: s, policy: policy, world: w, leastPercent: policy.LeastSaving(s), pools: map[string]*model.Pool{}, reasons: map[string]model.Reason{}}
 	for i := range s.Pools {
 		r.pools[s.Pools[i].Name] = shutNow(s, &s.Pools[i])
+	}
+	if r.leastPercent > 0 {
+		r.costs = s.Costs()
 	}
 	for i := range s.Nodes {
 		n := &s.Nodes[i]

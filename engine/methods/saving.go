@@ -7,13 +7,17 @@ import (
 )
 
 // leastSaving is what must be saved an hour for these machines to go: for each what its pool wants, in money or in percent of
-// what the machine costs, whichever is more.
-func (r *run) leastSaving(victims []*model.Node) (sum model.Price) {
+// what the machine costs, or so many percent, whichever is more. The percentage is not for a machine that costs as much as all others of its pool:
+// what comes is put there, and it does not become empty however long one waits.
+func (r *run) leastSaving(victims []*model.Node, percent int) (sum model.Price) {
 	const most = 1 << 40
 	for _, n := range victims {
-		d := &r.pools[n.Pool].Disruption
-		percent := model.Price(min(max(d.MinSavingPercent, 0), 100))
-		sum += max(min(d.MinSaving, most), (min(max(n.Price, 0), most)*percent+99)/100, 0)
+		d, percent := &r.pools[n.Pool].Disruption, percent
+		if 2*n.Price >= r.costs[n.Pool] {
+			percent = 0
+		}
+		share := model.Price(min(max(d.MinSavingPercent, percent, 0), 100))
+		sum += max(min(d.MinSaving, most), (min(max(n.Price, 0), most)*share+99)/100, 0)
 	}
 	return sum
 }
@@ -38,13 +42,18 @@ func (c *consolidation) hopeless(n *model.Node) model.Reason {
 	return c.jobs(one, n.Price)
 }
 
-// smallSaving says that less is saved than the machines' pools want; the zero Reason if it is enough.
+// smallSaving says that less is saved than the machines' pools want, or the policy; the zero Reason if it is enough.
 func (r *run) smallSaving(victims []*model.Node, saves model.Price) model.Reason {
-	least := r.leastSaving(victims)
+	out := model.Reason{Rule: model.RuleSmallSaving, Object: victims[0].Pool, Best: inDollars(saves)}
+	least := r.leastSaving(victims, 0)
 	if saves >= least {
-		return model.Reason{}
+		if least = r.leastSaving(victims, r.leastPercent); saves >= least {
+			return model.Reason{}
+		}
+		out.BestOf = strconv.Itoa(r.leastPercent) + " %"
 	}
-	return model.Reason{Rule: model.RuleSmallSaving, Object: victims[0].Pool, Detail: inDollars(least), Best: inDollars(saves)}
+	out.Detail = inDollars(least)
+	return out
 }
 
 func inDollars(p model.Price) string { return strconv.FormatFloat(p.Dollars(), 'f', -1, 64) }

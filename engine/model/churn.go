@@ -1,6 +1,21 @@
 package model
 
-import "math"
+import (
+	"math"
+	"time"
+)
+
+// Churning is the Churn from which on pods come and go: as many have ended in the last RecentlyEnded as run.
+const Churning = 1.0 / 2
+
+// fewestEnded: fewer ends than that are no sign that others will come.
+const fewestEnded = 30
+
+// defaultPatience and defaultChurnSaving are chosen by simulation: see docs/adr/0033-where-pods-come-and-go-new-ones-wait-for-others-to-end.md.
+const (
+	defaultPatience    = 40 * time.Second
+	defaultChurnSaving = 60
+)
 
 // defaultChurnFee is chosen by simulation: see docs/adr/0016-provisioning-knows-that-pods-come-and-go.md.
 const defaultChurnFee Price = 300_000
@@ -32,6 +47,9 @@ func (s *Snapshot) Churn() float64 {
 	return float64(s.Ended) / (float64(s.Ended) + float64(running))
 }
 
+// Churns reports whether pods come and go, and so many that one can count on it.
+func (s *Snapshot) Churns() bool { return s.Ended >= fewestEnded && s.Churn() >= Churning }
+
 // count is the pods on nodes, but daemons' and those that ended.
 func (s *Snapshot) count() (running int) {
 	for i := range s.Nodes {
@@ -42,4 +60,37 @@ func (s *Snapshot) count() (running int) {
 		}
 	}
 	return running
+}
+
+// Patient is for how long pods wait for others to end before a machine is launched for them; 0 where pods do not come and go.
+func (p *Policy) Patient(s *Snapshot) time.Duration {
+	if p.Patience < 0 || !s.Churns() {
+		return 0
+	}
+	if p.Patience == 0 {
+		return defaultPatience
+	}
+	return p.Patience
+}
+
+// LeastSaving is what consolidation must save of what the machines that go cost, in percent, whatever their pools want.
+func (p *Policy) LeastSaving(s *Snapshot) int {
+	if p.ChurnSaving < 0 || !s.Churns() {
+		return 0
+	}
+	if p.ChurnSaving == 0 {
+		return defaultChurnSaving
+	}
+	return min(p.ChurnSaving, 100)
+}
+
+// Costs is what the machines of each pool cost an hour that are not going.
+func (s *Snapshot) Costs() map[string]Price {
+	out := map[string]Price{}
+	for i := range s.Nodes {
+		if n := &s.Nodes[i]; !n.Deleting {
+			out[n.Pool] += min(max(n.Price, 0), 1<<40)
+		}
+	}
+	return out
 }

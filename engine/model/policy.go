@@ -51,6 +51,12 @@ type Policy struct {
 	// ChurnFee is what every machine counts for beside that in a cluster in which all pods are gone after RecentlyEnded, and in part where
 	// fewer are: see At. 0 = the default, below that none. It decides what is launched for pods that wait, not what is worth keeping.
 	ChurnFee Price
+	// Patience is for how long a pod waits for others to end, on machines that are there, before a machine is launched for it, where pods come
+	// and go: see Patient. 0 = the default, below that it does not wait.
+	Patience time.Duration
+	// ChurnSaving is what consolidation must save there at least, in percent of what the machines that go cost: see LeastSaving. 0 = the default,
+	// below that anything.
+	ChurnSaving int
 	// SpotRisk is what the risk of interruption adds to spot prices when offerings are compared, in percent.
 	SpotRisk int
 	// Largest is the most of each resource one machine may have; 0 = any amount.

@@ -26,6 +26,7 @@ const (
 
 	RuleCatalog Rule = "Catalog" // the types the pool's node class offers: where each funnel begins
 	RuleSteps   Rule = "Steps"   // the search was cut (Plan.Partial); the next plan goes on
+	RuleSoon    Rule = "Soon"    // pods are likely to end on a machine that is there before another one would be ready
 
 	RuleNeeded         Rule = "Needed"         // pods that wait have their place there
 	RuleNotInitialized Rule = "NotInitialized" // the machine is still on its way

@@ -5,6 +5,7 @@ import (
 	"reflect"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/nodeless/nodeless/engine/model"
 )
@@ -23,6 +24,10 @@ func TestChoicesBecomeAPolicy(t *testing.T) {
 		{Choices{ChurnFee: 0.05, PriorityCutoff: NoCutoff}, model.Policy{ChurnFee: 50_000}, ""},
 		{Choices{ChurnFee: -1, PriorityCutoff: NoCutoff}, model.Policy{ChurnFee: -1_000_000}, ""},
 		{Choices{ChurnFee: -2}, model.Policy{}, "--churn-fee"},
+		{Choices{ChurnSaving: 25, Patience: time.Minute, PriorityCutoff: NoCutoff}, model.Policy{ChurnSaving: 25, Patience: time.Minute}, ""},
+		{Choices{ChurnSaving: -1, Patience: -time.Second, PriorityCutoff: NoCutoff}, model.Policy{ChurnSaving: -1, Patience: -time.Second}, ""},
+		{Choices{ChurnSaving: 101}, model.Policy{}, "--churn-saving"},
+		{Choices{Patience: time.Hour}, model.Policy{}, "--patience"},
 		{Choices{MinValuesPolicy: "BestEffort", PriorityCutoff: NoCutoff}, model.Policy{MinValues: model.BestEffort}, ""},
 		{Choices{MinValuesPolicy: "Loose"}, model.Policy{}, "--min-values-policy"},
 		{Choices{PreferencePolicy: "Sometimes"}, model.Policy{}, "--preference-policy"},

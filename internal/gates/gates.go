@@ -19,8 +19,8 @@ type Gates struct {
 	FillOrder               bool // ours: where pods come and go, machines that may become empty are filled last (docs/adr/0032)
 }
 
-// Default is what is on when nobody says otherwise: the reference's defaults of v1.14.1, and our own gate Nominations.
-func Default() Gates { return Gates{ReservedCapacity: true, Nominations: true} }
+// Default is what is on when nobody says otherwise: the reference's defaults of v1.14.1, and our own gates.
+func Default() Gates { return Gates{ReservedCapacity: true, Nominations: true, FillOrder: true} }
 
 // field finds the gate of a name, nil if there is none.
 func (g *Gates) field(name string) *bool {

@@ -89,7 +89,7 @@ func (l *loop) turn(ctx context.Context) {
 	default:
 	}
 	d := l.provision(ctx)
-	due := l.advance(ctx, &d)
+	due := Sooner(d.Plan.Again, l.advance(ctx, &d))
 	due = Sooner(due, l.disrupt(ctx, &d))
 	l.fill(ctx)
 	now := l.o.Clock.Now()

@@ -164,6 +164,27 @@ func TestTheNextConsolidationIsAwaitedNotPolled(t *testing.T) {
 	s.wakesAt(t, 7*time.Second+resync)
 }
 
+// Pods that wait for others to end, as the engine says, are answered anew when they have waited enough, though nothing has changed.
+func TestPodsThatWaitForOthersToEndAreAnsweredInTime(t *testing.T) {
+	s := newStage()
+	s.pending = []model.Pod{{PodKey: model.PodKey{Namespace: "default", Name: "next"}}}
+	until := noon.Add(4 * time.Second)
+	turns := begin(t, s, Options{Provision: func(s *model.Snapshot, _ model.Policy) model.Plan {
+		plan := model.Plan{Unplaced: []model.Unplaced{{Pod: s.Pending[0].PodKey, Reason: model.Reason{Rule: model.RuleSoon}}}}
+		if s.Now.Before(until) {
+			plan.Again = until
+		}
+		return plan
+	}})
+	await(t, turns)
+	s.wakesAt(t, 4*time.Second)
+	s.Advance(4 * time.Second)
+	if d := await(t, turns); !d.At.Equal(until) {
+		t.Errorf("decided at %v", d.At)
+	}
+	s.wakesAt(t, 4*time.Second+resync)
+}
+
 func TestAPlanThatBreaksAPromiseIsSavedAndNotCarriedOut(t *testing.T) {
 	s, dir := newStage(), t.TempDir()
 	bad := model.Plan{Launches: []model.Launch{{ID: "bad"}}}

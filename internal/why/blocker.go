@@ -50,6 +50,9 @@ func (q *question) blocker(n *model.Node, r *model.Reason) Blocker {
 		}
 	case model.RuleNever, model.RuleWhenEmpty, model.RuleBalanced, model.RuleSmallSaving, model.RuleUnclear:
 		b.Clears = "when NodePool " + n.Pool + " says otherwise"
+		if r.Rule == model.RuleSmallSaving && r.BestOf != "" {
+			b.Clears = "when fewer pods come and go"
+		}
 	case model.RulePayback:
 		need, err1 := time.ParseDuration(r.Detail)
 		have, err2 := time.ParseDuration(r.Best)

@@ -7,6 +7,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	"github.com/nodeless/nodeless/engine/ask"
+	"github.com/nodeless/nodeless/engine/explain"
 	"github.com/nodeless/nodeless/engine/model"
 	"github.com/nodeless/nodeless/internal/kube"
 	"github.com/nodeless/nodeless/internal/record"
@@ -38,6 +39,8 @@ func (q *question) pending(ctx context.Context, pod *corev1.Pod, info *kube.Pod,
 		}
 	case p.Launch != nil:
 		q.conclude(waited, Launches, "a machine has to be launched for it, and can be")
+	case p.Reason != nil && p.Reason.Rule == model.RuleSoon:
+		q.conclude(waited, Soon, "%s", explain.Pod(*p.Reason))
 	case none != nil:
 		q.conclude(waited, NoMachine, "nothing can take it, and the cloud has none of the machines that could be launched for it")
 	default:
@@ -53,7 +56,7 @@ func (q *question) pending(ctx context.Context, pod *corev1.Pod, info *kube.Pod,
 	if p.Launch != nil {
 		q.launch(p.Launch)
 	}
-	if p.Reason != nil {
+	if p.Reason != nil && q.a.Verdict != Soon {
 		q.reason(ctx, pod, p.Reason)
 	}
 	if none != nil && none.Again != "" {
