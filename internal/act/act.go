@@ -5,11 +5,13 @@ package act
 
 import (
 	"context"
+	"fmt"
 	"log/slog"
 	"maps"
 
 	"k8s.io/apimachinery/pkg/runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+	karpv1 "sigs.k8s.io/karpenter/pkg/apis/v1"
 
 	"github.com/nodeless/nodeless/engine/explain"
 	"github.com/nodeless/nodeless/engine/model"
@@ -25,7 +27,7 @@ type EventRecorder interface {
 
 // Options are what an Actor needs.
 type Options struct {
-	// Client writes, and reads one claim when a name is taken: that read must not come from a cache. Required.
+	// Client writes, and reads claims, one when a name is taken, all in Recall: what it reads must not come from a cache. Required.
 	Client   client.Client
 	World    *world.World              // required
 	Recorder EventRecorder             // default: events are dropped
@@ -103,6 +105,19 @@ func New(o Options) *Actor {
 		o.Parallel = 16
 	}
 	return &Actor{o: o, reporter: newReporter(o), machines: newMachineReporter(o)}
+}
+
+// Recall reads all NodeClaims into the world. A watch may begin with a list from a cache of the API server that is older than what a
+// former leader wrote: its newest claims are missing then. This list is as new as the call.
+func (a *Actor) Recall(ctx context.Context) error {
+	var claims karpv1.NodeClaimList
+	if err := a.o.Client.List(ctx, &claims); err != nil {
+		return fmt.Errorf("list NodeClaims: %w", err)
+	}
+	for i := range claims.Items {
+		a.o.World.ObserveClaim(&claims.Items[i])
+	}
+	return nil
 }
 
 // Apply carries out the plan that was made of the snapshot. It returns when all API calls were answered.

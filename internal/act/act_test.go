@@ -274,6 +274,31 @@ func TestLimitsHoldAlsoForAnOldPlan(t *testing.T) {
 	}
 }
 
+// A new leader whose watch began with an old list has not seen the claims that the one before it made last.
+func TestLimitsHoldForALeaderWhoseWatchIsBehind(t *testing.T) {
+	r := enter(t, "4")
+	r.pods(2, "1500m")
+	s := r.snapshot()
+	first := r.actor.Apply(t.Context(), s, r.plan(s))
+	if len(first.Created) == 0 {
+		t.Fatalf("got %+v", first)
+	}
+	r.world = world.New(world.Options{Clock: r.clock}) // watches nothing
+	np := &karpv1.NodePool{}
+	if err := r.client.Get(t.Context(), types.NamespacedName{Name: r.pool}, np); err != nil {
+		t.Fatal(err)
+	}
+	r.world.Update(np)
+	r.world.SetCatalog(class, catalog(), "")
+	r.actor = New(Options{Client: r.client, World: r.world, Recorder: r.events, Clock: r.clock})
+	if err := r.actor.Recall(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if used, nodes := r.world.PoolUsage(r.pool); used[model.CPU] != 4000 || nodes != int64(len(first.Created)) {
+		t.Errorf("%d CPUs on %d machines are known", used[model.CPU], nodes)
+	}
+}
+
 func TestAPodThatFitsNothingHearsWhyOnce(t *testing.T) {
 	r := enter(t, "100")
 	r.pods(1, "64")

@@ -30,6 +30,9 @@ func Run(ctx context.Context, o Options) error {
 			return nil
 		}
 	}
+	if !recall(ctx, o) {
+		return nil
+	}
 	l := &loop{o: o, pace: pace{idle: o.BatchIdle, most: o.BatchMax}, alarm: make(chan struct{}, 1), logged: map[string]bool{}}
 	l.turn(ctx)
 	for {
@@ -44,6 +47,29 @@ func Run(ctx context.Context, o Options) error {
 			if !l.wake().After(o.Clock.Now()) {
 				l.turn(ctx)
 			}
+		}
+	}
+}
+
+// recall tries until the machines that a former leader asked for are known, and reports whether they are: a plan that knows fewer
+// would launch more than the limits of their pools allow.
+func recall(ctx context.Context, o Options) bool {
+	for {
+		err := o.Actor.Recall(ctx)
+		if err == nil {
+			return true
+		}
+		if ctx.Err() != nil {
+			return false
+		}
+		o.Log.Warn("nothing is decided before all NodeClaims are known; it is tried again", "in", retry, "error", err)
+		again := make(chan struct{})
+		timer := o.Clock.AfterFunc(retry, func() { close(again) })
+		select {
+		case <-again:
+		case <-ctx.Done():
+			timer.Stop()
+			return false
 		}
 	}
 }

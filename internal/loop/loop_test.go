@@ -3,6 +3,7 @@ package loop
 import (
 	"bytes"
 	"context"
+	"errors"
 	"log/slog"
 	"os"
 	"strings"
@@ -27,6 +28,7 @@ type stage struct {
 	pools   []model.Pool
 	applied []model.Plan
 	fills   int
+	unknown error                                                        // why Recall fails
 	result  act.Result                                                   // what applying comes to
 	advance func(*model.Snapshot, act.StillTrue) (act.Result, time.Time) // nil = nothing is under way
 }
@@ -46,6 +48,8 @@ func (s *stage) Apply(_ context.Context, _ *model.Snapshot, p model.Plan) act.Re
 
 // player is the stage's actor.
 type player struct{ *stage }
+
+func (p player) Recall(context.Context) error { return p.unknown }
 
 func (p player) Advance(_ context.Context, now *model.Snapshot, stillTrue act.StillTrue) (act.Result, time.Time) {
 	if p.advance == nil {
@@ -262,6 +266,22 @@ func TestNothingIsDecidedBeforeLeading(t *testing.T) {
 	}
 	close(leading)
 	await(t, turns)
+}
+
+// A former leader's newest claims count before the first plan, however often they cannot be read.
+func TestNothingIsDecidedBeforeAllClaimsAreKnown(t *testing.T) {
+	s := newStage()
+	s.unknown = errors.New("no API server")
+	turns := begin(t, s, Options{})
+	s.wakesAt(t, retry)
+	if len(turns) != 0 {
+		t.Fatal("decided without knowing all claims")
+	}
+	s.unknown = nil
+	s.Advance(retry)
+	if d := await(t, turns); !d.At.Equal(noon.Add(retry)) {
+		t.Errorf("decided at %v", d.At)
+	}
 }
 
 // Machines have their turns for ten seconds, unless a new one is ready.

@@ -23,6 +23,8 @@ type World interface {
 
 // Actor carries plans out; *act.Actor is one.
 type Actor interface {
+	// Recall makes the world know every NodeClaim there is, whatever its watch has shown.
+	Recall(ctx context.Context) error
 	Apply(ctx context.Context, s *model.Snapshot, p model.Plan) act.Result
 	// Advance brings the commands that are under way a step further, and says when it wants to be called again at the latest,
 	// zero if that depends on changes only.

@@ -193,7 +193,7 @@ func (w *World) Delete(o client.Object) {
 	}
 }
 
-// ObserveClaim makes the next snapshot know a claim that was just written, before the watch shows it. The claim is
+// ObserveClaim makes the next snapshot know a claim that was just written or read, before the watch shows it. The claim is
 // kept: do not change it.
 func (w *World) ObserveClaim(claim *karpv1.NodeClaim) {
 	w.mu.Lock()
