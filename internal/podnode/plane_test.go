@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"net"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -359,6 +360,7 @@ func TestWhatIsRefusedIsLookedAtAgain(t *testing.T) {
 
 	none32 := int32(1)
 	w.edit(t, func(s *v1alpha1.FargateProfileSpec) { s.Limits = &v1alpha1.FargateProfileLimits{Pods: &none32} })
+	w.read(t)
 	w.create(t, w.pod("third", "100m"))
 	planetest.Eventually(t, "the third is beyond the limit", func(ctx context.Context) error {
 		p := &corev1.Pod{}
@@ -378,6 +380,20 @@ func TestWhatIsRefusedIsLookedAtAgain(t *testing.T) {
 }
 
 // edit changes the profile.
+// read waits until the controller has read the profile as it is: a pod that comes before has its place by what was.
+func (w *world) read(t *testing.T) {
+	t.Helper()
+	planetest.Eventually(t, "the profile is read", func(ctx context.Context) error {
+		if err := w.Client.Get(ctx, client.ObjectKeyFromObject(w.profile), w.profile); err != nil {
+			return err
+		}
+		if !slices.ContainsFunc(w.profile.Status.Conditions, func(c metav1.Condition) bool { return c.ObservedGeneration == w.profile.Generation }) {
+			return fmt.Errorf("conditions %v, generation %d", w.profile.Status.Conditions, w.profile.Generation)
+		}
+		return nil
+	})
+}
+
 func (w *world) edit(t *testing.T, change func(*v1alpha1.FargateProfileSpec)) {
 	t.Helper()
 	planetest.Eventually(t, "the profile is changed", func(ctx context.Context) error {
