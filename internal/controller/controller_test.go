@@ -214,15 +214,18 @@ func TestHealthAndMetricsAnswer(t *testing.T) {
 					t.Errorf("%s: %d %q", path, code, body)
 				}
 			}
-			code, body := get(t, metrics, "/metrics")
-			if code != http.StatusOK {
-				t.Fatalf("/metrics: %d %s", code, body)
-			}
-			for _, want := range []string{"nodeless_launch_duration_seconds", "karpenter_scheduler_queue_depth", "go_goroutines"} {
-				if !strings.Contains(body, want) {
-					t.Errorf("/metrics lacks %s", want)
+			planetest.Eventually(t, "it has decided", func(context.Context) error {
+				code, body := get(t, metrics, "/metrics")
+				if code != http.StatusOK {
+					return fmt.Errorf("/metrics: %d %s", code, body)
 				}
-			}
+				for _, want := range []string{"nodeless_launch_duration_seconds", "karpenter_scheduler_queue_depth", "go_goroutines"} {
+					if !strings.Contains(body, want) {
+						return fmt.Errorf("/metrics lacks %s", want)
+					}
+				}
+				return nil
+			})
 		})
 	}
 }
