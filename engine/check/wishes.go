@@ -117,9 +117,12 @@ func likelyLeft(run *model.JobRun, now time.Time) (time.Duration, bool) {
 // saving: whatever becomes of the replacements, the command saves for each machine what its pool wants, and the policy.
 func (j *judge) saving(c *model.Command, victims []*model.Node) {
 	var least, total model.Price
-	costs := j.s.Costs()
+	everywhere, costs := j.policy.LeastSaving(j.s), map[string]model.Price(nil)
+	if everywhere > 0 {
+		costs = j.s.Costs()
+	}
 	for _, n := range victims {
-		d, percent := &j.pools[n.Pool].pool.Disruption, j.policy.LeastSaving(j.s)
+		d, percent := &j.pools[n.Pool].pool.Disruption, everywhere
 		if 2*n.Price >= costs[n.Pool] {
 			percent = 0
 		}

@@ -57,6 +57,9 @@ const (
 	RuleNoHelp       Rule = "NoHelp" // another machine of its kind would be no better
 )
 
+// Passing reports whether the next plan is likely to say something else though nobody changes anything: nothing is the matter yet.
+func (r Rule) Passing() bool { return r == RuleSteps || r == RuleSoon }
+
 // OfPods reports whether the rule is about other pods, whatever the pools have.
 func (r Rule) OfPods() bool {
 	switch r {

@@ -122,7 +122,7 @@ func roomier(s *model.Snapshot, within time.Duration) *model.Snapshot {
 	return &out
 }
 
-// whole is a chance of 1. No request of more than most counts, so that nothing overflows.
+// whole is a chance of 1. Of a request no more than most counts: a pod's share does not overflow.
 const whole, most = 1000, 1 << 45
 
 // chance that the pod ends within a time, in parts of whole: 0 for those that never do, and those of which nobody knows how old they are.

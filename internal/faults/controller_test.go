@@ -62,10 +62,8 @@ func options(t *testing.T, c *cluster, in *injector, log io.Writer) controller.O
 	logger := slog.New(slog.NewTextHandler(log, nil))
 	life := in.life()
 	url := "http://127.0.0.1"
-	on := gates.Default()
-	on.FillOrder = true
 	return controller.Options{
-		REST: c.api.Config(agent, &door{in: in, life: life, kind: kubernetesCall, next: c.api}), Log: logger, Clock: clock.Real{}, Unobserved: true, Gates: on,
+		REST: c.api.Config(agent, &door{in: in, life: life, kind: kubernetesCall, next: c.api}), Log: logger, Clock: clock.Real{}, Unobserved: true, Gates: gates.Default(),
 		OnDecision: func(d loop.Decision) {
 			for _, bad := range d.Bad {
 				t.Errorf("a plan broke a promise: %s", bad)

@@ -209,7 +209,7 @@ const settle = 5 * time.Second
 // passing reports whether a reason is none yet: the search goes on, or pods or pools are waited for that are about to end, or to be ready.
 func passing(r model.Reason, waited time.Duration) bool {
 	notReady := func(v model.PoolVerdict) bool { return v.Rule == model.RulePoolNotReady }
-	return r.Rule == model.RuleSteps || r.Rule == model.RuleSoon || waited < settle && (r.Rule == model.RulePoolNotReady || slices.ContainsFunc(r.Pools, notReady))
+	return r.Rule.Passing() || waited < settle && (r.Rule == model.RulePoolNotReady || slices.ContainsFunc(r.Pools, notReady))
 }
 
 // reasonKey is what has to change for a reason to be another: not the amounts that are in use at the moment.

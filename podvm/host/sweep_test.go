@@ -14,15 +14,7 @@ import (
 func TestSweptPodsHaveTheirGrace(t *testing.T) { withEachDriver(t, sweptPodsHaveTheirGrace) }
 
 func sweptPodsHaveTheirGrace(t *testing.T, d vmm.Driver) {
-	dir := t.TempDir()
-	h, err := Open(Config{Dir: dir, Driver: d})
-	if err != nil {
-		t.Fatal(err)
-	}
-	saysFarewell(t, h, "swept")
-	if err := h.Close(); err != nil {
-		t.Fatal(err)
-	}
+	dir := leftBehind(t, d, "swept")
 	if n, err := Sweep(within(t), dir); n != 1 || err != nil {
 		t.Errorf("%d machines ended, %v", n, err)
 	}
@@ -43,15 +35,7 @@ func sweptPodsHaveTheirGrace(t *testing.T, d vmm.Driver) {
 func TestPodsTakenUpHaveTheirGrace(t *testing.T) { withEachDriver(t, podsTakenUpHaveTheirGrace) }
 
 func podsTakenUpHaveTheirGrace(t *testing.T, d vmm.Driver) {
-	dir := t.TempDir()
-	h, err := Open(Config{Dir: dir, Driver: d})
-	if err != nil {
-		t.Fatal(err)
-	}
-	saysFarewell(t, h, "taken")
-	if err := h.Close(); err != nil {
-		t.Fatal(err)
-	}
+	dir := leftBehind(t, d, "taken")
 	next := open(t, Config{Dir: dir, Driver: d})
 	vm, err := next.VM(unique("taken"))
 	if err != nil {
@@ -96,11 +80,20 @@ func aGraceOutlivesItsHost(t *testing.T, d vmm.Driver) {
 	}
 }
 
-// saysFarewell runs a pod whose container c has a word to say at its end.
-func saysFarewell(t *testing.T, h *Host, id string) {
+// leftBehind is the state directory of a host process that has ended, and whose pod has a word to say at its end, in container c.
+func leftBehind(t *testing.T, d vmm.Driver, id string) (dir string) {
 	t.Helper()
+	dir = t.TempDir()
+	h, err := Open(Config{Dir: dir, Driver: d})
+	if err != nil {
+		t.Fatal(err)
+	}
 	vm := run(t, h, workload(id, wire.Pod{Containers: []wire.Container{
 		container("c", "trap 'echo farewell; exit 0' TERM; echo ready; while :; do sleep 0.1; done"),
 	}}))
 	awaitLog(t, vm, "c", "ready")
+	if err := h.Close(); err != nil {
+		t.Fatal(err)
+	}
+	return dir
 }

@@ -16,8 +16,7 @@ import (
 func TestNewPodsWaitForOthersToEnd(t *testing.T) {
 	t.Parallel()
 	c := up(t, "--controller=false", "--boot-time", "500ms")
-	c.kubectl("patch", "nodepool", "general-purpose", "--type", "json", "-p", `[{"op":"replace","path":"/spec/disruption/consolidateAfter","value":"1h"},
-		{"op":"add","path":"/spec/template/spec/requirements/-","value":{"key":"node.kubernetes.io/instance-type","operator":"In","values":["m5.4xlarge"]}}]`)
+	c.onlyType("m5.4xlarge")
 	c.replica("patient", "--leader-elect=false", "--patience", "20s")
 	c.small("done", 100, "20m")
 	c.wantSucceeded("done", 100)

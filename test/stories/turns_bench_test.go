@@ -15,7 +15,6 @@ import (
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
-	"k8s.io/client-go/tools/clientcmd"
 	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
@@ -78,19 +77,7 @@ func shortJob(i int, milli int64, life time.Duration) *batchv1.Job {
 
 // countMoves counts the pods that are evicted from now on.
 func (c *cluster) countMoves() func() int {
-	cfg, err := clientcmd.BuildConfigFromFlags("", c.Session.Kubeconfig)
-	if err != nil {
-		c.t.Fatal(err)
-	}
-	watcher, err := client.NewWithWatch(cfg, client.Options{})
-	if err != nil {
-		c.t.Fatal(err)
-	}
-	w, err := watcher.Watch(context.Background(), &corev1.PodList{}, client.InNamespace("default"))
-	if err != nil {
-		c.t.Fatal(err)
-	}
-	c.t.Cleanup(w.Stop)
+	w := c.watch(&corev1.PodList{}, client.InNamespace("default"))
 	var mu sync.Mutex
 	moved := map[types.UID]bool{}
 	go func() {

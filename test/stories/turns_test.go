@@ -13,6 +13,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/watch"
 	"k8s.io/client-go/tools/clientcmd"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
@@ -23,8 +24,7 @@ import (
 func TestMachinesAreFilledInTurns(t *testing.T) {
 	t.Parallel()
 	c := up(t, "--controller=false", "--boot-time", "500ms")
-	c.kubectl("patch", "nodepool", "general-purpose", "--type", "json", "-p", `[{"op":"replace","path":"/spec/disruption/consolidateAfter","value":"1h"},
-		{"op":"add","path":"/spec/template/spec/requirements/-","value":{"key":"node.kubernetes.io/instance-type","operator":"In","values":["m5.2xlarge"]}}]`)
+	c.onlyType("m5.2xlarge")
 	on := c.replica("on", "--leader-elect=false", "--feature-gates", "FillOrder=true")
 	for i := range 8 {
 		c.anchor(i)
@@ -71,6 +71,13 @@ func TestMachinesAreFilledInTurns(t *testing.T) {
 	if n := len(c.everything()); n != 9 {
 		t.Errorf("%d machines were launched, want one for each anchor", n)
 	}
+}
+
+// onlyType has all machines be of one type, and none go for an hour.
+func (c *cluster) onlyType(name string) {
+	c.t.Helper()
+	c.kubectl("patch", "nodepool", "general-purpose", "--type", "json", "-p", `[{"op":"replace","path":"/spec/disruption/consolidateAfter","value":"1h"},
+		{"op":"add","path":"/spec/template/spec/requirements/-","value":{"key":"node.kubernetes.io/instance-type","operator":"In","values":["`+name+`"]}}]`)
 }
 
 // anchor is a pod that stays, on a machine of its own, and asks for the more the higher its number.
@@ -156,19 +163,7 @@ type turns struct {
 
 func (c *cluster) watchTurns() *turns {
 	c.t.Helper()
-	cfg, err := clientcmd.BuildConfigFromFlags("", c.Session.Kubeconfig)
-	if err != nil {
-		c.t.Fatal(err)
-	}
-	watcher, err := client.NewWithWatch(cfg, client.Options{})
-	if err != nil {
-		c.t.Fatal(err)
-	}
-	w, err := watcher.Watch(context.Background(), &corev1.NodeList{})
-	if err != nil {
-		c.t.Fatal(err)
-	}
-	c.t.Cleanup(w.Stop)
+	w := c.watch(&corev1.NodeList{})
 	out := &turns{c: c, nodes: map[string]int{}}
 	go func() {
 		for e := range w.ResultChan() {
@@ -178,6 +173,25 @@ func (c *cluster) watchTurns() *turns {
 		}
 	}()
 	return out
+}
+
+// watch tells what happens to objects until the test ends.
+func (c *cluster) watch(list client.ObjectList, of ...client.ListOption) watch.Interface {
+	c.t.Helper()
+	cfg, err := clientcmd.BuildConfigFromFlags("", c.Session.Kubeconfig)
+	if err != nil {
+		c.t.Fatal(err)
+	}
+	watcher, err := client.NewWithWatch(cfg, client.Options{})
+	if err != nil {
+		c.t.Fatal(err)
+	}
+	w, err := watcher.Watch(context.Background(), list, of...)
+	if err != nil {
+		c.t.Fatal(err)
+	}
+	c.t.Cleanup(w.Stop)
+	return w
 }
 
 func (w *turns) saw(n *corev1.Node) {
