@@ -70,6 +70,11 @@ func TestDocumentsRunAsWritten(t *testing.T) {
 					t.Errorf("down: %v\n%s", err, out)
 				}
 			})
+			document, err := os.ReadFile(path)
+			if err != nil {
+				t.Fatal(err)
+			}
+			shown := outputRecorder{dir: t.TempDir(), samples: samples(string(document)), recorded: map[int]bool{}}
 			script := ""
 			for _, b := range blocks {
 				for _, line := range strings.SplitAfter(b, "\n") {
@@ -77,7 +82,7 @@ func TestDocumentsRunAsWritten(t *testing.T) {
 						checkTarget(t, strings.Fields(line)[1])
 						continue
 					}
-					script += line
+					script += shown.record(line)
 				}
 			}
 			sh := exec.Command("bash", "-euo", "pipefail", "-x", "-c", script)
@@ -86,7 +91,9 @@ func TestDocumentsRunAsWritten(t *testing.T) {
 			out, err := combinedOutput(sh, 6*time.Minute)
 			if err != nil {
 				t.Errorf("%s: %v\n%s", path, err, out)
+				return
 			}
+			shown.compare(t, path)
 		})
 	}
 }
@@ -145,6 +152,15 @@ func TestDemoUntilCtrlC(t *testing.T) {
 	for _, want := range []string{"Machines are simulated", "inflate", "$"} {
 		if !strings.Contains(out, want) {
 			t.Errorf("the demo does not say %q:\n%s", want, out)
+		}
+	}
+	readme, err := os.ReadFile(filepath.Join(root, "README.md"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, s := range samples(string(readme)) {
+		if s.command == "make up" {
+			compareSample(t, filepath.Join(root, "README.md"), s, out)
 		}
 	}
 	config, err := os.ReadFile(filepath.Join(c.home, ".kube", "config"))
