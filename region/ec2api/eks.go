@@ -8,17 +8,37 @@ import (
 	"github.com/nodeless/nodeless/region"
 )
 
-// eksAction is the operation that method and path of an EKS request mean; empty if it is none we serve.
+// eksKinds are what EKS has below a cluster, by the path's name for it (EKS API reference 2017-11-01).
+var eksKinds = map[string]string{
+	"": "Cluster", "access-entries": "AccessEntry", "addons": "Addon", "fargate-profiles": "FargateProfile",
+	"identity-provider-configs": "IdentityProviderConfig", "insights": "Insight", "node-groups": "Nodegroup",
+	"pod-identity-associations": "PodIdentityAssociation", "updates": "Update",
+}
+
+// eksAction is the operation that method and path of an EKS request mean, served or not; empty if the path is none of EKS.
 func eksAction(req *http.Request) string {
-	if req.Method != http.MethodGet {
+	path := strings.Split(strings.Trim(req.URL.Path, "/"), "/") // clusters[/NAME[/KIND[/NAME]]]
+	if path[0] != "clusters" || len(path) > 4 {
 		return ""
 	}
-	name, below := strings.CutPrefix(req.URL.Path, "/clusters/")
+	kind := ""
+	if len(path) > 2 {
+		kind = path[2]
+	}
+	noun, one := eksKinds[kind], len(path)%2 == 0
 	switch {
-	case req.URL.Path == "/clusters":
-		return "ListClusters"
-	case below && name != "" && !strings.Contains(name, "/"):
-		return "DescribeCluster"
+	case noun == "":
+		return ""
+	case req.Method == http.MethodGet && one:
+		return "Describe" + noun
+	case req.Method == http.MethodGet:
+		return "List" + strings.TrimSuffix(noun, "y") + map[bool]string{true: "ies", false: "s"}[strings.HasSuffix(noun, "y")]
+	case req.Method == http.MethodPost && !one:
+		return "Create" + noun
+	case req.Method == http.MethodPost:
+		return "Update" + noun
+	case req.Method == http.MethodDelete && one:
+		return "Delete" + noun
 	}
 	return ""
 }

@@ -2,6 +2,7 @@ package ec2api
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"net/http"
@@ -57,6 +58,6 @@ func writeJSONError(w http.ResponseWriter, service, requestID string, e *apiErro
 	if err != nil {
 		body = []byte("{}")
 	}
-	header(w, jsonContent[service], requestID, e.Status)
+	header(w, cmp.Or(jsonContent[service], "application/json"), requestID, e.Status)
 	_, _ = w.Write(body)
 }

@@ -93,7 +93,9 @@ func (s *server) survive(next http.Handler) http.Handler {
 		defer func() {
 			if p := recover(); p != nil {
 				s.log.Error("simulated region: request failed", "method", req.Method, "path", req.URL.Path, "panic", p)
-				writeXMLError(w, serviceEC2, newRequestID(), failure(http.StatusInternalServerError, "InternalError", "An internal error has occurred"))
+				a := address{id: newRequestID()}
+				a.service, a.protocol = serviceOf(req, req.URL.Query())
+				writeFailure(w, a, failure(http.StatusInternalServerError, "InternalError", "An internal error has occurred"))
 			}
 		}()
 		next.ServeHTTP(w, req)
@@ -109,108 +111,96 @@ func newRequestID() string {
 
 // serveAWS finds service and operation, calls it, and answers in the service's protocol.
 func (s *server) serveAWS(w http.ResponseWriter, req *http.Request) {
-	id := newRequestID()
-	body, err := io.ReadAll(http.MaxBytesReader(w, req.Body, maxBody))
-	if err != nil {
-		writeXMLError(w, serviceEC2, id, failure(http.StatusRequestEntityTooLarge, "RequestEntityTooLarge", "the request body is larger than 1 MiB or was cut off"))
-		return
+	a := address{id: newRequestID()}
+	c, values, err := s.read(w, req)
+	if err == nil {
+		a, err = s.identify(c, req, values, a.id)
+	} else {
+		a.service, a.protocol = serviceOf(req, req.URL.Query())
 	}
+	var answer any
+	if err == nil {
+		answer, err = s.run(c, a)
+	}
+	if err == nil {
+		err = s.write(w, a, c.action, answer)
+	}
+	if err != nil {
+		s.writeError(w, a, c.action, err)
+	}
+}
+
+// address is what an answer needs to know of its request.
+type address struct {
+	id       string
+	service  string
+	protocol protocol
+}
+
+// read takes the body and the parameters of a request; the call is never nil.
+func (s *server) read(w http.ResponseWriter, req *http.Request) (*call, url.Values, error) {
 	values := req.URL.Query()
-	isForm := strings.HasPrefix(req.Header.Get("Content-Type"), "application/x-www-form-urlencoded")
-	if isForm {
-		posted, err := url.ParseQuery(string(body))
+	c := &call{ctx: req.Context(), region: s.region, baseURL: "http://" + req.Host, path: req.URL.Path}
+	var err error
+	if c.body, err = io.ReadAll(http.MaxBytesReader(w, req.Body, maxBody)); err != nil {
+		return c, values, failure(http.StatusRequestEntityTooLarge, "RequestEntityTooLarge", "the request body is larger than 1 MiB or was cut off")
+	}
+	if strings.HasPrefix(req.Header.Get("Content-Type"), "application/x-www-form-urlencoded") {
+		posted, err := url.ParseQuery(string(c.body))
 		if err != nil {
-			writeXMLError(w, serviceEC2, id, failure(http.StatusBadRequest, "MalformedQueryString", "the form cannot be read: "+err.Error()))
-			return
+			return c, values, failure(http.StatusBadRequest, "MalformedQueryString", "the form cannot be read: "+err.Error())
 		}
 		for k, v := range posted {
 			values[k] = v
 		}
 	}
-	c := &call{ctx: req.Context(), region: s.region, form: newForm(values), body: body, baseURL: "http://" + req.Host, path: req.URL.Path}
-	service, protocol, err := s.identify(c, req, values)
-	var answer any
-	if err == nil {
-		answer, err = s.run(c, service, protocol)
-	}
-	if err == nil {
-		err = s.write(w, service, protocol, id, c.action, answer)
-	}
-	if err != nil {
-		s.writeError(w, service, protocol, id, c, err)
-	}
+	c.form = newForm(values)
+	return c, values, nil
 }
 
-// identify names the service, tells its protocol for this request, and puts the action into c.
-func (s *server) identify(c *call, req *http.Request, values url.Values) (service string, p protocol, err error) {
-	sc, signed, err := credentialScope(req)
-	service = sc.service
+// serviceOf tells service and protocol of a request that may be wrong in every other respect.
+func serviceOf(req *http.Request, values url.Values) (string, protocol) {
+	sc, _, _ := credentialScope(req) // what is wrong with it is told by identify
+	service := sc.service
 	if service == "" {
 		service = guessService(req, values)
 	}
-	p = protocolOf(service, req)
+	return service, protocolOf(service, req, values)
+}
+
+// identify names the service, tells its protocol for this request, and puts the action into c.
+func (s *server) identify(c *call, req *http.Request, values url.Values, id string) (address, error) {
+	service, p := serviceOf(req, values)
+	a := address{id: id, service: service, protocol: p}
+	c.action = actionOf(p, service, req, values)
+	sc, signed, err := credentialScope(req)
 	switch {
 	case err != nil:
-		return service, p, err
+		return a, err
 	case !signed:
-		return service, p, failure(http.StatusForbidden, "MissingAuthenticationToken", "Request is missing Authentication Token: sign it with any credentials")
+		return a, failure(http.StatusForbidden, "MissingAuthenticationToken", "Request is missing Authentication Token: sign it with any credentials")
 	case operations[service] == nil:
-		return service, p, failure(http.StatusBadRequest, "InvalidAction", fmt.Sprintf("The simulated region has no service %q", service))
+		return a, unserved(p, service, c.action)
 	case !global[service] && sc.region != s.region.Name():
-		return service, p, failure(http.StatusBadRequest, "SignatureDoesNotMatch",
+		return a, failure(http.StatusBadRequest, "SignatureDoesNotMatch",
 			fmt.Sprintf("Credential should be scoped to a valid region, not '%s': this endpoint is %s", sc.region, s.region.Name()))
 	}
-	switch p {
-	case protocolQuery:
-		c.action = values.Get("Action")
-	case protocolJSON:
-		_, c.action, _ = strings.Cut(req.Header.Get("X-Amz-Target"), ".")
-	case protocolREST:
-		c.action = eksAction(req)
-	}
-	return service, p, nil
+	return a, nil
 }
 
 // global services are signed for one region of the partition, wherever the caller is.
 var global = map[string]bool{serviceIAM: true, serviceSTS: true, servicePricing: true}
 
-// protocol is how a service's requests and answers look.
-type protocol int
-
-const (
-	protocolQuery protocol = iota
-	protocolJSON
-	protocolREST
-)
-
-func protocolOf(service string, req *http.Request) protocol {
-	switch service {
-	case serviceSSM, servicePricing:
-		return protocolJSON
-	case serviceSQS:
-		if req.Header.Get("X-Amz-Target") != "" {
-			return protocolJSON
-		}
-	case serviceEKS:
-		return protocolREST
-	}
-	return protocolQuery
-}
-
-func (s *server) run(c *call, service string, p protocol) (any, error) {
-	table := operations[service]
-	if service == serviceSQS && p == protocolQuery {
+func (s *server) run(c *call, a address) (any, error) {
+	table := operations[a.service]
+	if a.service == serviceSQS && a.protocol == protocolQuery {
 		table = sqsQueryOperations
 	}
 	op := table[c.action]
 	if op == nil {
-		code := "InvalidAction"
-		if p == protocolJSON {
-			code = "UnknownOperationException"
-		}
-		return nil, failure(http.StatusBadRequest, code, fmt.Sprintf("The action %s is not valid for this web service (%s of the simulated region)", c.action, service))
+		return nil, unserved(a.protocol, a.service, c.action)
 	}
-	done, err := s.region.Admit(c.ctx, c.action, c.form.str("ClientToken"), c.summary(p))
+	done, err := s.region.Admit(c.ctx, c.action, c.form.str("ClientToken"), c.summary(a.protocol))
 	if err != nil {
 		return nil, err
 	}
@@ -219,21 +209,29 @@ func (s *server) run(c *call, service string, p protocol) (any, error) {
 	return answer, err
 }
 
-func (s *server) write(w http.ResponseWriter, service string, p protocol, id, action string, answer any) error {
-	if p == protocolQuery {
-		return writeXML(w, service, action, id, answer)
+func (s *server) write(w http.ResponseWriter, a address, action string, answer any) error {
+	if a.protocol == protocolQuery {
+		return writeXML(w, a.service, action, a.id, answer)
 	}
-	return writeJSON(w, service, id, answer)
+	return writeJSON(w, a.service, a.id, answer)
 }
 
-func (s *server) writeError(w http.ResponseWriter, service string, p protocol, id string, c *call, err error) {
+func (s *server) writeError(w http.ResponseWriter, a address, action string, err error) {
 	e, ok := asAPIError(err)
 	if !ok {
-		s.log.Error("simulated region: call failed", "service", service, "action", c.action, "error", err)
+		s.log.Error("simulated region: call failed", "service", a.service, "action", action, "error", err)
 	}
-	if p == protocolQuery {
-		writeXMLError(w, service, id, e)
-		return
+	writeFailure(w, a, e)
+}
+
+// writeFailure tells a failure in the protocol of the request.
+func writeFailure(w http.ResponseWriter, a address, e *apiError) {
+	switch a.protocol {
+	case protocolQuery, protocolRESTXML:
+		writeXMLError(w, a.service, a.id, e)
+	case protocolCBOR:
+		writeCBORError(w, a.id, e)
+	default:
+		writeJSONError(w, a.service, a.id, e)
 	}
-	writeJSONError(w, service, id, e)
 }

@@ -2,6 +2,7 @@ package ec2api
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/xml"
 	"fmt"
 	"net/http"
@@ -81,8 +82,12 @@ func writeXML(w http.ResponseWriter, service, action, requestID string, v any) e
 func writeXMLError(w http.ResponseWriter, service, requestID string, e *apiError) {
 	header(w, "text/xml;charset=UTF-8", requestID, e.Status)
 	fault := "<Code>" + escape(e.Code) + "</Code><Message>" + escape(e.Message) + "</Message>"
-	if service == serviceEC2 || namespaces[service] == "" {
+	switch service {
+	case serviceEC2, "":
 		_, _ = fmt.Fprintf(w, "%s<Response><Errors><Error>%s</Error></Errors><RequestID>%s</RequestID></Response>", xml.Header, fault, requestID)
+		return
+	case "s3":
+		_, _ = fmt.Fprintf(w, "%s<Error>%s<RequestId>%s</RequestId></Error>", xml.Header, fault, requestID)
 		return
 	}
 	kind := "Sender"
@@ -90,7 +95,7 @@ func writeXMLError(w http.ResponseWriter, service, requestID string, e *apiError
 		kind = "Receiver"
 	}
 	_, _ = fmt.Fprintf(w, "%s<ErrorResponse xmlns=%q><Error><Type>%s</Type>%s</Error><RequestId>%s</RequestId></ErrorResponse>",
-		xml.Header, namespaces[service], kind, fault, requestID)
+		xml.Header, cmp.Or(namespaces[service], "http://"+service+".amazonaws.com/doc/"), kind, fault, requestID)
 }
 
 func escape(s string) string {
