@@ -3,7 +3,7 @@
 //
 // The host trusts nothing that comes from a guest: every length is bounded before it is believed, a guest opens no streams, and what breaks
 // the rules ends the connection with a [ProtocolError] and nothing else. Both sides bound what they hold for the other: a stream carries at most
-// [Window] bytes that its reader has not taken.
+// [Window] bytes that its reader has not taken, or one message that is larger.
 //
 // The package imports the standard library alone, since the agent is part of every guest's memory.
 package wire

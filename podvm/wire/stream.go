@@ -23,7 +23,8 @@ type Item struct {
 	Data    []byte          // nil for a message and at the end of a channel
 	End     bool            // no more data on Channel
 	Message json.RawMessage // set for a message
-	cost    int             // of the window
+	cost    int             // of the window: that of all frames the item came in
+	lent    int             // of the cost, what the window was widened by before the item was taken
 }
 
 // Stream is one conversation of a session. One goroutine may receive while others send.
@@ -34,9 +35,10 @@ type Stream struct {
 	mu      sync.Mutex
 	changed *sync.Cond
 	queue   []Item
-	held    int    // cost of queue
-	partial []byte // a message, reply or opening of which more is to come
-	credit  int    // bytes that may be sent
+	partial partial // a message, reply or opening of which more is to come
+	held    int     // cost of queue and partial
+	lent    int     // what the window is wider for queue and partial
+	credit  int     // bytes that may be sent
 	answer  *reply
 	err     error // set: nothing more arrives
 	closed  chan struct{}
@@ -147,10 +149,12 @@ func (s *Stream) Receive() (Item, error) {
 	it := s.queue[0]
 	s.queue = s.queue[1:]
 	s.held -= it.cost
+	s.lent -= it.lent
+	taken := it.cost - it.lent + s.lend()
 	ended := s.err != nil
 	s.mu.Unlock()
-	if !ended {
-		if err := s.grant(it.cost); err != nil && !errors.Is(err, ErrClosed) {
+	if !ended && taken > 0 {
+		if err := s.grant(taken); err != nil && !errors.Is(err, ErrClosed) {
 			return Item{}, err
 		}
 	}
