@@ -214,6 +214,9 @@ func Kept(k model.Kept) string {
 		why = "it is not initialized yet"
 	case model.RuleNoPool:
 		why = "its pool " + r.Object + " is gone"
+		if r.Object == "" {
+			why = "it belongs to no NodePool"
+		}
 	default:
 		if text := or(moves(r), wishes(r)); text != "" {
 			why = text

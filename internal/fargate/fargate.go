@@ -3,6 +3,8 @@
 // fargate-and-auto-mode.md, part 1).
 package fargate
 
+import "k8s.io/apimachinery/pkg/types"
+
 // Names that EKS gives to labels, annotations and objects, so that manifests written for Fargate mean the same here.
 const (
 	// ProfileLabel is the profile of a pod; a user sets it to prefer one of several that select the pod.
@@ -26,3 +28,6 @@ const (
 	LoggingConfigMap = "aws-logging"
 	LoggingLabel     = "aws-observability"
 )
+
+// ClaimName is the name of the NodeClaim of a pod's microVM.
+func ClaimName(pod types.UID) string { return "fargate-" + string(pod) }

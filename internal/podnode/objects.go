@@ -35,8 +35,7 @@ const classKind = "FargateProfile"
 // idPrefix begins the ID of every microVM; a machine of any cloud has another.
 const idPrefix = "microvm-"
 
-// claimName and machineID are a pod's.
-func claimName(uid types.UID) string { return "fargate-" + string(uid) }
+// machineID is a pod's.
 func machineID(uid types.UID) string { return idPrefix + string(uid) }
 
 // podOf is the UID of a microVM's pod, "" if the ID is no microVM's.
@@ -59,7 +58,7 @@ func newClaim(pod *corev1.Pod, profile string, host Description, size fargate.Si
 	labels[fargate.ComputeType], labels[fargate.ProfileLabel], labels[labelPod] = fargate.ComputeTypeFargate, profile, string(pod.UID)
 	return &karpv1.NodeClaim{
 		ObjectMeta: metav1.ObjectMeta{
-			Name: claimName(pod.UID), Labels: labels, Finalizers: []string{karpv1.TerminationFinalizer},
+			Name: fargate.ClaimName(pod.UID), Labels: labels, Finalizers: []string{karpv1.TerminationFinalizer},
 			Annotations: map[string]string{annotationPod: pod.Namespace + "/" + pod.Name, fargate.CapacityProvisioned: size.String()},
 		},
 		Spec: karpv1.NodeClaimSpec{

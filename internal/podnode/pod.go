@@ -179,7 +179,7 @@ func (s *Scheduler) overLimit(profile *v1alpha1.FargateProfile, size fargate.Siz
 // join makes the Node of a pod whose microVM has been started, and binds the pod once lifecycle has registered it.
 func (s *Scheduler) join(ctx context.Context, pod *corev1.Pod, h hold) error {
 	claim := &karpv1.NodeClaim{}
-	err := s.o.Cache.Get(ctx, client.ObjectKey{Name: claimName(pod.UID)}, claim)
+	err := s.o.Cache.Get(ctx, client.ObjectKey{Name: fargate.ClaimName(pod.UID)}, claim)
 	if apierrors.IsNotFound(err) || err == nil && claim.DeletionTimestamp != nil {
 		return nil // it comes or goes, and that is an event
 	}

@@ -175,7 +175,7 @@ func (s *Scheduler) take(claim *karpv1.NodeClaim) {
 // dropClaim asks for the end of a pod's claim; lifecycle does the rest.
 func (s *Scheduler) dropClaim(ctx context.Context, uid types.UID) error {
 	claim := &karpv1.NodeClaim{}
-	claim.Name = claimName(uid)
+	claim.Name = fargate.ClaimName(uid)
 	if err := s.o.Client.Delete(ctx, claim); client.IgnoreNotFound(err) != nil {
 		return fmt.Errorf("delete NodeClaim %s, whose pod is gone: %w", claim.Name, err)
 	}

@@ -76,7 +76,7 @@ func (s *Scheduler) again(pod *corev1.Pod, why error) {
 
 func (s *Scheduler) machine(uid types.UID, d Description) cloud.Machine {
 	id := machineID(uid)
-	return cloud.Machine{ID: id, ProviderID: providerID(d.Name, id), Claim: claimName(uid), Zone: d.Zone, State: cloud.Running}
+	return cloud.Machine{ID: id, ProviderID: providerID(d.Name, id), Claim: fargate.ClaimName(uid), Zone: d.Zone, State: cloud.Running}
 }
 
 // terminate takes a microVM away; ErrNotFound when that is done.

@@ -66,7 +66,7 @@ func (w *writer) node(claim string) *model.Node {
 // launch is a machine for pods that wait.
 func (w *writer) launch(l *model.Launch, claim string) *Decision {
 	d := w.decision(Launch, explain.Launch(w.Snapshot, *l), claim)
-	d.Pods, d.PodsMore = named(l.Pods, mostPods)
+	d.Pods, d.PodUIDs, d.PodsMore = named(l.Pods, mostPods)
 	d.Comes = []Bought{w.bought(l, claim)}
 	return d
 }
@@ -94,7 +94,7 @@ func (w *writer) removal(r *model.Removal) *Decision {
 	d.Method, d.SavesPerHour = string(r.Method), r.Saves.Dollars()
 	m := w.machine(r.Claim, r.Node, r.Pool, mostPods)
 	if r.Method == model.Empty { // the snapshot may be older than the decision, and show a pod that had ended by then
-		m.Pods, m.PodsMore = nil, 0
+		m.Pods, m.PodUIDs, m.PodsMore = nil, nil, 0
 	}
 	d.Goes = []Machine{m}
 	return d
@@ -147,7 +147,7 @@ func MachineOf(n *model.Node, most int) Machine {
 			keys = append(keys, p.PodKey)
 		}
 	}
-	m.Pods, m.PodsMore = named(keys, most)
+	m.Pods, m.PodUIDs, m.PodsMore = named(keys, most)
 	return m
 }
 
@@ -182,7 +182,7 @@ func (w *writer) refusals(said func(model.PodKey, string) bool) []*Decision {
 	for key, g := range groups {
 		d := w.decision(Refuse, explain.Pod(g.reason), key, g.pods[0].Namespace, g.pods[0].Name)
 		d.Rule, d.Again = string(g.reason.Rule), cut(comeback(g.reason))
-		d.Pods, d.PodsMore = named(g.pods, mostPods)
+		d.Pods, d.PodUIDs, d.PodsMore = named(g.pods, mostPods)
 		out = append(out, d)
 	}
 	slices.SortFunc(out, func(a, b *Decision) int { return cmp.Compare(a.ID, b.ID) })
@@ -228,14 +228,13 @@ func offer(c model.Candidate) Offer {
 	return Offer{Type: c.Type, Zone: c.Zone, CapacityType: c.CapacityType, DollarsPerHour: c.Price.Dollars()}
 }
 
-// named are pods as namespace/name, at most so many, and how many are left out.
-func named(pods []model.PodKey, most int) ([]string, int) {
+// named are pods as namespace/name, at most so many, with their short UIDs, and how many are left out.
+func named(pods []model.PodKey, most int) (names, uids []string, more int) {
 	most = max(most, 0)
-	var out []string
 	for _, p := range pods[:min(len(pods), most)] {
-		out = append(out, p.Namespace+"/"+p.Name)
+		names, uids = append(names, p.Namespace+"/"+p.Name), append(uids, ShortUID(p.UID))
 	}
-	return out, max(len(pods)-most, 0)
+	return names, uids, max(len(pods)-most, 0)
 }
 
 // cut leaves out the end of a sentence that is too long.

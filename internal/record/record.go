@@ -38,6 +38,7 @@ type Decision struct {
 	Again   string `json:"again,omitempty"`   // of Refuse for want of capacity: what the cloud is asked for again, and when
 	// Pods are for whom, as namespace/name: those that waited, or get nothing. PodsMore is how many are not named.
 	Pods         []string  `json:"pods,omitempty"`
+	PodUIDs      []string  `json:"podUIDs,omitempty"` // of Pods, in their order: see ShortUID
 	PodsMore     int       `json:"podsMore,omitempty"`
 	Goes         []Machine `json:"goes,omitempty"`
 	Comes        []Bought  `json:"comes,omitempty"`
@@ -60,6 +61,7 @@ type Machine struct {
 	Pool     string     `json:"nodePool,omitempty"`
 	Expires  *time.Time `json:"expires,omitempty"` // when its expireAfter would have been over
 	Pods     []string   `json:"pods,omitempty"`    // that had to leave it, as namespace/name
+	PodUIDs  []string   `json:"podUIDs,omitempty"` // of Pods, in their order: see ShortUID
 	PodsMore int        `json:"podsMore,omitempty"`
 }
 

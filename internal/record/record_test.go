@@ -305,3 +305,37 @@ func TestAThousandDecisionsTakeLittleRoom(t *testing.T) {
 		t.Errorf("an entry takes %d bytes, far more than ADR 20 says", each)
 	}
 }
+
+// A pod that was deleted and one that was made under its name are two: a decision about one is not about the other.
+func TestPodsOfOneNameAreNotMixed(t *testing.T) {
+	first, second := pod("web-0"), pod("web-0")
+	first.UID, second.UID = "11111111-aaaa", "22222222-bbbb"
+	l := launch("l1")
+	l.Pods = []model.PodKey{first}
+	n := node("n1", "c1", 192_000)
+	n.Pods = []model.BoundPod{{Pod: model.Pod{PodKey: second}}}
+	s := &model.Snapshot{Now: noon, Nodes: []model.Node{n}}
+	records := record.Fold(record.NewTracker().Turn(record.Turn{
+		Snapshot: s, Claims: map[string]string{"l1": "c2"}, Removed: []string{"c1"},
+		Plan: model.Plan{Launches: []model.Launch{l}, Removals: []model.Removal{{Node: "n1", Claim: "c1", Pool: "general", Method: model.Drifted}}},
+	}, noon))
+	if len(records) != 2 {
+		t.Fatalf("%+v", records)
+	}
+	for _, r := range records {
+		isFirst := r.Kind == record.Launch
+		if got := r.AboutPod("shop/web-0", first.UID, noon); got != isFirst {
+			t.Errorf("%s is about the first pod: %v", r.Kind, got)
+		}
+		if got := r.AboutPod("shop/web-0", second.UID, noon); got == isFirst {
+			t.Errorf("%s is about the second pod: %v", r.Kind, got)
+		}
+		if r.AboutPod("shop/web-1", first.UID, noon) {
+			t.Errorf("%s is about a pod of another name", r.Kind)
+		}
+	}
+	old := record.Record{Decision: record.Decision{Time: noon, Pods: []string{"shop/web-0"}}} // of a version that kept no UIDs
+	if !old.AboutPod("shop/web-0", second.UID, noon.Add(500*time.Millisecond)) || old.AboutPod("shop/web-0", second.UID, noon.Add(2*time.Second)) {
+		t.Error("a record without UIDs counts by its time")
+	}
+}

@@ -6,6 +6,8 @@ import (
 	"slices"
 	"time"
 
+	"k8s.io/apimachinery/pkg/types"
+
 	"github.com/nodeless/nodeless/internal/record"
 	"github.com/nodeless/nodeless/internal/record/keep"
 )
@@ -44,6 +46,9 @@ func (q *question) readHistory(ctx context.Context, of Subject) (history, error)
 		name = of.Namespace + "/" + of.Name
 	}
 	h.about = record.Of(h.all, of.Kind, name)
+	if of.Kind == PodKind {
+		h.about = q.ofThisPod(of, h.about)
+	}
 	if of.Kind == NodeKind { // its launch was decided when it had no name yet
 		for _, claim := range claimsOf(h.about, name) {
 			for _, r := range record.Of(h.all, ClaimKind, claim) {
@@ -55,6 +60,24 @@ func (q *question) readHistory(ctx context.Context, of Subject) (history, error)
 		slices.SortStableFunc(h.about, func(a, b record.Record) int { return a.Time.Compare(b.Time) })
 	}
 	return h, nil
+}
+
+// ofThisPod are those of the records that are about the pod that is there now or, if there is none, about the last one of its name.
+func (q *question) ofThisPod(of Subject, records []record.Record) []record.Record {
+	name := of.Namespace + "/" + of.Name
+	if pod := q.c.World.Pod(types.NamespacedName{Namespace: of.Namespace, Name: of.Name}); pod != nil {
+		return slices.DeleteFunc(records, func(r record.Record) bool {
+			return !r.AboutPod(name, string(pod.UID), pod.CreationTimestamp.Time)
+		})
+	}
+	if len(records) == 0 {
+		return nil
+	}
+	last, _ := records[len(records)-1].PodUID(name)
+	return slices.DeleteFunc(records, func(r record.Record) bool {
+		uid, _ := r.PodUID(name)
+		return uid != last
+	})
 }
 
 // claimsOf are the NodeClaims of a Node.

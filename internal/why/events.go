@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/nodeless/nodeless/internal/live"
 )
@@ -17,13 +18,49 @@ const mostEvents = 5
 // objectKinds are the kinds as events name them.
 var objectKinds = map[string]string{PodKind: "Pod", NodeKind: "Node", ClaimKind: "NodeClaim", PoolKind: "NodePool"}
 
-// eventsOf are the events about a subject, oldest first.
+// eventsOf are the events about a subject, oldest first: about the object that is there or, if there is none, about the last one of
+// its name.
 func (q *question) eventsOf(ctx context.Context, of Subject) ([]corev1.Event, error) {
 	all, err := q.c.Events(ctx, of.Namespace, of.Name)
 	if err != nil {
 		return nil, err
 	}
-	return slices.DeleteFunc(all, func(e corev1.Event) bool { return e.InvolvedObject.Kind != objectKinds[of.Kind] }), nil
+	all = slices.DeleteFunc(all, func(e corev1.Event) bool { return e.InvolvedObject.Kind != objectKinds[of.Kind] })
+	uid := q.uid(of)
+	if uid == "" && len(all) > 0 {
+		uid = all[len(all)-1].InvolvedObject.UID
+	}
+	return slices.DeleteFunc(all, func(e corev1.Event) bool { return !about(&e, uid) }), nil
+}
+
+// about reports whether an event is about the object of that UID and not about another one of its name. A kubelet gives the name of its
+// Node for the UID.
+func about(e *corev1.Event, uid types.UID) bool {
+	of := &e.InvolvedObject
+	return uid == "" || of.UID == "" || of.UID == uid || of.Kind == "Node" && (string(of.UID) == of.Name || string(uid) == of.Name)
+}
+
+// uid is the UID of the subject, "" if it is not there.
+func (q *question) uid(of Subject) types.UID {
+	switch of.Kind {
+	case PodKind:
+		if o := q.c.World.Pod(types.NamespacedName{Namespace: of.Namespace, Name: of.Name}); o != nil {
+			return o.UID
+		}
+	case NodeKind:
+		if o := q.c.World.Node(of.Name); o != nil {
+			return o.UID
+		}
+	case ClaimKind:
+		if o := q.c.World.Claim(of.Name); o != nil {
+			return o.UID
+		}
+	case PoolKind:
+		if o := q.c.World.NodePool(of.Name); o != nil {
+			return o.UID
+		}
+	}
+	return ""
 }
 
 // events adds what was said of the object. Who may not read events is told so, and has the rest of the answer.

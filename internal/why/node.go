@@ -40,6 +40,9 @@ func (q *question) machine(n *model.Node, node *corev1.Node, claim *karpv1.NodeC
 	state := q.stateOf(n, node)
 	q.describe(n, node, claim)
 	switch {
+	case onFargate(node, claim) && n.State == model.Initialized && !n.Deleting:
+		q.microVM(n, state)
+		return
 	case claim == nil:
 		q.conclude(state, NotOurs, "it belongs to no NodeClaim: nobody here takes it away")
 		q.say("who can", "whoever made it: a node group, another provisioner, a person")

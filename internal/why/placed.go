@@ -1,6 +1,7 @@
 package why
 
 import (
+	"context"
 	"fmt"
 	"slices"
 	"strings"
@@ -12,11 +13,12 @@ import (
 	"github.com/nodeless/nodeless/engine/ask"
 	"github.com/nodeless/nodeless/engine/explain"
 	"github.com/nodeless/nodeless/engine/model"
+	"github.com/nodeless/nodeless/internal/fargate"
 	"github.com/nodeless/nodeless/internal/kube"
 )
 
 // placed answers about a pod that is on a node.
-func (q *question) placed(pod *corev1.Pod, info *kube.Pod) {
+func (q *question) placed(ctx context.Context, pod *corev1.Pod, info *kube.Pod) {
 	state := string(pod.Status.Phase)
 	if info.Deleting {
 		state = "Terminating"
@@ -24,13 +26,19 @@ func (q *question) placed(pod *corev1.Pod, info *kube.Pod) {
 	q.a.Node = info.Node
 	n := q.nodeNamed(info.Node)
 	if n == nil {
-		q.conclude(state, Placed, "it is bound to node %s, which is not there any more", info.Node)
+		gone := "does not exist"
+		if q.existed(ctx, info.Node) {
+			gone = "no longer exists"
+		}
+		q.conclude(state, Placed, "it is bound to node %s, which %s", info.Node, gone)
 		return
 	}
 	bound := boundAt(pod)
 	switch {
 	case info.Daemon():
 		q.conclude(state, Placed, "it is on %s, and goes with it", machine(n))
+	case info.Apart:
+		q.conclude(state, Placed, "it is on %s, a node of its own", machine(n))
 	default:
 		q.conclude(state, Placed, "it is on %s", machine(n))
 	}
@@ -41,6 +49,16 @@ func (q *question) placed(pod *corev1.Pod, info *kube.Pod) {
 	}
 	q.paid(n, claim)
 	q.moves(pod, info, n)
+}
+
+// existed reports whether anything that is kept tells of a node of that name.
+func (q *question) existed(ctx context.Context, node string) bool {
+	of := Subject{Kind: NodeKind, Name: node}
+	if h, err := q.readHistory(ctx, of); err == nil && len(h.about) > 0 {
+		return true
+	}
+	events, err := q.eventsOf(ctx, of)
+	return err == nil && len(events) > 0
 }
 
 // nodeNamed is a machine by name, nil if it is not there.
@@ -78,6 +96,8 @@ func (q *question) arrival(info *kube.Pod, claim *karpv1.NodeClaim, n *model.Nod
 	switch {
 	case info.Daemon():
 		return "a pod of it runs on every node that fits" + waited
+	case info.Apart:
+		return fargate.SchedulerName + " gave it a node of its own, and bound it there" + waited
 	case claim == nil:
 		return "kube-scheduler found room there" + waited + "; the machine is not one of ours"
 	}
@@ -148,6 +168,9 @@ func (q *question) paid(n *model.Node, claim *karpv1.NodeClaim) {
 func (q *question) moves(pod *corev1.Pod, info *kube.Pod, n *model.Node) {
 	switch {
 	case info.Daemon():
+		return
+	case info.Apart:
+		q.say("may it move", "no: its node runs no other pod, and is removed when the pod ends or is deleted")
 		return
 	case info.HeldUntil.Equal(kube.Forever):
 		q.sayf("may it move", "no: annotation %s says so", karpv1.DoNotDisruptAnnotationKey)

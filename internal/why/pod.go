@@ -31,7 +31,7 @@ func (q *question) pod(ctx context.Context, of Subject) bool {
 		q.conclude(phase, Ended, "it has ended%s", because(pod.Status.Reason, pod.Status.Message))
 		q.say("node", info.Node)
 	case info.Node != "":
-		q.placed(pod, &info)
+		q.placed(ctx, pod, &info)
 	case info.Deleting:
 		q.conclude("Terminating", Ended, "it is being deleted since %s ago%s", q.ago(pod.DeletionTimestamp.Time), held(pod))
 	case len(pod.Spec.SchedulingGates) > 0:
@@ -42,8 +42,7 @@ func (q *question) pod(ctx context.Context, of Subject) bool {
 		q.conclude(waited, NotOurs, "it waits for its scheduling gates to be taken away: %s", strings.Join(gates, ", "))
 		q.say("who can", "whoever put them there; no scheduler and no provisioner looks at it before")
 	case info.Apart:
-		q.conclude(waited, NotOurs, "a FargateProfile selects it: it waits for a microVM of its own")
-		q.sayf("who can", "%s; see its events", fargate.SchedulerName)
+		q.waitsForMicroVM(pod, waited)
 	case info.Daemon():
 		q.daemon(&info, waited)
 	case !info.Waiting:
@@ -76,11 +75,19 @@ func held(pod *corev1.Pod) string {
 // daemon answers about a DaemonSet's pod without a place.
 func (q *question) daemon(info *kube.Pod, waited string) {
 	q.conclude(waited, NoMachine, "it is the pod of DaemonSet %s for node %s alone, and waits for room there", info.DaemonSet, or(info.Only, "?"))
-	for i := range q.s.Nodes {
-		if n := &q.s.Nodes[i]; n.Name == info.Only {
-			q.sayf("room there", "%s left of %s", n.Free().NonNegative().Amounts(q.s.ResourceNames), n.Type)
-			q.sayf("what helps", "annotation %s on NodePool %s has such machines replaced by larger ones", kube.AnnotationMakeRoom, n.Pool)
-		}
+	n := q.nodeNamed(info.Only)
+	if n == nil {
+		return
+	}
+	q.sayf("room there", "%s left of %s", or(n.Free().NonNegative().Amounts(q.s.ResourceNames), "nothing"), or(n.Type, "a node of unknown type"))
+	switch {
+	case onFargate(q.c.World.Node(n.Name), q.c.World.Claim(n.Claim)):
+		q.sayf("what helps", "a microVM takes no pod but its own: keep the DaemonSet off such nodes with a required nodeAffinity: {key: %s, operator: NotIn, values: [%s]}",
+			fargate.ComputeType, fargate.ComputeTypeFargate)
+	case n.Pool != "":
+		q.sayf("what helps", "annotation %s on NodePool %s has such nodes replaced by larger ones", kube.AnnotationMakeRoom, n.Pool)
+	default:
+		q.say("what helps", "pods that leave the node, or a larger node; it belongs to no NodePool, so nobody here replaces it")
 	}
 }
 

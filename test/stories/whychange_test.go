@@ -70,4 +70,10 @@ func (c *cluster) changesStory(commands map[string]string) {
 	if placed := c.why("pod/taint", "-n", "waiting"); !strings.Contains(placed, "it is on") || !strings.Contains(placed, "machine costs") {
 		c.t.Errorf("of a pod that has its place:\n%s", placed)
 	}
+	// arch was deleted and made again under its name: what was said and decided of the first is not said of the second.
+	for text := range strings.SplitSeq(c.why("pod/arch", "-n", "waiting"), "\n") {
+		if strings.Contains(text, "s390x") {
+			c.t.Errorf("of a pod that was made again it is said: %s", text)
+		}
+	}
 }
