@@ -205,3 +205,17 @@ func TestNoDamageToTheStateFileCrashesUs(t *testing.T) {
 		})
 	}
 }
+
+func TestRulesOfASecurityGroupOutliveARestart(t *testing.T) {
+	c := region.Config{Name: "us-west-2", Dir: t.TempDir()}
+	p := open(t, c)
+	group := p.SecurityGroups()[0].ID
+	rule := region.SecurityGroupRule{Protocol: "tcp", From: 443, To: 443, Peer: "10.0.0.0/8"}
+	if _, err := p.AuthorizeSecurityGroupIngress(group, []region.SecurityGroupRule{rule}); err != nil {
+		t.Fatal(err)
+	}
+	p = p.crash(c)
+	if got := p.SecurityGroups()[0].Ingress; len(got) != 1 || got[0].Peer != "10.0.0.0/8" || got[0].ID == "" {
+		t.Errorf("after a restart the group has the rules %+v", got)
+	}
+}

@@ -55,6 +55,7 @@ func (r *Region) launch(x option, capacityType string, tags map[string]string, c
 		PrivateDNS: r.privateDNS(ip),
 		State:      Pending, CapacityType: capacityType, LaunchedAt: now, RunningAt: now.Add(min(toRunning, boot)), BootAt: now.Add(boot),
 		TemplateID: x.template.ID, TemplateName: x.template.Name, UserData: x.data.UserData, RootDiskGiB: x.data.RootDiskGiB,
+		Devices: r.devices(id, x.o.ImageID, x.data.Devices), Monitoring: x.data.Monitoring,
 		SecurityGroups: x.data.SecurityGroupIDs, InstanceProfile: x.data.InstanceProfile,
 		Tags: merged(x.data.Tags["instance"], tags), ClientToken: clientToken, FleetID: fleet, PriceMicros: x.price,
 	}

@@ -32,6 +32,35 @@ const (
 // RootDevice is where every image has its root volume.
 const RootDevice = "/dev/xvda"
 
+// dataDevice is where Bottlerocket keeps containers and images, apart from its system on RootDevice.
+const dataDevice = "/dev/xvdb"
+
+// BlockDevice is a volume of an instance.
+type BlockDevice struct {
+	Name     string // such as /dev/xvda
+	VolumeID string // "" in a template
+	Keep     bool   // it outlives the instance
+}
+
+// devices are the volumes of a new instance: its image's, and those that its template adds or changes.
+func (r *Region) devices(instance, image string, wanted []BlockDevice) []BlockDevice {
+	out := []BlockDevice{{Name: RootDevice}}
+	if strings.HasPrefix(r.image(image).Name, "bottlerocket") {
+		out = append(out, BlockDevice{Name: dataDevice})
+	}
+	for _, w := range wanted {
+		if i := slices.IndexFunc(out, func(d BlockDevice) bool { return d.Name == w.Name }); i >= 0 {
+			out[i] = w
+		} else {
+			out = append(out, w)
+		}
+	}
+	for i := range out {
+		out[i].VolumeID = "vol-" + r.fixedID("volume", instance, out[i].Name)
+	}
+	return out
+}
+
 var imageDate = time.Date(2026, 11, 1, 0, 0, 0, 0, time.UTC)
 
 func (r *Region) furnishImages() {

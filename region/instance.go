@@ -70,6 +70,8 @@ type Instance struct {
 	SecurityGroups  []string
 	InstanceProfile string
 	RootDiskGiB     int64 // 0 = as its image has it
+	Devices         []BlockDevice
+	Monitoring      bool // detailed, by CloudWatch
 	Tags            map[string]string
 	ClientToken     string
 	FleetID         string

@@ -16,12 +16,6 @@ type Subnet struct {
 	Tags                  map[string]string
 }
 
-// SecurityGroup is a security group of the region's VPC.
-type SecurityGroup struct {
-	ID, Name, Description, VPC string
-	Tags                       map[string]string
-}
-
 // VPCID and VPCCIDR are the region's one VPC.
 const (
 	VPCID   = "vpc-0a1b2c3d4e5f60718"
@@ -97,18 +91,6 @@ func (r *Region) Subnets() []Subnet {
 		out[i] = *s
 		out[i].Free = r.addresses[s.ID].free()
 		out[i].Tags = merged(s.Tags, r.tags[s.ID])
-	}
-	return out
-}
-
-// SecurityGroups are the region's security groups.
-func (r *Region) SecurityGroups() []SecurityGroup {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	out := make([]SecurityGroup, len(r.groups))
-	for i, g := range r.groups {
-		out[i] = *g
-		out[i].Tags = merged(g.Tags, r.tags[g.ID])
 	}
 	return out
 }

@@ -72,6 +72,7 @@ type Region struct {
 	templates   map[string]*LaunchTemplate
 	subnets     []*Subnet
 	groups      []*SecurityGroup
+	rules       map[string][]SecurityGroupRule // that were added, by security group
 	images      []*Image
 	tags        map[string]map[string]string // of resources other than instances, by id
 	addresses   map[string]*addresses        // by subnet id
@@ -130,7 +131,7 @@ func Open(c Config) (*Region, error) {
 		instances: map[string]*Instance{}, tokens: map[string]*token{}, templates: map[string]*LaunchTemplate{},
 		tags: map[string]map[string]string{}, addresses: map[string]*addresses{}, podIPs: map[string]PodAddress{}, pods: map[string]map[string]bool{}, userData: map[string][]byte{},
 		pools: map[Pool]int{}, sizes: map[Pool]int{}, queues: map[string]*queue{}, profiles: map[string]*InstanceProfile{},
-		faults: map[string]*fault{}, buckets: map[string]*bucketState{}, timers: map[string]clock.Timer{},
+		faults: map[string]*fault{}, buckets: map[string]*bucketState{}, rules: map[string][]SecurityGroupRule{}, timers: map[string]clock.Timer{},
 	}
 	r.furnish()
 	var err error

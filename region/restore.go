@@ -70,6 +70,8 @@ func (r *Region) restoreRecord(bucket, key string, value []byte) error {
 		return unmarshalInto(r.profiles, key, value)
 	case bucketFaults:
 		return unmarshalInto(r.faults, key, value)
+	case bucketRules:
+		return unmarshalInto(r.rules, key, value)
 	case bucketSizes:
 		f := strings.Fields(key)
 		if len(f) != 3 {

@@ -29,12 +29,13 @@ const (
 	bucketProfiles  = "profiles"
 	bucketFaults    = "faults"
 	bucketUserData  = "user-data"
+	bucketRules     = "rules"
 )
 
 // buckets in the order in which they are read: user data before the instances that have it, queues before their messages.
 var buckets = []string{
 	bucketMeta, bucketUserData, bucketInstances, bucketTokens, bucketTemplates, bucketTags, bucketPods, bucketSizes, bucketQueues,
-	bucketMessages, bucketProfiles, bucketFaults,
+	bucketMessages, bucketProfiles, bucketFaults, bucketRules,
 }
 
 // store collects the records a call changes and writes them in one transaction. Without a folder it keeps nothing.

@@ -25,6 +25,8 @@ type TemplateData struct {
 	SecurityGroupIDs []string
 	InstanceProfile  string
 	RootDiskGiB      int64                        // of the volume at RootDevice; 0 = as the image has it
+	Devices          []BlockDevice                // volumes beside or instead of the image's
+	Monitoring       bool                         // detailed monitoring by CloudWatch
 	Tags             map[string]map[string]string // by resource type: instance, volume, network-interface …
 	Description      string
 	// Raw is the rest of the request's data, as it came, for clients that read their template back.
@@ -46,6 +48,10 @@ func (d TemplateData) over(base TemplateData) TemplateData {
 	if d.Tags == nil {
 		d.Tags = base.Tags
 	}
+	if d.Devices == nil {
+		d.Devices = base.Devices
+	}
+	d.Monitoring = d.Monitoring || base.Monitoring
 	return d
 }
 

@@ -117,17 +117,18 @@ func (s surroundings) instance(i region.Instance) instanceXML {
 	if i.InstanceProfile != "" {
 		x.IAMInstanceProfile = s.profile(i.InstanceProfile)
 	}
+	if i.Monitoring {
+		x.Monitoring.State = "enabled"
+	}
 	if i.State == region.Terminated { // EC2 no longer tells the network of what is gone
 		x.PrivateDNSName = ""
 		return x
 	}
 	x.SubnetID, x.VpcID, x.PrivateIPAddress = i.SubnetID, region.VPCID, i.PrivateIP.String()
-	x.NetworkInterfaces = items(interfaceXML{
-		NetworkInterfaceID: "eni-" + i.ID[min(2, len(i.ID)):], SubnetID: i.SubnetID, VpcID: region.VPCID, OwnerID: region.AccountID, Status: "in-use", InterfaceType: "interface",
-		PrivateIPAddress: i.PrivateIP.String(), PrivateDNSName: i.PrivateDNS, SourceDestCheck: true, GroupSet: x.GroupSet,
-		Attachment:         attachmentXML{Status: "attached", AttachTime: stamp(i.LaunchedAt), DeleteOnTermination: true},
-		PrivateIPAddresses: items(addressXML{PrivateIPAddress: i.PrivateIP.String(), PrivateDNSName: i.PrivateDNS, Primary: true}),
+	x.BlockDeviceMapping = setOf(i.Devices, func(d region.BlockDevice) attachedXML {
+		return attachedXML{Name: d.Name, EBS: attachedEBSXML{VolumeID: d.VolumeID, Status: "attached", AttachTime: stamp(i.LaunchedAt), DeleteOnTermination: !d.Keep}}
 	})
+	x.NetworkInterfaces = items(interfaceOf(i, x.GroupSet))
 	return x
 }
 

@@ -6,7 +6,7 @@ import (
 	"github.com/nodeless/nodeless/region"
 )
 
-// Places and networks: zones, regions, VPCs, subnets, security groups.
+// Places and networks: zones, regions, VPCs, subnets.
 
 type subnetXML struct {
 	SubnetID           string      `xml:"subnetId"`
@@ -56,49 +56,6 @@ func describeSubnets(c *call) (any, error) {
 	}
 	found, next, err := pageOf(c, found, 1000, subnetXML.id)
 	return subnetsAnswer{Subnets: set[subnetXML]{Items: found}, NextToken: next}, err
-}
-
-type securityGroupXML struct {
-	OwnerID     string      `xml:"ownerId"`
-	GroupID     string      `xml:"groupId"`
-	GroupName   string      `xml:"groupName"`
-	Description string      `xml:"groupDescription"`
-	VpcID       string      `xml:"vpcId"`
-	Ingress     set[string] `xml:"ipPermissions"`
-	Egress      set[string] `xml:"ipPermissionsEgress"`
-	TagSet      set[tagXML] `xml:"tagSet"`
-}
-
-func (g securityGroupXML) id() string   { return g.GroupID }
-func (g securityGroupXML) name() string { return g.GroupName }
-
-func (g securityGroupXML) attributes() attributes {
-	return attributes{
-		"group-id": {g.GroupID}, "group-name": {g.GroupName}, "vpc-id": {g.VpcID}, "owner-id": {g.OwnerID}, "description": {g.Description},
-	}.withTags(tagMap(g.TagSet))
-}
-
-type securityGroupsAnswer struct {
-	Groups    set[securityGroupXML] `xml:"securityGroupInfo"`
-	NextToken string                `xml:"nextToken,omitempty"`
-}
-
-func describeSecurityGroups(c *call) (any, error) {
-	all := setOf(c.region.SecurityGroups(), func(g region.SecurityGroup) securityGroupXML {
-		return securityGroupXML{OwnerID: region.AccountID, GroupID: g.ID, GroupName: g.Name, Description: g.Description, VpcID: g.VPC, TagSet: tagsOf(g.Tags)}
-	}).Items
-	found, err := named(all, c.form.strs("GroupId"), securityGroupXML.id, "InvalidGroup.NotFound", "The security group '%s' does not exist")
-	if err == nil {
-		found, err = named(found, c.form.strs("GroupName"), securityGroupXML.name, "InvalidGroup.NotFound", "The security group '%s' does not exist")
-	}
-	if err == nil {
-		found, err = selected(found, c.filters(), securityGroupXML.attributes)
-	}
-	if err != nil {
-		return nil, err
-	}
-	found, next, err := pageOf(c, found, 1000, securityGroupXML.id)
-	return securityGroupsAnswer{Groups: set[securityGroupXML]{Items: found}, NextToken: next}, err
 }
 
 type vpcXML struct {

@@ -42,7 +42,12 @@ func (f form) templateData() region.TemplateData {
 			d.SecurityGroupIDs = i.strs("SecurityGroupId")
 		}
 	}
+	d.Monitoring = f.at("Monitoring").boolean("Enabled")
 	for _, m := range f.each("BlockDeviceMapping") {
+		if m.has("Ebs") {
+			keep := strings.EqualFold(m.at("Ebs").str("DeleteOnTermination"), "false")
+			d.Devices = append(d.Devices, region.BlockDevice{Name: m.str("DeviceName"), Keep: keep})
+		}
 		if size, err := strconv.ParseInt(m.at("Ebs").str("VolumeSize"), 10, 64); err == nil && m.str("DeviceName") == region.RootDevice {
 			d.RootDiskGiB = size
 		}

@@ -36,6 +36,8 @@ type profileRefXML struct {
 
 type attachmentXML struct {
 	AttachmentID        string `xml:"attachmentId"`
+	InstanceID          string `xml:"instanceId,omitempty"`
+	InstanceOwnerID     string `xml:"instanceOwnerId,omitempty"`
 	DeviceIndex         int    `xml:"deviceIndex"`
 	Status              string `xml:"status"`
 	AttachTime          string `xml:"attachTime"`
@@ -86,7 +88,7 @@ type instanceXML struct {
 	Architecture          string            `xml:"architecture"`
 	RootDeviceType        string            `xml:"rootDeviceType"`
 	RootDeviceName        string            `xml:"rootDeviceName"`
-	BlockDeviceMapping    set[string]       `xml:"blockDeviceMapping"`
+	BlockDeviceMapping    set[attachedXML]  `xml:"blockDeviceMapping"`
 	VirtualizationType    string            `xml:"virtualizationType"`
 	Lifecycle             string            `xml:"instanceLifecycle,omitempty"`
 	SpotInstanceRequestID string            `xml:"spotInstanceRequestId,omitempty"`
@@ -98,6 +100,18 @@ type instanceXML struct {
 	EBSOptimized          bool              `xml:"ebsOptimized"`
 	ENASupport            bool              `xml:"enaSupport"`
 	PlatformDetails       string            `xml:"platformDetails"`
+}
+
+type attachedXML struct {
+	Name string         `xml:"deviceName"`
+	EBS  attachedEBSXML `xml:"ebs"`
+}
+
+type attachedEBSXML struct {
+	VolumeID            string `xml:"volumeId"`
+	Status              string `xml:"status"`
+	AttachTime          string `xml:"attachTime"`
+	DeleteOnTermination bool   `xml:"deleteOnTermination"`
 }
 
 type monitoringXML struct {

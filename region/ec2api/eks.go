@@ -52,7 +52,20 @@ type clusterJSON struct {
 	Status                  string            `json:"status"`
 	CertificateAuthority    map[string]string `json:"certificateAuthority"` // data: the PEM in base64
 	KubernetesNetworkConfig map[string]string `json:"kubernetesNetworkConfig"`
+	ResourcesVPCConfig      vpcConfigJSON     `json:"resourcesVpcConfig"`
+	RoleARN                 string            `json:"roleArn"`
+	AccessConfig            map[string]string `json:"accessConfig"`
 	Tags                    map[string]string `json:"tags"`
+}
+
+type vpcConfigJSON struct {
+	VPCID                  string   `json:"vpcId"`
+	SubnetIDs              []string `json:"subnetIds"`
+	SecurityGroupIDs       []string `json:"securityGroupIds"`
+	ClusterSecurityGroupID string   `json:"clusterSecurityGroupId"`
+	EndpointPublicAccess   bool     `json:"endpointPublicAccess"`
+	EndpointPrivateAccess  bool     `json:"endpointPrivateAccess"`
+	PublicAccessCIDRs      []string `json:"publicAccessCidrs"`
 }
 
 func describeCluster(c *call) (any, error) {
@@ -60,12 +73,21 @@ func describeCluster(c *call) (any, error) {
 	if err != nil {
 		return nil, err
 	}
+	subnets := []string{}
+	for _, s := range c.region.Subnets() {
+		subnets = append(subnets, s.ID)
+	}
 	return map[string]clusterJSON{"cluster": {
 		Name: k.Name, ARN: "arn:aws:eks:" + c.region.Name() + ":" + region.AccountID + ":cluster/" + k.Name, Version: k.Version,
 		Endpoint: k.Endpoint, Status: "ACTIVE",
 		CertificateAuthority:    map[string]string{"data": base64.StdEncoding.EncodeToString([]byte(k.CA))},
 		KubernetesNetworkConfig: map[string]string{"serviceIpv4Cidr": k.ServiceCIDR, "ipFamily": "ipv4"},
-		Tags:                    map[string]string{},
+		ResourcesVPCConfig: vpcConfigJSON{
+			VPCID: region.VPCID, SubnetIDs: subnets, SecurityGroupIDs: []string{}, ClusterSecurityGroupID: c.region.ClusterSecurityGroup(),
+			EndpointPublicAccess: true, PublicAccessCIDRs: []string{"127.0.0.0/8"},
+		},
+		RoleARN: iamARN("role", "/", k.Name+"-cluster"), AccessConfig: map[string]string{"authenticationMode": "API"},
+		Tags: map[string]string{},
 	}}, nil
 }
 

@@ -3,6 +3,7 @@ package ec2api
 // operations is what each service answers, by action. A service or action that is not here is told so by name.
 var operations = map[string]map[string]operation{
 	serviceEC2: {
+		"AuthorizeSecurityGroupIngress":  authorizeSecurityGroupIngress,
 		"CreateFleet":                    createFleet,
 		"CreateLaunchTemplate":           createLaunchTemplate,
 		"CreateTags":                     createTags,
@@ -18,6 +19,7 @@ var operations = map[string]map[string]operation{
 		"DescribeImages":                 describeImages,
 		"DescribeLaunchTemplateVersions": describeLaunchTemplateVersions,
 		"DescribeLaunchTemplates":        describeLaunchTemplates,
+		"DescribeNetworkInterfaces":      describeNetworkInterfaces,
 		"DescribePlacementGroups":        describePlacementGroups,
 		"DescribeRegions":                describeRegions,
 		"DescribeSecurityGroups":         describeSecurityGroups,
@@ -25,6 +27,7 @@ var operations = map[string]map[string]operation{
 		"DescribeSubnets":                describeSubnets,
 		"DescribeTags":                   describeTags,
 		"DescribeVpcs":                   describeVpcs,
+		"RevokeSecurityGroupIngress":     revokeSecurityGroupIngress,
 		"RunInstances":                   runInstances,
 	},
 	servicePricing: {
