@@ -23,12 +23,13 @@ type regionSummary struct {
 	DollarsPerHour float64 `json:"dollarsPerHour"`
 }
 
-// countRegion adds the region's instances and their price.
-func (n *counts) countRegion(ctx context.Context, endpoint string) error {
+// countRegion adds the region's instances and their price, as the region tells those who have its token.
+func (n *counts) countRegion(ctx context.Context, endpoint, token string) error {
 	req, err := http.NewRequestWithContext(ctx, http.MethodGet, endpoint+"/_nodeless/summary", nil)
 	if err != nil {
 		return err
 	}
+	req.Header.Set("Authorization", "Bearer "+token)
 	resp, err := http.DefaultClient.Do(req)
 	if err != nil {
 		return err

@@ -76,7 +76,7 @@ func (l *local) look(ctx context.Context) (counts, error) {
 	if err != nil {
 		return n, err
 	}
-	return n, n.countRegion(ctx, l.regionURL)
+	return n, n.countRegion(ctx, l.regionURL, l.regionToken)
 }
 
 // settled reports whether every pod of the demo runs.

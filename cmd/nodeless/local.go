@@ -18,12 +18,14 @@ import (
 	"github.com/nodeless/nodeless/internal/clock"
 	"github.com/nodeless/nodeless/internal/crds"
 	"github.com/nodeless/nodeless/internal/gates"
+	"github.com/nodeless/nodeless/internal/httpguard"
 	"github.com/nodeless/nodeless/internal/kubeconfig"
 	"github.com/nodeless/nodeless/internal/nodesim"
 	"github.com/nodeless/nodeless/internal/nodesim/regional"
 	"github.com/nodeless/nodeless/internal/plane"
 	"github.com/nodeless/nodeless/internal/podhost"
 	"github.com/nodeless/nodeless/internal/steps"
+	"github.com/nodeless/nodeless/internal/view/web"
 	"github.com/nodeless/nodeless/region"
 )
 
@@ -34,14 +36,15 @@ type local struct {
 	policy model.Policy
 	gates  gates.Gates
 
-	plane     *plane.Plane
-	region    *region.Region
-	regionURL string
-	pageURL   string // "" = there is no page
-	client    client.Client
-	microVMs  *podhost.Host // nil if this machine runs none
-	log       *slog.Logger
-	merged    bool
+	plane                  *plane.Plane
+	region                 *region.Region
+	regionURL              string
+	pageLink               string // "" = there is no page
+	pageToken, regionToken string
+	client                 client.Client
+	microVMs               *podhost.Host // nil if this machine runs none
+	log                    *slog.Logger
+	merged                 bool
 
 	stops  []func()   // in order of starting; run backwards
 	failed chan error // the first part that failed while running
@@ -179,11 +182,15 @@ func (l *local) startPage(run, start context.Context) error {
 	if err != nil {
 		return fmt.Errorf("--page: %w", err)
 	}
-	l.pageURL = pageURL(listener)
+	if l.pageToken, err = httpguard.KeepToken(tokenFile(l.o.dataDir, "page")); err != nil {
+		_ = listener.Close()
+		return fmt.Errorf("--page: %w", err)
+	}
+	l.pageLink = web.Link(listener.Addr().String(), l.pageToken)
 	t := &target{rest: l.restConfig("nodeless-page"), of: `the cluster of "nodeless up"`}
 	t.askSession(&session{Region: l.o.region, RegionURL: l.regionURL}, l.o.dataDir)
 	l.spawn(run, "page", func(ctx context.Context) error {
-		return (&page{t: t, policy: gated(l.policy, l.gates), gates: l.gates}).run(ctx, listener)
+		return (&page{t: t, policy: gated(l.policy, l.gates), gates: l.gates, token: l.pageToken}).run(ctx, listener)
 	})
 	return nil
 }
@@ -201,7 +208,7 @@ func (l *local) publish(_, _ context.Context) error {
 	s := session{
 		PID: os.Getpid(), Started: time.Now(), Version: version, Kubeconfig: l.plane.Kubeconfig(),
 		APIServer: l.plane.RESTConfig().Host, Region: l.o.region, RegionURL: l.regionURL,
-		BootTime: l.o.bootTime, Context: contextName, Page: l.pageURL,
+		BootTime: l.o.bootTime, Context: contextName, Page: l.pageLink, PageToken: l.pageToken, RegionToken: l.regionToken,
 	}
 	if err := s.save(l.o.dataDir); err != nil {
 		return err

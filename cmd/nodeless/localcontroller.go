@@ -14,6 +14,7 @@ import (
 	"github.com/nodeless/nodeless/internal/admission"
 	"github.com/nodeless/nodeless/internal/clock"
 	"github.com/nodeless/nodeless/internal/controller"
+	"github.com/nodeless/nodeless/internal/httpguard"
 	"github.com/nodeless/nodeless/internal/loop"
 	"github.com/nodeless/nodeless/internal/podnode"
 )
@@ -58,10 +59,14 @@ func (l *local) fargate(ctx context.Context) (*controller.Fargate, error) {
 		return nil, nil
 	}
 	f, err := listenForPods(ctx, "127.0.0.1:0", "")
-	if err == nil && l.microVMs != nil {
+	if err != nil {
+		return nil, err
+	}
+	f.At = f.At.WithSecret(httpguard.NewToken())
+	if l.microVMs != nil {
 		f.Hosts = []podnode.Host{l.microVMs}
 	}
-	return f, err
+	return f, nil
 }
 
 // controllerOptions is the controller inside `nodeless up`: it reaches the region over the wire, like any AWS client.

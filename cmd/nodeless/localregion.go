@@ -12,6 +12,7 @@ import (
 	"strings"
 
 	"github.com/nodeless/nodeless/internal/clock"
+	"github.com/nodeless/nodeless/internal/httpguard"
 	"github.com/nodeless/nodeless/region"
 	"github.com/nodeless/nodeless/region/ec2api"
 )
@@ -57,9 +58,13 @@ func (l *local) serveRegion(run, start context.Context) error {
 	if kept, err := os.ReadFile(portFile); err == nil && portIsFree(start, string(kept)) {
 		addr = string(kept)
 	}
+	var err error
+	if l.regionToken, err = httpguard.KeepToken(tokenFile(l.o.dataDir, "region")); err != nil {
+		return fmt.Errorf("region: %w", err)
+	}
 	listening := make(chan net.Addr, 1)
 	l.spawn(run, "region", func(ctx context.Context) error {
-		return ec2api.Serve(ctx, addr, l.region, ec2api.Options{Log: l.log}, func(a net.Addr) { listening <- a })
+		return ec2api.Serve(ctx, addr, l.region, ec2api.Options{Log: l.log, AdminToken: l.regionToken}, func(a net.Addr) { listening <- a })
 	})
 	select {
 	case a := <-listening:

@@ -11,7 +11,9 @@ import (
 	"github.com/nodeless/nodeless/cloud"
 	"github.com/nodeless/nodeless/cloud/aws"
 	"github.com/nodeless/nodeless/internal/controller"
+	"github.com/nodeless/nodeless/internal/httpguard"
 	"github.com/nodeless/nodeless/internal/live"
+	"github.com/nodeless/nodeless/internal/view/web"
 )
 
 // runWithPage runs the controller and, beside it, the page of its cluster with the prices that the controller has.
@@ -20,8 +22,8 @@ func (s *settings) runWithPage(ctx context.Context, awsCfg awssdk.Config, o cont
 	if err != nil {
 		return fmt.Errorf("--page: %w", err)
 	}
-	p := &page{policy: gated(o.Policy, o.Gates), gates: o.Gates}
-	url := pageURL(l)
+	p := &page{policy: gated(o.Policy, o.Gates), gates: o.Gates, token: httpguard.NewToken()}
+	url := web.Link(l.Addr().String(), p.token)
 	if others {
 		url = gatedURL(l)
 		p.certificate, p.said = &s.pageGate, func(text string) { o.Log.Info(text) }

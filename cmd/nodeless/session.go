@@ -27,7 +27,10 @@ type session struct {
 	RegionURL  string        `json:"regionEndpoint"`
 	BootTime   time.Duration `json:"bootTimeNanoseconds"`
 	Context    string        `json:"context"`
-	Page       string        `json:"page,omitempty"` // its address
+	Page       string        `json:"page,omitempty"` // the link that opens it, with its token
+	// Secrets of this cluster, which is why nobody else may read the file: callers send them as Authorization: Bearer.
+	PageToken   string `json:"pageToken,omitempty"`
+	RegionToken string `json:"regionToken"` // of the region's calls below /_nodeless/
 }
 
 var errNotRunning = errors.New("not running")

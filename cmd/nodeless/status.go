@@ -98,7 +98,7 @@ func report(ctx context.Context, dir string) statusReport {
 		r.Problem = fmt.Sprintf("API server %s: %v", s.APIServer, err)
 		return r
 	}
-	if err := n.countRegion(ctx, s.RegionURL); err != nil {
+	if err := n.countRegion(ctx, s.RegionURL, s.RegionToken); err != nil {
 		r.Problem = fmt.Sprintf("region %s: %v", s.RegionURL, err)
 	}
 	r.Cluster = &n

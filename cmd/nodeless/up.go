@@ -53,7 +53,7 @@ func newUp() *cobra.Command {
 		Long: `Starts etcd, kube-apiserver, kube-controller-manager and kube-scheduler in this process, a simulated AWS region that speaks
 AWS's own protocols, and the Nodeless controller. Machines are simulated: they boot in --boot-time, register as nodes and
 pretend to run pods. Pods of a FargateProfile run for real, each in a microVM of this machine (QEMU; --microvms=false leaves it).
-Everything listens on loopback only and needs no root, no Docker and no network.
+Everything listens on loopback only, asks its callers for a secret, and needs no root, no Docker and no network.
 
 The context "nodeless" is added to your kubeconfig; your current context stays what it is. State lives in --data-dir and
 survives restarts. Ctrl-C or "nodeless down" ends it.`,
@@ -104,6 +104,9 @@ survives restarts. Ctrl-C or "nodeless down" ends it.`,
 	_ = c.RegisterFlagCompletionFunc("region", cobra.FixedCompletions(catalog.Regions(), cobra.ShellCompDirectiveNoFileComp))
 	return c
 }
+
+// tokenFile keeps the token of a listener, so that links stay good over restarts.
+func tokenFile(dir, listener string) string { return filepath.Join(dir, "tokens", listener) }
 
 // regionFile remembers in which region a cluster lives: its machines are there.
 func regionFile(dir string) string { return filepath.Join(dir, "region", "name") }
@@ -195,8 +198,8 @@ func (l *local) welcome(took time.Duration) {
 	l.p.Line("Ready in %.1fs at %s. Machines are simulated and boot in about %s; the control plane and the AWS protocol are real.",
 		took.Seconds(), l.plane.APIServerURL(), l.o.bootTime)
 	self := l.selfName()
-	if l.pageURL != "" {
-		l.p.Line("  See it: %s", l.pageURL)
+	if l.pageLink != "" {
+		l.p.Line("  See it: %s", l.pageLink)
 	}
 	l.p.Line("  %s kubectl create deployment web --image=nginx --replicas=20", self)
 	l.p.Line("  %s kubectl get nodeclaims,nodes -o wide", self)

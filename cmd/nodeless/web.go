@@ -13,6 +13,7 @@ import (
 
 	"github.com/nodeless/nodeless/engine/model"
 	"github.com/nodeless/nodeless/internal/gates"
+	"github.com/nodeless/nodeless/internal/httpguard"
 	"github.com/nodeless/nodeless/internal/live"
 	"github.com/nodeless/nodeless/internal/record/keep"
 	"github.com/nodeless/nodeless/internal/view"
@@ -41,7 +42,7 @@ func newWeb() *cobra.Command {
 wait against the NodePools, with the reason; and a line of time on which to go back. It only reads, and needs nothing installed in the
 cluster. /lite shows the same as tables, without script.
 
-On a loopback address whoever reaches it sees what your kubeconfig may see. On any other it is served by TLS and asks for a bearer token of
+On a loopback address it asks for the token of the link that is printed, and shows what your kubeconfig may see. On any other it is served by TLS and asks for a bearer token of
 the cluster (a login, or Authorization: Bearer): it shows what the token's owner may list, by SubjectAccessReview. Your kubeconfig needs the
 ClusterRole system:auth-delegator for that. From another machine there is also ssh -L 8080:127.0.0.1:8080 HOST. The parameters of kube-ops-view's address work: http://127.0.0.1:8080/#scale=1.5;q=namespace=shop`,
 		Example: `  nodeless web
@@ -86,8 +87,8 @@ func (o *webOptions) serve(ctx context.Context, out io.Writer, asked bool) error
 		return err
 	}
 	defer fd.Stop()
-	p := page{t: t, policy: policy, gates: on, model: m}
-	url := pageURL(l)
+	p := page{t: t, policy: policy, gates: on, model: m, token: httpguard.NewToken()}
+	url := web.Link(l.Addr().String(), p.token)
 	if others {
 		url = gatedURL(l)
 		p.certificate, p.said = &o.gate, func(text string) { fmt.Fprintln(out, text) }
@@ -105,6 +106,7 @@ type page struct {
 	policy model.Policy // with what the gates say of it
 	gates  gates.Gates
 	model  *view.Model // nil = one that is filled when somebody looks
+	token  string      // of callers on this machine
 	// certificate is for a page that is served to others: nil = to this machine alone. said takes what people should know of it.
 	certificate *gateFlags
 	said        func(string)
@@ -120,7 +122,7 @@ func filled(ctx context.Context, f *feed.Feed) error {
 // run serves the page until ctx is done.
 func (p *page) run(ctx context.Context, l net.Listener) error {
 	o := web.Options{
-		Context: p.t.of, Prices: view.PriceSource(), Model: p.model, Policy: p.policy,
+		Context: p.t.of, Prices: view.PriceSource(), Model: p.model, Policy: p.policy, Token: p.token,
 		Open: func(ctx context.Context) (*live.Cluster, error) {
 			options := p.t.options
 			options.Partial = true
@@ -167,5 +169,3 @@ func listenPage(ctx context.Context, address string, asked bool) (net.Listener, 
 	}
 	return web.Listen(ctx, "127.0.0.1:0")
 }
-
-func pageURL(l net.Listener) string { return "http://" + l.Addr().String() + "/" }

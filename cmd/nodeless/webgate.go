@@ -23,8 +23,8 @@ func (g *gateFlags) add(f *pflag.FlagSet, prefix string) {
 	f.StringVar(&g.key, prefix+"tls-key", "", "PEM file with the certificate's key")
 }
 
-// listen opens an address. Everybody on this machine may look at a loopback address; elsewhere, or where there is a certificate, people
-// log in, and gated is true.
+// listen opens an address. At a loopback address the page has one token of its own; elsewhere, or where there is a certificate, people
+// log in with theirs, and gated is true.
 func (g *gateFlags) listen(ctx context.Context, address string, asked bool) (l net.Listener, gated bool, err error) {
 	if web.Check(address) == nil && g.cert == "" && g.key == "" {
 		l, err = listenPage(ctx, address, asked)

@@ -13,6 +13,22 @@ import (
 type Place struct {
 	url                *url.URL
 	namespace, service string // of a Service of the cluster, "" if it is reached by the URL
+	secret             string // the first part of every path; "" = none
+}
+
+// WithSecret is the place with paths that only those can guess whom the API server tells: on a machine of several users or guests,
+// nobody else is answered. One process alone can serve such a place.
+func (p Place) WithSecret(secret string) Place {
+	p.secret = secret
+	return p
+}
+
+// path is where a webhook is at the place.
+func (p Place) path(of string) string {
+	if p.secret == "" {
+		return of
+	}
+	return "/" + p.secret + of
 }
 
 // ParsePlace reads a URL such as https://192.0.2.1:9443, or https://SERVICE.NAMESPACE.svc for a Service of the cluster.
@@ -39,8 +55,9 @@ func ParsePlace(text string) (Place, error) {
 
 func (p Place) hosts() []string { return []string{p.url.Hostname()} }
 
-// client is how a webhook configuration says the place.
-func (p Place) client(path string, bundle []byte) admissionregistrationv1.WebhookClientConfig {
+// client is how a webhook configuration says where a webhook is.
+func (p Place) client(of string, bundle []byte) admissionregistrationv1.WebhookClientConfig {
+	path := p.path(of)
 	if p.service == "" {
 		at := *p.url
 		at.Path = path

@@ -94,7 +94,7 @@ func start(t *testing.T) *webhook {
 		t.Fatal(err)
 	}
 	w.server = admission.New(admission.Options{
-		Client: w.Client, At: at, Listener: listener, Namespace: "kube-system", Clock: clock.Real{}, Log: slog.New(slog.NewTextHandler(io.Discard, nil)),
+		Client: w.Client, At: at.WithSecret("secret-of-the-tests"), Listener: listener, Namespace: "kube-system", Clock: clock.Real{}, Log: slog.New(slog.NewTextHandler(io.Discard, nil)),
 		Able: fargate.DefaultAbilities,
 		Profiles: func() []*v1alpha1.FargateProfile {
 			w.mu.Lock()

@@ -8,6 +8,7 @@ import (
 	"net/http"
 	"time"
 
+	"github.com/nodeless/nodeless/internal/httpguard"
 	"github.com/nodeless/nodeless/region"
 )
 
@@ -15,6 +16,9 @@ import (
 //
 //	GET  calls, instances, summary
 //	POST capacity, interrupt, rebalance, impair, fail, delay
+//
+// Every call sends Options.AdminToken as Authorization: Bearer. AWS's own calls know their caller by SigV4's header, so that the two
+// never meet in one request.
 const adminPath = "/_nodeless/"
 
 // adminCall is a call as GET calls tells it.
@@ -107,6 +111,20 @@ func adminHandler(r *region.Region) http.Handler {
 	mux.HandleFunc("POST "+adminPath+"delay", change(func(q adminDelay) error { return injectDelay(r, q) }))
 	return mux
 }
+
+// adminsOnly refuses calls without the token.
+func adminsOnly(token string, next http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, req *http.Request) {
+		if !httpguard.Same(httpguard.Bearer(req), token) {
+			w.Header().Set("WWW-Authenticate", `Bearer realm="nodeless region"`)
+			writeAdmin(w, http.StatusUnauthorized, map[string]string{"code": "Unauthorized", "error": adminWanted})
+			return
+		}
+		next.ServeHTTP(w, req)
+	})
+}
+
+const adminWanted = "send the region's token as Authorization: Bearer TOKEN; nodeless status -o json has it as .session.regionToken"
 
 func adminInstanceOf(i region.Instance) adminInstance {
 	return adminInstance{

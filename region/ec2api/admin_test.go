@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"io"
 	"net/http"
+	"net/http/httptest"
 	"strings"
 	"testing"
 	"time"
@@ -11,13 +12,25 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/ec2"
 )
 
-// post sends an admin call and is what it answers.
-func (p place) post(t *testing.T, what, body string, status int) string {
+// ask makes an admin call with a token.
+func (p place) ask(t *testing.T, method, what, token string, body io.Reader) *http.Response {
 	t.Helper()
-	answer, err := http.Post(p.url+adminPath+what, "application/json", strings.NewReader(body)) //nolint:noctx // a test's own server
+	req, err := http.NewRequestWithContext(t.Context(), method, p.url+adminPath+what, body)
 	if err != nil {
 		t.Fatal(err)
 	}
+	req.Header.Set("Authorization", "Bearer "+token)
+	answer, err := http.DefaultClient.Do(req)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return answer
+}
+
+// post sends an admin call and is what it answers.
+func (p place) post(t *testing.T, what, body string, status int) string {
+	t.Helper()
+	answer := p.ask(t, http.MethodPost, what, adminToken, strings.NewReader(body))
 	defer func() { _ = answer.Body.Close() }()
 	text, _ := io.ReadAll(answer.Body)
 	if answer.StatusCode != status {
@@ -28,14 +41,34 @@ func (p place) post(t *testing.T, what, body string, status int) string {
 
 func (p place) get(t *testing.T, what string, v any) {
 	t.Helper()
-	answer, err := http.Get(p.url + adminPath + what) //nolint:noctx // a test's own server
-	if err != nil {
-		t.Fatal(err)
-	}
+	answer := p.ask(t, http.MethodGet, what, adminToken, nil)
 	defer func() { _ = answer.Body.Close() }()
 	if err := json.NewDecoder(answer.Body).Decode(v); err != nil {
 		t.Fatalf("%s: %v", what, err)
 	}
+}
+
+// Whoever has not the token reads nothing below /_nodeless/ and changes nothing; a region that was given no token lets nobody in.
+func TestTheAdminWantsItsToken(t *testing.T) {
+	b := newBuyer(t)
+	p := b.place
+	closed := httptest.NewServer(New(p.region, Options{}))
+	defer closed.Close()
+	shut := place{region: p.region, url: closed.URL}
+	for _, c := range []struct {
+		place place
+		token string
+	}{{p, ""}, {p, "guess"}, {p, adminToken[1:]}, {shut, ""}, {shut, adminToken}} {
+		for method, what := range map[string]string{http.MethodGet: "summary", http.MethodPost: "fail", http.MethodPut: "nothing"} {
+			answer := c.place.ask(t, method, what, c.token, strings.NewReader(`{"api":"CreateFleet","code":"InternalError","times":9}`))
+			text, _ := io.ReadAll(answer.Body)
+			_ = answer.Body.Close()
+			if answer.StatusCode != http.StatusUnauthorized || !strings.Contains(string(text), "regionToken") || strings.Contains(string(text), "instances") {
+				t.Errorf("%s %s with token %q: %d %s", method, what, c.token, answer.StatusCode, text)
+			}
+		}
+	}
+	b.buy(t, b.fleet("claim-1", "m5.large")) // no call was made to fail, and AWS's own calls want no such token
 }
 
 func TestTheAdminSeesCallsMachinesAndCost(t *testing.T) {

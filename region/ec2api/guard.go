@@ -6,10 +6,13 @@ import (
 	"net/netip"
 	"net/url"
 	"strings"
+
+	"github.com/nodeless/nodeless/internal/httpguard"
 )
 
 // guard lets only loopback callers through that know they speak to loopback: a page in a browser, whose Origin is
-// elsewhere, and a name that was rebound to 127.0.0.1 are refused.
+// elsewhere, and a name that was rebound to 127.0.0.1 are refused. So is what another site makes a browser fetch without an
+// Origin, such as an image: a GET can carry an action and credentials in its query.
 func guard(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, req *http.Request) {
 		if !loopbackHost(req.Host) {
@@ -21,6 +24,10 @@ func guard(next http.Handler) http.Handler {
 				http.Error(w, "the simulated region refuses cross-site requests", http.StatusForbidden)
 				return
 			}
+		}
+		if httpguard.ForeignSite(req) {
+			http.Error(w, "the simulated region refuses cross-site requests", http.StatusForbidden)
+			return
 		}
 		next.ServeHTTP(w, req)
 	})

@@ -31,7 +31,7 @@ func newPlace(t *testing.T) place {
 		t.Fatal(err)
 	}
 	mux := http.NewServeMux()
-	mux.Handle("/", New(p.region, Options{}))
+	mux.Handle("/", New(p.region, Options{AdminToken: adminToken}))
 	mux.HandleFunc("POST /advance", func(w http.ResponseWriter, req *http.Request) { // for clients in other languages
 		seconds, err := strconv.Atoi(req.URL.Query().Get("seconds"))
 		if err != nil {
@@ -45,6 +45,9 @@ func newPlace(t *testing.T) place {
 	p.url = s.URL
 	return p
 }
+
+// adminToken opens /_nodeless/ of a place; testdata/boto3_story.py sends it too.
+const adminToken = "token-of-the-tests"
 
 // testRegion is a fresh us-west-2 on virtual time.
 func testRegion(t *testing.T) *region.Region {

@@ -23,6 +23,8 @@ const maxBody = 1 << 20
 type Options struct {
 	// Log receives faults of the simulation itself; nil means slog.Default.
 	Log *slog.Logger
+	// AdminToken is the bearer token that calls below /_nodeless/ must send; "" = every one of them is refused.
+	AdminToken string
 }
 
 // server translates; all state is the region's.
@@ -53,7 +55,7 @@ func New(r *region.Region, o Options) http.Handler {
 	}
 	mux := http.NewServeMux()
 	mux.HandleFunc("/", s.serveAWS)
-	mux.Handle(adminPath, adminHandler(r))
+	mux.Handle(adminPath, adminsOnly(o.AdminToken, adminHandler(r)))
 	return guard(s.survive(mux))
 }
 

@@ -66,21 +66,24 @@ func TestOnlyLoopbackGetsIn(t *testing.T) {
 	for i, c := range []struct {
 		host, origin string
 		want         int
+		site         string
 	}{
-		{"127.0.0.1:4566", "", 200}, {"localhost", "", 200}, {"[::1]:80", "", 200}, {"sqs.localhost:80", "", 200},
-		{"rebound.example.com", "", 403}, {"10.0.0.1:80", "", 403}, {"", "", 403}, {"localhost.example.com", "", 403},
-		{"127.0.0.1:4566", "http://localhost:3000", 200}, {"127.0.0.1:4566", "https://example.com", 403}, {"127.0.0.1:4566", "null", 403},
+		{"127.0.0.1:4566", "", 200, ""}, {"localhost", "", 200, ""}, {"[::1]:80", "", 200, ""}, {"sqs.localhost:80", "", 200, ""},
+		{"rebound.example.com", "", 403, ""}, {"10.0.0.1:80", "", 403, ""}, {"", "", 403, ""}, {"localhost.example.com", "", 403, ""},
+		{"127.0.0.1:4566", "http://localhost:3000", 200, ""}, {"127.0.0.1:4566", "https://example.com", 403, ""}, {"127.0.0.1:4566", "null", 403, ""},
+		{"127.0.0.1:4566", "", 403, "cross-site"}, {"127.0.0.1:4566", "", 403, "same-site"}, {"127.0.0.1:4566", "", 200, "same-origin"}, {"127.0.0.1:4566", "", 200, "none"},
 	} {
 		t.Run(strconv.Itoa(i), func(t *testing.T) {
 			req := httptest.NewRequest(http.MethodGet, "/", nil)
 			req.Host = c.host
+			req.Header.Set("Sec-Fetch-Site", c.site)
 			if c.origin != "" {
 				req.Header.Set("Origin", c.origin)
 			}
 			w := httptest.NewRecorder()
 			inside.ServeHTTP(w, req)
 			if w.Code != c.want {
-				t.Errorf("host %q, origin %q: %d", c.host, c.origin, w.Code)
+				t.Errorf("host %q, origin %q, site %q: %d", c.host, c.origin, c.site, w.Code)
 			}
 		})
 	}

@@ -65,10 +65,13 @@ type cluster struct {
 	exit chan error
 
 	Session struct {
-		PID        int    `json:"pid"`
-		Kubeconfig string `json:"kubeconfig"`
-		RegionURL  string `json:"regionEndpoint"`
-		Region     string `json:"region"`
+		PID         int    `json:"pid"`
+		Kubeconfig  string `json:"kubeconfig"`
+		RegionURL   string `json:"regionEndpoint"`
+		RegionToken string `json:"regionToken"`
+		Region      string `json:"region"`
+		Page        string `json:"page"`
+		PageToken   string `json:"pageToken"`
 	}
 	client.Client
 	ec2 *ec2.Client
@@ -372,6 +375,7 @@ func (c *cluster) admin(method, path string, body, into any) error {
 	if err != nil {
 		return err
 	}
+	req.Header.Set("Authorization", "Bearer "+c.Session.RegionToken)
 	resp, err := http.DefaultClient.Do(req)
 	if err != nil {
 		return err

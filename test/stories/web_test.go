@@ -4,7 +4,6 @@ import (
 	"bufio"
 	"context"
 	"crypto/tls"
-	"encoding/json"
 	"fmt"
 	"io"
 	"net/http"
@@ -32,9 +31,9 @@ func needBrowser(t *testing.T) {
 	}
 }
 
-// fetch is a page's text with its status.
-func fetch(url string) (int, http.Header, string, error) {
-	resp, err := http.Get(url)
+// fetch is the answer at an address to somebody with the page's token.
+func (c *cluster) fetch(url string) (int, http.Header, string, error) {
+	resp, err := c.ask(context.Background(), url)
 	if err != nil {
 		return 0, nil, "", err
 	}
@@ -43,35 +42,40 @@ func fetch(url string) (int, http.Header, string, error) {
 	return resp.StatusCode, resp.Header, string(text), err
 }
 
+func (c *cluster) ask(ctx context.Context, url string) (*http.Response, error) {
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, url, nil)
+	if err != nil {
+		return nil, err
+	}
+	req.Header.Set("Authorization", "Bearer "+c.Session.PageToken)
+	return http.DefaultClient.Do(req)
+}
+
 // Somebody opens the page that up names: it follows the cluster, says why a pod waits, and can be asked without script.
 func TestThePageShowsTheCluster(t *testing.T) {
 	c := up(t, "--boot-time", "1s", "--page", "127.0.0.1:0")
 	c.apply(wants)
 	c.wantPods(2*time.Minute, "default", "web", 12)
-	var status struct{ Session struct{ Page string } }
-	out, err := c.run("status", "-o", "json")
-	if err == nil {
-		err = json.Unmarshal([]byte(out), &status)
+	link := c.Session.Page
+	page, _, named := strings.Cut(link, "?token=")
+	if out, err := c.run("status"); err != nil || !named || !strings.HasPrefix(page, "http://127.0.0.1:") || !strings.Contains(out, link) || !strings.Contains(c.log(), link) {
+		t.Fatalf("%v: the page's link is %q, and not what up and status print:\n%s\n%s", err, link, out, c.log())
 	}
-	page := status.Session.Page
-	if err != nil || !strings.HasPrefix(page, "http://127.0.0.1:") {
-		t.Fatalf("%v: status names the page %q\n%s", err, page, out)
-	}
-	code, header, _, err := fetch(page)
+	code, header, _, err := c.fetch(page)
 	if err != nil || code != http.StatusOK || !strings.Contains(header.Get("Content-Security-Policy"), "default-src 'none'") {
 		t.Fatalf("%d %v: %v", code, err, header)
 	}
 	c.eventually(time.Minute, func() error {
-		_, _, text, err := fetch(page + "lite")
+		_, _, text, err := c.fetch(page + "lite")
 		if err != nil || !strings.Contains(text, "default/huge") || !strings.Contains(text, "general-purpose") || strings.Contains(text, ", 0 pods running") {
 			return fmt.Errorf("%w: not all is on the page without script:\n%s", err, text)
 		}
 		return nil
 	})
-	if first, err := firstEvent(page + "api/stream"); err != nil || !strings.HasPrefix(first, "event: state") {
+	if first, err := c.firstEvent(page + "api/stream"); err != nil || !strings.HasPrefix(first, "event: state") {
 		t.Errorf("%v: the stream begins with %q", err, first)
 	}
-	code, _, text, err := fetch(page + "api/why?of=pod/huge&namespace=default")
+	code, _, text, err := c.fetch(page + "api/why?of=pod/huge&namespace=default")
 	if err != nil || code != http.StatusOK || !strings.Contains(text, `"verdict":"NoMachine"`) {
 		t.Errorf("%v %d: why is answered with %s", err, code, text)
 	}
@@ -85,6 +89,7 @@ func TestThePageShowsTheCluster(t *testing.T) {
 	} else {
 		_ = resp.Body.Close()
 	}
+	c.wantNothingForGuests()
 	c.wantALogin()
 	needBrowser(t)
 	pictures := os.Getenv("SCREENSHOTS")
@@ -93,7 +98,7 @@ func TestThePageShowsTheCluster(t *testing.T) {
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), 3*time.Minute)
 	defer cancel()
-	script := exec.CommandContext(ctx, "node", "test/cluster.mjs", page, pictures)
+	script := exec.CommandContext(ctx, "node", "test/cluster.mjs", link, pictures)
 	script.Dir = filepath.Join(root, "web")
 	if said, err := script.CombinedOutput(); err != nil {
 		t.Errorf("%v\n%s", err, said)
@@ -101,14 +106,10 @@ func TestThePageShowsTheCluster(t *testing.T) {
 }
 
 // firstEvent is the first line of a stream.
-func firstEvent(url string) (string, error) {
+func (c *cluster) firstEvent(url string) (string, error) {
 	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
 	defer cancel()
-	req, err := http.NewRequestWithContext(ctx, http.MethodGet, url, nil)
-	if err != nil {
-		return "", err
-	}
-	resp, err := http.DefaultClient.Do(req)
+	resp, err := c.ask(ctx, url)
 	if err != nil {
 		return "", err
 	}

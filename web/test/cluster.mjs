@@ -1,16 +1,16 @@
-// The page of a real cluster: node cluster.mjs PAGE FOLDER. test/stories/web_test.go makes the cluster: pods run, and one, huge, waits.
+// The page of a real cluster: node cluster.mjs LINK FOLDER. test/stories/web_test.go makes the cluster: pods run, and one, huge, waits.
 import assert from "node:assert/strict";
 import { mkdirSync } from "node:fs";
 import { join } from "node:path";
-import { open } from "./browser.mjs";
+import { enter, open } from "./browser.mjs";
 
-const [page, folder] = process.argv.slice(2);
+const [link, folder] = process.argv.slice(2);
 mkdirSync(folder, { recursive: true });
 const { browser, tab, wrong } = await open();
 const picture = (name) => tab.screenshot({ path: join(folder, name + ".png") });
 try {
   tab.setDefaultTimeout(60000);
-  await tab.goto(page);
+  await enter(tab, link);
   await tab.getByTestId("sums").getByText("1 waiting").waitFor();
   await picture("real-cluster");
 

@@ -1,13 +1,14 @@
-// What a person does with the page, and what they expect: node page.mjs PAGE CONTROL FOLDER. internal/view/web/browser_test.go serves
-// the page at PAGE, moves its cluster at CONTROL, and 60 nodes with 12 pods each are there. Pictures go to FOLDER.
+// What a person does with the page, and what they expect: node page.mjs LINK CONTROL FOLDER. internal/view/web/browser_test.go serves
+// the page at LINK, moves its cluster at CONTROL, and 60 nodes with 12 pods each are there. Pictures go to FOLDER.
 import assert from "node:assert/strict";
 import { mkdirSync } from "node:fs";
 import { join } from "node:path";
-import { open } from "./browser.mjs";
+import { enter, open } from "./browser.mjs";
 
-const [page, control, folder] = process.argv.slice(2);
+const [entrance, control, folder] = process.argv.slice(2);
 mkdirSync(folder, { recursive: true });
 const { browser, tab, wrong } = await open();
+const page = await enter(tab, entrance);
 const picture = (name) => tab.screenshot({ path: join(folder, name + ".png") });
 const act = async (what) => assert.equal((await fetch(control + "/" + what)).status, 200, what);
 const sums = tab.getByTestId("sums");

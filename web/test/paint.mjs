@@ -1,11 +1,12 @@
-// How long the page takes: node paint.mjs PAGE NODES. Prints the medians in milliseconds as JSON.
-import { open } from "./browser.mjs";
+// How long the page takes: node paint.mjs LINK NODES. Prints the medians in milliseconds as JSON.
+import { enter, open } from "./browser.mjs";
 
-const [page, nodes] = process.argv.slice(2);
+const [link, nodes] = process.argv.slice(2);
 const median = (list) => list.sort((a, b) => a - b)[list.length >> 1];
 const rounded = (n) => Math.round(n * 10) / 10;
 const { browser, tab } = await open();
 tab.setDefaultTimeout(60000);
+const page = await enter(tab, link);
 let bytes = 0;
 const tools = await tab.context().newCDPSession(tab);
 await tools.send("Network.enable");

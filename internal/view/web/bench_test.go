@@ -85,7 +85,7 @@ func TestFirstPaint(t *testing.T) {
 		}
 		ctx, cancel := context.WithCancel(context.Background())
 		go churn(ctx, s.model, s.pods)
-		script := exec.CommandContext(ctx, "node", "test/paint.mjs", "http://"+s.address, fmt.Sprint(nodes))
+		script := exec.CommandContext(ctx, "node", "test/paint.mjs", Link(s.address, storyToken), fmt.Sprint(nodes))
 		script.Dir, script.Stderr = filepath.Join("..", "..", "..", "web"), os.Stderr
 		out, err := script.Output()
 		cancel()

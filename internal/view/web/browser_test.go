@@ -46,7 +46,7 @@ func (s *stage) serve() error {
 	done := make(chan struct{})
 	go func() {
 		defer close(done)
-		o := Options{Context: "story", Prices: view.PriceSource(), Model: s.model, Forecast: foretell}
+		o := Options{Context: "story", Token: storyToken, Prices: view.PriceSource(), Model: s.model, Forecast: foretell}
 		if s.diary != nil {
 			o.Decisions = s.diary
 		}
@@ -176,7 +176,7 @@ func TestAPersonGoesThroughThePage(t *testing.T) {
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), 3*time.Minute)
 	defer cancel()
-	script := exec.CommandContext(ctx, "node", "test/page.mjs", "http://"+s.address, fmt.Sprintf("http://%s", control.Addr()), pictures)
+	script := exec.CommandContext(ctx, "node", "test/page.mjs", Link(s.address, storyToken), fmt.Sprintf("http://%s", control.Addr()), pictures)
 	script.Dir = filepath.Join("..", "..", "..", "web")
 	out, err := script.CombinedOutput()
 	t.Logf("%s", out)

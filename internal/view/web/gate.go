@@ -7,6 +7,7 @@ import (
 	"net/http"
 	"strings"
 
+	"github.com/nodeless/nodeless/internal/httpguard"
 	"github.com/nodeless/nodeless/internal/view/access"
 )
 
@@ -22,8 +23,8 @@ const cookie = "__Host-nodeless"
 
 // token is what a request is asked with.
 func token(r *http.Request) string {
-	if scheme, t, _ := strings.Cut(r.Header.Get("Authorization"), " "); strings.EqualFold(scheme, "bearer") {
-		return strings.TrimSpace(t)
+	if t := httpguard.Bearer(r); t != "" {
+		return t
 	}
 	if c, err := r.Cookie(cookie); err == nil {
 		return c.Value

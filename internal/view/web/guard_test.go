@@ -24,7 +24,7 @@ func TestOnlyLoopbackNamesAreAnswered(t *testing.T) {
 		r := httptest.NewRequest(http.MethodGet, "/lite", nil)
 		r.Host = host
 		w := httptest.NewRecorder()
-		s.Handler().ServeHTTP(w, r)
+		s.visitor().ServeHTTP(w, r)
 		if w.Code != want {
 			t.Errorf("asked as %q: status %d, want %d", host, w.Code, want)
 		}
@@ -56,7 +56,7 @@ func TestAnotherPageMayNotAsk(t *testing.T) {
 		r := httptest.NewRequest(http.MethodGet, "http://127.0.0.1/api/history", nil)
 		r.Header.Set("Sec-Fetch-Site", site)
 		w := httptest.NewRecorder()
-		s.Handler().ServeHTTP(w, r)
+		s.visitor().ServeHTTP(w, r)
 		if w.Code != want {
 			t.Errorf("a request of %q: status %d, want %d", site, w.Code, want)
 		}
@@ -66,7 +66,7 @@ func TestAnotherPageMayNotAsk(t *testing.T) {
 	}
 	r := httptest.NewRequest(http.MethodPost, "http://127.0.0.1/api/history", nil)
 	w := httptest.NewRecorder()
-	if s.Handler().ServeHTTP(w, r); w.Code != http.StatusMethodNotAllowed {
+	if s.visitor().ServeHTTP(w, r); w.Code != http.StatusMethodNotAllowed {
 		t.Errorf("POST: status %d", w.Code)
 	}
 }
@@ -128,7 +128,7 @@ func TestBadParametersAreRefusedWithTheRemedy(t *testing.T) {
 func TestWhatCannotBeFilledIsTriedAgain(t *testing.T) {
 	m, _ := viewtest.Cluster(1, 1)
 	tries := 0
-	s := New(Options{Model: m, Fill: func(context.Context) error {
+	s := New(Options{Model: m, Token: storyToken, Fill: func(context.Context) error {
 		if tries++; tries == 1 {
 			return errors.New("the API server does not answer")
 		}
@@ -142,7 +142,7 @@ func TestWhatCannotBeFilledIsTriedAgain(t *testing.T) {
 	ended := make(chan error, 1)
 	go func() { ended <- s.Run(ctx, l) }()
 	for _, want := range []int{503, 200, 200} {
-		resp, err := http.Get("http://" + l.Addr().String() + "/lite")
+		resp, err := http.Get("http://" + l.Addr().String() + "/lite?token=" + storyToken)
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -4,12 +4,13 @@ import (
 	"compress/gzip"
 	"embed"
 	"encoding/json"
-	"fmt"
 	"io/fs"
 	"net"
 	"net/http"
 	"strings"
+	"time"
 
+	"github.com/nodeless/nodeless/internal/httpguard"
 	"github.com/nodeless/nodeless/internal/view"
 )
 
@@ -21,44 +22,30 @@ var dist embed.FS
 // policy lets the page load and reach nothing but this server.
 const policy = "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self'; form-action 'self'; base-uri 'none'; frame-ancestors 'none'"
 
-// Handler answers requests. Without a Gate it refuses those that come by another name than a loopback's: a page elsewhere can have its own name
-// lead here (DNS rebinding), and would then read what is shown. With one nobody is shown anything without a token, which a browser
-// sends to the name alone that it was given for.
+// bodyWithin is how long the body of a request may take to arrive.
+const bodyWithin = 30 * time.Second
+
+// Handler answers requests of callers with a token: the Server's own, or with a Gate one of the cluster, which a browser sends to the
+// name alone that it was given for. Without a Gate it also refuses requests by another name than a loopback's: a page elsewhere can
+// have its own name lead here (DNS rebinding), and would then read what is shown.
 func (s *Server) Handler() http.Handler {
-	inner := s.open()
+	inner := s.tokenOnly()
 	if s.o.Gate != nil {
 		inner = s.gated()
 	}
-	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+	return httpguard.ReadWithin(bodyWithin, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		header := w.Header()
 		header.Set("Content-Security-Policy", policy)
 		header.Set("X-Content-Type-Options", "nosniff")
 		header.Set("Referrer-Policy", "no-referrer")
 		header.Set("Cross-Origin-Resource-Policy", "same-origin")
 		header.Set("Cache-Control", "no-store")
-		site := r.Header.Get("Sec-Fetch-Site")
-		if (strings.HasPrefix(r.URL.Path, "/api/") || r.Method != http.MethodGet) && (site == "cross-site" || site == "same-site") {
+		if (strings.HasPrefix(r.URL.Path, "/api/") || r.Method != http.MethodGet) && httpguard.ForeignSite(r) {
 			http.Error(w, "another page may not ask this", http.StatusForbidden)
 			return
 		}
 		inner.ServeHTTP(w, r)
-	})
-}
-
-// open answers whoever is on this machine.
-func (s *Server) open() http.Handler {
-	routes := s.routes()
-	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if !loopback(r.Host) {
-			http.Error(w, fmt.Sprintf("this page is for loopback addresses, and was asked for as %q: open it as http://127.0.0.1 with its port", r.Host), http.StatusForbidden)
-			return
-		}
-		if err := s.begin(); err != nil {
-			http.Error(w, "nothing can be shown: "+err.Error(), http.StatusServiceUnavailable)
-			return
-		}
-		routes.ServeHTTP(w, r)
-	})
+	}))
 }
 
 // routes are what there is to ask for.

@@ -1,5 +1,5 @@
 // Package web serves a view.Model to browsers: a page that follows it and can go back in time, the same without script at /lite, and
-// answers of the engine to why. It only reads, and only from loopback addresses. docs/adr/0022 says how it follows a cluster.
+// answers of the engine to why. It only reads, and answers callers with a token alone. docs/adr/0022 says how it follows a cluster.
 package web
 
 import (
@@ -32,7 +32,9 @@ type Options struct {
 	Decisions Log
 	// Forecast answers what would be if, as what can be written as JSON; nil = nobody does.
 	Forecast func(context.Context, WhatIf) (any, error)
-	// Gate lets people in from elsewhere; nil = only those on this machine, all of whom see everything.
+	// Token is what callers on this machine must send, all of whom see everything: the secret of Link. "" = nobody is let in.
+	Token string
+	// Gate lets people in from elsewhere instead; nil = only callers on this machine.
 	Gate  *Gate
 	Clock clock.Clock // default the real one
 }
@@ -69,15 +71,15 @@ func New(o Options) *Server {
 	return s
 }
 
-// Check says what is wrong with an address for a Server without a Gate. Only loopback addresses are right: whoever reaches the page
-// sees what the kubeconfig may see.
+// Check says what is wrong with an address for a Server without a Gate. Only loopback addresses are right: without TLS, whoever sees
+// the page's traffic has its token.
 func Check(address string) error {
 	host, _, err := net.SplitHostPort(address)
 	if err != nil {
 		return fmt.Errorf("address %q: %w; give it as 127.0.0.1:8080", address, err)
 	}
 	if ip := net.ParseIP(host); host != "localhost" && (ip == nil || !ip.IsLoopback()) {
-		return fmt.Errorf("address %q is not loopback: without a login whoever reached it would see all that your kubeconfig may see; "+
+		return fmt.Errorf("address %q is not loopback: without TLS whoever sees its traffic would see all that your kubeconfig may see; "+
 			"listen on 127.0.0.1, and go there from elsewhere with ssh -L 8080:127.0.0.1:8080 or kubectl port-forward", address)
 	}
 	return nil

@@ -32,11 +32,23 @@ type site struct {
 func open(t *testing.T, nodes, podsEach int) *site {
 	m, pods := viewtest.Cluster(nodes, podsEach)
 	c := clock.NewVirtual(viewtest.Now)
-	s := &site{T: t, Server: New(Options{Context: "story", Model: m, Clock: c}), clock: c, model: m, pods: pods}
+	s := &site{T: t, Server: New(Options{Context: "story", Model: m, Clock: c, Token: storyToken}), clock: c, model: m, pods: pods}
 	s.journal = m.Journal()
-	s.http = httptest.NewServer(s.Handler())
+	s.http = httptest.NewServer(s.visitor())
 	t.Cleanup(s.http.Close)
 	return s
+}
+
+// storyToken is that of all pages of these tests.
+const storyToken = "token-of-the-story"
+
+// visitor is the page as somebody with its token sees it.
+func (s *site) visitor() http.Handler {
+	h := s.Handler()
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		r.Header.Set("Authorization", "Bearer "+storyToken)
+		h.ServeHTTP(w, r)
+	})
 }
 
 // step makes a frame of what changed, a second after the one before.

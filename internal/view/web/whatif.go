@@ -8,6 +8,8 @@ import (
 	"mime"
 	"net/http"
 	"time"
+
+	"github.com/nodeless/nodeless/internal/httpguard"
 )
 
 // WhatIf is a question: what would become of the cluster with these changes. They are as those of nodeless plan.
@@ -67,6 +69,7 @@ func (s *Server) whatIf(w http.ResponseWriter, r *http.Request) (any, error) {
 	if err != nil {
 		return nil, err
 	}
+	httpguard.BodyRead(w)
 	select {
 	case s.thinking <- struct{}{}:
 		defer func() { <-s.thinking }()

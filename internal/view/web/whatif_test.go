@@ -17,7 +17,7 @@ func (s *site) post(body, kind, site string) (int, string) {
 	r.Header.Set("Content-Type", kind)
 	r.Header.Set("Sec-Fetch-Site", site)
 	w := httptest.NewRecorder()
-	s.Handler().ServeHTTP(w, r)
+	s.visitor().ServeHTTP(w, r)
 	text, _ := io.ReadAll(w.Body)
 	return w.Code, string(text)
 }

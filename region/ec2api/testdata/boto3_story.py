@@ -25,7 +25,8 @@ def client(service):
 
 def post(path, body=None):
     data = json.dumps(body or {}).encode()
-    request = urllib.request.Request(ENDPOINT + path, data=data, method="POST", headers={"Content-Type": "application/json"})
+    request = urllib.request.Request(ENDPOINT + path, data=data, method="POST", headers={
+        "Content-Type": "application/json", "Authorization": "Bearer token-of-the-tests"})
     return urllib.request.urlopen(request).read()
 
 
