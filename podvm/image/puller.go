@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
-	"os"
 	"runtime"
 	"sync"
 	"time"
@@ -31,6 +30,10 @@ type Options struct {
 	Architecture string
 	// Limits of a single image.
 	Limits rootdisk.Limits
+	// Conversions are how many images are made into disks at a time. Default: half of this machine's CPUs, at least one.
+	Conversions int
+	// ConversionTime is how long that may take for an image of no size; each MiB of its layers adds a second. Default 1 minute.
+	ConversionTime time.Duration
 	// Stall is how long a download may make no progress. Default 1 minute, the kubelet's former image-pull-progress-deadline.
 	Stall time.Duration
 }
@@ -42,6 +45,8 @@ type Puller struct {
 	registries registries
 	limits     rootdisk.Limits
 	stall      time.Duration
+	converting chan struct{} // holds one element for each conversion under way
+	convert    time.Duration // for an image of no size
 	blobs      flights
 	disks      flights
 
@@ -66,7 +71,8 @@ func Open(dir string, o Options) (*Puller, error) {
 		_ = s.close()
 		return nil, err
 	}
-	p := &Puller{store: s, sources: o.Sources, limits: o.Limits.OrDefault(), stall: cmp.Or(o.Stall, time.Minute), records: all, shown: map[access]bool{}}
+	p := &Puller{store: s, sources: o.Sources, limits: o.Limits.OrDefault(), stall: cmp.Or(o.Stall, time.Minute), records: all, shown: map[access]bool{},
+		converting: make(chan struct{}, cmp.Or(o.Conversions, max(1, runtime.NumCPU()/2))), convert: cmp.Or(o.ConversionTime, time.Minute)}
 	p.registries = registries{mirrors: o.Mirrors, transport: o.Transport,
 		platform: v1.Platform{OS: "linux", Architecture: cmp.Or(o.Architecture, runtime.GOARCH)}}
 	if o.Transport == nil {
@@ -167,33 +173,19 @@ func (p *Puller) unpack(ctx context.Context, f *found) error {
 			return err
 		}
 		defer release()
-		merged, err := rootdisk.Read(ctx, layers, p.limits)
-		if err != nil {
+		err = p.makeDisk(ctx, f, config, layers)
+		var refused *rootdisk.Refused
+		if errors.As(err, &refused) {
 			release()
-			p.forgetBad(err, f)
-			return err
+			p.forgetBad(f)
 		}
-		rec := &record{Format: format, Config: newConfig(config), Names: map[string]origin{}}
-		return p.store.create(diskName(id), merged.DiskBytes(), func(out *os.File) error {
-			if rec.Accounts, err = merged.Ext4(ctx, out); err != nil {
-				return err
-			}
-			info, err := out.Stat()
-			if err != nil {
-				return err
-			}
-			rec.DiskBytes = info.Size()
-			return rec.write(p.store, id) // before the disk appears: a record without a disk is swept, a disk without one is useless
-		})
+		return err
 	})
 }
 
 // forgetBad drops the layers of an image that was refused: nobody will ask for them again.
-func (p *Puller) forgetBad(err error, f *found) {
-	var refused *rootdisk.Refused
-	if errors.As(err, &refused) {
-		for _, b := range f.layers {
-			p.store.drop(blobName(b.digest))
-		}
+func (p *Puller) forgetBad(f *found) {
+	for _, b := range f.layers {
+		p.store.drop(blobName(b.digest))
 	}
 }

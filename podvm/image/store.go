@@ -119,6 +119,16 @@ func (s *store) has(name string) bool {
 	return s.files[name] != nil
 }
 
+// size of a file; 0 if there is none.
+func (s *store) size(name string) int64 {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if f := s.files[name]; f != nil {
+		return f.bytes
+	}
+	return 0
+}
+
 func (s *store) release(name string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -70,7 +70,7 @@ func (t *tree) add(h *tar.Header, layer, seq int) error {
 	if isDevice(h.Typeflag) && (p == "dev" || strings.HasPrefix(p, "dev/")) {
 		return nil // the guest mounts its own /dev over it; images made with debootstrap carry such nodes
 	}
-	dir, err := t.walk(path.Dir(p), layer)
+	dir, err := t.openDirectory(path.Dir(p), layer)
 	if err != nil {
 		return err
 	}
@@ -84,8 +84,8 @@ func (t *tree) add(h *tar.Header, layer, seq int) error {
 	if p == lostAndFound && n.kind != tar.TypeDir {
 		return errors.New("is not a directory, but every ext4 file system keeps one of that name")
 	}
-	if old := dir.children[base]; old != nil && old.node.kind == tar.TypeDir && n.kind == tar.TypeDir {
-		n.children = old.node.children // a directory over a directory changes its attributes
+	if old := t.child(dir, base); old != nil && old.node.kind == tar.TypeDir && n.kind == tar.TypeDir {
+		n.children, n.hides = old.node.children, old.node.hides // a directory over a directory changes its attributes
 	}
 	return t.put(dir, base, n, layer)
 }
@@ -98,7 +98,7 @@ func (t *tree) addRoot(h *tar.Header) error {
 	if err != nil {
 		return err
 	}
-	n.children, t.root = t.root.children, n
+	n.children, n.hides, t.root.node = t.root.node.children, t.root.node.hides, n
 	return nil
 }
 
@@ -190,11 +190,11 @@ func (t *tree) hardLink(dir *node, base, target string, layer int) error {
 	if p == "" {
 		return errors.New("is a hard link to the root directory")
 	}
-	from, err := t.walk(path.Dir(p), -1)
+	from, err := t.directory(path.Dir(p), -1)
 	if err != nil {
 		return fmt.Errorf("hard link's target %q: %w", short(target), err)
 	}
-	old := from.children[path.Base(p)]
+	old := t.child(from, path.Base(p))
 	switch {
 	case old == nil:
 		return fmt.Errorf("hard link's target %q does not exist", short(target))

@@ -4,7 +4,9 @@ import (
 	"archive/tar"
 	"errors"
 	"fmt"
+	"maps"
 	"path"
+	"slices"
 	"strings"
 	"time"
 )
@@ -28,7 +30,8 @@ type node struct {
 
 	layer, seq int // where a file's content is: the layer, and the entry's number in it
 
-	children   map[string]*entry // of a directory
+	children   map[string]*entry // of a directory; looked at by tree.child and tree.list alone
+	hides      int               // of a directory: what layers below this one put into it or deeper is hidden
 	pathLength int               // of a directory: so that chains of links cannot build paths that nobody can open
 
 	parent *node // of the first path the node is written at; set while writing
@@ -38,20 +41,21 @@ type node struct {
 // entry is a name in a directory.
 type entry struct {
 	node  *node
-	layer int // that put it there: a whiteout hides what lower layers put
+	layer int // the last one that put it there or, of a directory, put something below it: a whiteout hides what lower layers put
 }
 
 // tree is the image's file system as far as the layers were applied.
 type tree struct {
-	root     *node
+	root     *entry
 	limits   Limits
 	entries  int
 	metadata int64
 	bytes    int64
+	work     int // looks at an entry of a directory, or parts of a path that lead to none
 }
 
 func newTree(limits Limits) *tree {
-	return &tree{limits: limits, root: &node{kind: tar.TypeDir, mode: 0o755, children: map[string]*entry{}}}
+	return &tree{limits: limits, root: &entry{node: newDir(0o755)}}
 }
 
 func newDir(mode int64) *node {
@@ -77,22 +81,66 @@ func clean(name string) (string, error) {
 	return p, nil
 }
 
+// child gives an entry of a directory; nil if there is none that is not hidden. Whiteouts only mark a directory: it is here that
+// what they hide goes, and that the mark is handed on to directories below. So a whiteout is one piece of work, whatever it hides.
+func (t *tree) child(dir *node, name string) *entry {
+	t.work++
+	e := dir.children[name]
+	if e == nil {
+		return nil
+	}
+	if e.layer < dir.hides {
+		delete(dir.children, name)
+		return nil
+	}
+	if e.node.kind == tar.TypeDir {
+		e.node.hides = max(e.node.hides, dir.hides)
+	}
+	return e
+}
+
+// list gives the names in a directory that are not hidden, sorted.
+func (t *tree) list(dir *node) []string {
+	names := slices.Sorted(maps.Keys(dir.children))
+	return slices.DeleteFunc(names, func(name string) bool { return t.child(dir, name) == nil })
+}
+
+// The work that an image may make, and how much more for each of its entries: ordinary ones make about ten. A path of 4,095 bytes
+// that goes through 40 links as long as that makes 80,000.
+const (
+	freeWork     = 1 << 20
+	workPerEntry = 64
+)
+
+// tooMuchWork bounds the work of applying layers.
+func (t *tree) tooMuchWork() error {
+	if limit := freeWork + workPerEntry*t.entries; t.work > limit {
+		return fmt.Errorf("%w: the paths of the image's %d entries have more than %d parts, counted through symbolic links", errTooMuch, t.entries, limit)
+	}
+	return nil
+}
+
 // walk leads from the root to the directory p as the kernel would with this tree as its root: symbolic links are followed, ".."
-// stops at the root. Missing directories are made when layer >= 0.
-func (t *tree) walk(p string, layer int) (*node, error) {
-	at, todo, links := []*node{t.root}, p, 0
+// stops at the root. Missing directories are made when layer >= 0. The last of the entries is the directory's, the first the root's.
+func (t *tree) walk(p string, layer int) ([]*entry, error) {
+	at, todo, links := []*entry{t.root}, p, 0
 	for todo != "" {
 		name, rest, _ := strings.Cut(todo, "/")
 		todo = rest
-		dir := at[len(at)-1]
+		if err := t.tooMuchWork(); err != nil {
+			return nil, err
+		}
+		dir := at[len(at)-1].node
 		switch name {
 		case "", ".":
+			t.work++
 			continue
 		case "..":
+			t.work++
 			at = at[:max(1, len(at)-1)]
 			continue
 		}
-		e := dir.children[name]
+		e := t.child(dir, name)
 		if e == nil {
 			if layer < 0 {
 				return nil, fmt.Errorf("%q does not exist", short(name))
@@ -101,15 +149,14 @@ func (t *tree) walk(p string, layer int) (*node, error) {
 			if err := t.countEntry(); err != nil {
 				return nil, err
 			}
-			d := newDir(0o755)
-			if err := t.put(dir, name, d, layer); err != nil {
+			if err := t.put(dir, name, newDir(0o755), layer); err != nil {
 				return nil, err
 			}
-			e = dir.children[name]
+			e = t.child(dir, name)
 		}
 		switch e.node.kind {
 		case tar.TypeDir:
-			at = append(at, e.node)
+			at = append(at, e)
 		case tar.TypeSymlink:
 			if links++; links > maxLinks {
 				return nil, errors.New("path has too many symbolic links, or they form a loop")
@@ -122,7 +169,29 @@ func (t *tree) walk(p string, layer int) (*node, error) {
 			return nil, fmt.Errorf("%q in its path is not a directory", short(name))
 		}
 	}
-	return at[len(at)-1], nil
+	return at, nil
+}
+
+// directory is where walk leads.
+func (t *tree) directory(p string, layer int) (*node, error) {
+	at, err := t.walk(p, layer)
+	if err != nil {
+		return nil, err
+	}
+	return at[len(at)-1].node, nil
+}
+
+// openDirectory leads to the directory for an entry that the layer is about to put there: a whiteout of the layer, also a later one,
+// leaves the directories on the way.
+func (t *tree) openDirectory(p string, layer int) (*node, error) {
+	at, err := t.walk(p, layer)
+	if err != nil {
+		return nil, err
+	}
+	for _, e := range at {
+		e.layer = max(e.layer, layer)
+	}
+	return at[len(at)-1].node, nil
 }
 
 // put enters the node in a directory, in place of whatever was there.
@@ -146,11 +215,11 @@ func (t *tree) put(dir *node, name string, n *node, layer int) error {
 // file gives the regular file at p, or nil: symbolic links are followed.
 func (t *tree) file(p string) *node {
 	for range maxLinks {
-		dir, err := t.walk(path.Dir(p), -1)
+		dir, err := t.directory(path.Dir(p), -1)
 		if err != nil {
 			return nil
 		}
-		e := dir.children[path.Base(p)]
+		e := t.child(dir, path.Base(p))
 		switch {
 		case e == nil:
 			return nil

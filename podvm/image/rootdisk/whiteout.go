@@ -21,34 +21,21 @@ func (t *tree) whiteout(dir, name string, layer int) error {
 	case len(name) >= len(whiteout) && name[:len(whiteout)] == whiteout && name != opaqueWhiteout:
 		return nil
 	}
-	d, err := t.walk(dir, layer)
+	d, err := t.directory(dir, layer)
 	if err != nil {
 		return err
 	}
 	if name == opaqueWhiteout {
-		hideLower(d, layer)
+		d.hides = layer
 		return nil
 	}
-	if e := d.children[name]; e != nil {
-		hideEntry(d, name, e, layer)
+	e := t.child(d, name)
+	switch {
+	case e == nil:
+	case e.layer < layer:
+		delete(d.children, name)
+	case e.node.kind == tar.TypeDir:
+		e.node.hides = layer
 	}
 	return nil
-}
-
-func hideLower(dir *node, layer int) {
-	for name, e := range dir.children {
-		hideEntry(dir, name, e, layer)
-	}
-}
-
-func hideEntry(dir *node, name string, e *entry, layer int) {
-	switch {
-	case e.node.kind == tar.TypeDir:
-		hideLower(e.node, layer)
-		if e.layer < layer && len(e.node.children) == 0 {
-			delete(dir.children, name)
-		}
-	case e.layer < layer:
-		delete(dir.children, name)
-	}
 }

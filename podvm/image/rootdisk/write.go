@@ -8,7 +8,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"maps"
 	"slices"
 	"strings"
 )
@@ -21,7 +20,10 @@ const maxAccounts = 4 << 20
 // writer writes the tree as one tar: directories and links first, then the files' contents as they come in the layers, then further
 // names of hard-linked files. So parents precede children and targets precede links.
 type writer struct {
+	ctx      context.Context
 	tar      *tar.Writer
+	paths    int64 // bytes of all paths that were written
+	tree     *tree
 	contents [][]*node // by layer
 	further  []link
 	copies   map[*node]*bytes.Buffer
@@ -56,10 +58,25 @@ func (n *node) header() *tar.Header {
 	return h
 }
 
+// header writes a header. Paths are bounded here: where links and short names build long ones, the tar could be a thousand times as
+// large as the layers.
+func (w *writer) header(h *tar.Header) error {
+	if err := w.ctx.Err(); err != nil {
+		return err
+	}
+	if w.paths += int64(len(h.Name) + len(h.Linkname)); w.paths > 2*w.tree.limits.MetadataBytes {
+		return fmt.Errorf("write %q: %w: the image's paths take more than %d bytes", short(h.Name), errTooMuch, 2*w.tree.limits.MetadataBytes)
+	}
+	if err := w.tar.WriteHeader(h); err != nil {
+		return fmt.Errorf("write %q: %w", short(h.Name), err)
+	}
+	return nil
+}
+
 // walk writes everything that has no content, in the order of names, and remembers the rest.
 func (w *writer) walk(dir *node) error {
-	for _, name := range slices.Sorted(maps.Keys(dir.children)) {
-		n := dir.children[name].node
+	for _, name := range w.tree.list(dir) {
+		n := w.tree.child(dir, name).node
 		if n.parent != nil {
 			w.further = append(w.further, link{parent: dir, name: name, to: n})
 			continue
@@ -69,8 +86,8 @@ func (w *writer) walk(dir *node) error {
 			w.contents[n.layer] = append(w.contents[n.layer], n)
 			continue
 		}
-		if err := w.tar.WriteHeader(n.header()); err != nil {
-			return fmt.Errorf("write %q: %w", short(n.path()), err)
+		if err := w.header(n.header()); err != nil {
+			return err
 		}
 		if n.kind == tar.TypeDir {
 			if err := w.walk(n); err != nil {
@@ -87,6 +104,9 @@ func (w *writer) layer(s *stream, nodes []*node) error {
 	r := tar.NewReader(s)
 	for seq := 0; len(nodes) > 0; seq++ {
 		h, err := r.Next()
+		if s.ctx.Err() != nil {
+			return s.ctx.Err()
+		}
 		if err != nil {
 			return s.refuse(fmt.Errorf("changed while it was read: %w", err), remedyPull)
 		}
@@ -98,8 +118,8 @@ func (w *writer) layer(s *stream, nodes []*node) error {
 			return s.refuse(fmt.Errorf("changed while it was read: %q is %d bytes, was %d", short(h.Name), h.Size, n.size), remedyPull)
 		}
 		nodes = nodes[1:]
-		if err := w.tar.WriteHeader(n.header()); err != nil {
-			return fmt.Errorf("write %q: %w", short(h.Name), err)
+		if err := w.header(n.header()); err != nil {
+			return err
 		}
 		var from io.Reader = r
 		if c := w.copies[n]; c != nil {
@@ -115,8 +135,8 @@ func (w *writer) layer(s *stream, nodes []*node) error {
 func (w *writer) links() error {
 	for _, l := range w.further {
 		at := &node{parent: l.parent, name: l.name}
-		if err := w.tar.WriteHeader(&tar.Header{Typeflag: tar.TypeLink, Name: at.path(), Linkname: l.to.path(), Format: tar.FormatPAX}); err != nil {
-			return fmt.Errorf("write %q: %w", short(at.path()), err)
+		if err := w.header(&tar.Header{Typeflag: tar.TypeLink, Name: at.path(), Linkname: l.to.path(), Format: tar.FormatPAX}); err != nil {
+			return err
 		}
 	}
 	return nil
@@ -124,19 +144,19 @@ func (w *writer) links() error {
 
 // write gives the whole tree as a tar, and copies the account files on the way.
 func (t *tree) write(ctx context.Context, layers []Layer, out io.Writer) (accounts Accounts, err error) {
-	w := &writer{tar: tar.NewWriter(out), contents: make([][]*node, len(layers)), copies: map[*node]*bytes.Buffer{}}
+	w := &writer{ctx: ctx, tree: t, tar: tar.NewWriter(out), contents: make([][]*node, len(layers)), copies: map[*node]*bytes.Buffer{}}
 	var passwd, group bytes.Buffer
 	for p, buffer := range map[string]*bytes.Buffer{"etc/passwd": &passwd, "etc/group": &group} {
 		if n := t.file(p); n != nil && n.size <= maxAccounts {
 			w.copies[n] = buffer
 		}
 	}
-	root := t.root.header()
+	root := t.root.node.header()
 	root.Name = "./"
-	if err := w.tar.WriteHeader(root); err != nil {
-		return Accounts{}, fmt.Errorf("write the root: %w", err)
+	if err := w.header(root); err != nil {
+		return Accounts{}, err
 	}
-	if err := w.walk(t.root); err != nil {
+	if err := w.walk(t.root.node); err != nil {
 		return Accounts{}, err
 	}
 	for i, l := range layers {
