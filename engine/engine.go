@@ -8,12 +8,40 @@ import (
 	"github.com/nodeless/nodeless/engine/fill"
 	"github.com/nodeless/nodeless/engine/methods"
 	"github.com/nodeless/nodeless/engine/model"
+	"github.com/nodeless/nodeless/engine/pack"
 	"github.com/nodeless/nodeless/engine/soon"
 )
 
 // Provision gives every pending pod a place, a launch or a Reason.
 func Provision(s *model.Snapshot, p model.Policy) model.Plan {
-	return soon.Provision(s, p.At(s))
+	return soon.Provision(s, p.At(s)).Explained()
+}
+
+// Provisioner is Provision in two steps, again and again: first what is launched, then why the other pods get nothing, which takes longer
+// where many pods without hope meet many pools. It is not to be used by several at once.
+type Provisioner struct {
+	draft  *pack.Draft // the newest
+	memory *pack.Memory
+}
+
+// NewProvisioner is one that has explained nothing yet.
+func NewProvisioner() *Provisioner { return &Provisioner{memory: pack.NewMemory()} }
+
+// Decide is Provision but for the Reasons of pods that no pool can launch a node for: their Rule is model.RuleUnexplained.
+func (x *Provisioner) Decide(s *model.Snapshot, p model.Policy) model.Plan {
+	x.draft = soon.Provision(s, p.At(s))
+	return x.draft.Plan
+}
+
+// Explain gives the pods of the newest plan their Reasons: those that it remembers and are still true, and others as long as goOn, told how
+// many verdicts of a pool on a shape of pods that took so far, lets it; the next plan's goes on. It keeps the verdicts of the pools that
+// come nearest.
+func (x *Provisioner) Explain(plan *model.Plan, goOn func(verdicts int) bool) {
+	if x.draft == nil {
+		return
+	}
+	x.draft.Explain(plan, x.memory, goOn)
+	x.draft = nil // it is large
 }
 
 // StillTrue says why a command that is under way must not be carried out to its end; the zero Reason if it may: its machines are

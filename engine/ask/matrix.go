@@ -29,7 +29,7 @@ type PoolAnswer struct {
 
 // All asks what becomes of all pods that wait, by shape: those first of which most get nothing, then most wait.
 func All(s *model.Snapshot, policy model.Policy) []Waiting {
-	plan := soon.Provision(s, policy.At(s))
+	plan := soon.Provision(s, policy.At(s)).Explained()
 	launched := map[model.PodKey]int{} // index of the pool
 	for _, l := range plan.Launches {
 		for _, key := range l.Pods {

@@ -45,7 +45,8 @@ func OfPod(s *model.Snapshot, policy model.Policy, key model.PodKey) (Pod, bool)
 	if i < 0 {
 		return Pod{}, false
 	}
-	plan := soon.Provision(s, policy.At(s))
+	draft := soon.Provision(s, policy.At(s))
+	plan := &draft.Plan
 	out := Pod{Pod: &s.Pending[i], Shape: &s.Shapes[s.Pending[i].Shape]}
 	for _, at := range plan.Placements {
 		if n := slices.IndexFunc(s.Nodes, func(n model.Node) bool { return n.Name == at.Node }); at.Pod == key && n >= 0 {
@@ -59,7 +60,8 @@ func OfPod(s *model.Snapshot, policy model.Policy, key model.PodKey) (Pod, bool)
 	}
 	for u := range plan.Unplaced {
 		if plan.Unplaced[u].Pod == key {
-			out.Reason = &plan.Unplaced[u].Reason
+			reason := draft.ExplainOnly(key)
+			out.Reason = &reason
 		}
 	}
 	if r := out.Reason; r != nil && r.Change == (model.Change{}) { // a plan looks for changes for some shapes only

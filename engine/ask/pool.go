@@ -36,7 +36,7 @@ func OfPool(s *model.Snapshot, policy model.Policy, pool string) (Pool, bool) {
 	v := rules.NewView(out.Pool, s.Daemons)
 	v.Under(&policy)
 	out.offers(v)
-	plan := soon.Provision(s, policy.At(s))
+	plan := soon.Provision(s, policy.At(s)).Plan
 	taken := map[model.PodKey]bool{}
 	for _, l := range plan.Launches {
 		if l.Pool != pool {

@@ -80,6 +80,9 @@ func (c *search) wait() model.Change {
 		if why := v.Pool.NotReady; why != "" && c.fits(c.shape, &ready, c.rooms[i], false) {
 			return model.Change{Rule: model.RulePoolNotReady, Object: "pool " + pool.Name, Pool: pool.Name, From: why, To: "ready"}
 		}
+		if !slices.ContainsFunc(v.Offers, outOfStock) {
+			continue
+		}
 		stocked := *v
 		stocked.Offers = make([][]rules.Offer, len(v.Offers))
 		for t, offers := range v.Offers {
@@ -97,6 +100,11 @@ func (c *search) wait() model.Change {
 		}
 	}
 	return model.Change{}
+}
+
+// outOfStock reports whether some of a type's offers are not available.
+func outOfStock(offers []rules.Offer) bool {
+	return slices.ContainsFunc(offers, func(o rules.Offer) bool { return !o.Available })
 }
 
 // fewerValues lowers one minValues of a pool to what can be kept.

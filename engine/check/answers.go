@@ -41,7 +41,8 @@ func (j *judge) answeredOnce() {
 // withoutPools are the rules that no pool can be blamed for: what must happen first, what the search was not given, and
 // what pods do to each other.
 var withoutPools = []model.Rule{
-	model.RuleUnmodelled, model.RuleBlocked, model.RulePriority, model.RuleSteps, model.RuleSoon, model.RuleNoPool, model.RuleAffinity,
+	model.RuleUnmodelled, model.RuleBlocked, model.RulePriority, model.RuleSteps, model.RuleSoon, model.RuleUnexplained,
+	model.RuleNoPool, model.RuleAffinity,
 	model.RuleAntiAffinity, model.RuleSpread, model.RuleHostPort, model.RuleVolumeInUse,
 }
 

@@ -26,6 +26,8 @@ func because(r model.Reason) string {
 		return "has " + or(r.Detail, r.Object) + ", which is not supported yet"
 	case model.RuleSteps:
 		return "the search for machines was cut; the next round goes on"
+	case model.RuleUnexplained:
+		return "no node can be launched for it now; why is worked out after other pods"
 	case model.RuleSoon:
 		return fmt.Sprintf("pods are likely to end on %s before another machine would be ready; if none has by %s, one is launched", r.Object, r.Detail)
 	}
@@ -35,6 +37,9 @@ func because(r model.Reason) string {
 	parts := make([]string, len(r.Pools))
 	for i, v := range r.Pools {
 		parts[i] = Verdict(v)
+	}
+	if r.More > 0 {
+		parts = append(parts, count(r.More, "other pool")+" cannot either")
 	}
 	return strings.Join(parts, "; ")
 }

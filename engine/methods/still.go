@@ -32,20 +32,23 @@ func StillTrue(s *model.Snapshot, policy model.Policy, c model.Command) model.Re
 	if !slices.ContainsFunc(overlay.Pending, leaving) {
 		return model.Reason{}
 	}
-	return unserved(overlay, pack.ProvisionPods(overlay, policy), c.Method != model.Underutilized, leaving)
+	draft := pack.ProvisionPods(overlay, policy)
+	return unserved(overlay, draft, c.Method != model.Underutilized, leaving)
 }
 
 // unserved says which of the pods a plan leaves without a place, or unless launches will do, gives only a machine that is yet to
 // be launched; the zero Reason if there is none.
-func unserved(s *model.Snapshot, plan model.Plan, launchesDo bool, of func(model.Pod) bool) model.Reason {
+func unserved(s *model.Snapshot, draft *pack.Draft, launchesDo bool, of func(model.Pod) bool) model.Reason {
 	those := map[model.PodKey]bool{}
 	for _, p := range s.Pending {
 		if of(p) {
 			those[p.PodKey] = true
 		}
 	}
+	plan := &draft.Plan
 	for _, u := range plan.Unplaced {
 		if those[u.Pod] {
+			u.Reason = draft.ExplainOnly(u.Pod)
 			return noPlace(u)
 		}
 	}

@@ -35,7 +35,7 @@ func TestSharedWhatIfsAnswerAsFreshOnes(t *testing.T) {
 				names[n.Name] = true
 			}
 			fresh := c.world.open(to).s.Leaving(names)
-			want, plan := pack.Placements(fresh, policy), pack.ProvisionPods(fresh, policy)
+			want, plan := pack.Placements(fresh, policy), pack.ProvisionPods(fresh, policy).Explained()
 			firstFit := policy
 			firstFit.Solver = model.FirstFit
 			var got []model.Placement
@@ -47,7 +47,7 @@ func TestSharedWhatIfsAnswerAsFreshOnes(t *testing.T) {
 				if shared := places.ProvisionPods(moving, policy); !reflect.DeepEqual(shared, plan) {
 					t.Fatalf("seed %d, turn %d: the plan is %+v, from the beginning %+v", seed, turn, shared, plan)
 				}
-				if shared, fresh := places.ProvisionPods(moving, firstFit), pack.ProvisionPods(fresh, firstFit); !reflect.DeepEqual(shared, fresh) {
+				if shared, fresh := places.ProvisionPods(moving, firstFit), pack.ProvisionPods(fresh, firstFit).Explained(); !reflect.DeepEqual(shared, fresh) {
 					t.Fatalf("seed %d, turn %d: by first fit the plan is %+v, from the beginning %+v", seed, turn, shared, fresh)
 				}
 			})

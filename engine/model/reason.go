@@ -26,7 +26,9 @@ const (
 
 	RuleCatalog Rule = "Catalog" // the types the pool's node class offers: where each funnel begins
 	RuleSteps   Rule = "Steps"   // the search was cut (Plan.Partial); the next plan goes on
-	RuleSoon    Rule = "Soon"    // pods are likely to end on a machine that is there before another one would be ready
+	// RuleUnexplained: no node can be launched for the pod now, and why is not worked out yet: other pods come first.
+	RuleUnexplained Rule = "Unexplained"
+	RuleSoon        Rule = "Soon" // pods are likely to end on a machine that is there before another one would be ready
 
 	RuleNeeded         Rule = "Needed"         // pods that wait have their place there
 	RuleNotInitialized Rule = "NotInitialized" // the machine is still on its way
@@ -57,8 +59,9 @@ const (
 	RuleNoHelp       Rule = "NoHelp" // another machine of its kind would be no better
 )
 
-// Passing reports whether the next plan is likely to say something else though nobody changes anything: nothing is the matter yet.
-func (r Rule) Passing() bool { return r == RuleSteps || r == RuleSoon }
+// Passing reports whether the next plan is likely to say something else though nobody changes anything: nothing is the matter yet, or
+// what it is will be known.
+func (r Rule) Passing() bool { return r == RuleSteps || r == RuleSoon || r == RuleUnexplained }
 
 // OfPods reports whether the rule is about other pods, whatever the pools have.
 func (r Rule) OfPods() bool {
@@ -77,6 +80,7 @@ type Reason struct {
 	Best   string // what came nearest, such as "740Gi" of a resource, "" if nothing did
 	BestOf string // whose Best is: an instance type
 	Pools  []PoolVerdict
+	More   int    // pools whose verdicts are left out of Pools: none of them came nearer to a node
 	Change Change // the smallest single change that would place it; zero if none is known
 }
 

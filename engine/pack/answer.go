@@ -5,28 +5,9 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/nodeless/nodeless/engine/change"
 	"github.com/nodeless/nodeless/engine/model"
 	"github.com/nodeless/nodeless/engine/rules"
 )
-
-// answer gives the pods that got nothing their Reason, one for each shape.
-func (p *problem) answer() {
-	looked := 0
-	for _, g := range p.groups {
-		if g.left() == 0 {
-			continue
-		}
-		reason := p.why(g)
-		if looked < change.MostShapes {
-			reason.Change = change.Smallest(p.s, g.shape, p.views, p.rooms, &reason)
-			looked++
-		}
-		for _, pod := range g.pods {
-			p.refuse(pod, reason)
-		}
-	}
-}
 
 // why asks every pool; the answer of the pool that came nearest to a machine stands for all, unless other pods stand in the
 // way.
@@ -39,7 +20,7 @@ func (p *problem) why(g *group) model.Reason {
 	shape := *g.shape
 	shape.Requests = g.request
 	for i, v := range p.views {
-		verdict := v.Verdict(&shape, p.rooms[i], p.s.ResourceNames)
+		verdict := v.Verdict(&shape, p.roomOf(g, i), p.s.ResourceNames)
 		if verdict.Rule == model.RuleSteps {
 			p.lookCloser(g, i, &verdict)
 		}
@@ -75,14 +56,15 @@ func end(v *model.PoolVerdict, rule model.Rule) {
 // policy's largest machine, ports of daemons.
 func (p *problem) lookCloser(g *group, view int, verdict *model.PoolVerdict) {
 	v, c := p.views[view], p.classes[g.class]
-	if c.banned[view] || len(v.MinValues) > 0 && !v.BestEffort && !p.partial && g.refused == "" {
+	if c.opened && c.banned[view] || len(v.MinValues) > 0 && !v.BestEffort && !p.partial && g.refused == "" {
 		if len(v.MinValues) > 0 {
 			verdict.Object, verdict.Detail = v.MinValues[0].Key, model.Quantity("", int64(v.MinValues[0].MinValues))
 		}
 		end(verdict, model.RuleMinValues)
 		return
 	}
-	if len(c.options[view]) == 0 {
+	options := p.optionsOf(c, view)
+	if len(options) == 0 {
 		for _, port := range g.shape.HostPorts {
 			for i := range p.s.Daemons {
 				if d := &p.s.Daemons[i]; slices.ContainsFunc(d.Shape.HostPorts, port.Conflicts) && !v.RunsOn(&d.Shape).Empty() {
@@ -97,7 +79,7 @@ func (p *problem) lookCloser(g *group, view int, verdict *model.PoolVerdict) {
 		return
 	}
 	for t := range v.Net {
-		if p.policy.Admits(&v.Pool.Types[t].Capacity) && g.request.Fits(v.Net[t]) && slices.ContainsFunc(c.options[view], func(o rules.Option) bool { return o.Types.Has(t) }) {
+		if p.policy.Admits(&v.Pool.Types[t].Capacity) && g.request.Fits(v.Net[t]) && slices.ContainsFunc(options, func(o rules.Option) bool { return o.Types.Has(t) }) {
 			return
 		}
 	}

@@ -66,11 +66,26 @@ func (p *problem) openClass(c *class) {
 	if c.opened {
 		return
 	}
+	var launching rules.Bits // nil = all pools count
+	if p.screen != nil {
+		launching = p.screen.Views(model.Resources{}, c.required, c.anyOf, c.tolerations)
+	}
 	c.opened = true
 	c.banned = make([]bool, len(p.views))
-	for _, v := range p.views {
-		c.options = append(c.options, optionsIn(v, c))
+	c.options = make([][]rules.Option, len(p.views))
+	for v := range p.views {
+		if launching == nil || launching.Has(v) {
+			c.options[v] = optionsIn(p.views[v], c)
+		}
 	}
+}
+
+// optionsOf are the class's options in the pool, whether or not it can launch anything now.
+func (p *problem) optionsOf(c *class, view int) []rules.Option {
+	if c.opened && (c.options[view] != nil || c.zones != nil) {
+		return c.options[view]
+	}
+	return optionsIn(p.views[view], c)
 }
 
 func optionsIn(v *rules.View, c *class) []rules.Option {

@@ -17,6 +17,7 @@ type group struct {
 	request model.Resources
 	pods    []int // indices into Snapshot.Pending
 	parts   []part
+	aside   bool             // see setAside
 	rest    bool             // its constraints are for engine/grow
 	planned int              // pods that engine/grow put on machines
 	refused model.Rule       // why it gets nothing; "" if that is for the pools to say

@@ -14,6 +14,8 @@ type Places struct {
 	order *rules.Order
 	views []*rules.View // nil until machines are to be launched
 
+	screen *rules.Screen // of views; nil until it is asked for
+
 	idea  bool        // the plan that is being made is one of which nobody asks how good it is
 	below model.Price // see WhatIf, of that plan
 
@@ -57,7 +59,7 @@ func (x *Places) Of(pending []model.Pod, policy *model.Policy) []model.Placement
 func (x *Places) ProvisionPods(pending []model.Pod, policy model.Policy) model.Plan {
 	s := *x.pods
 	s.Pending = pending
-	return provisionPods(&s, policy, x)
+	return provisionPods(&s, policy, x).Explained()
 }
 
 // WhatIf is ProvisionPods where nobody asks how good the plan is, and one that counts for as much as below, or more, is of no use: then
@@ -84,4 +86,12 @@ func (x *Places) viewsOf(s *model.Snapshot, policy *model.Policy) []*rules.View 
 	}
 	x.views = out
 	return out
+}
+
+// screenOf is the screen of the views before anything is planned.
+func (x *Places) screenOf(views []*rules.View, rooms []rules.Room, policy *model.Policy) *rules.Screen {
+	if x.screen == nil {
+		x.screen = rules.NewScreen(views, rooms, policy)
+	}
+	return x.screen
 }

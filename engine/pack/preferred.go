@@ -22,13 +22,13 @@ type wish struct {
 type preferences struct {
 	s      *model.Snapshot
 	policy model.Policy
-	plain  model.Plan
+	plain  *Draft
 	wishes [][]wish // by shape, the weightiest first
 }
 
 // preferred takes the plan that keeps preferences: under Respect whenever it serves as many pods, under Priced if it costs no
 // more than the preferences are worth.
-func preferred(s *model.Snapshot, policy model.Policy, plain model.Plan) model.Plan {
+func preferred(s *model.Snapshot, policy model.Policy, plain *Draft) *Draft {
 	p := &preferences{s: s, policy: policy, plain: plain}
 	p.gather()
 	plan, weight, lost := p.plan()
@@ -39,28 +39,28 @@ func preferred(s *model.Snapshot, policy model.Policy, plain model.Plan) model.P
 		plan, weight = p.oneByOne(lost)
 	}
 	switch {
-	case weight == 0, len(plan.Unplaced) > len(plain.Unplaced): // others lost their places to those that are choosy
+	case weight == 0, len(plan.Plan.Unplaced) > len(plain.Plan.Unplaced): // others lost their places to those that are choosy
 		return plain
-	case policy.Preferences != model.Respect && plan.Counts > plain.Counts+worth(weight, policy.PreferencePrice):
+	case policy.Preferences != model.Respect && plan.Plan.Counts > plain.Plan.Counts+worth(weight, policy.PreferencePrice):
 		return plain
 	}
-	plan.LowerBound = min(plan.LowerBound, plain.LowerBound)
+	plan.Plan.LowerBound = min(plan.Plan.LowerBound, plain.Plan.LowerBound)
 	return plan
 }
 
 // plan plans with the wishes that are kept. It gives their weight, and the shapes that lose pods by them.
-func (p *preferences) plan() (model.Plan, int64, []int) {
+func (p *preferences) plan() (*Draft, int64, []int) {
 	strict, weight := p.strictly()
 	if strict == nil {
 		return p.plain, 0, nil
 	}
 	plan := provision(strict, p.policy, placesIn(strict, strict))
-	return plan, weight, p.lost(&plan)
+	return plan, weight, p.lost(&plan.Plan)
 }
 
 // oneByOne is for shapes that cannot have all their wishes: each is added in turn, the weightiest first, and given up again if
 // pods lose their places by it.
-func (p *preferences) oneByOne(shapes []int) (model.Plan, int64) {
+func (p *preferences) oneByOne(shapes []int) (*Draft, int64) {
 	for _, shape := range shapes {
 		for i := range p.wishes[shape] {
 			p.wishes[shape][i].kept = false
@@ -105,8 +105,8 @@ func worth(weight int64, price model.Price) model.Price {
 func (p *preferences) gather() {
 	p.wishes = make([][]wish, len(p.s.Shapes))
 	launched := map[model.PodKey]bool{}
-	for i := range p.plain.Launches {
-		for _, k := range p.plain.Launches[i].Pods {
+	for i := range p.plain.Plan.Launches {
+		for _, k := range p.plain.Plan.Launches[i].Pods {
 			launched[k] = true
 		}
 	}
@@ -228,7 +228,7 @@ func (p *preferences) lost(plan *model.Plan) []int {
 			count[shape]++
 		}
 	}
-	for _, u := range p.plain.Unplaced {
+	for _, u := range p.plain.Plan.Unplaced {
 		if shape := of[u.Pod]; shape >= 0 && shape < len(count) {
 			count[shape]--
 		}

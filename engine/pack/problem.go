@@ -29,6 +29,7 @@ type problem struct {
 	classes  []*class
 	classOf  map[string]int // nil where no machine is launched for any
 	groups   []*group       // in the order in which they are placed
+	hopeless []*group       // those for which no pool can launch anything: see setAside
 	active   []int          // resources that some group requests
 	drivers  []string       // of volumes with attach limits that some group uses
 	slots    []int          // how many pods one machine may have of each
@@ -37,6 +38,7 @@ type problem struct {
 	users    map[int]int // by counter: groups that wait and look at it
 	views    []*rules.View
 	rooms    []rules.Room // by view
+	screen   *rules.Screen
 	tiers    [][]int      // views by weight, heaviest first
 	ordered  [][]cheapest // by view: see byPrice
 	level    *int32       // priority of the pods whose turn it is; nil = all
@@ -50,25 +52,26 @@ type problem struct {
 // defaultSteps bounds one call's work; see engine/cover.
 const defaultSteps = 60_000_000
 
-// Provision gives every pending pod a place, a launch or a Reason, and every static pool the machines it lacks.
-func Provision(s *model.Snapshot, policy model.Policy) model.Plan {
-	plan := ProvisionPods(s, policy)
-	addLaunches(&plan, policy, missing(s, policy))
-	return plan
+// Provision gives every pending pod a place or a launch, and every static pool the nodes it lacks. Pods that get nothing have their Reasons
+// when Draft.Explain was called.
+func Provision(s *model.Snapshot, policy model.Policy) *Draft {
+	d := ProvisionPods(s, policy)
+	addLaunches(&d.Plan, policy, missing(s, policy))
+	return d
 }
 
 // ProvisionPods is Provision for the pods alone.
-func ProvisionPods(s *model.Snapshot, policy model.Policy) model.Plan {
+func ProvisionPods(s *model.Snapshot, policy model.Policy) *Draft {
 	s = forPods(s)
 	return provisionPods(s, policy, placesIn(s, s))
 }
 
-func provisionPods(s *model.Snapshot, policy model.Policy, shared *Places) model.Plan {
+func provisionPods(s *model.Snapshot, policy model.Policy, shared *Places) *Draft {
 	plain := provision(s, policy, shared)
 	if policy.Solver != model.FirstFit {
 		plain = secondOpinion(s, policy, plain, shared)
 	}
-	if policy.Solver == model.FirstFit || policy.Preferences == model.Ignore || len(plain.Launches) == 0 {
+	if policy.Solver == model.FirstFit || policy.Preferences == model.Ignore || len(plain.Plan.Launches) == 0 {
 		return plain
 	}
 	return preferred(s, policy, plain)
@@ -111,7 +114,7 @@ type served struct {
 const mostAttempts = 4
 
 // provision plans, and plans again if zones turned out otherwise than pods that look at zones were told.
-func provision(s *model.Snapshot, policy model.Policy, shared *Places) model.Plan {
+func provision(s *model.Snapshot, policy model.Policy, shared *Places) *Draft {
 	known := lessons{full: map[served]bool{}}
 	p := attempt(s, policy, known, shared)
 	for range mostAttempts - 1 {
@@ -126,7 +129,7 @@ func provision(s *model.Snapshot, policy model.Policy, shared *Places) model.Pla
 		}
 		p = attempt(s, policy, known, shared)
 	}
-	return p.plan
+	return &Draft{Plan: p.plan, from: []*problem{p}}
 }
 
 // mostTypes is how many types a launch may name.
@@ -152,11 +155,15 @@ func attempt(s *model.Snapshot, policy model.Policy, known lessons, shared *Plac
 	p.keep()
 	if policy.Solver == model.FirstFit {
 		p.open()
+		p.setAside()
+		p.openClasses()
 		p.firstFit()
 	} else {
 		p.place()
 		if p.waiting() {
 			p.open()
+			p.setAside()
+			p.openClasses()
 			p.cutOff()
 			p.assignZones()
 			p.keepApart()
@@ -169,7 +176,7 @@ func attempt(s *model.Snapshot, policy model.Policy, known lessons, shared *Plac
 		p.plan.Placements = append(p.plan.Placements, model.Placement{Pod: p.s.Pending[x.pod].PodKey, Node: p.s.Nodes[x.node].Name})
 	}
 	p.launch()
-	p.answer()
+	p.refuseRest()
 	p.plan.Partial = p.partial
 	p.sort()
 	return p
@@ -197,6 +204,10 @@ func (p *problem) open() {
 		last := len(p.tiers) - 1
 		p.tiers[last] = append(p.tiers[last], v)
 	}
+}
+
+// openClasses prepares the pools for the pods that wait.
+func (p *problem) openClasses() {
 	var asked model.Resources
 	for _, g := range p.groups {
 		if g.left() > 0 {

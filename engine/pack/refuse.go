@@ -10,25 +10,20 @@ import (
 
 // unfair reports whether a limit left a pod without a machine while one went to a less important pod.
 func (p *problem) unfair() bool {
-	if p.known.short || !slices.ContainsFunc(p.plan.Unplaced, func(u model.Unplaced) bool { return u.Reason.Rule == model.RuleLimit }) {
+	if p.known.short || len(p.plan.Launches) == 0 || len(p.groupsLeft()) == 0 {
 		return false
 	}
 	priority := make(map[model.PodKey]int32, len(p.s.Pending))
 	for i := range p.s.Pending {
 		priority[p.s.Pending[i].PodKey] = p.s.Pending[i].Priority
 	}
-	least, most := int32(math.MaxInt32), int32(math.MinInt32)
-	for _, u := range p.plan.Unplaced {
-		if u.Reason.Rule == model.RuleLimit {
-			most = max(most, priority[u.Pod])
-		}
-	}
+	least := int32(math.MaxInt32)
 	for i := range p.plan.Launches {
 		for _, k := range p.plan.Launches[i].Pods {
 			least = min(least, priority[k])
 		}
 	}
-	return most > least
+	return slices.ContainsFunc(p.groupsLeft(), func(g *group) bool { return p.priority(g) > least && p.nearest(g) == model.RuleLimit })
 }
 
 // cutOff refuses pods that are not important enough for a machine. Placeholders stand for pods that are.

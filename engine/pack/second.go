@@ -16,21 +16,27 @@ const (
 
 // secondOpinion is the plan of engine/grow if it serves more pods, or as many and relaxes fewer minValues, or for less: awkward limits, minValues and offerings
 // that are out now and then suit pods that come one by one.
-func secondOpinion(s *model.Snapshot, policy model.Policy, plan model.Plan, shared *Places) model.Plan {
-	if !doubtful(s, &plan) {
-		return plan
+func secondOpinion(s *model.Snapshot, policy model.Policy, first *Draft, shared *Places) *Draft {
+	p := first.from[0]
+	if !p.doubtful() {
+		return first
 	}
 	policy.Solver, policy.Preferences = model.FirstFit, model.Ignore
-	other := provision(s, policy, shared)
-	if cmp.Or(cmp.Compare(waitOn(s, &other), waitOn(s, &plan)), cmp.Compare(len(other.Unplaced), len(plan.Unplaced)),
-		cmp.Compare(relaxed(&other), relaxed(&plan)), cmp.Compare(other.Counts, plan.Counts)) >= 0 {
-		return plan
+	second := provision(p.withHope(), policy, shared)
+	second.Plan.Unplaced = append(second.Plan.Unplaced, p.withoutHope()...)
+	second.Plan.Unplaced = sortedByPod(second.Plan.Unplaced, func(x *model.Unplaced) *model.PodKey { return &x.Pod })
+	plan, other := &first.Plan, &second.Plan
+	if cmp.Or(cmp.Compare(waitOn(s, other), waitOn(s, plan)), cmp.Compare(len(other.Unplaced), len(plan.Unplaced)),
+		cmp.Compare(relaxed(other), relaxed(plan)), cmp.Compare(other.Counts, plan.Counts)) >= 0 {
+		return first
 	}
 	if plan.Partial { // what nobody looked at is not refused
-		return plan
+		return first
 	}
 	other.LowerBound = min(plan.LowerBound, other.Counts)
-	return other
+	p.groups = nil
+	second.from = append(second.from, p)
+	return second
 }
 
 // relaxed is how many machines do not keep their pool's minValues.
@@ -63,30 +69,33 @@ func waitOn(s *model.Snapshot, plan *model.Plan) int {
 }
 
 // doubtful reports whether the plan may not be the best one can have, and is small enough for another.
-func doubtful(s *model.Snapshot, plan *model.Plan) bool {
+func (p *problem) doubtful() bool {
 	most := opinionPlain
-	if slices.ContainsFunc(s.Shapes, func(x model.Shape) bool {
+	if slices.ContainsFunc(p.s.Shapes, func(x model.Shape) bool {
 		return len(x.Spread)+len(x.Affinity)+len(x.AntiAffinity)+len(x.HostPorts)+len(x.Volumes) > 0
 	}) {
 		most = opinionConstrained
 	}
 	pods := 0
-	for i := range plan.Launches {
-		pods += len(plan.Launches[i].Pods)
+	for i := range p.plan.Launches {
+		pods += len(p.plan.Launches[i].Pods)
 	}
-	if pods+len(plan.Unplaced) > most {
+	left := p.groupsLeft()
+	for _, g := range left {
+		pods += g.left()
+	}
+	if pods > most {
 		return false
 	}
 	const near = 1.005
-	if float64(plan.Counts) > float64(plan.LowerBound)*near {
+	if float64(p.plan.Counts) > float64(p.plan.LowerBound)*near {
 		return true
 	}
-	return slices.ContainsFunc(plan.Unplaced, func(u model.Unplaced) bool {
-		switch u.Reason.Rule {
-		case model.RuleUnmodelled, model.RuleBlocked, model.RulePriority, model.RuleNoPool, model.RulePoolNotReady, model.RuleTaint,
-			model.RuleRequirement, model.RuleResource, model.RuleCapacity, model.RuleCatalog:
+	return slices.ContainsFunc(left, func(g *group) bool {
+		switch p.nearest(g) {
+		case model.RulePoolNotReady, model.RuleTaint, model.RuleRequirement, model.RuleResource, model.RuleCapacity, model.RuleCatalog:
 			return false
 		}
-		return true
+		return len(p.views) > 0
 	})
 }

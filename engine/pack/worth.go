@@ -15,6 +15,7 @@ func Worth(s *model.Snapshot, policy model.Policy, count []int) []float64 {
 	p := &problem{s: s, policy: &policy, maxTypes: mostTypes(&policy), classOf: map[string]int{}, users: map[int]int{}, shared: &Places{}, state: rules.NewState(&model.Snapshot{})}
 	p.group()
 	p.open()
+	p.openClasses()
 	for _, g := range p.groups {
 		n := 0
 		for _, i := range g.pods {

@@ -2,6 +2,11 @@
 // offerings of a pool, or gives the Reason why nothing is left.
 package rules
 
+import (
+	"iter"
+	"math/bits"
+)
+
 // Bits is a set of small integers, such as indices of instance types.
 type Bits []uint64
 
@@ -22,4 +27,43 @@ func (b Bits) Empty() bool {
 		}
 	}
 	return true
+}
+
+// All are the members in order.
+func (b Bits) All() iter.Seq[int] {
+	return func(yield func(int) bool) {
+		for i, w := range b {
+			for ; w != 0; w &= w - 1 {
+				if !yield(i*64 + bits.TrailingZeros64(w)) {
+					return
+				}
+			}
+		}
+	}
+}
+
+// Meets reports whether some member is in both sets, which are of the same size.
+func (b Bits) Meets(o Bits) bool {
+	for i, w := range b {
+		if w&o[i] != 0 {
+			return true
+		}
+	}
+	return false
+}
+
+// add puts all members of another set of the same size in.
+func (b Bits) add(o Bits) {
+	for i, w := range o {
+		b[i] |= w
+	}
+}
+
+// and is the members of both sets, which are of the same size.
+func and(a, b Bits) Bits {
+	out := make(Bits, len(a))
+	for i := range out {
+		out[i] = a[i] & b[i]
+	}
+	return out
 }

@@ -41,31 +41,26 @@ func (v *View) Options(required model.Requirements, anyOf []model.Requirements) 
 
 // option is what the wants leave of the pool, and the custom label or offering key that the pool cannot give, if any.
 func (v *View) option(wants model.Requirements) (Option, string) {
-	o := Option{Wants: wants, Types: NewBits(len(v.Pool.Types)), Zones: trues(len(v.Zones)), Capacity: trues(len(v.Capacities))}
+	o := Option{Wants: wants}
+	for _, w := range wants { // what the pool alone decides, before anything is allocated
+		if !v.mayAllow(w) {
+			return o, w.Key
+		}
+	}
+	o.Types, o.Zones, o.Capacity = NewBits(len(v.Pool.Types)), trues(len(v.Zones)), trues(len(v.Capacities))
 	var ofTypes model.Requirements
 	for _, w := range wants {
 		switch {
 		case w.Key == model.LabelZone:
-			if !narrow(o.Zones, v.Zones, w) {
-				return o, w.Key
-			}
+			narrow(o.Zones, v.Zones, w)
 		case w.Key == model.LabelCapacityType:
-			if !narrow(o.Capacity, v.Capacities, w) {
-				return o, w.Key
-			}
+			narrow(o.Capacity, v.Capacities, w)
 		case w.Key == model.NodeNameField:
-			if !anyName(w) {
-				return o, w.Key
-			}
 			o.Wants = without(wants, w.Key)
 		case v.OfTypes(w.Key):
 			ofTypes = append(ofTypes, w)
 		default:
-			have, ok := v.Requirements.Get(w.Key)
-			if ok && !have.Overlaps(w) || !ok && !w.AllowsAbsence() {
-				return o, w.Key
-			}
-			if ok {
+			if have, ok := v.Requirements.Get(w.Key); ok {
 				o.Custom = append(o.Custom, have.And(w))
 			}
 		}
@@ -76,6 +71,22 @@ func (v *View) option(wants model.Requirements) (Option, string) {
 		}
 	}
 	return o, ""
+}
+
+// mayAllow reports whether the pool can have the label as wanted, as far as neither its types nor other wants decide it.
+func (v *View) mayAllow(w model.Requirement) bool {
+	switch {
+	case w.Key == model.LabelZone:
+		return slices.ContainsFunc(v.Zones, w.Has)
+	case w.Key == model.LabelCapacityType:
+		return slices.ContainsFunc(v.Capacities, w.Has)
+	case w.Key == model.NodeNameField:
+		return anyName(w)
+	case v.OfTypes(w.Key):
+		return true
+	}
+	have, ok := v.Requirements.Get(w.Key)
+	return ok && have.Overlaps(w) || !ok && w.AllowsAbsence()
 }
 
 func (v *View) allowsAll(t int, wants model.Requirements) bool {
@@ -96,13 +107,10 @@ func (v *View) offers(t int, o *Option) bool {
 	return false
 }
 
-func narrow(allowed []bool, values []string, w model.Requirement) bool {
-	left := false
+func narrow(allowed []bool, values []string, w model.Requirement) {
 	for i, value := range values {
 		allowed[i] = allowed[i] && w.Has(value)
-		left = left || allowed[i]
 	}
-	return left
 }
 
 func trues(n int) []bool {

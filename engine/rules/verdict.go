@@ -130,8 +130,19 @@ func (v *View) blameLabel(wants model.Requirements, key string, out *model.PoolV
 	}
 }
 
-// blamePool names the pool's requirement that no type of its own satisfies.
+// blamed is a requirement of a pool.
+type blamed struct{ key, detail string }
+
+// blamePool names the pool's requirement that no type of its own satisfies: the same for every pod.
 func (v *View) blamePool() (key, detail string) {
+	if v.blamed == nil {
+		key, detail = v.contradiction()
+		v.blamed = &blamed{key, detail}
+	}
+	return v.blamed.key, v.blamed.detail
+}
+
+func (v *View) contradiction() (key, detail string) {
 	left := make([]int, len(v.Pool.Types))
 	for t := range left {
 		left[t] = t

@@ -39,6 +39,7 @@ type View struct {
 	BestEffort   bool // a pod gets a machine even if MinValues cannot be kept: see Under
 
 	typeKeys map[string]bool
+	blamed   *blamed // what blamePool found; nil until it is asked for
 }
 
 // NewView prepares a pool.

@@ -14,13 +14,13 @@ import (
 // Provision is pack.Provision, but if all pods for which machines would be launched can expect room within the policy's patience, and none of
 // them has waited for so long, they get the Reason Soon instead. Where a machine is to be launched anyway nobody waits: one plan for all pods
 // has the better machines. Plan.Again is when the first of them has waited enough.
-func Provision(s *model.Snapshot, p model.Policy) model.Plan {
+func Provision(s *model.Snapshot, p model.Policy) *pack.Draft {
 	plan := pack.Provision(s, p)
 	patience := p.Patient(s)
 	if patience <= 0 {
 		return plan
 	}
-	waiting := launchedFor(&plan)
+	waiting := launchedFor(&plan.Plan)
 	for i := range s.Pending {
 		if x := &s.Pending[i]; waiting[x.PodKey] && !patient(s, x, patience) {
 			return plan
@@ -52,10 +52,11 @@ func launchedFor(plan *model.Plan) map[model.PodKey]bool {
 }
 
 // withRoom is the plan in which these pods wait, each for room on a machine.
-func withRoom(s *model.Snapshot, p model.Policy, patience time.Duration, room map[model.PodKey]string) model.Plan {
+func withRoom(s *model.Snapshot, p model.Policy, patience time.Duration, room map[model.PodKey]string) *pack.Draft {
 	rest := *s
 	rest.Pending = slices.DeleteFunc(slices.Clone(s.Pending), func(x model.Pod) bool { return room[x.PodKey] != "" })
-	plan := pack.Provision(&rest, p)
+	draft := pack.Provision(&rest, p)
+	plan := &draft.Plan
 	for i := range s.Pending {
 		x := &s.Pending[i]
 		node := room[x.PodKey]
@@ -72,7 +73,7 @@ func withRoom(s *model.Snapshot, p model.Policy, patience time.Duration, room ma
 	slices.SortFunc(plan.Unplaced, func(a, b model.Unplaced) int {
 		return cmp.Or(cmp.Compare(a.Pod.Namespace, b.Pod.Namespace), cmp.Compare(a.Pod.Name, b.Pod.Name), cmp.Compare(a.Pod.UID, b.Pod.UID))
 	})
-	return plan
+	return draft
 }
 
 // patient reports whether the pod may wait: it is no more important than others, has not waited for so long, is not to leave a machine, and

@@ -123,16 +123,17 @@ func (a *Actor) Recall(ctx context.Context) error {
 // Apply carries out the plan that was made of the snapshot. It returns when all API calls were answered.
 func (a *Actor) Apply(ctx context.Context, s *model.Snapshot, p model.Plan) Result {
 	var r Result
-	claims := a.launch(ctx, s, p.Launches, &r)
-	r.Claims = claims
+	r.Claims = a.launch(ctx, s, p.Launches, &r)
 	a.remove(ctx, s, p.Removals, &r)
 	a.begin(ctx, s, p.Commands, &r)
 	a.log(&r)
 	a.machines.kept(s, p.Kept)
-	if len(p.Launches)+len(p.Placements)+len(p.Unplaced) > 0 || len(s.Pending) == 0 {
-		a.reporter.report(s, &p, claims)
-	}
 	return r
+}
+
+// Report says on pods what a plan for them decided; claims are the NodeClaims by the ID of the launch they are for. Nobody waits for it.
+func (a *Actor) Report(s *model.Snapshot, p model.Plan, claims map[string]string) {
+	a.reporter.report(s, &p, claims)
 }
 
 // log says what was not done.

@@ -201,6 +201,14 @@ func (r *room) plan(s *model.Snapshot) model.Plan {
 	return p
 }
 
+// carryOut does all that becomes of a plan for pods.
+func (r *room) carryOut(s *model.Snapshot, p model.Plan) Result {
+	r.t.Helper()
+	done := r.actor.Apply(r.t.Context(), s, p)
+	r.actor.Report(s, p, done.Claims)
+	return done
+}
+
 func (r *room) claim(name string) *karpv1.NodeClaim {
 	r.t.Helper()
 	c := &karpv1.NodeClaim{}
@@ -215,14 +223,14 @@ func TestAPendingPodGetsOneClaimHoweverOftenThePlanIsReplayed(t *testing.T) {
 	r.pods(1, "1")
 	s := r.snapshot()
 	p := r.plan(s)
-	done := r.actor.Apply(t.Context(), s, p)
+	done := r.carryOut(s, p)
 	if len(done.Created) != 1 || len(done.Errors) != 0 {
 		t.Fatalf("got %+v", done)
 	}
 	if now := r.snapshot(); len(r.plan(now).Launches) != 0 {
 		t.Error("the next snapshot does not know the claim")
 	}
-	again := r.actor.Apply(t.Context(), s, p)
+	again := r.carryOut(s, p)
 	if len(again.Created) != 0 || !slices.Equal(again.Existing, done.Created) {
 		t.Errorf("replayed: %+v", again)
 	}
@@ -304,7 +312,7 @@ func TestAPodThatFitsNothingHearsWhyOnce(t *testing.T) {
 	r.pods(1, "64")
 	for range 3 {
 		s := r.snapshot()
-		r.actor.Apply(t.Context(), s, r.plan(s))
+		r.carryOut(s, r.plan(s))
 	}
 	if n := r.events.count("FailedScheduling web-"); n != 1 || r.events.count("FailedScheduling") != 1 {
 		t.Errorf("events: %v", r.events.seen)
@@ -396,7 +404,7 @@ func TestAMachineDeletedByHandIsReplacedBeforeItIsDrained(t *testing.T) {
 	r := enter(t, "100")
 	r.pods(1, "1")
 	s := r.snapshot()
-	old := r.actor.Apply(t.Context(), s, r.plan(s)).Created[0]
+	old := r.carryOut(s, r.plan(s)).Created[0]
 	node := r.boot(old)
 	r.until("the pod runs there", func() bool {
 		r.bind(node)
@@ -408,7 +416,7 @@ func TestAMachineDeletedByHandIsReplacedBeforeItIsDrained(t *testing.T) {
 	}
 	r.until("the pod has to leave", func() bool { return len(r.snapshot().Pending) == 1 })
 	s = r.snapshot()
-	done := r.actor.Apply(t.Context(), s, r.plan(s))
+	done := r.carryOut(s, r.plan(s))
 	if len(done.Created) != 1 || s.Pending[0].From != node {
 		t.Fatalf("from %q: %+v", s.Pending[0].From, done)
 	}

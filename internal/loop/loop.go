@@ -147,6 +147,8 @@ func (l *loop) provision(ctx context.Context) Decision {
 			promised = plan.Promises(s, d.Result.Claims)
 		}
 		l.o.World.Nominate(plan.Nominees(s), promised)
+		d.Plan = l.explain(s, plan)
+		l.o.Actor.Report(s, d.Plan, d.Result.Claims)
 	}
 	return d
 }

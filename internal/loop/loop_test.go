@@ -22,15 +22,16 @@ var noon = time.Date(2026, 6, 3, 12, 0, 0, 0, time.UTC)
 // stage is a cluster with nothing but a clock: each snapshot is what the test put there.
 type stage struct {
 	*clock.Virtual
-	changed chan struct{}
-	nodes   []model.Node
-	pending []model.Pod
-	pools   []model.Pool
-	applied []model.Plan
-	fills   int
-	unknown error                                                        // why Recall fails
-	result  act.Result                                                   // what applying comes to
-	advance func(*model.Snapshot, act.StillTrue) (act.Result, time.Time) // nil = nothing is under way
+	changed  chan struct{}
+	nodes    []model.Node
+	pending  []model.Pod
+	pools    []model.Pool
+	applied  []model.Plan
+	reported []model.Plan
+	fills    int
+	unknown  error                                                        // why Recall fails
+	result   act.Result                                                   // what applying comes to
+	advance  func(*model.Snapshot, act.StillTrue) (act.Result, time.Time) // nil = nothing is under way
 }
 
 func (s *stage) Changed() <-chan struct{} { return s.changed }
@@ -48,6 +49,10 @@ func (s *stage) Apply(_ context.Context, _ *model.Snapshot, p model.Plan) act.Re
 
 // player is the stage's actor.
 type player struct{ *stage }
+
+func (p player) Report(_ *model.Snapshot, plan model.Plan, _ map[string]string) {
+	p.reported = append(p.reported, plan)
+}
 
 func (p player) Recall(context.Context) error { return p.unknown }
 

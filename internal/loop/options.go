@@ -26,6 +26,8 @@ type Actor interface {
 	// Recall makes the world know every NodeClaim there is, whatever its watch has shown.
 	Recall(ctx context.Context) error
 	Apply(ctx context.Context, s *model.Snapshot, p model.Plan) act.Result
+	// Report says on pods what a plan decided for them; claims are the NodeClaims by launch.
+	Report(s *model.Snapshot, p model.Plan, claims map[string]string)
 	// Advance brings the commands that are under way a step further, and says when it wants to be called again at the latest,
 	// zero if that depends on changes only.
 	Advance(ctx context.Context, s *model.Snapshot, stillTrue act.StillTrue) (act.Result, time.Time)
@@ -49,7 +51,10 @@ type Options struct {
 	Leading <-chan struct{}
 	// Provision and Disrupt are the engine's; replaced in tests.
 	Provision, Disrupt func(*model.Snapshot, model.Policy) model.Plan
-	StillTrue          func(*model.Snapshot, model.Policy, model.Command) model.Reason
+	// Explain gives the pods without a place in the plan that Provision made last their Reasons, as long as goOn lets it: see
+	// engine.Provisioner. nil = Provision gave them.
+	Explain   func(plan *model.Plan, goOn func(verdicts int) bool)
+	StillTrue func(*model.Snapshot, model.Policy, model.Command) model.Reason
 	// Check judges a plan and says what is wrong with it; default engine/check. A plan of which nothing worse is said than
 	// Unproven is carried out: else pods with many neighbours could stop everybody for ever.
 	Check func(*model.Snapshot, model.Policy, model.Plan) []check.Violation
@@ -87,7 +92,8 @@ func (o Options) defaults() Options {
 		o.Check = check.Plan
 	}
 	if o.Provision == nil {
-		o.Provision, o.answered = engine.Provision, check.Answered
+		x := engine.NewProvisioner()
+		o.Provision, o.Explain, o.answered = x.Decide, x.Explain, check.Answered
 	}
 	if o.Disrupt == nil {
 		o.Disrupt = engine.Disrupt
