@@ -109,10 +109,13 @@ func chooseCluster(kubeconfig, dataDir string, overrides *clientcmd.ConfigOverri
 	rules.ExplicitPath = kubeconfig
 	var running *session
 	var dir string
-	if kubeconfig == "" && overrides.CurrentContext == "" && os.Getenv(clientcmd.RecommendedConfigPathEnvVar) == "" {
+	if kubeconfig == "" && overrides.CurrentContext == "" {
 		var err error
 		if dir, err = resolveDataDir(dataDir); err != nil {
 			return nil, nil, "", err
+		}
+		if own := os.Getenv(clientcmd.RecommendedConfigPathEnvVar); own != "" && own != toolsKubeconfig(dir) { // that of `nodeless env` is ours
+			return clientcmd.NewNonInteractiveDeferredLoadingClientConfig(rules, overrides), nil, "", nil
 		}
 		switch s, err := loadSession(dir); {
 		case err == nil:

@@ -113,8 +113,11 @@ func (l *local) openLog() error {
 
 func (l *local) startPlane(run, start context.Context) error {
 	l.p.Begin("Kubernetes %s: etcd, API server, scheduler, controllers", plane.Version())
-	var err error
-	l.plane, err = plane.Start(start, plane.Options{DataDir: l.o.dataDir, ClientQPS: 1000, AuditLog: l.o.auditLog})
+	keys, err := keepAWSKeys(l.o.dataDir)
+	if err != nil {
+		return err
+	}
+	l.plane, err = plane.Start(start, plane.Options{DataDir: l.o.dataDir, ClientQPS: 1000, AuditLog: l.o.auditLog, Tokens: eksLogin(keys)})
 	if err != nil {
 		return err
 	}
@@ -204,6 +207,13 @@ func (l *local) publish(_, _ context.Context) error {
 			l.merged = true
 			l.stops = append(l.stops, func() { _ = kubeconfig.Remove(contextName) })
 		}
+	}
+	own, err := os.ReadFile(l.plane.Kubeconfig())
+	if err == nil {
+		err = os.WriteFile(toolsKubeconfig(l.o.dataDir), own, 0o600)
+	}
+	if err != nil {
+		return fmt.Errorf("kubeconfig of \"nodeless env\": %w", err)
 	}
 	s := session{
 		PID: os.Getpid(), Started: time.Now(), Version: version, Kubeconfig: l.plane.Kubeconfig(),

@@ -82,13 +82,14 @@ func newRoot() *cobra.Command {
   nodeless simulate FILE what would be launched for a cluster that is written in a file, and why
   nodeless plan -f FILE  what a change of pools, classes, DaemonSets or Deployments would do to nodes, pods and costs
   nodeless capture       that file, of your cluster and without its secrets; why answers from it too
+  nodeless env           the variables with which kubectl, aws and terraform find the cluster of "nodeless up"
   nodeless kubectl …     kubectl, already pointed at the cluster of "nodeless up"`,
 		SilenceUsage:      true,
 		SilenceErrors:     true,
 		Version:           version,
 		CompletionOptions: cobra.CompletionOptions{HiddenDefaultCmd: false},
 	}
-	root.AddCommand(newUp(), newDown(), newStatus(), newRun(), newWhy(), newDecisions(), newSavings(), newTop(), newWeb(), newCapture(), newPlan(), newSimulate(), newKubectl(), newImage(), newHost(), newDNS(), newCRDs(), newRBAC(), newVersion(), exitCodes(), newReference())
+	root.AddCommand(newUp(), newDown(), newStatus(), newEnv(), newRun(), newWhy(), newDecisions(), newSavings(), newTop(), newWeb(), newCapture(), newPlan(), newSimulate(), newKubectl(), newImage(), newHost(), newDNS(), newCRDs(), newRBAC(), newVersion(), exitCodes(), newReference())
 	for _, c := range root.Commands() {
 		bindEnvironment(c)
 	}

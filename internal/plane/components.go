@@ -8,7 +8,6 @@ import (
 	utilerrors "k8s.io/apimachinery/pkg/util/errors"
 	cliflag "k8s.io/component-base/cli/flag"
 	"k8s.io/component-base/configz"
-	apiapp "k8s.io/kubernetes/cmd/kube-apiserver/app"
 	apioptions "k8s.io/kubernetes/cmd/kube-apiserver/app/options"
 	cmapp "k8s.io/kubernetes/cmd/kube-controller-manager/app"
 	cmoptions "k8s.io/kubernetes/cmd/kube-controller-manager/app/options"
@@ -93,7 +92,7 @@ func (p *Plane) startAPIServer(ctx context.Context) error {
 		if errs := completed.Validate(); len(errs) != 0 {
 			return utilerrors.NewAggregate(errs)
 		}
-		return apiapp.Run(ctx, completed)
+		return p.serveAPI(ctx, completed)
 	})
 	return p.awaitAPIServer(ctx)
 }

@@ -12,6 +12,8 @@ import (
 	"path/filepath"
 	"sync"
 	"time"
+
+	"k8s.io/apiserver/pkg/authentication/authenticator"
 )
 
 // Options say where a control plane keeps its state and how it is reached. Only DataDir is needed.
@@ -31,6 +33,10 @@ type Options struct {
 	// Port fixes kube-apiserver's port; if something else listens there, Start fails and names it. With 0 a free port is
 	// chosen once and kept; should another process have taken it meanwhile, a new one is chosen and the kubeconfig follows.
 	Port int
+	// Tokens decides on bearer tokens besides ServiceAccounts'; nil = nobody does.
+	Tokens authenticator.Token
+	// DialKubelet is how the API server reaches the addresses of nodes; nil = over the host's network.
+	DialKubelet func(ctx context.Context, network, address string) (net.Conn, error)
 	// Progress is called after each step of the start, from one goroutine at a time, with the time the step took.
 	Progress func(step string, took time.Duration)
 }

@@ -1,0 +1,76 @@
+package main
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	"github.com/spf13/cobra"
+)
+
+func newEnv() *cobra.Command {
+	var dir, output string
+	c := &cobra.Command{
+		Use:   "env",
+		Short: `Print the variables with which kubectl, aws, terraform and the like find the cluster of "nodeless up"`,
+		Long: `Prints shell commands that export KUBECONFIG, AWS_ENDPOINT_URL, AWS_REGION and the AWS credentials of the cluster of "nodeless up".
+They name a kubeconfig that is yours to change: "aws eks update-kubeconfig" writes to it. The credentials are good for this cluster alone;
+whoever has them is its administrator.`,
+		Example: `  eval $(nodeless env)
+  aws eks update-kubeconfig --name nodeless
+  kubectl get nodes`,
+		Args: cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			dir, err := resolveDataDir(dir)
+			if err != nil {
+				return err
+			}
+			s, err := loadSession(dir)
+			if errors.Is(err, errNotRunning) {
+				err = fmt.Errorf("nothing runs in %s; start it with: nodeless up", dir)
+			}
+			if err != nil {
+				return err
+			}
+			keys, err := loadAWSKeys(dir)
+			if err != nil {
+				return err
+			}
+			values := map[string]string{
+				"KUBECONFIG": toolsKubeconfig(dir), "AWS_ENDPOINT_URL": s.RegionURL,
+				"AWS_REGION": s.Region, "AWS_DEFAULT_REGION": s.Region, // the SDK for Python heeds the second alone
+				"AWS_ACCESS_KEY_ID": keys.AccessKeyID, "AWS_SECRET_ACCESS_KEY": keys.SecretAccessKey,
+			}
+			switch output {
+			case "":
+				fmt.Fprint(cmd.OutOrStdout(), shellExports(values))
+			case "json":
+				out, err := json.MarshalIndent(values, "", "  ")
+				if err != nil {
+					return err
+				}
+				fmt.Fprintln(cmd.OutOrStdout(), string(out))
+			default:
+				return fmt.Errorf("unknown output %q: use -o json, or nothing for shell commands", output)
+			}
+			return nil
+		},
+	}
+	dataDirFlag(c, &dir)
+	c.Flags().StringVarP(&output, "output", "o", "", "json, or nothing for shell commands")
+	return c
+}
+
+// shellExports are commands of a POSIX shell. Each ends with a semicolon: eval $(…) joins lines with spaces. A session token or
+// profile of the user's own would make the credentials others.
+func shellExports(values map[string]string) string {
+	var out strings.Builder
+	for _, name := range slices.Sorted(maps.Keys(values)) {
+		fmt.Fprintf(&out, "export %s='%s';\n", name, strings.ReplaceAll(values[name], "'", `'\''`))
+	}
+	out.WriteString("unset AWS_SESSION_TOKEN AWS_PROFILE;\n")
+	return out.String()
+}

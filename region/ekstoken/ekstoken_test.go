@@ -1,0 +1,150 @@
+package ekstoken
+
+import (
+	"encoding/base64"
+	"net/http"
+	"net/url"
+	"os"
+	"os/exec"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/aws/aws-sdk-go-v2/aws"
+	v4 "github.com/aws/aws-sdk-go-v2/aws/signer/v4"
+)
+
+var (
+	now  = time.Date(2026, 11, 23, 12, 0, 0, 0, time.UTC)
+	keys = aws.Credentials{AccessKeyID: "AKIAEXAMPLE", SecretAccessKey: "secret"}
+	ours = Verifier{Cluster: "nodeless", Credentials: keys, Now: func() time.Time { return now }}
+)
+
+const call = "https://sts.us-west-2.amazonaws.com/?Action=GetCallerIdentity&Version=2011-06-15&X-Amz-Expires=60"
+
+// request is what a token is made from.
+type request struct {
+	url, cluster string
+	credentials  aws.Credentials
+	at           time.Time
+	headers      map[string]string
+}
+
+func good() request { return request{url: call, cluster: "nodeless", credentials: keys, at: now} }
+
+// signed is the presigned URL of a request.
+func (r request) signed(t *testing.T) string {
+	t.Helper()
+	req, err := http.NewRequestWithContext(t.Context(), http.MethodGet, r.url, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	req.Header.Set(clusterHeader, r.cluster)
+	for k, v := range r.headers {
+		req.Header.Set(k, v)
+	}
+	out, _, err := v4.NewSigner().PresignHTTP(t.Context(), r.credentials, req, emptyBody, "sts", "us-west-2", r.at)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return out
+}
+
+func encode(u string) string { return Prefix + base64.RawURLEncoding.EncodeToString([]byte(u)) }
+
+func TestATokenOfTheClustersKeyIsGoodForFifteenMinutes(t *testing.T) {
+	for name, at := range map[string]time.Time{"new": now, "14m59s old": now.Add(-lifetime + time.Second), "of a clock 4m ahead": now.Add(4 * time.Minute)} {
+		r := good()
+		r.at = at
+		if err := ours.Verify(t.Context(), encode(r.signed(t))); err != nil {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+	for _, endpoint := range []string{"https://sts.amazonaws.com", "http://127.0.0.1:4566", "http://localhost:4566"} {
+		r := good()
+		r.url = strings.Replace(r.url, "https://sts.us-west-2.amazonaws.com", endpoint, 1)
+		if err := ours.Verify(t.Context(), encode(r.signed(t))); err != nil {
+			t.Errorf("%s: %v", endpoint, err)
+		}
+	}
+}
+
+func TestOtherTokensAreRefused(t *testing.T) {
+	with := func(change func(*request)) string {
+		r := good()
+		change(&r)
+		return encode(r.signed(t))
+	}
+	plain := good().signed(t)
+	unsignedHeader, err := http.NewRequestWithContext(t.Context(), http.MethodGet, call, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	noCluster, _, err := v4.NewSigner().PresignHTTP(t.Context(), keys, unsignedHeader, emptyBody, "sts", "us-west-2", now)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, c := range map[string]struct{ token, want string }{
+		"expired":           {with(func(r *request) { r.at = now.Add(-lifetime - time.Second) }), "valid for 15m0s"},
+		"from the future":   {with(func(r *request) { r.at = now.Add(6 * time.Minute) }), "valid for"},
+		"another secret":    {with(func(r *request) { r.credentials.SecretAccessKey = "guess" }), "signature is wrong"},
+		"another key":       {with(func(r *request) { r.credentials.AccessKeyID = "AKIAOTHER" }), "access key AKIAOTHER is not"},
+		"another cluster":   {with(func(r *request) { r.cluster = "prod" }), "signature is wrong"},
+		"no cluster":        {encode(noCluster), `X-Amz-SignedHeaders="host"`},
+		"another action":    {with(func(r *request) { r.url = strings.Replace(call, "GetCallerIdentity", "AssumeRole", 1) }), `Action="AssumeRole"`},
+		"another host":      {with(func(r *request) { r.url = strings.Replace(call, "sts.us-west-2.amazonaws.com", "example.com", 1) }), "not one of STS"},
+		"a host like STS's": {with(func(r *request) { r.url = strings.Replace(call, "amazonaws.com", "amazonaws.com.example.com", 1) }), "not one of STS"},
+		"a path":            {with(func(r *request) { r.url = strings.Replace(call, "/?", "/bucket?", 1) }), "not one of STS"},
+		"more parameters":   {with(func(r *request) { r.url += "&Role=admin" }), `Role="admin"`},
+		"more headers":      {with(func(r *request) { r.headers = map[string]string{"x-other": "1"} }), "X-Amz-SignedHeaders"},
+		"a parameter twice": {encode(plain + "&Action=GetCallerIdentity"), "Action="},
+		"a long expiry":     {with(func(r *request) { r.url = strings.Replace(call, "Expires=60", "Expires=901", 1) }), "X-Amz-Expires"},
+		"a changed date":    {encode(strings.Replace(plain, "T120000Z", "T120100Z", 1)), "signature is wrong"},
+		"a changed host":    {encode(strings.Replace(plain, "us-west-2.amazonaws", "us-east-1.amazonaws", 1)), "signature is wrong"},
+		"no signature":      {encode(plain[:strings.Index(plain, "&X-Amz-Signature")]), "lacks parameters"},
+		"no URL":            {Prefix + "!", "not base64url"},
+		"nothing":           {Prefix, "not one of STS"},
+		"another kind":      {"eyJhbGciOi.e30.x", "does not begin with"},
+		"too long":          {Prefix + strings.Repeat("a", longest), "longer than"},
+	} {
+		if err := ours.Verify(t.Context(), c.token); err == nil || !strings.Contains(err.Error(), c.want) {
+			t.Errorf("%s: %v, want an error with %q", name, err, c.want)
+		}
+	}
+}
+
+// botocore is what `aws eks get-token` signs with: code that nobody here wrote.
+func TestATokenOfBotocoreIsGood(t *testing.T) {
+	const python = "/usr/bin/python3" // Debian's, which sees its packages
+	if out, err := exec.CommandContext(t.Context(), python, "-c", "import botocore").CombinedOutput(); err != nil {
+		if os.Getenv("NODELESS_REQUIRE_BOTO3") == "1" {
+			t.Fatalf("botocore is required but absent: apt-get install -y python3-boto3\n%s", out)
+		}
+		t.Skip("botocore is absent, so its signature was not tried: apt-get install -y python3-boto3")
+	}
+	const script = `
+import botocore.session, base64, sys
+from botocore.signers import RequestSigner
+s = botocore.session.get_session()
+s.set_credentials("AKIAEXAMPLE", "secret")
+c = s.create_client("sts", region_name="us-west-2", endpoint_url=sys.argv[1] or None)
+signer = RequestSigner(c.meta.service_model.service_id, "us-west-2", "sts", "v4", s.get_credentials(), s.get_component("event_emitter"))
+url = (sys.argv[1] or "https://sts.us-west-2.amazonaws.com") + "/?Action=GetCallerIdentity&Version=2011-06-15"
+print(signer.generate_presigned_url({"method": "GET", "url": url, "body": {}, "headers": {"x-k8s-aws-id": "nodeless"}, "context": {}},
+    region_name="us-west-2", expires_in=60, operation_name=""))
+`
+	real := Verifier{Cluster: "nodeless", Credentials: keys, Now: time.Now}
+	for _, endpoint := range []string{"", "http://127.0.0.1:4566"} {
+		out, err := exec.CommandContext(t.Context(), python, "-c", script, endpoint).Output()
+		if err != nil {
+			t.Fatal(err)
+		}
+		u := strings.TrimSpace(string(out))
+		if parsed, err := url.Parse(u); err != nil || parsed.Query().Get("X-Amz-Signature") == "" {
+			t.Fatalf("botocore gave %q", u)
+		}
+		if err := real.Verify(t.Context(), encode(u)); err != nil {
+			t.Errorf("%s: %v", u, err)
+		}
+	}
+}
