@@ -6,13 +6,14 @@ import (
 	"os"
 	"strings"
 
+	"github.com/nodeless/nodeless/podvm/vmm"
 	"github.com/nodeless/nodeless/podvm/wire"
 )
 
 // Attachment is a machine's connection to a network.
 type Attachment struct {
 	Tap     *os.File // nil: user mode
-	UserNet string   // options of user mode, as QEMU's -netdev user takes them
+	UserNet *vmm.UserNet
 }
 
 // Network gives machines their places, and connects them.
@@ -28,7 +29,7 @@ type Network interface {
 }
 
 // UserMode is QEMU's own network stack: it needs no privileges. Each pod is alone in a network, has an address that no other has, reaches out through
-// the host (TCP and UDP, no ICMP), and cannot be reached but by port-forward.
+// the host (TCP and UDP, no ICMP), and cannot be reached but by port-forward. It does not reach the host's loopback; see vmm.UserNet.
 type UserMode struct {
 	places
 	dns netip.Addr
@@ -63,7 +64,7 @@ func (u *UserMode) Take(string) (wire.Network, error) {
 
 // Attach tells QEMU of the network.
 func (u *UserMode) Attach(string, wire.Network) (Attachment, error) {
-	return Attachment{UserNet: fmt.Sprintf(",net=%s,host=%s,dns=%s,dhcpstart=%s", u.prefix, u.gateway, u.dns, u.first)}, nil
+	return Attachment{UserNet: &vmm.UserNet{Prefix: u.prefix, Gateway: u.gateway, DNS: u.dns, First: u.first}}, nil
 }
 
 func addressOf(n wire.Network) string {

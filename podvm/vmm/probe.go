@@ -81,7 +81,7 @@ func (q *QEMU) bootProbe(ctx context.Context, limit time.Duration) error {
 	defer func() { _ = os.RemoveAll(dir) }()
 	ctx, cancel := context.WithTimeout(ctx, limit)
 	defer cancel()
-	m, err := q.launch(filepath.Base(dir), dir, command{shape: probeShape, network: "user"}, nil)
+	m, err := q.launch(filepath.Base(dir), dir, command{shape: probeShape, network: noNetwork}, nil)
 	if err != nil {
 		return err
 	}

@@ -78,10 +78,10 @@ func (q *QEMU) basis() (string, error) {
 type command struct {
 	shape    Shape
 	disks    []Disk
-	network  string // value of -netdev without its id
-	memory   string // file behind the guest's memory; "" is anonymous
-	share    bool   // changes of the memory go to the file
-	incoming int    // descriptor of the VMM that holds a device state; 0: none
+	network  []string // values of -netdev; the one of the guest's interface has no id yet and comes first
+	memory   string   // file behind the guest's memory; "" is anonymous
+	share    bool     // changes of the memory go to the file
+	incoming int      // descriptor of the VMM that holds a device state; 0: none
 }
 
 // arguments of QEMU. All machines have the same devices, used or not, so that any can be restored from a template of its shape. There is no balloon:
@@ -106,8 +106,11 @@ func (q *QEMU) arguments(c command) []string {
 		"-global", "virtio-mmio.force-legacy=false",
 		"-device", "virtio-serial-device", "-chardev", "socket,id=control,path="+controlFile+",server=on,wait=off",
 		"-device", "virtserialport,chardev=control,name=nodeless",
-		"-netdev", c.network+",id=net", "-device", "virtio-net-device,netdev=net,mac=02:00:00:00:00:01",
+		"-netdev", c.network[0]+",id=net", "-device", "virtio-net-device,netdev=net,mac=02:00:00:00:00:01",
 	)
+	for _, n := range c.network[1:] {
+		args = append(args, "-netdev", n)
+	}
 	for i := range MaxDisks {
 		backend, serial, readOnly := "driver=null-co,read-zeroes=on,size=1048576", "", "on"
 		if i < len(c.disks) {
@@ -164,11 +167,20 @@ func (q *QEMU) Start(ctx context.Context, spec Spec) (*Machine, bool, error) {
 	if len(spec.Disks) > MaxDisks {
 		return nil, false, fmt.Errorf("machine %s: %d disks, a machine can have %d: use fewer different images", spec.ID, len(spec.Disks), MaxDisks)
 	}
-	c := command{shape: spec.Shape, disks: spec.Disks, network: "user" + spec.UserNet}
+	c := command{shape: spec.Shape, disks: spec.Disks, network: noNetwork}
 	var inherit []*os.File
-	if spec.Tap != nil {
+	switch {
+	case spec.Tap != nil:
 		inherit = append(inherit, spec.Tap)
-		c.network = "tap,vhost=off,fd=3"
+		c.network = []string{"tap,vhost=off,fd=3"}
+	case spec.UserNet != nil:
+		guest, filtered, err := spec.UserNet.sockets()
+		if err != nil {
+			return nil, false, fmt.Errorf("machine %s: %w", spec.ID, err)
+		}
+		defer func() { _, _ = guest.Close(), filtered.Close() }()
+		inherit = append(inherit, guest, filtered)
+		c.network = spec.UserNet.devices(3, 4)
 	}
 	state, memory, release := q.templates.use(spec.Shape)
 	if state != nil {
@@ -182,6 +194,9 @@ func (q *QEMU) Start(ctx context.Context, spec Spec) (*Machine, bool, error) {
 	}
 	return m, state != nil, nil
 }
+
+// noNetwork is an interface that leads nowhere. It has no state of its own: each clone of a template brings its own kind of network.
+var noNetwork = []string{"hubport,hubid=0"}
 
 // launch starts the process. It is in a session of its own and has the state directory as its working directory, by which it is found again.
 func (q *QEMU) launch(id, dir string, c command, inherit []*os.File) (*Machine, error) {

@@ -133,8 +133,7 @@ func (q *QEMU) makeTemplate(ctx context.Context, t template, shape Shape) (err e
 			_ = os.Remove(t.memory)
 		}
 	}()
-	// A network without a state of its own: each clone brings its own kind.
-	m, err := q.launch(filepath.Base(dir), dir, command{shape: shape, network: "hubport,hubid=0", memory: t.memory, share: true}, nil)
+	m, err := q.launch(filepath.Base(dir), dir, command{shape: shape, network: noNetwork, memory: t.memory, share: true}, nil)
 	if err != nil {
 		return err
 	}

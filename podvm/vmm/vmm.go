@@ -41,10 +41,10 @@ type Spec struct {
 	Dir   string // its state directory, which exists and is the machine's alone
 	Shape Shape
 	Disks []Disk
-	// Tap is an open tap interface, which the caller closes after the start; nil gives user-mode networking. It goes with the machine's process.
+	// Tap is an open tap interface, which the caller closes after the start. It goes with the machine's process.
 	Tap *os.File
-	// UserNet are options of user-mode networking, as QEMU's -netdev user takes them.
-	UserNet string
+	// UserNet is a network for which no privileges are needed, in place of Tap. nil: the machine reaches nothing.
+	UserNet *UserNet
 	// Link gives the network namespace of a process its device eth0; for drivers whose Capabilities say SharesKernel, instead of the two above. nil: there
 	// is none.
 	Link func(pid int) error

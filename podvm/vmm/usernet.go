@@ -1,0 +1,114 @@
+package vmm
+
+import (
+	"fmt"
+	"net/netip"
+	"os"
+	"slices"
+	"unsafe"
+
+	"golang.org/x/net/bpf"
+	"golang.org/x/sys/unix"
+)
+
+// UserNet is QEMU's own network stack (libslirp), between a guest that is alone in a network and this machine's sockets. libslirp leads all addresses of
+// that network to this machine's loopback, where nobody asks who is calling, and has no option against it in QEMU. So the guest's frames pass a pair of
+// sockets inside the VMM's process on their way to libslirp, and the kernel drops on the second one what a guest has no business with. Nothing else has to
+// run for that, it needs no privileges, and it lasts as long as the machine.
+type UserNet struct {
+	Prefix       netip.Prefix // of IPv4
+	Gateway, DNS netip.Addr   // in it; the name servers of this machine answer at DNS
+	First        netip.Addr   // in it: the first that a guest may have
+}
+
+// devices are QEMU's -netdev values: the guest's interface, and libslirp and the second socket in a hub of their own.
+func (u *UserNet) devices(guest, filtered int) []string {
+	return []string{
+		fmt.Sprintf("socket,fd=%d", guest),
+		fmt.Sprintf("socket,fd=%d,id=filtered", filtered), "hubport,hubid=1,id=in,netdev=filtered",
+		fmt.Sprintf("user,id=user,ipv6=off,net=%s,host=%s,dns=%s,dhcpstart=%s", u.Prefix, u.Gateway, u.DNS, u.First), "hubport,hubid=1,id=out,netdev=user",
+	}
+}
+
+// sockets are the pair: a frame that is sent on one is received on the other. What is received on filtered is filtered, for good.
+func (u *UserNet) sockets() (guest, filtered *os.File, err error) {
+	program, err := bpf.Assemble(u.filter())
+	if err != nil {
+		return nil, nil, fmt.Errorf("assemble the filter of a guest's frames: %w", err)
+	}
+	pair, err := unix.Socketpair(unix.AF_UNIX, unix.SOCK_DGRAM|unix.SOCK_CLOEXEC, 0)
+	if err != nil {
+		return nil, nil, fmt.Errorf("make the sockets of a guest's network: %w", err)
+	}
+	guest, filtered = os.NewFile(uintptr(pair[0]), "guest"), os.NewFile(uintptr(pair[1]), "filtered")
+	// bpf.RawInstruction is laid out as struct sock_filter of linux/filter.h.
+	code := unix.SockFprog{Len: uint16(len(program)), Filter: (*unix.SockFilter)(unsafe.Pointer(&program[0]))}
+	if err = unix.SetsockoptSockFprog(pair[1], unix.SOL_SOCKET, unix.SO_ATTACH_FILTER, &code); err == nil {
+		err = unix.SetsockoptInt(pair[1], unix.SOL_SOCKET, unix.SO_LOCK_FILTER, 1)
+	}
+	if err != nil {
+		_, _ = guest.Close(), filtered.Close()
+		return nil, nil, fmt.Errorf("filter a guest's frames: %w", err)
+	}
+	return guest, filtered, nil
+}
+
+// Ethernet, IPv4, TCP and UDP as the filter reads them: offsets into a frame, and values.
+const (
+	offEtherType, etherIPv4, etherARP = 12, 0x0800, 0x0806
+	offIP                             = 14
+	offFragment, fragmentMask         = offIP + 6, 0x3fff // more fragments, and the offset of this one
+	offProtocol, protoTCP, protoUDP   = offIP + 9, 6, 17
+	offDestination                    = offIP + 16
+	offPort, portDNS                  = offIP + 2, 53 // beyond the IP header
+	wholeFrame                        = 1 << 18
+)
+
+// forbidden are destinations that lead to this machine itself or, link-local, to where clouds keep its credentials. Linux takes 0.0.0.0 for loopback.
+func (u *UserNet) forbidden() []netip.Prefix {
+	return []netip.Prefix{
+		u.Prefix.Masked(), netip.MustParsePrefix("0.0.0.0/8"), netip.MustParsePrefix("127.0.0.0/8"), netip.MustParsePrefix("169.254.0.0/16"),
+		netip.MustParsePrefix("224.0.0.0/3"), // multicast, reserved, broadcast
+	}
+}
+
+// filter lets ARP pass, questions to the name server, and IPv4 to where it is not forbidden.
+func (u *UserNet) filter() []bpf.Instruction {
+	pass, drop := bpf.RetConstant{Val: wholeFrame}, bpf.RetConstant{Val: 0}
+	f := []bpf.Instruction{
+		bpf.LoadAbsolute{Off: offEtherType, Size: 2},
+		bpf.JumpIf{Cond: bpf.JumpNotEqual, Val: etherARP, SkipTrue: 1},
+		pass,
+		bpf.JumpIf{Cond: bpf.JumpEqual, Val: etherIPv4, SkipTrue: 1},
+		drop,
+	}
+	dns := []bpf.Instruction{ // a fragment shows no port
+		bpf.LoadAbsolute{Off: offFragment, Size: 2},
+		bpf.JumpIf{Cond: bpf.JumpBitsSet, Val: fragmentMask, SkipTrue: 6},
+		bpf.LoadAbsolute{Off: offProtocol, Size: 1},
+		bpf.JumpIf{Cond: bpf.JumpEqual, Val: protoUDP, SkipTrue: 1},
+		bpf.JumpIf{Cond: bpf.JumpNotEqual, Val: protoTCP, SkipTrue: 3},
+		bpf.LoadMemShift{Off: offIP},
+		bpf.LoadIndirect{Off: offPort, Size: 2},
+		bpf.JumpIf{Cond: bpf.JumpEqual, Val: portDNS, SkipTrue: 1},
+		drop,
+		pass,
+	}
+	f = append(f, bpf.LoadAbsolute{Off: offDestination, Size: 4}, bpf.JumpIf{Cond: bpf.JumpNotEqual, Val: number(u.DNS), SkipTrue: uint8(len(dns))})
+	f = append(f, dns...)
+	for _, p := range u.forbidden() {
+		f = slices.Concat(f, []bpf.Instruction{
+			bpf.LoadAbsolute{Off: offDestination, Size: 4},
+			bpf.ALUOpConstant{Op: bpf.ALUOpAnd, Val: ^uint32(0) << (32 - p.Bits())},
+			bpf.JumpIf{Cond: bpf.JumpNotEqual, Val: number(p.Addr()), SkipTrue: 1},
+			drop,
+		})
+	}
+	return append(f, pass)
+}
+
+// number is an IPv4 address as the filter compares it.
+func number(a netip.Addr) uint32 {
+	b := a.As4()
+	return uint32(b[0])<<24 | uint32(b[1])<<16 | uint32(b[2])<<8 | uint32(b[3])
+}
