@@ -26,8 +26,9 @@ import (
 // clusterFlags say which cluster a command only looks at, and where prices come from.
 type clusterFlags struct {
 	kubeconfig, context, namespace, as string
-	region, prices, dataDir            string
-	from                               string // a dump instead of a cluster
+	region, prices                     string
+	place
+	from string // a dump instead of a cluster
 }
 
 func (c *clusterFlags) add(f *pflag.FlagSet) {
@@ -42,7 +43,7 @@ func (c *clusterFlags) addTarget(f *pflag.FlagSet) {
 	f.StringVar(&c.context, "context", "", "context of the kubeconfig")
 	f.StringVarP(&c.namespace, "namespace", "n", "", "namespace (default: the context's)")
 	f.StringVar(&c.as, "as", "", "user to impersonate")
-	f.StringVar(&c.dataDir, "data-dir", "", "folder of the cluster of \"nodeless up\" (default: "+defaultDataDirHelp+")")
+	c.place.add(f)
 }
 
 // addFrom adds --from.
@@ -67,7 +68,7 @@ func (c *clusterFlags) find() (*target, error) {
 	t := &target{options: live.Options{Region: c.region, DefaultRegion: cmp.Or(os.Getenv("AWS_REGION"), os.Getenv("AWS_DEFAULT_REGION"))}}
 	overrides := &clientcmd.ConfigOverrides{CurrentContext: c.context}
 	overrides.AuthInfo.Impersonate = c.as
-	loader, s, dir, err := chooseCluster(c.kubeconfig, c.dataDir, overrides)
+	loader, s, dir, err := chooseCluster(c.kubeconfig, &c.place, overrides)
 	if err != nil {
 		return nil, err
 	}
@@ -81,7 +82,7 @@ func (c *clusterFlags) find() (*target, error) {
 		t.askAWS(c.region)
 	}
 	if t.rest, err = loader.ClientConfig(); err != nil {
-		return nil, fmt.Errorf("kubeconfig: %w; name one with --kubeconfig, and one of its contexts with --context", err)
+		return nil, noCluster(err)
 	}
 	t.clock = serverClock(t.rest)
 	t.options.Clock = t.clock
@@ -102,29 +103,48 @@ func serverClock(cfg *rest.Config) *clock.Server {
 	return c
 }
 
-// chooseCluster reads the kubeconfig that is named; if none is, nor a context, that of a running `nodeless up`, whose session and
-// folder it gives then; else the usual one.
-func chooseCluster(kubeconfig, dataDir string, overrides *clientcmd.ConfigOverrides) (clientcmd.ClientConfig, *session, string, error) {
+// eksName is what the simulated region calls its cluster: in tags, user data and EKS.
+const eksName = "nodeless"
+
+// chooseCluster reads the kubeconfig that is named, or that of the cluster of "nodeless up" that is. If neither is, it takes the latter if it runs,
+// with its session and folder, else the usual kubeconfig.
+func chooseCluster(kubeconfig string, at *place, overrides *clientcmd.ConfigOverrides) (clientcmd.ClientConfig, *session, string, error) {
 	rules := clientcmd.NewDefaultClientConfigLoadingRules()
 	rules.ExplicitPath = kubeconfig
+	if kubeconfig != "" || overrides.CurrentContext != "" {
+		return clientcmd.NewNonInteractiveDeferredLoadingClientConfig(rules, overrides), nil, "", nil
+	}
+	dir, err := at.resolveExisting()
+	if err != nil {
+		return nil, nil, "", err
+	}
+	own := os.Getenv(clientcmd.RecommendedConfigPathEnvVar)
+	if own != "" && own != toolsKubeconfig(dir) && !at.given() { // that of `nodeless env` is ours
+		return clientcmd.NewNonInteractiveDeferredLoadingClientConfig(rules, overrides), nil, "", nil
+	}
 	var running *session
-	var dir string
-	if kubeconfig == "" && overrides.CurrentContext == "" {
-		var err error
-		if dir, err = resolveDataDir(dataDir); err != nil {
-			return nil, nil, "", err
-		}
-		if own := os.Getenv(clientcmd.RecommendedConfigPathEnvVar); own != "" && own != toolsKubeconfig(dir) { // that of `nodeless env` is ours
-			return clientcmd.NewNonInteractiveDeferredLoadingClientConfig(rules, overrides), nil, "", nil
-		}
-		switch s, err := loadSession(dir); {
-		case err == nil:
-			running, rules.ExplicitPath = &s, s.Kubeconfig
-		case !errors.Is(err, errNotRunning):
-			return nil, nil, "", err
-		}
+	switch s, err := loadSession(dir); {
+	case err == nil:
+		running, rules.ExplicitPath = &s, s.Kubeconfig
+	case !errors.Is(err, errNotRunning):
+		return nil, nil, "", err
+	case at.given():
+		return nil, nil, "", errors.New(nothingRuns(dir))
 	}
 	return clientcmd.NewNonInteractiveDeferredLoadingClientConfig(rules, overrides), running, dir, nil
+}
+
+// noCluster says what to do about a kubeconfig that leads nowhere.
+func noCluster(err error) error {
+	if !clientcmd.IsEmptyConfig(err) {
+		return fmt.Errorf("kubeconfig: %w; name one with --kubeconfig, and one of its contexts with --context", err)
+	}
+	here := fromEnvironment()
+	dir, err := here.resolve()
+	if err != nil {
+		return err
+	}
+	return fmt.Errorf("no cluster: there is no kubeconfig, and %s; or name a kubeconfig with --kubeconfig", nothingRuns(dir))
 }
 
 // askSession takes prices from the simulated region, as its controller does.
@@ -135,7 +155,7 @@ func (t *target) askSession(s *session, dir string) {
 			AWS: awssdk.Config{
 				Region: s.Region, BaseEndpoint: &s.RegionURL, Credentials: credentials.NewStaticCredentialsProvider("nodeless", "nodeless", ""),
 			},
-			ClusterName: contextName, KubernetesVersion: version, Classes: classes,
+			ClusterName: eksName, KubernetesVersion: version, Classes: classes,
 		}
 		text, err := os.ReadFile(typesFile(dir))
 		switch {
@@ -166,7 +186,7 @@ func (t *target) askAWS(region string) {
 		if cfg.Region == "" {
 			return nil, errors.New("no AWS region: give --region or set AWS_REGION")
 		}
-		return aws.New(ctx, aws.Options{AWS: cfg, ClusterName: contextName, KubernetesVersion: version, Classes: classes})
+		return aws.New(ctx, aws.Options{AWS: cfg, ClusterName: eksName, KubernetesVersion: version, Classes: classes})
 	}
 }
 

@@ -179,7 +179,7 @@ func listNames(ctx context.Context, cmd *cobra.Command, kind string) ([]string, 
 	}
 	flags := clusterFlags{
 		kubeconfig: flagText(cmd, "kubeconfig"), context: flagText(cmd, "context"), namespace: flagText(cmd, "namespace"), as: flagText(cmd, "as"),
-		dataDir: flagText(cmd, "data-dir"), prices: "built-in",
+		place: place{name: flagText(cmd, "name"), dataDir: flagText(cmd, "data-dir"), flags: cmd.Flags()}, prices: "built-in",
 	}
 	t, err := flags.find()
 	if err != nil {

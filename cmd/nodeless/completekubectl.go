@@ -5,7 +5,6 @@ package main
 import (
 	"bytes"
 	"io"
-	"path/filepath"
 	"strconv"
 	"strings"
 
@@ -16,13 +15,13 @@ import (
 
 // completeKubectl asks kubectl, which has a completion of its own.
 func completeKubectl(_ *cobra.Command, args []string, word string) ([]cobra.Completion, cobra.ShellCompDirective) {
-	dir, err := resolveDataDir("")
+	config, args, missing, err := kubectlTarget(args)
 	if err != nil {
 		return nil, cobra.ShellCompDirectiveNoFileComp
 	}
 	var out bytes.Buffer
 	ask := append(append([]string{cobra.ShellCompRequestCmd}, args...), word)
-	if kubectl.Run(ask, filepath.Join(dir, "kubeconfig"), strings.NewReader(""), &out, io.Discard) != 0 {
+	if kubectl.Run(ask, config, missing, strings.NewReader(""), &out, io.Discard) != 0 {
 		return nil, cobra.ShellCompDirectiveNoFileComp
 	}
 	lines := strings.Split(strings.TrimSpace(out.String()), "\n")

@@ -94,12 +94,13 @@ func progressLine(n counts) string {
 }
 
 func (l *local) whatNext(n counts, took time.Duration) {
-	self := l.selfName()
+	kubectl := commandFor("kubectl", l.o.dataDir, l.o.cluster)
 	l.p.Line("")
-	l.p.Line("All %d pods run after %.1fs on %d nodes for $%.2f/h. In another terminal:", n.PodsRunning, took.Seconds(), n.Nodes, n.DollarsPerHour)
-	l.p.Line("  %s kubectl get nodeclaims", self)
-	l.p.Line("  %s kubectl scale deployment %s --replicas 0      and the machines go too", self, demoName)
-	l.p.Line("  %s status", self)
+	l.p.Line("All %d pods run after %.1fs on %d nodes for $%.2f/h. Look at them in another terminal:", n.PodsRunning, took.Seconds(), n.Nodes, n.DollarsPerHour)
+	l.p.Line("  %s get nodeclaims", kubectl)
+	l.p.Line("  %s", commandFor("status", l.o.dataDir, l.o.cluster))
+	l.p.Line("Remove the pods, and see their nodes removed:")
+	l.p.Line("  %s scale deployment %s --replicas 0", kubectl, demoName)
 	l.p.Line("Ctrl-C ends the cluster; its state is kept in %s.", l.o.dataDir)
 	l.p.Line("")
 }

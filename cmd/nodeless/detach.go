@@ -14,16 +14,18 @@ import (
 	"syscall"
 	"time"
 
+	"github.com/nodeless/nodeless/internal/datadir"
+	"github.com/nodeless/nodeless/internal/plane"
 	"github.com/nodeless/nodeless/internal/steps"
 )
 
 // detach starts the same command in the background and returns when it is ready.
 func detach(ctx context.Context, o upOptions) error {
-	if err := prepareDataDir(o.dataDir); err != nil {
+	if _, err := datadir.Prepare(o.dataDir, plane.Version()); err != nil {
 		return err
 	}
 	if s, err := loadSession(o.dataDir); err == nil {
-		return fmt.Errorf("a cluster already runs from %s (process %d); stop it with: nodeless down", o.dataDir, s.PID)
+		return fmt.Errorf("the cluster in %s already runs (process %d); stop it with: %s", o.dataDir, s.PID, commandFor("down", o.dataDir, s.Name))
 	}
 	if err := os.Remove(sessionFile(o.dataDir)); err != nil && !errors.Is(err, os.ErrNotExist) {
 		return fmt.Errorf("remove old session: %w", err)
@@ -61,6 +63,9 @@ func (o upOptions) arguments() []string {
 		fmt.Sprintf("--microvms=%t", o.microVMs), "--guest-kernel", o.guestKernel, "--engine", o.engine,
 		"--ready-timeout", o.readyTimeout.String(), "--audit-log", o.auditLog, "--types", o.typesFile,
 	}, o.choices.arguments()...)
+	if o.name != "" {
+		args = append(args, "--name", o.name)
+	}
 	if o.pageAsked {
 		args = append(args, "--page", o.page)
 	}
@@ -91,9 +96,12 @@ func awaitSession(ctx context.Context, o upOptions, cmd *exec.Cmd, logPath strin
 			continue
 		}
 		p.Done("")
-		p.Line("  kubeconfig %s", s.Kubeconfig)
-		p.Line("  region     %s", s.RegionURL)
-		p.Line("  Try: nodeless kubectl get nodes    Stop: nodeless down")
+		if s.NoContext != "" {
+			p.Line(noContext, contextName(s.Name), s.NoContext)
+		}
+		s.hints(p, o.dataDir, o.controller && o.fargate && o.microVMs)
+		p.Line("Stop it with:")
+		p.Line("  %s", commandFor("down", o.dataDir, s.Name))
 		return nil
 	}
 }

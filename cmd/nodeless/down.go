@@ -1,42 +1,46 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"os"
-	"path/filepath"
+	"strings"
 	"syscall"
 	"time"
 
 	"github.com/spf13/cobra"
 
+	"github.com/nodeless/nodeless/internal/datadir"
 	"github.com/nodeless/nodeless/internal/kubeconfig"
 	"github.com/nodeless/nodeless/internal/steps"
 )
 
 func newDown() *cobra.Command {
-	var dir string
+	var at place
 	var wipe, now bool
 	var timeout time.Duration
 	c := &cobra.Command{
 		Use:   "down",
 		Short: `Stop the cluster of "nodeless up"`,
-		Long: `Stops the process that "nodeless up" started, wherever it runs, and takes the context "nodeless" out of your kubeconfig.
+		Long: `Stops the process that "nodeless up" started, wherever it runs, and takes the cluster's context out of your kubeconfig.
 Pods in microVMs end with their grace, which Ctrl-C and --now cut short; the next "nodeless up" begins them anew. The cluster's state stays in the data directory, and
-the next "nodeless up" goes on with it; --wipe deletes it.`,
+the next "nodeless up" goes on with it. --wipe deletes what Nodeless wrote there, and the folder if nothing else is in it.`,
+		Example: `  nodeless down
+  nodeless down --name b --wipe`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			dir, err := resolveDataDir(dir)
+			dir, err := at.resolveExisting()
 			if err != nil {
 				return err
 			}
 			return down(cmd.Context(), dir, wipe, now, timeout, steps.New(os.Stdout))
 		},
 	}
-	dataDirFlag(c, &dir)
+	at.add(c.Flags())
 	nowFlag(c, &now)
-	c.Flags().BoolVar(&wipe, "wipe", false, "also delete the data directory: all objects and machines of the cluster")
+	c.Flags().BoolVar(&wipe, "wipe", false, "also delete the cluster's state: all its objects and nodes; files of others in the data directory stay")
 	c.Flags().DurationVar(&timeout, "timeout", 30*time.Second, "how long to wait for the process to end by itself before it is killed")
 	return c
 }
@@ -63,8 +67,9 @@ func down(ctx context.Context, dir string, wipe, now bool, timeout time.Duration
 	} else if n > 0 {
 		p.Line("%d microVMs ended.", n)
 	}
-	if err := kubeconfig.Remove(contextName); err != nil {
-		p.Line("The context %q could not be taken out of your kubeconfig: %v", contextName, err)
+	c := kubeconfig.Context{Name: cmp.Or(s.Context, contextName(clusterIn(dir))), DataDir: dir}
+	if err := c.Remove(); err != nil {
+		p.Line("The context %q could not be taken out of your kubeconfig: %v", c.Name, err)
 	}
 	if err := os.Remove(sessionFile(dir)); err != nil && !errors.Is(err, os.ErrNotExist) {
 		return fmt.Errorf("remove session: %w", err)
@@ -89,25 +94,37 @@ func graceful(ctx context.Context, now bool) (context.Context, context.CancelFun
 	return ctx, cancel
 }
 
-// wipeDataDir deletes the folder, but only one that looks like ours: a wrong --data-dir must not cost a home directory.
+// mostKept is how many files of others are named.
+const mostKept = 5
+
+// wipeDataDir deletes what Nodeless wrote, but only in a folder that it made: a wrong --data-dir must not cost a home directory.
 func wipeDataDir(dir string, p *steps.Printer) error {
-	entries, err := os.ReadDir(dir)
-	if errors.Is(err, os.ErrNotExist) {
+	p.Begin("Delete the cluster's state in %s", dir)
+	left, err := datadir.Wipe(dir)
+	switch {
+	case errors.Is(err, os.ErrNotExist):
+		p.Done("there is none")
 		return nil
-	}
-	if err != nil {
-		return fmt.Errorf("wipe %s: %w", dir, err)
-	}
-	if _, err := os.Stat(filepath.Join(dir, dataDirMark)); err != nil && len(entries) > 0 {
-		return fmt.Errorf("wipe %s: it holds no file %s, so it was not made by nodeless; delete it yourself if you are sure", dir, dataDirMark)
-	}
-	p.Begin("Delete %s", dir)
-	if err := os.RemoveAll(dir); err != nil {
+	case errors.Is(err, datadir.ErrNotOurs):
 		p.Fail()
-		return fmt.Errorf("wipe %s: %w", dir, err)
+		return fmt.Errorf("wipe %s: %w; delete it yourself if you are sure", dir, err)
+	case err != nil:
+		p.Fail()
+		return err
 	}
 	p.Done("")
+	if len(left) > 0 {
+		p.Line("The folder stays, with what is not this cluster's: %s", firstOf(left, mostKept))
+	}
 	return nil
+}
+
+// firstOf names the first of a list and says how many there are beside.
+func firstOf(names []string, most int) string {
+	if len(names) <= most {
+		return strings.Join(names, ", ")
+	}
+	return fmt.Sprintf("%s and %d more", strings.Join(names[:most], ", "), len(names)-most)
 }
 
 // stopProcess asks the process to end, and kills it if it does not within the timeout.

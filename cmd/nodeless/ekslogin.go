@@ -19,7 +19,7 @@ import (
 // eksLogin lets tokens of `aws eks get-token` into the embedded control plane. Their owner is what EKS calls the cluster's
 // creator: an administrator, named as aws-iam-authenticator names users.
 func eksLogin(keys awssdk.Credentials) authenticator.Token {
-	v := ekstoken.Verifier{Cluster: clusterName, Credentials: keys, Now: time.Now}
+	v := ekstoken.Verifier{Cluster: eksName, Credentials: keys, Now: time.Now}
 	arn := "arn:aws:iam::" + region.AccountID + ":root"
 	response := &authenticator.Response{User: &user.DefaultInfo{
 		Name: arn, UID: "aws-iam-authenticator:" + region.AccountID + ":" + region.AccountID, Groups: []string{user.SystemPrivilegedGroup},

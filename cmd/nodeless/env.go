@@ -12,7 +12,8 @@ import (
 )
 
 func newEnv() *cobra.Command {
-	var dir, output string
+	var at place
+	var output string
 	c := &cobra.Command{
 		Use:   "env",
 		Short: `Print the variables with which kubectl, aws, terraform and the like find the cluster of "nodeless up"`,
@@ -24,13 +25,13 @@ whoever has them is its administrator.`,
   kubectl get nodes`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			dir, err := resolveDataDir(dir)
+			dir, err := at.resolveExisting()
 			if err != nil {
 				return err
 			}
 			s, err := loadSession(dir)
 			if errors.Is(err, errNotRunning) {
-				err = fmt.Errorf("nothing runs in %s; start it with: nodeless up", dir)
+				err = errors.New(nothingRuns(dir))
 			}
 			if err != nil {
 				return err
@@ -59,7 +60,7 @@ whoever has them is its administrator.`,
 			return nil
 		},
 	}
-	dataDirFlag(c, &dir)
+	at.add(c.Flags())
 	c.Flags().StringVarP(&output, "output", "o", "", "json, or nothing for shell commands")
 	return c
 }

@@ -68,8 +68,8 @@ are taken up when it is started again, or ended by "nodeless host end".`,
 			return o.run(cmd.Context())
 		},
 	}
-	dataDirFlag(c, &o.dataDir)
 	f := c.Flags()
+	f.StringVar(&o.dataDir, "data-dir", "", dataDirUsage)
 	f.StringVar(&o.join, "join", "", `file that "nodeless host token" has made`)
 	f.StringVar(&o.server, "server", "", "URL of the API server, in place of --join; needs --token-file and --ca-file")
 	f.StringVar(&o.token, "token-file", "", "file with the token")
@@ -95,7 +95,7 @@ are taken up when it is started again, or ended by "nodeless host end".`,
 
 // settle reads the flags.
 func (o *hostOptions) settle() (err error) {
-	if o.dataDir, err = resolveDataDir(o.dataDir); err != nil {
+	if o.dataDir, err = (&place{dataDir: o.dataDir}).resolve(); err != nil {
 		return err
 	}
 	o.stateDir = hostDir(o.dataDir)

@@ -83,7 +83,7 @@ func newHostEnd() *cobra.Command {
 told: pods of a host that is away for a minute or so are made anew elsewhere.`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			dir, err := resolveDataDir(dir)
+			dir, err := (&place{dataDir: dir}).resolve()
 			if err != nil {
 				return err
 			}
@@ -97,7 +97,7 @@ told: pods of a host that is away for a minute or so are made anew elsewhere.`,
 			return err
 		},
 	}
-	dataDirFlag(c, &dir)
+	c.Flags().StringVar(&dir, "data-dir", "", dataDirUsage)
 	nowFlag(c, &now)
 	return c
 }

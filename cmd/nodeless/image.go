@@ -10,6 +10,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/nodeless/nodeless/internal/datadir"
 	"github.com/nodeless/nodeless/podvm/image/build"
 )
 
@@ -29,8 +30,9 @@ func newImage() *cobra.Command {
 
 type imageOptions struct {
 	build.Options
-	dataDir, output string
-	expose          []string
+	place
+	output string
+	expose []string
 }
 
 func newImageBuild() *cobra.Command {
@@ -55,7 +57,7 @@ directory gives the same image.`,
 		},
 	}
 	f := c.Flags()
-	dataDirFlag(c, &o.dataDir)
+	o.add(f)
 	f.StringVarP(&o.Tag, "tag", "t", "", "the image's name, such as example.local/busybox:1")
 	f.StringVarP(&o.output, "output", "o", "", "OCI layout to write to (default: images/local in the data directory)")
 	f.StringArrayVar(&o.Config.Entrypoint, "entrypoint", nil, "a word of the entrypoint; give it once per word")
@@ -78,11 +80,11 @@ func (o *imageOptions) run(cmd *cobra.Command) error {
 		return fmt.Errorf("build an image: %s is not a directory; give the directory that becomes its root", o.Dir)
 	}
 	if o.output == "" {
-		dir, err := resolveDataDir(o.dataDir)
+		dir, err := o.resolve()
 		if err != nil {
 			return err
 		}
-		if err := prepareDataDir(dir); err != nil {
+		if _, err := datadir.Prepare(dir, ""); err != nil {
 			return err
 		}
 		o.output = filepath.Join(imageDir(dir), "local")

@@ -3,8 +3,11 @@
 package main
 
 import (
+	"errors"
+	"fmt"
 	"os"
 	"path/filepath"
+	"strings"
 
 	"github.com/spf13/cobra"
 
@@ -13,21 +16,67 @@ import (
 
 func newKubectl() *cobra.Command {
 	return &cobra.Command{
-		Use:   "kubectl [arguments of kubectl]",
+		Use:   "kubectl [--name NAME] [arguments of kubectl]",
 		Short: `kubectl, pointed at the cluster of "nodeless up"`,
-		Long: `The kubectl of Kubernetes' own source, built in. It talks to the cluster of "nodeless up" (whose data directory
-$NODELESS_DATA_DIR may name) unless --kubeconfig, --context or another connection flag says otherwise.`,
-		Example:            "  nodeless kubectl get nodeclaims -o wide\n  nodeless kubectl create deployment web --image=nginx --replicas=20",
+		Long: `The kubectl of Kubernetes' own source, built in. It talks to the cluster of "nodeless up", unless --kubeconfig, --context or another
+connection flag says otherwise. Before kubectl's own arguments, --name or --data-dir says which cluster that is, as elsewhere NODELESS_NAME
+or NODELESS_DATA_DIR.`,
+		Example: `  nodeless kubectl get nodeclaims -o wide
+  nodeless kubectl create deployment web --image=nginx --replicas=20
+  nodeless kubectl --name b get nodes`,
 		DisableFlagParsing: true,
 		RunE: func(_ *cobra.Command, args []string) error {
-			dir, err := resolveDataDir("")
+			config, args, missing, err := kubectlTarget(args)
 			if err != nil {
 				return err
 			}
-			if code := kubectl.Run(args, filepath.Join(dir, "kubeconfig"), os.Stdin, os.Stdout, os.Stderr); code != 0 {
+			if code := kubectl.Run(args, config, missing, os.Stdin, os.Stdout, os.Stderr); code != 0 {
 				return exitError(code)
 			}
 			return nil
 		},
 	}
+}
+
+// kubectlTarget is the kubeconfig of the cluster that kubectl is for, its own arguments, and what is said if they need a cluster and none runs.
+func kubectlTarget(args []string) (config string, rest []string, missing string, err error) {
+	at, rest, err := takePlace(args)
+	if err != nil {
+		return "", nil, "", err
+	}
+	dir, err := at.resolveExisting()
+	if err != nil {
+		return "", nil, "", err
+	}
+	switch _, err := loadSession(dir); {
+	case errors.Is(err, errNotRunning):
+		missing = nothingRuns(dir)
+	case err != nil:
+		return "", nil, "", err
+	}
+	return filepath.Join(dir, "kubeconfig"), rest, missing, nil
+}
+
+// takePlace takes --name and --data-dir from the beginning of kubectl's arguments. Behind others they are kubectl's: `expose` has a --name.
+func takePlace(args []string) (place, []string, error) {
+	var at place
+	for len(args) > 0 {
+		flag, value, has := strings.Cut(args[0], "=")
+		to := map[string]*string{"--name": &at.name, "--data-dir": &at.dataDir}[flag]
+		if to == nil {
+			break
+		}
+		args = args[1:]
+		if !has {
+			if len(args) == 0 {
+				return at, nil, fmt.Errorf("%s: its value is missing", flag)
+			}
+			value, args = args[0], args[1:]
+		}
+		*to = value
+	}
+	if at == (place{}) {
+		at = fromEnvironment()
+	}
+	return at, args, nil
 }

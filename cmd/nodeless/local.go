@@ -17,6 +17,7 @@ import (
 	"github.com/nodeless/nodeless/engine/model"
 	"github.com/nodeless/nodeless/internal/clock"
 	"github.com/nodeless/nodeless/internal/crds"
+	"github.com/nodeless/nodeless/internal/datadir"
 	"github.com/nodeless/nodeless/internal/gates"
 	"github.com/nodeless/nodeless/internal/httpguard"
 	"github.com/nodeless/nodeless/internal/kubeconfig"
@@ -44,7 +45,7 @@ type local struct {
 	client                 client.Client
 	microVMs               *podhost.Host // nil if this machine runs none
 	log                    *slog.Logger
-	merged                 bool
+	session                session // of what runs
 
 	stops  []func()   // in order of starting; run backwards
 	failed chan error // the first part that failed while running
@@ -121,6 +122,9 @@ func (l *local) startPlane(run, start context.Context) error {
 	if err != nil {
 		return err
 	}
+	if err := l.mark(); err != nil {
+		return err
+	}
 	l.stops = append(l.stops, func() {
 		ctx, cancel := context.WithTimeout(context.WithoutCancel(run), 10*time.Second)
 		defer cancel()
@@ -139,6 +143,19 @@ func (l *local) startPlane(run, start context.Context) error {
 	}()
 	l.p.Done("")
 	return nil
+}
+
+// mark says in the data directory whose it is, once it is locked.
+func (l *local) mark() error {
+	m, err := datadir.Read(l.o.dataDir)
+	if err != nil {
+		return err
+	}
+	m.Version, m.Kubernetes = version, l.plane.Version()
+	if l.o.name != "" {
+		m.Name = l.o.name
+	}
+	return m.Write(l.o.dataDir)
 }
 
 func (l *local) installObjects(_, start context.Context) error {
@@ -200,14 +217,6 @@ func (l *local) startPage(run, start context.Context) error {
 
 // publish makes the running cluster known: kubeconfig context and session file.
 func (l *local) publish(_, _ context.Context) error {
-	if l.o.kubeconfig {
-		if err := kubeconfig.Merge(contextName, l.plane.Kubeconfig()); err != nil {
-			l.p.Line("   The context %q was not added to your kubeconfig: %v", contextName, err)
-		} else {
-			l.merged = true
-			l.stops = append(l.stops, func() { _ = kubeconfig.Remove(contextName) })
-		}
-	}
 	own, err := os.ReadFile(l.plane.Kubeconfig())
 	if err == nil {
 		err = os.WriteFile(toolsKubeconfig(l.o.dataDir), own, 0o600)
@@ -215,16 +224,34 @@ func (l *local) publish(_, _ context.Context) error {
 	if err != nil {
 		return fmt.Errorf("kubeconfig of \"nodeless env\": %w", err)
 	}
-	s := session{
-		PID: os.Getpid(), Started: time.Now(), Version: version, Kubeconfig: l.plane.Kubeconfig(),
+	l.session = session{
+		PID: os.Getpid(), Name: l.o.cluster, Started: time.Now(), Version: version, Kubeconfig: l.plane.Kubeconfig(),
 		APIServer: l.plane.RESTConfig().Host, Region: l.o.region, RegionURL: l.regionURL,
-		BootTime: l.o.bootTime, Context: contextName, Page: l.pageLink, PageToken: l.pageToken, RegionToken: l.regionToken,
+		BootTime: l.o.bootTime, Page: l.pageLink, PageToken: l.pageToken, RegionToken: l.regionToken,
 	}
-	if err := s.save(l.o.dataDir); err != nil {
+	if l.o.kubeconfig {
+		l.mergeContext()
+	}
+	if err := l.session.save(l.o.dataDir); err != nil {
 		return err
 	}
 	l.stops = append(l.stops, func() { _ = os.Remove(sessionFile(l.o.dataDir)) })
 	return nil
+}
+
+// noContext is said of a context and of what is in its way.
+const noContext = "   The context %q was not added to your kubeconfig: %s"
+
+// mergeContext adds the cluster to the user's kubeconfig. A cluster without a context of its own is as good as any.
+func (l *local) mergeContext() {
+	c := kubeconfig.Context{Name: contextName(l.o.cluster), DataDir: l.o.dataDir}
+	if err := c.Merge(l.plane.Kubeconfig(), datadir.InUse); err != nil {
+		l.session.NoContext = err.Error()
+		l.p.Line(noContext, c.Name, err)
+		return
+	}
+	l.session.Context = c.Name
+	l.stops = append(l.stops, func() { _ = c.Remove() }) // "nodeless down" says what is wrong
 }
 
 // restConfig is a client configuration of one's own name and generous limits: the API server is ours alone.

@@ -27,7 +27,8 @@ func (l *local) startController(run, start context.Context) error {
 		}
 	}
 	if !l.o.controller {
-		l.p.Line("   Without the controller. Run it: AWS_ENDPOINT_URL=%s nodeless run --kubeconfig %s", l.regionURL, l.plane.Kubeconfig())
+		l.p.Line("   The controller does not run. Start it with:")
+		l.p.Line("   eval $(%s) && %s run --cluster-name %s --interruption-queue %s", commandFor("env", l.o.dataDir, l.o.cluster), selfName(), eksName, eksName)
 		return nil
 	}
 	l.p.Begin("Controller")
@@ -84,8 +85,8 @@ func (l *local) controllerOptions(ready func()) controller.Options {
 				Region: l.o.region, BaseEndpoint: &l.regionURL,
 				Credentials: credentials.NewStaticCredentialsProvider("nodeless", "nodeless", ""),
 			},
-			ClusterName: clusterName, ClusterEndpoint: l.plane.APIServerURL(), ClusterCA: l.plane.CABundle(),
-			ServiceCIDR: l.plane.ServiceCIDR(), InterruptionQueue: clusterName, TypeLabels: typeLabels(l.o.types), Log: l.log,
+			ClusterName: eksName, ClusterEndpoint: l.plane.APIServerURL(), ClusterCA: l.plane.CABundle(),
+			ServiceCIDR: l.plane.ServiceCIDR(), InterruptionQueue: eksName, TypeLabels: typeLabels(l.o.types), Log: l.log,
 		}),
 	}
 }

@@ -37,7 +37,7 @@ func (l *local) startRegion(run, start context.Context) error {
 	l.region = r
 	l.stops = append(l.stops, func() { _ = r.Close() })
 	err = r.SetCluster(region.ClusterInfo{
-		Name: clusterName, Version: minor(l.plane.Version()), Endpoint: l.plane.APIServerURL(),
+		Name: eksName, Version: minor(l.plane.Version()), Endpoint: l.plane.APIServerURL(),
 		CA: string(l.plane.CABundle()), ServiceCIDR: l.plane.ServiceCIDR(),
 	})
 	if err != nil {

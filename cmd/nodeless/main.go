@@ -10,7 +10,6 @@ import (
 	"fmt"
 	"os"
 	"os/signal"
-	"path/filepath"
 	"strings"
 	"syscall"
 
@@ -127,33 +126,4 @@ func bindEnvironment(c *cobra.Command) {
 		}
 		return nil
 	}
-}
-
-// dataDirFlag adds --data-dir.
-func dataDirFlag(c *cobra.Command, dir *string) {
-	c.Flags().StringVar(dir, "data-dir", "", "folder of the cluster's state (default: "+defaultDataDirHelp+")")
-}
-
-const defaultDataDirHelp = "$XDG_DATA_HOME/nodeless or ~/.local/share/nodeless"
-
-// resolveDataDir is the absolute folder: the flag, $NODELESS_DATA_DIR or the default.
-func resolveDataDir(flag string) (string, error) {
-	if flag == "" {
-		flag = os.Getenv("NODELESS_DATA_DIR")
-	}
-	if flag == "" {
-		base := os.Getenv("XDG_DATA_HOME")
-		if base == "" {
-			home, err := os.UserHomeDir()
-			if err != nil {
-				return "", fmt.Errorf("find the data directory: %w; say where with --data-dir", err)
-			}
-			base = filepath.Join(home, ".local", "share")
-		}
-		flag = filepath.Join(base, "nodeless")
-	}
-	if strings.ContainsRune(flag, 0) {
-		return "", fmt.Errorf("data directory %q: not a path", flag)
-	}
-	return filepath.Abs(flag)
 }

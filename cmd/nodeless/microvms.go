@@ -167,7 +167,8 @@ func hostLabel() string {
 func (l *local) leaveMicroVMs() {
 	n := l.microVMs.Running()
 	if n > 0 {
-		l.p.Line("%d microVMs go on running; the next \"%s up\" takes them up, \"%s down\" ends them.", n, l.selfName(), l.selfName())
+		l.p.Line("%d microVMs go on running. The next \"%s\" takes them up, \"%s\" ends them.", n,
+			commandFor("up", l.o.dataDir, l.o.cluster), commandFor("down", l.o.dataDir, l.o.cluster))
 	}
 	if err := l.microVMs.Close(); err != nil {
 		l.log.Error("microVM host did not stop cleanly", "error", err)

@@ -119,7 +119,7 @@ func (s *settings) connect() (*rest.Config, error) {
 	rules.ExplicitPath = s.kubeconfig
 	cfg, err := clientcmd.NewNonInteractiveDeferredLoadingClientConfig(rules, &clientcmd.ConfigOverrides{CurrentContext: s.context}).ClientConfig()
 	if err != nil {
-		return nil, fmt.Errorf("connect to the cluster: %w; name a kubeconfig with --kubeconfig", err)
+		return nil, noCluster(err)
 	}
 	cfg.QPS, cfg.Burst = float32(s.kubeQPS), s.kubeBurst
 	return cfg, nil

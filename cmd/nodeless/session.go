@@ -11,14 +11,10 @@ import (
 	"time"
 )
 
-const (
-	contextName = "nodeless"  // of the kubeconfig
-	dataDirMark = ".nodeless" // the file that tells a data directory of ours
-)
-
 // session is what a running `nodeless up` leaves in its data directory for down and status.
 type session struct {
 	PID        int           `json:"pid"`
+	Name       string        `json:"name"` // of the cluster
 	Started    time.Time     `json:"started"`
 	Version    string        `json:"version"`
 	Kubeconfig string        `json:"kubeconfig"`
@@ -26,8 +22,9 @@ type session struct {
 	Region     string        `json:"region"`
 	RegionURL  string        `json:"regionEndpoint"`
 	BootTime   time.Duration `json:"bootTimeNanoseconds"`
-	Context    string        `json:"context"`
-	Page       string        `json:"page,omitempty"` // the link that opens it, with its token
+	Context    string        `json:"context,omitempty"`        // of the user's kubeconfig; "" if it is not there
+	NoContext  string        `json:"contextProblem,omitempty"` // why it is not, although it should be
+	Page       string        `json:"page,omitempty"`           // the link that opens it, with its token
 	// Secrets of this cluster, which is why nobody else may read the file: callers send them as Authorization: Bearer.
 	PageToken   string `json:"pageToken,omitempty"`
 	RegionToken string `json:"regionToken"` // of the region's calls below /_nodeless/
@@ -93,16 +90,4 @@ func trimDeleted(exe string) string {
 		return exe[:len(exe)-len(mark)]
 	}
 	return exe
-}
-
-// prepareDataDir makes the folder and marks it as ours, so that `down --wipe` knows it.
-func prepareDataDir(dir string) error {
-	if err := os.MkdirAll(dir, 0o700); err != nil {
-		return fmt.Errorf("data directory: %w; choose another with --data-dir", err)
-	}
-	f, err := os.OpenFile(filepath.Join(dir, dataDirMark), os.O_CREATE|os.O_WRONLY, 0o600)
-	if err != nil {
-		return fmt.Errorf("data directory %s cannot be written: %w; choose another with --data-dir", dir, err)
-	}
-	return f.Close()
 }

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -36,13 +37,14 @@ type counts struct {
 }
 
 func newStatus() *cobra.Command {
-	var dir, output string
+	var at place
+	var output string
 	c := &cobra.Command{
 		Use:   "status",
 		Short: `Say whether the cluster of "nodeless up" runs, and what is in it`,
 		Args:  cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			dir, err := resolveDataDir(dir)
+			dir, err := at.resolveExisting()
 			if err != nil {
 				return err
 			}
@@ -65,7 +67,7 @@ func newStatus() *cobra.Command {
 			return nil
 		},
 	}
-	dataDirFlag(c, &dir)
+	at.add(c.Flags())
 	c.Flags().StringVarP(&output, "output", "o", "", "json, or nothing for text")
 	return c
 }
@@ -108,11 +110,15 @@ func report(ctx context.Context, dir string) statusReport {
 func (r statusReport) print(cmd *cobra.Command) {
 	w := cmd.OutOrStdout()
 	if !r.Running {
-		fmt.Fprintf(w, "Nothing runs in %s. Start it with: nodeless up\n", r.DataDir)
+		fmt.Fprintln(w, strings.Replace(nothingRuns(r.DataDir), "nothing", "Nothing", 1))
 	} else {
 		s := r.Session
-		fmt.Fprintf(w, "Running    process %d for %s, version %s\nData       %s\nAPI server %s (context %q)\nRegion     %s at %s, simulated, machines boot in about %s\n",
-			s.PID, time.Since(s.Started).Round(time.Second), s.Version, r.DataDir, s.APIServer, s.Context, s.Region, s.RegionURL, s.BootTime)
+		fmt.Fprintf(w, "Cluster    %s\nRunning    process %d for %s, version %s\nData       %s\nAPI server %s\n",
+			s.Name, s.PID, time.Since(s.Started).Round(time.Second), s.Version, r.DataDir, s.APIServer)
+		if s.Context != "" {
+			fmt.Fprintf(w, "Context    %s\n", s.Context)
+		}
+		fmt.Fprintf(w, "Region     %s at %s, simulated, nodes boot in about %s\n", s.Region, s.RegionURL, s.BootTime)
 		if s.Page != "" {
 			fmt.Fprintf(w, "Page       %s\n", s.Page)
 		}

@@ -24,7 +24,8 @@ import (
 
 // topFlags are eks-node-viewer's, under its names, and some of ours.
 type topFlags struct {
-	kubeconfig, context, dataDir                       string
+	place
+	kubeconfig, context                                string
 	selector, labels, sort, group, style, resources    string
 	disablePricing, attribution, showVersion, noHeader bool
 	output                                             string
@@ -61,7 +62,7 @@ func (f *topFlags) add(c *cobra.Command) {
 	fs := c.Flags()
 	fs.StringVar(&f.kubeconfig, "kubeconfig", "", "kubeconfig file (default: the cluster of \"nodeless up\" if it runs, else $KUBECONFIG or ~/.kube/config)")
 	fs.StringVar(&f.context, "context", "", "context of the kubeconfig")
-	fs.StringVar(&f.dataDir, "data-dir", "", "folder of the cluster of \"nodeless up\" (default: "+defaultDataDirHelp+")")
+	f.place.add(fs)
 	fs.StringVar(&f.selector, "node-selector", "", "label selector of the nodes that are shown")
 	fs.StringVar(&f.labels, "extra-labels", "", "labels of nodes to show as columns, separated by commas; eks-node-viewer/node-age and eks-node-viewer/node-cpu-usage are computed")
 	fs.StringVar(&f.sort, "node-sort", "creation=asc", "order of nodes: creation (asc = youngest first), cpu, memory, price, pods, node, pool, type, zone, capacity, status, ready-in "+

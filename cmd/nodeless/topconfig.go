@@ -75,13 +75,16 @@ func twoDashes(args []string) []string {
 
 // find is the cluster to look at and the name of its context.
 func (f *topFlags) find() (*rest.Config, string, error) {
-	loader, _, _, err := chooseCluster(f.kubeconfig, f.dataDir, &clientcmd.ConfigOverrides{CurrentContext: f.context})
+	loader, running, _, err := chooseCluster(f.kubeconfig, &f.place, &clientcmd.ConfigOverrides{CurrentContext: f.context})
 	if err != nil {
 		return nil, "", err
 	}
 	cfg, err := loader.ClientConfig()
 	if err != nil {
-		return nil, "", fmt.Errorf("kubeconfig: %w; name one with --kubeconfig, and one of its contexts with --context", err)
+		return nil, "", noCluster(err)
+	}
+	if running != nil {
+		return cfg, contextName(running.Name), nil
 	}
 	raw, err := loader.RawConfig()
 	if err != nil {

@@ -26,7 +26,7 @@ func TestAClusterKeepsTheTypesItWasMadeWith(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	first := upOptions{dataDir: dir, typesFile: write(t, filepath.Join(elsewhere, "types.json"), string(text))}
+	first := upOptions{place: place{dataDir: dir}, typesFile: write(t, filepath.Join(elsewhere, "types.json"), string(text))}
 	if err := first.settleTypes(); err != nil {
 		t.Fatal(err)
 	}
@@ -37,15 +37,15 @@ func TestAClusterKeepsTheTypesItWasMadeWith(t *testing.T) {
 	if err := first.keepTypes(); err != nil {
 		t.Fatal(err)
 	}
-	again := upOptions{dataDir: dir}
+	again := upOptions{place: place{dataDir: dir}}
 	if err := again.settleTypes(); err != nil || again.types == nil || len(again.types.Types) != len(first.types.Types) {
 		t.Errorf("the types were not kept: %v", err)
 	}
-	other := upOptions{dataDir: dir, typesFile: write(t, filepath.Join(elsewhere, "other.json"), `{"zones": ["a"], "types": []}`)}
+	other := upOptions{place: place{dataDir: dir}, typesFile: write(t, filepath.Join(elsewhere, "other.json"), `{"zones": ["a"], "types": []}`)}
 	if err := other.settleTypes(); err == nil || !strings.Contains(err.Error(), "other types") {
 		t.Errorf("other types for the same cluster: %v", err)
 	}
-	aws := upOptions{dataDir: t.TempDir()}
+	aws := upOptions{place: place{dataDir: t.TempDir()}}
 	write(t, regionFile(aws.dataDir), "us-west-2\n")
 	aws.typesFile = first.typesFile
 	if err := aws.settleTypes(); err == nil {
@@ -83,7 +83,7 @@ func TestTypesThatCannotBeNodesAreRefusedBeforeTheStart(t *testing.T) {
 		"something follows": `{"zones": ["a"], "types": [{"name": "t", ` + rest + `}]} more`,
 	} {
 		file := write(t, filepath.Join(t.TempDir(), "types.json"), text)
-		o := upOptions{dataDir: t.TempDir(), typesFile: file}
+		o := upOptions{place: place{dataDir: t.TempDir()}, typesFile: file}
 		if err := o.settleTypes(); err == nil || !strings.Contains(err.Error(), want) || !strings.Contains(err.Error(), file) {
 			t.Errorf("up: %v, want the file and %s", err, want)
 		}
@@ -91,7 +91,7 @@ func TestTypesThatCannotBeNodesAreRefusedBeforeTheStart(t *testing.T) {
 			t.Errorf("run: %v, want %s", err, want)
 		}
 	}
-	damaged := upOptions{dataDir: t.TempDir()}
+	damaged := upOptions{place: place{dataDir: t.TempDir()}}
 	write(t, typesFile(damaged.dataDir), "{")
 	if err := damaged.settleTypes(); err == nil || !strings.Contains(err.Error(), typesFile(damaged.dataDir)) {
 		t.Errorf("the types of a cluster are damaged: %v, want the file", err)

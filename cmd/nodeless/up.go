@@ -3,6 +3,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"os"
@@ -13,16 +14,17 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/nodeless/nodeless/catalog"
+	"github.com/nodeless/nodeless/internal/datadir"
+	"github.com/nodeless/nodeless/internal/plane"
 	"github.com/nodeless/nodeless/internal/podhost"
 	"github.com/nodeless/nodeless/internal/steps"
 	"github.com/nodeless/nodeless/internal/view/web"
 	"github.com/nodeless/nodeless/podvm/image"
 )
 
-const clusterName = "nodeless" // in tags and user data
-
 type upOptions struct {
-	dataDir      string
+	place               // resolved: an absolute data directory
+	cluster      string // its name
 	region       string
 	bootTime     time.Duration
 	seed         uint64
@@ -55,17 +57,22 @@ AWS's own protocols, and the Nodeless controller. Machines are simulated: they b
 pretend to run pods. Pods of a FargateProfile run for real, each in a microVM of this machine (QEMU; --microvms=false leaves it).
 Everything listens on loopback only, asks its callers for a secret, and needs no root, no Docker and no network.
 
-The context "nodeless" is added to your kubeconfig; your current context stays what it is. State lives in --data-dir and
-survives restarts. Ctrl-C or "nodeless down" ends it.`,
-		Example: `  nodeless up --demo                 watch a hundred pods turn into machines
-  nodeless up --detach               in the background, until "nodeless down"
+The context nodeless-NAME is added to your kubeconfig, nodeless-nodeless for a cluster without a --name; your current context stays what it
+is. State lives in --data-dir and survives restarts. Ctrl-C or "nodeless down" ends it. Clusters with other names can run beside it.`,
+		Example: `  # Watch a hundred pods turn into nodes:
+  nodeless up --demo
+  # In the background, until "nodeless down":
+  nodeless up --detach
+  # Another cluster beside it, until "nodeless down --name b":
+  nodeless up --name b --detach
   nodeless up --region us-east-1 --boot-time 45s`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			var err error
-			if o.dataDir, err = resolveDataDir(o.dataDir); err != nil {
+			if o.dataDir, err = o.resolve(); err != nil {
 				return err
 			}
+			o.cluster = cmp.Or(o.name, clusterIn(o.dataDir))
 			if err := o.settleRegion(cmd.Flags().Changed("region")); err != nil {
 				return err
 			}
@@ -82,15 +89,15 @@ survives restarts. Ctrl-C or "nodeless down" ends it.`,
 			return up(cmd.Context(), o, steps.New(os.Stdout))
 		},
 	}
-	dataDirFlag(c, &o.dataDir)
 	f := c.Flags()
+	o.add(f)
 	f.StringVar(&o.region, "region", "us-west-2", "AWS region to simulate: its types, zones and prices")
 	f.StringVar(&o.typesFile, "types", "", "file of machine types that the region offers instead of AWS's: names, sizes, prices (examples/types.json)")
 	f.DurationVar(&o.bootTime, "boot-time", 5*time.Second, "median time from launch to a registered node; single machines vary around it")
 	f.Uint64Var(&o.seed, "seed", 1, "seed of the region's chance: capacity, spot prices, boot times")
 	f.BoolVar(&o.demo, "demo", false, "apply the example deployment of 100 pods and show what becomes of it")
 	f.BoolVar(&o.detach, "detach", false, "return when the cluster is ready and go on in the background")
-	f.BoolVar(&o.kubeconfig, "merge-kubeconfig", true, `add the context "nodeless" to your kubeconfig`)
+	f.BoolVar(&o.kubeconfig, "merge-kubeconfig", true, "add the context nodeless-NAME to your kubeconfig")
 	f.BoolVar(&o.controller, "controller", true, `run the controller too; with --controller=false run it yourself: "nodeless run"`)
 	f.BoolVar(&o.fargate, "fargate", true, "act upon FargateProfiles: each pod that one selects gets a microVM of its own")
 	f.BoolVar(&o.microVMs, "microvms", true, "run these microVMs on this machine, with QEMU; with --microvms=false such pods stay Pending and say so")
@@ -151,7 +158,7 @@ func (o upOptions) validate() error {
 
 // up runs the cluster until ctx is done or a part of it fails.
 func up(ctx context.Context, o upOptions, p *steps.Printer) error {
-	if err := prepareDataDir(o.dataDir); err != nil {
+	if _, err := datadir.Prepare(o.dataDir, plane.Version()); err != nil {
 		return err
 	}
 	policy, err := o.choices.Policy()
@@ -195,29 +202,9 @@ func up(ctx context.Context, o upOptions, p *steps.Printer) error {
 // welcome says where things are and what to try next.
 func (l *local) welcome(took time.Duration) {
 	l.p.Line("")
-	l.p.Line("Ready in %.1fs at %s. Machines are simulated and boot in about %s; the control plane and the AWS protocol are real.",
-		took.Seconds(), l.plane.APIServerURL(), l.o.bootTime)
-	self := l.selfName()
-	if l.pageLink != "" {
-		l.p.Line("  See it: %s", l.pageLink)
-	}
-	l.p.Line("  %s kubectl create deployment web --image=nginx --replicas=20", self)
-	l.p.Line("  %s kubectl get nodeclaims,nodes -o wide", self)
-	if l.microVMs != nil {
-		l.p.Line("  %s kubectl apply -f examples/fargate.yaml        (pods that really run, each in a microVM)", self)
-	}
-	if l.o.kubeconfig && l.merged {
-		l.p.Line("  kubectl --context %s get pods        (your current context is unchanged)", contextName)
-	}
-	l.p.Line("  AWS_ENDPOINT_URL=%s aws ec2 describe-instances", l.regionURL)
-	l.p.Line("  Stop: Ctrl-C, or %s down", self)
+	l.p.Line("Ready in %.1fs. Nodes are simulated and boot in about %s; the control plane and the AWS protocol are real.", took.Seconds(), l.o.bootTime)
+	l.session.hints(l.p, l.o.dataDir, l.microVMs != nil)
+	l.p.Line("Stop it with Ctrl-C, or with:")
+	l.p.Line("  %s", commandFor("down", l.o.dataDir, l.o.cluster))
 	l.p.Line("")
-}
-
-// selfName is how the user called this program.
-func (l *local) selfName() string {
-	if self := os.Args[0]; filepath.Base(self) != self {
-		return self
-	}
-	return "nodeless"
 }

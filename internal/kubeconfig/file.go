@@ -14,13 +14,17 @@ import (
 
 // edit changes a file under kubectl's own lock, whole or not at all. The change says whether there is anything to write.
 func edit(path string, create bool, change func(root *yaml.Node) (bool, error)) error {
-	if target, err := filepath.EvalSymlinks(path); err == nil {
-		path = target // a link into a folder of dotfiles stays a link
+	path, err := follow(path)
+	if err != nil {
+		return err
 	}
 	if create {
 		if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
 			return fmt.Errorf("kubeconfig: %w", err)
 		}
+	}
+	if err := writable(path); err != nil {
+		return err
 	}
 	unlock, err := lock(path + ".lock")
 	if err != nil {
@@ -44,6 +48,37 @@ func edit(path string, create bool, change func(root *yaml.Node) (bool, error)) 
 		return fmt.Errorf("kubeconfig %s: the change would break it: %w", path, err)
 	}
 	return replace(path, out.Bytes())
+}
+
+// follow is the file to which a path leads: a link into a folder of dotfiles stays a link, also when its file is still to be made.
+func follow(path string) (string, error) {
+	for range 40 { // as many links as Linux follows
+		target, err := os.Readlink(path)
+		if err != nil {
+			return path, nil //nolint:nilerr // it is no link
+		}
+		if !filepath.IsAbs(target) {
+			target = filepath.Join(filepath.Dir(path), target)
+		}
+		path = target
+	}
+	return "", fmt.Errorf("kubeconfig %s: the link leads in a circle; mend it, or point KUBECONFIG to another file", path)
+}
+
+// writable refuses a file that its owner has made read-only, which replacing it would ignore.
+func writable(path string) error {
+	info, err := os.Stat(path)
+	switch {
+	case errors.Is(err, os.ErrNotExist):
+		return nil
+	case err != nil:
+		return fmt.Errorf("kubeconfig: %w", err)
+	case info.IsDir():
+		return fmt.Errorf("kubeconfig %s: it is a folder; point KUBECONFIG to a file", path)
+	case info.Mode().Perm()&0o200 == 0:
+		return fmt.Errorf("kubeconfig %s is read-only and was left alone; make it writable (chmod u+w), or point KUBECONFIG to another file", path)
+	}
+	return nil
 }
 
 // load parses a file; a missing or empty one is an empty kubeconfig.
@@ -109,7 +144,7 @@ func lock(path string) (unlock func(), err error) {
 			return func() { _ = os.Remove(path) }, nil
 		}
 		if !errors.Is(err, os.ErrExist) {
-			return nil, fmt.Errorf("kubeconfig: %w", err)
+			return nil, fmt.Errorf("kubeconfig: %w; make its folder writable, or point KUBECONFIG to another file", err)
 		}
 		select {
 		case <-retry.C:

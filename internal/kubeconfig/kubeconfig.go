@@ -5,8 +5,6 @@ package kubeconfig
 import (
 	"errors"
 	"fmt"
-	"net"
-	"net/url"
 	"os"
 	"path/filepath"
 
@@ -29,16 +27,25 @@ func Path() (string, error) {
 	return filepath.Join(home, ".kube", "config"), nil
 }
 
-// Merge adds the current context of the kubeconfig file from, with its cluster and user, to the user's kubeconfig, all three
-// under the given name; entries of that name from an earlier run are replaced. The user's current context stays what it is
-// unless there was none. A file that is malformed, or whose context of that name leads to another machine, is left alone,
-// with an error that says what to do.
-func Merge(name, from string) error {
+// Context is the context of one local cluster in the user's kubeconfig. Its cluster and user have the same name, and the cluster says in an
+// extension from which data directory it runs: by that it is known whose context it is.
+type Context struct {
+	Name    string
+	DataDir string
+}
+
+// extensionName is the name of the extension, as minikube has one of its own.
+const extensionName = "nodeless"
+
+// Merge adds the current context of the kubeconfig file from, with its cluster and user, to the user's kubeconfig; entries of an earlier
+// run are replaced. The user's current context stays what it is unless there was none. A file that is malformed or read-only is left alone,
+// as is a context of that name that is not ours, or that belongs to another data directory from which a cluster runs; the error says what to do.
+func (c Context) Merge(from string, runs func(dataDir string) bool) error {
 	ours, err := clientcmd.LoadFromFile(from)
 	if err != nil {
 		return fmt.Errorf("kubeconfig %s: %w", from, err)
 	}
-	entries, err := entriesOf(ours, from)
+	entries, err := c.entriesOf(ours, from)
 	if err != nil {
 		return err
 	}
@@ -46,28 +53,32 @@ func Merge(name, from string) error {
 	if err != nil {
 		return err
 	}
-	if same, err := sameFile(path, from); err != nil || same {
-		return err // $KUBECONFIG is the cluster's own file already
+	if sameFile(path, from) {
+		return nil // $KUBECONFIG is the cluster's own file already
 	}
 	return edit(path, true, func(root *yaml.Node) (bool, error) {
-		if err := foreign(root, name, path); err != nil {
-			return false, err
+		switch owner, there := ownerOf(root, c.Name); {
+		case there && owner == "":
+			return false, fmt.Errorf("kubeconfig %s: its context %q was not made by nodeless; give this cluster another name with --name", path, c.Name)
+		case there && owner != c.DataDir && runs(owner):
+			return false, fmt.Errorf("kubeconfig %s: the context %q belongs to the cluster in %s, which runs; give this one another name with --name",
+				path, c.Name, owner)
 		}
 		for _, e := range entries {
-			if err := upsert(root, e.list, name, e.field, e.value(name)); err != nil {
+			if err := upsert(root, e.list, c.Name, e.field, e.value); err != nil {
 				return false, fmt.Errorf("kubeconfig %s: %w", path, err)
 			}
 		}
 		if get(root, "current-context") == nil || get(root, "current-context").Value == "" {
-			set(root, "current-context", scalar(name))
+			set(root, "current-context", scalar(c.Name))
 		}
 		return true, nil
 	})
 }
 
-// Remove takes the entries of that name out of the user's kubeconfig again, and the current context if it is that one. A
-// missing file, a file without such entries, and entries that lead to another machine are left as they are.
-func Remove(name string) error {
+// Remove takes the context out of the user's kubeconfig again, with its cluster and user, also as the current context. A missing file, a file
+// without the context, and a context of another cluster are left as they are.
+func (c Context) Remove() error {
 	path, err := Path()
 	if err != nil {
 		return err
@@ -76,78 +87,71 @@ func Remove(name string) error {
 		return nil
 	}
 	return edit(path, false, func(root *yaml.Node) (bool, error) {
-		if ours := get(root, "clusters") != nil && foreign(root, name, path) == nil; !ours {
+		if owner, _ := ownerOf(root, c.Name); owner != c.DataDir {
 			return false, nil
 		}
-		changed := false
 		for _, list := range []string{"clusters", "users", "contexts"} {
-			changed = drop(root, list, name) || changed
+			drop(root, list, c.Name)
 		}
-		if c := get(root, "current-context"); changed && c != nil && c.Value == name {
-			*c = *scalar("")
+		if current := get(root, "current-context"); current != nil && current.Value == c.Name {
+			*current = *scalar("")
 		}
-		return changed, nil
+		return true, nil
 	})
+}
+
+// DataDir is the data directory of the cluster whose context has this name; "" if there is none in the user's kubeconfig.
+func DataDir(name string) string {
+	path, err := Path()
+	if err != nil {
+		return ""
+	}
+	doc, err := load(path)
+	if err != nil {
+		return ""
+	}
+	owner, _ := ownerOf(doc.Content[0], name)
+	return owner
+}
+
+// ownerOf is the data directory that a cluster of the kubeconfig names, "" for one that is not ours; there is false if nothing has this name.
+func ownerOf(root *yaml.Node, name string) (dataDir string, there bool) {
+	for _, list := range []string{"clusters", "users", "contexts"} {
+		there = there || find(get(root, list), name) != nil
+	}
+	cluster := get(find(get(root, "clusters"), name), "cluster")
+	extension := get(find(get(cluster, "extensions"), extensionName), "extension")
+	if dir := get(extension, "dataDir"); dir != nil {
+		return dir.Value, true
+	}
+	return "", there
 }
 
 // entry is one of the three things that make a context.
 type entry struct {
 	list, field string
-	value       func(name string) *yaml.Node
+	value       *yaml.Node
 }
 
 // entriesOf translates the current context of a kubeconfig with inline certificates.
-func entriesOf(c *clientcmdapi.Config, path string) ([]entry, error) {
-	current := c.Contexts[c.CurrentContext]
-	if current == nil || c.Clusters[current.Cluster] == nil || c.AuthInfos[current.AuthInfo] == nil {
+func (c Context) entriesOf(from *clientcmdapi.Config, path string) ([]entry, error) {
+	current := from.Contexts[from.CurrentContext]
+	if current == nil || from.Clusters[current.Cluster] == nil || from.AuthInfos[current.AuthInfo] == nil {
 		return nil, fmt.Errorf("kubeconfig %s: it has no current context with a cluster and a user", path)
 	}
-	cluster, user := c.Clusters[current.Cluster], c.AuthInfos[current.AuthInfo]
+	cluster, user := from.Clusters[current.Cluster], from.AuthInfos[current.AuthInfo]
+	extension := mapping("name", scalar(extensionName), "extension", mapping("dataDir", scalar(c.DataDir)))
 	return []entry{
-		{"clusters", "cluster", func(string) *yaml.Node {
-			return mapping("certificate-authority-data", binary(cluster.CertificateAuthorityData), "server", scalar(cluster.Server))
-		}},
-		{"users", "user", func(string) *yaml.Node {
-			return mapping("client-certificate-data", binary(user.ClientCertificateData), "client-key-data", binary(user.ClientKeyData))
-		}},
-		{"contexts", "context", func(name string) *yaml.Node {
-			return mapping("cluster", scalar(name), "user", scalar(name))
-		}},
+		{"clusters", "cluster", mapping("certificate-authority-data", binary(cluster.CertificateAuthorityData),
+			"extensions", &yaml.Node{Kind: yaml.SequenceNode, Content: []*yaml.Node{extension}}, "server", scalar(cluster.Server))},
+		{"users", "user", mapping("client-certificate-data", binary(user.ClientCertificateData), "client-key-data", binary(user.ClientKeyData))},
+		{"contexts", "context", mapping("cluster", scalar(c.Name), "user", scalar(c.Name))},
 	}, nil
 }
 
-// foreign refuses a cluster of that name that is not on this machine: somebody else made it, and its credentials may exist
-// nowhere else.
-func foreign(root *yaml.Node, name, path string) error {
-	item := find(get(root, "clusters"), name)
-	if item == nil {
-		return nil
-	}
-	server := ""
-	if cluster := get(item, "cluster"); cluster != nil {
-		if s := get(cluster, "server"); s != nil {
-			server = s.Value
-		}
-	}
-	if u, err := url.Parse(server); err == nil {
-		if ip := net.ParseIP(u.Hostname()); server == "" || u.Hostname() == "localhost" || (ip != nil && ip.IsLoopback()) {
-			return nil
-		}
-	}
-	return fmt.Errorf("kubeconfig %s: its cluster %q is another one (%s); give that another name first", path, name, server)
-}
-
-func sameFile(a, b string) (bool, error) {
-	infoA, err := os.Stat(a)
-	if errors.Is(err, os.ErrNotExist) {
-		return false, nil
-	}
-	if err != nil {
-		return false, fmt.Errorf("kubeconfig: %w", err)
-	}
-	infoB, err := os.Stat(b)
-	if err != nil {
-		return false, fmt.Errorf("kubeconfig: %w", err)
-	}
-	return os.SameFile(infoA, infoB), nil
+// sameFile reports whether both paths lead to one file. What is wrong with a path is said when it is edited.
+func sameFile(a, b string) bool {
+	infoA, errA := os.Stat(a)
+	infoB, errB := os.Stat(b)
+	return errA == nil && errB == nil && os.SameFile(infoA, infoB)
 }

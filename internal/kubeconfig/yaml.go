@@ -82,15 +82,12 @@ func upsert(root *yaml.Node, list, name, field string, value *yaml.Node) error {
 }
 
 // drop removes the items of that name from a list.
-func drop(root *yaml.Node, list, name string) (dropped bool) {
+func drop(root *yaml.Node, list, name string) {
 	seq := get(root, list)
-	item := find(seq, name)
-	for ; item != nil; item = find(seq, name) {
+	for item := find(seq, name); item != nil; item = find(seq, name) {
 		seq.Content = slices.DeleteFunc(seq.Content, func(n *yaml.Node) bool { return n == item })
-		dropped = true
 	}
-	if dropped && len(seq.Content) == 0 {
+	if seq != nil && len(seq.Content) == 0 {
 		seq.Style = yaml.FlowStyle
 	}
-	return dropped
 }

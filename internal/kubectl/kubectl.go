@@ -3,7 +3,6 @@
 package kubectl
 
 import (
-	"errors"
 	"fmt"
 	"io"
 	"os"
@@ -28,14 +27,15 @@ import (
 
 // Run runs kubectl with its arguments (without its name) and returns its exit code. It talks to the cluster of the given
 // kubeconfig file unless the arguments name another one by --kubeconfig, --context, --cluster, --user or --server; then the
-// user's own kubeconfig counts as it does for any kubectl.
+// user's own kubeconfig counts as it does for any kubectl. If missing is not "", that cluster does not run: arguments that
+// need one end with an error that says missing.
 //
 // Run takes over the process as kubectl does: signals get their default meaning (Ctrl-C ends it at once, unless the
 // subcommand has something to clean up), and plugins found in $PATH replace the process. Call it once, last.
-func Run(args []string, kubeconfig string, in io.Reader, out, errOut io.Writer) int {
+func Run(args []string, kubeconfig, missing string, in io.Reader, out, errOut io.Writer) int {
 	if !namesCluster(args) {
-		if _, err := os.Stat(kubeconfig); errors.Is(err, os.ErrNotExist) && needsCluster(args) {
-			fmt.Fprintf(errOut, "error: there is no cluster yet (no file %s): start one with \"nodeless up\", or name another cluster with --kubeconfig or --context\n", kubeconfig)
+		if missing != "" && needsCluster(args) {
+			fmt.Fprintf(errOut, "error: no cluster: %s; or name another cluster with --kubeconfig or --context\n", missing)
 			return 1
 		}
 		// The variable and not the flag's default: `kubectl config` and plugins heed it too.

@@ -17,9 +17,12 @@ type result struct {
 	out, errOut string
 }
 
-func run(kubeconfig string, args ...string) result {
+func run(kubeconfig string, args ...string) result { return runWithout("", kubeconfig, args...) }
+
+// runWithout runs it while the cluster of the kubeconfig is missing, as the text says.
+func runWithout(missing, kubeconfig string, args ...string) result {
 	var out, errOut bytes.Buffer
-	code := Run(args, kubeconfig, strings.NewReader(""), &out, &errOut)
+	code := Run(args, kubeconfig, missing, strings.NewReader(""), &out, &errOut)
 	return result{code, out.String(), errOut.String()}
 }
 
@@ -84,14 +87,15 @@ func TestExitCodesAndMessagesAreKubectls(t *testing.T) {
 }
 
 func TestWithoutAClusterItSaysWhatToDo(t *testing.T) {
-	missing := filepath.Join(t.TempDir(), "kubeconfig")
-	if got := run(missing, "-n", "default", "get", "pods"); got.code != 1 || !strings.Contains(got.errOut, "nodeless up") {
+	const missing = "nothing runs; start it with: nodeless up"
+	ours := cluster(t, "ours") // the file of a cluster that was stopped
+	if got := runWithout(missing, ours, "-n", "default", "get", "pods"); got.code != 1 || !strings.Contains(got.errOut, missing) {
 		t.Errorf("get pods: %+v", got)
 	}
-	if got := run(missing, "get", "--help"); got.code != 0 || !strings.Contains(got.out, "Usage") {
+	if got := runWithout(missing, ours, "get", "--help"); got.code != 0 || !strings.Contains(got.out, "Usage") {
 		t.Errorf("help: %+v", got)
 	}
-	if got := run(missing, "version", "--client"); got.code != 0 {
+	if got := runWithout(missing, ours, "version", "--client"); got.code != 0 {
 		t.Errorf("version: %+v", got)
 	}
 }

@@ -10,6 +10,8 @@ import (
 
 	"go.etcd.io/bbolt"
 	"go.etcd.io/etcd/server/v3/storage/wal"
+
+	"github.com/nodeless/nodeless/internal/datadir"
 )
 
 // CorruptError says that etcd's files are damaged.
@@ -19,7 +21,7 @@ type CorruptError struct {
 }
 
 func (e *CorruptError) Error() string {
-	return fmt.Sprintf("the cluster's data in %s is damaged: %v; delete it and begin anew with \"nodeless down --wipe\" and \"nodeless up\" (keep a copy of the folder first if you want to rescue something)", e.Dir, e.Cause)
+	return fmt.Sprintf("the cluster's data in %s is damaged: %v; delete it and begin anew with \"nodeless down --wipe%s\" and \"nodeless up\" (keep a copy of the folder first if you want to rescue something)", e.Dir, e.Cause, datadir.Flag(filepath.Dir(e.Dir)))
 }
 
 func (e *CorruptError) Unwrap() error { return e.Cause }

@@ -14,6 +14,8 @@ import (
 	"time"
 
 	"k8s.io/apiserver/pkg/authentication/authenticator"
+
+	"github.com/nodeless/nodeless/internal/datadir"
 )
 
 // Options say where a control plane keeps its state and how it is reached. Only DataDir is needed.
@@ -70,7 +72,7 @@ var inUse sync.Mutex
 // before that, everything is taken down again. Afterwards the control plane runs until Stop, or until a part of it fails
 // (see Done and Err). One process can run one control plane at a time.
 //
-// It fails with a *LockedError if another process uses the data directory, a *PortError if Options.Port is taken, and a
+// It fails with a *datadir.InUseError if another process uses the data directory, a *PortError if Options.Port is taken, and a
 // *CorruptError if etcd's files are damaged.
 func Start(ctx context.Context, o Options) (*Plane, error) {
 	if err := o.complete(); err != nil {
@@ -146,7 +148,7 @@ func (p *Plane) prepare() (err error) {
 	if err := os.MkdirAll(p.dir, 0o700); err != nil {
 		return fmt.Errorf("data directory: %w; choose another", err)
 	}
-	if p.release, err = lock(p.dir); err != nil {
+	if p.release, err = datadir.Lock(p.dir); err != nil {
 		return err
 	}
 	if err := openLog(p.o.LogFile); err != nil {

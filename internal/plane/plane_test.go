@@ -19,6 +19,7 @@ import (
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/tools/clientcmd"
 
+	"github.com/nodeless/nodeless/internal/datadir"
 	"github.com/nodeless/nodeless/internal/plane"
 	"github.com/nodeless/nodeless/internal/plane/planetest"
 )
@@ -244,7 +245,7 @@ func TestAKilledProcessLosesNothingAndKeepsOthersOut(t *testing.T) {
 	}
 
 	_, err = plane.Start(context.Background(), plane.Options{DataDir: dir})
-	var locked *plane.LockedError
+	var locked *datadir.InUseError
 	if !errors.As(err, &locked) || locked.PID != strconv.Itoa(other.Process.Pid) || !strings.Contains(err.Error(), "nodeless down") {
 		t.Fatalf("second start: %v; want it refused, naming process %d and the remedy", err, other.Process.Pid)
 	}

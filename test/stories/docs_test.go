@@ -66,8 +66,12 @@ func TestDocumentsRunAsWritten(t *testing.T) {
 			t.Cleanup(func() {
 				stop := exec.Command(program, "down", "--wipe")
 				stop.Env = env
-				if out, err := stop.CombinedOutput(); err != nil {
+				out, err := stop.CombinedOutput()
+				if err != nil {
 					t.Errorf("down: %v\n%s", err, out)
+				}
+				if left, _ := os.ReadDir(filepath.Join(dir, "data")); len(left) > 1 || len(left) == 1 && left[0].Name() != "host" {
+					t.Errorf("a wipe leaves %v:\n%s", left, out)
 				}
 			})
 			document, err := os.ReadFile(path)
@@ -149,7 +153,7 @@ func TestDemoUntilCtrlC(t *testing.T) {
 		return nil
 	})
 	out := c.log()
-	for _, want := range []string{"Machines are simulated", "inflate", "$"} {
+	for _, want := range []string{"Nodes are simulated", "inflate", "$"} {
 		if !strings.Contains(out, want) {
 			t.Errorf("the demo does not say %q:\n%s", want, out)
 		}
@@ -164,8 +168,8 @@ func TestDemoUntilCtrlC(t *testing.T) {
 		}
 	}
 	config, err := os.ReadFile(filepath.Join(c.home, ".kube", "config"))
-	if err != nil || !strings.Contains(string(config), "name: nodeless") {
-		t.Errorf("context nodeless is not in the kubeconfig (%v):\n%s", err, config)
+	if err != nil || !strings.Contains(string(config), "name: nodeless-nodeless") {
+		t.Errorf("context nodeless-nodeless is not in the kubeconfig (%v):\n%s", err, config)
 	}
 	c.stop(syscall.SIGINT)
 	if out, err := c.run("status", "--data-dir", c.dir); err == nil || !strings.Contains(out, "Nothing runs") {

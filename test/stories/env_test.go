@@ -60,7 +60,7 @@ func TestTheToolsOfAWSFindTheClusterAndLogIn(t *testing.T) {
 func TestWithoutAClusterEnvSaysSo(t *testing.T) {
 	cmd := exec.Command(binary, "env", "--data-dir", t.TempDir())
 	cmd.Env = []string{"HOME=" + t.TempDir()}
-	if out, err := cmd.CombinedOutput(); err == nil || !strings.Contains(string(out), "start it with: nodeless up") {
+	if out, err := cmd.CombinedOutput(); err == nil || !strings.Contains(string(out), "nodeless up --data-dir ") {
 		t.Errorf("%v: %s", err, out)
 	}
 }

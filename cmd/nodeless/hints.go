@@ -1,0 +1,44 @@
+//go:build !noplane
+
+package main
+
+import (
+	"os"
+
+	"github.com/nodeless/nodeless/internal/datadir"
+	"github.com/nodeless/nodeless/internal/steps"
+)
+
+// fargateExample is there for whoever works in the source tree.
+const fargateExample = "examples/fargate.yaml"
+
+// hints are where a running cluster is and what to try next. Each command stands on a line of its own, as it can be copied.
+func (s session) hints(p *steps.Printer, dir string, microVMs bool) {
+	kubectl := commandFor("kubectl", dir, s.Name)
+	p.Line("")
+	if s.Page != "" {
+		p.Line("  Page        %s", s.Page)
+	}
+	p.Line("  API server  %s", s.APIServer)
+	p.Line("  AWS region  %s", s.RegionURL)
+	p.Line("  Data        %s", dir)
+	p.Line("")
+	p.Line("Try:")
+	p.Line("  %s create deployment web --image=nginx --replicas=20", kubectl)
+	p.Line("  %s get nodeclaims,nodes -o wide", kubectl)
+	if _, err := os.Stat(fargateExample); err == nil && microVMs {
+		p.Line("For pods that really run, each in a microVM:")
+		p.Line("  %s apply -f %s", kubectl, fargateExample)
+	}
+	p.Line("With your own kubectl and AWS CLI:")
+	p.Line("  %s get pods", s.ownKubectl())
+	p.Line("  eval $(%s) && aws ec2 describe-instances", commandFor("env", dir, s.Name))
+}
+
+// ownKubectl is how the user's kubectl reaches the cluster.
+func (s session) ownKubectl() string {
+	if s.Context == "" {
+		return "kubectl --kubeconfig " + datadir.Quote(s.Kubeconfig)
+	}
+	return "kubectl --context " + s.Context
+}

@@ -1,0 +1,60 @@
+package datadir
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"strings"
+	"syscall"
+)
+
+const lockFile = "lock"
+
+// InUseError says that another process uses the data directory.
+type InUseError struct {
+	Dir string
+	PID string // of the other process, "" if unknown
+}
+
+func (e *InUseError) Error() string {
+	who := "another process"
+	if e.PID != "" {
+		who = "process " + e.PID
+	}
+	return fmt.Sprintf("data directory %s is in use by %s; end that one first (nodeless down%s) or choose another directory (--data-dir)",
+		e.Dir, who, Flag(e.Dir))
+}
+
+// Lock takes the data directory for this process. The kernel gives the lock back when the process ends, however it ends,
+// so a lock file left behind means nothing.
+func Lock(dir string) (release func(), err error) {
+	f, err := os.OpenFile(filepath.Join(dir, lockFile), os.O_CREATE|os.O_RDWR, 0o600)
+	if err != nil {
+		return nil, fmt.Errorf("data directory %s cannot be written to: %w; make it writable, or choose another with --data-dir", dir, err)
+	}
+	if err := flock(f); err != nil {
+		defer f.Close()
+		if !errors.Is(err, syscall.EWOULDBLOCK) {
+			return nil, fmt.Errorf("lock data directory %s: %w; choose one on a local disk", dir, err)
+		}
+		pid, _ := io.ReadAll(io.LimitReader(f, 20))
+		return nil, &InUseError{Dir: dir, PID: strings.TrimSpace(string(pid))}
+	}
+	_ = f.Truncate(0)
+	_, _ = f.WriteAt(fmt.Appendln(nil, os.Getpid()), 0) // only who is refused reads it, and a full disk can be wiped
+	return func() { _ = f.Truncate(0); _ = f.Close() }, nil
+}
+
+// InUse reports whether a process uses the data directory now.
+func InUse(dir string) bool {
+	f, err := os.Open(filepath.Join(dir, lockFile))
+	if err != nil {
+		return false
+	}
+	defer f.Close()
+	return errors.Is(flock(f), syscall.EWOULDBLOCK)
+}
+
+func flock(f *os.File) error { return syscall.Flock(int(f.Fd()), syscall.LOCK_EX|syscall.LOCK_NB) }

@@ -1,0 +1,131 @@
+package datadir
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path"
+	"path/filepath"
+	"syscall"
+)
+
+// hostFolder is what "nodeless host" keeps: this machine's place in another cluster, which does not end with this one.
+const hostFolder = "host"
+
+// written are the files and folders that Nodeless makes in a data directory, by the folder in which they are; the mark comes last, so that a
+// wipe that was interrupted can be repeated. Whoever makes another one adds it here: a story checks that a wipe leaves nothing.
+var written = []struct {
+	in    string
+	names []string
+}{
+	{"etcd", []string{"member", "initialised", "etcd.sock"}},
+	{"pki", []string{
+		"ca.*", "front-proxy-ca.*", "front-proxy-client.*", "kube-apiserver*", "admin.*", "kube-controller-manager.*", "kube-scheduler.*",
+		"service-account.*",
+	}},
+	{"logs", []string{"nodeless.log", "control-plane.log", "control-plane.log.1", "up.log"}},
+	{"region", []string{"name", "address", "types.json", "credentials", "kubeconfig", "*-[0-9].db"}},
+	{"images", []string{"local"}},
+	{"microvms", []string{
+		"lock", "network", "network.json", "network.json.new", "kubelet-port", "images", "pods", "machines", "qemu", "namespaces", "log-router",
+	}},
+	{"tokens", []string{"page", "page.tmp", "region", "region.tmp"}},
+	{"bad-plans", []string{"????????????.json"}},
+	{".", []string{
+		"kubeconfig", "kubeconfig.tmp", "plane.json", "plane.json.tmp", "audit-policy.yaml", "audit-policy.yaml.tmp", "session.json",
+		"session.json.tmp", lockFile,
+	}},
+	{".", []string{markFile + ".tmp", markFile}},
+}
+
+// Wipe deletes what Nodeless wrote, and the folder if nothing else is in it. It says what it left: files of others, and what "nodeless host" keeps.
+// It fails with a *InUseError while a process uses the folder.
+func Wipe(dir string) (left []string, err error) {
+	if _, err := Read(dir); err != nil {
+		return nil, err
+	}
+	release, err := Lock(dir)
+	if err != nil {
+		return nil, err
+	}
+	defer release()
+	root, err := os.OpenRoot(dir)
+	if err != nil {
+		return nil, fmt.Errorf("wipe %s: %w", dir, err)
+	}
+	defer root.Close()
+	for _, w := range written {
+		if err := wipeFolder(root, w.in, w.names); err != nil {
+			return nil, fmt.Errorf("wipe %s: %w", dir, err)
+		}
+	}
+	if left, err = remaining(root); err != nil {
+		return left, fmt.Errorf("wipe %s: %w", dir, err)
+	}
+	if info, err := os.Lstat(dir); err == nil && info.Mode()&fs.ModeSymlink != 0 {
+		return left, nil // the link and the folder that it leads to are the user's
+	}
+	if err := os.Remove(dir); err != nil && !errors.Is(err, syscall.ENOTEMPTY) && !errors.Is(err, syscall.EBUSY) { // busy: a disk is mounted there
+		return left, fmt.Errorf("wipe %s: %w", dir, err)
+	}
+	return left, nil
+}
+
+// wipeFolder deletes the names in one folder, and the folder if it is empty then. Links are not ours, and are not followed.
+func wipeFolder(root *os.Root, folder string, names []string) error {
+	if info, err := root.Lstat(folder); err != nil || !info.IsDir() {
+		return nil //nolint:nilerr // it is not there
+	}
+	for _, name := range names {
+		matches, err := fs.Glob(root.FS(), path.Join(folder, name))
+		if err != nil {
+			return err
+		}
+		for _, match := range matches {
+			info, err := root.Lstat(match)
+			if err != nil || info.Mode()&fs.ModeSymlink != 0 {
+				continue
+			}
+			if err := root.RemoveAll(match); err != nil {
+				return err
+			}
+		}
+	}
+	if folder == "." {
+		return nil
+	}
+	if err := root.Remove(folder); err != nil && !errors.Is(err, syscall.ENOTEMPTY) && !errors.Is(err, syscall.EBUSY) {
+		return err
+	}
+	return nil
+}
+
+// remaining lists what is still there: whole folders of others, single files in those that were ours.
+func remaining(root *os.Root) ([]string, error) {
+	entries, err := fs.ReadDir(root.FS(), ".")
+	if err != nil {
+		return nil, err
+	}
+	ours := map[string]bool{}
+	for _, w := range written {
+		ours[w.in] = true
+	}
+	var left []string
+	for _, e := range entries {
+		if !e.IsDir() || !ours[e.Name()] {
+			if e.Name() != markFile {
+				left = append(left, e.Name())
+			}
+			continue
+		}
+		inside, err := fs.ReadDir(root.FS(), e.Name())
+		if err != nil {
+			return nil, err
+		}
+		for _, f := range inside {
+			left = append(left, filepath.Join(e.Name(), f.Name()))
+		}
+	}
+	return left, nil
+}
