@@ -64,6 +64,7 @@ func (p Phase) String() string { return [...]string{"Pending", "Running", "Ended
 
 // Pod is what is shown of a pod.
 type Pod struct {
+	UID                   string
 	Namespace, Name, Node string
 	Created               time.Time
 	Phase                 Phase
@@ -71,8 +72,6 @@ type Pod struct {
 	Deleting              bool
 	Gated                 bool   // it has scheduling gates
 	Verdict               string // the scheduler's message, of a pod without a place
-
-	slot int // its index in use.pods
 }
 
 // Limit is one of a NodePool's limits.
@@ -105,4 +104,8 @@ type Object struct{ Kind, Namespace, Name string }
 type Said struct {
 	Reason, Message string
 	At              time.Time
+	UID             string // of the object; "" = the event does not tell
 }
+
+// concerns reports whether the event can be about the object of a UID, and not about another one of the same name.
+func (s Said) concerns(uid string) bool { return s.UID == "" || s.UID == uid }

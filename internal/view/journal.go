@@ -51,7 +51,7 @@ func (j *Journal) Take() Changes {
 	defer m.mu.Unlock()
 	out := Changes{Gone: j.gone, Totals: m.totals(), Set: make([]Box, 0, len(j.dirty))}
 	for x := range j.dirty {
-		out.Set = append(out.Set, Box{ID: x.id, NodeRow: m.row(x), Pods: x.cells()})
+		out.Set = append(out.Set, Box{ID: x.id, NodeRow: m.row(x), Pods: m.cells(x)})
 	}
 	j.dirty, j.gone = map[*machine]struct{}{}, nil
 	return out
@@ -82,11 +82,11 @@ func (m *Model) untouch(x *machine) {
 	}
 }
 
-func (x *machine) cells() []Cell {
-	if x.use == nil || len(x.use.pods) == 0 {
+func (m *Model) cells(x *machine) []Cell {
+	if x.use == nil || x.use.pods == 0 {
 		return nil
 	}
-	pods := slices.Clone(x.use.pods)
+	pods := m.podsAt(x.node.Name)
 	slices.SortFunc(pods, func(a, b *Pod) int {
 		if a.Namespace == b.Namespace {
 			return Natural(a.Name, b.Name)
@@ -112,12 +112,13 @@ func (m *Model) PodsMatching(filter string) map[string][]int {
 	}
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	for name, u := range m.uses {
-		if !slices.ContainsFunc(u.pods, func(p *Pod) bool { return f.matches(p.haystack(""), p.field) }) {
+	for name := range m.uses {
+		pods := m.podsAt(name)
+		if !slices.ContainsFunc(pods, func(p *Pod) bool { return f.matches(p.haystack(""), p.field) }) {
 			continue
 		}
 		var o orderOf[*Pod]
-		m.orderPods(&o, slices.Values(u.pods), Query{})
+		m.orderPods(&o, pods, Query{})
 		for i, l := range o.lines {
 			if f.matches(l.of.haystack(""), l.of.field) {
 				out[name] = append(out[name], i)

@@ -59,7 +59,7 @@ func (m *Model) DeleteNode(name string) {
 		return
 	}
 	delete(m.byNode, name)
-	if x.use.machine = nil; len(x.use.pods) == 0 {
+	if x.use.machine = nil; x.use.pods == 0 {
 		delete(m.uses, name)
 	}
 	m.forgetProvider(x.node.ProviderID, x)

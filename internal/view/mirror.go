@@ -18,7 +18,6 @@ type mirror struct {
 	to         *Model
 	allow      Allow
 	namespaces map[string]bool
-	pods       map[*Pod]*Pod  // its own copies, by those of the other
 	named      map[string]int // Nodes that may not be seen, by name: how many pods say that they are on them
 }
 
@@ -29,7 +28,7 @@ func (m *Model) Mirror(a Allow) (out *Model, stop func()) {
 	if err != nil {
 		panic(err) // they were good for m
 	}
-	f := &mirror{to: to, allow: a, namespaces: map[string]bool{}, pods: map[*Pod]*Pod{}, named: map[string]int{}}
+	f := &mirror{to: to, allow: a, namespaces: map[string]bool{}, named: map[string]int{}}
 	for _, n := range a.Namespaces {
 		f.namespaces[n] = true
 	}
@@ -47,13 +46,8 @@ func (m *Model) Mirror(a Allow) (out *Model, stop func()) {
 	for _, p := range m.pools {
 		f.pool(p)
 	}
-	for _, u := range m.uses {
-		for _, p := range u.pods {
-			f.pod(nil, p)
-		}
-	}
-	for p := range m.waiting {
-		f.pod(nil, p)
+	for _, o := range m.pods.List() {
+		f.pod(o.(*Pod))
 	}
 	for about, s := range m.said {
 		f.say(about, s)
@@ -84,13 +78,10 @@ func (m *Model) Namespaces() []string {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	all := map[string]bool{}
-	for _, u := range m.uses {
-		for _, p := range u.pods {
+	for _, o := range m.pods.List() {
+		if p := o.(*Pod); p.Phase != Ended {
 			all[p.Namespace] = true
 		}
-	}
-	for p := range m.waiting {
-		all[p.Namespace] = true
 	}
 	return slices.Sorted(maps.Keys(all))
 }
@@ -158,22 +149,23 @@ func (f *mirror) say(about Object, s Said) {
 
 func (f *mirror) sees(namespace string) bool { return f.allow.Pods || f.namespaces[namespace] }
 
-// pod gives the mirror pods of its own: a Model writes into those that it is given.
-func (f *mirror) pod(old, now *Pod) {
-	var before, after *Pod
-	if old != nil {
-		before = f.pods[old]
-		delete(f.pods, old)
-	}
-	if now != nil && f.sees(now.Namespace) {
-		own := *now
-		after = &own
-		f.pods[now] = after
-	}
-	if before == nil && after == nil {
+func (f *mirror) pod(p *Pod) {
+	if !f.sees(p.Namespace) {
 		return
 	}
-	f.to.SetPod(before, after)
+	before := f.to.podOf(p.UID)
+	f.to.SetPod(p)
+	f.moved(before, p)
+}
+
+func (f *mirror) unpod(uid string) {
+	before := f.to.podOf(uid)
+	f.to.DeletePod(uid)
+	f.moved(before, nil)
+}
+
+// moved keeps the Nodes that may not be seen for as long as pods name them.
+func (f *mirror) moved(before, after *Pod) {
 	if !f.allow.Nodes {
 		f.places(after, +1)
 		f.places(before, -1)

@@ -11,18 +11,18 @@ import (
 
 // in is a pod on a node.
 func in(namespace, name, node string) *view.Pod {
-	return &view.Pod{Namespace: namespace, Name: name, Node: node, Phase: view.Running, Created: viewtest.Now, Requests: view.Amounts{1000}}
+	return &view.Pod{UID: "uid-of-" + namespace + "-" + name, Namespace: namespace, Name: name, Node: node, Phase: view.Running, Created: viewtest.Now, Requests: view.Amounts{1000}}
 }
 
 // Who may see everything sees what everybody sees, from whenever they begin to look.
 func TestAMirrorOfEverythingIsTheSame(t *testing.T) {
 	m, pods := viewtest.Cluster(20, 5)
 	to, stop := m.Mirror(view.Allow{Nodes: true, Claims: true, Pools: true, Events: true, Pods: true})
-	m.SetPod(pods[3], nil)
-	m.SetPod(nil, in("shop", "new", viewtest.NodeName(1)))
+	m.DeletePod(pods[3].UID)
+	m.SetPod(in("shop", "new", viewtest.NodeName(1)))
 	moved := *pods[4]
 	moved.Phase = view.Ended
-	m.SetPod(pods[4], &moved)
+	m.SetPod(&moved)
 	m.DeleteNode(viewtest.NodeName(2))
 	m.DeleteClaim(viewtest.Claim(2).Name)
 	m.SetNode(viewtest.Node(30))
@@ -48,12 +48,12 @@ func TestAMirrorOfEverythingIsTheSame(t *testing.T) {
 func TestAMirrorOfANamespaceHasItsPodsAlone(t *testing.T) {
 	m, _ := viewtest.Cluster(3, 2)
 	mine := in("mine", "a", viewtest.NodeName(1))
-	m.SetPod(nil, mine)
+	m.SetPod(mine)
 	to, _ := m.Mirror(view.Allow{Namespaces: []string{"mine"}})
 	second := in("mine", "b", viewtest.NodeName(2))
-	m.SetPod(nil, second)
-	m.SetPod(nil, &view.Pod{Namespace: "mine", Name: "waits"})
-	m.SetPod(nil, &view.Pod{Namespace: "shop", Name: "waits-too"})
+	m.SetPod(second)
+	m.SetPod(&view.Pod{UID: "uid-of-waits", Namespace: "mine", Name: "waits"})
+	m.SetPod(&view.Pod{UID: "uid-of-waits-too", Namespace: "shop", Name: "waits-too"})
 	m.SetNode(viewtest.Node(1)) // a change of what may not be seen
 	m.Say(view.Object{Kind: "Node", Name: viewtest.NodeName(1)}, view.Said{Reason: "Secret", Message: "secret", At: viewtest.Now})
 
@@ -78,7 +78,7 @@ func TestAMirrorOfANamespaceHasItsPodsAlone(t *testing.T) {
 	if text := strings.Join(sums.Notes, "\n"); !strings.Contains(text, "pods of mine alone") || !strings.Contains(text, "nodepools.karpenter.sh") {
 		t.Errorf("what is left out is not said: %q", text)
 	}
-	m.SetPod(second, nil)
+	m.DeletePod(second.UID)
 	if names := seen(); len(names) != 1 {
 		t.Errorf("a node that no pod of theirs names any more is shown: %v", names)
 	}

@@ -1,6 +1,6 @@
 // Package view is a read model of a cluster for people: machines with what they cost and hold, pools, pods that wait. It is
 // filled with facts as they change, each in constant time, and gives sorted and filtered pages of rows. It knows no
-// Kubernetes client, no terminal and no clock.
+// API server, no terminal and no clock.
 package view
 
 import (
@@ -8,6 +8,8 @@ import (
 	"slices"
 	"sync"
 	"time"
+
+	toolscache "k8s.io/client-go/tools/cache"
 )
 
 // Model is a cluster as far as it is shown. It is safe for concurrent use.
@@ -22,13 +24,14 @@ type Model struct {
 	byClaim    map[string]*machine
 	byProvider map[string]*machine
 	expected   map[string]*machine // by the name of the Node that a claim says it has
+	pods       toolscache.Indexer  // of *Pod
 	uses       map[string]*use     // by node name
 	total      Sums
 	perPool    map[string]*Sums
 	pools      map[string]*Pool
 	phases     [Ended + 1]int
 	bound      int
-	waiting    map[*Pod]struct{} // pods without a place
+	waiting    int // pods without a place
 	said       map[Object]Said
 	notes      map[string]string
 
@@ -54,7 +57,7 @@ func New(resources []string) (*Model, error) {
 	return &Model{
 		resources: slices.Clone(resources), changed: make(chan struct{}, 1),
 		byNode: map[string]*machine{}, byClaim: map[string]*machine{}, byProvider: map[string]*machine{}, expected: map[string]*machine{},
-		uses: map[string]*use{}, perPool: map[string]*Sums{}, pools: map[string]*Pool{}, waiting: map[*Pod]struct{}{},
+		pods: newPods(), uses: map[string]*use{}, perPool: map[string]*Sums{}, pools: map[string]*Pool{},
 		said: map[Object]Said{}, notes: map[string]string{},
 	}, nil
 }
@@ -76,69 +79,6 @@ func (m *Model) change() (done func()) {
 		default:
 		}
 	}
-}
-
-// SetPod replaces a pod's facts: old is nil for a new pod, now for one that is gone.
-func (m *Model) SetPod(old, now *Pod) {
-	defer m.change()()
-	m.tell(func(f *mirror) { f.pod(old, now) })
-	if old != nil {
-		m.count(old, -1)
-	}
-	if now != nil {
-		m.count(now, +1)
-		return
-	}
-	delete(m.said, Object{"Pod", old.Namespace, old.Name})
-}
-
-func (m *Model) count(p *Pod, sign int) {
-	if p.Phase == Ended {
-		return
-	}
-	m.phases[p.Phase] += sign
-	if p.Node == "" {
-		if sign > 0 {
-			m.waiting[p] = struct{}{}
-		} else {
-			delete(m.waiting, p)
-		}
-		return
-	}
-	m.bound += sign
-	u := m.uses[p.Node]
-	if u == nil {
-		u = &use{}
-		m.uses[p.Node] = u
-	}
-	u.put(p, sign)
-	switch {
-	case u.machine != nil:
-		m.recount(u.machine)
-	case len(u.pods) == 0:
-		delete(m.uses, p.Node)
-	}
-}
-
-// use is what the pods of a node ask for.
-type use struct {
-	requests Amounts
-	pods     []*Pod
-	machine  *machine // nil while no Node of that name is known
-}
-
-func (u *use) put(p *Pod, sign int) {
-	u.requests.add(&p.Requests, int64(sign))
-	if sign > 0 {
-		p.slot = len(u.pods)
-		u.pods = append(u.pods, p)
-		return
-	}
-	last := len(u.pods) - 1
-	u.pods[p.slot] = u.pods[last]
-	u.pods[p.slot].slot = p.slot
-	u.pods[last] = nil
-	u.pods = u.pods[:last]
 }
 
 // SetPool replaces a NodePool's facts.

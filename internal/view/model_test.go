@@ -38,6 +38,7 @@ type facts struct {
 	nodes  map[string]*view.Node
 	claims map[string]*view.Claim
 	pods   map[string]*view.Pod
+	pod    int // counts them
 }
 
 // totals adds up everything anew, the slow and obvious way.
@@ -90,7 +91,7 @@ func (f *facts) totals() (s view.Sums, waiting int) {
 func TestSumsAreKeptAsThingsChange(t *testing.T) {
 	for seed := range uint64(300) {
 		r := rand.New(rand.NewPCG(seed, 7))
-		m, f := model(t), &facts{map[string]*view.Node{}, map[string]*view.Claim{}, map[string]*view.Pod{}}
+		m, f := model(t), &facts{map[string]*view.Node{}, map[string]*view.Claim{}, map[string]*view.Pod{}, 0}
 		for step := range 120 {
 			f.change(m, r)
 			got := m.Totals()
@@ -134,18 +135,25 @@ func (f *facts) change(m *view.Model, r *rand.Rand) {
 		p := viewtest.Pod(i, r.IntN(3), 3)
 		key := p.Namespace + "/" + p.Name
 		old := f.pods[key]
+		f.pod++
+		p.UID = fmt.Sprint("uid-", f.pod)
 		switch {
-		case old != nil && r.IntN(3) == 0:
+		case old != nil && r.IntN(3) == 0: // now and then another one takes its name
 			delete(f.pods, key)
-			m.SetPod(old, nil)
-			return
+			m.DeletePod(old.UID)
+			if r.IntN(2) == 0 {
+				return
+			}
+			p.Node, p.Phase = "", view.Pending
 		case old == nil:
 			p.Node, p.Phase = "", view.Pending
 		case r.IntN(4) == 0:
-			p.Phase = view.Ended
+			p.UID, p.Phase = old.UID, view.Ended
+		default:
+			p.UID = old.UID
 		}
 		f.pods[key] = p
-		m.SetPod(old, p)
+		m.SetPod(p)
 	}
 }
 
@@ -246,11 +254,11 @@ func TestTheWindowFollowsTheChosenRow(t *testing.T) {
 func TestWhyAPodWaits(t *testing.T) {
 	m := model(t)
 	at := viewtest.Now.Add(-time.Minute)
-	fresh := &view.Pod{Namespace: "shop", Name: "fresh", Created: viewtest.Now}
-	told := &view.Pod{Namespace: "shop", Name: "told", Created: at, Verdict: "0/3 nodes are available"}
-	gated := &view.Pod{Namespace: "shop", Name: "gated", Created: at.Add(-time.Hour), Gated: true}
+	fresh := &view.Pod{UID: "uid-of-fresh", Namespace: "shop", Name: "fresh", Created: viewtest.Now}
+	told := &view.Pod{UID: "uid-of-told", Namespace: "shop", Name: "told", Created: at, Verdict: "0/3 nodes are available"}
+	gated := &view.Pod{UID: "uid-of-gated", Namespace: "shop", Name: "gated", Created: at.Add(-time.Hour), Gated: true}
 	for _, p := range []*view.Pod{fresh, told, gated} {
-		m.SetPod(nil, p)
+		m.SetPod(p)
 	}
 	waiting := func() string {
 		var out []string
@@ -270,6 +278,21 @@ func TestWhyAPodWaits(t *testing.T) {
 	}
 	if got := m.Waiting(view.Query{Filter: "arm64"}); got.Shown != 1 || got.Of != 3 {
 		t.Errorf("%d of %d", got.Shown, got.Of)
+	}
+	// Another pod takes its name: what was said of the first is not said of the second.
+	m.Say(pod, view.Said{Reason: "FailedScheduling", Message: "no pool allows arch arm64", At: at.Add(time.Second), UID: told.UID})
+	again := *told
+	again.UID = "uid-of-told-again"
+	m.SetPod(&again)
+	m.DeletePod(told.UID)
+	if got := waiting(); !strings.Contains(got, "told: 0/3") {
+		t.Error(got)
+	}
+	m.Say(pod, view.Said{Reason: "FailedScheduling", Message: "no pool allows arch arm64", At: at.Add(2 * time.Second), UID: again.UID})
+	m.DeletePod(told.UID) // a late word about the first
+	at = at.Add(2 * time.Second)
+	if got := waiting(); !strings.Contains(got, "told: no pool allows arch arm64") {
+		t.Error(got)
 	}
 	m.Unsay(pod, at)
 	if got := waiting(); !strings.Contains(got, "told: 0/3") {

@@ -169,11 +169,11 @@ func (m *Model) PodsOf(node string, q Query) Page[PodRow] {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	var pods []*Pod
-	if u := m.uses[node]; u != nil {
-		pods = u.pods
+	if node != "" { // pods without a place have a page of their own
+		pods = m.podsAt(node)
 	}
 	var o orderOf[*Pod]
-	m.orderPods(&o, slices.Values(pods), q)
+	m.orderPods(&o, pods, q)
 	o.of = len(pods)
 	return m.podPage(&o, q)
 }
@@ -184,14 +184,8 @@ func (m *Model) Waiting(q Query) Page[PodRow] {
 	defer m.mu.Unlock()
 	o := &m.pending
 	if !o.fresh(m.version, q) {
-		m.orderPods(o, func(yield func(*Pod) bool) {
-			for p := range m.waiting {
-				if !yield(p) {
-					return
-				}
-			}
-		}, q)
-		o.of = len(m.waiting)
+		m.orderPods(o, m.podsAt(""), q)
+		o.of = m.waiting
 	}
 	return m.podPage(o, q)
 }

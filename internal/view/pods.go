@@ -2,7 +2,6 @@ package view
 
 import (
 	"cmp"
-	"iter"
 	"slices"
 	"strings"
 )
@@ -18,10 +17,10 @@ func (m *Model) podPage(o *orderOf[*Pod], q Query) Page[PodRow] {
 	return p
 }
 
-func (m *Model) orderPods(o *orderOf[*Pod], pods iter.Seq[*Pod], q Query) {
+func (m *Model) orderPods(o *orderOf[*Pod], pods []*Pod, q Query) {
 	filter := ParseFilter(q.Filter)
 	var ranks []rank[*Pod]
-	for p := range pods {
+	for _, p := range pods {
 		if len(filter.words) > 0 && !filter.matches(p.haystack(m.verdict(p)), p.field) {
 			continue
 		}
@@ -63,6 +62,9 @@ func (m *Model) verdict(p *Pod) string {
 	if p.Gated {
 		return cmp.Or(p.Verdict, "its scheduling gates hold it back")
 	}
-	said := strings.TrimPrefix(m.said[Object{"Pod", p.Namespace, p.Name}].Message, "Failed to schedule pod, ")
-	return cmp.Or(said, p.Verdict, "nobody has looked at it yet")
+	said := m.said[Object{"Pod", p.Namespace, p.Name}]
+	if !said.concerns(p.UID) {
+		said = Said{}
+	}
+	return cmp.Or(strings.TrimPrefix(said.Message, "Failed to schedule pod, "), p.Verdict, "nobody has looked at it yet")
 }

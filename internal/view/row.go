@@ -107,7 +107,7 @@ func (m *Model) row(x *machine) NodeRow {
 		}
 	}
 	if r.Since = r.Created; x.node != nil {
-		r.Pods, r.Requests = len(x.use.pods), x.use.requests
+		r.Pods, r.Requests = x.use.pods, x.use.requests
 		if !x.node.Ready && (x.claim == nil || !x.claim.Initialized.IsZero()) && !x.node.ReadyChanged.IsZero() {
 			r.Since = x.node.ReadyChanged
 		}

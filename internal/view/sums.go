@@ -29,7 +29,7 @@ func (s *Sums) add(o *Sums, sign int) {
 func (x *machine) sums() Sums {
 	s := Sums{Machines: 1, Price: x.price(), Allocatable: x.allocatable()}
 	if x.node != nil {
-		s.Nodes, s.Pods, s.Requests = 1, len(x.use.pods), x.use.requests
+		s.Nodes, s.Pods, s.Requests = 1, x.use.pods, x.use.requests
 	}
 	switch st := x.status(); {
 	case st.going():
@@ -64,7 +64,7 @@ func (m *Model) Totals() Totals {
 
 func (m *Model) totals() Totals {
 	return Totals{
-		Sums: m.total, Waiting: len(m.waiting), Pending: m.phases[Pending], Running: m.phases[Running], Bound: m.bound,
+		Sums: m.total, Waiting: m.waiting, Pending: m.phases[Pending], Running: m.phases[Running], Bound: m.bound,
 		PoolCount: len(m.pools), Notes: sortedNotes(m.notes), OnTheirWay: m.total.Machines - m.total.Nodes,
 	}
 }

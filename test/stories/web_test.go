@@ -90,6 +90,7 @@ func TestThePageShowsTheCluster(t *testing.T) {
 		_ = resp.Body.Close()
 	}
 	c.wantNothingForGuests()
+	c.wantNoGhosts(page)
 	c.wantALogin()
 	needBrowser(t)
 	pictures := os.Getenv("SCREENSHOTS")
@@ -103,6 +104,25 @@ func TestThePageShowsTheCluster(t *testing.T) {
 	if said, err := script.CombinedOutput(); err != nil {
 		t.Errorf("%v\n%s", err, said)
 	}
+}
+
+// wantNoGhosts deletes a pod that waits and creates it again: the page has it no more, and then once.
+func (c *cluster) wantNoGhosts(page string) {
+	c.t.Helper()
+	shown := func(times int) func() error {
+		return func() error {
+			_, _, text, err := c.fetch(page + "lite")
+			if got := strings.Count(text, "default/huge"); err != nil || got != times {
+				return fmt.Errorf("%w: the page without script names default/huge %d times, want %d:\n%s", err, got, times, text)
+			}
+			return nil
+		}
+	}
+	c.eventually(time.Minute, shown(1))
+	c.kubectl("delete", "pod", "huge", "--now")
+	c.eventually(time.Minute, shown(0))
+	c.apply(wants)
+	c.eventually(time.Minute, shown(1))
 }
 
 // firstEvent is the first line of a stream.

@@ -55,7 +55,7 @@ func tell(t *testing.T) *story {
 	}
 	m, _ := viewtest.Cluster(2, 0)
 	for _, n := range []string{s.mine, s.hers} {
-		m.SetPod(nil, &view.Pod{Namespace: n, Name: "pod-of-" + n, Node: viewtest.NodeName(0), Phase: view.Running, Requests: view.Amounts{1000}})
+		m.SetPod(&view.Pod{UID: "uid-of-" + n, Namespace: n, Name: "pod-of-" + n, Node: viewtest.NodeName(0), Phase: view.Running, Requests: view.Amounts{1000}})
 	}
 	reviewer, err := access.New(p.RESTConfig(), s.clock, m.Namespaces)
 	if err != nil {

@@ -94,7 +94,13 @@ func (f *Feed) poolSeen(old, now any) {
 func (f *Feed) podSeen(old, now any) {
 	before, _ := old.(*view.Pod)
 	after, _ := now.(*view.Pod)
-	f.o.Model.SetPod(before, after)
+	// A list after a lost watch shows a pod that was deleted and created again as a change.
+	if before != nil && (after == nil || after.UID != before.UID) {
+		f.o.Model.DeletePod(before.UID)
+	}
+	if after != nil {
+		f.o.Model.SetPod(after)
+	}
 }
 
 func (f *Feed) eventSeen(old, now any) {

@@ -72,6 +72,7 @@ func (f *Feed) claim(o *karpv1.NodeClaim) *view.Claim {
 
 func (f *Feed) pod(o *corev1.Pod) *view.Pod {
 	p := &view.Pod{
+		UID: string(o.UID),
 		// Names that many pods share are kept once.
 		Namespace: unique.Make(o.Namespace).Value(), Name: strings.Clone(o.Name), Node: unique.Make(o.Spec.NodeName).Value(),
 		Created: o.CreationTimestamp.Time, Deleting: o.DeletionTimestamp != nil,
@@ -116,7 +117,7 @@ func event(o *corev1.Event) *saying {
 	if about.Kind != "Pod" {
 		about.Namespace = "" // events about things of no namespace are in one all the same
 	}
-	return &saying{about, view.Said{Reason: unique.Make(o.Reason).Value(), Message: unique.Make(o.Message).Value(), At: at}}
+	return &saying{about, view.Said{Reason: unique.Make(o.Reason).Value(), Message: unique.Make(o.Message).Value(), At: at, UID: string(o.InvolvedObject.UID)}}
 }
 
 func (f *Feed) amounts(list corev1.ResourceList) view.Amounts {

@@ -30,8 +30,8 @@ func BenchmarkFrame(b *testing.B) {
 						a.move("down")
 					} else {
 						p := pods[i%len(pods)]
-						m.SetPod(p, nil)
-						m.SetPod(nil, p)
+						m.DeletePod(p.UID)
+						m.SetPod(p)
 					}
 					_ = a.Frame()
 				}
@@ -53,8 +53,8 @@ func BenchmarkPodEvent(b *testing.B) {
 			b.ReportAllocs()
 			for i := 0; b.Loop(); i++ {
 				p := pods[i%len(pods)]
-				m.SetPod(p, nil)
-				m.SetPod(nil, p)
+				m.DeletePod(p.UID)
+				m.SetPod(p)
 			}
 			b.ReportMetric(float64(after.HeapAlloc-before.HeapAlloc)/float64(len(pods)), "B/pod")
 		})

@@ -48,10 +48,10 @@ func shop(t testing.TB) *view.Model {
 		Labels: map[string]string{"eks.amazonaws.com/compute-type": "fargate", "node.kubernetes.io/instance-type": "0.5vCPU-1GB", "topology.kubernetes.io/zone": "us-west-2a"},
 	})
 	m.SetNode(&view.Node{Name: "metal-1", Created: at.Add(-240 * time.Hour), Ready: true, ReadyChanged: at.Add(-240 * time.Hour), Allocatable: view.Amounts{64000, 256 * viewtest.Gi}})
-	m.SetPod(nil, &view.Pod{Namespace: "kube-system", Name: "dns-0", Node: "metal-1", Phase: view.Running, Created: at.Add(-time.Hour), Requests: view.Amounts{100, viewtest.Gi / 8}})
+	m.SetPod(&view.Pod{UID: "uid-of-dns-0", Namespace: "kube-system", Name: "dns-0", Node: "metal-1", Phase: view.Running, Created: at.Add(-time.Hour), Requests: view.Amounts{100, viewtest.Gi / 8}})
 
-	m.SetPod(nil, &view.Pod{Namespace: "shop", Name: "train-0", Created: at.Add(-42 * time.Second), Requests: view.Amounts{4000, 200 * viewtest.Gi}, Verdict: "0/8 nodes are available: 8 Insufficient memory."})
-	m.SetPod(nil, &view.Pod{Namespace: "shop", Name: "late-0", Created: at.Add(-2 * time.Second), Requests: view.Amounts{500, viewtest.Gi}})
+	m.SetPod(&view.Pod{UID: "uid-of-train-0", Namespace: "shop", Name: "train-0", Created: at.Add(-42 * time.Second), Requests: view.Amounts{4000, 200 * viewtest.Gi}, Verdict: "0/8 nodes are available: 8 Insufficient memory."})
+	m.SetPod(&view.Pod{UID: "uid-of-late-0", Namespace: "shop", Name: "late-0", Created: at.Add(-2 * time.Second), Requests: view.Amounts{500, viewtest.Gi}})
 	m.Say(view.Object{Kind: "Pod", Namespace: "shop", Name: "train-0"}, view.Said{Reason: "FailedScheduling", At: at, Message: "Failed to schedule pod, no instance type of pool general has memory 200Gi and arch amd64; the largest has 128Gi"})
 	m.Say(view.Object{Kind: "Node", Name: viewtest.NodeName(0)}, view.Said{Reason: "Unconsolidatable", At: at, Message: "no cheaper place for its pods"})
 
@@ -217,7 +217,7 @@ func TestHostileTextDoesNothing(t *testing.T) {
 	m := shop(t)
 	m.SetNode(&view.Node{Name: "evil" + evil, Labels: map[string]string{"team": evil, "karpenter.sh/nodepool": evil}, Created: viewtest.Now})
 	m.SetPool(&view.Pool{Name: "evil" + evil, Problem: evil, Budgets: []string{evil}})
-	m.SetPod(nil, &view.Pod{Namespace: "evil", Name: "p" + evil, Verdict: evil, Created: viewtest.Now})
+	m.SetPod(&view.Pod{UID: "uid-of-p" + evil, Namespace: "evil", Name: "p" + evil, Verdict: evil, Created: viewtest.Now})
 	m.Note("x", evil)
 	m.SetPiece("evil", 2, []record.Entry{{Decision: &record.Decision{
 		ID: "e" + evil, Time: viewtest.Now, Kind: record.Kind(evil), Method: "Empty", Why: evil, Pods: []string{evil}, SavesPerHour: 1,

@@ -40,7 +40,7 @@ func Cluster(nodes, podsEach int) (*view.Model, []*view.Pod) {
 		m.SetNode(Node(i))
 		for j := range podsEach {
 			p := Pod(i, j, podsEach)
-			m.SetPod(nil, p)
+			m.SetPod(p)
 			all = append(all, p)
 		}
 	}
@@ -97,7 +97,7 @@ func Pod(i, j, each int) *view.Pod {
 	s := size(i)
 	share := int64(20 + i*37%81)
 	return &view.Pod{
-		Namespace: "shop", Name: fmt.Sprintf("web-%d-%d", i, j), Node: NodeName(i), Created: Now.Add(-time.Hour), Phase: view.Running,
+		UID: fmt.Sprintf("uid-of-web-%d-%d", i, j), Namespace: "shop", Name: fmt.Sprintf("web-%d-%d", i, j), Node: NodeName(i), Created: Now.Add(-time.Hour), Phase: view.Running,
 		Requests: view.Amounts{s[0] * share / 100 / int64(each), s[1] / 2 / int64(each)},
 	}
 }

@@ -55,14 +55,14 @@ func BenchmarkFrame(b *testing.B) {
 			var text [][]byte
 			for i := 0; b.Loop(); i++ {
 				p := pods[i%len(pods)]
-				m.SetPod(p, nil)
+				m.DeletePod(p.UID)
 				j = s.advance(j)
 				var err error
 				last := s.history.last()
 				if text, _, _, _, err = s.history.since(fmt.Sprintf("%s.%d", s.history.epoch, last.seq-1), 1); err != nil {
 					b.Fatal(err)
 				}
-				m.SetPod(nil, p)
+				m.SetPod(p)
 				j = s.advance(j)
 			}
 			b.ReportMetric(float64(len(text[0])), "bytes")
@@ -107,11 +107,11 @@ func churn(ctx context.Context, m *view.Model, pods []*view.Pod) {
 			return
 		case <-tick.C:
 			p := pods[i*37%len(pods)]
-			m.SetPod(p, nil)
-			m.SetPod(nil, p)
+			m.DeletePod(p.UID)
+			m.SetPod(p)
 			now := *p
 			now.Deleting = i%2 == 0
-			m.SetPod(p, &now)
+			m.SetPod(&now)
 			pods[i*37%len(pods)] = &now
 		}
 	}

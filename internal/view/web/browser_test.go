@@ -67,7 +67,7 @@ func (s *stage) act(w http.ResponseWriter, r *http.Request) {
 	case "/drop": // all pods of the first node go
 		for _, p := range s.pods {
 			if p.Node == viewtest.NodeName(0) {
-				s.model.SetPod(p, nil)
+				s.model.DeletePod(p.UID)
 			}
 		}
 	case "/remove": // the second node goes
@@ -77,7 +77,7 @@ func (s *stage) act(w http.ResponseWriter, r *http.Request) {
 		n := *viewtest.Node(2)
 		n.Labels = map[string]string{"karpenter.sh/nodepool": hostile, hostile: hostile}
 		s.model.SetNode(&n)
-		s.model.SetPod(nil, &view.Pod{Namespace: "shop", Name: "odd", Created: time.Now(), Verdict: hostile})
+		s.model.SetPod(&view.Pod{UID: "uid-of-odd", Namespace: "shop", Name: "odd", Created: time.Now(), Verdict: hostile})
 		e := launched(61)
 		e.Decision.Why, e.Decision.Comes[0].Claim, e.Decision.Pods = hostile, hostile, []string{hostile}
 		s.diary.write(lately(e)...)

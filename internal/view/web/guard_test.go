@@ -81,7 +81,7 @@ func TestHostileTextIsOnlyText(t *testing.T) {
 		n.Labels = map[string]string{"karpenter.sh/nodepool": hostile, hostile: hostile}
 		s.model.SetNode(&n)
 		s.model.Say(view.Object{Kind: "Node", Name: n.Name}, view.Said{Reason: "Odd", Message: hostile, At: s.clock.Now()})
-		s.model.SetPod(nil, &view.Pod{Namespace: "a", Name: "b", Verdict: hostile})
+		s.model.SetPod(&view.Pod{UID: "uid-of-b", Namespace: "a", Name: "b", Verdict: hostile})
 		s.model.SetPool(viewtest.Pool(hostile))
 		s.model.Note("events", hostile)
 	})

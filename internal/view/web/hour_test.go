@@ -35,7 +35,7 @@ func TestThePagesMemoryAfterAnHour(t *testing.T) {
 				i := turn * 37 % len(pods)
 				now := *pods[i]
 				now.Deleting = turn/len(pods)%2 == 0
-				s.model.SetPod(pods[i], &now)
+				s.model.SetPod(&now)
 				pods[i] = &now
 				turn++
 			}
@@ -43,7 +43,7 @@ func TestThePagesMemoryAfterAnHour(t *testing.T) {
 			s.journal = s.advance(s.journal)
 		}
 		last := len(pods) - 1
-		s.step(func() { s.model.SetPod(pods[last], nil) }) // so that the sums are others
+		s.step(func() { s.model.DeletePod(pods[last].UID) }) // so that the sums are others
 		pods = pods[:last]
 		fmt.Fprint(w, s.model.Totals().Running)
 	}))

@@ -167,7 +167,7 @@ func TestAReaderGetsEverythingAndThenWhatChanges(t *testing.T) {
 	if first.event != "state" || len(first.Set) != 20 || first.Totals.Bound != 60 || len(first.Kinds) == 0 {
 		t.Fatalf("%s with %d machines, totals %+v, %d kinds", first.event, len(first.Set), first.Totals, len(first.Kinds))
 	}
-	s.step(func() { s.model.SetPod(s.pods[0], nil) })
+	s.step(func() { s.model.DeletePod(s.pods[0].UID) })
 	second := r.next()
 	if second.event != "frame" || len(second.Set) != 1 || !strings.Contains(string(second.Set[0]), `,"rr",`) || second.Totals.Bound != 59 {
 		t.Errorf("a pod went, and the page was told %s %s, totals %+v", second.event, second.Set, second.Totals)
@@ -188,7 +188,7 @@ func TestAReaderWhoWasAwayGoesOn(t *testing.T) {
 	r.close()
 	var want string
 	for i := range 10 {
-		s.step(func() { s.model.SetPod(s.pods[3*i], nil) })
+		s.step(func() { s.model.DeletePod(s.pods[3*i].UID) })
 	}
 	again := s.follow(s.history.epoch + ".1")
 	for range 10 {
@@ -305,7 +305,7 @@ func TestKindsThatAreTooManyBeginAnew(t *testing.T) {
 	s.history.bounds.kinds = 4
 	s.step(func() {})
 	epoch := s.history.epoch
-	s.step(func() { s.model.SetPod(s.pods[0], nil) })
+	s.step(func() { s.model.DeletePod(s.pods[0].UID) })
 	if s.history.epoch == epoch || len(s.history.now) != 6 {
 		t.Errorf("epoch %s → %s, %d machines", epoch, s.history.epoch, len(s.history.now))
 	}
@@ -317,8 +317,8 @@ func TestLettersAreInTheOrderOfThePods(t *testing.T) {
 	s.step(func() {
 		now := *s.pods[10]
 		now.Deleting = true
-		s.model.SetPod(s.pods[10], &now)
-		s.model.SetPod(nil, &view.Pod{Namespace: "kube-system", Name: "agent", Node: viewtest.NodeName(0)})
+		s.model.SetPod(&now)
+		s.model.SetPod(&view.Pod{UID: "uid-of-agent", Namespace: "kube-system", Name: "agent", Node: viewtest.NodeName(0)})
 	})
 	var list []pod
 	_, text := s.get("/api/pods?node=" + viewtest.NodeName(0))

@@ -1,0 +1,97 @@
+package view
+
+import toolscache "k8s.io/client-go/tools/cache"
+
+// byPlace indexes pods by the Node they are bound to; "" are those without a place. Pods that ended are nowhere.
+const byPlace = "place"
+
+// newPods keeps pods by UID: a pod that was created again under the same name is another one.
+func newPods() toolscache.Indexer {
+	uid := func(o any) (string, error) { return o.(*Pod).UID, nil }
+	return toolscache.NewIndexer(uid, toolscache.Indexers{byPlace: func(o any) ([]string, error) {
+		if p := o.(*Pod); p.Phase != Ended {
+			return []string{p.Node}, nil
+		}
+		return nil, nil
+	}})
+}
+
+// SetPod replaces the facts about the pod of its UID.
+func (m *Model) SetPod(p *Pod) {
+	defer m.change()()
+	m.tell(func(f *mirror) { f.pod(p) })
+	if old := m.podOf(p.UID); old != nil {
+		m.count(old, -1)
+	}
+	_ = m.pods.Update(p) // every pod has a key
+	m.count(p, +1)
+}
+
+// DeletePod forgets the pod of a UID, and what was said about it.
+func (m *Model) DeletePod(uid string) {
+	defer m.change()()
+	m.tell(func(f *mirror) { f.unpod(uid) })
+	old := m.podOf(uid)
+	if old == nil {
+		return
+	}
+	_ = m.pods.Delete(old)
+	m.count(old, -1)
+	about := Object{"Pod", old.Namespace, old.Name}
+	if s, ok := m.said[about]; ok && s.concerns(uid) {
+		delete(m.said, about)
+	}
+}
+
+// podOf is the pod of a UID; nil if there is none.
+func (m *Model) podOf(uid string) *Pod {
+	o, _, _ := m.pods.GetByKey(uid) // an Indexer's never fails
+	p, _ := o.(*Pod)
+	return p
+}
+
+// podsAt are the pods that are bound to a Node, in no order; those without a place for "".
+func (m *Model) podsAt(node string) []*Pod {
+	list, err := m.pods.ByIndex(byPlace, node)
+	if err != nil {
+		panic("view: " + err.Error()) // the index is there
+	}
+	out := make([]*Pod, len(list))
+	for i, o := range list {
+		out[i] = o.(*Pod)
+	}
+	return out
+}
+
+// count adds a pod to the sums, or takes it off.
+func (m *Model) count(p *Pod, sign int) {
+	if p.Phase == Ended {
+		return
+	}
+	m.phases[p.Phase] += sign
+	if p.Node == "" {
+		m.waiting += sign
+		return
+	}
+	m.bound += sign
+	u := m.uses[p.Node]
+	if u == nil {
+		u = &use{}
+		m.uses[p.Node] = u
+	}
+	u.pods += sign
+	u.requests.add(&p.Requests, int64(sign))
+	switch {
+	case u.machine != nil:
+		m.recount(u.machine)
+	case u.pods == 0:
+		delete(m.uses, p.Node)
+	}
+}
+
+// use is what the pods of a node ask for.
+type use struct {
+	requests Amounts
+	pods     int
+	machine  *machine // nil while no Node of that name is known
+}
