@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"io"
 	"net"
-	"time"
 
 	"github.com/go-logr/logr"
 	"github.com/spf13/cobra"
@@ -88,13 +87,11 @@ func (o *webOptions) serve(ctx context.Context, out io.Writer, asked bool) error
 	}
 	defer fd.Stop()
 	p := page{t: t, policy: policy, gates: on, model: m, token: httpguard.NewToken()}
+	p.fill = func(context.Context) (func(context.Context) error, error) { return fd.Wait, nil }
 	url := web.Link(l.Addr().String(), p.token)
 	if others {
 		url = gatedURL(l)
 		p.certificate, p.said = &o.gate, func(text string) { fmt.Fprintln(out, text) }
-		if err := filled(ctx, fd); err != nil { // what somebody may see depends on what there is
-			return err
-		}
 	}
 	fmt.Fprintf(out, "%s is shown at %s\nCtrl-C ends it.\n", view.Escape(t.of), url)
 	return p.run(ctx, l)
@@ -106,17 +103,11 @@ type page struct {
 	policy model.Policy // with what the gates say of it
 	gates  gates.Gates
 	model  *view.Model // nil = one that is filled when somebody looks
-	token  string      // of callers on this machine
+	fill   func(context.Context) (wait func(context.Context) error, err error)
+	token  string // of callers on this machine
 	// certificate is for a page that is served to others: nil = to this machine alone. said takes what people should know of it.
 	certificate *gateFlags
 	said        func(string)
-}
-
-// filled waits until everything was read that is there.
-func filled(ctx context.Context, f *feed.Feed) error {
-	ctx, cancel := context.WithTimeout(ctx, time.Minute)
-	defer cancel()
-	return f.Wait(ctx)
 }
 
 // run serves the page until ctx is done.
@@ -144,15 +135,15 @@ func (p *page) run(ctx context.Context, l net.Listener) error {
 			return err
 		}
 		o.Model = m
-		o.Fill = func(ctx context.Context) error {
+		p.fill = func(ctx context.Context) (func(context.Context) error, error) {
 			f, err := feed.Start(ctx, feed.Options{REST: p.t.rest, Context: p.t.of, Model: m})
-			if err != nil || p.certificate == nil {
-				return err
+			if err != nil {
+				return nil, err
 			}
-			_ = filled(ctx, f) // what did not come is a note of the page
-			return nil
+			return f.Wait, nil
 		}
 	}
+	o.Fill = p.fill
 	if p.certificate != nil {
 		if o.Gate, err = p.gate(ctx, l, o.Model); err != nil {
 			return err

@@ -50,7 +50,7 @@ func (s *Server) letIn(w http.ResponseWriter, r *http.Request) {
 		refuse(w, r, errNoToken)
 		return
 	}
-	if err := s.begin(); err != nil {
+	if err := s.beFull(r.Context()); err != nil {
 		http.Error(w, "nothing can be shown: "+err.Error(), http.StatusServiceUnavailable)
 		return
 	}

@@ -128,11 +128,11 @@ func TestBadParametersAreRefusedWithTheRemedy(t *testing.T) {
 func TestWhatCannotBeFilledIsTriedAgain(t *testing.T) {
 	m, _ := viewtest.Cluster(1, 1)
 	tries := 0
-	s := New(Options{Model: m, Token: storyToken, Fill: func(context.Context) error {
+	s := New(Options{Model: m, Token: storyToken, Fill: func(context.Context) (func(context.Context) error, error) {
 		if tries++; tries == 1 {
-			return errors.New("the API server does not answer")
+			return nil, errors.New("the API server does not answer")
 		}
-		return nil
+		return func(context.Context) error { return nil }, nil
 	}})
 	ctx, cancel := context.WithCancel(context.Background())
 	l, err := Listen(ctx, "127.0.0.1:0")
@@ -163,6 +163,34 @@ func TestWhatCannotBeFilledIsTriedAgain(t *testing.T) {
 		}
 	case <-time.After(time.Minute):
 		t.Fatal("it does not end")
+	}
+}
+
+// The first who looks is shown the cluster, not what of it has been read so far; if it does not come, that is said.
+func TestTheFirstVisitorSeesTheWholeCluster(t *testing.T) {
+	for name, comes := range map[string]bool{"it comes": true, "it does not come": false} {
+		t.Run(name, func(t *testing.T) {
+			m, err := view.New([]string{"cpu", "memory"})
+			if err != nil {
+				t.Fatal(err)
+			}
+			s := New(Options{Model: m, Token: storyToken, Fill: func(context.Context) (func(context.Context) error, error) {
+				return func(ctx context.Context) error {
+					if !comes {
+						return errors.New("the first list of nodes did not come")
+					}
+					m.SetNode(viewtest.Node(0))
+					return nil
+				}, nil
+			}})
+			s.life = t.Context()
+			w := httptest.NewRecorder()
+			s.Handler().ServeHTTP(w, httptest.NewRequest(http.MethodGet, "http://127.0.0.1/lite?token="+storyToken, nil))
+			if text := w.Body.String(); w.Code != http.StatusOK || strings.Contains(text, viewtest.NodeName(0)) != comes ||
+				strings.Contains(text, "the first list of nodes did not come") == comes {
+				t.Errorf("%d %s", w.Code, text)
+			}
+		})
 	}
 }
 

@@ -48,12 +48,20 @@ func (s *Server) tokenOnly() http.Handler {
 			http.Redirect(w, r, withoutToken(r.URL), http.StatusSeeOther)
 			return
 		}
-		if err := s.begin(); err != nil {
+		if err := s.ready(r); err != nil {
 			http.Error(w, "nothing can be shown: "+err.Error(), http.StatusServiceUnavailable)
 			return
 		}
 		routes.ServeHTTP(w, r)
 	})
+}
+
+// ready begins to read the cluster, and waits for it unless a file of the page is asked for, which shows nothing of it.
+func (s *Server) ready(r *http.Request) error {
+	if strings.HasPrefix(r.URL.Path, "/api/") || strings.HasPrefix(r.URL.Path, "/lite") {
+		return s.beFull(r.Context())
+	}
+	return s.begin()
 }
 
 // known reports whether a request has the token. One in the address counts more than the cookie: a link that is out of date says so.

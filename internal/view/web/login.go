@@ -39,7 +39,7 @@ func (s *Server) login(w http.ResponseWriter, r *http.Request) {
 		writeLogin(w, http.StatusBadRequest, "This token is too long for a browser's cookie. A service account's is short enough: kubectl create token ACCOUNT.")
 		return
 	}
-	if err := s.begin(); err != nil {
+	if err := s.beFull(r.Context()); err != nil {
 		writeLogin(w, http.StatusServiceUnavailable, "Nothing can be shown: "+err.Error())
 		return
 	}

@@ -9,6 +9,7 @@ import (
 	"net"
 	"net/http"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/nodeless/nodeless/engine/model"
@@ -22,9 +23,9 @@ type Options struct {
 	Context string // whose cluster it is, in words
 	Prices  string // where prices come from; "" = none are shown
 	Model   *view.Model
-	// Fill begins to fill the Model, when somebody first asks for something; nil = it is being filled. What it starts lives as long
-	// as its context. If it fails it is called again for the next who asks.
-	Fill func(context.Context) error
+	// Fill begins to fill the Model, when somebody first asks for something; nil = it is full. What it starts lives as long as its
+	// context, and wait waits until the Model holds what there is. If Fill fails it is called again for the next who asks.
+	Fill func(context.Context) (wait func(context.Context) error, err error)
 	// Open watches the cluster for answers of the engine, when somebody first asks for one; nil = there are none.
 	Open   func(context.Context) (*live.Cluster, error)
 	Policy model.Policy // of these answers
@@ -51,10 +52,11 @@ type Server struct {
 
 	noDecisions, noEngine error // what those who look lack
 
-	mu     sync.Mutex
-	life   context.Context // of what Fill and Open start; nil before Run
-	filled bool
-	asker  *asker
+	mu    sync.Mutex
+	life  context.Context             // of what Fill and Open start; nil before Run
+	wait  func(context.Context) error // Fill's; nil before it was called
+	full  atomic.Bool
+	asker *asker
 }
 
 // mostStreams are how many pages may follow at once.
@@ -178,19 +180,43 @@ func (s *Server) advance(j *view.Journal) *view.Journal {
 	return j
 }
 
+// fullWithin is how long somebody waits until the model holds what there is. Then they see what came, and what did not.
+const fullWithin = 30 * time.Second
+
 // begin has the model filled.
 func (s *Server) begin() error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.filled || s.o.Fill == nil {
+	if s.wait != nil || s.o.Fill == nil {
 		return nil
 	}
 	if s.life == nil {
 		return errors.New("the page is not served yet; reload it")
 	}
-	if err := s.o.Fill(s.life); err != nil {
+	var err error
+	s.wait, err = s.o.Fill(s.life)
+	return err
+}
+
+// beFull has the model filled and waits for it: who is shown a part of a cluster takes it for the whole.
+func (s *Server) beFull(ctx context.Context) error {
+	if s.full.Load() || s.o.Fill == nil {
+		return nil
+	}
+	if err := s.begin(); err != nil {
 		return err
 	}
-	s.filled = true
+	const source = "first reading"
+	within, cancel := context.WithTimeout(ctx, fullWithin)
+	defer cancel()
+	switch err := s.wait(within); {
+	case ctx.Err() != nil:
+		return ctx.Err() // who asked is gone
+	case err != nil:
+		s.o.Model.Note(source, "not all of the cluster has been read yet: "+err.Error())
+		return nil
+	}
+	s.o.Model.Note(source, "")
+	s.full.Store(true)
 	return nil
 }
