@@ -47,6 +47,9 @@ the next "nodeless up" goes on with it. --wipe deletes what Nodeless wrote there
 
 func down(ctx context.Context, dir string, wipe, now bool, timeout time.Duration, p *steps.Printer) error {
 	s, err := loadSession(dir)
+	if pid, used := datadir.User(dir); err != nil && used && alive(pid) { // it is starting, or its session file is lost
+		s.PID, err = pid, nil
+	}
 	switch {
 	case errors.Is(err, errNotRunning):
 		p.Line("Nothing runs in %s.", dir)

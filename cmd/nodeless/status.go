@@ -13,6 +13,8 @@ import (
 	"k8s.io/client-go/tools/clientcmd"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	karpv1 "sigs.k8s.io/karpenter/pkg/apis/v1"
+
+	"github.com/nodeless/nodeless/internal/datadir"
 )
 
 // statusReport is what `nodeless status -o json` prints.
@@ -77,6 +79,10 @@ func report(ctx context.Context, dir string) statusReport {
 	s, err := loadSession(dir)
 	switch {
 	case errors.Is(err, errNotRunning):
+		if pid, used := datadir.User(dir); used {
+			r.Problem = fmt.Sprintf("process %d uses %s and does not say where its cluster is: it is starting, or its session file was deleted; stop it with: %s",
+				pid, dir, commandFor("down", dir, clusterIn(dir)))
+		}
 		return r
 	case err != nil:
 		r.Problem = err.Error()
@@ -109,10 +115,10 @@ func report(ctx context.Context, dir string) statusReport {
 
 func (r statusReport) print(cmd *cobra.Command) {
 	w := cmd.OutOrStdout()
-	if !r.Running {
+	if !r.Running && r.Problem == "" {
 		fmt.Fprintln(w, strings.Replace(nothingRuns(r.DataDir), "nothing", "Nothing", 1))
-	} else {
-		s := r.Session
+	}
+	if s := r.Session; s != nil {
 		fmt.Fprintf(w, "Cluster    %s\nRunning    process %d for %s, version %s\nData       %s\nAPI server %s\n",
 			s.Name, s.PID, time.Since(s.Started).Round(time.Second), s.Version, r.DataDir, s.APIServer)
 		if s.Context != "" {

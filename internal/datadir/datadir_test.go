@@ -127,7 +127,7 @@ func TestOneProcessAtATime(t *testing.T) {
 		t.Fatalf("%v, in use: %t", err, InUse(dir))
 	}
 	var inUse *InUseError
-	if _, err := Wipe(dir); !errors.As(err, &inUse) || inUse.PID == "" {
+	if _, err := Wipe(dir); !errors.As(err, &inUse) || inUse.PID != os.Getpid() {
 		t.Errorf("wipe: %v", err)
 	}
 	if _, err := os.Stat(filepath.Join(dir, "kubeconfig")); err != nil {

@@ -6,6 +6,7 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"syscall"
 )
@@ -15,13 +16,13 @@ const lockFile = "lock"
 // InUseError says that another process uses the data directory.
 type InUseError struct {
 	Dir string
-	PID string // of the other process, "" if unknown
+	PID int // of the other process, 0 if unknown
 }
 
 func (e *InUseError) Error() string {
 	who := "another process"
-	if e.PID != "" {
-		who = "process " + e.PID
+	if e.PID != 0 {
+		who = fmt.Sprintf("process %d", e.PID)
 	}
 	return fmt.Sprintf("data directory %s is in use by %s; end that one first (nodeless down%s) or choose another directory (--data-dir)",
 		e.Dir, who, Flag(e.Dir))
@@ -39,8 +40,7 @@ func Lock(dir string) (release func(), err error) {
 		if !errors.Is(err, syscall.EWOULDBLOCK) {
 			return nil, fmt.Errorf("lock data directory %s: %w; choose one on a local disk", dir, err)
 		}
-		pid, _ := io.ReadAll(io.LimitReader(f, 20))
-		return nil, &InUseError{Dir: dir, PID: strings.TrimSpace(string(pid))}
+		return nil, &InUseError{Dir: dir, PID: readPID(f)}
 	}
 	_ = f.Truncate(0)
 	_, _ = f.WriteAt(fmt.Appendln(nil, os.Getpid()), 0) // only who is refused reads it, and a full disk can be wiped
@@ -49,12 +49,30 @@ func Lock(dir string) (release func(), err error) {
 
 // InUse reports whether a process uses the data directory now.
 func InUse(dir string) bool {
+	_, used := User(dir)
+	return used
+}
+
+// User is the process that uses the data directory now, 0 if it is not known which; used is false if none does.
+func User(dir string) (pid int, used bool) {
 	f, err := os.Open(filepath.Join(dir, lockFile))
 	if err != nil {
-		return false
+		return 0, false
 	}
 	defer f.Close()
-	return errors.Is(flock(f), syscall.EWOULDBLOCK)
+	if !errors.Is(flock(f), syscall.EWOULDBLOCK) {
+		return 0, false
+	}
+	return readPID(f), true
+}
+
+func readPID(f *os.File) int {
+	text, _ := io.ReadAll(io.LimitReader(f, 20))
+	pid, err := strconv.Atoi(strings.TrimSpace(string(text)))
+	if err != nil {
+		return 0 // it is just being written
+	}
+	return pid
 }
 
 func flock(f *os.File) error { return syscall.Flock(int(f.Fd()), syscall.LOCK_EX|syscall.LOCK_NB) }

@@ -8,7 +8,6 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
-	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -246,7 +245,7 @@ func TestAKilledProcessLosesNothingAndKeepsOthersOut(t *testing.T) {
 
 	_, err = plane.Start(context.Background(), plane.Options{DataDir: dir})
 	var locked *datadir.InUseError
-	if !errors.As(err, &locked) || locked.PID != strconv.Itoa(other.Process.Pid) || !strings.Contains(err.Error(), "nodeless down") {
+	if !errors.As(err, &locked) || locked.PID != other.Process.Pid || !strings.Contains(err.Error(), "nodeless down") {
 		t.Fatalf("second start: %v; want it refused, naming process %d and the remedy", err, other.Process.Pid)
 	}
 

@@ -2,7 +2,9 @@ package plane
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"syscall"
 	"time"
 )
 
@@ -47,6 +49,9 @@ func (p *Plane) fail(name string, err error) {
 	default:
 	}
 	p.failOnce.Do(func() {
+		if errors.Is(err, syscall.ENOSPC) {
+			err = fmt.Errorf("%w; make room on the disk of %s and start the cluster again: it loses nothing", err, p.dir)
+		}
 		p.err = fmt.Errorf("%s: %w; see %s", name, err, p.o.LogFile)
 		close(p.failed)
 	})

@@ -2,8 +2,6 @@ package stories
 
 import (
 	"fmt"
-	"os"
-	"path/filepath"
 	"strings"
 	"syscall"
 	"testing"
@@ -114,48 +112,6 @@ func (c *cluster) wantCondition(kind, name, condition, word string) {
 		}
 		return nil
 	})
-}
-
-// A second `up` on the same data directory, a damaged one, and a directory that cannot be written.
-func TestBadDataDirectory(t *testing.T) {
-	t.Parallel()
-	c := up(t, "--merge-kubeconfig=false")
-	out, err := c.run("up", "--data-dir", c.dir)
-	if err == nil || !strings.Contains(out, c.dir) || !strings.Contains(out, "down") {
-		t.Errorf("second up on the same data directory: %v %q, want an error with the directory and the remedy", err, out)
-	}
-	c.stop(syscall.SIGTERM)
-
-	etcd := filepath.Join(c.dir, "etcd", "member", "snap", "db")
-	if _, err := os.Stat(etcd); err != nil {
-		t.Fatalf("etcd's database is not where this test looks for it: %v", err)
-	}
-	if err := os.WriteFile(etcd, []byte("this is not a database"), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	out, err = c.run("up", "--data-dir", c.dir, "--merge-kubeconfig=false")
-	if err == nil || strings.Contains(out, "goroutine") || !strings.Contains(out, c.dir) || !strings.Contains(out, "--wipe") {
-		t.Errorf("up on a damaged data directory: %v %q, want an error with the directory and the remedy, no stack", err, out)
-	}
-	out, err = c.run("down", "--data-dir", c.dir, "--wipe")
-	if err != nil {
-		t.Fatalf("down --wipe: %v %q", err, out)
-	}
-	if _, err := os.Stat(c.dir); !os.IsNotExist(err) {
-		t.Errorf("down --wipe left %s", c.dir)
-	}
-
-	file := filepath.Join(c.home, "a-file")
-	if err := os.WriteFile(file, nil, 0o600); err != nil {
-		t.Fatal(err)
-	}
-	if out, err := c.run("up", "--data-dir", filepath.Join(file, "x")); err == nil || !strings.Contains(out, "--data-dir") {
-		t.Errorf("up below a file: %v %q", err, out)
-	}
-	if out, err := c.run("up", "--region", "mars-1"); err == nil || !strings.Contains(out, "us-west-2") {
-		t.Errorf("up in an unknown region: %v %q, want the regions there are", err, out)
-	}
-	c.start() // so that the cleanup has something to stop
 }
 
 // A cluster's machines are in its region: it stays there, whatever the default is, and is not moved by a flag.
