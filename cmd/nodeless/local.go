@@ -11,6 +11,7 @@ import (
 	"path/filepath"
 	"time"
 
+	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -22,6 +23,7 @@ import (
 	"github.com/nodeless/nodeless/internal/httpguard"
 	"github.com/nodeless/nodeless/internal/kubeconfig"
 	"github.com/nodeless/nodeless/internal/nodesim"
+	"github.com/nodeless/nodeless/internal/nodesim/kubelet"
 	"github.com/nodeless/nodeless/internal/nodesim/regional"
 	"github.com/nodeless/nodeless/internal/plane"
 	"github.com/nodeless/nodeless/internal/podhost"
@@ -38,6 +40,7 @@ type local struct {
 	gates  gates.Gates
 
 	plane                  *plane.Plane
+	kubelets               *kubelet.Network // of simulated nodes
 	region                 *region.Region
 	regionURL              string
 	pageLink               string // "" = there is no page
@@ -114,11 +117,12 @@ func (l *local) openLog() error {
 
 func (l *local) startPlane(run, start context.Context) error {
 	l.p.Begin("Kubernetes %s: etcd, API server, scheduler, controllers", plane.Version())
+	l.kubelets = kubelet.NewNetwork()
 	keys, err := keepAWSKeys(l.o.dataDir)
 	if err != nil {
 		return err
 	}
-	l.plane, err = plane.Start(start, plane.Options{DataDir: l.o.dataDir, ClientQPS: 1000, AuditLog: l.o.auditLog, Tokens: eksLogin(keys)})
+	l.plane, err = plane.Start(start, plane.Options{DataDir: l.o.dataDir, ClientQPS: 1000, AuditLog: l.o.auditLog, Tokens: eksLogin(keys), DialKubelet: l.kubelets.DialContext})
 	if err != nil {
 		return err
 	}
@@ -185,9 +189,18 @@ func (l *local) installObjects(_, start context.Context) error {
 }
 
 func (l *local) startNodes(run, _ context.Context) error {
+	client, err := kubernetes.NewForConfig(l.restConfig("nodeless-kubelets"))
+	if err != nil {
+		return err
+	}
+	kubelets := func(ctx context.Context, s *nodesim.Simulator) error {
+		return kubelet.Serve(ctx, kubelet.Options{
+			Network: l.kubelets, Nodes: s, Client: client, ClientCA: l.plane.CABundle(), LogDir: filepath.Join(l.o.dataDir, "logs", "simulated"),
+		})
+	}
 	l.spawn(run, "node simulator", func(ctx context.Context) error {
 		return nodesim.Run(ctx, nodesim.Options{
-			REST: l.plane.RESTConfig(), Machines: regional.Machines(l.region), Clock: clock.Real{}, Log: l.log,
+			REST: l.plane.RESTConfig(), Machines: regional.Machines(l.region), Clock: clock.Real{}, Log: l.log, Kubelets: kubelets,
 		})
 	})
 	return nil

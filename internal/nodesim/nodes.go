@@ -67,6 +67,7 @@ func (s *Simulator) register(ctx context.Context, m *Machine) error {
 		return fmt.Errorf("register node %s: %w", m.Name, err)
 	}
 	s.noteRegistered(m, true)
+	s.started(m.Name)
 	return nil
 }
 
@@ -154,9 +155,10 @@ func newNode(m *Machine, k kubelet, now metav1.Time) *corev1.Node {
 				{Type: corev1.NodeInternalDNS, Address: m.Name},
 				{Type: corev1.NodeHostName, Address: m.Name},
 			},
+			DaemonEndpoints: corev1.NodeDaemonEndpoints{KubeletEndpoint: corev1.DaemonEndpoint{Port: kubeletPort}},
 			NodeInfo: corev1.NodeSystemInfo{
 				Architecture: t.Arch, OperatingSystem: cmp.Or(t.OS, "linux"), OSImage: "Amazon Linux 2023 (simulated)",
-				KubeletVersion: "v1.36.2", ContainerRuntimeVersion: "simulated://1",
+				KubeletVersion: "v1.36.2", ContainerRuntimeVersion: runtimeVersion,
 				MachineID: m.ID, SystemUUID: m.ID, BootID: m.ID, KernelVersion: "simulated",
 			},
 		},

@@ -23,6 +23,7 @@ import (
 	listers "k8s.io/client-go/listers/core/v1"
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/cache"
+	"k8s.io/client-go/tools/record"
 	"k8s.io/client-go/util/workqueue"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -37,6 +38,8 @@ type Options struct {
 	Machines Machines
 	Clock    clock.Clock
 	Log      *slog.Logger
+	// Kubelets answers for the nodes' kubelets until its context ends; nil = nobody does. See package kubelet.
+	Kubelets func(context.Context, *Simulator) error
 }
 
 const (
@@ -51,6 +54,7 @@ const (
 type Simulator struct {
 	o      Options
 	client kubernetes.Interface
+	events record.EventBroadcaster
 	pods   listers.PodLister
 	byNode cache.Indexer
 	nodes  listers.NodeLister
@@ -81,9 +85,10 @@ func Run(ctx context.Context, o Options) error {
 		return fmt.Errorf("node simulator: client: %w", err)
 	}
 	s := &Simulator{
-		o: o, client: client, booted: map[string]*machine{}, gone: map[string]string{}, others: map[string]bool{},
+		o: o, client: client, events: events(ctx, client), booted: map[string]*machine{}, gone: map[string]string{}, others: map[string]bool{},
 		queue: workqueue.NewTypedRateLimitingQueue(workqueue.NewTypedItemExponentialFailureRateLimiter[string](firstRetry, lastRetry)),
 	}
+	defer s.events.Shutdown()
 	return s.run(ctx)
 }
 
@@ -98,6 +103,13 @@ func (s *Simulator) run(ctx context.Context) error {
 		wg.Go(func() { s.work(ctx) })
 	}
 	wg.Go(func() { heartbeat.Keeper{Client: s.client, Clock: s.o.Clock, Log: s.o.Log, Nodes: s.beating}.Run(ctx) })
+	if s.o.Kubelets != nil {
+		wg.Go(func() {
+			if err := s.o.Kubelets(ctx, s); err != nil && ctx.Err() == nil {
+				s.o.Log.Error("node simulator: kubelets do not answer", "error", err)
+			}
+		})
+	}
 	for e := range s.o.Machines.Watch(ctx) {
 		s.apply(e)
 	}

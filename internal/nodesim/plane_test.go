@@ -243,3 +243,33 @@ func TestANodeWithoutAMachineIsPlayed(t *testing.T) {
 		return err
 	})
 }
+
+// What kubectl describe node shows of a kubelet's start, and where the API server finds the kubelet.
+func TestAKubeletSaysThatItStarts(t *testing.T) {
+	s := tell(t)
+	s.boot("starts")
+	node := s.node("starts", ready(corev1.ConditionTrue))
+	if port := node.Status.DaemonEndpoints.KubeletEndpoint.Port; port != 10250 {
+		t.Errorf("the kubelet's port is %d", port)
+	}
+	planetest.Eventually(t, "the kubelet's events", func(ctx context.Context) error {
+		events, err := s.api.CoreV1().Events(metav1.NamespaceDefault).List(ctx, metav1.ListOptions{FieldSelector: "involvedObject.kind=Node,involvedObject.name=starts"})
+		if err != nil {
+			return err
+		}
+		said := map[string]string{}
+		for _, e := range events.Items {
+			if e.Source == (corev1.EventSource{Component: "kubelet", Host: "starts"}) {
+				said[e.Reason] = e.Message
+			}
+		}
+		for reason, message := range map[string]string{
+			"Starting": "Starting kubelet.", "NodeHasSufficientMemory": "Node starts status is now: NodeHasSufficientMemory", "NodeReady": "Node starts status is now: NodeReady",
+		} {
+			if said[reason] != message {
+				return fmt.Errorf("%s: %q, want %q; all: %v", reason, said[reason], message, said)
+			}
+		}
+		return nil
+	})
+}

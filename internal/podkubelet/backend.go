@@ -36,6 +36,12 @@ type Backend interface {
 	Stats(ctx context.Context, node string) (*stats.Summary, error)
 }
 
+// Refuser is a Backend with pods that nobody can connect to.
+type Refuser interface {
+	// Refuse says why what ("exec", "attach", "port-forward") cannot be done to a pod; nil if it can.
+	Refuse(pod *corev1.Pod, what string) error
+}
+
 // LogFile is a container's log in the format of CRI: "TIME stdout|stderr F|P LINE".
 type LogFile struct {
 	Path string

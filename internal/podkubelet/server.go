@@ -52,9 +52,9 @@ func New(o Options) (*Server, error) {
 	s := &Server{backend: o.Backend, guard: g, certs: o.Certificates, mux: http.NewServeMux()}
 	s.ofPod("/containerLogs/{namespace}/{pod}/{container}", s.logs, http.MethodGet)
 	for _, uid := range []string{"", "/{uid}"} {
-		s.ofPod("/exec/{namespace}/{pod}"+uid+"/{container}", s.exec, http.MethodGet, http.MethodPost)
-		s.ofPod("/attach/{namespace}/{pod}"+uid+"/{container}", s.attach, http.MethodGet, http.MethodPost)
-		s.ofPod("/portForward/{namespace}/{pod}"+uid, s.portForward, http.MethodGet, http.MethodPost)
+		s.ofPod("/exec/{namespace}/{pod}"+uid+"/{container}", s.unlessRefused("exec", s.exec), http.MethodGet, http.MethodPost)
+		s.ofPod("/attach/{namespace}/{pod}"+uid+"/{container}", s.unlessRefused("attach", s.attach), http.MethodGet, http.MethodPost)
+		s.ofPod("/portForward/{namespace}/{pod}"+uid, s.unlessRefused("port-forward", s.portForward), http.MethodGet, http.MethodPost)
 	}
 	s.ofNode("/stats/summary", s.stats)
 	s.ofNode("/metrics/resource", s.metrics)

@@ -31,6 +31,21 @@ var (
 	_ portforward.PortForwarder = session{}
 )
 
+// unlessRefused refuses a stream before it is opened, so that kubectl shows the reason and nothing else.
+func (s *Server) unlessRefused(what string, serve func(http.ResponseWriter, *http.Request, *corev1.Pod)) func(http.ResponseWriter, *http.Request, *corev1.Pod) {
+	refuser, ok := s.backend.(Refuser)
+	if !ok {
+		return serve
+	}
+	return func(w http.ResponseWriter, r *http.Request, pod *corev1.Pod) {
+		if err := refuser.Refuse(pod, what); err != nil {
+			http.Error(w, err.Error(), http.StatusBadRequest)
+			return
+		}
+		serve(w, r, pod)
+	}
+}
+
 func (s *Server) exec(w http.ResponseWriter, r *http.Request, pod *corev1.Pod) {
 	argv := r.URL.Query()["command"]
 	if len(argv) == 0 {

@@ -1,0 +1,63 @@
+package nodesim
+
+import (
+	"fmt"
+	"net/netip"
+
+	corev1 "k8s.io/api/core/v1"
+)
+
+// runtimeVersion marks Nodes of this simulator.
+const runtimeVersion = "simulated://1"
+
+// kubeletPort is where any node's kubelet answers.
+const kubeletPort = 10250
+
+// Host finds the simulated node behind a host name or address, and the node's address. There is none if node is empty. It is an
+// error to ask for a node whose machine has ended.
+func (s *Simulator) Host(name string) (node string, ip netip.Addr, err error) {
+	if n, err := s.nodes.Get(name); err == nil {
+		m := s.machine(name)
+		switch {
+		case m != nil:
+			return name, m.IP, nil
+		case n.Status.NodeInfo.ContainerRuntimeVersion == runtimeVersion:
+			return "", ip, fmt.Errorf("the simulated machine of node %s does not run", name)
+		}
+		return "", ip, nil
+	}
+	if ip, err = netip.ParseAddr(name); err != nil {
+		return "", ip, nil //nolint:nilerr // a host that is none of ours
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for name, m := range s.booted {
+		if m.IP == ip && !m.ending {
+			return name, ip, nil
+		}
+	}
+	for name := range s.others {
+		if m := s.played(name); m != nil && m.IP == ip {
+			return name, ip, nil
+		}
+	}
+	return "", ip, nil
+}
+
+// Pod is a pod on a simulated node; not to be changed.
+func (s *Simulator) Pod(namespace, name string) (*corev1.Pod, bool) {
+	pod, err := s.pods.Pods(namespace).Get(name)
+	return pod, err == nil && s.machine(pod.Spec.NodeName) != nil
+}
+
+// Pods are the pods of a node; not to be changed.
+func (s *Simulator) Pods(node string) []*corev1.Pod {
+	objects, _ := s.byNode.ByIndex(indexByNode, node)
+	pods := make([]*corev1.Pod, 0, len(objects))
+	for _, o := range objects {
+		if pod, ok := o.(*corev1.Pod); ok {
+			pods = append(pods, pod)
+		}
+	}
+	return pods
+}
