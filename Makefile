@@ -6,7 +6,7 @@ VERSION := $(shell git describe --tags --always --dirty 2>/dev/null || echo dev)
 LDFLAGS := -s -w -X main.version=$(VERSION)
 export GOFLAGS ?= -buildvcs=false
 
-.PHONY: page lint-page screenshots bench-views bench-podvm mishaps faults help viewer up down build test test-deps generate generate-api generate-cli lint oracle bench bench-engine bench-traces bench-growth bench-sim bench-scale bench-consolidation conformance conformance-performance fuzz clean FORCE
+.PHONY: page lint-page screenshots bench-views bench-podvm mishaps faults mutants help viewer up down build test test-deps generate generate-api generate-cli lint oracle bench bench-engine bench-traces bench-growth bench-sim bench-scale bench-consolidation conformance conformance-performance fuzz clean FORCE
 
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
@@ -118,6 +118,10 @@ mishaps: build ## kill, delete and terminate at random under load, then look whe
 # On virtual time, about 3 s of CPU a seed; a failure prints what happened and how to see it again.
 faults: ## the controller dies at every call in turn while calls fail, lag and lose answers: make faults SEEDS=500 [SEED=1]
 	@$(GO) test -v ./internal/faults -count=1 -timeout 12h -run TestWhateverFails -args -seed $(or $(SEED),1) -seeds $(or $(SEEDS),500)
+
+# test/mutants says how to add one.
+mutants: ## plant faults one at a time and say which of them no test notices: make mutants [TENTH=3] [ONLY='world: ']
+	@$(GO) run ./test/mutants $(if $(TENTH),-tenth $(TENTH)) $(if $(ONLY),-only '$(ONLY)')
 
 # conformance/ is a module of its own: it compiles Karpenter's suites. Options by ARGS; bin/conform regression -h lists them.
 bin/conform: FORCE

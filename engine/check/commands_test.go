@@ -157,6 +157,27 @@ var commandMutations = []mutation{
 		poolOf(p.Snapshot, c.Removals[0].Pool).Disruption.AllowedUnderused = len(c.Removals) - 1
 		return len(slices.Compact(poolsOf(c))) == 1
 	})},
+	{"what else goes is beyond the budget for underuse", "budget", ofCommand(model.Underutilized, false, func(p *plan, c *model.Command) bool {
+		pool, underused, others := c.Removals[0].Pool, 0, 0
+		for i := range p.Commands {
+			for _, r := range p.Commands[i].Removals {
+				switch {
+				case r.Pool != pool:
+				case r.Method == model.Underutilized:
+					underused++
+				default:
+					others++
+				}
+			}
+		}
+		for _, r := range p.Removals {
+			if r.Pool == pool && r.Method != model.Overprovisioned {
+				others++
+			}
+		}
+		poolOf(p.Snapshot, pool).Disruption.AllowedUnderused = underused
+		return others > 0
+	})},
 	{"the pool consolidates empty machines only", "consolidation", ofCommand(model.Underutilized, false, func(p *plan, c *model.Command) bool {
 		poolOf(p.Snapshot, c.Removals[0].Pool).Disruption.WhenEmptyOnly = true
 		return true
@@ -203,13 +224,13 @@ var commandMutations = []mutation{
 		return p.Handover >= 0 && len(c.Launches[0].Pods) > 0 && c.Launches[0].Chosen.Price > 0
 	})},
 	{"the moves cost more than is saved", "pays back", ofCommand(model.Underutilized, false, func(p *plan, c *model.Command) bool {
-		p.MovePrice = 1 << 30
+		p.MovePrice = c.Saves // one move costs what is saved in an hour, and pods are a minute old
 		moving := false
 		for i := range p.Nodes {
 			for k := range p.Nodes[i].Pods {
 				pod := &p.Nodes[i].Pods[k]
 				pod.Created = p.Now.Add(-time.Minute)
-				moving = moving || pod.EvictionCost > 0 && c.Removals[0].Node == p.Nodes[i].Name && pod.Moves()
+				moving = moving || pod.EvictionCost >= 1000 && c.Removals[0].Node == p.Nodes[i].Name && pod.Moves()
 			}
 		}
 		return moving && len(c.Removals) == 1

@@ -68,6 +68,11 @@ func TestConstraintsOfPodsAndMachines(t *testing.T) {
 				"node na pool=general type=c8 zone=a capacity-type=spot runs(z as old)\npods 1 x cpu=1 volume(one driver=ebs)",
 			func(b *builder) { b.place("na", "x-1") }, "",
 		},
+		"one volume more than the node takes beside those of running pods": {
+			zones + "shape old cpu=1 volume(one driver=ebs) volume(two driver=ebs) volume(three driver=ebs)\n" +
+				"node na pool=general type=c8 zone=a capacity-type=spot runs(z as old)\npods 1 x cpu=1 volume(four driver=ebs)",
+			func(b *builder) { b.place("na", "x-1") }, "volume limit",
+		},
 		"one volume more than one of the launch's types takes": {
 			zones + "pods 1 x cpu=1 volume(one driver=ebs) volume(two driver=ebs) volume(three driver=ebs)",
 			func(b *builder) {

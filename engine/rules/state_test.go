@@ -63,14 +63,15 @@ func TestNodeIsFull(t *testing.T) {
 
 func TestNodeIsClosed(t *testing.T) {
 	cordoned, deleting, tainted := node("cordoned", "a"), node("deleting", "a"), node("tainted", "a")
-	cordoned.Cordoned, deleting.Deleting = true, true
+	justNow := node("cordoned-just-now", "a") // kube-controller-manager has not given it the taint yet
+	cordoned.Cordoned, justNow.Cordoned, deleting.Deleting = true, true, true
 	cordoned.Taints = []model.Taint{{Key: "node.kubernetes.io/unschedulable", Effect: model.NoSchedule}}
 	tainted.Taints = []model.Taint{{Key: "team", Value: "x", Effect: model.NoExecute}}
-	nodes := []model.Node{cordoned, deleting, tainted}
-	expect(t, cluster(nodes, app("web")), model.RuleTaint, model.RuleTaint, model.RuleTaint)
+	nodes := []model.Node{cordoned, deleting, tainted, justNow}
+	expect(t, cluster(nodes, app("web")), model.RuleTaint, model.RuleTaint, model.RuleTaint, model.RuleTaint)
 	everywhere := app("agent")
 	everywhere.Tolerations = []model.Toleration{{Exists: true}}
-	expect(t, cluster(nodes, everywhere), "", model.RuleTaint, "")
+	expect(t, cluster(nodes, everywhere), "", model.RuleTaint, "", "")
 }
 
 func TestNodeByNameAndLabel(t *testing.T) {
@@ -122,6 +123,13 @@ func TestVolumes(t *testing.T) {
 			t.Errorf("a volume that is attached already: %q", got)
 		}
 	})
+	t.Run("a node that has more than its limit takes who attaches nothing new", func(t *testing.T) {
+		full := node("full", "a")
+		full.AttachLimits = []model.AttachLimit{{Driver: "ebs", Most: 1}}
+		st := cluster([]model.Node{full}, with("same", ebs("v2")), with("web", ebs("v1"), ebs("v2")))
+		st.Bind(1, 0)
+		expect(t, st, "")
+	})
 	t.Run("one that only one pod may use", func(t *testing.T) {
 		alone := ebs("v1")
 		alone.Alone = true
@@ -165,6 +173,25 @@ func TestSpread(t *testing.T) {
 		expect(t, cluster([]model.Node{crowded, b}, spread(app("web"), model.LabelZone, 1), app("other")), "", "")
 		crowded.Pods = append(crowded.Pods, model.BoundPod{Pod: model.Pod{Shape: 0}})
 		expect(t, cluster([]model.Node{crowded, b}, spread(app("web"), model.LabelZone, 1), app("other")), model.RuleSpread, "")
+	})
+	t.Run("pods that are being deleted do not count", func(t *testing.T) {
+		crowded := a
+		crowded.Pods = []model.BoundPod{{Pod: model.Pod{Shape: 0}, Leaving: true}}
+		expect(t, cluster([]model.Node{crowded, b}, spread(app("web"), model.LabelZone, 1)), "", "")
+	})
+	t.Run("a pod that its own selector does not match does not count", func(t *testing.T) {
+		st := cluster([]model.Node{a, b}, spread(app("web"), model.LabelZone, 1, func(c *model.Spread) { c.Pods = apps("db") }), app("db"))
+		st.Bind(1, 0)
+		expect(t, st, "", "")
+		st.Bind(1, 0)
+		expect(t, st, model.RuleSpread, "")
+	})
+	t.Run("just as many domains as there should be", func(t *testing.T) {
+		two := func(c *model.Spread) { c.MinDomains = 2 }
+		st := cluster([]model.Node{a, b}, spread(app("web"), model.LabelZone, 1, two))
+		st.Bind(0, 0)
+		st.Bind(0, 1)
+		expect(t, st, "", "")
 	})
 	t.Run("fewer domains than there should be", func(t *testing.T) {
 		three := func(c *model.Spread) { c.MinDomains = 3 }

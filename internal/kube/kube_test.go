@@ -198,6 +198,25 @@ func TestBudgets(t *testing.T) {
 	}
 }
 
+func TestHowLongDoNotDisruptHolds(t *testing.T) {
+	created, started := metav1.NewTime(noon.Add(-time.Hour)), metav1.NewTime(noon)
+	for value, want := range map[string]time.Time{
+		"true": Forever, "30m": noon.Add(30 * time.Minute), "false": {}, "-5m": {}, "0s": {}, "soon": {},
+	} {
+		pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{
+			CreationTimestamp: created, Annotations: map[string]string{karpv1.DoNotDisruptAnnotationKey: value},
+		}}
+		pod.Status.StartTime = &started
+		if got := ReadPod(pod).HeldUntil; !got.Equal(want) {
+			t.Errorf("%q: until %s, want %s", value, got, want)
+		}
+	}
+	waiting := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Annotations: map[string]string{karpv1.DoNotDisruptAnnotationKey: "30m"}}}
+	if got := ReadPod(waiting).HeldUntil; !got.Equal(Forever) {
+		t.Errorf("a pod that has not begun: until %s", got)
+	}
+}
+
 func nodePool(name string) *karpv1.NodePool {
 	np := &karpv1.NodePool{ObjectMeta: metav1.ObjectMeta{Name: name, UID: "pool-uid"}}
 	np.Spec.Template.Spec.NodeClassRef = &karpv1.NodeClassReference{Group: "karpenter.k8s.aws", Kind: "EC2NodeClass", Name: "default"}

@@ -218,6 +218,30 @@ func TestAPlanThatBreaksAPromiseIsSavedAndNotCarriedOut(t *testing.T) {
 	}
 }
 
+func TestADisruptionThatBreaksAPromiseIsNotCarriedOut(t *testing.T) {
+	s := newStage()
+	turns := begin(t, s, Options{
+		Disrupt: func(*model.Snapshot, model.Policy) model.Plan {
+			return model.Plan{Removals: []model.Removal{{Node: "n1"}}, Commands: []model.Command{{ID: "x"}}}
+		},
+		Check: func(_ *model.Snapshot, _ model.Policy, p model.Plan) []check.Violation {
+			if len(p.Removals) > 0 {
+				return []check.Violation{{Promise: "budget", Object: "pool general"}}
+			}
+			return nil
+		},
+	})
+	d := await(t, turns)
+	for _, p := range s.applied {
+		if len(p.Removals)+len(p.Commands) > 0 {
+			t.Errorf("applied %+v", p)
+		}
+	}
+	if len(d.Bad) != 1 || len(d.Plan.Removals)+len(d.Plan.Commands) > 0 {
+		t.Errorf("bad %v, and the decision is said to be %+v", d.Bad, d.Plan)
+	}
+}
+
 func TestAPlanThatMayBeRightIsCarriedOutAndMentionedOnce(t *testing.T) {
 	s, dir, log := newStage(), t.TempDir(), &bytes.Buffer{}
 	turns := begin(t, s, Options{
@@ -278,9 +302,15 @@ func TestNothingIsDecidedBeforeAllClaimsAreKnown(t *testing.T) {
 	s := newStage()
 	s.unknown = errors.New("no API server")
 	turns := begin(t, s, Options{})
-	s.wakesAt(t, retry)
-	if len(turns) != 0 {
-		t.Fatal("decided without knowing all claims")
+	late := time.After(time.Minute)
+	for at, ok := s.Next(); !ok || !at.Equal(noon.Add(retry)); at, ok = s.Next() {
+		select {
+		case <-turns:
+			t.Fatal("decided without knowing all claims")
+		case <-late:
+			t.Fatalf("sleeps until %v (%v), want noon + %v", at, ok, retry)
+		case <-time.After(time.Millisecond):
+		}
 	}
 	s.unknown = nil
 	s.Advance(retry)

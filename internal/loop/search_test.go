@@ -206,6 +206,31 @@ func TestTheNextCauseToReplaceAMachineIsAwaited(t *testing.T) {
 	}
 }
 
+func TestTheNextConsolidationIsDueAfterTheLastPodEvent(t *testing.T) {
+	now := time.Date(2026, 6, 3, 12, 0, 0, 0, time.UTC)
+	s := &model.Snapshot{
+		Now: now, Pools: []model.Pool{{Name: "p", Disruption: model.DisruptionPolicy{ConsolidateAfter: 30 * time.Second}}},
+		Nodes: []model.Node{{
+			Name: "n", Claim: "c", Pool: "p", State: model.Initialized,
+			Initialized: now.Add(-time.Hour), LastPodEvent: now.Add(-10 * time.Second),
+		}},
+	}
+	if at, ok := NextDue(s); !ok || !at.Equal(now.Add(20*time.Second)) {
+		t.Errorf("consolidateAfter is over in 20 s, not at %s", at)
+	}
+}
+
+func TestPodsThatRipenOneAfterTheOtherAreLookedAtTogether(t *testing.T) {
+	now := time.Date(2026, 6, 3, 12, 0, 0, 0, time.UTC)
+	for _, c := range []struct{ before, next, want time.Duration }{
+		{0, time.Second, ripenAtLeast}, {0, time.Hour, time.Hour}, {2 * time.Minute, time.Hour, 2 * time.Minute}, {-time.Minute, time.Hour, time.Hour},
+	} {
+		if got := ripening(now.Add(c.before), now.Add(c.next), now).Sub(now); got != c.want {
+			t.Errorf("before in %s, now in %s: looked at in %s, want %s", c.before, c.next, got, c.want)
+		}
+	}
+}
+
 func TestASearchGoesOnWhenPodsAreOldEnough(t *testing.T) {
 	s, looks := newStage(), 0
 	s.nodes = []model.Node{{Name: "n"}}

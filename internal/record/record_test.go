@@ -238,6 +238,8 @@ func TestSavingsAreAddedUpAgainstTheCounterfactual(t *testing.T) {
 	undone := record.Record{Decision: record.Decision{ID: "undone", Time: noon, Kind: record.Replace, Method: "Underutilized",
 		Goes: []record.Machine{machine("d", 3)}, Comes: []record.Bought{bought("e", 2)}},
 		Outcomes: []record.Outcome{{Of: "undone", What: record.Undone, Time: at(30 * time.Minute)}}}
+	undoneThenGone := undone
+	undoneThenGone.Outcomes = append(slices.Clone(undone.Outcomes), gone("undone", "d", time.Hour))
 	launched := record.Record{Decision: record.Decision{ID: "launched", Time: at(2 * time.Hour), Kind: record.Launch, Comes: []record.Bought{bought("f", 0.75)}}}
 	expired := empty
 	expired.Goes = []record.Machine{machine("a", 1)}
@@ -262,6 +264,7 @@ func TestSavingsAreAddedUpAgainstTheCounterfactual(t *testing.T) {
 		"both run for an hour, then one: 3·3 − 4·1":     {[]record.Record{replace}, 4 * time.Hour, 5, 2, record.Counting},
 		"the cloud gave a cheaper one: 3·3 − 4·0.5":     {[]record.Record{cheaper}, 4 * time.Hour, 7, 2.5, record.Counting},
 		"undone: the replacement for half an hour":      {[]record.Record{undone}, 4 * time.Hour, -1, 0, record.Reversed},
+		"undone, and gone later by somebody's hand":     {[]record.Record{undoneThenGone}, 4 * time.Hour, -1, 0, record.Reversed},
 		"a machine came after two hours: 2·1 + 2·0.25":  {[]record.Record{empty, launched}, 4 * time.Hour, 2.5, 0.25, record.Counting},
 		"two came: nothing more is saved":               {[]record.Record{empty, launched, launched}, 4 * time.Hour, 2, 0, record.TakenOff},
 		"a machine that came before is not taken off":   {[]record.Record{launched, {Decision: empty.Decision, Outcomes: []record.Outcome{gone("empty", "a", 3*time.Hour)}}}, 4 * time.Hour, 1, 1, record.Counting},

@@ -218,10 +218,72 @@ func TestExhaustedOfferingsComeBackLaterAndLater(t *testing.T) {
 		t.Error("the second time it takes longer")
 	}
 	w.MarkAvailable(key)
+	if !available() || len(w.Unavailable()) > 0 {
+		t.Error("it could be had, and is still kept out")
+	}
 	w.MarkExhausted([]model.OfferingKey{key})
 	c.Advance(45 * time.Second)
 	if !available() {
 		t.Error("a success starts anew")
+	}
+}
+
+func TestNodesThatAreNotReadyUseUpTheirBudget(t *testing.T) {
+	w, _ := fresh()
+	pool := poolOf("p", 1)
+	pool.Spec.Disruption.Budgets = []karpv1.Budget{{Nodes: "2"}}
+	w.Update(pool)
+	for _, name := range []string{"a", "b", "c"} {
+		w.Update(nodeOf(name, 2))
+		w.Update(claimOf("claim-"+name, name, 3))
+	}
+	if got := w.Snapshot().Pools[0].Disruption.AllowedUnderused; got != 2 {
+		t.Fatalf("%d may go while all are ready", got)
+	}
+	broken := nodeOf("b", 4)
+	broken.Status.Conditions[0].Status = corev1.ConditionFalse
+	w.Update(broken)
+	if got := w.Snapshot().Pools[0].Disruption.AllowedUnderused; got != 1 {
+		t.Errorf("%d may go while one of them is not ready", got)
+	}
+}
+
+func TestAPoolWhoseReplacementsFailedRests(t *testing.T) {
+	w, c := fresh()
+	pool := poolOf("p", 1)
+	pool.Spec.Disruption.Budgets = []karpv1.Budget{{Nodes: "2"}}
+	w.Update(pool)
+	allowed := func() [3]int {
+		d := w.Snapshot().Pools[0].Disruption
+		return [3]int{d.AllowedEmpty, d.AllowedDrifted, d.AllowedUnderused}
+	}
+	w.Rest("p", c.Now().Add(time.Minute))
+	if got := allowed(); got != [3]int{2, 0, 0} || !w.Resting("p") {
+		t.Errorf("%v may go as empty, drifted and underutilized; empty nodes alone need no replacement", got)
+	}
+	changed(w)
+	c.Advance(time.Minute)
+	if got := allowed(); got != [3]int{2, 2, 2} || !changed(w) {
+		t.Errorf("after the rest %v may go", got)
+	}
+}
+
+func TestPodsOfDaemonSetsLeaveWithoutStartingConsolidateAfterAnew(t *testing.T) {
+	w, c := fresh()
+	w.Update(nodeOf("n", 1))
+	isController := true
+	agent, web := podOf("agent", "n", "100m", 2), podOf("web", "n", "1", 3)
+	agent.OwnerReferences = []metav1.OwnerReference{{Kind: "DaemonSet", Name: "agent", Controller: &isController}}
+	w.Update(agent)
+	w.Update(web)
+	event := func() time.Time { return w.Snapshot().Nodes[0].LastPodEvent }
+	before := event()
+	c.Advance(time.Minute)
+	if w.Delete(agent); !event().Equal(before) {
+		t.Errorf("a DaemonSet's pod left: an event at %s", event())
+	}
+	if w.Delete(web); !event().Equal(c.Now()) {
+		t.Errorf("a pod left at %s, the last event is said to be at %s", c.Now(), event())
 	}
 }
 

@@ -57,6 +57,8 @@ func TestHTTPGet(t *testing.T) {
 			http.Redirect(w, r, "/broken", http.StatusFound)
 		case "/broken":
 			w.WriteHeader(http.StatusInternalServerError)
+		case "/missing":
+			w.WriteHeader(http.StatusNotFound)
 		case "/host":
 			if r.Host != "shop.example" || r.Header.Get("X-One") != "1" || r.URL.RawQuery != "a=b" {
 				w.WriteHeader(http.StatusBadRequest)
@@ -73,7 +75,7 @@ func TestHTTPGet(t *testing.T) {
 		t.Fatal(err)
 	}
 	for path, want := range map[string]string{
-		"/": "", "/away": "", "/here": "statuscode: 500", "/broken": "statuscode: 500", "/host?a=b": "",
+		"/": "", "/away": "", "/here": "statuscode: 500", "/broken": "statuscode: 500", "/missing": "statuscode: 404", "/host?a=b": "",
 	} {
 		err := httpGet(t.Context(), wire.HTTPGet{
 			Scheme: "HTTPS", Port: port, Path: path, Headers: []wire.Header{{Name: "Host", Value: "shop.example"}, {Name: "X-One", Value: "1"}},

@@ -222,6 +222,7 @@ func TestBrokenRulesEndTheSession(t *testing.T) {
 		"message not JSON":   {message(frameMessage, 0, "{"), "not JSON"},
 		"reply not a reply":  {message(frameReply, 0, "[1]"), "reply that cannot be read"},
 		"wide window":        {message(frameWindow, 0, "\x7f\xff\xff\xff"), "window larger"},
+		"window too wide":    {message(frameWindow, 0, "\x00\x00\x10\x00"), "window larger"}, // 4,096 bytes, of which none were sent
 		"window of two byte": {message(frameWindow, 0, "xx"), "window update"},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -57,6 +57,23 @@ func TestWorkThatFailsIsTriedAgainMoreAndMoreSeldom(t *testing.T) {
 	})
 }
 
+func TestTheBackOffBeginsAnewAfterSuccess(t *testing.T) {
+	third := func(n int, _ string) (time.Duration, error) { // works, the others fail
+		if n == 3 {
+			return 0, nil
+		}
+		return 0, errors.New("no")
+	}
+	tell(t, third, func(w *work) {
+		w.Add("a")
+		w.expect(t, firstBackoff, 2)
+		w.expect(t, 2*firstBackoff, 3)
+		w.Add("a")
+		w.expect(t, 0, 4)
+		w.expect(t, firstBackoff, 5)
+	})
+}
+
 func TestWorkIsDoneAgainWhenItAsksForIt(t *testing.T) {
 	once := func(n int, _ string) (time.Duration, error) {
 		if n == 1 {

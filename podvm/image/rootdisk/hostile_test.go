@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
+	"maps"
 	"strings"
 	"testing"
 )
@@ -84,6 +85,25 @@ func TestHostileLayersAreRefused(t *testing.T) {
 }
 
 // A sparse file claims 4 EiB and takes one kilobyte: the old GNU format, whose header says where the data is and how large the file.
+// File capabilities and the setuid bit are what programs run by; orders to the guest's overlayfs, and what belongs to the machine that
+// built the image, are left out.
+func TestModesAndAttributesThatAreKept(t *testing.T) {
+	h := file("bin/ping", "#!ping")
+	h.Mode, h.PAXRecords = 0o4755, map[string]string{}
+	for _, name := range []string{
+		"security.capability", "user.mime_type", "user.overlay.opaque", "trusted.overlay.opaque", "security.selinux",
+	} {
+		h.PAXRecords[paxXattr+name] = "y"
+	}
+	n, err := newNode(&h.Header, 0, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if want := map[string]string{"security.capability": "y", "user.mime_type": "y"}; n.mode != 0o4755 || !maps.Equal(n.xattrs, want) {
+		t.Errorf("mode %o with attributes %v, want 4755 with %v", n.mode, n.xattrs, want)
+	}
+}
+
 func TestSparseGiantIsRefused(t *testing.T) {
 	data := archive(t, item{tar.Header{Typeflag: tar.TypeReg, Name: "a", Size: 1, Format: tar.FormatGNU}, "x"})
 	const kind, sum, sparse, realSize = 156, 148, 386, 483
