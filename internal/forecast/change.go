@@ -69,7 +69,7 @@ func (c *Change) Named(text string) (kind string, key client.ObjectKey, err erro
 type applied struct {
 	in      Input
 	objects []client.Object
-	seq     int
+	seq     int // counts the pods that were added
 }
 
 // applyAll gives the objects of the cluster with the changes, and says in words what they are. Objects that do not change are the same.
@@ -77,13 +77,16 @@ func applyAll(ctx context.Context, in Input) ([]client.Object, []string, error) 
 	a := &applied{in: in, objects: in.Cluster.Objects()}
 	var said []string
 	for i := range in.Changes {
+		if err := ctx.Err(); err != nil {
+			return nil, nil, err
+		}
 		text, err := a.apply(ctx, &in.Changes[i])
 		if err != nil {
 			return nil, nil, err
 		}
 		said = append(said, text)
 	}
-	return a.objects, said, nil
+	return a.objects, said, a.boundNodes()
 }
 
 func (a *applied) apply(ctx context.Context, c *Change) (string, error) {
@@ -111,7 +114,7 @@ func (a *applied) apply(ctx context.Context, c *Change) (string, error) {
 	if err := a.in.Cluster.Get(ctx, key, d); err != nil {
 		return "", fmt.Errorf("--scale %s: %w", c.Scale, noSuch(err))
 	}
-	return a.scale(d, c.Replicas, nil)
+	return a.scale(ctx, d, c.Replicas, nil)
 }
 
 func noSuch(err error) error {
@@ -190,7 +193,7 @@ func (a *applied) delete(ctx context.Context, c *Change) (string, error) {
 		if err := a.in.Cluster.Get(ctx, key, d); err != nil {
 			return "", fmt.Errorf("--delete %s: %w", c.Delete, noSuch(err))
 		}
-		if _, err := a.scale(d, 0, nil); err != nil {
+		if _, err := a.scale(ctx, d, 0, nil); err != nil {
 			return "", err
 		}
 		return "Deployment " + key.String() + " goes", nil

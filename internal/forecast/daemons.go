@@ -25,7 +25,7 @@ func (r *run) daemonPods() bool {
 	for i := range s.Nodes {
 		at[s.Nodes[i].Name] = &s.Nodes[i]
 	}
-	have := map[string]map[string]bool{} // by DaemonSet: nodes
+	have, placed := map[string]map[string]bool{}, map[string]bool{} // by DaemonSet: nodes; namespaces
 	for _, key := range slices.SortedFunc(maps.Keys(r.pods), compareNames) {
 		pod := r.pods[key]
 		p := kube.ReadPod(pod)
@@ -45,8 +45,11 @@ func (r *run) daemonPods() bool {
 		have[p.DaemonSet][node] = true
 		if p.Node == "" && n != nil && fits(n) {
 			r.place(key, node)
-			busy = true
+			busy, placed[key.Namespace] = true, true
 		}
+	}
+	for namespace := range placed {
+		r.recount(namespace)
 	}
 	for name, d := range wanted {
 		for i := range s.Nodes {

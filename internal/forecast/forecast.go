@@ -7,6 +7,7 @@
 package forecast
 
 import (
+	"cmp"
 	"context"
 	"time"
 
@@ -26,7 +27,16 @@ type Input struct {
 	Boot time.Duration
 	// Horizon is how far to look; 0 = a day.
 	Horizon time.Duration
+	// MaxPods and MaxNodes bound what the changes may add: pods of Deployments, and machines of static NodePools. 0 = as many as
+	// Kubernetes is made for: https://kubernetes.io/docs/setup/best-practices/cluster-large/.
+	MaxPods, MaxNodes int
 }
+
+// What Kubernetes is made for.
+const (
+	largestPods  = 150_000
+	largestNodes = 5_000
+)
 
 // Machine is a machine as it is told of.
 type Machine struct {
@@ -125,16 +135,17 @@ func Run(ctx context.Context, in Input) (*Outcome, error) {
 	if in.Horizon <= 0 {
 		in.Horizon = 24 * time.Hour
 	}
+	in.MaxPods, in.MaxNodes = cmp.Or(in.MaxPods, largestPods), cmp.Or(in.MaxNodes, largestNodes)
 	in.Gates = evident(in.Gates, in.Cluster.Objects())
+	objects, said, err := applyAll(ctx, in)
+	if err != nil {
+		return nil, err
+	}
 	before, err := newRun(ctx, in, in.Cluster.Objects(), nil)
 	if err != nil {
 		return nil, err
 	}
 	if err := before.play(ctx); err != nil {
-		return nil, err
-	}
-	objects, said, err := applyAll(ctx, in)
-	if err != nil {
 		return nil, err
 	}
 	after, err := newRun(ctx, in, objects, in.Cluster.Objects())

@@ -65,10 +65,14 @@ func uidOf(name string) types.UID { return types.UID("forecast-" + name) }
 // machines has machines come that are ready now, and those go that are left by all pods.
 func (r *run) machines() bool {
 	busy := false
+	var offered *model.Snapshot // does not change with the machines that come: a snapshot for each would be quadratic
 	for _, name := range slices.Sorted(maps.Keys(r.flying)) {
 		if f := r.flying[name]; !f.at.After(r.now()) {
+			if offered == nil {
+				offered = r.world.Snapshot()
+			}
 			delete(r.flying, name)
-			r.ready(r.claims[name], f)
+			r.ready(r.claims[name], f, offered)
 			busy = true
 		}
 	}
@@ -81,8 +85,8 @@ func (r *run) machines() bool {
 	return busy
 }
 
-// ready makes the Node of a claim.
-func (r *run) ready(claim *karpv1.NodeClaim, f *flying) {
+// ready makes the Node of a claim, of a type that its pool is offered in a snapshot.
+func (r *run) ready(claim *karpv1.NodeClaim, f *flying, offered *model.Snapshot) {
 	if claim == nil || claim.DeletionTimestamp != nil {
 		return
 	}
@@ -93,7 +97,7 @@ func (r *run) ready(claim *karpv1.NodeClaim, f *flying) {
 		node = &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: claim.Name, UID: uidOf("node-" + claim.Name), CreationTimestamp: now}}
 		node.Spec.ProviderID = cmp.Or(claim.Status.ProviderID, "forecast:///"+claim.Name)
 		node.Spec.Taints = slices.Clone(claim.Spec.Taints)
-		it := r.typeOf(claim, f.candidate.Type)
+		it := typeOf(offered, claim, f.candidate.Type)
 		for _, q := range it.Requirements {
 			if !q.Complement && len(q.Values) == 1 {
 				metav1.SetMetaDataLabel(&claim.ObjectMeta, q.Key, q.Values[0])
@@ -136,8 +140,7 @@ func isTrue(claim *karpv1.NodeClaim, kind string) bool {
 }
 
 // typeOf is an instance type as the claim's pool is offered it.
-func (r *run) typeOf(claim *karpv1.NodeClaim, name string) model.InstanceType {
-	s := r.world.Snapshot()
+func typeOf(s *model.Snapshot, claim *karpv1.NodeClaim, name string) model.InstanceType {
 	for i := range s.Pools {
 		if s.Pools[i].Name != claim.Labels[karpv1.NodePoolLabelKey] {
 			continue

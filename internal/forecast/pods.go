@@ -2,6 +2,7 @@ package forecast
 
 import (
 	"cmp"
+	"context"
 	"fmt"
 	"slices"
 
@@ -19,7 +20,7 @@ import (
 
 // bind does what kube-scheduler would: pods that wait get the node with the best score of those that have room, as far as resources,
 // balance and the spread of equal pods decide. For pods that are nominated room is kept, and they get it once it can be had.
-func (r *run) bind() bool {
+func (r *run) bind(ctx context.Context) bool {
 	s := r.world.Snapshot()
 	var waiting []*model.Pod
 	for i := range s.Pending {
@@ -40,8 +41,11 @@ func (r *run) bind() bool {
 			equal[i][s.Nodes[i].Pods[k].Shape]++
 		}
 	}
-	kept := keepRoom(s, state, waiting)
+	kept, changed := keepRoom(s, state, waiting), map[string]bool{}
 	for _, p := range waiting {
+		if ctx.Err() != nil {
+			break // who carries on asks why
+		}
 		best, most := -1, 0.0
 		at, nominated := kept[p.PodKey]
 		if nominated {
@@ -71,7 +75,10 @@ func (r *run) bind() bool {
 		used[best] = used[best].Plus(s.Shapes[p.Shape].Requests)
 		equal[best][p.Shape]++
 		r.place(types.NamespacedName{Namespace: p.Namespace, Name: p.Name}, s.Nodes[best].Name)
-		busy = true
+		busy, changed[p.Namespace] = true, true
+	}
+	for namespace := range changed {
+		r.recount(namespace)
 	}
 	return busy
 }
@@ -101,7 +108,7 @@ func score(used, all *model.Resources) float64 {
 	return 100*(1-(cpu+memory)/2) + 100*(1-max(cpu-memory, memory-cpu)/2)
 }
 
-// place puts a pod on a node, where it runs at once.
+// place puts a pod on a node, where it runs at once. The PodDisruptionBudgets are to be recounted then.
 func (r *run) place(key types.NamespacedName, node string) {
 	pod := r.pods[key].DeepCopy()
 	now := metav1.NewTime(r.now())
@@ -111,7 +118,6 @@ func (r *run) place(key types.NamespacedName, node string) {
 		{Type: corev1.PodScheduled, Status: corev1.ConditionTrue, LastTransitionTime: now}, {Type: corev1.PodReady, Status: corev1.ConditionTrue, LastTransitionTime: now},
 	}
 	r.put(pod)
-	r.recount(pod.Namespace)
 	r.last = r.now()
 }
 

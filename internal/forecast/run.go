@@ -88,6 +88,9 @@ func newRun(ctx context.Context, in Input, objects, before []client.Object) (*ru
 	}
 	in.Cluster.SetClasses(classes)
 	for _, o := range objects {
+		if err := ctx.Err(); err != nil {
+			return nil, err
+		}
 		r.put(o)
 	}
 	in.Cluster.OfferTo(ctx, r.world)
@@ -154,7 +157,7 @@ func (r *run) play(ctx context.Context) error {
 		busy := r.machines()
 		r.drift()
 		busy = r.daemonPods() || busy
-		busy = r.bind() || busy
+		busy = r.bind(ctx) || busy
 		busy = r.provision() || busy
 		busy = r.advance() || busy
 		busy = r.drain() || busy
@@ -163,7 +166,11 @@ func (r *run) play(ctx context.Context) error {
 			continue
 		}
 		if look {
-			if look = r.disrupt(); look {
+			var err error
+			if look, err = r.disrupt(ctx); err != nil {
+				return err
+			}
+			if look {
 				continue
 			}
 		}
@@ -214,7 +221,7 @@ func (r *run) provision() bool {
 }
 
 // disrupt takes away what is not worth its price or not as it should be.
-func (r *run) disrupt() bool {
+func (r *run) disrupt(ctx context.Context) (bool, error) {
 	policy, done := r.Policy, false
 	if r.now().Before(r.quietTil) {
 		policy.MaxWhatIfs = -1
@@ -233,7 +240,10 @@ func (r *run) disrupt() bool {
 		}
 		r.again, r.kept = loop.Sooner(r.again, plan.Again), append(r.kept, plan.Kept...)
 		if policy.After = plan.After; policy.After == (model.Cursor{}) {
-			return done
+			return done, nil
+		}
+		if err := ctx.Err(); err != nil {
+			return false, err
 		}
 	}
 }

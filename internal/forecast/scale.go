@@ -44,3 +44,26 @@ func (a *applied) scalePool(c *Change, key client.ObjectKey) (string, error) {
 	a.objects[at] = pool
 	return fmt.Sprintf("NodePool %s has %d machines", key.Name, n), nil
 }
+
+// boundNodes refuses changes that add too many machines to static pools.
+func (a *applied) boundNodes() error {
+	had := map[string]int64{}
+	for _, o := range a.in.Cluster.Objects() {
+		if pool, ok := o.(*karpv1.NodePool); ok && pool.Spec.Replicas != nil {
+			had[pool.Name] = *pool.Spec.Replicas
+		}
+	}
+	room := int64(a.in.MaxNodes)
+	for _, o := range a.objects {
+		pool, ok := o.(*karpv1.NodePool)
+		if !ok || pool.Spec.Replicas == nil {
+			continue
+		}
+		if more := *pool.Spec.Replicas - had[pool.Name]; more > room {
+			return fmt.Errorf("NodePool %s with %d machines: a forecast adds %d at most; ask about fewer", pool.Name, *pool.Spec.Replicas, a.in.MaxNodes)
+		} else if more > 0 {
+			room -= more
+		}
+	}
+	return nil
+}

@@ -36,16 +36,14 @@ func (a *applied) deployment(ctx context.Context, d *appsv1.Deployment) (string,
 		n = int(*was.Spec.Replicas)
 	}
 	if err != nil {
-		_, err := a.scale(d, n, &d.Spec.Template)
+		_, err := a.scale(ctx, d, n, &d.Spec.Template)
 		return fmt.Sprintf("Deployment %s comes, with %d pods", key, n), err
 	}
 	if sameTemplate(&was.Spec.Template, &d.Spec.Template) {
-		return a.scale(was, n, nil)
+		return a.scale(ctx, was, n, nil)
 	}
-	for _, pod := range a.podsOf(was) {
-		a.drop(pod)
-	}
-	_, err = a.scale(d, n, &d.Spec.Template)
+	a.drop(a.podsOf(was))
+	_, err = a.scale(ctx, d, n, &d.Spec.Template)
 	return fmt.Sprintf("Deployment %s changes: spec.template, with %d pods", key, n), err
 }
 
@@ -77,50 +75,63 @@ func quantities(r corev1.ResourceRequirements) map[string]string {
 }
 
 // scale has a Deployment have so many pods, of a template or like those that it has.
-func (a *applied) scale(d *appsv1.Deployment, n int, template *corev1.PodTemplateSpec) (string, error) {
+func (a *applied) scale(ctx context.Context, d *appsv1.Deployment, n int, template *corev1.PodTemplateSpec) (string, error) {
 	have := a.podsOf(d)
 	if template == nil {
 		template = &d.Spec.Template
 	}
-	if over := len(have) - n; over > 0 {
+	more := n - len(have)
+	switch {
+	case n < 0:
+		return "", fmt.Errorf("Deployment %s/%s with %d pods: give 0 or more", d.Namespace, d.Name, n)
+	case more > a.in.MaxPods-a.seq:
+		return "", fmt.Errorf("Deployment %s/%s with %d pods: a forecast adds %d at most; ask about fewer", d.Namespace, d.Name, n, a.in.MaxPods)
+	case more < 0:
 		firstToGo(a.in.Cluster.Snapshot().Now, have)
-		for _, pod := range have[:over] {
-			a.drop(pod)
-		}
-		have = have[over:]
-	}
-	for i := len(have); i < n; i++ {
+		a.drop(have[:-more])
+	case more > 0:
+		like := a.fresh(d, template)
+		start := d.Name + "-"
 		if len(have) > 0 {
-			a.like(have[0])
-		} else {
-			a.fresh(d, template)
+			like, start = have[0], have[0].GenerateName
+		}
+		if err := a.add(ctx, like, start, more); err != nil {
+			return "", err
 		}
 	}
 	return fmt.Sprintf("Deployment %s/%s has %d pods", d.Namespace, d.Name, n), nil
 }
 
-func (a *applied) drop(pod *corev1.Pod) {
-	a.objects = slices.DeleteFunc(slices.Clone(a.objects), func(o client.Object) bool { return o == client.Object(pod) })
-}
-
-// like adds a pod like another one.
-func (a *applied) like(pod *corev1.Pod) {
-	out := pod.DeepCopy()
-	a.add(out, pod.GenerateName)
-}
-
-func (a *applied) add(pod *corev1.Pod, start string) {
-	a.seq++
-	pod.ObjectMeta = metav1.ObjectMeta{
-		Namespace: pod.Namespace, Name: fmt.Sprintf("%snew-%d", start, a.seq), UID: uidOf(fmt.Sprintf("scaled-%d", a.seq)),
-		CreationTimestamp: metav1.NewTime(a.in.Cluster.Snapshot().Now), Labels: pod.Labels, Annotations: pod.Annotations, OwnerReferences: pod.OwnerReferences,
+// drop takes pods away.
+func (a *applied) drop(pods []*corev1.Pod) {
+	gone := map[client.Object]bool{}
+	for _, pod := range pods {
+		gone[pod] = true
 	}
-	pod.Spec.NodeName, pod.Status = "", corev1.PodStatus{Phase: corev1.PodPending}
-	a.objects = append(slices.Clone(a.objects), pod)
+	a.objects = slices.DeleteFunc(slices.Clone(a.objects), func(o client.Object) bool { return gone[o] })
 }
 
-// fresh adds a pod of a template.
-func (a *applied) fresh(d *appsv1.Deployment, t *corev1.PodTemplateSpec) {
+// add adds n pending pods like one. They share what nobody modifies.
+func (a *applied) add(ctx context.Context, like *corev1.Pod, start string, n int) error {
+	a.objects = slices.Grow(slices.Clone(a.objects), n)
+	now := metav1.NewTime(a.in.Cluster.Snapshot().Now)
+	for range n {
+		if err := ctx.Err(); err != nil {
+			return err
+		}
+		a.seq++
+		pod := &corev1.Pod{Spec: like.Spec, Status: corev1.PodStatus{Phase: corev1.PodPending}, ObjectMeta: metav1.ObjectMeta{
+			Namespace: like.Namespace, Name: fmt.Sprintf("%snew-%d", start, a.seq), UID: uidOf(fmt.Sprintf("scaled-%d", a.seq)),
+			CreationTimestamp: now, Labels: like.Labels, Annotations: like.Annotations, OwnerReferences: like.OwnerReferences,
+		}}
+		pod.Spec.NodeName = ""
+		a.objects = append(a.objects, pod)
+	}
+	return nil
+}
+
+// fresh is a pod of a template.
+func (a *applied) fresh(d *appsv1.Deployment, t *corev1.PodTemplateSpec) *corev1.Pod {
 	yes := true
 	pod := &corev1.Pod{
 		ObjectMeta: metav1.ObjectMeta{Namespace: d.Namespace, Labels: t.Labels, Annotations: t.Annotations, OwnerReferences: []metav1.OwnerReference{
@@ -130,5 +141,5 @@ func (a *applied) fresh(d *appsv1.Deployment, t *corev1.PodTemplateSpec) {
 	}
 	kube.LeanContainers(pod.Spec.InitContainers)
 	kube.LeanContainers(pod.Spec.Containers)
-	a.add(pod, d.Name+"-")
+	return pod
 }

@@ -82,6 +82,10 @@ func TestThePageShowsTheCluster(t *testing.T) {
 	if err != nil || code != http.StatusOK || !strings.Contains(text, `"verdict":"NoMachine"`) {
 		t.Errorf("%v %d: why is answered with %s", err, code, text)
 	}
+	code, text, err = c.whatIf(page, `{"scales": ["deployment/web=2000000000"]}`)
+	if err != nil || code != http.StatusUnprocessableEntity || !strings.Contains(text, "a forecast adds 10000 at most") {
+		t.Errorf("%v %d: a question without bounds is answered with %s", err, code, text)
+	}
 	asEvil, err := http.NewRequest(http.MethodGet, page+"api/history", nil)
 	if err != nil {
 		t.Fatal(err)
@@ -107,6 +111,23 @@ func TestThePageShowsTheCluster(t *testing.T) {
 	if said, err := script.CombinedOutput(); err != nil {
 		t.Errorf("%v\n%s", err, said)
 	}
+}
+
+// whatIf asks the page what would be if.
+func (c *cluster) whatIf(page, question string) (int, string, error) {
+	req, err := http.NewRequest(http.MethodPost, page+"api/whatif", strings.NewReader(question))
+	if err != nil {
+		return 0, "", err
+	}
+	req.Header.Set("Authorization", "Bearer "+c.Session.PageToken)
+	req.Header.Set("Content-Type", "application/json")
+	resp, err := http.DefaultClient.Do(req)
+	if err != nil {
+		return 0, "", err
+	}
+	defer resp.Body.Close()
+	text, err := io.ReadAll(resp.Body)
+	return resp.StatusCode, string(text), err
 }
 
 // wantNoGhosts deletes a pod that waits and creates it again: the page has it no more, and then once.
