@@ -32,7 +32,7 @@ const podName = "karpenter-0"
 func (c *cluster) startUp(ctx context.Context) error {
 	data := filepath.Join(c.o.Dir, "data")
 	args := []string{
-		"up", "--controller=false", "--merge-kubeconfig=false", "--data-dir", data, "--boot-time", "500ms",
+		"up", "--controller=false", "--merge-kubeconfig=false", "--data-dir", data, "--boot-time", "500ms", "--addons=false", // the suite counts nodes
 		"--ready-timeout", startLimit.String(), "--audit-log", filepath.Join(c.o.Dir, "audit.log"),
 	}
 	if !c.o.EC2 {

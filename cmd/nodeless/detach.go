@@ -60,6 +60,7 @@ func (o upOptions) arguments() []string {
 		"up", "--data-dir", o.dataDir, "--region", o.region, "--boot-time", o.bootTime.String(),
 		fmt.Sprintf("--seed=%d", o.seed), fmt.Sprintf("--demo=%t", o.demo),
 		fmt.Sprintf("--merge-kubeconfig=%t", o.kubeconfig), fmt.Sprintf("--controller=%t", o.controller), fmt.Sprintf("--fargate=%t", o.fargate),
+		fmt.Sprintf("--addons=%t", o.addons), fmt.Sprintf("--cluster-addons=%t", o.clusterAddons),
 		fmt.Sprintf("--microvms=%t", o.microVMs), "--guest-kernel", o.guestKernel, "--engine", o.engine,
 		"--ready-timeout", o.readyTimeout.String(), "--audit-log", o.auditLog, "--types", o.typesFile,
 	}, o.choices.arguments()...)

@@ -61,7 +61,7 @@ func (l *local) start(runCtx, startCtx context.Context) error {
 		return err
 	}
 	for _, part := range []func(run, start context.Context) error{
-		l.startPlane, l.startRegion, l.installObjects, l.startNodes, l.startMicroVMs, l.startController, l.startPage, l.publish,
+		l.startPlane, l.startRegion, l.installObjects, l.installAddons, l.startNodes, l.startMicroVMs, l.startController, l.startPage, l.publish,
 	} {
 		if err := part(runCtx, startCtx); err != nil {
 			return err

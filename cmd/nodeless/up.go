@@ -23,28 +23,30 @@ import (
 )
 
 type upOptions struct {
-	place               // resolved: an absolute data directory
-	cluster      string // its name
-	region       string
-	bootTime     time.Duration
-	seed         uint64
-	demo         bool
-	detach       bool
-	kubeconfig   bool
-	controller   bool
-	fargate      bool
-	microVMs     bool
-	guestKernel  string
-	engine       string
-	mirrors      []string
-	readyTimeout time.Duration
-	choices      choices
-	auditLog     string
-	typesFile    string
-	page         string
-	pageAsked    bool         // somebody chose it
-	types        *catalog.Own // nil = AWS's
-	typesText    []byte       // of types that are new
+	place                // resolved: an absolute data directory
+	cluster       string // its name
+	region        string
+	bootTime      time.Duration
+	seed          uint64
+	demo          bool
+	addons        bool
+	clusterAddons bool
+	detach        bool
+	kubeconfig    bool
+	controller    bool
+	fargate       bool
+	microVMs      bool
+	guestKernel   string
+	engine        string
+	mirrors       []string
+	readyTimeout  time.Duration
+	choices       choices
+	auditLog      string
+	typesFile     string
+	page          string
+	pageAsked     bool         // somebody chose it
+	types         *catalog.Own // nil = AWS's
+	typesText     []byte       // of types that are new
 }
 
 func newUp() *cobra.Command {
@@ -55,6 +57,7 @@ func newUp() *cobra.Command {
 		Long: `Starts etcd, kube-apiserver, kube-controller-manager and kube-scheduler in this process, a simulated AWS region that speaks
 AWS's own protocols, and the Nodeless controller. Machines are simulated: they boot in --boot-time, register as nodes and
 pretend to run pods. Pods of a FargateProfile run for real, each in a microVM of this machine (QEMU; --microvms=false leaves it).
+The cluster has EKS's add-ons: aws-node and kube-proxy on every node, and coredns, for which the first node is launched.
 Everything listens on loopback only, asks its callers for a secret, and needs no root, no Docker and no network.
 
 The context nodeless-NAME is added to your kubeconfig, nodeless-nodeless for a cluster without a --name; your current context stays what it
@@ -96,6 +99,8 @@ is. State lives in --data-dir and survives restarts. Ctrl-C or "nodeless down" e
 	f.DurationVar(&o.bootTime, "boot-time", 5*time.Second, "median time from launch to a registered node; single machines vary around it")
 	f.Uint64Var(&o.seed, "seed", 1, "seed of the region's chance: capacity, spot prices, boot times")
 	f.BoolVar(&o.demo, "demo", false, "apply the example deployment of 100 pods and show what becomes of it")
+	f.BoolVar(&o.addons, "addons", true, "give the cluster EKS's add-ons: DaemonSets aws-node and kube-proxy, Deployment coredns, which needs a node (examples/addons.yaml); with --addons=false none are created")
+	f.BoolVar(&o.clusterAddons, "cluster-addons", false, "also create what a production cluster usually runs on every node: node-exporter, fluent-bit, ebs-csi-node (examples/cluster-addons.yaml)")
 	f.BoolVar(&o.detach, "detach", false, "return when the cluster is ready and go on in the background")
 	f.BoolVar(&o.kubeconfig, "merge-kubeconfig", true, "add the context nodeless-NAME to your kubeconfig")
 	f.BoolVar(&o.controller, "controller", true, `run the controller too; with --controller=false run it yourself: "nodeless run"`)

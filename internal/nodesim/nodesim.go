@@ -60,9 +60,10 @@ type Simulator struct {
 	nodes  listers.NodeLister
 	queue  workqueue.TypedRateLimitingInterface[string]
 	mu     sync.Mutex
-	booted map[string]*machine // by node name
-	gone   map[string]string   // by node name: the provider ID of a terminated machine whose Node may still be there
-	others map[string]bool     // nodes that are played without a machine
+	booted map[string]*machine  // by node name
+	gone   map[string]string    // by node name: the provider ID of a terminated machine whose Node may still be there
+	others map[string]bool      // nodes that are played without a machine
+	timers map[string]time.Time // by key: when it is looked at next
 }
 
 type machine struct {
@@ -85,7 +86,7 @@ func Run(ctx context.Context, o Options) error {
 		return fmt.Errorf("node simulator: client: %w", err)
 	}
 	s := &Simulator{
-		o: o, client: client, events: events(ctx, client), booted: map[string]*machine{}, gone: map[string]string{}, others: map[string]bool{},
+		o: o, client: client, events: events(ctx, client), booted: map[string]*machine{}, gone: map[string]string{}, others: map[string]bool{}, timers: map[string]time.Time{},
 		queue: workqueue.NewTypedRateLimitingQueue(workqueue.NewTypedItemExponentialFailureRateLimiter[string](firstRetry, lastRetry)),
 	}
 	defer s.events.Shutdown()

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"log/slog"
 	"net/netip"
+	"regexp"
 	"testing"
 
 	admissionv1 "k8s.io/api/admissionregistration/v1"
@@ -28,7 +29,10 @@ func TestMain(m *testing.M) { planetest.Main(m) }
 type hall chan nodesim.Event
 
 func (h hall) Watch(context.Context) <-chan nodesim.Event { return h }
-func (hall) AssignPodIP(string, string) (netip.Addr, error) {
+func (hall) AssignPodIP(machine, _ string) (netip.Addr, error) {
+	if machine == "i-full" {
+		return netip.Addr{}, errors.New("all addresses are taken")
+	}
 	return netip.MustParseAddr("10.1.1.1"), nil
 }
 func (hall) ReleasePodIP(string)                                   {}
@@ -272,4 +276,36 @@ func TestAKubeletSaysThatItStarts(t *testing.T) {
 		}
 		return nil
 	})
+}
+
+// A pod that gets no address stays as on EKS: its containers are being created, and its kubelet says why again and again, in one event.
+func TestAPodWithoutAnAddressSaysSo(t *testing.T) {
+	s := tell(t)
+	s.boot("full")
+	s.node("full", ready(corev1.ConditionTrue))
+	host := s.pod("full", corev1.PodRunning, func(p *corev1.Pod) { p.Spec.HostNetwork = true })
+	if host.Status.PodIP != "10.1.0.1" {
+		t.Errorf("a pod on the host network has the address %q, want its node's", host.Status.PodIP)
+	}
+	pod := s.pod("full", corev1.PodPending, func(*corev1.Pod) {})
+	planetest.Eventually(t, "the event", func(ctx context.Context) error {
+		events, err := s.api.CoreV1().Events(s.namespace).List(ctx, metav1.ListOptions{FieldSelector: "reason=FailedCreatePodSandBox"})
+		if err != nil || len(events.Items) != 1 || events.Items[0].Count < 2 {
+			return fmt.Errorf("%v, %d events; want one that counts more than once: %+v", err, len(events.Items), events.Items)
+		}
+		e := events.Items[0]
+		wanted := regexp.MustCompile(`^Failed to create pod sandbox: rpc error: code = Unknown desc = failed to setup network for sandbox "[0-9a-f]{64}": ` +
+			`plugin type="aws-cni" name="aws-cni" failed \(add\): add cmd: failed to assign an IP address to container$`)
+		if e.InvolvedObject.UID != pod.UID || e.Type != corev1.EventTypeWarning || e.Source != (corev1.EventSource{Component: "kubelet", Host: "full"}) || !wanted.MatchString(e.Message) {
+			t.Errorf("%+v", e)
+		}
+		return nil
+	})
+	pod, err := s.api.CoreV1().Pods(s.namespace).Get(context.Background(), pod.Name, metav1.GetOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if w := pod.Status.ContainerStatuses[0].State.Waiting; pod.Status.Phase != corev1.PodPending || w == nil || w.Reason != "ContainerCreating" || w.Message != "" || pod.Status.PodIP != "" {
+		t.Errorf("%+v", pod.Status)
+	}
 }

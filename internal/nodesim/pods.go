@@ -2,7 +2,6 @@ package nodesim
 
 import (
 	"context"
-	"fmt"
 	"strconv"
 	"strings"
 	"time"
@@ -63,8 +62,9 @@ func (s *Simulator) startPod(ctx context.Context, key string, pod *corev1.Pod, m
 	if !pod.Spec.HostNetwork && !m.played {
 		var err error
 		if ip, err = s.o.Machines.AssignPodIP(m.ID, string(pod.UID)); err != nil {
+			s.o.Log.Debug("pod gets no address", "pod", key, "node", m.Name, "error", err)
 			s.later("pod/"+key, addressRetry)
-			return s.waitForAddress(ctx, pod, m, err)
+			return s.waitForAddress(ctx, pod, m)
 		}
 	}
 	pod = pod.DeepCopy()
@@ -104,23 +104,14 @@ func isPodReady(pod *corev1.Pod) bool {
 	return false
 }
 
-// waitForAddress shows on the pod why it does not start, in the words of the VPC CNI.
-func (s *Simulator) waitForAddress(ctx context.Context, pod *corev1.Pod, m *Machine, cause error) error {
-	pod = pod.DeepCopy()
-	message := fmt.Sprintf("failed to assign an IP address to container: %v", cause)
+// waitForAddress says why a pod does not start, as EKS does: containers wait without a word, the event has it.
+func (s *Simulator) waitForAddress(ctx context.Context, pod *corev1.Pod, m *Machine) error {
+	s.event(m.Name, pod, corev1.EventTypeWarning, reasonNoSandbox, messageNoAddress, sandboxOf(pod))
 	if len(pod.Status.ContainerStatuses) > 0 {
-		if w := pod.Status.ContainerStatuses[0].State.Waiting; w != nil && w.Message == message {
-			return nil
-		}
+		return nil // it waited before
 	}
-	pod.Status.HostIP = m.IP.String()
-	pod.Status.ContainerStatuses = nil
-	for _, c := range pod.Spec.Containers {
-		pod.Status.ContainerStatuses = append(pod.Status.ContainerStatuses, corev1.ContainerStatus{
-			Name: c.Name, Image: c.Image,
-			State: corev1.ContainerState{Waiting: &corev1.ContainerStateWaiting{Reason: "ContainerCreating", Message: message}},
-		})
-	}
+	pod = pod.DeepCopy()
+	pod.Status = waitingStatus(pod, m.IP.String(), metav1.NewTime(s.o.Clock.Now()))
 	return s.updateStatus(ctx, pod)
 }
 

@@ -95,7 +95,25 @@ func (s *Simulator) reconcile(ctx context.Context, key string) error {
 	return s.reconcileNode(ctx, rest)
 }
 
-// later looks at the key again after d.
+// later looks at the key again after d, unless it is looked at before: then it is known anew for how long to wait.
 func (s *Simulator) later(key string, d time.Duration) {
-	s.o.Clock.AfterFunc(d, func() { s.queue.Add(key) })
+	at := s.o.Clock.Now().Add(d)
+	s.mu.Lock()
+	before, set := s.timers[key]
+	sooner := !set || at.Before(before)
+	if sooner {
+		s.timers[key] = at
+	}
+	s.mu.Unlock()
+	if !sooner {
+		return
+	}
+	s.o.Clock.AfterFunc(d, func() {
+		s.mu.Lock()
+		if s.timers[key].Equal(at) {
+			delete(s.timers, key)
+		}
+		s.mu.Unlock()
+		s.queue.Add(key)
+	})
 }

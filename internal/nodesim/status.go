@@ -35,6 +35,23 @@ func runningStatus(pod *corev1.Pod, hostIP, ip string, now metav1.Time) corev1.P
 	return st
 }
 
+// waitingStatus is what a kubelet reports of a pod that has no sandbox yet.
+func waitingStatus(pod *corev1.Pod, hostIP string, now metav1.Time) corev1.PodStatus {
+	st := *pod.Status.DeepCopy()
+	st.HostIP, st.HostIPs = hostIP, []corev1.HostIP{{IP: hostIP}}
+	st.StartTime = &now
+	for _, c := range pod.Spec.Containers {
+		st.ContainerStatuses = append(st.ContainerStatuses, corev1.ContainerStatus{
+			Name: c.Name, Image: c.Image, State: corev1.ContainerState{Waiting: &corev1.ContainerStateWaiting{Reason: "ContainerCreating"}},
+		})
+	}
+	st.Conditions = setCondition(st.Conditions, corev1.PodReadyToStartContainers, corev1.ConditionFalse, "", now)
+	for _, t := range []corev1.PodConditionType{corev1.PodReady, corev1.ContainersReady} {
+		st.Conditions = setCondition(st.Conditions, t, corev1.ConditionFalse, "ContainersNotReady", now)
+	}
+	return st
+}
+
 // setReady makes the pod Ready unless one of its readiness gates is still closed.
 func setReady(pod *corev1.Pod, conditions []corev1.PodCondition, now metav1.Time) []corev1.PodCondition {
 	open := map[corev1.PodConditionType]bool{}

@@ -45,3 +45,28 @@ func TestWhichEndpointsCount(t *testing.T) {
 		}
 	}
 }
+
+// The cluster's DNS is the built-in one as long as nobody else answers under its Service: coredns on simulated nodes is Ready and answers nothing.
+func TestWhoIsTheClustersDNS(t *testing.T) {
+	pod := &corev1.ObjectReference{Kind: "Pod"}
+	endpoint := func(address string, target *corev1.ObjectReference) []discoveryv1.Endpoint {
+		return []discoveryv1.Endpoint{{Addresses: []string{address}, TargetRef: target}}
+	}
+	own := slice(dnsNamespace, dnsName, netip.MustParseAddrPort("10.202.0.1:53"))
+	for what, c := range map[string]struct {
+		endpoints []discoveryv1.Endpoint
+		others    bool
+	}{
+		"nobody":                        {nil, false},
+		"a pod in a microVM":            {endpoint("10.202.0.2", pod), true},
+		"a pod on a simulated node":     {endpoint("10.0.3.4", pod), false},
+		"an address written by hand":    {endpoint("192.0.2.7", nil), true},
+		"a name, which is no endpoint":  {endpoint("dns.example.com", nil), false},
+		"a pod that is not ready there": {[]discoveryv1.Endpoint{{Addresses: []string{"10.202.0.2"}, TargetRef: pod, Conditions: discoveryv1.EndpointConditions{Ready: ptr.To(false)}}}, false},
+	} {
+		theirs := &discoveryv1.EndpointSlice{Endpoints: c.endpoints}
+		if got := anyReady([]*discoveryv1.EndpointSlice{own, theirs}, netip.MustParsePrefix("10.202.0.0/16").Contains); got != c.others {
+			t.Errorf("%s: somebody else is the DNS: %t, want %t", what, got, c.others)
+		}
+	}
+}

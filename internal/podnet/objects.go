@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"net/netip"
+	"slices"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -92,7 +93,7 @@ func (n *Net) publish(ctx context.Context) error {
 	}
 	failed = append(failed, n.put(ctx, n.apiSlice()))
 	own := n.dnsSlice()
-	if others, err := n.watch.Slices.EndpointSlices(dnsNamespace).List(labels.SelectorFromSet(labels.Set{discoveryv1.LabelServiceName: dnsName})); err == nil && anyReady(others) {
+	if others, err := n.watch.Slices.EndpointSlices(dnsNamespace).List(labels.SelectorFromSet(labels.Set{discoveryv1.LabelServiceName: dnsName})); err == nil && anyReady(others, n.reaches) {
 		failed = append(failed, n.remove(ctx, own))
 	} else {
 		failed = append(failed, n.put(ctx, own))
@@ -100,11 +101,20 @@ func (n *Net) publish(ctx context.Context) error {
 	return errors.Join(failed...)
 }
 
-// anyReady says whether slices of somebody else's have an endpoint that answers.
-func anyReady(slices []*discoveryv1.EndpointSlice) bool {
-	for _, s := range slices {
+// anyReady says whether slices of somebody else's have an endpoint that answers. A pod that is not reached does not: coredns on simulated nodes is Ready
+// and is no DNS.
+func anyReady(all []*discoveryv1.EndpointSlice, reached func(netip.Addr) bool) bool {
+	for _, s := range all {
+		if ours(s) {
+			continue
+		}
 		for _, e := range s.Endpoints {
-			if !ours(s) && ptr.Deref(e.Conditions.Ready, true) && len(e.Addresses) > 0 {
+			pod := e.TargetRef != nil && e.TargetRef.Kind == "Pod"
+			answers := func(address string) bool {
+				a, err := netip.ParseAddr(address)
+				return err == nil && (!pod || reached(a))
+			}
+			if ptr.Deref(e.Conditions.Ready, true) && slices.ContainsFunc(e.Addresses, answers) {
 				return true
 			}
 		}

@@ -21,6 +21,7 @@ const (
 	Soon      = "Soon"      // pods are likely to end that are where it could go: no machine is launched for it yet
 	HasRoom   = "HasRoom"   // there is room for the pod: kube-scheduler has to bind it
 	Placed    = "Placed"
+	NoAddress = "NoAddress" // the pod is on a node that has no IP address for it
 	Ended     = "Ended"
 	NotOurs   = "NotOurs" // somebody else decides
 	Stays     = "Stays"

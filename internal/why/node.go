@@ -119,6 +119,7 @@ func (q *question) describe(n *model.Node, node *corev1.Node, claim *karpv1.Node
 		text += "; asked for: " + strings.Join(used, ", ")
 	}
 	q.say("runs", text)
+	q.overhead(n)
 }
 
 // came says for what the machine was launched.

@@ -32,6 +32,7 @@ func (q *question) pod(ctx context.Context, of Subject) bool {
 		q.say("node", info.Node)
 	case info.Node != "":
 		q.placed(ctx, pod, &info)
+		q.address(ctx, of, pod)
 	case info.Deleting:
 		q.conclude("Terminating", Ended, "it is being deleted since %s ago%s", q.ago(pod.DeletionTimestamp.Time), held(pod))
 	case len(pod.Spec.SchedulingGates) > 0:

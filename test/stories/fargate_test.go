@@ -67,10 +67,10 @@ func microVMs(t *testing.T) *cluster {
 	return podHost(t)
 }
 
-// podHost is such a cluster with more flags.
+// podHost is such a cluster with more flags, without add-ons as up's.
 func podHost(t *testing.T, flags ...string) *cluster {
 	t.Helper()
-	c := newCluster(t, append([]string{"--boot-time", "1s"}, flags...)...)
+	c := newCluster(t, append([]string{"--boot-time", "1s", "--addons=false"}, flags...)...)
 	c.buildExampleImage()
 	t.Cleanup(func() { // before the cluster's own, which then finds nothing to stop
 		if out, err := c.run("down", "--now"); err != nil {

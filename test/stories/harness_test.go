@@ -77,10 +77,11 @@ type cluster struct {
 	ec2 *ec2.Client
 }
 
-// up starts a cluster in a folder of its own; it ends with the test.
+// up starts a cluster in a folder of its own; it ends with the test. It has no add-ons: stories count nodes, and coredns needs one. With --addons=true among
+// the arguments it has them.
 func up(t testing.TB, args ...string) *cluster {
 	t.Helper()
-	c := newCluster(t, args...)
+	c := newCluster(t, append([]string{"--addons=false"}, args...)...)
 	c.start()
 	return c
 }

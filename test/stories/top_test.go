@@ -59,7 +59,7 @@ spec:
 // Somebody asks what the cluster costs right now: a table, a document, and live on a terminal.
 func TestTopShowsWhatTheClusterCosts(t *testing.T) {
 	t.Parallel()
-	c := up(t, "--boot-time", "1s")
+	c := up(t, "--addons=true", "--boot-time", "1s")
 	c.apply(wants)
 	c.wantPods(2*time.Minute, "default", "web", 12)
 	var seen clusterView

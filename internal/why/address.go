@@ -1,0 +1,80 @@
+package why
+
+import (
+	"context"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+
+	"github.com/nodeless/nodeless/catalog"
+	"github.com/nodeless/nodeless/engine/model"
+)
+
+// What the kubelet of an EKS node says of a pod for which the VPC CNI has no IP address.
+const (
+	reasonNoSandbox = "FailedCreatePodSandBox"
+	textNoAddress   = "failed to assign an IP address to container"
+)
+
+// hostPods is how many pods on the host network EKS's formula for max pods counts on: aws-node and kube-proxy.
+const hostPods = 2
+
+// address answers about a pod that is on a node and gets no IP address there, and says nothing of others.
+func (q *question) address(ctx context.Context, of Subject, pod *corev1.Pod) {
+	n := q.nodeNamed(pod.Spec.NodeName)
+	node := q.c.World.Node(pod.Spec.NodeName)
+	if n == nil || node == nil || pod.Status.Phase != corev1.PodPending || pod.DeletionTimestamp != nil || !q.lacksAddress(ctx, of, pod) {
+		return
+	}
+	q.conclude(q.a.State, NoAddress, "it is on %s and cannot start: no IP address is left for it there", machine(n))
+	own, host := 0, 0
+	for _, p := range q.c.World.PodsOnNode(n.Name) {
+		switch {
+		case p.Status.Phase == corev1.PodSucceeded || p.Status.Phase == corev1.PodFailed:
+		case p.Spec.HostNetwork:
+			host++
+		case p.Status.PodIP != "" || p.Status.Phase == corev1.PodRunning: // a capture has no addresses
+			own++
+		}
+	}
+	t, ok := catalog.Lookup(n.Type)
+	if !ok || t.MaxENIs == 0 {
+		return
+	}
+	room := t.MaxENIs * (t.IPv4PerENI - 1)
+	takes := int(node.Status.Allocatable.Pods().Value())
+	q.sayf("addresses", "%s has %s with %d addresses for pods each, %d in all; %d in use",
+		n.Type, counted(t.MaxENIs, "network interface"), t.IPv4PerENI-1, room, own)
+	q.sayf("its kubelet takes", "%s, %d of them on the host network, which need no address", counted(takes, "pod"), host)
+	switch {
+	case own < room:
+		q.say("what helps", "the subnet of the node has no free address: free some, or add subnets to subnetSelectorTerms of "+q.classOf(n))
+	case takes > room+hostPods:
+		q.sayf("what helps", "set spec.kubelet.maxPods of %s to at most %d (%d addresses and %d pods on the host network), or leave it out; nodes that are there drift and are replaced",
+			q.classOf(n), room+hostPods, room, hostPods)
+	default:
+		q.say("what helps", "delete the pod, so that its owner creates it anew elsewhere; EKS counts on aws-node and kube-proxy as pods without an address, and this node does not have both")
+	}
+}
+
+// lacksAddress reports whether the last that was said of the pod's sandbox is that there is no address.
+func (q *question) lacksAddress(ctx context.Context, of Subject, pod *corev1.Pod) bool {
+	all, err := q.eventsOf(ctx, of)
+	if err != nil {
+		return false // events says what could not be read
+	}
+	for i := len(all) - 1; i >= 0; i-- {
+		if e := &all[i]; e.Reason == reasonNoSandbox && e.InvolvedObject.UID == pod.UID {
+			return strings.Contains(e.Message, textNoAddress)
+		}
+	}
+	return false
+}
+
+// classOf names the EC2NodeClass of a node.
+func (q *question) classOf(n *model.Node) string {
+	if np := q.c.World.NodePool(n.Pool); np != nil {
+		return "EC2NodeClass " + np.Spec.Template.Spec.NodeClassRef.Name
+	}
+	return "its EC2NodeClass"
+}
