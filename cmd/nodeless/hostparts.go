@@ -92,7 +92,7 @@ func (o *hostOptions) podHost(ctx context.Context, id *podagent.Identity, kubele
 	events := record.NewBroadcaster(record.WithContext(ctx))
 	events.StartRecordingToSink(&typedcorev1.EventSinkImpl{Interface: kube.CoreV1().Events("")})
 	return podhost.Options{
-		Dir: microVMDir(o.stateDir), Name: id.Host, Region: o.region, Zone: o.zone, Kube: kube, ClientCA: []byte(clients.Data["client-ca-file"]), Log: log,
+		Dir: microVMDir(o.stateDir), Name: id.Host, Region: o.region, Zone: o.zone, Kube: kube, AsNode: id.REST, ClientCA: []byte(clients.Data["client-ca-file"]), Log: log,
 		Recorder: events.NewRecorder(scheme.Scheme, corev1.EventSource{Component: "kubelet", Host: id.Host}),
 		Engine:   engine, Kernel: o.guestKernel, Images: image.Options{Sources: []string{imageDir(o.dataDir)}, Mirrors: mirrors},
 		Pods: pods, Kubelets: &kubelets, Unapproved: true, Room: o.room,

@@ -79,7 +79,7 @@ user or a service account if one is named:
 	}
 	c.Flags().StringVar(&namespace, "namespace", "kube-system", "namespace of the controller and of its lease")
 	c.Flags().BoolVar(&surge, "surge", false, "also let it change Deployments, for annotation nodeless.sh/surge-before-eviction")
-	c.Flags().BoolVar(&hosts, "hosts", false, "also let it give microVM hosts (nodeless host) what their pods refer to, Secrets among it, and serving certificates")
+	c.Flags().BoolVar(&hosts, "hosts", false, "also let it approve the serving certificates of microVM hosts (nodeless host)")
 	c.Flags().BoolVar(&page, "page", false, "also let it ask who those are that log in to its page (nodeless run --page) and what they may list, and read what the page shows")
 	c.Flags().BoolVar(&view, "view", false, "print the role of those who only look, instead")
 	c.Flags().StringVar(&user, "user", "", "with --view: a user who gets the role")

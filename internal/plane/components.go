@@ -46,7 +46,7 @@ func (p *Plane) apiserverFlags() []string {
 		"--endpoint-reconciler-type=none", // endpoints must not be loopback addresses
 		"--etcd-servers=" + p.etcd.endpoint(),
 		"--service-cluster-ip-range=" + p.state.ServiceCIDR,
-		"--authorization-mode=Node,RBAC",
+		"--authorization-mode=Node,RBAC", "--enable-admission-plugins=NodeRestriction", // as kubeadm and EKS have them
 		"--allow-privileged=true",
 		"--client-ca-file=" + k.ca.certFile,
 		"--tls-cert-file=" + k.serving.certFile, "--tls-private-key-file=" + k.serving.keyFile,

@@ -19,6 +19,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/nodeless/nodeless/api/v1alpha1"
+	"github.com/nodeless/nodeless/internal/podnode"
 	"github.com/nodeless/nodeless/internal/rbac"
 )
 
@@ -74,15 +75,25 @@ func Enrol(ctx context.Context, cfg *rest.Config, e Enrolment) (string, error) {
 	if err := c.Get(ctx, client.ObjectKeyFromObject(namespace), namespace); err != nil {
 		return "", fmt.Errorf("read namespace %s: %w", namespace.Name, err)
 	}
-	for _, o := range rbac.HostObjects(e.Host, namespace.UID) {
+	pods, err := e.register(ctx, c)
+	if err != nil {
+		return "", err
+	}
+	for _, o := range rbac.HostObjects(e.Host, namespace.UID, nodesIn(pods)) {
 		if err := put(ctx, c, o); err != nil {
 			return "", err
 		}
 	}
-	if err := e.register(ctx, c); err != nil {
-		return "", err
-	}
 	return e.token(ctx, cfg)
+}
+
+// nodesIn are the names that the Nodes of microVMs with these addresses may have.
+func nodesIn(pods netip.Prefix) []string {
+	var names []string
+	for a := pods.Masked().Addr(); pods.Contains(a); a = a.Next() {
+		names = append(names, podnode.JoinedNodeName(a))
+	}
+	return names
 }
 
 // put creates an object, or brings one that is there to what it should be.
@@ -104,11 +115,12 @@ func put(ctx context.Context, c client.Client, o client.Object) error {
 	return nil
 }
 
-// register creates the MicroVMHost, with addresses of its own.
-func (e Enrolment) register(ctx context.Context, c client.Client) error {
+// register creates the MicroVMHost, with addresses of its own, which it returns.
+func (e Enrolment) register(ctx context.Context, c client.Client) (netip.Prefix, error) {
+	var none netip.Prefix
 	var all v1alpha1.MicroVMHostList
 	if err := c.List(ctx, &all); err != nil {
-		return fmt.Errorf("list MicroVMHosts: %w; install the definitions: nodeless crds | kubectl apply --server-side -f -", err)
+		return none, fmt.Errorf("list MicroVMHosts: %w; install the definitions: nodeless crds | kubectl apply --server-side -f -", err)
 	}
 	var taken []netip.Prefix
 	for _, h := range all.Items {
@@ -116,24 +128,24 @@ func (e Enrolment) register(ctx context.Context, c client.Client) error {
 		switch {
 		case h.Namespace == v1alpha1.HostNamespace(e.Host) && h.Name == e.Host:
 			if e.PodCIDR != "" && e.PodCIDR != h.Spec.PodCIDR {
-				return fmt.Errorf("host %s has the addresses %s, and keeps them; delete namespace %s to begin anew", e.Host, h.Spec.PodCIDR, h.Namespace)
+				return none, fmt.Errorf("host %s has the addresses %s, and keeps them; delete namespace %s to begin anew", e.Host, h.Spec.PodCIDR, h.Namespace)
 			}
-			return nil
+			return p, err
 		case err == nil:
 			taken = append(taken, p)
 		}
 	}
 	block, err := e.block(taken)
 	if err != nil {
-		return err
+		return none, err
 	}
 	host := &v1alpha1.MicroVMHost{
 		ObjectMeta: metav1.ObjectMeta{Namespace: v1alpha1.HostNamespace(e.Host), Name: e.Host}, Spec: v1alpha1.MicroVMHostSpec{PodCIDR: block.String()},
 	}
 	if err := c.Create(ctx, host); err != nil {
-		return fmt.Errorf("create MicroVMHost %s: %w", e.Host, err)
+		return none, fmt.Errorf("create MicroVMHost %s: %w", e.Host, err)
 	}
-	return nil
+	return block, nil
 }
 
 // Hosts' addresses are blocks of 4,096 within 10.202.0.0 to 10.249.255.255, as those of "nodeless up".

@@ -22,6 +22,9 @@ func (m *machine) bringUp() {
 	defer close(m.up)
 	m.mu.Unlock()
 	defer m.h.watchers.Tell(m.record.ID) // that it is no longer brought up may be its end
+	if m.h.o.AsNode != nil && !m.awaitBinding() {
+		return
+	}
 	pod := m.current()
 	m.h.objects.register(pod)
 	images, ok := m.pull(pod)
@@ -55,6 +58,21 @@ func (m *machine) bringUp() {
 		}
 		if !pause(m.ctx, m.h.o.Pauses.FirstPull) {
 			return
+		}
+	}
+}
+
+// bindingPause is how often it is looked whether a pod is bound.
+const bindingPause = 50 * time.Millisecond
+
+// awaitBinding waits until the pod is bound: before, its Node may read nothing of what it refers to. It is false if the microVM is to end first.
+func (m *machine) awaitBinding() bool {
+	for {
+		if pod := m.h.podOf(m.record.UID); pod != nil && pod.Spec.NodeName != "" {
+			return true
+		}
+		if !pause(m.ctx, bindingPause) {
+			return false
 		}
 	}
 }

@@ -10,6 +10,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/rest"
 	"k8s.io/kubernetes/pkg/kubelet/configmap"
 	"k8s.io/kubernetes/pkg/kubelet/secret"
 	"k8s.io/kubernetes/pkg/kubelet/token"
@@ -21,17 +22,28 @@ const idle = time.Minute
 // objects finds what pods refer to. The kubelet's own managers watch each ConfigMap and Secret that a registered pod refers to, and no other; tokens are
 // made anew when four fifths of their life are over.
 type objects struct {
+	refs       *references
 	configMaps configmap.Manager
 	secrets    secret.Manager
 	tokens     *token.Manager
 }
 
-func newObjects(kube kubernetes.Interface) objects {
-	return objects{configMaps: configmap.NewWatchingConfigMapManager(kube, idle), secrets: secret.NewWatchingSecretManager(kube, idle), tokens: token.NewManager(kube)}
+// newObjects asks for objects as the Nodes of pods, by a configuration, or without one as this process does.
+func newObjects(kube kubernetes.Interface, asNode *rest.Config) (o objects, err error) {
+	o.refs = newReferences()
+	if asNode != nil {
+		if kube, err = asNodes(asNode, o.refs); err != nil {
+			return o, err
+		}
+	}
+	o.configMaps, o.secrets = configmap.NewWatchingConfigMapManager(kube, idle), secret.NewWatchingSecretManager(kube, idle)
+	o.tokens = token.NewManager(kube)
+	return o, nil
 }
 
-// register has what a pod refers to watched.
+// register has what a pod refers to watched. The pod has the name of its Node.
 func (o objects) register(pod *corev1.Pod) {
+	o.refs.add(pod)
 	o.configMaps.RegisterPod(pod)
 	o.secrets.RegisterPod(pod)
 }
@@ -42,6 +54,7 @@ func (o objects) forget(namespace, name string, uid types.UID) {
 	o.configMaps.UnregisterPod(pod)
 	o.secrets.UnregisterPod(pod)
 	o.tokens.DeleteServiceAccountToken(uid)
+	o.refs.remove(uid)
 }
 
 // ConfigMap implements podspec.Objects.

@@ -20,6 +20,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/cache"
 
 	"github.com/nodeless/nodeless/api/v1alpha1"
@@ -45,6 +46,8 @@ type Options struct {
 	// Name of the host: unique, a valid value of a label. Region and Zone are where it is; "" if they are not known.
 	Name, Region, Zone string
 	Kube               kubernetes.Interface // required
+	// AsNode reads what pods refer to as their Nodes, which this identity may impersonate; nil = it is read with Kube.
+	AsNode *rest.Config
 	// ClientCA is the PEM of who signs client certificates of the cluster.
 	ClientCA []byte
 	Recorder EventRecorder // required; its source is what a kubelet's is
@@ -158,8 +161,12 @@ func New(o Options) (_ *Host, err error) {
 	if o.Driver == nil {
 		o.Driver = func() (vmm.Driver, error) { return driver(o) }
 	}
+	objects, err := newObjects(o.Kube, o.AsNode)
+	if err != nil {
+		return nil, fmt.Errorf("microVM host: %w", err)
+	}
 	h := &Host{
-		o: o, driver: &retrying{make: o.Driver}, objects: newObjects(o.Kube), signer: podkubelet.NewSigner(o.Kube, !o.Unapproved), kick: make(chan struct{}, 1),
+		o: o, driver: &retrying{make: o.Driver}, objects: objects, signer: podkubelet.NewSigner(o.Kube, !o.Unapproved), kick: make(chan struct{}, 1),
 		machines: map[string]*machine{},
 	}
 	h.ctx, h.cancel = context.WithCancel(context.Background())

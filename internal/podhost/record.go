@@ -58,7 +58,12 @@ func (r record) address() netip.Addr {
 }
 
 // node is the name of the microVM's Node.
-func (h *Host) node(r record) string { return podnode.NodeName(r.address(), h.o.Region) }
+func (h *Host) node(r record) string {
+	if h.o.Kubelets != nil { // this machine has joined
+		return podnode.JoinedNodeName(r.address())
+	}
+	return podnode.NodeName(r.address(), h.o.Region)
+}
 
 // recall reads what earlier processes have left: the microVMs there are. What goes on with them is decided by resume. Machines that no record goes with
 // are removed.

@@ -98,6 +98,10 @@ func SizeOf(r corev1.ResourceList) fargate.Size {
 	return fargate.Size{MilliCPU: r.Cpu().MilliValue(), MemoryBytes: r.Memory().Value(), StorageBytes: r.StorageEphemeral().Value()}
 }
 
+// JoinedNodeName is the name of the Node of a microVM on a host that has joined. It follows from the address alone, so that it is known beforehand as whom
+// the host may speak (package rbac).
+func JoinedNodeName(ip netip.Addr) string { return NodeName(ip, "") }
+
 // NodeName is the name of the Node of a microVM with an address, as on Fargate.
 func NodeName(ip netip.Addr, region string) string {
 	name := "fargate-ip-" + strings.NewReplacer(".", "-", ":", "-").Replace(ip.StringExpanded())
@@ -118,6 +122,9 @@ var unregistered = corev1.Taint{Key: karpv1.UnregisteredTaintKey, Effect: corev1
 // fargate-scheduler, which does not ask for room, and for kube-scheduler there is none.
 func newNode(claim *karpv1.NodeClaim, host Description, ip netip.Addr, now metav1.Time) *corev1.Node {
 	name := NodeName(ip, host.Region)
+	if host.Address.IsValid() { // it is another machine
+		name = JoinedNodeName(ip)
+	}
 	hostname := strings.TrimPrefix(name, "fargate-")
 	size := sizeOf(claim)
 	capacity, allocatable := size.List(), size.List()

@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	authenticationv1 "k8s.io/api/authentication/v1"
 	corev1 "k8s.io/api/core/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -69,6 +70,13 @@ func (w *world) joins(t *testing.T, name, first, pods string) *remote {
 
 func (r *remote) joinConfig() *rest.Config {
 	return &rest.Config{Host: r.w.Plane.RESTConfig().Host, BearerToken: r.token, TLSClientConfig: rest.TLSClientConfig{CAData: r.w.Plane.CABundle()}}
+}
+
+// as is the host, speaking as a Node.
+func (r *remote) as(node string) kubernetes.Interface {
+	cfg := rest.CopyConfig(r.id.REST)
+	cfg.Impersonate = rest.ImpersonationConfig{UserName: rbac.NodeUser + node, Groups: []string{rbac.NodeGroup}}
+	return kubernetes.NewForConfigOrDie(cfg)
 }
 
 // run is the host's process.
@@ -159,7 +167,8 @@ func TestMachinesThatJoinRunPods(t *testing.T) {
 	w.empty(t, one.memoryHost, two.memoryHost)
 }
 
-// A host reads what its pods refer to and nothing else; its first token is good once.
+// A host reads what its pods refer to, as their Nodes, and nothing else; it writes nothing as them; the controller reads nothing of it. The host's first token
+// is good once.
 func TestAHostMayOnlyWhatItsPodsNeed(t *testing.T) {
 	w := takesHosts(t)
 	w.controller(t)
@@ -170,22 +179,64 @@ func TestAHostMayOnlyWhatItsPodsNeed(t *testing.T) {
 	pod := w.pod("reads", "100m")
 	pod.Spec.Containers[0].EnvFrom = []corev1.EnvFromSource{{SecretRef: &corev1.SecretEnvSource{LocalObjectReference: corev1.LocalObjectReference{Name: "its"}}}}
 	w.create(t, pod)
-	w.pods(t, "the pod runs", 1, runs)
+	pods := w.pods(t, "the pod runs", 1, runs)
+	other := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: w.namespace, Name: "elsewhere"}, Spec: w.pod("", "1m").Spec}
+	other.Spec.NodeName = "not-a-host"
+	w.create(t, other)
 
-	kube := kubernetes.NewForConfigOrDie(h.id.REST)
-	get := func(name string) error {
+	kube, node := kubernetes.NewForConfigOrDie(h.id.REST), h.as(pods[0].Spec.NodeName)
+	get := func(kube kubernetes.Interface, name string) error {
 		_, err := kube.CoreV1().Secrets(w.namespace).Get(t.Context(), name, metav1.GetOptions{})
 		return err
 	}
-	if err := get("its"); err != nil {
+	token := func(kube kubernetes.Interface, bound *authenticationv1.BoundObjectReference) error {
+		_, err := kube.CoreV1().ServiceAccounts(w.namespace).CreateToken(t.Context(), "default",
+			&authenticationv1.TokenRequest{Spec: authenticationv1.TokenRequestSpec{BoundObjectRef: bound}}, metav1.CreateOptions{})
+		return err
+	}
+	boundTo := func(pod *corev1.Pod) *authenticationv1.BoundObjectReference {
+		return &authenticationv1.BoundObjectReference{APIVersion: "v1", Kind: "Pod", Name: pod.Name, UID: pod.UID}
+	}
+	if err := errors.Join(get(node, "its"), token(node, boundTo(&pods[0]))); err != nil {
 		t.Errorf("what the pod refers to: %v", err)
 	}
+	controller := rest.CopyConfig(w.Plane.RESTConfig())
+	controller.Impersonate = rest.ImpersonationConfig{UserName: "system:serviceaccount:" + w.namespace + ":" + rbac.Name, Groups: []string{"system:serviceaccounts", "system:authenticated"}}
+	for who, kube := range map[string]kubernetes.Interface{"the host, not as a Node": kube, "the controller": kubernetes.NewForConfigOrDie(controller)} {
+		if err := get(kube, "its"); !apierrors.IsForbidden(err) {
+			t.Errorf("%s reads a Secret: %v", who, err)
+		}
+		if err := token(kube, boundTo(&pods[0])); !apierrors.IsForbidden(err) {
+			t.Errorf("%s gets a token of a service account: %v", who, err)
+		}
+	}
 	for what, err := range map[string]error{
-		"another secret": get("others"),
+		"another secret": get(node, "others"),
 		"all secrets": func() error {
-			_, err := kube.CoreV1().Secrets(w.namespace).List(t.Context(), metav1.ListOptions{})
+			_, err := node.CoreV1().Secrets(w.namespace).List(t.Context(), metav1.ListOptions{})
 			return err
 		}(),
+		"a token that does not end with a pod": token(node, nil),
+		"a token of a pod elsewhere":           token(node, boundTo(other)),
+		"a Secret as a Node of another host":   get(h.as("fargate-ip-10-77-0-1"), "its"),
+		"a Secret as an administrator": func() error {
+			cfg := rest.CopyConfig(h.id.REST)
+			cfg.Impersonate = rest.ImpersonationConfig{UserName: rbac.NodeUser + pods[0].Spec.NodeName, Groups: []string{"system:masters"}}
+			return get(kubernetes.NewForConfigOrDie(cfg), "others")
+		}(),
+		"a Node of its own making": func() error {
+			_, err := h.as("fargate-ip-10-77-32-99").CoreV1().Nodes().Create(t.Context(), &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "fargate-ip-10-77-32-99"}}, metav1.CreateOptions{})
+			return err
+		}(),
+		"its Node's labels": func() error {
+			_, err := node.CoreV1().Nodes().Patch(t.Context(), pods[0].Spec.NodeName, types.MergePatchType, []byte(`{"metadata": {"labels": {"a": "b"}}}`), metav1.PatchOptions{})
+			return err
+		}(),
+		"its pod's status": func() error {
+			_, err := node.CoreV1().Pods(w.namespace).Patch(t.Context(), "reads", types.MergePatchType, []byte(`{"status": {"reason": "x"}}`), metav1.PatchOptions{}, "status")
+			return err
+		}(),
+		"its pod's end": node.CoreV1().Pods(w.namespace).Delete(t.Context(), "reads", metav1.DeleteOptions{}),
 		"pods": func() error {
 			_, err := kube.CoreV1().Pods(w.namespace).List(t.Context(), metav1.ListOptions{})
 			return err
@@ -206,7 +257,7 @@ func TestAHostMayOnlyWhatItsPodsNeed(t *testing.T) {
 
 	w.forget(t, "three")
 	planetest.Eventually(t, "the rights end with the host", func(context.Context) error {
-		if err := get("its"); !apierrors.IsUnauthorized(err) && !apierrors.IsForbidden(err) {
+		if err := get(node, "its"); !apierrors.IsUnauthorized(err) && !apierrors.IsForbidden(err) {
 			return fmt.Errorf("reading a secret: %w", err)
 		}
 		return nil

@@ -2,7 +2,7 @@
 // the two sides tell each other are objects: MicroVMHost, by which a host says what it has and that it is there, and MicroVM, by which it is told what to
 // run. Neither needs a way to the other but through the API server.
 //
-// What a pod refers to is read by the host itself, with rights for these very objects that this package gives it for as long as the pod lives.
+// What a pod refers to is read by the host itself, as the pod's Node.
 package podremote
 
 import (

@@ -33,9 +33,6 @@ func (h *Host) Start(ctx context.Context, spec podnode.Spec) (netip.Addr, error)
 	if d := h.Describe(); !d.Ready {
 		return netip.Addr{}, errors.New(d.Message)
 	}
-	if err := h.grant(ctx, spec.ID, spec.Pod); err != nil {
-		return netip.Addr{}, err
-	}
 	key := h.key(spec.ID)
 	vm := &v1alpha1.MicroVM{
 		ObjectMeta: metav1.ObjectMeta{Namespace: key.Namespace, Name: key.Name, Finalizers: []string{v1alpha1.FinalizerMicroVM}},

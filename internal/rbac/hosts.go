@@ -11,16 +11,11 @@ import (
 	"github.com/nodeless/nodeless/internal/fargate"
 )
 
-// HostRules are what the controller needs besides where microVM hosts have joined: it gives each host the rights for what its pods refer to, and nobody can
-// give what they do not have. It decides about the hosts' serving certificates.
+// HostRules are what the controller needs besides where microVM hosts have joined: it decides about the hosts' serving certificates. What pods on hosts
+// refer to it neither reads nor gives to anybody.
 func HostRules() []rbacv1.PolicyRule {
-	read := []string{"get", "list", "watch"}
 	return []rbacv1.PolicyRule{
-		rule("", []string{"secrets", "configmaps"}, read),
-		rule("", []string{"serviceaccounts/token"}, []string{"create"}),
-		rule(rbacv1.GroupName, []string{"roles", "rolebindings"}, []string{"create"}),
-		// Where owners are protected (admission plugin OwnerReferencesPermissionEnforcement) nothing more is needed: the rights do not block the pod's end.
-		rule("certificates.k8s.io", []string{"certificatesigningrequests"}, read),
+		rule("certificates.k8s.io", []string{"certificatesigningrequests"}, []string{"get", "list", "watch"}),
 		rule("certificates.k8s.io", []string{"certificatesigningrequests/approval"}, []string{"update"}),
 		named(rule("certificates.k8s.io", []string{"signers"}, []string{"approve"}), "kubernetes.io/kubelet-serving"),
 	}
@@ -32,11 +27,11 @@ const (
 	HostJoin    = "join"
 )
 
-// hostClusterRole is what a host may do in the whole cluster: ask who somebody is and what they may, as every kubelet does, and for certificates, which
-// others decide about, read where logs are to go, and see what the network of pods follows from.
+// hostClusterRole is what a host may do in the whole cluster: ask who somebody is and what they may and tell of pods by events, as every kubelet does, ask
+// for certificates, which others decide about, read where logs are to go, and see what the network of pods follows from.
 const hostClusterRole = "nodeless-host"
 
-// HostRole is that of all hosts. What each may do with objects is in its namespace and in those of its pods, for as long as they are its.
+// HostRole is that of all hosts. What pods refer to a host reads as their Nodes.
 func HostRole() client.Object {
 	return &rbacv1.ClusterRole{
 		TypeMeta:   metav1.TypeMeta{APIVersion: rbacv1.SchemeGroupVersion.String(), Kind: "ClusterRole"},
@@ -45,6 +40,7 @@ func HostRole() client.Object {
 			rule("authentication.k8s.io", []string{"tokenreviews"}, []string{"create"}),
 			rule("authorization.k8s.io", []string{"subjectaccessreviews"}, []string{"create"}),
 			rule("certificates.k8s.io", []string{"certificatesigningrequests"}, []string{"create", "get", "list", "watch"}),
+			rule("", []string{"events"}, []string{"create", "patch"}),
 			// Where the logs of pods are to go: a host routes those of its own.
 			named(rule("", []string{"namespaces"}, []string{"get", "list", "watch"}), fargate.LoggingNamespace),
 			named(rule("", []string{"configmaps"}, []string{"get", "list", "watch"}), fargate.LoggingConfigMap),
@@ -75,8 +71,9 @@ func hostRules() []rbacv1.PolicyRule {
 	}
 }
 
-// HostObjects are a host's account and rights, in the order in which they can be created. They end with the namespace, whose UID is given.
-func HostObjects(host string, namespace types.UID) []client.Object {
+// HostObjects are a host's account and rights, in the order in which they can be created. They end with the namespace, whose UID is given. nodes are the names
+// that the Nodes of its microVMs may have.
+func HostObjects(host string, namespace types.UID, nodes []string) []client.Object {
 	in := v1alpha1.HostNamespace(host)
 	labels := map[string]string{"app.kubernetes.io/name": Name}
 	meta := func(namespace, name string) metav1.ObjectMeta {
@@ -93,12 +90,15 @@ func HostObjects(host string, namespace types.UID) []client.Object {
 		return rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: kind, Name: name}
 	}
 	who := []rbacv1.Subject{{Kind: rbacv1.ServiceAccountKind, Name: HostAccount, Namespace: in}}
+	asNodes := with(meta("", in+":nodes"))
 	return []client.Object{
-		HostRole(),
+		NodePolicy(), NodePolicyBinding(), HostRole(),
 		&corev1.ServiceAccount{TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "ServiceAccount"}, ObjectMeta: meta(in, HostAccount)},
 		&rbacv1.Role{TypeMeta: of("Role"), ObjectMeta: meta(in, HostAccount), Rules: hostRules()},
 		&rbacv1.RoleBinding{TypeMeta: of("RoleBinding"), ObjectMeta: meta(in, HostAccount), RoleRef: to("Role", HostAccount), Subjects: who},
 		&rbacv1.ClusterRoleBinding{TypeMeta: of("ClusterRoleBinding"), ObjectMeta: with(meta("", in)), RoleRef: to("ClusterRole", hostClusterRole), Subjects: who},
+		&rbacv1.ClusterRole{TypeMeta: of("ClusterRole"), ObjectMeta: asNodes, Rules: asNodeRules(nodes)},
+		&rbacv1.ClusterRoleBinding{TypeMeta: of("ClusterRoleBinding"), ObjectMeta: asNodes, RoleRef: to("ClusterRole", asNodes.Name), Subjects: who},
 		// Whose client certificates are good.
 		&rbacv1.RoleBinding{
 			TypeMeta: of("RoleBinding"), ObjectMeta: with(meta(metav1.NamespaceSystem, in)),
