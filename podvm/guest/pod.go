@@ -199,19 +199,36 @@ func (p *pod) event(e wire.Event) {
 	p.events = append(p.events, e)
 }
 
+// maxUpdate is how many bytes of events are told at once. A byte may become six in JSON, and the host takes no message of more than 1 MiB.
+const maxUpdate = 64 << 10
+
+// takeEvents gives the oldest events that are not yet told, as many as an update may have. Call with p.mu held.
+func (p *pod) takeEvents() []wire.Event {
+	n, bytes := 0, 0
+	for n < len(p.events) && (n == 0 || bytes+len(p.events[n].Message) <= maxUpdate) {
+		bytes += len(p.events[n].Message)
+		n++
+	}
+	told := p.events[:n:n]
+	p.events = p.events[n:]
+	return told
+}
+
 // watch sends the pod's status, at once and after each change. Changes that come faster than the host takes them are told as one.
 func (p *pod) watch(s *wire.Stream) error {
 	for {
 		p.mu.Lock()
-		u := wire.Update{Status: p.status, Events: p.events}
+		u := wire.Update{Status: p.status, Events: p.takeEvents()}
 		for _, c := range p.containers {
 			u.Status.Containers = append(u.Status.Containers, c.status)
 		}
-		p.events = nil
-		changed := p.changed
+		more, changed := len(p.events) > 0, p.changed
 		p.mu.Unlock()
 		if err := s.SendMessage(u); err != nil {
 			return err
+		}
+		if more {
+			continue
 		}
 		select {
 		case <-changed:
