@@ -1,8 +1,10 @@
 package ask_test
 
 import (
+	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/nodeless/nodeless/engine/ask"
 	"github.com/nodeless/nodeless/engine/codec"
@@ -177,5 +179,68 @@ func TestAPodWhoseMachinesAreSoldOut(t *testing.T) {
 		if again, _ := ask.OfPod(s, policy, s.Pending[0].PodKey); again.Launch == nil {
 			t.Errorf("%s: the snapshot was changed", text)
 		}
+	}
+}
+
+// Two nodes whose pods fit on one that costs less are replaced together once their pods are old enough. Until then that is what keeps
+// them, and not that for one alone nothing is cheaper; where the budget lets one go at a time, that is said too.
+func TestWhatKeepsNodesThatWouldBeReplacedTogether(t *testing.T) {
+	for budget, want := range map[string]string{
+		"underused=9": "Payback command",
+		"underused=1": "NotCheaper Budget Payback command",
+	} {
+		s, policy := cluster(t, `
+type s3 cpu=3 memory=12Gi pods=30 offers(a on-demand 0.14)
+pool general types(s2, s3) disrupt(`+budget+`)
+shape web cpu=1500m
+node n1 pool=general type=s2 zone=a capacity-type=on-demand price=0.1 ready=1h runs(web-1 as web age=30s)
+node n2 pool=general type=s2 zone=a capacity-type=on-demand price=0.1 ready=1h runs(web-2 as web age=30s)
+`)
+		m, ok := ask.OfMachine(s, policy, "n1")
+		if got := rules(m); !ok || got != want {
+			t.Fatalf("%s: %q, want %q", budget, got, want)
+		}
+		last := m.Blockers[len(m.Blockers)-1]
+		if got := strings.Join(last.Group, " "); got != "n1 n2" || last.Until.Sub(s.Now) != 110*time.Second { // 60 s × $0.14 / $0.06 - 30 s
+			t.Errorf("%s: the group is %s, until in %s", budget, got, last.Until.Sub(s.Now))
+		}
+		if len(m.Command.Removals) != 2 {
+			t.Errorf("%s: %+v", budget, m.Command)
+		}
+	}
+}
+
+// When the time has come at which a reason is over, the engine does not give it again, and a plan asks to be made again by then: nobody
+// is told a time at which nothing happens.
+func TestATimeThatIsSaidIsTrue(t *testing.T) {
+	said := map[model.Rule]int{}
+	for seed := range uint64(400) {
+		s := gen.Disruptive(seed)
+		for i := range s.Nodes {
+			for j := range s.Nodes[i].Pods {
+				s.Nodes[i].Pods[j].Created = s.Now.Add(-time.Duration(10+7*(i+j)) * time.Second)
+			}
+		}
+		plan := methods.Run(s, model.Policy{})
+		for _, k := range plan.Kept {
+			if k.Reason.Until.IsZero() || k.Reason.Rule == model.RuleWindow { // a window's snapshot says whether it is open
+				continue
+			}
+			said[k.Reason.Rule]++
+			if k.Reason.Rule == model.RulePayback && (plan.Again.IsZero() || plan.Again.After(k.Reason.Until)) {
+				t.Errorf("seed %d: %s may go at %s, and the next look is at %s", seed, k.Node, k.Reason.Until, plan.Again)
+			}
+			then := *s
+			then.Now = k.Reason.Until
+			for _, later := range methods.Run(&then, model.Policy{}).Kept {
+				r := &later.Reason
+				if later.Node == k.Node && r.Rule == k.Reason.Rule && r.Detail == k.Reason.Detail && slices.Equal(r.Group, k.Reason.Group) {
+					t.Errorf("seed %d: %s stays after %s, too: %s", seed, k.Node, k.Reason.Until, explain.Kept(later))
+				}
+			}
+		}
+	}
+	if said[model.RuleTooYoung] == 0 || said[model.RulePayback] == 0 {
+		t.Errorf("times were said of %v", said)
 	}
 }

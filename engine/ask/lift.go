@@ -28,9 +28,11 @@ func lift(s *model.Snapshot, policy model.Policy, node string, r *model.Reason) 
 		return &out, policy, free(n, func(b *model.BoundPod) bool { return b.Held != "" && called(b) == r.Object })
 	case model.RuleBudget:
 		d.AllowedEmpty, d.AllowedDrifted, d.AllowedUnderused = math.MaxInt32, math.MaxInt32, math.MaxInt32
-	case model.RuleTooYoung:
-		quiet := s.Now.Add(-max(d.ConsolidateAfter, 0))
-		n.Initialized, n.LastPodEvent = quiet, quiet
+	case model.RuleTooYoung, model.RuleNeeded:
+		if r.Until.IsZero() {
+			return nil, policy, false
+		}
+		out.Now = r.Until
 	case model.RuleNever:
 		d.Never, d.ConsolidateAfter = false, 0
 	case model.RuleWhenEmpty:
@@ -46,7 +48,11 @@ func lift(s *model.Snapshot, policy model.Policy, node string, r *model.Reason) 
 	case model.RuleJob:
 		d.WaitForJobs = false
 	case model.RulePayback:
-		policy.Handover, policy.MovePrice = -1, 0
+		if r.Until.IsZero() {
+			policy.Handover, policy.MovePrice = -1, 0
+		} else {
+			out.Now = r.Until
+		}
 	case model.RuleSpotToSpot:
 		if r.Detail != "" {
 			return nil, policy, false

@@ -2,6 +2,7 @@ package ask
 
 import (
 	"slices"
+	"strconv"
 
 	"github.com/nodeless/nodeless/engine/methods"
 	"github.com/nodeless/nodeless/engine/model"
@@ -30,24 +31,70 @@ func OfMachine(s *model.Snapshot, policy model.Policy, node string) (Machine, bo
 		return Machine{}, false
 	}
 	out := Machine{Node: &s.Nodes[i], World: s}
+	group := []string{node} // that is looked at
 	plan := methods.Run(s, policy)
 	for range mostBlockers {
 		reason, goes := out.read(&plan, node)
-		if goes || reason.Rule == "" {
+		switch {
+		case goes || reason.Rule == "":
 			return out, true
+		case reason.Rule == model.RuleSteps:
+			plan = methods.Run(only(out.World, group), policy) // alone it is looked at for sure
+			continue
+		case len(reason.Group) > 0:
+			group = reason.Group
 		}
-		if reason.Rule != model.RuleSteps {
-			out.Blockers = append(out.Blockers, reason)
-			next, changed, ok := lift(out.World, policy, node, &reason)
-			if !ok {
+		out.Blockers = append(out.Blockers, reason)
+		next, changed, ok := lift(out.World, policy, node, &reason)
+		if !ok {
+			if next, plan, ok = out.unbudgeted(policy, &reason); !ok {
 				return out, true
 			}
-			out.World, policy = next, changed
+			out.World = next
+			continue
 		}
-		plan = methods.Run(only(out.World, node), policy) // alone it is looked at for sure
+		out.World, policy = next, changed
+		if reason.Until.IsZero() {
+			plan = methods.Run(only(out.World, group), policy)
+		} else {
+			plan = methods.Run(out.World, policy) // for others the time has come, too
+		}
 	}
 	out.More = true
 	return out, true
+}
+
+// unbudgeted looks for a group with which the machine would be replaced if its pool's budget let all of it go, where alone nothing cheaper
+// takes its place. It adds that budget to the blockers, and gives the world without it and what is decided there.
+func (m *Machine) unbudgeted(policy model.Policy, alone *model.Reason) (*model.Snapshot, model.Plan, bool) {
+	i := slices.IndexFunc(m.World.Pools, func(p model.Pool) bool { return p.Name == m.Node.Pool })
+	switch alone.Rule {
+	case model.RuleNotCheaper, model.RuleMoreMachines, model.RuleNoPlace, model.RuleFragile:
+	default:
+		return nil, model.Plan{}, false
+	}
+	if i < 0 || m.World.Pools[i].Disruption.AllowedUnderused >= len(m.World.Nodes) {
+		return nil, model.Plan{}, false
+	}
+	budget := model.Reason{Rule: model.RuleBudget, Object: m.Node.Pool, Detail: strconv.Itoa(max(m.World.Pools[i].Disruption.AllowedUnderused, 0))}
+	next, _, ok := lift(m.World, policy, m.Node.Name, &budget)
+	if !ok {
+		return nil, model.Plan{}, false
+	}
+	plan := methods.Run(next, policy)
+	var there Machine
+	if reason, goes := there.read(&plan, m.Node.Name); !goes {
+		budget.Group = reason.Group
+	} else if there.Command != nil && len(there.Command.Removals) > 1 {
+		for _, r := range there.Command.Removals {
+			budget.Group = append(budget.Group, r.Node)
+		}
+	}
+	if len(budget.Group) == 0 {
+		return nil, model.Plan{}, false
+	}
+	m.Blockers = append(m.Blockers, budget)
+	return next, plan, true
 }
 
 // read finds the machine in a plan: why it stays, or that it goes.
@@ -72,12 +119,12 @@ func (m *Machine) read(plan *model.Plan, node string) (model.Reason, bool) {
 	return model.Reason{}, false
 }
 
-// only is the snapshot in which no method takes another machine: pods may still move there.
-func only(s *model.Snapshot, node string) *model.Snapshot {
+// only is the snapshot in which no method takes other machines than these: pods may still move there.
+func only(s *model.Snapshot, nodes []string) *model.Snapshot {
 	out := *s
 	out.Nodes = slices.Clone(s.Nodes)
 	for i := range out.Nodes {
-		if n := &out.Nodes[i]; n.Name != node {
+		if n := &out.Nodes[i]; !slices.Contains(nodes, n.Name) {
 			n.DoNotDisrupt = true
 		}
 	}

@@ -78,6 +78,9 @@ func Undone(r model.Reason) string {
 // MoreMachines, Detail is how many; of NotCheaper, BestOf is the replacement and Best its dollars an hour; of SpotToSpot, Detail is how many
 // cheaper types are wanted and Best how many there are; of Balanced, Detail is the score that is wanted and Best what it is.
 func moves(r model.Reason) string {
+	if len(r.Group) > 0 {
+		return grouped(r)
+	}
 	switch r.Rule {
 	case model.RuleHeld:
 		return r.Object + " cannot be evicted now: " + r.Detail
@@ -93,7 +96,7 @@ func moves(r model.Reason) string {
 		if r.Best == "" {
 			return "its pods cost as much elsewhere"
 		}
-		return fmt.Sprintf("nothing cheaper has room for its pods; the best is %s at $%s/h", r.BestOf, r.Best)
+		return fmt.Sprintf("no cheaper node has room for its pods; the best is %s at $%s/h", r.BestOf, r.Best)
 	case model.RuleSpotToSpot:
 		if r.Detail == "" {
 			return "only another spot machine is cheaper, and spot machines are not replaced by spot machines (SpotToSpotConsolidation)"
@@ -121,6 +124,32 @@ func moves(r model.Reason) string {
 		return "pool " + r.Object + " is static and has no more than its " + plural(r.Detail, "replica")
 	}
 	return ""
+}
+
+// grouped says why nodes are not replaced that would be replaced together.
+func grouped(r model.Reason) string {
+	text := Group(r.Group) + ", but "
+	alone := r
+	alone.Group = nil
+	switch r.Rule {
+	case model.RuleBudget:
+		return text + fmt.Sprintf("the disruption budget of pool %s lets no more than %s go now, and others come first", r.Object, plural(r.Detail, "node"))
+	case model.RulePayback:
+		return text + fmt.Sprintf("their pods are %s old, and the moves pay only for pods that are %s old", r.Best, r.Detail)
+	}
+	return text + Undone(alone)
+}
+
+// mostInGroup is how many nodes of a group are named.
+const mostInGroup = 3
+
+// Group says that nodes would be replaced together.
+func Group(nodes []string) string {
+	names := strings.Join(nodes[:min(len(nodes), mostInGroup)], ", ")
+	if more := len(nodes) - mostInGroup; more > 0 {
+		names += fmt.Sprintf(" and %d more", more)
+	}
+	return fmt.Sprintf("something cheaper would take the place of %s together (%s)", count(len(nodes), "node"), names)
 }
 
 // mostRefusing is how many pools are named that have no place for a pod.

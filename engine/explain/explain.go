@@ -201,6 +201,9 @@ func machine(s *model.Snapshot, name string) string {
 func Kept(k model.Kept) string {
 	r := k.Reason
 	why := fmt.Sprintf("%s %s %s", r.Rule, r.Object, r.Detail)
+	if len(r.Group) > 0 {
+		return k.Node + " stays: " + grouped(r)
+	}
 	switch r.Rule {
 	case model.RuleBudget:
 		why = fmt.Sprintf("the disruption budget of pool %s allows %s now", r.Object, r.Detail)

@@ -83,7 +83,7 @@ func (c *consolidation) unfit(n *model.Node) model.Reason {
 	case n.Price <= 0 || n.Type == "" || n.Zone == "" || n.CapacityType == "":
 		return model.Reason{Rule: model.RuleNoPrice}
 	case left > 0:
-		return model.Reason{Rule: model.RuleTooYoung, Object: p.Name, Detail: left.String()}
+		return model.Reason{Rule: model.RuleTooYoung, Object: p.Name, Detail: left.String(), Until: c.s.Now.Add(left)}
 	}
 	if reason := c.hopeless(n); reason.Rule != "" {
 		return reason

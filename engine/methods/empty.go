@@ -21,7 +21,7 @@ func (r *run) empties() {
 		case p.Disruption.Never:
 			r.keep(n, model.Reason{Rule: model.RuleNever, Object: p.Name})
 		case left > 0:
-			r.keep(n, model.Reason{Rule: model.RuleTooYoung, Object: p.Name, Detail: left.String()})
+			r.keep(n, model.Reason{Rule: model.RuleTooYoung, Object: p.Name, Detail: left.String(), Until: r.s.Now.Add(left)})
 		default:
 			if reason := r.overBudget(n, p.Disruption.AllowedEmpty); reason.Rule != "" {
 				r.keep(n, reason)

@@ -39,6 +39,7 @@ type run struct {
 	gone       map[string]int
 	taken      map[string]bool // machines that go, by name
 	reasons    map[string]model.Reason
+	groups     map[string]model.Reason // of nodes that would be replaced together with others but for that
 
 	removals []model.Removal
 	commands []model.Command
@@ -120,6 +121,7 @@ func (r *run) begin(after model.Cursor, w *world) *run {
 	out := *r
 	out.policy.After, out.after, out.world = after, after, w
 	out.gone, out.taken, out.reasons = map[string]int{}, map[string]bool{}, maps.Clone(r.reasons)
+	out.groups = map[string]model.Reason{}
 	if out.left = r.policy.MaxWhatIfs; out.left == 0 {
 		out.left = defaultWhatIfs
 	}
@@ -133,8 +135,10 @@ func (r *run) untouchable(n *model.Node) model.Reason {
 		return model.Reason{Rule: model.RuleNoPool, Object: n.Pool}
 	case n.State != model.Initialized:
 		return model.Reason{Rule: model.RuleNotInitialized}
-	case r.world.needed[n.Name] || r.s.Now.Before(n.NominatedUntil):
+	case r.world.needed[n.Name]:
 		return model.Reason{Rule: model.RuleNeeded}
+	case r.s.Now.Before(n.NominatedUntil):
+		return model.Reason{Rule: model.RuleNeeded, Until: n.NominatedUntil}
 	}
 	return model.Reason{}
 }
@@ -181,14 +185,18 @@ func removalOf(n *model.Node, how model.Method) model.Removal {
 }
 
 func (r *run) plan() model.Plan {
-	p := model.Plan{Removals: r.removals, Commands: r.commands, Partial: r.partial, After: r.after, Again: r.again}
+	p := model.Plan{Removals: r.removals, Commands: r.commands, Partial: r.partial, After: r.after}
 	slices.SortFunc(p.Removals, func(a, b model.Removal) int { return cmp.Compare(a.Node, b.Node) })
 	slices.SortFunc(p.Commands, func(a, b model.Command) int { return cmp.Compare(a.Removals[0].Node, b.Removals[0].Node) })
 	for i := range r.s.Nodes {
 		if reason, ok := r.reasons[r.s.Nodes[i].Name]; ok {
+			if reason = r.orGroup(r.s.Nodes[i].Name, reason); len(reason.Group) > 0 && !reason.Until.IsZero() {
+				r.lookAgain(reason.Until)
+			}
 			p.Kept = append(p.Kept, model.Kept{Node: r.s.Nodes[i].Name, Reason: reason})
 		}
 	}
+	p.Again = r.again
 	return p
 }
 

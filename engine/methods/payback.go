@@ -16,10 +16,14 @@ func (c *consolidation) paysBack(p *proposal) model.Reason {
 	if have >= need {
 		return model.Reason{}
 	}
-	if need != model.Unknown && len(p.victims) == 1 {
-		c.lookAgain(c.s.Now.Add(need - have))
+	reason := model.Reason{Rule: model.RulePayback, Detail: need.String(), Best: have.Round(time.Second).String()}
+	if need != model.Unknown {
+		reason.Until = c.s.Now.Add(need - have)
+		if len(p.victims) == 1 {
+			c.lookAgain(reason.Until)
+		}
 	}
-	return model.Reason{Rule: model.RulePayback, Detail: need.String(), Best: have.Round(time.Second).String()}
+	return reason
 }
 
 // payback is after how long the proposal has saved what it costs.

@@ -137,9 +137,11 @@ func (c *consolidation) withoutIdle(row []*model.Node, rest int) *proposal {
 			return p
 		}
 		if p == nil {
+			c.wait(row, reason)
 			return nil
 		}
 		fewer := changing(row, p.plan.Launches)
+		c.wait(fewer, reason) // the others would come back as they are
 		if reason.Rule == model.RulePayback {
 			need := c.payback(p)
 			fewer = slices.DeleteFunc(slices.Clone(row), func(n *model.Node) bool { return c.remaining(n) < need })

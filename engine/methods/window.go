@@ -45,6 +45,9 @@ func whyShut(p *model.Pool) model.Reason {
 	}
 	if !d.Window.Until.IsZero() {
 		reason.Detail = d.Window.Until.UTC().Format(time.RFC3339)
+		if !d.Window.Open {
+			reason.Until = d.Window.Until
+		}
 	}
 	return reason
 }

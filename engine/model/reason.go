@@ -1,5 +1,7 @@
 package model
 
+import "time"
+
 // Rule names the constraint that decided.
 type Rule string
 
@@ -80,7 +82,12 @@ type Reason struct {
 	Best   string // what came nearest, such as "740Gi" of a resource, "" if nothing did
 	BestOf string // whose Best is: an instance type
 	Pools  []PoolVerdict
-	More   int    // pools whose verdicts are left out of Pools: none of them came nearer to a node
+	More   int // pools whose verdicts are left out of Pools: none of them came nearer to a node
+	// Group is, of a node that would be replaced together with others but for this Reason, all of them by name; nil if the Reason is
+	// about the node alone.
+	Group []string
+	// Until is when time alone takes the Reason away, zero if it does not. The controller looks again then.
+	Until  time.Time
 	Change Change // the smallest single change that would place it; zero if none is known
 }
 

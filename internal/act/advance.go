@@ -38,7 +38,7 @@ func (a *Actor) Advance(ctx context.Context, s *model.Snapshot, stillTrue StillT
 		})
 	}
 	open := a.open(f.commands)
-	limit := patience(len(open))
+	limit := Patience(len(open))
 	for _, u := range open {
 		do(func() Result { return a.advance(ctx, s, u, limit, stillTrue) })
 	}

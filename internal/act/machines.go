@@ -119,7 +119,7 @@ func (r *machineReporter) kept(s *model.Snapshot, kept []model.Kept) {
 
 // verdictOn is the event for why a machine stays; "" for what passes by itself.
 func verdictOn(why *model.Reason) (reason string, within time.Duration) {
-	if wasCut(why) {
+	if wasCut(why) || len(why.Group) > 0 {
 		return "", 0
 	}
 	switch why.Rule {

@@ -135,8 +135,8 @@ func (a *Actor) command(u *underway, left []*karpv1.NodeClaim) model.Command {
 	return c
 }
 
-// patience is how long commands wait for their replacements when so many are under way.
-func patience(commands int) time.Duration {
+// Patience is how long commands wait for their replacements when so many are under way.
+func Patience(commands int) time.Duration {
 	return min(max(time.Duration(commands)*perCommand, leastPatience), mostPatience)
 }
 

@@ -15,21 +15,56 @@ import (
 // budgets that name the reason or none, percentages of total rounded up. Budgets that cannot be read allow nothing, for
 // any reason (reference karpenter.md §1.5). shown is what the clock shows by which schedules go.
 func allowed(budgets []karpv1.Budget, reason karpv1.DisruptionReason, shown time.Time, total int) (int, error) {
-	if budgets == nil {
-		budgets = []karpv1.Budget{{Nodes: "10%"}} // the default of karpenter.sh/v1
+	_, least, err := strictest(budgets, reason, shown, total)
+	return least, err
+}
+
+// strictest is allowed with the index of the budget that says so, -1 if that is the default or none is active.
+func strictest(budgets []karpv1.Budget, reason karpv1.DisruptionReason, shown time.Time, total int) (at, least int, err error) {
+	at, least = -1, math.MaxInt32
+	if budgets == nil { // the default of karpenter.sh/v1
+		least, err = scaled("10%", total)
+		return at, least, err
 	}
-	least := math.MaxInt32
 	for i := range budgets {
 		b := &budgets[i]
 		n, err := budgetNodes(b, shown, total)
 		if err != nil {
-			return 0, fmt.Errorf("spec.disruption.budgets[%d].%w", i, err)
+			return -1, 0, fmt.Errorf("spec.disruption.budgets[%d].%w", i, err)
 		}
-		if len(b.Reasons) == 0 || slices.Contains(b.Reasons, reason) {
-			least = min(least, n)
+		if (len(b.Reasons) == 0 || slices.Contains(b.Reasons, reason)) && n < least {
+			at, least = i, n
 		}
 	}
-	return least, nil
+	return at, least, nil
+}
+
+// Strictest names the budget of a pool that lets the fewest of its machines go for a reason now, such as
+// "spec.disruption.budgets[0] (nodes: 10%)", and says how many those are; "" if none sets a bound or they cannot be read.
+func Strictest(np *karpv1.NodePool, reason karpv1.DisruptionReason, now time.Time, machines int) (string, int) {
+	wishes, err := ReadWishes(np)
+	if err != nil {
+		return "", 0
+	}
+	at, least, err := strictest(np.Spec.Disruption.Budgets, reason, wall(now, wishes.zone), machines)
+	switch {
+	case err != nil || least == math.MaxInt32:
+		return "", 0
+	case at < 0:
+		return "the default budget (nodes: 10%)", least
+	}
+	b := &np.Spec.Disruption.Budgets[at]
+	text := "nodes: " + b.Nodes
+	for i, r := range b.Reasons {
+		if i == 0 {
+			text += ", reasons:"
+		}
+		text += " " + string(r)
+	}
+	if b.Schedule != nil && b.Duration != nil {
+		text += fmt.Sprintf(", schedule: %s for %s", *b.Schedule, b.Duration.Duration)
+	}
+	return fmt.Sprintf("spec.disruption.budgets[%d] (%s)", at, text), least
 }
 
 // budgetNodes is what one budget allows now; no bound while it is not active.

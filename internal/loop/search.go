@@ -9,9 +9,9 @@ import (
 
 // How often machines are looked at.
 const (
-	// lookAgain is how long the same machines are not looked at again when nothing has changed; budgets, prices and the clock
+	// LookAgain is how long the same machines are not looked at again when nothing has changed; budgets, prices and the clock
 	// may have by then (as Karpenter).
-	lookAgain = 5 * time.Minute
+	LookAgain = 5 * time.Minute
 	// goOn is the pause between two pieces of a search for cheaper machines: pods that come meanwhile are answered first.
 	goOn = 20 * time.Millisecond
 	// AfterLaunch is how long no such search is made after machines were launched: the answer would be about a cluster that
@@ -20,8 +20,8 @@ const (
 	mostPause   = 10 * time.Second
 	// rests is how many times as long as a piece took none is searched after it: what saves money may wait for a processor that is busy.
 	rests = 2
-	// ripenAtLeast is how long a search rests at least that was at its end, when all it waits for is that pods get older.
-	ripenAtLeast = time.Minute
+	// RipenAtLeast is how long a search rests at least that was at its end, when all it waits for is that pods get older.
+	RipenAtLeast = time.Minute
 )
 
 // search is the search for machines that are not worth their price. It goes round the machines in pieces, and rests while
@@ -53,7 +53,7 @@ func (c *search) policy(s *model.Snapshot, p model.Policy, launched bool) (model
 	if c.pausing(s.Now) {
 		p.MaxWhatIfs = noWhatIfs
 	}
-	return p, c.last == nil || c.after != (model.Cursor{}) || !s.Now.Before(c.at.Add(lookAgain)) || changed(c.last, s) || fellDue(c.last, s) || c.ripe(s.Now)
+	return p, c.last == nil || c.after != (model.Cursor{}) || !s.Now.Before(c.at.Add(LookAgain)) || changed(c.last, s) || fellDue(c.last, s) || c.ripe(s.Now)
 }
 
 func (c *search) pausing(now time.Time) bool {
@@ -114,7 +114,7 @@ func ripening(before, next, now time.Time) time.Time {
 	if next.IsZero() {
 		return next
 	}
-	return later(next, now.Add(ripenAtLeast))
+	return later(next, now.Add(RipenAtLeast))
 }
 
 // changed reports whether a snapshot shows another cluster than the one before. Snapshots share what has not changed, so

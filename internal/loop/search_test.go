@@ -42,13 +42,13 @@ func TestASearchGoesOnWhereItStoppedAndRestsAtItsEnd(t *testing.T) {
 	if len(a.after) != 3 || a.after[1] != "f" || a.after[2] != "m" {
 		t.Fatalf("the search began at %q", a.after)
 	}
-	for range int(lookAgain/resync) - 2 {
+	for range int(LookAgain/resync) - 2 {
 		s.wakesAt(t, s.Now().Sub(noon)+resync)
 		s.Advance(resync)
 		await(t, turns)
 	}
 	if len(a.after) != 3 {
-		t.Fatalf("nothing has changed for less than %s, and it was looked again: %q", lookAgain, a.after)
+		t.Fatalf("nothing has changed for less than %s, and it was looked again: %q", LookAgain, a.after)
 	}
 	s.wakesAt(t, s.Now().Sub(noon)+resync)
 	s.Advance(resync)
@@ -223,7 +223,7 @@ func TestTheNextConsolidationIsDueAfterTheLastPodEvent(t *testing.T) {
 func TestPodsThatRipenOneAfterTheOtherAreLookedAtTogether(t *testing.T) {
 	now := time.Date(2026, 6, 3, 12, 0, 0, 0, time.UTC)
 	for _, c := range []struct{ before, next, want time.Duration }{
-		{0, time.Second, ripenAtLeast}, {0, time.Hour, time.Hour}, {2 * time.Minute, time.Hour, 2 * time.Minute}, {-time.Minute, time.Hour, time.Hour},
+		{0, time.Second, RipenAtLeast}, {0, time.Hour, time.Hour}, {2 * time.Minute, time.Hour, 2 * time.Minute}, {-time.Minute, time.Hour, time.Hour},
 	} {
 		if got := ripening(now.Add(c.before), now.Add(c.next), now).Sub(now); got != c.want {
 			t.Errorf("before in %s, now in %s: looked at in %s, want %s", c.before, c.next, got, c.want)

@@ -25,7 +25,8 @@ const (
 	Ended     = "Ended"
 	NotOurs   = "NotOurs" // somebody else decides
 	Stays     = "Stays"
-	Goes      = "Goes"     // is going, or would go now
+	Goes      = "Goes"     // is being removed
+	Due       = "Due"      // nothing keeps it: the controller begins to remove it when it looks at nodes next
 	OnItsWay  = "OnItsWay" // a machine that is not ready yet
 	Ready     = "Ready"
 	NotReady  = "NotReady"

@@ -2,6 +2,7 @@ package why
 
 import (
 	"fmt"
+	"slices"
 	"time"
 
 	karpv1 "sigs.k8s.io/karpenter/pkg/apis/v1"
@@ -9,55 +10,41 @@ import (
 	"github.com/nodeless/nodeless/engine/explain"
 	"github.com/nodeless/nodeless/engine/model"
 	"github.com/nodeless/nodeless/internal/kube"
+	"github.com/nodeless/nodeless/internal/loop"
 )
 
 // blocker is a reason to keep a machine in words, with when it clears.
 func (q *question) blocker(n *model.Node, r *model.Reason) Blocker {
-	b := Blocker{Rule: r.Rule, Text: explain.Undone(*r)}
+	b := Blocker{Rule: r.Rule, Text: explain.Undone(*r), Group: r.Group}
 	at := func(t time.Time) {
 		if !t.IsZero() {
-			t = t.UTC()
+			t = t.Add(time.Second - time.Nanosecond).Truncate(time.Second).UTC() // not before it is so
 			b.At = &t
 			b.Clears = "at " + stamp(t)
 		}
 	}
+	at(r.Until)
 	switch r.Rule {
 	case model.RuleDoNotDisrupt:
-		b.Clears = fmt.Sprintf("when annotation %s is taken away, or the pod ends", karpv1.DoNotDisruptAnnotationKey)
+		b.Clears = fmt.Sprintf("when annotation %s is removed, or the pod ends", karpv1.DoNotDisruptAnnotationKey)
 		if n.DoNotDisrupt {
-			b.Clears = fmt.Sprintf("when annotation %s is taken off the node", karpv1.DoNotDisruptAnnotationKey)
+			b.Clears = fmt.Sprintf("when annotation %s is removed from the node", karpv1.DoNotDisruptAnnotationKey)
 		} else if until := q.heldUntil(n, r.Object); until.Before(kube.Forever) {
 			at(until)
 		}
 	case model.RuleHeld:
 		b.Clears = "when more of its pods are ready, or the PodDisruptionBudget changes"
 	case model.RuleBudget:
-		b.Clears = "when other machines of the pool that go are gone, or the budget allows more"
-		if np := q.c.World.NodePool(n.Pool); np != nil {
-			if next := kube.NextWindow(np, q.s.Now); !next.IsZero() {
-				b.Clears += "; a schedule of the pool turns at " + stamp(next)
-			}
-		}
+		q.budget(n, r, &b)
 	case model.RuleTooYoung:
+		b.Clears += ", if no pod comes or goes before"
 		if left, err := time.ParseDuration(r.Detail); err == nil {
-			at(q.s.Now.Add(left).Truncate(time.Second))
-			b.Clears += ", if no pod comes or goes before"
 			b.Text = fmt.Sprintf("consolidateAfter of pool %s is over in %s", r.Object, age(left))
-		}
-	case model.RuleWindow:
-		if t, err := time.Parse(time.RFC3339, r.Detail); err == nil {
-			at(t)
 		}
 	case model.RuleNever, model.RuleWhenEmpty, model.RuleBalanced, model.RuleSmallSaving, model.RuleUnclear:
 		b.Clears = "when NodePool " + n.Pool + " says otherwise"
 		if r.Rule == model.RuleSmallSaving && r.BestOf != "" {
 			b.Clears = "when fewer pods come and go"
-		}
-	case model.RulePayback:
-		need, err1 := time.ParseDuration(r.Detail)
-		have, err2 := time.ParseDuration(r.Best)
-		if err1 == nil && err2 == nil && need > have {
-			at(q.s.Now.Add(need - have).Truncate(time.Second))
 		}
 	case model.RuleSpotToSpot:
 		b.Clears = "when the feature gate SpotToSpotConsolidation is on"
@@ -69,7 +56,7 @@ func (q *question) blocker(n *model.Node, r *model.Reason) Blocker {
 	case model.RuleStatic:
 		b.Clears = "when spec.replicas of NodePool " + r.Object + " is less"
 	case model.RuleNoHelp:
-		b.Clears = "when the pool may launch larger types, or the DaemonSet asks for less"
+		b.Clears = "when the pool may launch larger types, or the DaemonSet requests less"
 	case model.RulePoolNotReady:
 		b.Clears = "when the pool is ready"
 	case model.RuleLimit:
@@ -79,11 +66,50 @@ func (q *question) blocker(n *model.Node, r *model.Reason) Blocker {
 	case model.RuleNoPrice:
 		b.Clears = "when the price of its type is known"
 	case model.RuleNeeded:
-		b.Clears = "when these pods are bound"
+		if r.Until.IsZero() {
+			b.Clears = "when these pods are bound"
+		}
 	case model.RuleNotCheaper, model.RuleMoreMachines, model.RuleNoPlace, model.RuleFragile:
-		b.Clears = "when prices, pods or other machines change"
+		b.Clears = fmt.Sprintf("when pods, nodes or prices change; the controller looks at each change, and at least every %s", age(loop.LookAgain))
 	}
 	return b
+}
+
+// budget says which budget keeps a machine, how much of it is used up and by whom.
+func (q *question) budget(n *model.Node, r *model.Reason, b *Blocker) {
+	b.Clears = "when the budget allows more"
+	np := q.c.World.NodePool(n.Pool)
+	if np == nil {
+		return
+	}
+	machines, going := q.c.World.Budgeted(n.Pool)
+	if name, most := kube.Strictest(np, disruptionReason(n), q.s.Now, machines); name != "" {
+		named := fmt.Sprintf("%s of NodePool %s lets %d of its %s be removed at a time", name, n.Pool, most, counted(machines, "node"))
+		if going > 0 {
+			named += fmt.Sprintf(", and %d are being removed", going)
+			b.Clears = "when fewer are being removed, or the budget allows more"
+		}
+		if len(r.Group) == 0 {
+			b.Text = named
+		} else {
+			b.Text = explain.Group(r.Group) + ", but " + named
+			b.Clears = "when other nodes have been replaced: they come first; or the budget allows more"
+		}
+	}
+	if next := kube.NextWindow(np, q.s.Now); !next.IsZero() {
+		b.Clears += "; a schedule of the pool begins or ends at " + stamp(next)
+	}
+}
+
+// disruptionReason is for which reason a machine would be removed.
+func disruptionReason(n *model.Node) karpv1.DisruptionReason {
+	switch {
+	case n.Drifted != "":
+		return karpv1.DisruptionReasonDrifted
+	case slices.ContainsFunc(n.Pods, func(p model.BoundPod) bool { return !p.Daemon && !p.Terminal }):
+		return karpv1.DisruptionReasonUnderutilized
+	}
+	return karpv1.DisruptionReasonEmpty
 }
 
 // heldUntil is until when a pod that is named as Reasons do must not be disrupted.

@@ -67,6 +67,7 @@ type Offer struct {
 type Blocker struct {
 	Rule   model.Rule `json:"rule"`
 	Text   string     `json:"text"`
+	Group  []string   `json:"group,omitempty"`  // the nodes that would be replaced together but for this, by name
 	Clears string     `json:"clears,omitempty"` // when or how it does
 	At     *time.Time `json:"clearsAt,omitempty"`
 }

@@ -9,6 +9,7 @@ import (
 	karpv1 "sigs.k8s.io/karpenter/pkg/apis/v1"
 
 	"github.com/nodeless/nodeless/engine/model"
+	"github.com/nodeless/nodeless/internal/act"
 	"github.com/nodeless/nodeless/internal/kube"
 )
 
@@ -39,6 +40,7 @@ func (q *question) command(c *kube.Command) {
 		q.say("in its place", "nothing: there is room on other machines")
 		return
 	}
+	waits := false
 	for _, name := range c.Replacements {
 		claim := q.c.World.Claim(name)
 		if claim == nil {
@@ -47,10 +49,24 @@ func (q *question) command(c *kube.Command) {
 		}
 		how := "is ready"
 		if lacks := firstLacking(claim); lacks != "" {
-			how = "is awaited: " + lacks
+			how, waits = "is awaited: "+lacks, true
 		}
 		q.sayf("in its place", "nodeclaim %s (%s) %s", name, or(claim.Labels[model.LabelInstanceType], "not launched yet"), how)
 	}
+	if waits {
+		q.sayf("at the latest", "%s: what is not ready by then is given up, and these nodes stay", stamp(c.Since.Add(act.Patience(q.commands()))))
+	}
+}
+
+// commands is how many are under way.
+func (q *question) commands() int {
+	ids := map[string]bool{}
+	for _, claim := range q.c.World.Claims() {
+		if c, ok, err := kube.CommandOf(claim); ok && err == nil {
+			ids[c.ID] = true
+		}
+	}
+	return len(ids)
 }
 
 // leaving says which pods are still on a machine that goes, and what keeps them.

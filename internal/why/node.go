@@ -11,6 +11,7 @@ import (
 	"github.com/nodeless/nodeless/engine/explain"
 	"github.com/nodeless/nodeless/engine/model"
 	"github.com/nodeless/nodeless/internal/kube"
+	"github.com/nodeless/nodeless/internal/loop"
 )
 
 // node answers about a Node, and reports whether it is there.
@@ -161,11 +162,15 @@ func (q *question) kept(n *model.Node, state string) {
 	case m.Command != nil:
 		then = explain.Command(m.World, *m.Command)
 	}
+	if len(m.Blockers) == 0 && then == "" {
+		q.conclude(state, Stays, "nothing was decided about it")
+		return
+	}
 	if len(m.Blockers) == 0 {
-		q.conclude(state, Goes, "%s", or(then, "nothing was decided about it"))
-		if then == "" {
-			q.a.Verdict = Stays
-		}
+		q.conclude(state, Due, "nothing keeps it, and its removal has not begun yet")
+		q.say("would be", then)
+		q.sayf("begins", "when the controller looks at nodes next: at once if something changes, else within %s of its last look; within %s where pods only "+
+			"had to get older", age(loop.LookAgain), age(loop.RipenAtLeast))
 		return
 	}
 	q.conclude(state, Stays, "it stays: %s", q.blocker(n, &m.Blockers[0]).Text)

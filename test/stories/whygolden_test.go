@@ -8,6 +8,7 @@ import (
 	"regexp"
 	"strings"
 	"testing"
+	"time"
 )
 
 var update = flag.Bool("update", false, "rewrite the golden files")
@@ -101,7 +102,12 @@ type answerOf struct {
 			Patch []struct{ Op, Path string }
 		}
 	}
-	Blockers []struct{ Rule, Text, Clears string }
+	Blockers []struct {
+		Rule, Text, Clears string
+		Group              []string
+		ClearsAt           time.Time
+	}
+	Then string
 }
 
 func (c *cluster) whyJSON(args ...string) (a answerOf) {

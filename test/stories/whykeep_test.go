@@ -28,7 +28,7 @@ const dearMachine, dearBallast, dearCPU = "m5.2xlarge, c5.2xlarge", "1000m, memo
 
 var whyKept = []kept{
 	{
-		name: "protected", disruption: "{consolidateAfter: 0s}", rule: "DoNotDisrupt", clears: "when annotation karpenter.sh/do-not-disrupt is taken away",
+		name: "protected", disruption: "{consolidateAfter: 0s}", rule: "DoNotDisrupt", clears: "when annotation karpenter.sh/do-not-disrupt is removed",
 		before: func(c *cluster, _, pod string) {
 			c.kubectl("-n", "protected", "annotate", "pod", pod, "karpenter.sh/do-not-disrupt=true")
 		},
@@ -42,16 +42,16 @@ spec: {minAvailable: 1, selector: {matchLabels: {app: web}}}
 `,
 	},
 	{name: "budget", disruption: "{consolidateAfter: 0s, budgets: [{nodes: '0'}]}", rule: "Budget", clears: "the budget allows more"},
-	{name: "schedule", disruption: "{consolidateAfter: 0s, budgets: [{nodes: '0', schedule: '@daily', duration: 24h}]}", rule: "Budget", clears: "a schedule of the pool turns at "},
+	{name: "schedule", disruption: "{consolidateAfter: 0s, budgets: [{nodes: '0', schedule: '@daily', duration: 24h}]}", rule: "Budget", clears: "a schedule of the pool begins or ends at "},
 	{name: "young", disruption: "{consolidateAfter: 1h}", rule: "TooYoung", clears: "at "},
 	{name: "never", disruption: "{consolidateAfter: Never}", rule: "Never", clears: "when NodePool never says otherwise"},
 	{name: "when-empty", disruption: "{consolidationPolicy: WhenEmpty, consolidateAfter: 0s}", rule: "WhenEmpty", clears: "when NodePool when-empty says otherwise"},
-	{name: "price", disruption: "{consolidateAfter: 0s}", rule: "NotCheaper", clears: "when prices"},
+	{name: "price", disruption: "{consolidateAfter: 0s}", rule: "NotCheaper", clears: "when pods, nodes or prices change"},
 	{name: "window", disruption: "{consolidateAfter: 0s}", annotations: `nodeless.sh/disruption-windows: "0 3 1 1 * 10m"`, rule: "Window", clears: "at "},
 	{name: "saving", disruption: "{consolidateAfter: 0s}", annotations: `nodeless.sh/minimum-saving: "1"`, rule: "SmallSaving", clears: "when NodePool saving says otherwise"},
 	{name: "unclear", disruption: "{consolidateAfter: 0s}", annotations: "nodeless.sh/minimum-saving: lots", rule: "Unclear", clears: "when NodePool unclear says otherwise"},
 	{
-		name: "annotated", disruption: "{consolidateAfter: 0s}", rule: "DoNotDisrupt", clears: "is taken off the node",
+		name: "annotated", disruption: "{consolidateAfter: 0s}", rule: "DoNotDisrupt", clears: "is removed from the node",
 		before: func(c *cluster, node, _ string) {
 			c.kubectl("annotate", "node", node, "karpenter.sh/do-not-disrupt=true")
 		},
@@ -71,7 +71,7 @@ spec: {minAvailable: 1, selector: {matchLabels: {app: web}}}
 		rule: "SpotToSpot", clears: "when the feature gate SpotToSpotConsolidation is on",
 	},
 	{
-		name: "no-place", disruption: "{consolidateAfter: 0s}", rule: "NoPlace", clears: "when prices, pods or other machines change",
+		name: "no-place", disruption: "{consolidateAfter: 0s}", rule: "NoPlace", clears: "when pods, nodes or prices change",
 		before: func(c *cluster, node, _ string) {
 			c.kubectl("label", "node", node, "disk=fast")
 			c.apply(strings.Replace(apart("no-place", "fast", "100m", 1, false), "nodeSelector: {", "nodeSelector: {disk: fast, ", 1))
