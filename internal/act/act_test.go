@@ -455,7 +455,10 @@ func TestAPodThatTheSchedulerLeavesOutIsSeen(t *testing.T) {
 	r := newReporter(New(Options{World: w, Recorder: e}).o)
 	key := model.PodKey{Namespace: "default", Name: "web", UID: "u"}
 	start := time.Date(2026, 6, 3, 12, 0, 0, 0, time.UTC)
-	for _, at := range []time.Duration{0, 5 * time.Second, 11 * time.Second, 20 * time.Second} {
+	for _, at := range []time.Duration{0, 5 * time.Second, 14 * time.Second, 16 * time.Second, 20 * time.Second} {
+		if at == 16*time.Second && len(e.seen) > 0 {
+			t.Errorf("kube-scheduler may try the pod again by itself: %v", e.seen)
+		}
 		s := &model.Snapshot{Now: start.Add(at), Pending: []model.Pod{{PodKey: key}}, Nodes: []model.Node{{Name: "n", State: model.Initialized}}}
 		r.report(s, &model.Plan{Placements: []model.Placement{{Pod: key, Node: "n"}}}, nil)
 	}

@@ -16,8 +16,9 @@ import (
 const (
 	// sayAgain is how long the same is not said of the same pod again (as Karpenter).
 	sayAgain = 5 * time.Minute
-	// disagreeAfter is how long a pod that fits a ready machine may stay unbound before that is worth an event.
-	disagreeAfter = 10 * time.Second
+	// disagreeAfter is how long a pod that fits a ready node may stay unbound before that is worth an event. kube-scheduler tries a pod again
+	// after 10 s at most (KubeSchedulerConfiguration v1, podMaxBackoffSeconds).
+	disagreeAfter = 15 * time.Second
 	// settle is how long a new pod is not told that pools are not ready yet.
 	settle = 5 * time.Second
 )
@@ -166,12 +167,14 @@ func (r *reporter) disagree(at model.Placement, now time.Time) {
 	if now.Sub(was.since) < disagreeAfter {
 		return
 	}
+	pod := r.o.World.Pod(types.NamespacedName{Namespace: at.Pod.Namespace, Name: at.Pod.Name})
+	if pod == nil || pod.Spec.NodeName != "" || pod.DeletionTimestamp != nil {
+		return // it was bound, or is gone, since the plan was made
+	}
 	verdict := "it has not said why"
-	if pod := r.o.World.Pod(types.NamespacedName{Namespace: at.Pod.Namespace, Name: at.Pod.Name}); pod != nil {
-		for _, c := range pod.Status.Conditions {
-			if c.Type == corev1.PodScheduled && c.Message != "" {
-				verdict = c.Message
-			}
+	for _, c := range pod.Status.Conditions {
+		if c.Type == corev1.PodScheduled && c.Message != "" {
+			verdict = c.Message
 		}
 	}
 	what := fmt.Sprintf("Pod should fit node/%s, but kube-scheduler does not bind it: %s", at.Node, verdict)

@@ -59,3 +59,20 @@ func TestAReasonTooLongForAnEventKeepsWhatWouldHelp(t *testing.T) {
 		t.Errorf("%d bytes: %s", len(message), message)
 	}
 }
+
+// A plan is older than what has been seen since: a pod that was bound meanwhile is nobody's concern.
+func TestAPodThatIsBoundMeanwhileIsNoDisagreement(t *testing.T) {
+	r, e := lonePod()
+	for _, at := range []time.Duration{0, time.Minute} {
+		if at > 0 {
+			bound := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "web", UID: "u", ResourceVersion: "2"}}
+			bound.Spec.NodeName = "n"
+			r.o.World.Update(bound)
+		}
+		s := &model.Snapshot{Now: evening.Add(at), Pending: []model.Pod{{PodKey: webKey}}, Nodes: []model.Node{{Name: "n", State: model.Initialized}}}
+		r.report(s, &model.Plan{Placements: []model.Placement{{Pod: webKey, Node: "n"}}}, nil)
+	}
+	if len(e.seen) != 0 {
+		t.Errorf("events: %v", e.seen)
+	}
+}
