@@ -33,3 +33,17 @@ type RepairPolicy struct {
 	Status     string // "False" or "Unknown"
 	Toleration time.Duration
 }
+
+// Ender is a provider that knows why a machine ended.
+type Ender interface {
+	// Ended is why a machine ended, or is about to; the zero Ending while it runs, and when that is not known any more.
+	Ended(ctx context.Context, id string) (Ending, error)
+}
+
+// Ending is why a machine ended.
+type Ending struct {
+	Code    string // the cloud's, such as Client.InvalidKMSKey.InvalidState
+	Message string
+	// AtLaunch: it could not be started as its class describes it. Another one would end alike.
+	AtLaunch bool
+}

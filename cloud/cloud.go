@@ -24,6 +24,9 @@ var (
 	ErrClassUnresolved = errors.New("node class not resolved yet")
 	// ErrThrottled: the cloud asks to slow down; the same call may be made again later.
 	ErrThrottled = errors.New("throttled")
+	// ErrRefused: the cloud refuses the launch as its class describes it and started nothing. The same call fails again until somebody
+	// changes the class, the pool or the account.
+	ErrRefused = errors.New("launch refused")
 	// ErrUnauthorized: credentials or permissions are missing. Trying again does not help.
 	ErrUnauthorized = errors.New("not authorized")
 )
@@ -41,7 +44,7 @@ type Provider interface {
 	Catalog(ctx context.Context, class ClassRef) ([]model.InstanceType, error)
 	// Launch starts one machine. It is idempotent by Token: the same token gives the same machine again, also after a
 	// crash of the caller. A launch that succeeded may still report offerings that were found exhausted on the way.
-	// Fails with ErrNoCapacity (and Exhausted filled), ErrClassNotReady, ErrThrottled, ErrUnauthorized.
+	// Fails with ErrNoCapacity (and Exhausted filled), ErrClassNotReady, ErrThrottled, ErrUnauthorized, ErrRefused.
 	Launch(ctx context.Context, req LaunchRequest) (LaunchResult, error)
 	// Terminate asks for the end of a machine; nil means that it is on its way, ErrNotFound that it is gone for good.
 	// Calling it again is harmless.

@@ -59,6 +59,7 @@ func (r *Region) launch(x option, capacityType string, tags map[string]string, c
 		SecurityGroups: x.data.SecurityGroupIDs, InstanceProfile: x.data.InstanceProfile,
 		Tags: merged(x.data.Tags["instance"], tags), ClientToken: clientToken, FleetID: fleet, PriceMicros: x.price,
 	}
+	i.CannotStart = !r.usable(i.Devices)
 	if capacityType == Spot {
 		i.SpotRequestID = "sir-" + r.newID()[:8]
 		i.NoticeAt = r.noticeTime(id, now)

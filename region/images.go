@@ -40,6 +40,7 @@ type BlockDevice struct {
 	Name     string // such as /dev/xvda
 	VolumeID string // "" in a template
 	Keep     bool   // it outlives the instance
+	KMSKey   string `json:",omitempty"` // by which it is encrypted: an ID, an alias or an ARN; "" = none or AWS's own
 }
 
 // devices are the volumes of a new instance: its image's, and those that its template adds or changes.

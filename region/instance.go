@@ -77,6 +77,7 @@ type Instance struct {
 	FleetID         string
 	PriceMicros     int64 // per hour, at launch
 	Booted          bool
+	CannotStart     bool    `json:",omitzero"` // it ends when it would run: see Region.SetKeyEnabled
 	Ailment         Ailment `json:",omitzero"`
 }
 

@@ -11,6 +11,7 @@ type step int
 const (
 	stepNone step = iota
 	stepRun
+	stepFail // it ends instead
 	stepBoot
 	stepNotice    // a spot interruption is announced
 	stepInterrupt // and comes
@@ -30,6 +31,9 @@ func (i *Instance) next() (step, time.Time) {
 	}
 	if !i.active() {
 		return first, due
+	}
+	if i.CannotStart {
+		return stepFail, i.RunningAt
 	}
 	if i.State == Pending {
 		consider(stepRun, i.RunningAt)
@@ -86,6 +90,8 @@ func (r *Region) advance(i *Instance, s step, at time.Time) {
 	case stepRun:
 		i.State = Running
 		r.tell(Event{Kind: EventRunning, Instance: *i})
+	case stepFail:
+		r.shutDown(i, at, reasonKey, reasonKeyMsg)
 	case stepBoot:
 		i.Booted = true
 		r.tell(Event{Kind: EventBooted, Instance: *i})

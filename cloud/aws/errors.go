@@ -78,6 +78,30 @@ func classify(action string, err error) error {
 	return classifyCode(action, code(err), err)
 }
 
+// launchError is classify for calls that start machines. What EC2 refuses and is no matter of capacity, time or permissions fails again as long
+// as class and pool are as they are.
+func launchError(action, code string, err error) error {
+	if code == "" || throttleCodes[code] || authCodes[code] || serverCodes[code] {
+		return classifyCode(action, code, err)
+	}
+	return fmt.Errorf("%w: %w", cloud.ErrRefused, err)
+}
+
+// brief is an error of AWS without the wrapping of the SDK, which names each request: what is the same stays the same.
+func brief(err error) error {
+	var api smithy.APIError
+	if errors.As(err, &api) {
+		return &fleetFault{code: api.ErrorCode(), message: api.ErrorMessage()}
+	}
+	return err
+}
+
+// serverCodes are AWS's own trouble, which passes (EC2 API reference, "Error codes", server error codes).
+var serverCodes = map[string]bool{
+	"InternalError": true, "InternalFailure": true, "ServerInternal": true, "Unavailable": true, "ServiceUnavailable": true, "RequestTimeout": true,
+	"RequestExpired": true, "DryRunOperation": true,
+}
+
 func classifyCode(action, code string, err error) error {
 	switch {
 	case throttleCodes[code]:

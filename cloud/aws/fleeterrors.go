@@ -1,6 +1,8 @@
 package aws
 
 import (
+	"context"
+	"errors"
 	"fmt"
 
 	awssdk "github.com/aws/aws-sdk-go-v2/aws"
@@ -22,7 +24,10 @@ func (l *launch) refused(err error, choices []choice, groups []templateGroup) er
 		l.use(choices, true)
 		return fmt.Errorf("%w: %w", errNothing, err)
 	}
-	return wrap("create fleet", "ec2:CreateFleet, ec2:RunInstances, ec2:CreateTags and iam:PassRole", err)
+	if errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded) {
+		return fmt.Errorf("create fleet: %w", err)
+	}
+	return launchError("ec2:CreateFleet, ec2:RunInstances, ec2:CreateTags and iam:PassRole", c, fmt.Errorf("create fleet: %w", brief(err)))
 }
 
 // lostTemplates has the templates made again for one more call; somebody deleted them, or EC2 does not see new ones yet.
@@ -49,7 +54,7 @@ func (l *launch) failed(errs []ec2types.CreateFleetError, choices []choice, subn
 	if !capacity && first != nil {
 		// Not a matter of what was chosen: other choices would fail alike. The next try needs a fresh token all the same.
 		l.state.next++
-		return classifyCode("ec2:RunInstances, ec2:CreateTags and iam:PassRole", first.code, fmt.Errorf("create fleet: %w", first))
+		return launchError("ec2:RunInstances, ec2:CreateTags and iam:PassRole", first.code, fmt.Errorf("create fleet: %w", first))
 	}
 	// With a subnet found full, others of its zone may do; else all that was named is used up.
 	if !l.retrySubnets(errs) {

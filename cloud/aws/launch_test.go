@@ -144,7 +144,7 @@ func TestLaunchWithoutTheSpotRoleGoesOnDemand(t *testing.T) {
 }
 
 func TestErrorsOfAWSBecomeSentinels(t *testing.T) {
-	for code, want := range map[string]error{"RequestLimitExceeded": cloud.ErrThrottled, "UnauthorizedOperation": cloud.ErrUnauthorized} {
+	for code, want := range map[string]error{"RequestLimitExceeded": cloud.ErrThrottled, "UnauthorizedOperation": cloud.ErrUnauthorized, "InvalidParameterValue": cloud.ErrRefused} {
 		a, p, _ := stage(t)
 		a.fail["CreateFleet"] = []error{apiError(code, "no")}
 		if _, err := p.Launch(t.Context(), requestFor("c")); !errors.Is(err, want) {
@@ -153,6 +153,31 @@ func TestErrorsOfAWSBecomeSentinels(t *testing.T) {
 		mustLaunch(t, p, requestFor("c"))
 		if got := len(a.alive()); got != 1 {
 			t.Errorf("%d machines after the second try", got)
+		}
+	}
+}
+
+// What EC2 refuses for good is told apart from its own trouble, in every call of a launch.
+func TestRefusalsAreTold(t *testing.T) {
+	for code, refused := range map[string]bool{"InvalidParameterValue": true, "InvalidUserData.Malformed": true, "InternalError": false, "Unavailable": false, "RequestLimitExceeded": false} {
+		for _, call := range []string{"CreateFleet", "CreateLaunchTemplate"} {
+			a, p, _ := stage(t)
+			a.fail[call] = []error{apiError(code, "no")}
+			_, err := p.Launch(t.Context(), requestFor("c"))
+			if errors.Is(err, cloud.ErrRefused) != refused || err == nil {
+				t.Errorf("%s of %s became %v", code, call, err)
+			}
+		}
+	}
+}
+
+func TestWhichEndingsAreOfTheLaunch(t *testing.T) {
+	for code, want := range map[string]bool{
+		"Client.InvalidKMSKey.InvalidState": true, "Client.InternalError": true, "Client.VolumeLimitExceeded": true, "Server.InternalError": true,
+		"Client.UserInitiatedShutdown": false, "Client.InstanceInitiatedShutdown": false, "Server.SpotInstanceTermination": false, "": false,
+	} {
+		if got := endingOf(code, "").AtLaunch; got != want {
+			t.Errorf("%q is of the launch: %t, want %t", code, got, want)
 		}
 	}
 }

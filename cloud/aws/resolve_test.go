@@ -61,6 +61,12 @@ func TestResolveSaysWhatToMend(t *testing.T) {
 			c.Spec.Kubelet = &ec2v1.KubeletConfiguration{KubeReserved: map[string]string{"cpu": "lots"}, EvictionHard: map[string]string{"memory.available": "120%"}}
 		}, []string{"spec.kubelet.kubeReserved[cpu]", "spec.kubelet.evictionHard[memory.available]"}},
 		{"restricted tag", "ValidationSucceeded", func(c *ec2v1.EC2NodeClass) { c.Spec.Tags = map[string]string{"karpenter.sh/nodeclaim": "x"} }, []string{"spec.tags[karpenter.sh/nodeclaim]"}},
+		{"key that is none", "ValidationSucceeded", func(c *ec2v1.EC2NodeClass) {
+			c.Spec.BlockDeviceMappings = []*ec2v1.BlockDeviceMapping{{
+				DeviceName: awssdk.String("/dev/xvda"),
+				EBS:        &ec2v1.BlockDevice{VolumeSize: new(resource.MustParse("20Gi")), KMSKeyID: awssdk.String("my-key")},
+			}}
+		}, []string{"spec.blockDeviceMappings[0].ebs.kmsKeyID", "my-key", "alias/aws/ebs"}},
 		{"placement group", "PlacementGroupReady", func(c *ec2v1.EC2NodeClass) {
 			c.Spec.PlacementGroupSelector = &ec2v1.PlacementGroupSelector{Name: awssdk.String("x")}
 		}, []string{"spec.placementGroupSelector"}},

@@ -243,5 +243,8 @@ func (p *Provider) ensureTemplate(ctx context.Context, t template) error {
 	if err == nil {
 		b.known[t.name] = true
 	}
-	return wrap("create launch template "+t.name, "ec2:CreateLaunchTemplate", err)
+	if err == nil || ctx.Err() != nil {
+		return wrap("create launch template "+t.name, "ec2:CreateLaunchTemplate", err)
+	}
+	return launchError("ec2:CreateLaunchTemplate", code(err), fmt.Errorf("create launch template: %w", brief(err)))
 }

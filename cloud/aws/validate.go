@@ -3,6 +3,7 @@ package aws
 import (
 	"fmt"
 	"maps"
+	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -121,6 +122,10 @@ func validateKubelet(k *ec2v1.KubeletConfiguration) []string {
 	return bad
 }
 
+// kmsKey is what names a key: its ID, its alias, or the ARN of either (KMS developer guide, "Key identifiers").
+var kmsKey = regexp.MustCompile(`^(arn:[a-z-]+:kms:[a-z0-9-]+:[0-9]{12}:(key/)?)?` +
+	`([0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}|mrk-[0-9a-f]{32}|alias/[a-zA-Z0-9/_-]+)$`)
+
 func validateDisks(class *ec2v1.EC2NodeClass) []string {
 	var bad []string
 	roots := 0
@@ -134,6 +139,9 @@ func validateDisks(class *ec2v1.EC2NodeClass) []string {
 		}
 		if d.EBS.VolumeSize == nil && d.EBS.SnapshotID == nil {
 			bad = append(bad, fmt.Sprintf("spec.blockDeviceMappings[%d].ebs: set volumeSize or snapshotID", i))
+		}
+		if key := d.EBS.KMSKeyID; key != nil && !kmsKey.MatchString(*key) {
+			bad = append(bad, fmt.Sprintf("spec.blockDeviceMappings[%d].ebs.kmsKeyID: %q is no KMS key; give a key ID, an alias such as alias/aws/ebs, or the ARN of either", i, *key))
 		}
 		if d.RootVolume {
 			roots++

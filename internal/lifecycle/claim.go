@@ -113,6 +113,9 @@ func (l *Lifecycle) giveUp(ctx context.Context, claim *karpv1.NodeClaim, why str
 }
 
 func (l *Lifecycle) registered(claim *karpv1.NodeClaim, yes bool) {
+	if yes {
+		l.o.World.LaunchesAgain(claim.Labels[karpv1.NodePoolLabelKey])
+	}
 	if l.o.Registered != nil {
 		l.o.Registered(claim, yes)
 	}

@@ -105,6 +105,7 @@ func (l *Lifecycle) collectClaim(ctx context.Context, claim *karpv1.NodeClaim, t
 	if !gone || err != nil {
 		return err
 	}
+	l.ended(ctx, claim)
 	return l.deleteClaim(ctx, claim, "garbage_collected")
 }
 

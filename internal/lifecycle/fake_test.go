@@ -29,6 +29,7 @@ type region struct {
 	drifted  string                    // what it says of all machines
 	unsold   bool                      // its only type is not in the catalogue
 	ailing   []cloud.Interruption      // what the checks find
+	ending   cloud.Ending              // why machines end
 }
 
 func newRegion() *region {
@@ -50,6 +51,12 @@ func (r *region) Drifted(context.Context, cloud.Launched) (string, error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	return r.drifted, nil
+}
+
+func (r *region) Ended(context.Context, string) (cloud.Ending, error) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.ending, nil
 }
 
 func (r *region) RepairPolicies() []cloud.RepairPolicy {

@@ -160,6 +160,9 @@ func (l *Lifecycle) respond(ctx context.Context, claim *karpv1.NodeClaim, kind c
 
 // endInterrupted has a claim deleted since the cloud takes its machine.
 func (l *Lifecycle) endInterrupted(ctx context.Context, claim *karpv1.NodeClaim, kind cloud.InterruptionKind) error {
+	if kind == cloud.MachineTerminating || kind == cloud.MachineStopping {
+		l.ended(ctx, claim)
+	}
 	if err := l.deleteClaim(ctx, claim, string(kind)); err != nil {
 		return err
 	}

@@ -60,6 +60,11 @@ func (l *Lifecycle) launch(ctx context.Context, name string) (_ time.Duration, e
 	case errors.Is(err, cloud.ErrClassNotReady):
 		l.o.Recorder.Event(claim, corev1.EventTypeWarning, "NodeClassNotReady", fmt.Sprintf("NodeClaim %s event: %v", name, err))
 		return 0, l.deleteClaim(ctx, claim, "nodeclass_not_ready")
+	case claim.Labels[karpv1.NodePoolLabelKey] != "" && l.hopeless(claim, err):
+		if !before {
+			l.noMachine(claim)
+		}
+		return 0, l.refused(ctx, claim, err)
 	case err != nil:
 		return 0, errors.Join(fmt.Errorf("launch: %w", err), l.launchUnknown(ctx, claim, "LaunchFailed", err))
 	}
@@ -110,7 +115,7 @@ func (l *Lifecycle) ask(ctx context.Context, claim *karpv1.NodeClaim) (cloud.Lau
 		l.launched[claim.UID] = got
 		l.mu.Unlock()
 		l.o.World.MarkAvailable(model.OfferingKey{Type: got.Machine.Type, Zone: got.Machine.Zone, CapacityType: got.Machine.CapacityType})
-	case errors.Is(err, cloud.ErrClassNotReady), errors.Is(err, cloud.ErrUnauthorized):
+	case errors.Is(err, cloud.ErrClassNotReady), errors.Is(err, cloud.ErrUnauthorized), errors.Is(err, cloud.ErrRefused):
 		l.setSent(claim.UID, sentBefore) // this call started nothing
 	}
 	return got, err

@@ -80,6 +80,13 @@ func (b both) Drifted(ctx context.Context, m cloud.Launched) (string, error) {
 	return "", nil
 }
 
+func (b both) Ended(ctx context.Context, id string) (cloud.Ending, error) {
+	if source, ok := b.Provider.(cloud.Ender); ok && !isMicroVM(id) {
+		return source.Ended(ctx, id)
+	}
+	return cloud.Ending{}, nil
+}
+
 func (b both) RepairPolicies() []cloud.RepairPolicy {
 	if source, ok := b.Provider.(cloud.Repairer); ok {
 		return source.RepairPolicies()

@@ -107,6 +107,7 @@ func (k *Keeper) resolve(ctx context.Context, ref cloud.ClassRef, h handle, befo
 		return class, nil
 	}
 	err := resolver.Resolve(ctx, class)
+	k.judgeClassLaunches(ref, class)
 	object := h.settled(before, class, metav1.NewTime(k.o.Clock.Now()))
 	if equal(before, object) {
 		return class, err

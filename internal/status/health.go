@@ -93,6 +93,9 @@ func (k *Keeper) Registered(claim *karpv1.NodeClaim, yes bool) {
 	}
 	k.mu.Unlock()
 	k.pools.Add(owner.Name)
+	if ref := kube.ClassRef(claim.Spec.NodeClassRef); ref.Name != "" {
+		k.classes.Add(keyOf(ref)) // its condition says whether launches fail
+	}
 }
 
 // failure is why a claim's machine did not become a Node.
@@ -116,6 +119,7 @@ func (k *Keeper) judgeHealth(pool *karpv1.NodePool) {
 	h.restore(was)
 	if was != nil && (was.ObservedGeneration != pool.Generation || (class != nil && pool.Status.NodeClassObservedGeneration != class.Generation)) {
 		h.outcomes = nil
+		k.o.World.LaunchesAgain(pool.Name)
 	}
 	switch h.verdict() {
 	case metav1.ConditionTrue:

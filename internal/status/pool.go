@@ -39,6 +39,7 @@ func (k *Keeper) pool(ctx context.Context, name string) (time.Duration, error) {
 	k.judge(ctx, pool)
 	k.judgeWishes(pool)
 	k.judgeHealth(pool)
+	k.judgeLaunches(pool)
 	k.sum(pool)
 	if equal(before.Status, pool.Status) {
 		return 0, nil

@@ -33,6 +33,7 @@ type usage struct {
 func (w *World) updatePool(o *karpv1.NodePool, now time.Time) {
 	old := w.pools.live[keyOf(o)]
 	if w.pools.put(o, now) && (old == nil || poolMatters(old, o)) {
+		delete(w.failing, o.Name) // it is another one now
 		w.overlaid.stale = true
 		w.poke()
 	}
@@ -121,6 +122,9 @@ func (w *World) renderPools(now time.Time) []model.Pool {
 		if known && (c.marked == nil || c.version != w.offers.version) {
 			c.marked, c.version = w.offers.mark(c.types, now), w.offers.version
 			w.catalogs[class] = c
+		}
+		if notReady == "" {
+			notReady = w.backsOff(np.Name, class, now)
 		}
 		types, other := w.overlaidTypes(np.Name, now)
 		if !other {

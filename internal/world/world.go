@@ -69,6 +69,7 @@ type World struct {
 	jobs       jobs
 	lacking    lacking
 	ended      []time.Time          // when pods succeeded or failed by themselves
+	failing    map[string]failing   // by pool
 	resting    map[string]time.Time // pools whose machines are not replaced, until when
 
 	catalogs map[cloud.ClassRef]catalog
@@ -97,7 +98,7 @@ func New(o Options) *World {
 		pods: map[types.NamespacedName]*pod{}, places: map[string]place{}, lacking: newLacking(), jobs: newJobs(), shapes: newShapes(),
 		machines: newMachines(), written: map[types.UID]time.Time{}, ending: map[types.UID]time.Time{},
 		catalogs: map[cloud.ClassRef]catalog{}, offers: newOfferings(),
-		noStatic: o.NoStatic, overlays: o.Overlays, overlaid: overlaid{objects: newTable[*v1alpha1.NodeOverlay]()},
+		failing: map[string]failing{}, noStatic: o.NoStatic, overlays: o.Overlays, overlaid: overlaid{objects: newTable[*v1alpha1.NodeOverlay]()},
 	}
 }
 

@@ -5,6 +5,7 @@ import (
 	"math/rand/v2"
 	"reflect"
 	"strconv"
+	"strings"
 	"testing"
 	"time"
 
@@ -488,5 +489,60 @@ func BenchmarkPodEvent(b *testing.B) {
 		w.Update(podOf("one", "", "1", i+1))
 		w.Delete(podOf("one", "", "1", i+1))
 		w.podObjects.gone = map[types.UID]time.Time{}
+	}
+}
+
+// A pool whose launches fail is out for a while, longer each time, and at once back when one succeeds or its specification changes.
+func TestAPoolWhoseLaunchesFailBacksOff(t *testing.T) {
+	w, c := fresh()
+	w.SetCatalog(class, types1(), "")
+	w.Update(poolOf("p", 1))
+	w.Update(poolOf("other", 1))
+	out := func() string {
+		t.Helper()
+		s := w.Snapshot()
+		if s.Pools[0].Name != "other" || s.Pools[0].NotReady != "" {
+			t.Errorf("another pool of the class is %s, not ready: %q", s.Pools[0].Name, s.Pools[0].NotReady)
+		}
+		return s.Pools[1].NotReady
+	}
+	fail := func() {
+		w.LaunchFailed("p", LaunchFailure{Class: class, Reason: "LaunchFailed", Message: "user data is too long"})
+	}
+	wait := 5 * time.Second
+	for range 10 {
+		fail()
+		fail() // a second launch that was under way
+		if why := out(); !strings.Contains(why, "user data is too long") || !strings.Contains(why, c.Now().Add(wait).UTC().Format(time.RFC3339)) {
+			t.Fatalf("it is out for %q, want %s", why, wait)
+		}
+		changed(w)
+		c.Advance(wait - time.Second)
+		if out() == "" {
+			t.Fatalf("it is back before %s", wait)
+		}
+		c.Advance(time.Second)
+		if !changed(w) || out() != "" {
+			t.Fatalf("after %s it is worth another try, and waiting pods must hear of it: %q", wait, out())
+		}
+		wait = min(2*wait, 10*time.Minute)
+	}
+	if _, failed := w.LaunchFailure("p"); !failed {
+		t.Error("until a launch succeeds it is known that the last one failed")
+	}
+	fail()
+	w.LaunchesAgain("p")
+	if out() != "" {
+		t.Error("a success ends the back-off")
+	}
+	fail()
+	if _, failed := w.LaunchFailure("p"); !failed || out() == "" {
+		t.Error("a failure after a success begins anew")
+	}
+	next := poolOf("p", 2)
+	next.Generation = 2
+	w.Update(next)
+	if out() != "" {
+		t.Error("another specification deserves another try")
 	}
 }

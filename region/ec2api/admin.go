@@ -15,7 +15,7 @@ import (
 // adminPath is where the simulation itself is watched and disturbed, beside AWS's own calls:
 //
 //	GET  calls, instances, summary
-//	POST capacity, interrupt, rebalance, impair, fail, delay
+//	POST capacity, interrupt, rebalance, impair, fail, delay, key
 //
 // Every call sends Options.AdminToken as Authorization: Bearer. AWS's own calls know their caller by SigV4's header, so that the two
 // never meet in one request.
@@ -84,6 +84,11 @@ type adminFail struct {
 	Times   int    `json:"times"`
 }
 
+type adminKey struct {
+	Key     string `json:"key"` // of KMS: ID, alias or ARN
+	Enabled bool   `json:"enabled"`
+}
+
 type adminDelay struct {
 	API          string `json:"api"`
 	Milliseconds int64  `json:"milliseconds"`
@@ -109,6 +114,7 @@ func adminHandler(r *region.Region) http.Handler {
 	}))
 	mux.HandleFunc("POST "+adminPath+"fail", change(func(q adminFail) error { return injectFailure(r, q) }))
 	mux.HandleFunc("POST "+adminPath+"delay", change(func(q adminDelay) error { return injectDelay(r, q) }))
+	mux.HandleFunc("POST "+adminPath+"key", change(func(q adminKey) error { return r.SetKeyEnabled(q.Key, q.Enabled) }))
 	return mux
 }
 

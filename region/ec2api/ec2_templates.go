@@ -3,12 +3,16 @@ package ec2api
 import (
 	"cmp"
 	"encoding/base64"
+	"fmt"
 	"slices"
 	"strconv"
 	"strings"
 
 	"github.com/nodeless/nodeless/region"
 )
+
+// mostUserData is EC2's limit before encoding (EC2 user guide, "Run commands when you launch an EC2 instance with user data input").
+const mostUserData = 16 << 10
 
 // userData decodes UserData, in any of the paddings that clients send.
 func (f form) userData() []byte {
@@ -19,6 +23,9 @@ func (f form) userData() []byte {
 	data, err := base64.RawStdEncoding.DecodeString(strings.TrimRight(strings.NewReplacer("\n", "", "\r", "").Replace(text), "="))
 	if err != nil && *f.err == nil {
 		*f.err = failure(400, "InvalidUserData.Malformed", "Invalid BASE64 encoding of user data: "+err.Error())
+	}
+	if len(data) > mostUserData && *f.err == nil {
+		*f.err = failure(400, "InvalidParameterValue", fmt.Sprintf("User data is limited to %d bytes", mostUserData))
 	}
 	return data
 }
@@ -46,7 +53,7 @@ func (f form) templateData() region.TemplateData {
 	for _, m := range f.each("BlockDeviceMapping") {
 		if m.has("Ebs") {
 			keep := strings.EqualFold(m.at("Ebs").str("DeleteOnTermination"), "false")
-			d.Devices = append(d.Devices, region.BlockDevice{Name: m.str("DeviceName"), Keep: keep})
+			d.Devices = append(d.Devices, region.BlockDevice{Name: m.str("DeviceName"), Keep: keep, KMSKey: m.at("Ebs").str("KmsKeyId")})
 		}
 		if size, err := strconv.ParseInt(m.at("Ebs").str("VolumeSize"), 10, 64); err == nil && m.str("DeviceName") == region.RootDevice {
 			d.RootDiskGiB = size

@@ -2,6 +2,7 @@ package ec2api
 
 import (
 	"encoding/base64"
+	"fmt"
 	"slices"
 	"testing"
 	"time"
@@ -109,6 +110,77 @@ func TestAMachineIsLaunchedSeenAndTerminated(t *testing.T) {
 	b.clock.Advance(5 * time.Minute)
 	if i := b.claimed(t, "claim-1"); i.State.Name != "terminated" {
 		t.Errorf("five minutes later it is %s", i.State.Name)
+	}
+}
+
+// A KMS key that is disabled ends the machine as soon as it starts, and EC2 says why.
+func TestAMachineWhoseKeyIsDisabledEndsAtOnce(t *testing.T) {
+	b := newBuyer(t)
+	const key = "1234abcd-12ab-34cd-56ef-1234567890ab"
+	template := func(name, key string) string {
+		_, err := b.CreateLaunchTemplate(t.Context(), &ec2.CreateLaunchTemplateInput{
+			LaunchTemplateName: aws.String(name), LaunchTemplateData: &ec2types.RequestLaunchTemplateData{
+				ImageId: aws.String(b.image), BlockDeviceMappings: []ec2types.LaunchTemplateBlockDeviceMappingRequest{{
+					DeviceName: aws.String("/dev/xvda"), Ebs: &ec2types.LaunchTemplateEbsBlockDeviceRequest{VolumeSize: aws.Int32(20), KmsKeyId: aws.String(key)},
+				}},
+			},
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return name
+	}
+	arn := "arn:aws:kms:us-west-2:123456789012:key/" + key
+	if err := b.region.SetKeyEnabled(key, false); err != nil {
+		t.Fatal(err)
+	}
+	if err := b.region.SetKeyEnabled("my-key", false); err == nil {
+		t.Error("my-key is no key, and could be disabled")
+	}
+	for name, c := range map[string]struct {
+		key, want string
+	}{
+		"by-id": {key, "Client.InvalidKMSKey.InvalidState"}, "by-arn": {arn, "Client.InvalidKMSKey.InvalidState"},
+		"no-key": {"my-key", "Client.InvalidKMSKey.InvalidState"}, "another": {"alias/aws/ebs", ""},
+	} {
+		q := b.fleet(name, "m5.large")
+		q.LaunchTemplateConfigs[0].LaunchTemplateSpecification.LaunchTemplateName = aws.String(template(name, c.key))
+		b.buy(t, q)
+		b.clock.Advance(time.Minute)
+		i := b.claimed(t, name)
+		got := ""
+		if i.StateReason != nil {
+			got = *i.StateReason.Code
+		}
+		if got != c.want || (i.State.Name == "terminated") != (c.want != "") {
+			t.Errorf("%s: a minute later it is %s for %q, want %q", name, i.State.Name, got, c.want)
+		}
+	}
+	if err := b.region.SetKeyEnabled(key, true); err != nil {
+		t.Fatal(err)
+	}
+	q := b.fleet("again", "m5.large")
+	q.LaunchTemplateConfigs[0].LaunchTemplateSpecification.LaunchTemplateName = aws.String("by-id")
+	b.buy(t, q)
+	b.clock.Advance(time.Minute)
+	if i := b.claimed(t, "again"); i.State.Name != "running" {
+		t.Errorf("the key can be used again, and the machine is %s", i.State.Name)
+	}
+}
+
+func TestUserDataHaveALimit(t *testing.T) {
+	b := newBuyer(t)
+	for size, code := range map[int]string{16 << 10: "", 16<<10 + 1: "InvalidParameterValue"} {
+		_, err := b.CreateLaunchTemplate(t.Context(), &ec2.CreateLaunchTemplateInput{
+			LaunchTemplateName: aws.String(fmt.Sprint("data-", size)), LaunchTemplateData: &ec2types.RequestLaunchTemplateData{
+				ImageId: aws.String(b.image), UserData: aws.String(base64.StdEncoding.EncodeToString(make([]byte, size))),
+			},
+		})
+		if code == "" && err != nil {
+			t.Errorf("%d bytes: %v", size, err)
+		} else if code != "" {
+			wantCode(t, err, code)
+		}
 	}
 }
 

@@ -63,6 +63,7 @@ func TestBadInput(t *testing.T) {
 	})
 	t.Run("a budget that cannot be", c.badBudgetsStory)
 	t.Run("a class that is not ready", c.unreadyClassStory)
+	t.Run("launches that fail again and again", c.failingLaunchesStory)
 	t.Run("a pool that is deleted while its machines run", c.deletedPoolStory)
 	t.Run("messages that nobody can read", c.badMessagesStory)
 	t.Run("overlays that contradict each other", c.badOverlaysStory)

@@ -81,6 +81,7 @@ var reasons = map[string][2]string{
 	"expired":               {"Expired", "it is older than its expireAfter"},
 	"insufficient_capacity": {"NoCapacity", "the cloud had no machine for it"},
 	"nodeclass_not_ready":   {"NodeClassNotReady", "its node class was not ready"},
+	"launch_failed":         {"LaunchFailed", "the cloud refused to launch its machine"},
 	"launch_timeout":        {"LaunchTimeout", "the cloud did not launch its machine in time"},
 	"registration_timeout":  {"RegistrationTimeout", "its machine did not become a Node in time"},
 	"garbage_collected":     {"Lost", "the cloud does not know its machine any more"},
