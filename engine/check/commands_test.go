@@ -117,6 +117,15 @@ var commandMutations = []mutation{
 		}
 		return false
 	}},
+	{"a pod moves to a node that is not initialized", "takes pods", func(p *plan) bool {
+		for i := range p.Commands {
+			if c := &p.Commands[i]; len(c.Placements) > 0 {
+				p.node(c.Placements[0].Node).State = model.Registered
+				return true
+			}
+		}
+		return false
+	}},
 	{"the room is taken", "fits", func(p *plan) bool {
 		for i := range p.Commands {
 			if c := &p.Commands[i]; len(c.Placements) > 0 {
@@ -151,6 +160,16 @@ var commandMutations = []mutation{
 	{"it has not drifted", "drifted", ofCommand(model.Drifted, false, func(p *plan, c *model.Command) bool { p.victim(c).Drifted = ""; return true })},
 	{"the drift budget is broken", "budget", ofCommand(model.Drifted, false, func(p *plan, c *model.Command) bool {
 		poolOf(p.Snapshot, c.Removals[0].Pool).Disruption.AllowedDrifted = 0
+		return true
+	})},
+	{"an empty node counts in the drift budget too", "budget", ofCommand(model.Drifted, false, func(p *plan, c *model.Command) bool {
+		gone, d := p.alsoEmpty(c)
+		d.AllowedDrifted, d.AllowedUnderused = gone.empty+gone.drifted-1, 1000
+		return true
+	})},
+	{"an empty node counts in the budget for underuse too", "budget", ofCommand(model.Underutilized, false, func(p *plan, c *model.Command) bool {
+		gone, d := p.alsoEmpty(c)
+		d.AllowedDrifted, d.AllowedUnderused = 1000, gone.empty+gone.drifted+gone.underused-1
 		return true
 	})},
 	{"the budget for underuse is broken", "budget", ofCommand(model.Underutilized, false, func(p *plan, c *model.Command) bool {
@@ -284,6 +303,41 @@ var commandMutations = []mutation{
 		}
 		return false
 	}},
+}
+
+// node is the one of the name.
+func (p *plan) node(name string) *model.Node {
+	return &p.Nodes[slices.IndexFunc(p.Nodes, func(n model.Node) bool { return n.Name == name })]
+}
+
+// leaving is how many nodes of a pool go, by the budget for it.
+type leaving struct{ empty, drifted, underused int }
+
+// alsoEmpty lets one more node of the command's pool go, since it is empty, within the budget for that. It says how many go in all, and gives
+// the budgets.
+func (p *plan) alsoEmpty(c *model.Command) (leaving, *model.DisruptionPolicy) {
+	pool := c.Removals[0].Pool
+	p.Nodes = append(p.Nodes, model.Node{Name: "zz-empty", Claim: "zz-empty", Pool: pool, State: model.Initialized})
+	p.Removals = append(p.Removals, model.Removal{Node: "zz-empty", Claim: "zz-empty", Pool: pool, Method: model.Empty})
+	all := slices.Clone(p.Removals)
+	for i := range p.Commands {
+		all = append(all, p.Commands[i].Removals...)
+	}
+	var gone leaving
+	for _, r := range all {
+		switch {
+		case r.Pool != pool:
+		case r.Method == model.Empty:
+			gone.empty++
+		case r.Method == model.Underutilized:
+			gone.underused++
+		case r.Method != model.Overprovisioned:
+			gone.drifted++
+		}
+	}
+	d := &poolOf(p.Snapshot, pool).Disruption
+	d.AllowedEmpty = gone.empty
+	return gone, d
 }
 
 func poolsOf(c *model.Command) (out []string) {

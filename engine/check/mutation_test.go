@@ -131,6 +131,16 @@ type mutation struct {
 }
 
 var mutations = []mutation{
+	{"a DaemonSet takes the room of pods", "fits", func(p *plan) bool {
+		l, _, it := p.launch()
+		if l == nil {
+			return false
+		}
+		p.Daemons = append(slices.Clone(p.Daemons), model.Daemon{Name: "greedy", Shape: model.Shape{
+			Key: "greedy", Requests: it.Allocatable, Tolerations: []model.Toleration{{Exists: true}},
+		}})
+		return p.requested(l)[model.Pods] > 0
+	}},
 	{"a pod is answered twice", "answered once", func(p *plan) bool {
 		l, _, _ := p.launch()
 		if l != nil {
