@@ -342,3 +342,23 @@ func TestPodsOfOneNameAreNotMixed(t *testing.T) {
 		t.Error("a record without UIDs counts by its time")
 	}
 }
+
+// A log may hold an entry twice: a process that dies between a write and its answer writes again. It counts once.
+func TestAnEntryThatWasWrittenTwiceCountsOnce(t *testing.T) {
+	decision := record.Entry{Decision: &record.Decision{ID: "d", Time: noon, Kind: record.Remove, Method: "Empty", Goes: []record.Machine{
+		{Claim: "a", Offer: record.Offer{Type: "m5.large", DollarsPerHour: 1}}, {Claim: "b", Offer: record.Offer{Type: "m5.large", DollarsPerHour: 1}},
+	}}}
+	gone := func(claim string) record.Entry {
+		return record.Entry{Outcome: &record.Outcome{Of: "d", What: record.Gone, Claim: claim, Time: at(time.Minute)}}
+	}
+	records := record.Fold([]record.Entry{decision, gone("a"), decision, gone("a"), gone("b"), gone("a")})
+	if len(records) != 1 || len(records[0].Outcomes) != 2 || records[0].Outcomes[0].Claim != "a" || records[0].Outcomes[1].Claim != "b" {
+		t.Errorf("%d decisions, outcomes %+v", len(records), records[0].Outcomes)
+	}
+	if again := record.Fold(append(record.Entries(records), record.Entries(records)...)); len(again) != 1 || len(again[0].Outcomes) != 2 {
+		t.Errorf("read twice: %+v", again)
+	}
+	if l := record.Savings(records, at(61*time.Minute), record.DefaultHorizon); l.Dollars != 2 {
+		t.Errorf("two nodes of $1 an hour that went an hour ago saved $%v", l.Dollars)
+	}
+}
