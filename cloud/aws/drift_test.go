@@ -108,6 +108,16 @@ func TestDriftOfWhatCannotBeComparedIsNotGuessed(t *testing.T) {
 	}
 }
 
+func TestTheOrderOfSecurityGroupsIsNoDrift(t *testing.T) {
+	class := newClass("default")
+	class.Status.SecurityGroups = []ec2v1.SecurityGroup{{ID: "sg-2"}, {ID: "sg-1"}}
+	for _, groups := range [][]string{{"sg-1", "sg-2"}, {"sg-2", "sg-1"}} {
+		if got := networkDrift(class, cloud.Machine{SecurityGroups: groups}); got != "" {
+			t.Errorf("groups %v: %s", groups, got)
+		}
+	}
+}
+
 func TestAClassThatIsNotResolvedYetIsToldFromOneThatIsBad(t *testing.T) {
 	_, p, class := stage(t)
 	class.Status.Conditions = nil

@@ -44,6 +44,7 @@ func TestLaunchTagsAndBootsTheMachine(t *testing.T) {
 	req := requestFor("c1", model.OneOf(model.LabelInstanceType, "m7g.large"), model.OneOf(model.LabelCapacityType, model.OnDemand))
 	req.Labels = map[string]string{"team": "blue", "node-role.kubernetes.io/app": "x"}
 	req.Taints = []model.Taint{{Key: "dedicated", Value: "batch", Effect: model.NoSchedule}}
+	req.StartupTaints = []model.Taint{{Key: "cilium", Effect: model.NoExecute}}
 	m := mustLaunch(t, p, req).Machine
 	if m.ImageID != "ami-arm" || m.Labels["kubernetes.io/arch"] != "arm64" || m.Labels["topology.k8s.aws/zone-id"] == "" {
 		t.Errorf("machine %+v", m)
@@ -62,7 +63,7 @@ func TestLaunchTagsAndBootsTheMachine(t *testing.T) {
 	}
 	for name, data := range a.templates {
 		text := decode(t, data.UserData)
-		for _, want := range []string{"name: demo", "karpenter.sh/capacity-type=on-demand", "karpenter.sh/nodepool=general", "team=blue", "key: dedicated", "key: karpenter.sh/unregistered", "- 10.100.0.10"} {
+		for _, want := range []string{"name: demo", "karpenter.sh/capacity-type=on-demand", "karpenter.sh/nodepool=general", "team=blue", "key: dedicated", "key: cilium", "key: karpenter.sh/unregistered", "- 10.100.0.10"} {
 			if !strings.Contains(text, want) {
 				t.Errorf("user data of %s lacks %q:\n%s", name, want, text)
 			}
@@ -85,6 +86,26 @@ func TestLaunchPicksPlainAndCheapMachines(t *testing.T) {
 	gpu.Requests[model.NvidiaGPU] = 1
 	if m := mustLaunch(t, p, gpu).Machine; m.Type != "g5.xlarge" || m.ImageID != "ami-gpu" {
 		t.Errorf("launched %s for a pod with a GPU", m.Type)
+	}
+}
+
+// What EC2 may choose from: it must not take a dear spot instance, or a GPU, because the others ran out.
+func TestSpotAboveOnDemandAndGPUsAreNoChoice(t *testing.T) {
+	_, p, class := stage(t)
+	catalog, err := p.catalogOf(t.Context(), class)
+	if err != nil {
+		t.Fatal(err)
+	}
+	req := requestFor("any")
+	choices := catalog.choices(&req)
+	cheapest := choices[slices.IndexFunc(choices, func(o choice) bool { return o.CapacityType == model.OnDemand })].price
+	for _, o := range choices {
+		if o.CapacityType == model.Spot && o.price > cheapest {
+			t.Errorf("%s %s in %s costs %d, on-demand %d", o.CapacityType, o.Type, o.Zone, o.price, cheapest)
+		}
+		if o.Type == "g5.xlarge" {
+			t.Errorf("%s for a pod without a GPU", o.Type)
+		}
 	}
 }
 
@@ -223,6 +244,21 @@ func TestLaunchGoesOnWhenTheEarlierOneGaveNothing(t *testing.T) {
 	mustLaunch(t, after, changed)
 	if got := len(a.alive()); got != 1 {
 		t.Errorf("%d machines", got)
+	}
+}
+
+// The instance of an earlier launch that ends is no node: the claim gets another one.
+func TestLaunchGoesOnWhenTheEarlierInstanceEnds(t *testing.T) {
+	a, first, class := stage(t)
+	onDemand := model.OneOf(model.LabelCapacityType, model.OnDemand)
+	ended := mustLaunch(t, first, requestFor("c", onDemand, model.OneOf(model.LabelInstanceType, "m5.large"))).Machine
+	a.mu.Lock()
+	a.instances[0].State = &ec2types.InstanceState{Name: ec2types.InstanceStateNameShuttingDown}
+	a.mu.Unlock()
+	after := connect(t, a.config(), map[string]*ec2v1.EC2NodeClass{"default": class})
+	changed := requestFor("c", onDemand, model.OneOf(model.LabelInstanceType, "t3.medium"))
+	if m := mustLaunch(t, after, changed).Machine; m.ID == ended.ID || m.Type != "t3.medium" {
+		t.Errorf("got %s %s; %s is shutting down", m.Type, m.ID, ended.ID)
 	}
 }
 

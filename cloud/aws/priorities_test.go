@@ -36,3 +36,11 @@ func TestOnlyChoicesOfAboutTheSamePriceAreNear(t *testing.T) {
 		t.Errorf("%v", got)
 	}
 }
+
+func TestPricesAreMillionthsOfADollar(t *testing.T) {
+	for text, want := range map[string]model.Price{"0.0416": 41_600, "13.0000005": 13_000_001, "0": 0, "-1": 0, "free": 0} {
+		if got, ok := parsePrice(text); got != want || ok != (want > 0) {
+			t.Errorf("%q is %d (%t), want %d", text, got, ok, want)
+		}
+	}
+}
