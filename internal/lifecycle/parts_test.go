@@ -71,6 +71,24 @@ func TestAMachineThatIsMuchSmallerThanPromisedIsInconsistent(t *testing.T) {
 	}
 }
 
+func TestANodeIsRepairedForTheConditionThatIsFirstIntolerable(t *testing.T) {
+	noon := time.Date(2026, 6, 1, 12, 0, 0, 0, time.UTC)
+	policies := []cloud.RepairPolicy{
+		{Condition: "Ready", Status: "False", Toleration: 30 * time.Minute}, {Condition: "AcceleratedHardwareReady", Status: "False", Toleration: 10 * time.Minute},
+	}
+	node := &corev1.Node{}
+	for _, kind := range []corev1.NodeConditionType{"Ready", "AcceleratedHardwareReady"} {
+		node.Status.Conditions = append(node.Status.Conditions, corev1.NodeCondition{Type: kind, Status: "False", LastTransitionTime: metav1.NewTime(noon)})
+	}
+	if condition, due := broken(node, policies); condition != "AcceleratedHardwareReady" || !due.Equal(noon.Add(10*time.Minute)) {
+		t.Errorf("%s from %s on", condition, due)
+	}
+	node.Status.Conditions[1].Status = "True"
+	if condition, due := broken(node, policies); condition != "Ready" || !due.Equal(noon.Add(30*time.Minute)) {
+		t.Errorf("%s from %s on", condition, due)
+	}
+}
+
 func TestNothingIsRememberedOfWhatIsGone(t *testing.T) {
 	m := newMemory()
 	for _, uid := range []types.UID{"gone", "there"} {
