@@ -70,12 +70,32 @@ func TestTheClustersDNSRunsInAMicroVM(t *testing.T) {
 		if got, err := c.dnsEndpoints(); err != nil || got == own || got == "" {
 			return fmt.Errorf("%v: kube-dns leads to %q, want the built-in one", err, got)
 		}
-		out, err := c.run("kubectl", "exec", pod, "--", "nslookup", "hello.default.svc.cluster.local")
-		if err != nil {
-			return fmt.Errorf("%w\n%s", err, out)
+		return c.resolvesIn(pod)
+	})
+
+	// EKS's coredns is Ready behind the same Service, on a simulated node where nothing answers: nobody is sent there.
+	c.kubectl("apply", "-f", filepath.Join(root, "examples", "addons.yaml"))
+	c.kubectl("rollout", "status", "-n", "kube-system", "deployment", "coredns", "--timeout=240s")
+	c.eventually(patience, func() error {
+		if got, err := c.dnsEndpoints(); err != nil || len(strings.Fields(got)) != 3 {
+			return fmt.Errorf("%v: kube-dns leads to %q, want coredns twice and the built-in one", err, got)
 		}
 		return nil
 	})
+	for range 5 {
+		if err := c.resolvesIn(pod); err != nil {
+			t.Error("beside coredns on a simulated node:", err)
+		}
+	}
+}
+
+// resolvesIn reports that a pod does not find a Service by its name.
+func (c *cluster) resolvesIn(pod string) error {
+	out, err := c.run("kubectl", "exec", pod, "--", "nslookup", "hello.default.svc.cluster.local")
+	if err != nil {
+		return fmt.Errorf("%w\n%s", err, out)
+	}
+	return nil
 }
 
 // dnsEndpoints are the addresses behind the Service kube-dns that are ready.
