@@ -24,7 +24,7 @@ var written = []struct {
 		"ca.*", "front-proxy-ca.*", "front-proxy-client.*", "kube-apiserver*", "admin.*", "kube-controller-manager.*", "kube-scheduler.*",
 		"service-account.*",
 	}},
-	{"logs", []string{"nodeless.log", "control-plane.log", "control-plane.log.1", "up.log"}},
+	{"logs", []string{"nodeless.log", "control-plane.log", "control-plane.log.1", "up.log", "simulated"}},
 	{"region", []string{"name", "address", "types.json", "credentials", "kubeconfig", "*-[0-9].db"}},
 	{"images", []string{"local"}},
 	{"microvms", []string{
