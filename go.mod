@@ -26,6 +26,7 @@ require (
 	github.com/klauspost/compress v1.18.6
 	github.com/mdlayher/netlink v1.11.2
 	github.com/miekg/dns v1.1.72
+	github.com/pelletier/go-toml/v2 v2.4.3
 	github.com/prometheus/client_golang v1.23.2
 	github.com/prometheus/client_model v0.6.2
 	github.com/prometheus/common v0.67.5

@@ -54,7 +54,7 @@ func (r *Region) launch(x option, capacityType string, tags map[string]string, c
 		Zone: x.subnet.Zone, ZoneID: x.subnet.ZoneID, SubnetID: x.subnet.ID, PrivateIP: ip,
 		PrivateDNS: r.privateDNS(ip),
 		State:      Pending, CapacityType: capacityType, LaunchedAt: now, RunningAt: now.Add(min(toRunning, boot)), BootAt: now.Add(boot),
-		TemplateID: x.template.ID, TemplateName: x.template.Name, UserData: x.data.UserData, RootDiskGiB: x.data.RootDiskGiB,
+		TemplateID: x.template.ID, TemplateName: x.template.Name, UserData: x.data.UserData, NodeDiskGiB: r.nodeDisk(x.o.ImageID, x.data.Devices),
 		Devices: r.devices(id, x.o.ImageID, x.data.Devices), Monitoring: x.data.Monitoring,
 		SecurityGroups: x.data.SecurityGroupIDs, InstanceProfile: x.data.InstanceProfile,
 		Tags: merged(x.data.Tags["instance"], tags), ClientToken: clientToken, FleetID: fleet, PriceMicros: x.price,

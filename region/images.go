@@ -39,6 +39,7 @@ const dataDevice = "/dev/xvdb"
 type BlockDevice struct {
 	Name     string // such as /dev/xvda
 	VolumeID string // "" in a template
+	SizeGiB  int64  // 0 = as the image has it
 	Keep     bool   // it outlives the instance
 	KMSKey   string `json:",omitempty"` // by which it is encrypted: an ID, an alias or an ARN; "" = none or AWS's own
 }
@@ -46,7 +47,7 @@ type BlockDevice struct {
 // devices are the volumes of a new instance: its image's, and those that its template adds or changes.
 func (r *Region) devices(instance, image string, wanted []BlockDevice) []BlockDevice {
 	out := []BlockDevice{{Name: RootDevice}}
-	if strings.HasPrefix(r.image(image).Name, "bottlerocket") {
+	if r.isBottlerocket(image) {
 		out = append(out, BlockDevice{Name: dataDevice})
 	}
 	for _, w := range wanted {
@@ -60,6 +61,24 @@ func (r *Region) devices(instance, image string, wanted []BlockDevice) []BlockDe
 		out[i].VolumeID = "vol-" + r.fixedID("volume", instance, out[i].Name)
 	}
 	return out
+}
+
+func (r *Region) isBottlerocket(image string) bool {
+	return strings.HasPrefix(r.image(image).Name, "bottlerocket")
+}
+
+// nodeDisk is the size of the volume that holds containers and their images; 0 = as the image has it.
+func (r *Region) nodeDisk(image string, wanted []BlockDevice) int64 {
+	name := RootDevice
+	if r.isBottlerocket(image) {
+		name = dataDevice
+	}
+	for _, d := range wanted {
+		if d.Name == name {
+			return d.SizeGiB
+		}
+	}
+	return 0
 }
 
 var imageDate = time.Date(2026, 11, 1, 0, 0, 0, 0, time.UTC)

@@ -69,7 +69,7 @@ type Instance struct {
 	UserData        []byte // decoded
 	SecurityGroups  []string
 	InstanceProfile string
-	RootDiskGiB     int64 // 0 = as its image has it
+	NodeDiskGiB     int64 // of the volume with containers and their images; 0 = as its image has it
 	Devices         []BlockDevice
 	Monitoring      bool // detailed, by CloudWatch
 	Tags            map[string]string

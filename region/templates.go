@@ -24,7 +24,6 @@ type TemplateData struct {
 	UserData         []byte // decoded
 	SecurityGroupIDs []string
 	InstanceProfile  string
-	RootDiskGiB      int64                        // of the volume at RootDevice; 0 = as the image has it
 	Devices          []BlockDevice                // volumes beside or instead of the image's
 	Monitoring       bool                         // detailed monitoring by CloudWatch
 	Tags             map[string]map[string]string // by resource type: instance, volume, network-interface …
@@ -38,7 +37,6 @@ func (d TemplateData) over(base TemplateData) TemplateData {
 	d.ImageID = cmp.Or(d.ImageID, base.ImageID)
 	d.InstanceType = cmp.Or(d.InstanceType, base.InstanceType)
 	d.InstanceProfile = cmp.Or(d.InstanceProfile, base.InstanceProfile)
-	d.RootDiskGiB = cmp.Or(d.RootDiskGiB, base.RootDiskGiB)
 	if d.UserData == nil {
 		d.UserData = base.UserData
 	}

@@ -53,6 +53,8 @@ func TestResolveSaysWhatToMend(t *testing.T) {
 			c.Spec.SecurityGroupSelectorTerms = []ec2v1.SecurityGroupSelectorTerm{{Name: "nobody"}}
 		}, []string{"spec.securityGroupSelectorTerms"}},
 		{"unknown alias family", "AMIsReady", func(c *ec2v1.EC2NodeClass) { c.Spec.AMISelectorTerms[0].Alias = "ubuntu@latest" }, []string{"spec.amiSelectorTerms[0]", "ubuntu", "al2023"}},
+		{"Amazon Linux 2 by alias", "AMIsReady", func(c *ec2v1.EC2NodeClass) { c.Spec.AMISelectorTerms[0].Alias = "al2@latest" }, []string{"Kubernetes 1.33", "write alias: al2023@latest"}},
+		{"Amazon Linux 2 by family", "ValidationSucceeded", func(c *ec2v1.EC2NodeClass) { c.Spec.AMIFamily = awssdk.String("AL2") }, []string{"spec.amiFamily", "write amiFamily: AL2023"}},
 		{"malformed alias", "AMIsReady", func(c *ec2v1.EC2NodeClass) { c.Spec.AMISelectorTerms[0].Alias = "al2023" }, []string{"family@version"}},
 		{"unknown alias version", "AMIsReady", func(c *ec2v1.EC2NodeClass) { c.Spec.AMISelectorTerms[0].Alias = "al2023@v19990101" }, []string{"v19990101", "1.36"}},
 		{"role that is not there", "InstanceProfileReady", func(c *ec2v1.EC2NodeClass) { c.Spec.Role = "ghost" }, []string{"spec.role", "ghost"}},

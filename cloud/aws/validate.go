@@ -46,6 +46,9 @@ var imageFamilies = map[string]string{
 	"al2": "", "windows2019": "", "windows2022": "", "windows2025": "",
 }
 
+// noAL2 is why there is no AL2 (Amazon EKS User Guide, "Guide to EKS AL2 & AL2-Accelerated AMIs transition features").
+const noAL2 = "EKS has no Amazon Linux 2 images for Kubernetes 1.33 and later"
+
 // parseAlias splits family@version. It stands in for EC2NodeClass.Alias, which ends the process on a malformed one.
 func parseAlias(alias string) (family, version string, err error) {
 	name, version, ok := strings.Cut(alias, "@")
@@ -56,6 +59,8 @@ func parseAlias(alias string) (family, version string, err error) {
 	switch {
 	case !known || name == "custom":
 		return "", "", fmt.Errorf("alias %q: unknown family %q; use al2023 or bottlerocket", alias, name)
+	case name == "al2":
+		return "", "", fmt.Errorf("alias %q: %s; write alias: al2023@latest", alias, noAL2)
 	case family == "":
 		return "", "", fmt.Errorf("alias %q: family %q is not supported; use al2023 or bottlerocket", alias, name)
 	}
@@ -84,7 +89,9 @@ func validateImages(class *ec2v1.EC2NodeClass) []string {
 		bad = append(bad, "spec.amiSelectorTerms: an alias must be the only term")
 	}
 	if f := class.Spec.AMIFamily; f != nil {
-		if name, known := imageFamilies[strings.ToLower(*f)]; !known || name == "" || name != *f {
+		if *f == ec2v1.AMIFamilyAL2 {
+			bad = append(bad, "spec.amiFamily: "+noAL2+"; write amiFamily: AL2023, and in spec.amiSelectorTerms alias: al2023@latest")
+		} else if name, known := imageFamilies[strings.ToLower(*f)]; !known || name == "" || name != *f {
 			bad = append(bad, fmt.Sprintf("spec.amiFamily: %q is not supported; use AL2023, Bottlerocket or Custom", *f))
 		}
 	} else if aliases == 0 && len(class.Spec.AMISelectorTerms) > 0 {

@@ -18,7 +18,8 @@ type Machine struct {
 	ZoneID     string
 	Region     string
 	UserData   []byte // decoded
-	RootDisk   int64  // bytes; 0 = as the image has it
+	RootDisk   int64  // bytes of the volume with containers; 0 = as the image has it
+	Claim      string // the NodeClaim for which it was launched; "" = none is known
 	// Labels are those that the Node has beside what its kubelet and user data say.
 	Labels map[string]string
 

@@ -54,7 +54,7 @@ func (s *Simulator) register(ctx context.Context, m *Machine) error {
 	k, err := bootsWith(*m)
 	if err != nil {
 		s.o.Log.Warn("machine boots but joins no cluster", "machine", m.ID, "error", err)
-		return nil
+		return s.tellClaim(ctx, m, err)
 	}
 	_, err = s.client.CoreV1().Nodes().Create(ctx, newNode(m, k, metav1.NewTime(s.o.Clock.Now())), metav1.CreateOptions{})
 	if apierrors.IsAlreadyExists(err) { // our own, if an answer was lost; else that of a machine which had the address before
@@ -157,7 +157,7 @@ func newNode(m *Machine, k kubelet, now metav1.Time) *corev1.Node {
 			},
 			DaemonEndpoints: corev1.NodeDaemonEndpoints{KubeletEndpoint: corev1.DaemonEndpoint{Port: kubeletPort}},
 			NodeInfo: corev1.NodeSystemInfo{
-				Architecture: t.Arch, OperatingSystem: cmp.Or(t.OS, "linux"), OSImage: "Amazon Linux 2023 (simulated)",
+				Architecture: t.Arch, OperatingSystem: cmp.Or(t.OS, "linux"), OSImage: k.osImage(),
 				KubeletVersion: "v1.36.2", ContainerRuntimeVersion: runtimeVersion,
 				MachineID: m.ID, SystemUUID: m.ID, BootID: m.ID, KernelVersion: "simulated",
 			},

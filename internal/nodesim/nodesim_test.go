@@ -1,6 +1,7 @@
 package nodesim
 
 import (
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -73,6 +74,39 @@ func TestAMachineRegistersAsItsUserDataSays(t *testing.T) {
 	}
 }
 
+func TestABottlerocketMachineRegistersAsItsSettingsSay(t *testing.T) {
+	k, err := parseUserData([]byte(`[settings.ntp]
+time-servers = ["x"]
+
+[settings.kubernetes]
+api-server = "https://127.0.0.1:1"
+cluster-name = "prod"
+max-pods = 20
+
+[settings.kubernetes.kube-reserved]
+"cpu" = "100m"
+
+[settings.kubernetes.node-labels]
+"karpenter.sh/nodepool" = "general-purpose"
+
+[settings.kubernetes.node-taints]
+"a" = "x:NoSchedule"
+"karpenter.sh/unregistered" = [":NoExecute"]
+`))
+	if err != nil {
+		t.Fatal(err)
+	}
+	node := newNode(&Machine{Name: "ip-10-0-0-4", Type: typeNamed("m5.large")}, k, metav1.Now())
+	want := []corev1.Taint{{Key: "a", Value: "x", Effect: corev1.TaintEffectNoSchedule}, {Key: "karpenter.sh/unregistered", Effect: corev1.TaintEffectNoExecute}}
+	if !slices.Equal(node.Spec.Taints, want) {
+		t.Errorf("taints %v, want %v", node.Spec.Taints, want)
+	}
+	if node.Labels["karpenter.sh/nodepool"] != "general-purpose" || node.Status.Allocatable.Pods().Value() != 20 || node.Status.Allocatable.Cpu().MilliValue() != 1900 ||
+		!strings.HasPrefix(node.Status.NodeInfo.OSImage, "Bottlerocket") {
+		t.Errorf("the node is %+v", node)
+	}
+}
+
 func TestUserDataThatJoinsNoCluster(t *testing.T) {
 	for name, data := range map[string]string{
 		"empty":           "",
@@ -80,6 +114,9 @@ func TestUserDataThatJoinsNoCluster(t *testing.T) {
 		"no cluster":      "kind: NodeConfig\nspec: {}\n",
 		"broken MIME":     "Content-Type: multipart/mixed; boundary=x\n\n--x\nno end",
 		"not even a type": "multipart/mixed",
+		"other settings":  "[settings.kubernetes]\napi-server = \"x\"\n",
+		"a taint":         "[settings.kubernetes]\ncluster-name = \"c\"\n[settings.kubernetes.node-taints]\n\"a\" = \"NoSchedule\"\n",
+		"Amazon Linux 2":  "#!/bin/bash\n/etc/eks/bootstrap.sh prod\n",
 	} {
 		if _, err := parseUserData([]byte(data)); err == nil || !strings.Contains(err.Error(), "user data") {
 			t.Errorf("%s: error %v", name, err)

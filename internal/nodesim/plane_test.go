@@ -7,6 +7,7 @@ import (
 	"log/slog"
 	"net/netip"
 	"regexp"
+	"strings"
 	"testing"
 
 	admissionv1 "k8s.io/api/admissionregistration/v1"
@@ -14,11 +15,15 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/kubernetes/scheme"
 	"k8s.io/client-go/util/retry"
 	"k8s.io/utils/ptr"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	karpv1 "sigs.k8s.io/karpenter/pkg/apis/v1"
 
 	"github.com/nodeless/nodeless/catalog"
 	"github.com/nodeless/nodeless/internal/clock"
+	"github.com/nodeless/nodeless/internal/crds"
 	"github.com/nodeless/nodeless/internal/nodesim"
 	"github.com/nodeless/nodeless/internal/plane/planetest"
 )
@@ -308,4 +313,39 @@ func TestAPodWithoutAnAddressSaysSo(t *testing.T) {
 	if w := pod.Status.ContainerStatuses[0].State.Waiting; pod.Status.Phase != corev1.PodPending || w == nil || w.Reason != "ContainerCreating" || w.Message != "" || pod.Status.PodIP != "" {
 		t.Errorf("%+v", pod.Status)
 	}
+}
+
+// On AWS nobody is told why an instance joins no cluster; here its NodeClaim says so.
+func TestAMachineThatJoinsNoClusterSaysSoOnItsNodeClaim(t *testing.T) {
+	s := tell(t)
+	ctx := context.Background()
+	if err := crds.Install(ctx, planetest.Start(t).RESTConfig()); err != nil {
+		t.Fatal(err)
+	}
+	claims, err := client.New(planetest.Start(t).RESTConfig(), client.Options{Scheme: scheme.Scheme})
+	if err != nil {
+		t.Fatal(err)
+	}
+	claim := &karpv1.NodeClaim{ObjectMeta: metav1.ObjectMeta{Name: "lost"}, Spec: karpv1.NodeClaimSpec{
+		NodeClassRef: &karpv1.NodeClassReference{Group: "karpenter.k8s.aws", Kind: "EC2NodeClass", Name: "default"},
+		Requirements: []karpv1.NodeSelectorRequirementWithMinValues{},
+	}}
+	if err := claims.Create(ctx, claim); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = claims.Delete(ctx, claim) })
+	m := machine("lost")
+	m.Claim, m.UserData = claim.Name, []byte("#!/bin/bash\n/etc/eks/bootstrap.sh prod\n")
+	s.hall <- nodesim.Event{Kind: nodesim.Booted, Machine: m}
+	planetest.Eventually(t, "the event", func(ctx context.Context) error {
+		events, err := s.api.CoreV1().Events(metav1.NamespaceDefault).List(ctx, metav1.ListOptions{FieldSelector: "involvedObject.kind=NodeClaim,involvedObject.name=lost"})
+		if err != nil || len(events.Items) != 1 {
+			return fmt.Errorf("%d events, %v", len(events.Items), err)
+		}
+		e := events.Items[0]
+		if e.InvolvedObject.UID != claim.UID || e.Type != corev1.EventTypeWarning || !strings.Contains(e.Message, "i-lost has booted and joins no cluster") || !strings.Contains(e.Message, "al2023@latest") {
+			t.Errorf("%+v", e)
+		}
+		return nil
+	})
 }

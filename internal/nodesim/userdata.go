@@ -30,6 +30,7 @@ type kubelet struct {
 	SystemReserved map[string]string
 	EvictionHard   map[string]string
 	RAID0          bool  // the node's disk is its local NVMe
+	Bottlerocket   bool  // else Amazon Linux 2023
 	RootDisk       int64 // of the machine, bytes; 0 = as its image has it
 }
 
@@ -59,10 +60,13 @@ type nodeConfig struct {
 	} `json:"spec"`
 }
 
-// parseUserData reads the NodeConfig documents of AL2023 user data, plain or as MIME parts; later ones win, key by key.
-// A machine whose user data names no cluster would never join one: that is an error.
+// parseUserData reads what a machine's kubelet is told: AL2023's NodeConfig documents, plain or as MIME parts, of which later ones win,
+// key by key; or Bottlerocket's settings. A machine whose user data names no cluster would never join one: that is an error.
 func parseUserData(data []byte) (kubelet, error) {
-	k := kubelet{Labels: map[string]string{}}
+	k, found, err := bottlerocketSettings(data)
+	if found || err != nil {
+		return k, err
+	}
 	parts, err := mimeParts(data)
 	if err != nil {
 		return k, fmt.Errorf("user data: %w", err)
@@ -74,10 +78,15 @@ func parseUserData(data []byte) (kubelet, error) {
 		}
 		k.merge(c)
 	}
-	if k.Cluster == "" {
-		return k, errors.New("user data: no NodeConfig with spec.cluster.name: this machine joins no cluster")
+	switch {
+	case k.Cluster != "":
+		return k, nil
+	case bytes.Contains(data, []byte("/etc/eks/bootstrap.sh")):
+		return k, errors.New("user data: /etc/eks/bootstrap.sh is Amazon Linux 2's, which EKS has no images of any more: " +
+			"use an EC2NodeClass with the alias al2023@latest, or write a NodeConfig (node.eks.aws/v1alpha1)")
 	}
-	return k, nil
+	return k, errors.New("user data: it has neither a NodeConfig with spec.cluster.name (AL2023) nor TOML with settings.kubernetes.cluster-name " +
+		"(Bottlerocket): this machine joins no cluster")
 }
 
 func (k *kubelet) merge(c nodeConfig) {
@@ -124,7 +133,7 @@ func (k kubelet) settings() catalog.Kubelet {
 	out := catalog.Kubelet{
 		PodsPerCore: k.PodsPerCore, KubeReserved: reserved(k.KubeReserved), SystemReserved: reserved(k.SystemReserved),
 		EvictionHardMemory: threshold(k.EvictionHard["memory.available"]), EvictionHardStorage: threshold(k.EvictionHard["nodefs.available"]),
-		InstanceStoreRAID0: k.RAID0,
+		InstanceStoreRAID0: k.RAID0, ReserveByPods: k.Bottlerocket,
 	}
 	if k.RootDisk > 0 {
 		out.RootVolumeBytes = &k.RootDisk

@@ -51,12 +51,11 @@ func (f form) templateData() region.TemplateData {
 	}
 	d.Monitoring = f.at("Monitoring").boolean("Enabled")
 	for _, m := range f.each("BlockDeviceMapping") {
-		if m.has("Ebs") {
-			keep := strings.EqualFold(m.at("Ebs").str("DeleteOnTermination"), "false")
-			d.Devices = append(d.Devices, region.BlockDevice{Name: m.str("DeviceName"), Keep: keep, KMSKey: m.at("Ebs").str("KmsKeyId")})
-		}
-		if size, err := strconv.ParseInt(m.at("Ebs").str("VolumeSize"), 10, 64); err == nil && m.str("DeviceName") == region.RootDevice {
-			d.RootDiskGiB = size
+		if ebs := m.at("Ebs"); m.has("Ebs") {
+			d.Devices = append(d.Devices, region.BlockDevice{
+				Name: m.str("DeviceName"), SizeGiB: int64(ebs.integer("VolumeSize")), Keep: strings.EqualFold(ebs.str("DeleteOnTermination"), "false"),
+				KMSKey: ebs.str("KmsKeyId"),
+			})
 		}
 	}
 	for _, s := range f.tagSpecifications() {

@@ -100,8 +100,8 @@ func TestAMachineIsLaunchedSeenAndTerminated(t *testing.T) {
 		t.Errorf("the machine is told as %+v", i)
 	}
 	seen, _ := b.region.Instance(id)
-	if string(seen.UserData) != "#!/bin/sh" || seen.Tags["from"] != "template" || seen.RootDiskGiB != 20 {
-		t.Errorf("it boots with %q, tags %v and a disk of %d GiB", seen.UserData, seen.Tags, seen.RootDiskGiB)
+	if string(seen.UserData) != "#!/bin/sh" || seen.Tags["from"] != "template" || seen.NodeDiskGiB != 20 {
+		t.Errorf("it boots with %q, tags %v and a disk of %d GiB", seen.UserData, seen.Tags, seen.NodeDiskGiB)
 	}
 	out, err := b.TerminateInstances(t.Context(), &ec2.TerminateInstancesInput{InstanceIds: []string{id}})
 	if err != nil || out.TerminatingInstances[0].CurrentState.Name != "shutting-down" {

@@ -7,6 +7,64 @@ import (
 	"time"
 )
 
+// Manifests of other image families: Bottlerocket's machines join as AL2023's do, Amazon Linux 2's class says what to write instead,
+// and a machine whose user data names no cluster says so on its NodeClaim.
+const families = `
+apiVersion: karpenter.k8s.aws/v1
+kind: EC2NodeClass
+metadata: {name: NAME}
+spec:
+  role: nodeless-node
+  subnetSelectorTerms: [{tags: {karpenter.sh/discovery: nodeless}}]
+  securityGroupSelectorTerms: [{tags: {karpenter.sh/discovery: nodeless}}]
+  IMAGES
+---
+apiVersion: karpenter.sh/v1
+kind: NodePool
+metadata: {name: NAME}
+spec:
+  template:
+    metadata: {labels: {family: NAME}}
+    spec:
+      nodeClassRef: {group: karpenter.k8s.aws, kind: EC2NodeClass, name: NAME}
+      requirements: [{key: karpenter.sh/capacity-type, operator: In, values: [on-demand]}]
+      taints: [{key: family, value: NAME, effect: NoSchedule}]
+---
+apiVersion: v1
+kind: Pod
+metadata: {name: NAME, labels: {app: NAME}}
+spec:
+  nodeSelector: {family: NAME, kubernetes.io/arch: amd64}
+  tolerations: [{operator: Exists}]
+  containers: [{name: c, image: nginx}]
+---
+`
+
+// checkFamilies applies them to a cluster and looks at what becomes of their machines.
+func (c *cluster) checkFamilies() {
+	c.t.Helper()
+	for name, images := range map[string]string{
+		"bottlerocket": "amiSelectorTerms: [{alias: bottlerocket@latest}]",
+		"al2":          "amiFamily: AL2\n  amiSelectorTerms: [{alias: al2@latest}]",
+		"lost":         "amiFamily: Custom\n  userData: |\n    #!/bin/bash\n    /etc/eks/bootstrap.sh nodeless\n  amiSelectorTerms: [{name: 'amazon-eks-node-al2023-x86_64-standard-1.36-*'}]",
+	} {
+		c.apply(strings.NewReplacer("NAME", name, "IMAGES", images).Replace(families))
+	}
+	c.wantPods(time.Minute, "default", "bottlerocket", 1)
+	got := c.kubectl("get", "nodes", "-l", "family=bottlerocket", "-o", "jsonpath={.items[*].spec.taints[*].key} {.items[*].status.nodeInfo.osImage}")
+	if got != "family Bottlerocket OS (simulated)" {
+		c.t.Errorf("the node of Bottlerocket has the taints and system %q", got)
+	}
+	c.eventually(time.Minute, func() error {
+		got := c.kubectl("get", "ec2nodeclass", "al2", "-o", "jsonpath={.status.conditions[?(@.type=='Ready')].status} {.status.conditions[*].message}")
+		if !strings.HasPrefix(got, "False") || !strings.Contains(got, "write alias: al2023@latest") {
+			return fmt.Errorf("the class of Amazon Linux 2 says %q", got)
+		}
+		return nil
+	})
+	c.wantEvents("involvedObject.kind=NodeClaim,reason=NodeNotJoining", "/etc/eks/bootstrap.sh is Amazon Linux 2's")
+}
+
 // Simulated nodes answer for their kubelets: with what a container would say, or with the reason why not.
 func TestSimulatedNodesAnswerKubectl(t *testing.T) {
 	c := up(t, "--microvms=false", "--page", "", "--boot-time", "1s")
@@ -15,6 +73,7 @@ func TestSimulatedNodesAnswerKubectl(t *testing.T) {
 	c.kubectl("rollout", "status", "deployment", "web", "--timeout=60s")
 	c.kubectl("wait", "--for=condition=complete", "job/greet", "--timeout=60s")
 	node := c.nodes()[0].Name
+	c.checkFamilies()
 
 	if got := c.kubectl("logs", "deployment/web"); !strings.HasPrefix(got, "[simulated] ") || !strings.Contains(got, "image nginx does not run here") {
 		t.Errorf("logs of a running pod: %q", got)

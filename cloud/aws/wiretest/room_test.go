@@ -31,10 +31,22 @@ func TestNodesHaveTheRoomThatIsExpected(t *testing.T) {
 				EvictionHard:   map[string]string{"memory.available": "5%", "nodefs.available": "15%"},
 			}
 		},
+		"Bottlerocket with settings and disks of its own": func(s *ec2v1.EC2NodeClassSpec) {
+			s.AMISelectorTerms[0].Alias = "bottlerocket@latest"
+			system, data := resource.MustParse("4Gi"), resource.MustParse("80Gi")
+			s.BlockDeviceMappings = []*ec2v1.BlockDeviceMapping{
+				{DeviceName: awssdk.String("/dev/xvda"), EBS: &ec2v1.BlockDevice{VolumeSize: &system}},
+				{DeviceName: awssdk.String("/dev/xvdb"), EBS: &ec2v1.BlockDevice{VolumeSize: &data}},
+			}
+			s.Kubelet = &ec2v1.KubeletConfiguration{
+				MaxPods: awssdk.Int32(40), KubeReserved: map[string]string{"cpu": "150m"}, EvictionHard: map[string]string{"memory.available": "5%"},
+			}
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			p := newPlace(t)
 			change(&p.classes["default"].Spec)
+			p.resolve(t, "default")
 			p.compareRoom(t)
 		})
 	}
@@ -50,7 +62,7 @@ func (p *place) compareRoom(t *testing.T) {
 	var m nodesim.Machine
 	for _, i := range p.region.Instances() {
 		if i.ID == result.Machine.ID {
-			m = nodesim.Machine{UserData: i.UserData, RootDisk: i.RootDiskGiB << 30}
+			m = nodesim.Machine{UserData: i.UserData, RootDisk: i.NodeDiskGiB << 30}
 		}
 	}
 	types, err := provider.Catalog(t.Context(), requestFor("any", "general").Class)

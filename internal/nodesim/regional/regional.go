@@ -43,9 +43,12 @@ func machineOf(r *region.Region, i region.Instance) nodesim.Machine {
 	return nodesim.Machine{
 		ID: i.ID, ProviderID: fmt.Sprintf("aws:///%s/%s", i.Zone, i.ID), Name: i.PrivateDNS, IP: i.PrivateIP,
 		Type: r.Type(i.Type), Zone: i.Zone, ZoneID: i.ZoneID, Region: r.Name(), UserData: i.UserData,
-		RootDisk: i.RootDiskGiB << 30, Labels: priced(i),
+		RootDisk: i.NodeDiskGiB << 30, Labels: priced(i), Claim: i.Tags[tagClaim],
 	}
 }
+
+// tagClaim names the NodeClaim for which an instance was launched (Karpenter's tag).
+const tagClaim = "karpenter.sh/nodeclaim"
 
 // labelPrice tells eks-node-viewer what a machine costs an hour (eks-node-viewer, pkg/client/controller.go).
 const labelPrice = "eks-node-viewer/instance-price"
