@@ -126,7 +126,7 @@ func connect(ctx context.Context, cfg *rest.Config, o Options) (*Cluster, error)
 
 func newCluster(o Options) *Cluster {
 	return &Cluster{
-		World: world.New(world.Options{Clock: o.Clock}), o: o,
+		World: world.New(world.Options{Clock: o.Clock, ReadFailures: true}), o: o,
 		built: map[string]built{}, classes: map[string]*ec2v1.EC2NodeClass{}, assumed: map[string]string{}, regions: map[string]bool{},
 	}
 }

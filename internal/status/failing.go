@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"slices"
 	"strings"
-	"time"
 
 	ec2v1 "github.com/aws/karpenter-provider-aws/pkg/apis/v1"
 	"github.com/awslabs/operatorpkg/status"
@@ -14,22 +13,18 @@ import (
 	"github.com/nodeless/nodeless/internal/kube"
 )
 
-// ConditionLaunchSucceeded is False on a NodePool whose last launch failed, and not for want of capacity, and on its node class; it is absent
-// otherwise. Readiness does not depend on it: the pool launches again when its back-off ends.
-const ConditionLaunchSucceeded = "LaunchSucceeded"
-
-// judgeLaunches sets that condition of a pool.
+// judgeLaunches says on a pool whether its last launch failed: see kube.ConditionLaunchSucceeded.
 func (k *Keeper) judgeLaunches(pool *karpv1.NodePool) {
-	conditions := pool.StatusConditions(status.WithObservedOnly())
 	f, failed := k.o.World.LaunchFailure(pool.Name)
 	if !failed {
-		_ = conditions.Clear(ConditionLaunchSucceeded) // an error only for conditions on which readiness depends
+		// An error only for conditions on which readiness depends.
+		_ = pool.StatusConditions(status.WithObservedOnly()).Clear(kube.ConditionLaunchSucceeded)
 		return
 	}
-	conditions.SetFalse(ConditionLaunchSucceeded, f.Reason, fmt.Sprintf("%s; the NodePool launches again at %s", f.Message, f.Until.UTC().Format(time.RFC3339)))
+	kube.SetLaunchFailure(pool, f.Reason, f.Message, f.Until)
 }
 
-// judgeClassLaunches sets it on a class: it names the pools whose launches fail.
+// judgeClassLaunches says so on a class, with the pools whose launches fail.
 func (k *Keeper) judgeClassLaunches(ref cloud.ClassRef, class *ec2v1.EC2NodeClass) {
 	conditions := class.StatusConditions(status.WithObservedOnly())
 	var pools []string
@@ -42,9 +37,9 @@ func (k *Keeper) judgeClassLaunches(ref cloud.ClassRef, class *ec2v1.EC2NodeClas
 		}
 	}
 	if len(pools) == 0 {
-		_ = conditions.Clear(ConditionLaunchSucceeded)
+		_ = conditions.Clear(kube.ConditionLaunchSucceeded)
 		return
 	}
 	slices.Sort(pools)
-	conditions.SetFalse(ConditionLaunchSucceeded, reason, fmt.Sprintf("the last launch for NodePool %s failed: %s", strings.Join(pools, ", "), message))
+	conditions.SetFalse(kube.ConditionLaunchSucceeded, reason, fmt.Sprintf("the last launch for NodePool %s failed: %s", strings.Join(pools, ", "), message))
 }

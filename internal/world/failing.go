@@ -4,7 +4,10 @@ import (
 	"fmt"
 	"time"
 
+	karpv1 "sigs.k8s.io/karpenter/pkg/apis/v1"
+
 	"github.com/nodeless/nodeless/cloud"
+	"github.com/nodeless/nodeless/internal/kube"
 )
 
 // Back-off of a pool whose launches fail, and not for want of capacity: the first, and the longest.
@@ -69,8 +72,12 @@ func (w *World) LaunchFailure(pool string) (LaunchFailure, bool) {
 }
 
 // backsOff is why nothing is launched from a pool of the class for now, "" if nothing is in the way.
-func (w *World) backsOff(pool string, class cloud.ClassRef, now time.Time) string {
-	f, known := w.failing[pool]
+func (w *World) backsOff(np *karpv1.NodePool, class cloud.ClassRef, now time.Time) string {
+	f, known := w.failing[np.Name]
+	if w.readsFailures {
+		f.Class = class
+		f.Reason, f.Message, f.Until, known = kube.LaunchFailure(np)
+	}
 	if !known || f.Class != class || !now.Before(f.Until) {
 		return ""
 	}

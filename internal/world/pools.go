@@ -124,7 +124,7 @@ func (w *World) renderPools(now time.Time) []model.Pool {
 			w.catalogs[class] = c
 		}
 		if notReady == "" {
-			notReady = w.backsOff(np.Name, class, now)
+			notReady = w.backsOff(np, class, now)
 		}
 		types, other := w.overlaidTypes(np.Name, now)
 		if !other {

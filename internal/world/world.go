@@ -32,6 +32,8 @@ type Options struct {
 	Overlays bool
 	// NoStatic leaves pools with spec.replicas alone: they get no machines and lose none.
 	NoStatic bool
+	// ReadFailures: whose launches fail is what NodePools say, for a world that launches nothing itself.
+	ReadFailures bool
 }
 
 // World is the cluster as far as it is known. All methods are safe for concurrent use. Objects it hands out are
@@ -68,9 +70,11 @@ type World struct {
 	successors successors
 	jobs       jobs
 	lacking    lacking
-	ended      []time.Time          // when pods succeeded or failed by themselves
-	failing    map[string]failing   // by pool
-	resting    map[string]time.Time // pools whose machines are not replaced, until when
+	ended      []time.Time        // when pods succeeded or failed by themselves
+	failing    map[string]failing // by pool
+	// readsFailures: NodePools say whose launches fail, not failing.
+	readsFailures bool
+	resting       map[string]time.Time // pools whose machines are not replaced, until when
 
 	catalogs map[cloud.ClassRef]catalog
 	overlays bool // are watched
@@ -98,7 +102,7 @@ func New(o Options) *World {
 		pods: map[types.NamespacedName]*pod{}, places: map[string]place{}, lacking: newLacking(), jobs: newJobs(), shapes: newShapes(),
 		machines: newMachines(), written: map[types.UID]time.Time{}, ending: map[types.UID]time.Time{},
 		catalogs: map[cloud.ClassRef]catalog{}, offers: newOfferings(),
-		failing: map[string]failing{}, noStatic: o.NoStatic, overlays: o.Overlays, overlaid: overlaid{objects: newTable[*v1alpha1.NodeOverlay]()},
+		failing: map[string]failing{}, readsFailures: o.ReadFailures, noStatic: o.NoStatic, overlays: o.Overlays, overlaid: overlaid{objects: newTable[*v1alpha1.NodeOverlay]()},
 	}
 }
 

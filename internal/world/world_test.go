@@ -546,3 +546,20 @@ func TestAPoolWhoseLaunchesFailBacksOff(t *testing.T) {
 		t.Error("another specification deserves another try")
 	}
 }
+
+// A world that launches nothing itself knows of failing launches what the controller has written on the NodePool.
+func TestFailingLaunchesAreReadFromTheNodePool(t *testing.T) {
+	_, c := fresh()
+	w := New(Options{Clock: c, ReadFailures: true})
+	w.SetCatalog(class, types1(), "")
+	np := poolOf("p", 1)
+	kube.SetLaunchFailure(np, "LaunchFailed", "user data is too long", c.Now().Add(time.Minute))
+	w.Update(np)
+	if why := w.Snapshot().Pools[0].NotReady; !strings.Contains(why, "its last launch failed (LaunchFailed: user data is too long)") {
+		t.Errorf("it is out for %q", why)
+	}
+	c.Advance(time.Minute)
+	if why := w.Snapshot().Pools[0].NotReady; why != "" {
+		t.Errorf("the back-off is over, and it is out for %q", why)
+	}
+}
