@@ -131,7 +131,7 @@ func (s *settings) addProcess(f *pflag.FlagSet) {
 	f.StringVar(&s.healthAddress, "health-address", "", "address and port of /healthz and /readyz instead of --health-probe-port")
 	f.StringVar(&s.page, "page", "", "address and port of the page that shows the cluster, such as 127.0.0.1:8082, to be reached with kubectl port-forward; on another than a loopback address people log in with a bearer token (default: no page)")
 	s.pageGate.add(f, "page-")
-	f.BoolVar(&s.profiling, "enable-profiling", false, "serve /debug/pprof beside /metrics")
+	f.BoolVar(&s.profiling, "enable-profiling", false, "serve /debug/pprof beside /metrics, to callers on this machine or in this pod: kubectl port-forward")
 	f.BoolVar(&s.unobserved, "disable-cluster-state-observability", false, "no metrics of single pods, nodes, pools and conditions")
 	f.BoolVar(&s.leaderElect, "leader-elect", true, "run several replicas of which one acts; the others know the cluster already")
 	f.BoolVar(&s.noLeaderElection, "disable-leader-election", false, "the same as --leader-elect=false")

@@ -45,7 +45,7 @@ func Run(ctx context.Context, o Options) error {
 	if err != nil {
 		return fmt.Errorf("controller: %w", err)
 	}
-	h := &health{}
+	h := &health{clock: o.Clock}
 	stopServers, err := serve(o, h)
 	if err != nil {
 		return err
@@ -62,6 +62,7 @@ func Run(ctx context.Context, o Options) error {
 	}
 	defer r.events.Shutdown()
 	h.registry.Store(r.registry)
+	r.progress = h.progressed
 	return stopped(ctx, r.run(life, end, o, h))
 }
 

@@ -36,6 +36,7 @@ type rooms struct {
 	overlays  *overlays.Keeper // nil if the gate is closed
 	fargate   *fargateRooms    // nil if profiles are not acted upon
 	records   *keep.Recorder
+	progress  func() // of the decision cycle
 }
 
 // run starts the rooms and returns when one of them fails or ctx is done, after all have stopped. It calls end with what failed,
@@ -98,7 +99,8 @@ func (r *rooms) act(ctx context.Context, o Options) error {
 	}
 	group.Go(func() error {
 		return loop.Run(ctx, loop.Options{
-			World: r.world, Actor: r.actor, Policy: o.Policy, BatchIdle: o.BatchIdle, BatchMax: o.BatchMax, Promise: r.nominates, FillOrder: o.Gates.FillOrder, Clock: o.Clock, Log: o.Log, BadPlans: badPlans,
+			Progress: r.progress,
+			World:    r.world, Actor: r.actor, Policy: o.Policy, BatchIdle: o.BatchIdle, BatchMax: o.BatchMax, Promise: r.nominates, FillOrder: o.Gates.FillOrder, Clock: o.Clock, Log: o.Log, BadPlans: badPlans,
 			OnDecision: func(d loop.Decision) {
 				m.observe(d)
 				r.records.Decided(turnOf(d, o.Policy))

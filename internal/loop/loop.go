@@ -109,6 +109,8 @@ func (l *loop) setAlarm() {
 // turn decides and acts three times: pods first, since they wait; then the commands that are under way; then machines, in the
 // light of what was done for the pods.
 func (l *loop) turn(ctx context.Context) {
+	l.o.Progress()
+	defer l.o.Progress()
 	l.pace.settled()
 	select { // what changed up to here is in the snapshot
 	case <-l.o.World.Changed():

@@ -297,6 +297,25 @@ func TestNothingIsDecidedBeforeLeading(t *testing.T) {
 	await(t, turns)
 }
 
+// Whoever watches over the loop learns when a cycle begins and ends, also where nothing changes.
+func TestEachCycleTellsThatItGoesOn(t *testing.T) {
+	s, told := newStage(), make(chan string, 100)
+	turns := begin(t, s, Options{Progress: func() { told <- "goes on" }, Provision: func(*model.Snapshot, model.Policy) model.Plan {
+		told <- "decides"
+		return model.Plan{}
+	}})
+	await(t, turns)
+	s.wakesAt(t, resync)
+	s.Advance(resync)
+	await(t, turns)
+	s.wakesAt(t, 2*resync)
+	for i, want := range []string{"goes on", "decides", "goes on", "goes on", "decides", "goes on"} {
+		if got := <-told; got != want {
+			t.Fatalf("%d: it %s, want that it %s", i, got, want)
+		}
+	}
+}
+
 // A former leader's newest claims count before the first plan, however often they cannot be read.
 func TestNothingIsDecidedBeforeAllClaimsAreKnown(t *testing.T) {
 	s := newStage()

@@ -62,7 +62,9 @@ type Options struct {
 	BadPlans string
 	// OnDecision is called after each plan was carried out, on the loop's goroutine.
 	OnDecision func(Decision)
-	Log        *slog.Logger // default slog.Default
+	// Progress is called when a cycle begins and when it has ended: every resync at least, unless one hangs. nil = nobody asks.
+	Progress func()
+	Log      *slog.Logger // default slog.Default
 
 	// answered says which pods a plan of engine.Provision leaves without exactly one answer. A plan of engine.Disrupt answers
 	// none, and check.Plan cannot tell the two apart when both are empty.
@@ -100,6 +102,9 @@ func (o Options) defaults() Options {
 	}
 	if o.StillTrue == nil {
 		o.StillTrue = engine.StillTrue
+	}
+	if o.Progress == nil {
+		o.Progress = func() {}
 	}
 	if o.Log == nil {
 		o.Log = slog.Default()

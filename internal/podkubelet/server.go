@@ -17,6 +17,8 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/kubernetes"
+
+	"github.com/nodeless/nodeless/internal/httpguard"
 )
 
 // Options of a Server; all are needed.
@@ -64,13 +66,16 @@ func New(o Options) (*Server, error) {
 	return s, nil
 }
 
+// bodyWithin is how long the body of a request may take to arrive. Streams take their connections over, and have none.
+const bodyWithin = 30 * time.Second
+
 // Serve answers connections until the context ends, then closes them; streams end with their processes. It may run on several
 // listeners at once. The connections' local addresses tell the nodes apart.
 func (s *Server) Serve(ctx context.Context, l net.Listener) error {
 	pool := x509.NewCertPool()
 	pool.AppendCertsFromPEM(s.guard.ca.CurrentCABundleContent())
 	web := &http.Server{
-		Handler:           s.mux,
+		Handler:           httpguard.ReadWithin(bodyWithin, s.mux),
 		ReadHeaderTimeout: 32 * time.Second, // as the kubelet's
 		IdleTimeout:       90 * time.Second,
 		BaseContext:       func(net.Listener) context.Context { return ctx },

@@ -63,6 +63,8 @@ var (
 	ErrNothing = errors.New("may list neither nodes nor pods of any namespace that has some; an administrator allows the whole: nodeless rbac --view --user NAME")
 )
 
+var errBusy = errors.New("too many people log in at once; try again in a while")
+
 // Reviewer asks who somebody is and what they may. It is safe for concurrent use.
 type Reviewer struct {
 	kube       kubernetes.Interface
@@ -120,14 +122,16 @@ func (r *Reviewer) Review(ctx context.Context, token string) (*Rights, error) {
 	if ok && r.clock.Now().Sub(a.at) < Remember {
 		return a.rights, a.err
 	}
-	v, err, _ := r.flight.Do(string(key[:]), func() (any, error) {
+	// Others may wait for the same answer: neither the question nor its wait for a slot ends with whoever asked first.
+	answers := r.flight.DoChan(string(key[:]), func() (any, error) {
+		late := time.NewTimer(answerWithin)
+		defer late.Stop()
 		select {
 		case r.slots <- struct{}{}:
 			defer func() { <-r.slots }()
-		case <-ctx.Done():
-			return nil, ctx.Err()
+		case <-late.C:
+			return nil, errBusy
 		}
-		// Others may wait for the same answer: it does not end with whoever asked first.
 		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), answerWithin)
 		defer cancel()
 		rights, err := r.ask(ctx, token)
@@ -136,8 +140,13 @@ func (r *Reviewer) Review(ctx context.Context, token string) (*Rights, error) {
 		}
 		return rights, err
 	})
-	rights, _ := v.(*Rights)
-	return rights, err
+	select {
+	case a := <-answers:
+		rights, _ := a.Val.(*Rights)
+		return rights, a.Err
+	case <-ctx.Done():
+		return nil, ctx.Err()
+	}
 }
 
 // remember forgets what is old, and if that is not enough what happens to come.
