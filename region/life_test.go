@@ -153,6 +153,9 @@ func TestPodsGetAddressesWithinWhatTheirMachineHolds(t *testing.T) {
 	}
 	_, err := p.AssignPodIP(id, "one too many")
 	wantCode(t, err, "PrivateIpAddressLimitExceeded")
+	if most := catalog.MaxPods(p.Type("m5.large"), 0, false); most != 27+2 {
+		t.Errorf("its node takes %d pods, want one for each address and two on its own: aws-node and kube-proxy", most)
+	}
 	first := p.PodAddresses()["pod-0"].IP
 	if again, err := p.AssignPodIP(id, "pod-0"); again != first || err != nil {
 		t.Errorf("asked again pod-0 has %s, before %s, %v", again, first, err)

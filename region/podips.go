@@ -29,7 +29,8 @@ func (r *Region) AssignPodIP(instanceID, podUID string) (netip.Addr, error) {
 	return ip, r.commit()
 }
 
-// podAddresses is how many addresses for pods a machine can hold.
+// podAddresses is how many addresses for pods an instance can hold: as many as its node takes pods (catalog.MaxPods), but for aws-node and kube-proxy, which
+// have the node's own address. Types of one's own have an address for every pod.
 func (r *Region) podAddresses(i *Instance) int {
 	t := r.Type(i.Type)
 	switch {
