@@ -100,3 +100,33 @@ func TestNoMoreThanNeededIsAllowed(t *testing.T) {
 		}
 	}
 }
+
+// A host speaks as the Nodes that it was given, and as nobody else. What all hosts may do names nobody.
+func TestAHostSpeaksAsItsNodesAlone(t *testing.T) {
+	nodes := []string{"fargate-ip-10-202-0-1", "fargate-ip-10-202-0-2"}
+	users := []string{}
+	for _, o := range rbac.HostObjects("shelf", "uid", nodes) {
+		role, ok := o.(*rbacv1.ClusterRole)
+		if !ok {
+			continue
+		}
+		for _, r := range role.Rules {
+			switch {
+			case !slices.Contains(r.Verbs, "impersonate"):
+			case slices.Equal(r.Resources, []string{"groups"}) && slices.Equal(r.ResourceNames, []string{rbac.NodeGroup}):
+			case slices.Equal(r.Resources, []string{"users"}) && len(r.ResourceNames) > 0:
+				users = append(users, r.ResourceNames...)
+			default:
+				t.Errorf("%s: %v", role.Name, r)
+			}
+			for _, bad := range []string{"*", "secrets", "serviceaccounts/token"} {
+				if slices.Contains(slices.Concat(r.APIGroups, r.Resources, r.Verbs), bad) {
+					t.Errorf("%s: %s is allowed in the whole cluster: %v", role.Name, bad, r)
+				}
+			}
+		}
+	}
+	if !slices.Equal(users, []string{"system:node:fargate-ip-10-202-0-1", "system:node:fargate-ip-10-202-0-2"}) {
+		t.Errorf("it speaks as %v", users)
+	}
+}

@@ -3,6 +3,8 @@ package image
 import (
 	"context"
 	"errors"
+	"os"
+	"syscall"
 	"testing"
 	"time"
 
@@ -33,6 +35,39 @@ func TestConversionsWaitForTheirTurn(t *testing.T) {
 	}
 	<-p.converting
 	pulled(t, p, Request{Reference: s.host + "/app:1"})
+	if len(p.converting) != 0 {
+		t.Error("the place was not given back")
+	}
+}
+
+// An image has its place for as long as it is read.
+func TestAConversionKeepsItsPlace(t *testing.T) {
+	s := newServer(t)
+	img := program(t, "one")
+	s.push(t, "app:1", img)
+	p := open(t, Options{Transport: s.transport, Conversions: 1})
+	p.converting <- struct{}{}
+	ended := make(chan error, 1)
+	go func() {
+		_, err := p.Pull(t.Context(), Request{Reference: s.host + "/app:1"})
+		ended <- err
+	}()
+	name := blobName(firstLayer(t, img))
+	for deadline := time.Now().Add(time.Minute); !p.store.has(name); time.Sleep(time.Millisecond) {
+		if time.Now().After(deadline) {
+			t.Fatal("the layer was not downloaded")
+		}
+	}
+	layer := p.store.path(name) // from now on a layer that is read when somebody writes it
+	must(t, errors.Join(os.Remove(layer), syscall.Mkfifo(layer, 0o600)))
+	<-p.converting
+	read, err := os.OpenFile(layer, os.O_WRONLY, 0) // it waits for who reads
+	must(t, err)
+	if len(p.converting) != 1 {
+		t.Error("the image is being read, and has no place")
+	}
+	must(t, read.Close())
+	says(t, <-ended, "uncompressed digest is")
 	if len(p.converting) != 0 {
 		t.Error("the place was not given back")
 	}

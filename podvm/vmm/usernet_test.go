@@ -29,8 +29,9 @@ func fragment(b []byte, field uint16) []byte {
 	return b
 }
 
-func etherType(kind uint16, size int) []byte {
-	b := make([]byte, size)
+// etherType is a frame of another kind, which would be for outside if it were IPv4.
+func etherType(kind uint16) []byte {
+	b := packet(protoTCP, "192.0.2.1", 80, 0)
 	binary.BigEndian.PutUint16(b[offEtherType:], kind)
 	return b
 }
@@ -50,9 +51,9 @@ func TestGuestsInUserModeReachNothingOfTheirHost(t *testing.T) {
 		frame []byte
 		pass  bool
 	}{
-		"ARP":                                          {etherType(etherARP, 42), true},
-		"IPv6, whose gateway is ::1":                   {etherType(0x86dd, 80), false},
-		"a tagged frame":                               {etherType(0x8100, 80), false},
+		"ARP":                                          {etherType(etherARP), true},
+		"IPv6, whose gateway is ::1":                   {etherType(0x86dd), false},
+		"a tagged frame":                               {etherType(0x8100), false},
 		"a frame without a type":                       {make([]byte, 10), false},
 		"an IPv4 packet that is cut off":               {packet(protoTCP, "192.0.2.1", 80, 0)[:20], false},
 		"outside":                                      {packet(protoTCP, "192.0.2.1", 80, 0), true},

@@ -3,6 +3,7 @@ package wire
 import (
 	"bufio"
 	"bytes"
+	"encoding/binary"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -149,6 +150,31 @@ func TestMessagesLargerThanTheWindowPass(t *testing.T) {
 	}
 	if s.held != 0 || s.lent != 0 {
 		t.Errorf("all is taken, and %d bytes are held, %d lent", s.held, s.lent)
+	}
+}
+
+// A message that has filled the window behind something else gets room for its next frame when that is taken, so that its sender does not wait for ever.
+func TestAMessageGetsRoomWhenWhatIsBeforeItIsTaken(t *testing.T) {
+	var sent recorder
+	s := newStream(newConn(&sent, nil, nil), 1)
+	if err := s.takeData(frame{kind: frameData, payload: make([]byte, 101)}); err != nil {
+		t.Fatal(err)
+	}
+	for range 3 {
+		if err := s.takeMessage(frame{kind: frameMessage, flags: flagMore, payload: make([]byte, MaxPayload)}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if sent.Len() > 0 {
+		t.Error("the window is widened while something waits to be taken")
+	}
+	if _, err := s.Receive(); err != nil {
+		t.Fatal(err)
+	}
+	f, err := readFrame(&sent.Buffer)
+	const left = Window - 3*(MaxPayload+frameCost)
+	if want := uint32(100 + frameCost + MaxPayload + frameCost - left); err != nil || f.kind != frameWindow || binary.BigEndian.Uint32(f.payload) != want {
+		t.Errorf("%v, %+v; want a window wider by %d", err, f, want)
 	}
 }
 

@@ -219,6 +219,7 @@ func TestBrokenRulesEndTheSession(t *testing.T) {
 		"no channel":         {message(frameData, 0, ""), "without a channel"},
 		"too many items":     {flood, "before they are taken"},
 		"message too long":   {long, "message of more than"},
+		"empty part":         {message(frameMessage, flagMore, ""), "empty part of a message"},
 		"message not JSON":   {message(frameMessage, 0, "{"), "not JSON"},
 		"reply not a reply":  {message(frameReply, 0, "[1]"), "reply that cannot be read"},
 		"wide window":        {message(frameWindow, 0, "\x7f\xff\xff\xff"), "window larger"},

@@ -25,6 +25,7 @@ func TestUpperLayersCoverLowerOnes(t *testing.T) {
 		{"a whiteout spares its own layer, after", [][]item{{file("d/old", "1")}, {file(".wh.d", ""), file("d/new", "2")}}, "d/\nd/new: 2"},
 		{"a whiteout of nothing does nothing", [][]item{{file("a", "1")}, {file(".wh.zzz", "")}}, "a: 1"},
 		{"an opaque directory hides all below", [][]item{{file("d/a", "1"), file("d/e/b", "2")}, {file("d/new", "3"), file("d/.wh..wh..opq", "")}}, "d/\nd/new: 3"},
+		{"an entry for the root leaves hidden what is hidden", [][]item{{file("a", "1")}, {file(".wh..wh..opq", ""), dir("./"), file("b", "2")}}, "b: 2"},
 		{"what aufs kept for itself is left out", [][]item{{file(".wh..wh.plnk", ""), file("a", "1")}}, "a: 1"},
 		{"a path through a symbolic link lands behind it", [][]item{{dir("usr/lib"), symlink("lib", "usr/lib")}, {file("lib/so", "x")}},
 			"lib -> usr/lib\nusr/\nusr/lib/\nusr/lib/so: x"},

@@ -45,6 +45,10 @@ func TestWorkGrowsWithTheEntries(t *testing.T) {
 		"opaque whiteouts of the root, over what their own layer puts": func(n int) [][]item {
 			return [][]item{files(n), append(files(n), times(n, func(int) item { return file(".wh..wh..opq", "") })...)}
 		},
+		"opaque whiteouts of a directory that its own layer fills": func(n int) [][]item {
+			own := times(n, func(i int) item { return file(fmt.Sprintf("d/f%d", i), "") })
+			return [][]item{files(n), append(own, times(n, func(int) item { return file("d/.wh..wh..opq", "") })...)}
+		},
 		"whiteouts of a directory that its own layer fills": func(n int) [][]item {
 			return [][]item{files(n), append(files(n), times(n, func(int) item { return file(".wh.d", "") })...)}
 		},
