@@ -17,9 +17,9 @@ func newEnv() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "env",
 		Short: `Print the variables with which kubectl, aws, terraform and the like find the cluster of "nodeless up"`,
-		Long: `Prints shell commands that export KUBECONFIG, AWS_ENDPOINT_URL, AWS_REGION and the AWS credentials of the cluster of "nodeless up".
-They name a kubeconfig that is yours to change: "aws eks update-kubeconfig" writes to it. The credentials are good for this cluster alone;
-whoever has them is its administrator.`,
+		Long: `Prints shell commands that export KUBECONFIG, AWS_ENDPOINT_URL, AWS_REGION and the AWS credentials of the cluster of "nodeless up",
+and NODELESS_REGION_TOKEN for the calls of its simulated region that AWS does not have. The kubeconfig is yours to change: "aws eks
+update-kubeconfig" writes to it. The credentials are good for this cluster alone; whoever has them is its administrator.`,
 		Example: `  eval $(nodeless env)
   aws eks update-kubeconfig --name nodeless
   kubectl get nodes`,
@@ -44,6 +44,7 @@ whoever has them is its administrator.`,
 				"KUBECONFIG": toolsKubeconfig(dir), "AWS_ENDPOINT_URL": s.RegionURL,
 				"AWS_REGION": s.Region, "AWS_DEFAULT_REGION": s.Region, // the SDK for Python heeds the second alone
 				"AWS_ACCESS_KEY_ID": keys.AccessKeyID, "AWS_SECRET_ACCESS_KEY": keys.SecretAccessKey,
+				"NODELESS_REGION_TOKEN": s.RegionToken, // for curl: docs/how-do-i-use-the-region.md
 			}
 			switch output {
 			case "":
