@@ -2,6 +2,7 @@ package why
 
 import (
 	"context"
+	"fmt"
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
@@ -23,7 +24,8 @@ const hostPods = 2
 func (q *question) address(ctx context.Context, of Subject, pod *corev1.Pod) {
 	n := q.nodeNamed(pod.Spec.NodeName)
 	node := q.c.World.Node(pod.Spec.NodeName)
-	if n == nil || node == nil || pod.Status.Phase != corev1.PodPending || pod.DeletionTimestamp != nil || !q.lacksAddress(ctx, of, pod) {
+	if n == nil || node == nil || pod.Status.Phase != corev1.PodPending || pod.Status.PodIP != "" ||
+		pod.DeletionTimestamp != nil || !q.lacksAddress(ctx, of, pod) {
 		return
 	}
 	q.conclude(q.a.State, NoAddress, "it is on %s and cannot start: no IP address is left for it there", machine(n))
@@ -46,15 +48,20 @@ func (q *question) address(ctx context.Context, of Subject, pod *corev1.Pod) {
 	q.sayf("addresses", "%s has %s with %d addresses for pods each, %d in all; %d in use",
 		n.Type, counted(t.MaxENIs, "network interface"), t.IPv4PerENI-1, room, own)
 	q.sayf("its kubelet takes", "%s, %d of them on the host network, which need no address", counted(takes, "pod"), host)
+	q.say("what helps", moreAddresses(own, room, takes, q.classOf(n)))
+}
+
+// moreAddresses says what helps where so many addresses are in use, of those for which the node's interfaces have room, and its kubelet takes so many pods.
+func moreAddresses(used, room, takes int, class string) string {
 	switch {
-	case own < room:
-		q.say("what helps", "the subnet of the node has no free address: free some, or add subnets to subnetSelectorTerms of "+q.classOf(n))
+	case used < room:
+		return "the subnet of the node has no free address: free some, or add subnets to subnetSelectorTerms of " + class
 	case takes > room+hostPods:
-		q.sayf("what helps", "set spec.kubelet.maxPods of %s to at most %d (%d addresses and %d pods on the host network), or leave it out; nodes that are there drift and are replaced",
-			q.classOf(n), room+hostPods, room, hostPods)
-	default:
-		q.say("what helps", "delete the pod, so that its owner creates it anew elsewhere; EKS counts on aws-node and kube-proxy as pods without an address, and this node does not have both")
+		return fmt.Sprintf("set spec.kubelet.maxPods of %s to at most %d (%d addresses and %d pods on the host network), or leave it out; "+
+			"nodes that are there drift and are replaced", class, room+hostPods, room, hostPods)
 	}
+	return "delete the pod, so that its owner creates it anew elsewhere; EKS's max pods counts on aws-node and kube-proxy, which need no address, " +
+		"and this node does not run both"
 }
 
 // lacksAddress reports whether the last that was said of the pod's sandbox is that there is no address.
