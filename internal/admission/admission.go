@@ -1,5 +1,6 @@
 // Package admission is the webhook through which pods become pods of a FargateProfile, and through which people learn at once,
-// as warnings of kubectl, what will become of what they create. It also judges FargateProfiles and the ConfigMap aws-logging.
+// as warnings of kubectl, what will become of what they create. It also judges FargateProfiles, NodePools and the ConfigMap
+// aws-logging.
 //
 // Which pods: internal/fargate. The webhook's certificates live in a Secret and are renewed; its configurations follow the
 // profiles (see configurations).

@@ -27,6 +27,7 @@ const (
 	workloadsPath = "/warn-workloads"
 	profilesPath  = "/validate-fargateprofiles"
 	loggingPath   = "/validate-aws-logging"
+	poolsPath     = "/warn-nodepools"
 )
 
 // configurations are those that the API server should have.
@@ -77,6 +78,7 @@ func (s *Server) configurations(bundle []byte) (*admissionregistrationv1.Mutatin
 			rule("apps", "v1", write, "deployments", "statefulsets"), rule("batch", "v1", write, "jobs", "cronjobs"),
 		}, when("a-profile-names-the-namespace", selected)),
 		judge("fargateprofiles.nodeless.sh", profilesPath, []admissionregistrationv1.RuleWithOperations{rule("nodeless.sh", "v1alpha1", write, "fargateprofiles")}, nil),
+		judge("nodepools.nodeless.sh", poolsPath, []admissionregistrationv1.RuleWithOperations{rule("karpenter.sh", "v1", write, "nodepools")}, nil),
 		judge("aws-logging.nodeless.sh", loggingPath, []admissionregistrationv1.RuleWithOperations{rule("", "v1", write, "configmaps")},
 			when("it-is-aws-logging", "request.namespace == 'aws-observability' && request.name == 'aws-logging'")),
 	}

@@ -11,9 +11,11 @@ import (
 	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	karpv1 "sigs.k8s.io/karpenter/pkg/apis/v1"
 
 	"github.com/nodeless/nodeless/api/v1alpha1"
 	"github.com/nodeless/nodeless/internal/fargate"
+	"github.com/nodeless/nodeless/internal/kube"
 	"github.com/nodeless/nodeless/internal/podlog/pipeline"
 )
 
@@ -121,6 +123,19 @@ func (s *Server) profiles(_ context.Context, r *admissionv1.AdmissionRequest) (a
 
 // profilesOfEKS is how many profiles a cluster of EKS may have (service quotas).
 const profilesOfEKS = 10
+
+// pools warns of requirements that restrict nothing. They are taken, as Karpenter takes them.
+func (s *Server) pools(_ context.Context, r *admissionv1.AdmissionRequest) (answer, error) {
+	var pool karpv1.NodePool
+	if err := read(r, &pool); err != nil {
+		return answer{}, err
+	}
+	var a answer
+	for _, u := range kube.UnknownKeys(&pool) {
+		a.warnings = append(a.warnings, u.String())
+	}
+	return a, nil
+}
 
 // awsLogging refuses a ConfigMap aws-logging that would disable logging for every new pod.
 func (s *Server) awsLogging(_ context.Context, r *admissionv1.AdmissionRequest) (answer, error) {

@@ -34,7 +34,7 @@ type judge func(context.Context, *admissionv1.AdmissionRequest) (answer, error)
 
 func (s *Server) handler() http.Handler {
 	mux := http.NewServeMux()
-	for path, j := range map[string]judge{podsPath: s.pods, workloadsPath: s.workloads, profilesPath: s.profiles, loggingPath: s.awsLogging} {
+	for path, j := range map[string]judge{podsPath: s.pods, workloadsPath: s.workloads, profilesPath: s.profiles, loggingPath: s.awsLogging, poolsPath: s.pools} {
 		mux.HandleFunc("POST "+s.o.At.path(path), func(w http.ResponseWriter, r *http.Request) { s.review(w, r, j) })
 	}
 	return mux

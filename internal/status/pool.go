@@ -38,6 +38,7 @@ func (k *Keeper) pool(ctx context.Context, name string) (time.Duration, error) {
 	before := pool.DeepCopy()
 	k.judge(ctx, pool)
 	k.judgeWishes(pool)
+	k.judgeKeys(pool)
 	k.judgeHealth(pool)
 	k.judgeLaunches(pool)
 	k.sum(pool)

@@ -404,3 +404,34 @@ func TestAPoolSaysWhichAnnotationCannotBeRead(t *testing.T) {
 		return nil
 	})
 }
+
+// A requirement that restricts no instance costs money: the pool says so, and is used all the same.
+func TestAPoolSaysWhichRequirementRestrictsNothing(t *testing.T) {
+	s := tell(t)
+	s.create(class("trapped"))
+	np := pool("trap", "trapped")
+	np.Spec.Template.Spec.Requirements = append(np.Spec.Template.Spec.Requirements, karpv1.NodeSelectorRequirementWithMinValues{
+		Key: "eks.amazonaws.com/instance-category", Operator: corev1.NodeSelectorOpIn, Values: []string{"c"}})
+	s.create(np)
+	s.says(np, "NodelessRequirementsKnown", metav1.ConditionFalse, "UnknownRequirementKeys",
+		"eks.amazonaws.com/instance-category is not a key of EC2NodeClass instances", "write karpenter.k8s.aws/instance-category")
+	s.says(np, opstatus.ConditionReady, metav1.ConditionTrue, "")
+	planetest.Eventually(t, "the pool is corrected", func(ctx context.Context) error {
+		if err := s.api.Get(ctx, client.ObjectKeyFromObject(np), np); err != nil {
+			return err
+		}
+		before := np.DeepCopy()
+		last := &np.Spec.Template.Spec.Requirements[len(np.Spec.Template.Spec.Requirements)-1]
+		last.Key = "karpenter.k8s.aws/instance-category"
+		return s.api.Patch(ctx, np, client.MergeFrom(before))
+	})
+	planetest.Eventually(t, "the condition goes", func(ctx context.Context) error {
+		if err := s.api.Get(ctx, client.ObjectKeyFromObject(np), np); err != nil {
+			return err
+		}
+		if np.StatusConditions(opstatus.WithObservedOnly()).Get("NodelessRequirementsKnown") != nil {
+			return errors.New("it is still there")
+		}
+		return nil
+	})
+}

@@ -1,8 +1,6 @@
 package status
 
 import (
-	"strings"
-
 	"github.com/awslabs/operatorpkg/status"
 	corev1 "k8s.io/api/core/v1"
 	karpv1 "sigs.k8s.io/karpenter/pkg/apis/v1"
@@ -29,9 +27,8 @@ func (k *Keeper) judgeWishes(pool *karpv1.NodePool) {
 		return
 	}
 	message := "nothing of this NodePool is disrupted until this is corrected: " + err.Error()
-	const most = 1000 // bytes of an event's message; the condition may be longer
 	if was := conditions.Get(ConditionAnnotationsValid); was == nil || was.IsTrue() || was.Message != message {
-		k.o.Recorder.Event(pool, corev1.EventTypeWarning, annotationInvalid, strings.ToValidUTF8(message[:min(len(message), most)], ""))
+		k.o.Recorder.Event(pool, corev1.EventTypeWarning, annotationInvalid, eventMessage(message))
 	}
 	conditions.SetFalse(ConditionAnnotationsValid, annotationInvalid, message)
 }

@@ -31,9 +31,12 @@ func (q *question) pool(name string) bool {
 		q.conclude("Ready", Ready, "it is ready; no pod waits for a machine of it")
 	}
 	for _, c := range np.Status.Conditions {
-		if c.Status == metav1.ConditionFalse && c.Type != "Ready" {
+		if c.Status == metav1.ConditionFalse && c.Type != "Ready" && c.Type != kube.ConditionRequirementsKnown {
 			q.sayf("condition", "%s is False%s", c.Type, because("", c.Message))
 		}
+	}
+	for _, u := range kube.UnknownKeys(np) {
+		q.say("unknown key", u.String())
 	}
 	class := kube.ClassRef(np.Spec.Template.Spec.NodeClassRef)
 	q.sayf("node class", "%s %s", class.Kind, class.Name)

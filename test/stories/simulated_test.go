@@ -51,10 +51,13 @@ func (c *cluster) checkFamilies() {
 		c.apply(strings.NewReplacer("NAME", name, "IMAGES", images).Replace(families))
 	}
 	c.wantPods(time.Minute, "default", "bottlerocket", 1)
-	got := c.kubectl("get", "nodes", "-l", "family=bottlerocket", "-o", "jsonpath={.items[*].spec.taints[*].key} {.items[*].status.nodeInfo.osImage}")
-	if got != "family Bottlerocket OS (simulated)" {
-		c.t.Errorf("the node of Bottlerocket has the taints and system %q", got)
-	}
+	c.eventually(time.Minute, func() error {
+		got := c.kubectl("get", "nodes", "-l", "karpenter.sh/nodepool=bottlerocket,karpenter.sh/registered=true", "-o", "jsonpath={.items[*].status.nodeInfo.osImage}")
+		if got != "Bottlerocket OS (simulated)" {
+			return fmt.Errorf("the node of Bottlerocket has the system %q", got)
+		}
+		return nil
+	})
 	c.eventually(time.Minute, func() error {
 		got := c.kubectl("get", "ec2nodeclass", "al2", "-o", "jsonpath={.status.conditions[?(@.type=='Ready')].status} {.status.conditions[*].message}")
 		if !strings.HasPrefix(got, "False") || !strings.Contains(got, "write alias: al2023@latest") {
@@ -63,6 +66,37 @@ func (c *cluster) checkFamilies() {
 		return nil
 	})
 	c.wantEvents("involvedObject.kind=NodeClaim,reason=NodeNotJoining", "/etc/eks/bootstrap.sh is Amazon Linux 2's")
+}
+
+// A requirement of EKS Auto Mode restricts nothing on an EC2NodeClass: kubectl warns, and why says what to write.
+const trap = `
+apiVersion: karpenter.sh/v1
+kind: NodePool
+metadata: {name: trap}
+spec:
+  template:
+    spec:
+      nodeClassRef: {group: karpenter.k8s.aws, kind: EC2NodeClass, name: default}
+      requirements: [{key: eks.amazonaws.com/instance-category, operator: In, values: [c]}]
+      taints: [{key: trap, effect: NoSchedule}]
+`
+
+func (c *cluster) checkTrap() {
+	c.t.Helper()
+	const want = "spec.template.spec.requirements[0]: eks.amazonaws.com/instance-category is not a key of EC2NodeClass instances, " +
+		"so it restricts no instance and is at most a label of the node; write karpenter.k8s.aws/instance-category"
+	c.eventually(time.Minute, func() error { // the API server learns of the webhook by a watch
+		if out, err := c.runIn(trap, "kubectl", "replace", "--force", "-f", "-"); err != nil || !strings.Contains(out, "Warning: "+want) {
+			return fmt.Errorf("kubectl replace: %v\n%s", err, out)
+		}
+		return nil
+	})
+	c.eventually(time.Minute, func() error {
+		if out, err := c.run("why", "nodepool/trap"); err != nil || !strings.Contains(strings.Join(strings.Fields(out), " "), "unknown key "+want) {
+			return fmt.Errorf("why: %v\n%s", err, out)
+		}
+		return nil
+	})
 }
 
 // Simulated nodes answer for their kubelets: with what a container would say, or with the reason why not.
@@ -74,6 +108,7 @@ func TestSimulatedNodesAnswerKubectl(t *testing.T) {
 	c.kubectl("wait", "--for=condition=complete", "job/greet", "--timeout=60s")
 	node := c.nodes()[0].Name
 	c.checkFamilies()
+	c.checkTrap()
 
 	if got := c.kubectl("logs", "deployment/web"); !strings.HasPrefix(got, "[simulated] ") || !strings.Contains(got, "image nginx does not run here") {
 		t.Errorf("logs of a running pod: %q", got)
