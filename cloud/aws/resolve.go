@@ -4,11 +4,14 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 
 	awssdk "github.com/aws/aws-sdk-go-v2/aws"
 	ec2types "github.com/aws/aws-sdk-go-v2/service/ec2/types"
 	ec2v1 "github.com/aws/karpenter-provider-aws/pkg/apis/v1"
+	"github.com/awslabs/operatorpkg/status"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/nodeless/nodeless/cloud"
 )
@@ -106,14 +109,32 @@ func filter(name string, values ...string) ec2types.Filter {
 // Preview fills in what a class would stand for (subnets, security groups, images) and writes nothing, neither to AWS nor to a cluster.
 // What AWS does not answer is an error and stays as it was. class must be the caller's own copy.
 func (p *Provider) Preview(ctx context.Context, class *ec2v1.EC2NodeClass) error {
-	for _, step := range []func(context.Context, *ec2v1.EC2NodeClass) (verdict, error){p.resolveSubnets, p.resolveSecurityGroups, p.resolveImages} {
+	for _, step := range []func(context.Context, *ec2v1.EC2NodeClass) (verdict, error){
+		p.resolveValidation, p.resolvePlacementGroup, p.resolveSubnets, p.resolveSecurityGroups, p.resolveImages,
+	} {
 		v, err := step(ctx, class)
 		switch {
 		case err != nil:
 			return fmt.Errorf("preview of %s: %w", title(class), err)
 		case v.reason != "":
 			class.StatusConditions().SetFalse(v.condition, v.reason, v.message)
+		default:
+			mend(class, v.condition)
 		}
 	}
+	if !slices.ContainsFunc(class.Status.Conditions, func(c status.Condition) bool {
+		return c.Status != metav1.ConditionTrue && c.Type != status.ConditionReady && c.Type != ec2v1.ConditionTypeCapacityReservationsReady
+	}) {
+		mend(class, status.ConditionReady)
+	}
 	return nil
+}
+
+// mend makes a condition true that was false. StatusConditions() would call all others unknown, which are of the class before its change.
+func mend(class *ec2v1.EC2NodeClass, condition string) {
+	for i := range class.Status.Conditions {
+		if c := &class.Status.Conditions[i]; c.Type == condition && c.Status == metav1.ConditionFalse {
+			c.Status, c.Reason, c.Message = metav1.ConditionTrue, condition, ""
+		}
+	}
 }

@@ -26,6 +26,7 @@ const (
 	exitOK          = 0
 	exitDifferent   = 1
 	exitFailure     = 2
+	exitCannotWork  = 3
 	exitInterrupted = 130
 )
 
@@ -105,6 +106,7 @@ func exitCodes() *cobra.Command {
   1    "nodeless simulate --check": the plan is another than the file expects; "nodeless plan --detailed-exitcode": failure
   2    wrong usage or failure; the last line on stderr says what, why and what to do.
        "nodeless plan --detailed-exitcode": something would change
+  3    "nodeless plan": a NodePool or node class could launch nothing as the change leaves it; there is no forecast of that
   130  interrupted (Ctrl-C) before the work was done
 
 "nodeless kubectl" exits as kubectl does. "nodeless status" exits with 2 if nothing runs.`,

@@ -51,7 +51,11 @@ Prices are those of the simulated region for the cluster of "nodeless up", else 
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			differs, err := o.run(cmd)
+			var broken *forecast.CannotWorkError
 			switch {
+			case errors.As(err, &broken):
+				fmt.Fprintln(cmd.ErrOrStderr(), "nodeless: plan:", complaint("nodeless", cmd.Root(), err))
+				return exitError(exitCannotWork)
 			case err != nil && o.detailed:
 				fmt.Fprintln(cmd.ErrOrStderr(), "nodeless:", complaint("nodeless", cmd.Root(), err))
 				return exitError(exitPlanFails)
@@ -70,7 +74,7 @@ Prices are those of the simulated region for the cluster of "nodeless up", else 
 	f.StringArrayVar(&o.scales, "scale", nil, "number of a Deployment's pods or of a static NodePool's machines, such as deployment/web=50 or nodepool/warm=3; may be repeated")
 	f.StringVarP(&o.output, "output", "o", "", "wide, json, yaml, "+output.Forms+"; nothing for a summary")
 	f.BoolVar(&o.partial, "partial", false, "go on without what you may not read, and say what that is")
-	f.BoolVar(&o.detailed, "detailed-exitcode", false, "exit with 0 if nothing would change, 2 if something would, 1 for an error")
+	f.BoolVar(&o.detailed, "detailed-exitcode", false, "exit with 0 if nothing would change, 2 if something would, 3 if a pool or class of the change cannot work, 1 for another error")
 	f.DurationVar(&o.boot, "boot", 0, "time from a machine's launch until pods run on it (default: as machines of the cluster took, else 40s)")
 	f.DurationVar(&o.horizon, "horizon", 24*time.Hour, "how far to look ahead")
 	return c

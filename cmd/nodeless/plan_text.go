@@ -60,11 +60,16 @@ func writePlan(w io.Writer, o *forecast.Outcome, wide bool) error {
 	}
 	section(&b, "Drifted, and stays", few(kept, wide))
 	section(&b, "No place for", few(unplaced, wide))
+	section(&b, "DaemonSet pods that would stay Pending", few(daemonsPending(o.DaemonsPending), wide))
 	if !o.Differs() {
 		b.WriteString("Nothing would be different.\n")
 	}
 	fmt.Fprintf(&b, "Nodes  %d now, %d then: %d go, %d come, in about %s\n", o.Before.Nodes, o.After.Nodes, len(o.Removed), len(o.Added), about(o.Seconds))
-	fmt.Fprintf(&b, "Pods   %d evicted, %d without a place\n", len(o.Evictions), len(o.Unplaced))
+	fmt.Fprintf(&b, "Pods   %d evicted, %d without a place", len(o.Evictions), len(o.Unplaced))
+	if n := len(o.DaemonsPending); n > 0 {
+		fmt.Fprintf(&b, ", %d of DaemonSets Pending", n)
+	}
+	b.WriteString("\n")
 	fmt.Fprintf(&b, "Costs  $%.2f a month now, $%.2f then%s\n", o.Before.DollarsPerMonth, o.After.DollarsPerMonth, change(o.After.DollarsPerMonth-o.Before.DollarsPerMonth))
 	if o.Unchanged != o.Before {
 		fmt.Fprintf(&b, "       without the change it would come to %d nodes and $%.2f a month\n", o.Unchanged.Nodes, o.Unchanged.DollarsPerMonth)
@@ -111,6 +116,18 @@ func stepText(s *forecast.Step, wide bool) string {
 		text += "\n             why: " + s.Why
 	}
 	return text
+}
+
+// daemonsPending names the pods by their nodes; what is done about them follows those for which it is the same.
+func daemonsPending(all []forecast.DaemonPending) []string {
+	var out []string
+	for i, d := range all {
+		out = append(out, fmt.Sprintf("%s on %s: %s%s", d.DaemonSet, d.Node, d.Why, anyway(d.Before)))
+		if i+1 == len(all) || all[i+1].Then != d.Then {
+			out = append(out, "  "+d.Then)
+		}
+	}
+	return out
 }
 
 func machineText(m forecast.Machine) string {

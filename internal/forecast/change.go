@@ -70,23 +70,25 @@ type applied struct {
 	in      Input
 	objects []client.Object
 	seq     int // counts the pods that were added
+
+	said           []string        // what the changes are, in words
+	pools, classes map[string]bool // that are applied
 }
 
-// applyAll gives the objects of the cluster with the changes, and says in words what they are. Objects that do not change are the same.
-func applyAll(ctx context.Context, in Input) ([]client.Object, []string, error) {
-	a := &applied{in: in, objects: in.Cluster.Objects()}
-	var said []string
+// applyAll gives the objects of the cluster with the changes. Objects that do not change are the same.
+func applyAll(ctx context.Context, in Input) (*applied, error) {
+	a := &applied{in: in, objects: in.Cluster.Objects(), pools: map[string]bool{}, classes: map[string]bool{}}
 	for i := range in.Changes {
 		if err := ctx.Err(); err != nil {
-			return nil, nil, err
+			return nil, err
 		}
 		text, err := a.apply(ctx, &in.Changes[i])
 		if err != nil {
-			return nil, nil, err
+			return nil, err
 		}
-		said = append(said, text)
+		a.said = append(a.said, text)
 	}
-	return a.objects, said, a.boundNodes()
+	return a, a.boundNodes()
 }
 
 func (a *applied) apply(ctx context.Context, c *Change) (string, error) {
@@ -167,8 +169,14 @@ func (a *applied) applyItem(ctx context.Context, c *Change) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	if class, ok := after.(*ec2v1.EC2NodeClass); ok && before != nil && len(fields) > 0 {
-		a.in.Cluster.Preview(ctx, class)
+	switch after := after.(type) {
+	case *karpv1.NodePool:
+		a.pools[after.Name] = true
+	case *ec2v1.EC2NodeClass:
+		a.classes[after.Name] = true
+		if before == nil || len(fields) > 0 {
+			a.in.Cluster.Preview(ctx, after)
+		}
 	}
 	name := n.Kind + " " + strings.TrimPrefix(o.GetNamespace()+"/"+o.GetName(), "/")
 	switch {

@@ -34,7 +34,7 @@ func (r *run) daemonPods() bool {
 		}
 		node := cmp.Or(p.Node, p.Only)
 		d, n := wanted[p.DaemonSet], at[node]
-		if d == nil || r.was.outdated(r.daemons[p.DaemonSet], pod) || n != nil && !kube.RunsOn(d, n) {
+		if d == nil || r.was.outdated(r.daemons[p.DaemonSet], pod) || n != nil && !kube.StaysOn(d, n) {
 			r.removePod(pod)
 			busy = true
 			continue
@@ -43,7 +43,7 @@ func (r *run) daemonPods() bool {
 			have[p.DaemonSet] = map[string]bool{}
 		}
 		have[p.DaemonSet][node] = true
-		if p.Node == "" && n != nil && fits(n) {
+		if p.Node == "" && n != nil && kube.RunsOn(d, n) && fits(n) {
 			r.place(key, node)
 			busy, placed[key.Namespace] = true, true
 		}

@@ -9,6 +9,7 @@ package forecast
 import (
 	"cmp"
 	"context"
+	"slices"
 	"time"
 
 	"github.com/nodeless/nodeless/engine/model"
@@ -111,8 +112,10 @@ type Outcome struct {
 	Added      []Machine  `json:"added"`   // machines that would be there in the end and are not now
 	Unplaced   []Without  `json:"unplaced"`
 	Kept       []Without  `json:"kept"` // drifted machines that would stay, and why
-	Assumed    []string   `json:"assumed"`
-	BootTime   float64    `json:"bootSeconds"`
+	// DaemonsPending are pods of DaemonSets for which there is no room on their nodes.
+	DaemonsPending []DaemonPending `json:"daemonsPending"`
+	Assumed        []string        `json:"assumed"`
+	BootTime       float64         `json:"bootSeconds"`
 }
 
 // Differs reports whether the change makes any difference.
@@ -127,17 +130,21 @@ func (o *Outcome) Differs() bool {
 			return true
 		}
 	}
+	if slices.ContainsFunc(o.DaemonsPending, func(d DaemonPending) bool { return !d.Before }) {
+		return true
+	}
 	return o.After != o.Unchanged
 }
 
-// Run finds out what would happen with the changes and, to tell what is due to them, what would happen without.
+// Run finds out what would happen with the changes and, to tell what is due to them, what would happen without. It fails with a *CannotWorkError
+// if a NodePool or node class could launch nothing as the changes leave it.
 func Run(ctx context.Context, in Input) (*Outcome, error) {
 	if in.Horizon <= 0 {
 		in.Horizon = 24 * time.Hour
 	}
 	in.MaxPods, in.MaxNodes = cmp.Or(in.MaxPods, largestPods), cmp.Or(in.MaxNodes, largestNodes)
 	in.Gates = evident(in.Gates, in.Cluster.Objects())
-	objects, said, err := applyAll(ctx, in)
+	a, err := applyAll(ctx, in)
 	if err != nil {
 		return nil, err
 	}
@@ -148,15 +155,18 @@ func Run(ctx context.Context, in Input) (*Outcome, error) {
 	if err := before.play(ctx); err != nil {
 		return nil, err
 	}
-	after, err := newRun(ctx, in, objects, in.Cluster.Objects())
+	after, err := newRun(ctx, in, a.objects, in.Cluster.Objects())
 	if err != nil {
+		return nil, err
+	}
+	if err := after.cannotWork(ctx, a, before); err != nil {
 		return nil, err
 	}
 	if err := after.play(ctx); err != nil {
 		return nil, err
 	}
 	out := after.outcome()
-	out.Changes, out.Unchanged, out.Before = said, before.state(), before.first
+	out.Changes, out.Unchanged, out.Before = a.said, before.state(), before.first
 	out.compare(before.outcome())
 	return out, nil
 }
@@ -190,6 +200,10 @@ func (o *Outcome) compare(other *Outcome) {
 			steps[k]--
 			o.Steps[i].Anyway = true
 		}
+	}
+	for i := range o.DaemonsPending {
+		d := &o.DaemonsPending[i]
+		d.Before = slices.ContainsFunc(other.DaemonsPending, func(x DaemonPending) bool { return x.DaemonSet == d.DaemonSet && x.Node == d.Node })
 	}
 	for i := range o.Evictions {
 		o.Evictions[i].Anyway = evicted[o.Evictions[i].Pod]

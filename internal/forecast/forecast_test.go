@@ -1,6 +1,7 @@
 package forecast_test
 
 import (
+	"errors"
 	"fmt"
 	"os"
 	"strings"
@@ -86,7 +87,11 @@ func told(o *forecast.Outcome) string {
 		}
 		out = append(out, text)
 	}
-	return strings.Join(append(out, fmt.Sprintf("%d evicted, %d unplaced, %d kept, %d nodes", len(o.Evictions), len(o.Unplaced), len(o.Kept), o.After.Nodes)), "; ")
+	end := fmt.Sprintf("%d evicted, %d unplaced, %d kept, %d nodes", len(o.Evictions), len(o.Unplaced), len(o.Kept), o.After.Nodes)
+	for _, d := range o.DaemonsPending {
+		end += fmt.Sprintf(", %s Pending on %s", d.DaemonSet, d.Node)
+	}
+	return strings.Join(append(out, end), "; ")
 }
 
 func TestWhatChangesComeTo(t *testing.T) {
@@ -99,17 +104,21 @@ func TestWhatChangesComeTo(t *testing.T) {
 		change    []forecast.Change
 		want      string
 	}{
-		"the same pool":                   {manifests: pool, want: "0 evicted, 0 unplaced, 0 kept, 2 nodes"},
-		"a label":                         {manifests: strings.Replace(pool, "    spec:", "    metadata: {labels: {tier: new}}\n    spec:", 1), want: "Replace at 0 n1 +m5.large; Replace at 70 n2 +m5.large; 2 evicted, 0 unplaced, 0 kept, 2 nodes"},
-		"another type":                    {manifests: strings.Replace(pool, "m5.large", "c5.large", 1), want: "Replace at 0 n1 +c5.large; Replace at 70 n2 +c5.large; 2 evicted, 0 unplaced, 0 kept, 2 nodes"},
-		"types that hold no pod":          {manifests: strings.Replace(pool, "m5.large", "m5.nano", 1), want: "0 evicted, 0 unplaced, 2 kept, 2 nodes"},
-		"a class":                         {manifests: class + "  tags: {team: shop}\n", want: "Replace at 0 n1 +m5.large; Replace at 70 n2 +m5.large; 2 evicted, 0 unplaced, 0 kept, 2 nodes"},
-		"a DaemonSet that fits":           {manifests: agent, want: "0 evicted, 0 unplaced, 0 kept, 2 nodes"},
-		"a DaemonSet that does not":       {manifests: strings.Replace(agent, "100m", "1", 1), want: "0 evicted, 0 unplaced, 0 kept, 2 nodes"},
-		"another pod":                     {change: []forecast.Change{scaled}, want: "Launch at 0 +m5.large; 0 evicted, 0 unplaced, 0 kept, 3 nodes"},
-		"the pool goes":                   {change: []forecast.Change{{Delete: "nodepool/general"}}, want: "2 evicted, 2 unplaced, 0 kept, 0 nodes"},
-		"the Deployment goes":             {change: []forecast.Change{{Delete: "deploy/shop/web"}}, want: "0 evicted, 0 unplaced, 0 kept, 2 nodes"},
-		"the class goes, and a pod comes": {change: []forecast.Change{{Delete: "ec2nodeclass/default"}, scaled}, want: "0 evicted, 1 unplaced, 0 kept, 2 nodes"},
+		"the same pool":             {manifests: pool, want: "0 evicted, 0 unplaced, 0 kept, 2 nodes"},
+		"a label":                   {manifests: strings.Replace(pool, "    spec:", "    metadata: {labels: {tier: new}}\n    spec:", 1), want: "Replace at 0 n1 +m5.large; Replace at 70 n2 +m5.large; 2 evicted, 0 unplaced, 0 kept, 2 nodes"},
+		"another type":              {manifests: strings.Replace(pool, "m5.large", "c5.large", 1), want: "Replace at 0 n1 +c5.large; Replace at 70 n2 +c5.large; 2 evicted, 0 unplaced, 0 kept, 2 nodes"},
+		"types that hold no pod":    {manifests: strings.Replace(pool, "m5.large", "t2.micro", 1), want: "0 evicted, 0 unplaced, 2 kept, 2 nodes"},
+		"a class":                   {manifests: class + "  tags: {team: shop}\n", want: "Replace at 0 n1 +m5.large; Replace at 70 n2 +m5.large; 2 evicted, 0 unplaced, 0 kept, 2 nodes"},
+		"a DaemonSet that fits":     {manifests: agent, want: "0 evicted, 0 unplaced, 0 kept, 2 nodes"},
+		"a DaemonSet that does not": {manifests: strings.Replace(agent, "100m", "1", 1), want: "0 evicted, 0 unplaced, 0 kept, 2 nodes, shop/agent Pending on n1, shop/agent Pending on n2"},
+		"a DaemonSet for which the pool makes room": {
+			manifests: strings.Replace(agent, "100m", "1", 1) + "---\n" + strings.NewReplacer("name: general}", "name: general, annotations: {nodeless.sh/make-room-for-daemonsets: 'true'}}", "m5.large", "m5.large, m5.xlarge").Replace(pool),
+			want:      "Replace at 60 n1 +m5.xlarge; Replace at 130 n2 +m5.xlarge; 2 evicted, 0 unplaced, 0 kept, 2 nodes",
+		},
+		"another pod":                                {change: []forecast.Change{scaled}, want: "Launch at 0 +m5.large; 0 evicted, 0 unplaced, 0 kept, 3 nodes"},
+		"the pool goes":                              {change: []forecast.Change{{Delete: "nodepool/general"}}, want: "2 evicted, 2 unplaced, 0 kept, 0 nodes"},
+		"the Deployment goes":                        {change: []forecast.Change{{Delete: "deploy/shop/web"}}, want: "0 evicted, 0 unplaced, 0 kept, 2 nodes"},
+		"the class goes, and a pod comes":            {change: []forecast.Change{{Delete: "ec2nodeclass/default"}, scaled}, want: "0 evicted, 1 unplaced, 0 kept, 2 nodes"},
 		"a pool comes, without a word of disruption": {manifests: strings.Replace(pool, "general", "cheap", 1), want: "0 evicted, 0 unplaced, 0 kept, 2 nodes"},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -120,13 +129,13 @@ func TestWhatChangesComeTo(t *testing.T) {
 			if got := told(o); got != c.want {
 				t.Errorf("got  %s\nwant %s", got, c.want)
 			}
-			if quiet := strings.HasPrefix(c.want, "0 evicted, 0 unplaced, 0 kept, 2"); quiet == o.Differs() {
+			if quiet := c.want == "0 evicted, 0 unplaced, 0 kept, 2 nodes"; quiet == o.Differs() {
 				t.Errorf("it makes a difference: %t", o.Differs())
 			}
 			if o.After.Nodes == o.Before.Nodes && len(o.Added) == 0 && o.After.DollarsPerHour != o.Before.DollarsPerHour {
 				t.Errorf("the same machines cost $%v/h, and $%v/h before", o.After.DollarsPerHour, o.Before.DollarsPerHour)
 			}
-			if !o.Settled || len(o.Changes) != max(len(c.change), 1) || o.Before.Nodes != 2 || o.BootTime != 60 {
+			if !o.Settled || len(o.Changes) != max(len(c.change), strings.Count(c.manifests, "---")+1, 1) || o.Before.Nodes != 2 || o.BootTime != 60 {
 				t.Errorf("%+v", o)
 			}
 		})
@@ -189,5 +198,24 @@ func TestBadChangesAreRefusedWithTheirLine(t *testing.T) {
 	}
 	if _, err := forecast.ParseScale("deployment/web", ""); err == nil {
 		t.Error("a scale without a number")
+	}
+}
+
+// There is no figure for a cluster whose pools get no nodes.
+func TestAChangeThatCannotWorkHasNoFigures(t *testing.T) {
+	for name, c := range map[string]struct{ manifests, want string }{
+		"a type that does not exist":   {strings.Replace(pool, "m5.large", "m5.lareg", 1), "no instance type or offering of pool general has node.kubernetes.io/instance-type In [m5.lareg]"},
+		"a class that does not exist":  {strings.Replace(pool, "name: default", "name: none", 1), `EC2NodeClass "none" does not exist`},
+		"a zone without a subnet":      {strings.Replace(pool, "requirements: [", "requirements: [{key: topology.kubernetes.io/zone, operator: In, values: [mars-1a]}, ", 1), "topology.kubernetes.io/zone In [mars-1a]"},
+		"minValues that nothing keeps": {strings.Replace(pool, "[m5.large]}", "[m5.large], minValues: 2}", 1), "minValues 2"},
+		"a limit below none":           {strings.Replace(pool, "spec:\n  template", "spec:\n  limits: {cpu: -5}\n  template", 1), "limits"},
+		"a class without images":       {strings.Replace(class, "al2023@latest", "gentoo@latest", 1), "(it is the class of NodePool general)"},
+		"a new pool":                   {strings.NewReplacer("name: general", "name: new", "m5.large", "m5.lareg").Replace(pool), "pool new"},
+	} {
+		o, err := forecastOf(t, c.manifests)
+		var broken *forecast.CannotWorkError
+		if o != nil || !errors.As(err, &broken) || !strings.Contains(err.Error(), c.want) {
+			t.Errorf("%s: %+v, %v; want %q", name, o, err, c.want)
+		}
 	}
 }

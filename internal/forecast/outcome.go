@@ -63,6 +63,7 @@ func (r *run) outcome() *Outcome {
 			out.Kept = append(out.Kept, Without{Name: k.Node, Why: why})
 		}
 	}
+	out.DaemonsPending = r.daemonsPending(s)
 	for i := range s.Pools {
 		if why := s.Pools[i].NotReady; why != "" {
 			out.Assumed = append(out.Assumed, fmt.Sprintf("NodePool %s launches nothing: %s", s.Pools[i].Name, why))

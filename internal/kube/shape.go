@@ -128,8 +128,16 @@ var automatic = []model.Toleration{
 }
 
 // RunsOn reports whether a daemon's pod will come to the machine; of a machine in flight, whether it may.
-func RunsOn(d *model.Daemon, m *model.Node) bool {
-	if _, bad := model.Untolerated(m.Taints, slices.Concat(d.Shape.Tolerations, automatic)); bad {
+func RunsOn(d *model.Daemon, m *model.Node) bool { return runsOn(d, m, m.Taints) }
+
+// StaysOn reports whether a daemon's pod that was made for the machine is left there: the DaemonSet controller takes none away for a taint that
+// only keeps others from coming, such as that of a machine that is to go.
+func StaysOn(d *model.Daemon, m *model.Node) bool {
+	return runsOn(d, m, slices.DeleteFunc(slices.Clone(m.Taints), func(t model.Taint) bool { return t.Effect != model.NoExecute }))
+}
+
+func runsOn(d *model.Daemon, m *model.Node, taints []model.Taint) bool {
+	if _, bad := model.Untolerated(taints, slices.Concat(d.Shape.Tolerations, automatic)); bad {
 		return false
 	}
 	if !allows(m, d.Shape.Required) {

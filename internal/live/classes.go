@@ -113,7 +113,8 @@ func (c *Cluster) offered(ctx context.Context, ref cloud.ClassRef) (types []mode
 	}
 	untouched := len(class.Status.Conditions) == 0
 	if why := unready(class); why != "" {
-		return nil, "", fmt.Errorf("%s %q is not ready: %s", classKind, ref.Name, why)
+		types, _, _ = c.build(class) // what its nodes cost is known still
+		return types, "", fmt.Errorf("%s %q is not ready: %s", classKind, ref.Name, why)
 	}
 	if c.catalog != nil && !untouched {
 		types, err := c.catalog.Catalog(ctx, ref)
@@ -252,12 +253,27 @@ type Previewer interface {
 	Preview(ctx context.Context, class *ec2v1.EC2NodeClass) error
 }
 
-// Preview fills in what a changed class would stand for, so far as the source of prices can tell; else it stands for what it did before,
-// and Assumed says so.
+// Unusable is why a class launches nothing, nil if it can.
+func (c *Cluster) Unusable(ctx context.Context, class string) error {
+	c.offers.Lock()
+	defer c.offers.Unlock()
+	_, _, err := c.offered(ctx, cloud.ClassRef{Group: classGroup, Kind: classKind, Name: class})
+	return err
+}
+
+// Going reports whether a class is being deleted.
+func (c *Cluster) Going(class string) bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.going[class]
+}
+
+// Preview fills in what a changed or a new class would stand for, so far as the source of prices can tell; else a changed one stands for what it did
+// before, and Assumed says so.
 func (c *Cluster) Preview(ctx context.Context, class *ec2v1.EC2NodeClass) {
 	p, can := c.catalog.(Previewer)
-	if can && p.Preview(ctx, class) == nil {
-		return
+	if can && p.Preview(ctx, class) == nil || len(class.Status.Conditions) == 0 {
+		return // nobody has resolved a new one, which is said of it anyway
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()

@@ -1,7 +1,9 @@
 package stories
 
 import (
+	"errors"
 	"fmt"
+	"os/exec"
 	"strings"
 	"syscall"
 	"testing"
@@ -46,6 +48,7 @@ func TestBadInput(t *testing.T) {
 		c.apply(badClass("badversion", "al2023@v19990101", "nodeless"))
 		c.wantCondition("ec2nodeclass", "badversion", "AMIsReady", "al2023@v19990101")
 	})
+	t.Run("a plan of what cannot work", c.badPlansStory)
 	t.Run("a pod that no type can hold", func(t *testing.T) {
 		c.kubectl("run", "giant", "--image=nginx", "--overrides",
 			`{"spec":{"containers":[{"name":"app","image":"nginx","resources":{"requests":{"memory":"90Ti"}}}]}}`)
@@ -130,4 +133,29 @@ func TestAClusterStaysInItsRegion(t *testing.T) {
 		t.Errorf("up in another region: %v %q, want an error that says where the cluster lives", err, out)
 	}
 	c.start()
+}
+
+// badPlansStory: a class or pool that could launch nothing is an error of its own, without figures; one that is mended has a plan.
+func (c *cluster) badPlansStory(t *testing.T) {
+	for name, x := range map[string]struct{ manifest, want string }{
+		"an image that does not exist": {badClass("default", "al2023@v20250501", "nodeless"), "(it is the class of NodePool general-purpose"},
+		"a new class without subnets":  {badClass("fresh", "al2023@latest", "no-such-cluster"), "subnetSelectorTerms"},
+		"a type that does not exist":   {badPool("typo", "{key: node.kubernetes.io/instance-type, operator: In, values: [m5.lareg]}", "{}"), "m5.lareg"},
+		"a class that does not exist":  {strings.ReplaceAll(badPool("lost", "{key: kubernetes.io/arch, operator: Exists}", "{}"), "name: default", "name: nowhere"), "nowhere"},
+	} {
+		more := []string{""}
+		if name == "a type that does not exist" {
+			more = []string{"", "--detailed-exitcode", "-ojson"}
+		}
+		for _, more := range more {
+			out, err := c.runIn(x.manifest, append([]string{"plan", "-f", "-"}, strings.Fields(more)...)...)
+			var exit *exec.ExitError
+			if !errors.As(err, &exit) || exit.ExitCode() != 3 || !strings.HasPrefix(out, "nodeless: plan: this change cannot work: ") || !strings.Contains(out, x.want) || strings.Contains(out, "$") {
+				t.Errorf("%s %s: %v, want exit code 3 and %q\n%s", name, more, err, x.want, out)
+			}
+		}
+	}
+	if out, err := c.runIn(badClass("badversion", "al2023@latest", "nodeless"), "plan", "-f", "-"); err != nil || !strings.Contains(out, "Costs") {
+		t.Errorf("a class that is mended: %v\n%s", err, out)
+	}
 }

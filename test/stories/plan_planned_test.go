@@ -21,6 +21,7 @@ type planned struct {
 	Evictions      []struct{ Pod string }
 	Removed, Added []machinePlanned
 	Kept, Unplaced []struct{ Name, Why string }
+	DaemonsPending []struct{ DaemonSet, Node, Why, Then string }
 }
 
 type machinePlanned struct {
@@ -35,18 +36,20 @@ func kindOf(instanceType, capacityType string) string {
 	return strings.TrimSuffix(instanceType+" "+capacityType, " on-demand")
 }
 
-// inPool is what a pool holds: kinds of machines by node, pods by name and how many of them wait, those of DaemonSets left out.
+// inPool is what a pool holds: kinds of machines by node, pods by name and how many of them wait; of DaemonSets only those that wait.
 type inPool struct {
 	nodes   map[string]string
 	pods    map[string]bool
 	waiting int
+	agents  int
 }
 
 func (c *cluster) inPool(name string) (inPool, error) {
 	out := inPool{nodes: map[string]string{}, pods: map[string]bool{}}
 	var nodes corev1.NodeList
-	var pods corev1.PodList
-	err := errors.Join(c.List(context.Background(), &nodes, client.MatchingLabels{karpv1.NodePoolLabelKey: name}),
+	var pods, agents corev1.PodList
+	err := errors.Join(c.List(context.Background(), &agents, client.InNamespace(name), client.MatchingLabels{"app": "agent"}),
+		c.List(context.Background(), &nodes, client.MatchingLabels{karpv1.NodePoolLabelKey: name}),
 		c.List(context.Background(), &pods, client.InNamespace(name), client.MatchingLabels{"app": "web"}))
 	for i := range nodes.Items {
 		labels := nodes.Items[i].Labels
@@ -57,6 +60,11 @@ func (c *cluster) inPool(name string) (inPool, error) {
 			if out.pods[name+"/"+pods.Items[i].Name] = true; pods.Items[i].Spec.NodeName == "" {
 				out.waiting++
 			}
+		}
+	}
+	for i := range agents.Items {
+		if agents.Items[i].Spec.NodeName == "" {
+			out.agents++
 		}
 	}
 	return out, err
@@ -96,6 +104,9 @@ func (p *planned) as(before, now inPool, fewer bool) error {
 	if len(p.Unplaced) != now.waiting {
 		return fmt.Errorf("planned: no place for %v; %d pods wait", p.Unplaced, now.waiting)
 	}
+	if len(p.DaemonsPending) != now.agents {
+		return fmt.Errorf("planned: %v Pending; %d pods of DaemonSets wait", p.DaemonsPending, now.agents)
+	}
 	return nil
 }
 
@@ -133,6 +144,11 @@ func (p *planned) of(pool string) planned {
 	for _, m := range p.Added {
 		if m.NodePool == pool {
 			out.Added = append(out.Added, m)
+		}
+	}
+	for _, d := range p.DaemonsPending {
+		if strings.HasPrefix(d.DaemonSet, pool+"/") {
+			out.DaemonsPending = append(out.DaemonsPending, d)
 		}
 	}
 	for _, e := range p.Evictions {

@@ -33,6 +33,14 @@ func TestAPlanIsWhatHappens(t *testing.T) {
 			t.Errorf("plan of %s: %+v", x.name, plans[x.name])
 		}
 	}
+	for _, d := range all.DaemonsPending {
+		if !strings.Contains(d.Why, "cpu") || !strings.Contains(d.Then, "make-room-for-daemonsets=true") {
+			t.Errorf("what is done about a DaemonSet's pod without room: %+v", d)
+		}
+	}
+	if len(plans["d-large"].DaemonsPending) != 1 {
+		t.Errorf("a DaemonSet that does not fit: %+v", plans["d-large"])
+	}
 	c.askedOfACapture(t, &all)
 	if t.Failed() {
 		t.Fatal(text)

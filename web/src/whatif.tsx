@@ -42,6 +42,7 @@ interface Outcome {
   added: Machine[] | null;
   unplaced: { name: string; why: string; before?: boolean }[] | null;
   kept: { name: string; why: string; before?: boolean }[] | null;
+  daemonsPending: { daemonSet: string; node: string; why: string; then: string; before?: boolean }[] | null;
   assumed: string[] | null;
 }
 
@@ -139,6 +140,7 @@ function Told({ o }: { o: Outcome }) {
         </>
       )}
       <Named title="No place for" list={unplaced.map((u) => `${u.name}: ${u.why}${anyway(u.before)}`)} />
+      <Named title="DaemonSet pods that would stay Pending" list={(o.daemonsPending ?? []).map((d) => `${d.daemonSet} on ${d.node}: ${d.why}. ${d.then}${anyway(d.before)}`)} />
       <Named title="Drifted, and stays" list={kept.map((k) => `${k.name}: ${k.why}${anyway(k.before)}`)} />
       <Named title="Evicted" list={evictions.map((e) => `${e.pod} from ${e.node} after ${span(e.afterSeconds)}${anyway(e.anyway)}`)} />
       {steps.length > mostListed && <p>and {steps.length - mostListed} more steps; nodeless plan -o wide names all.</p>}
