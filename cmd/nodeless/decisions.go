@@ -70,6 +70,9 @@ func (o *decisionsOptions) run(ctx context.Context, out, errs io.Writer, args []
 	var of *answers.Subject
 	if len(args) > 0 {
 		subject, err := answers.Parse(t.namespace, args...)
+		if err == nil && subject.Workload() {
+			err = fmt.Errorf("unknown kind %q: decisions are about a pod, a node, a nodeclaim or a nodepool", subject.Kind)
+		}
 		if err != nil {
 			return err
 		}

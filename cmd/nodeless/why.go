@@ -29,8 +29,9 @@ func newWhy() *cobra.Command {
 		Long: `Reads a cluster, asks the engine what it would decide now, and says why, in words and figures. It changes nothing and works
 on any cluster with a kubeconfig and the right to read ("nodeless rbac --view"), also where no controller runs.
 
+  deployment/NAME one answer for all its pods; so of a replicaset, statefulset, daemonset, job, cronjob or replicationcontroller
   pod/NAME        which pools were tried and how many instance types each rule left; which rule stands in the way, and the smallest
-                  single change after which the pod would have its place; or which machine is bought for it, why that type and what
+                  single change after which the pod would have its place, with up to two others, and what each would cost an hour; or which machine is bought for it, why that type and what
                   others cost; or how it came to where it is
   node/NAME       what keeps the machine, one reason after another, and when each clears; what would become of it then; or why it
   nodeclaim/NAME  goes, by which command, and what it waits for
@@ -46,11 +47,14 @@ Give the flags for choices the values that the controller has, if they are other
 		Example: `  nodeless why pod/web-7fb4-x2x -n shop
   nodeless why node/ip-10-0-3-7.us-west-2.compute.internal
   nodeless why nodepool general-purpose -o json
+  nodeless why deployment/web
+  nodeless why pod/web-0 -o jsonpath='{.change.command}'
+  kubectl get nodes -o name | xargs -n1 nodeless why
   nodeless why pod/web-0 --context prod
   nodeless why pod/web-0 --from cluster.yaml`,
 		Args: func(_ *cobra.Command, args []string) error {
 			if len(args) < 1 || len(args) > 2 {
-				return errors.New("ask for one object, such as pod/NAME, node/NAME, nodeclaim/NAME or nodepool/NAME; what was decided lately: nodeless decisions")
+				return errors.New("ask for one object, such as pod/NAME, deployment/NAME, node/NAME, nodeclaim/NAME or nodepool/NAME; what was decided lately: nodeless decisions")
 			}
 			return nil
 		},
@@ -59,14 +63,14 @@ Give the flags for choices the values that the controller has, if they are other
 	o.cluster.add(c.Flags())
 	o.cluster.addFrom(c.Flags())
 	o.choices.add(c.Flags())
-	c.Flags().StringVarP(&o.output, "output", "o", "text", "text, json or yaml")
+	c.Flags().StringVarP(&o.output, "output", "o", "text", "text, json, yaml, "+output.Forms)
 	c.Flags().BoolVar(&o.partial, "partial", false, "answer without what you may not read, and say what that is")
 	return c
 }
 
 func (o *whyOptions) answer(cmd *cobra.Command, args []string) error {
-	if o.output != "text" && o.output != "json" && o.output != "yaml" {
-		return fmt.Errorf("-o %s: use text, json or yaml", o.output)
+	if err := output.Check(o.output, "text"); err != nil {
+		return err
 	}
 	policy, _, err := o.choices.gatedPolicy()
 	if err != nil {
@@ -92,9 +96,22 @@ func (o *whyOptions) answer(cmd *cobra.Command, args []string) error {
 
 func printAnswer(w io.Writer, format string, a *answers.Answer) error {
 	if format == "text" {
-		return a.Text(w, coloured(w))
+		return a.Text(w, coloured(w), columns(w))
 	}
-	return output.Data(w, format, a)
+	return output.Rows(w, format, a, "facts", true)
+}
+
+// columns is the width of a terminal, 0 for anything else.
+func columns(w io.Writer) int {
+	f, ok := w.(*os.File)
+	if !ok {
+		return 0
+	}
+	width, _, err := term.GetSize(int(f.Fd()))
+	if err != nil {
+		return 0
+	}
+	return width
 }
 
 // coloured reports whether to use colour: on a terminal that can, unless NO_COLOR is set; CLICOLOR_FORCE wants it anywhere.

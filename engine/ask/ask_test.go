@@ -244,3 +244,45 @@ func TestATimeThatIsSaidIsTrue(t *testing.T) {
 		t.Errorf("times were said of %v", said)
 	}
 }
+
+// A pod that nothing can take is offered up to three changes, each of which helps by itself, with the node that it would get and its price.
+func TestSeveralChangesAreOfferedWithWhatTheyCost(t *testing.T) {
+	s, policy := cluster(t, `
+pool small types(s2)
+pool large types(s8) taint(gpu=true:NoSchedule)
+pods 1 new cpu=3
+`)
+	p, ok := ask.OfPod(s, policy, s.Pending[0].PodKey)
+	if !ok || p.Reason == nil {
+		t.Fatalf("%+v", p)
+	}
+	var got []string
+	for _, o := range p.Options {
+		got = append(got, explain.Change(o.Change)+": "+explain.Candidate(o.Node))
+	}
+	want := "would fit in pool large if it tolerated gpu=true:NoSchedule: s8 on-demand in a at $0.40/h; " +
+		"would fit in pool small if it asked for cpu 2 instead of 3: s2 on-demand in a at $0.10/h"
+	if text := strings.Join(got, "; "); text != want || p.Options[0].Change != p.Reason.Change {
+		t.Errorf("got  %s\nwant %s", text, want)
+	}
+}
+
+// A name of an instance type that is none gets the nearest that is one, in a pod and in a pool, however cheap others are.
+func TestAMisspelledTypeIsToldTheRightOne(t *testing.T) {
+	const catalog = `
+type m5.large cpu=2 memory=8Gi pods=30 offers(a on-demand 0.096)
+type t3.nano cpu=2 memory=1Gi pods=4 offers(a on-demand 0.0052)
+`
+	for text, want := range map[string]string{
+		"pool general types(m5.large, t3.nano)\npods 1 new cpu=1 require(node.kubernetes.io/instance-type=m5.lareg)": "could be m5.large (now m5.lareg)",
+		"pool general types(m5.large, t3.nano) require(node.kubernetes.io/instance-type=m5.lareg)\npods 1 new cpu=1": "also allowed m5.large (now m5.lareg)",
+		// c5.metal is near nothing: the cheapest will do.
+		"pool general types(m5.large, t3.nano)\npods 1 new cpu=1 require(node.kubernetes.io/instance-type=c5.metal)": "could be t3.nano (now c5.metal)",
+	} {
+		s, policy := cluster(t, catalog+text)
+		p, ok := ask.OfPod(s, policy, s.Pending[0].PodKey)
+		if !ok || p.Reason == nil || !strings.Contains(explain.Change(p.Reason.Change), want) {
+			t.Errorf("%s: %+v, want %q", text, p.Reason, want)
+		}
+	}
+}

@@ -72,12 +72,31 @@ func All(s *model.Snapshot, policy model.Policy) []Waiting {
 			w.Room++
 		}
 	}
+	for _, w := range rows {
+		w.Pools = blocked(w)
+	}
 	out := make([]Waiting, len(order))
 	for i, shape := range order {
 		out[i] = *rows[shape]
 	}
 	slices.SortStableFunc(out, func(a, b Waiting) int { return cmp.Or(cmp.Compare(b.Nothing, a.Nothing), cmp.Compare(b.Pods, a.Pods)) })
 	return out
+}
+
+// blocked are the pools' answers where something that no pool can help keeps all pods of the shape waiting, such as a volume that is not
+// there: then no pool could give them a machine.
+func blocked(w *Waiting) []PoolAnswer {
+	if w.Reason == nil || len(w.Reason.Pools) > 0 || w.Launching > 0 || w.Reason.Rule.Passing() {
+		return w.Pools
+	}
+	for i := range w.Pools {
+		if p := &w.Pools[i]; p.Could {
+			r := w.Reason
+			p.Could = false
+			p.Verdict = model.PoolVerdict{Pool: p.Verdict.Pool, Rule: r.Rule, Object: r.Object, Detail: r.Detail, Best: r.Best, BestOf: r.BestOf, Funnel: p.Verdict.Funnel}
+		}
+	}
+	return w.Pools
 }
 
 // answers asks every pool about a shape.

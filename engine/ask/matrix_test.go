@@ -5,6 +5,7 @@ import (
 
 	"github.com/nodeless/nodeless/engine/ask"
 	"github.com/nodeless/nodeless/engine/explain"
+	"github.com/nodeless/nodeless/engine/model"
 )
 
 func TestEveryShapeThatWaitsIsSetAgainstEveryPool(t *testing.T) {
@@ -36,5 +37,19 @@ pods 1 small cpu=1
 	}
 	if small.Room != 1 || small.Such != s.Pending[5].PodKey {
 		t.Errorf("small: %+v", small)
+	}
+}
+
+// A pool that has machines for a pod cannot give it one while something that no pool can help keeps the pod waiting.
+func TestNoPoolCouldHelpWhatNoPoolCanHelp(t *testing.T) {
+	for pods, rule := range map[string]model.Rule{
+		`pods 2 db cpu=100m blocked("persistentVolumeClaim data does not exist")`: model.RuleBlocked,
+		`pods 1 gpu cpu=100m unmodelled(resourceClaims)`:                          model.RuleUnmodelled,
+	} {
+		s, policy := cluster(t, "pool general\n"+pods)
+		rows := ask.All(s, policy)
+		if len(rows) != 1 || rows[0].Nothing != rows[0].Pods || rows[0].Pools[0].Could || rows[0].Pools[0].Verdict.Rule != rule {
+			t.Errorf("%s: %+v", pods, rows)
+		}
 	}
 }

@@ -26,6 +26,8 @@ type Pod struct {
 	Node   *model.Node   // there or on its way, with room for it
 	Launch *model.Launch // for it and others
 	Reason *model.Reason // why it gets nothing
+	// Options are up to mostOptions single changes after which it would have a node, the smallest first: that is Reason.Change.
+	Options []change.Option
 	// Refusals are why machines that are there do not take it now, most first; Open is how many would.
 	Refusals []Refusal
 	Open     int
@@ -64,11 +66,33 @@ func OfPod(s *model.Snapshot, policy model.Policy, key model.PodKey) (Pod, bool)
 			out.Reason = &reason
 		}
 	}
-	if r := out.Reason; r != nil && r.Change == (model.Change{}) { // a plan looks for changes for some shapes only
-		r.Change = change.Smallest(s, out.Shape, nil, nil, r)
+	if out.Reason != nil {
+		out.options(s)
 	}
 	out.Refusals, out.Open = refusals(s, out.Pod.Shape)
 	return out, true
+}
+
+// mostOptions is how many changes are offered.
+const mostOptions = 3
+
+// options finds the changes that would help. A plan has looked for the smallest of some shapes only.
+func (p *Pod) options(s *model.Snapshot) {
+	all := change.Several(s, p.Shape, p.Reason, mostOptions)
+	smallest := &p.Reason.Change
+	if *smallest == (model.Change{}) && len(all) > 0 {
+		*smallest = all[0].Change
+	}
+	if *smallest == (model.Change{}) {
+		return
+	}
+	first := change.Option{Change: *smallest}
+	if i := slices.IndexFunc(all, func(o change.Option) bool { return o.Change == *smallest }); i >= 0 {
+		first = all[i]
+		all = slices.Delete(all, i, i+1)
+	}
+	p.Options = append([]change.Option{first}, all...)
+	p.Options = p.Options[:min(len(p.Options), mostOptions)]
 }
 
 // refusals asks every machine.

@@ -6,6 +6,7 @@
 package change
 
 import (
+	"iter"
 	"slices"
 
 	"github.com/nodeless/nodeless/engine/model"
@@ -26,6 +27,7 @@ type search struct {
 	rooms  []rules.Room
 	reason *model.Reason
 	tries  int
+	fitted Option // the machine of the last fit; its Change is not set
 }
 
 // Smallest is the cheapest change, for a person, that would place a pod of the shape, or the zero Change if none is found.
@@ -36,39 +38,69 @@ type search struct {
 // a label, ask for less, wait, keep fewer minValues, have fewer volumes, let a pool launch more. What other pods stand in the
 // way of has an answer of its own: prefer what is required of them, do without a host port, wait for a volume.
 func Smallest(s *model.Snapshot, shape *model.Shape, views []*rules.View, rooms []rules.Room, reason *model.Reason) model.Change {
-	if len(s.Pools) == 0 {
-		return model.Change{Rule: model.RuleNoPool, Object: "NodePool", To: "created"}
+	for c := range changes(s, shape, views, rooms, reason) {
+		return c.Change
 	}
+	return model.Change{}
+}
+
+// changes are those that would place a pod of the shape, in the order in which they are tried.
+func changes(s *model.Snapshot, shape *model.Shape, views []*rules.View, rooms []rules.Room, reason *model.Reason) iter.Seq[Option] {
+	return func(yield func(Option) bool) {
+		if len(s.Pools) == 0 {
+			yield(Option{Change: model.Change{Rule: model.RuleNoPool, Object: "NodePool", To: "created"}})
+			return
+		}
+		c := newSearch(s, shape, views, rooms, reason)
+		for _, try := range c.ways() {
+			found := try()
+			if found == (model.Change{}) {
+				continue
+			}
+			o := c.fitted
+			if o.Change = found; c.foreign(&o) {
+				o.Change.Arch = o.arch
+			}
+			if !yield(o) {
+				return
+			}
+		}
+	}
+}
+
+func newSearch(s *model.Snapshot, shape *model.Shape, views []*rules.View, rooms []rules.Room, reason *model.Reason) *search {
 	if len(views) == 0 {
 		for i := range s.Pools {
 			v := rules.NewView(&s.Pools[i], s.Daemons)
 			views, rooms = append(views, v), append(rooms, v.Room())
 		}
 	}
-	c := &search{s: s, shape: shape, views: views, rooms: rooms, reason: reason}
-	switch reason.Rule {
+	return &search{s: s, shape: shape, views: views, rooms: rooms, reason: reason}
+}
+
+// ways are the searches for changes that can help against the reason, in order.
+func (c *search) ways() []func() model.Change {
+	one := func(way func() model.Change) []func() model.Change { return []func() model.Change{way} }
+	switch c.reason.Rule {
 	case model.RuleUnmodelled, model.RuleSteps, model.RuleSoon:
-		return model.Change{}
+		return nil
 	case model.RulePriority:
-		return c.morePriority()
+		return one(c.morePriority)
 	case model.RuleHostPort:
-		return c.dropPort()
+		return one(c.dropPort)
 	case model.RuleVolumeInUse:
-		return c.freeVolume()
+		return one(c.freeVolume)
 	case model.RuleBlocked:
-		return c.unblock()
+		return one(c.unblock)
 	case model.RuleAffinity, model.RuleAntiAffinity, model.RuleSpread:
-		return c.preferTerm()
+		return one(c.preferTerm)
 	}
-	if c.fitsSomewhere(shape, false) != "" {
-		return model.Change{} // what stood in the way is not a rule that can be tried here
+	if c.fitsSomewhere(c.shape, false) != "" {
+		return nil // what stood in the way is not a rule that can be tried here
 	}
-	for _, try := range []func() model.Change{c.raiseLimit, c.tolerate, c.allowValue, c.askLess, c.wait, c.fewerValues, c.fewerVolumes, c.widenPool} {
-		if found := try(); found != (model.Change{}) {
-			return found
-		}
+	return []func() model.Change{
+		c.raiseLimit, c.tolerate, c.allowValue, c.askLess, c.wait, c.fewerValues, c.fewerVolumes, c.widenPool,
 	}
-	return model.Change{}
 }
 
 // fits reports whether the rules give a new machine of the view to the shape. strict: see neighbours.
@@ -78,8 +110,12 @@ func (c *search) fits(shape *model.Shape, v *rules.View, room rules.Room, strict
 	}
 	c.tries++
 	alone, ok := c.neighbours(shape, strict)
-	return ok && v.Verdict(&alone, room, c.s.ResourceNames).Rule == model.RuleSteps && !c.barred(shape) &&
+	fits := ok && v.Verdict(&alone, room, c.s.ResourceNames).Rule == model.RuleSteps && !c.barred(shape) &&
 		(len(shape.HostPorts) == 0 || len(c.machines(shape, v, room)) > 0) && c.besides(shape, v, room)
+	if fits {
+		c.fitted = c.cheapest(shape, v, room)
+	}
+	return fits
 }
 
 // fitsSomewhere is the first pool that would give a machine to the shape, "" if none.

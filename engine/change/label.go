@@ -66,16 +66,21 @@ func cheapestValue(v *rules.View, machines []machine, key string) (value string,
 	return nearestValue(v, machines, model.Requirement{Key: key})
 }
 
-// nearestValue is the value nearest to the bounds of the requirement, and of those the cheapest.
+// nearestValue is the value nearest to the bounds of the requirement, or to a misspelled name of a type, and of those the cheapest.
 func nearestValue(v *rules.View, machines []machine, r model.Requirement) (value string, ok bool) {
 	var price model.Price
 	var far uint64
+	var unusual int
 	for _, m := range machines {
 		candidate, _ := valueOf(v, m, r.Key)
-		d := distance(candidate, r)
-		nearer := cmp.Or(cmp.Compare(d, far), cmp.Compare(m.offer.Price, price), cmp.Compare(candidate, value)) < 0
+		d := max(distance(candidate, r), misspelled(v, r, candidate))
+		arch := 0 // one like that of other pods' images comes first
+		if a, known := valueOf(v, m, model.LabelArch); known && a != usualArch {
+			arch = 1
+		}
+		nearer := cmp.Or(cmp.Compare(d, far), cmp.Compare(arch, unusual), cmp.Compare(m.offer.Price, price), cmp.Compare(candidate, value)) < 0
 		if !ok || nearer {
-			value, price, far, ok = candidate, m.offer.Price, d, true
+			value, price, far, unusual, ok = candidate, m.offer.Price, d, arch, true
 		}
 	}
 	return value, ok

@@ -67,6 +67,14 @@ func bracket(text string) string {
 // Change says after which change a pod would have its place, such as "would fit if limit cpu of pool small were 12 instead
 // of 10"; "" for the zero Change.
 func Change(c model.Change) string {
+	text := change(c)
+	if c.Arch != "" {
+		text += "; its image must be built for " + c.Arch
+	}
+	return text
+}
+
+func change(c model.Change) string {
 	in := ""
 	if c.Pool != "" {
 		in = " in pool " + c.Pool

@@ -97,6 +97,9 @@ type Change struct {
 	Object   string // what to edit: a label key, a resource, "limit cpu", a taint
 	Pool     string // whose machines it would then get, "" if it is not about a pool
 	From, To string // as a person writes them; To "" = remove it
+	// Arch is the architecture of the node that the pod would get, where the pod does not ask for it and it is not the usual one, or where
+	// it is what is changed: its image must be built for that.
+	Arch string
 }
 
 // PoolVerdict is what one pool answered to one pod: a funnel of how many of its types were left after each rule.

@@ -43,13 +43,15 @@ type Answer struct {
 	Summary    string  `json:"summary"`
 	Facts      []Fact  `json:"facts"`
 
-	Reason   *Reason   `json:"reason,omitempty"`   // of a pod that gets nothing
-	Change   *Change   `json:"change,omitempty"`   // the smallest that would help it
-	Launch   *Launch   `json:"launch,omitempty"`   // for a pod
-	Launches []Launch  `json:"launches,omitempty"` // of a pool
-	Node     string    `json:"node,omitempty"`     // of a pod
-	Blockers []Blocker `json:"blockers,omitempty"` // that keep a machine
-	Then     string    `json:"then,omitempty"`     // what becomes of the machine without them
+	Reason   *Reason     `json:"reason,omitempty"`   // of a pod that gets nothing
+	Change   *Change     `json:"change,omitempty"`   // the smallest that would help it
+	Changes  []Change    `json:"changes,omitempty"`  // that, and up to two others, each of which would help by itself
+	Pods     []PodAnswer `json:"pods,omitempty"`     // of a workload
+	Launch   *Launch     `json:"launch,omitempty"`   // for a pod
+	Launches []Launch    `json:"launches,omitempty"` // of a pool
+	Node     string      `json:"node,omitempty"`     // of a pod
+	Blockers []Blocker   `json:"blockers,omitempty"` // that keep a machine
+	Then     string      `json:"then,omitempty"`     // what becomes of the machine without them
 
 	// Decisions are those that the controller kept about the object, by time.
 	Decisions []record.Record `json:"decisions,omitempty"`
@@ -89,7 +91,9 @@ func Ask(ctx context.Context, c *live.Cluster, policy model.Policy, of Subject) 
 			return nil, q.unknown(of, err)
 		}
 	} else {
-		q.decided(ctx, of)
+		if !of.Workload() { // its pods' decisions are theirs
+			q.decided(ctx, of)
+		}
 		q.events(ctx, of)
 	}
 	for _, text := range c.Assumed() {
@@ -116,7 +120,10 @@ func (q *question) about(ctx context.Context, of Subject) (bool, error) {
 	case PoolKind:
 		return q.pool(of.Name), nil
 	}
-	return false, fmt.Errorf("unknown kind %q: ask for pod, node, nodeclaim or nodepool", of.Kind)
+	if of.Workload() {
+		return q.workload(ctx, of)
+	}
+	return false, fmt.Errorf("unknown kind %q: ask for a pod, a workload, a node, a nodeclaim or a nodepool", of.Kind)
 }
 
 // say adds a fact, if there is something to say.

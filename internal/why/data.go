@@ -3,6 +3,7 @@ package why
 import (
 	"time"
 
+	"github.com/nodeless/nodeless/engine/change"
 	"github.com/nodeless/nodeless/engine/explain"
 	"github.com/nodeless/nodeless/engine/model"
 )
@@ -45,6 +46,10 @@ type Change struct {
 	// has to be created or awaited, or only a person knows which of several to give up.
 	Patch   *Patch `json:"patch,omitempty"`
 	Command string `json:"command,omitempty"`
+	// Launch is the cheapest node that would be launched for the pod then. Arch is its architecture, where the image must be built for
+	// another one than is usual.
+	Launch *Offer `json:"launch,omitempty"`
+	Arch   string `json:"arch,omitempty"`
 }
 
 // Launch is a machine that is, or would be, bought.
@@ -88,10 +93,24 @@ func reasonOf(r *model.Reason) *Reason {
 	return out
 }
 
-func changeOf(c *model.Change, p *Patch) *Change {
-	out := &Change{Rule: c.Rule, Object: c.Object, Pool: c.Pool, From: c.From, To: c.To, Text: explain.Change(*c), Patch: p}
+func changeOf(o *change.Option, p *Patch) *Change {
+	c := &o.Change
+	out := &Change{Rule: c.Rule, Object: c.Object, Pool: c.Pool, From: c.From, To: c.To, Arch: c.Arch, Text: explain.Change(*c), Patch: p}
 	if p != nil {
 		out.Command = p.Command()
 	}
+	if o.Node.Type != "" {
+		offer := offerOf(o.Node)
+		out.Launch = &offer
+	}
 	return out
+}
+
+// sentence is the change with what it costs.
+func (c *Change) sentence(node model.Candidate) string {
+	text := c.Text
+	if node.Type != "" {
+		text += "; launches " + explain.Candidate(node)
+	}
+	return text
 }

@@ -76,7 +76,7 @@ func TestARemovalThatHasNotBegunIsNotSaidToBeUnderWay(t *testing.T) {
 			t.Fatal(err)
 		}
 		var b strings.Builder
-		if err := a.Text(&b, false); err != nil {
+		if err := a.Text(&b, false, 0); err != nil {
 			t.Fatal(err)
 		}
 		for _, w := range want {

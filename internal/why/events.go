@@ -18,6 +18,8 @@ const mostEvents = 5
 // objectKinds are the kinds as events name them.
 var objectKinds = map[string]string{PodKind: "Pod", NodeKind: "Node", ClaimKind: "NodeClaim", PoolKind: "NodePool"}
 
+func objectKind(kind string) string { return or(objectKinds[kind], workloads[kind].kind) }
+
 // eventsOf are the events about a subject, oldest first: about the object that is there or, if there is none, about the last one of
 // its name.
 func (q *question) eventsOf(ctx context.Context, of Subject) ([]corev1.Event, error) {
@@ -25,7 +27,7 @@ func (q *question) eventsOf(ctx context.Context, of Subject) ([]corev1.Event, er
 	if err != nil {
 		return nil, err
 	}
-	all = slices.DeleteFunc(all, func(e corev1.Event) bool { return e.InvolvedObject.Kind != objectKinds[of.Kind] })
+	all = slices.DeleteFunc(all, func(e corev1.Event) bool { return e.InvolvedObject.Kind != objectKind(of.Kind) })
 	uid := q.uid(of)
 	if uid == "" && len(all) > 0 {
 		uid = all[len(all)-1].InvolvedObject.UID
@@ -70,9 +72,27 @@ func (q *question) events(ctx context.Context, of Subject) {
 		q.sayf("events", "not read: %v", err)
 		return
 	}
+	all = q.news(all)
 	for _, e := range all[max(0, len(all)-mostEvents):] {
 		q.say("event", q.eventText(&e))
 	}
+}
+
+// news are the events that say what was not said yet: of several with one text the last, and none whose text is a fact already, such as
+// kube-scheduler's, which is on the pod, too.
+func (q *question) news(all []corev1.Event) []corev1.Event {
+	var out []corev1.Event
+	for i := range all {
+		message := strings.TrimSpace(all[i].Message)
+		known := message != "" && slices.ContainsFunc(q.a.Facts, func(f Fact) bool { return strings.Contains(f.Text, message) })
+		again := slices.ContainsFunc(all[i+1:], func(e corev1.Event) bool {
+			return e.Reason == all[i].Reason && strings.TrimSpace(e.Message) == message
+		})
+		if !known && !again {
+			out = append(out, all[i])
+		}
+	}
+	return out
 }
 
 func (q *question) eventText(e *corev1.Event) string {

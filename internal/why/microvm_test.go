@@ -119,7 +119,7 @@ func TestWhatRunsOnANodeOfItsOwn(t *testing.T) {
 			continue
 		}
 		var b strings.Builder
-		if err := a.Text(&b, false); err != nil {
+		if err := a.Text(&b, false, 0); err != nil {
 			t.Fatal(err)
 		}
 		for _, w := range want {

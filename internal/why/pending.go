@@ -57,7 +57,7 @@ func (q *question) pending(ctx context.Context, pod *corev1.Pod, info *kube.Pod,
 		q.launch(p.Launch)
 	}
 	if p.Reason != nil && q.a.Verdict != Soon {
-		q.reason(ctx, pod, p.Reason)
+		q.reason(ctx, pod, &p)
 	}
 	if none != nil && none.Again != "" {
 		q.sayf("asked again", "first %s, said the controller %s ago; later each time that there is none", none.Again, q.ago(none.Time))

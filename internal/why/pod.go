@@ -149,7 +149,8 @@ func (q *question) refusals(p *ask.Pod) {
 }
 
 // reason says what stands in the way in each pool, and what would help.
-func (q *question) reason(ctx context.Context, pod *corev1.Pod, r *model.Reason) {
+func (q *question) reason(ctx context.Context, pod *corev1.Pod, p *ask.Pod) {
+	r := p.Reason
 	q.a.Reason = reasonOf(r)
 	if r.Rule == model.RuleNoPool && q.mayNotRead("nodepools.karpenter.sh") {
 		q.conclude(q.a.State, NoMachine, "no machine that is there can take it; which NodePools there are may not be read")
@@ -161,14 +162,27 @@ func (q *question) reason(ctx context.Context, pod *corev1.Pod, r *model.Reason)
 		q.say("stands in the way", explain.Pod(because))
 	}
 	q.verdicts(r)
-	if change := explain.Change(r.Change); change != "" {
-		q.a.Change = changeOf(&r.Change, q.patchOf(ctx, pod, &r.Change))
-		q.say("smallest change", change)
-		q.say("do it", remedy(pod, &r.Change))
-		q.say("as a command", q.a.Change.Command)
+	for i := range p.Options {
+		q.option(ctx, pod, p, i)
+	}
+	if len(p.Options) == 0 {
+		q.say("smallest change", "no single change that would help was found")
+	}
+}
+
+// option says one of the changes that would help, and how to make it.
+func (q *question) option(ctx context.Context, pod *corev1.Pod, p *ask.Pod, i int) {
+	o := &p.Options[i]
+	c := changeOf(o, q.patchOf(ctx, pod, &o.Change))
+	q.a.Changes = append(q.a.Changes, *c)
+	if i > 0 {
+		q.say("or", c.sentence(o.Node))
 		return
 	}
-	q.say("smallest change", "no single change that would help was found")
+	q.a.Change = c
+	q.say("smallest change", c.sentence(o.Node))
+	q.say("do it", remedy(pod, &o.Change))
+	q.say(commandLabel, c.Command)
 }
 
 // verdicts says what each pool answered; those that say the same are named together. What was said already is left out.

@@ -8,6 +8,8 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/nodeless/nodeless/engine/change"
 )
 
 // Kinds one can ask about.
@@ -18,32 +20,61 @@ const (
 	PoolKind  = "nodepool"
 )
 
-// spellings are how people write them.
+// workloads are the kinds that make pods, as events and owner references name them, with their API group.
+var workloads = map[string]struct{ kind, group string }{
+	"deployment": {"Deployment", "apps"}, "replicaset": {"ReplicaSet", "apps"}, "statefulset": {"StatefulSet", "apps"},
+	"daemonset": {"DaemonSet", "apps"}, "job": {"Job", "batch"}, "cronjob": {"CronJob", "batch"},
+	"replicationcontroller": {"ReplicationController", ""},
+}
+
+// spellings are how people write kinds; plurals are understood, too, and the group behind a dot, as kubectl get -o name prints it.
 var spellings = map[string]string{
-	"pod": PodKind, "pods": PodKind, "po": PodKind,
-	"node": NodeKind, "nodes": NodeKind, "no": NodeKind,
-	"nodeclaim": ClaimKind, "nodeclaims": ClaimKind, "nodeclaims.karpenter.sh": ClaimKind,
-	"nodepool": PoolKind, "nodepools": PoolKind, "nodepools.karpenter.sh": PoolKind,
+	PodKind: PodKind, "po": PodKind, NodeKind: NodeKind, "no": NodeKind, ClaimKind: ClaimKind, PoolKind: PoolKind,
+	"deployment": "deployment", "deploy": "deployment", "replicaset": "replicaset", "rs": "replicaset",
+	"statefulset": "statefulset", "sts": "statefulset", "daemonset": "daemonset", "ds": "daemonset",
+	"job": "job", "cronjob": "cronjob", "cj": "cronjob", "replicationcontroller": "replicationcontroller", "rc": "replicationcontroller",
+}
+
+// kindOf is the kind that is written so.
+func kindOf(word string) (string, bool) {
+	name, group, grouped := strings.Cut(strings.ToLower(word), ".")
+	kind, ok := spellings[name]
+	if !ok {
+		kind, ok = spellings[strings.TrimSuffix(name, "s")]
+	}
+	if !grouped {
+		return kind, ok
+	}
+	switch kind {
+	case PodKind, NodeKind:
+		return kind, false
+	case ClaimKind, PoolKind:
+		return kind, ok && group == "karpenter.sh"
+	}
+	return kind, ok && group == workloads[kind].group
 }
 
 // Subject is what is asked about.
 type Subject struct {
 	Kind      string `json:"kind"`
-	Namespace string `json:"namespace,omitempty"` // of a pod
+	Namespace string `json:"namespace,omitempty"` // of a pod or a workload
 	Name      string `json:"name"`
 }
 
 // String is the subject as kubectl takes it, with its namespace.
 func (s Subject) String() string {
-	if s.Kind == PodKind {
+	if s.Namespace != "" {
 		return s.Kind + " " + s.Namespace + "/" + s.Name
 	}
 	return s.Kind + " " + s.Name
 }
 
+// Workload reports whether the subject makes pods: the answer is about these.
+func (s Subject) Workload() bool { return workloads[s.Kind].kind != "" }
+
 // Parse reads "pod/web", or "pod" and "web". Of a pod the namespace is the given one.
 func Parse(namespace string, words ...string) (Subject, error) {
-	const how = "ask for pod/NAME, node/NAME, nodeclaim/NAME or nodepool/NAME"
+	const how = "ask for pod/NAME, deployment/NAME (or another workload), node/NAME, nodeclaim/NAME or nodepool/NAME"
 	var kind, name string
 	switch len(words) {
 	case 1:
@@ -56,7 +87,7 @@ func Parse(namespace string, words ...string) (Subject, error) {
 	default:
 		return Subject{}, fmt.Errorf("%d words where one object is wanted: %s", len(words), how)
 	}
-	known, ok := spellings[strings.ToLower(kind)]
+	known, ok := kindOf(kind)
 	switch {
 	case !ok:
 		return Subject{}, fmt.Errorf("unknown kind %q: %s", kind, how)
@@ -64,7 +95,7 @@ func Parse(namespace string, words ...string) (Subject, error) {
 		return Subject{}, fmt.Errorf("%q is no name of a %s: %s", name, known, how)
 	}
 	s := Subject{Kind: known, Name: name}
-	if known == PodKind {
+	if known == PodKind || s.Workload() {
 		s.Namespace = cmp.Or(namespace, corev1.NamespaceDefault)
 	}
 	return s, nil
@@ -151,7 +182,7 @@ func nearest(asked string, names []string) []string {
 	}
 	var near []candidate
 	for _, name := range names {
-		far := distance(asked, name)
+		far := change.Letters(asked, name)
 		if strings.HasPrefix(name, asked) || strings.HasPrefix(asked, name) {
 			far = min(far, 1)
 		}
@@ -165,26 +196,4 @@ func nearest(asked string, names []string) []string {
 		out = append(out, c.name)
 	}
 	return out
-}
-
-// distance is how many letters have to be put in, left out or changed to make b of a.
-func distance(a, b string) int {
-	x, y := []rune(a), []rune(b)
-	row := make([]int, len(y)+1)
-	for j := range row {
-		row[j] = j
-	}
-	for i := range x {
-		before := row[0]
-		row[0] = i + 1
-		for j := range y {
-			cost := before
-			if x[i] != y[j] {
-				cost++
-			}
-			before = row[j+1]
-			row[j+1] = min(cost, row[j]+1, row[j+1]+1)
-		}
-	}
-	return row[len(y)]
 }

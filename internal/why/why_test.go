@@ -4,19 +4,25 @@ import (
 	"encoding/json"
 	"strings"
 	"testing"
+
+	corev1 "k8s.io/api/core/v1"
 )
 
 func TestASubjectIsReadAsKubectlReadsIt(t *testing.T) {
 	for text, want := range map[string]string{
 		"pod/web": "pod shop/web", "po web": "pod shop/web", "Pods/web": "pod shop/web", "node/n1": "node n1", "no n1": "node n1",
 		"nodeclaim/c-1": "nodeclaim c-1", "nodeclaims.karpenter.sh/c-1": "nodeclaim c-1", "nodepool general": "nodepool general",
+		"deployment/web": "deployment shop/web", "deploy/web": "deployment shop/web", "deployment.apps/web": "deployment shop/web", "job.batch/j": "job shop/j",
+		"cronjob.batch/j": "cronjob shop/j", "daemonset.apps/d": "daemonset shop/d", "statefulset.apps/s": "statefulset shop/s",
+		"replicaset.apps/r": "replicaset shop/r", "replicationcontroller/r": "replicationcontroller shop/r", "nodepool.karpenter.sh/g": "nodepool g",
+		"nodeclaim.karpenter.sh/c": "nodeclaim c",
 	} {
 		if got, err := Parse("shop", strings.Fields(text)...); err != nil || got.String() != want {
 			t.Errorf("%s is %s, %v; want %s", text, got, err, want)
 		}
 	}
 	for text, want := range map[string]string{
-		"web": "says no kind", "deployment/web": "unknown kind", "pod/": "no name", "pod/a/b": "no name", "pod": "says no kind", "a b c": "3 words",
+		"web": "says no kind", "service/web": "unknown kind", "job.apps/web": "unknown kind", "pod.v1/web": "unknown kind", "pod/": "no name", "pod/a/b": "no name", "pod": "says no kind", "a b c": "3 words",
 	} {
 		if got, err := Parse("shop", strings.Fields(text)...); err == nil || !strings.Contains(err.Error(), want) || !strings.Contains(err.Error(), "nodepool/NAME") {
 			t.Errorf("%s is %s, %v; want an error that says %q and what to do", text, got, err, want)
@@ -43,7 +49,7 @@ func TestHostileTextIsShownNotObeyed(t *testing.T) {
 	hostile := "a\x1b[2Jb\nc\u202egnp.exe\u0085d\u200be\xff"
 	a := &Answer{Subject: Subject{Kind: NodeKind, Name: hostile}, State: hostile, Summary: hostile, Facts: []Fact{{"event", hostile}, {hostile, "x"}}}
 	var b strings.Builder
-	if err := a.Text(&b, false); err != nil {
+	if err := a.Text(&b, false, 0); err != nil {
 		t.Fatal(err)
 	}
 	if strings.Count(b.String(), "\n") != 3 || strings.ContainsAny(b.String(), "\x1b\u202e\u0085\u200b") {
@@ -69,10 +75,10 @@ func TestHostileTextIsShownNotObeyed(t *testing.T) {
 func TestColourIsOnlyWhereItIsWanted(t *testing.T) {
 	a := &Answer{Subject: Subject{Kind: NodeKind, Name: "n1"}, State: "Ready", Summary: "it stays", Facts: []Fact{{"machine", "m5.large"}, {"machine", "more"}}}
 	var plain, coloured strings.Builder
-	if err := a.Text(&plain, false); err != nil {
+	if err := a.Text(&plain, false, 0); err != nil {
 		t.Fatal(err)
 	}
-	if err := a.Text(&coloured, true); err != nil {
+	if err := a.Text(&coloured, true, 0); err != nil {
 		t.Fatal(err)
 	}
 	if want := "node n1  Ready  it stays\n machine  m5.large\n          more\n"; plain.String() != want {
@@ -80,5 +86,41 @@ func TestColourIsOnlyWhereItIsWanted(t *testing.T) {
 	}
 	if !strings.Contains(coloured.String(), "\x1b[1m") {
 		t.Errorf("%q", coloured.String())
+	}
+}
+
+// On a terminal no line is wider than it, but for commands, which are to be copied, and words that are.
+func TestLinesEndWhereTheTerminalDoes(t *testing.T) {
+	long := strings.Repeat("many words ", 12)
+	a := &Answer{
+		Subject: Subject{Kind: NodeKind, Name: "n1"}, State: "Ready", Summary: long,
+		Facts: []Fact{{"machine", long}, {"machine", strings.Repeat("x", 60)}, {commandLabel, long}},
+	}
+	for _, colour := range []bool{false, true} {
+		var b strings.Builder
+		if err := a.Text(&b, colour, 50); err != nil {
+			t.Fatal(err)
+		}
+		for line := range strings.SplitSeq(strings.NewReplacer("\x1b[1m", "", "\x1b[2m", "", "\x1b[0m", "").Replace(b.String()), "\n") {
+			if len(line) > 50 && !strings.Contains(line, "xxx") && !strings.Contains(line, commandLabel) {
+				t.Errorf("%d characters: %q", len(line), line)
+			}
+			if strings.Contains(line, commandLabel) && !strings.Contains(line, strings.TrimSpace(long)) {
+				t.Errorf("a command is broken: %q", line)
+			}
+		}
+	}
+}
+
+// What was said once is not said again: kube-scheduler's verdict is on the pod and in its events.
+func TestTheSameTextIsSaidOnce(t *testing.T) {
+	event := func(reason, message string) corev1.Event { return corev1.Event{Reason: reason, Message: message} }
+	q := &question{a: &Answer{Facts: []Fact{{"kube-scheduler", "0/3 nodes are available: 3 Insufficient cpu."}}}}
+	got := q.news([]corev1.Event{
+		event("FailedScheduling", "0/3 nodes are available: 3 Insufficient cpu."), event("FailedScheduling", "0/2 nodes are available."),
+		event("FailedScheduling", "0/2 nodes are available."), event("Nominated", "Pod should schedule on: nodeclaim/a"),
+	})
+	if len(got) != 2 || got[0].Message != "0/2 nodes are available." || got[1].Reason != "Nominated" {
+		t.Errorf("%+v", got)
 	}
 }

@@ -82,6 +82,20 @@ func (w *World) PodsOnNode(node string) []*corev1.Pod {
 	return out
 }
 
+// Pods is all pods of a namespace, by name.
+func (w *World) Pods(namespace string) []*corev1.Pod {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	var out []*corev1.Pod
+	for key, pod := range w.podObjects.live {
+		if key.Namespace == namespace {
+			out = append(out, pod)
+		}
+	}
+	slices.SortFunc(out, compareNames)
+	return out
+}
+
 // Pod is a pod by namespace and name, nil if there is none.
 func (w *World) Pod(key types.NamespacedName) *corev1.Pod {
 	w.mu.Lock()

@@ -28,6 +28,15 @@ func (c *cluster) deploymentStory() string {
 	pod := strings.TrimSpace(c.kubectl("-n", "waiting", "get", "pods", "-l", "app=shop", "-o", "jsonpath={.items[0].metadata.name}"))
 	out := c.why("pod/"+pod, "-n", "waiting")
 	wantGolden(c.t.(*testing.T), "pod-of-deployment", strings.ReplaceAll(out, pod, "shop-POD"))
+	for _, name := range strings.Fields(c.kubectl("-n", "waiting", "get", "deployments,replicasets", "-l", "app=shop", "-o", "name") + " deployment.apps/shop") {
+		whole := c.why(name, "-n", "waiting")
+		if !strings.Contains(whole, "1 that nothing can take") || fact(whole, "smallest change") != fact(out, "smallest change") {
+			c.t.Errorf("of %s it is said\n%s", name, whole)
+		}
+	}
+	if command := c.why("deployment/shop", "-n", "waiting", "-o", "jsonpath={.change.command}"); strings.TrimSpace(command) != fact(out, "as a command") {
+		c.t.Errorf("as a path of the data the command is %q, want %q", command, fact(out, "as a command"))
+	}
 	return fact(out, "as a command")
 }
 

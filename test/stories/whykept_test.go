@@ -127,8 +127,9 @@ func (c *cluster) misspelledStory() {
 	for question, want := range map[string][]string{
 		"nodepool/yuong":               {"there is no nodepool yuong", "near it: young"},
 		"pod/web -n nowhere":           {"there is no pod nowhere/web"},
-		"deployment/web":               {"unknown kind", "nodepool/NAME"},
-		"node/n1 -o xml":               {"-o xml", "json"},
+		"service/web":                  {"unknown kind", "nodepool/NAME"},
+		"deployment/web":               {"there is no deployment default/web"},
+		"node/n1 -o xml":               {"xml", "json", "jsonpath"},
 		"node/n1 --prices cheap":       {"--prices", "built-in"},
 		"node/n1 --context nowhere":    {"nowhere", "--context"},
 		"node/n1 --kubeconfig /no/one": {"/no/one", "--kubeconfig"},
