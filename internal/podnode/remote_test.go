@@ -250,6 +250,9 @@ func TestAHostMayOnlyWhatItsPodsNeed(t *testing.T) {
 			t.Errorf("%s: %v; want that it is forbidden", what, err)
 		}
 	}
+	if err := w.Client.Delete(t.Context(), other, client.GracePeriodSeconds(0)); err != nil {
+		t.Error(err)
+	}
 	_, err := podagent.Join(t.Context(), h.joinConfig(), t.TempDir(), time.Now())
 	if err = podagent.Explain(err, "https://here", "three", time.Now()); err == nil || !strings.Contains(err.Error(), "was used before") {
 		t.Errorf("joining twice: %v", err)
