@@ -1,6 +1,8 @@
 package lifecycle
 
 import (
+	"context"
+	"fmt"
 	"strings"
 	"testing"
 	"time"
@@ -86,6 +88,35 @@ func TestANodeIsRepairedForTheConditionThatIsFirstIntolerable(t *testing.T) {
 	node.Status.Conditions[1].Status = "True"
 	if condition, due := broken(node, policies); condition != "Ready" || !due.Equal(noon.Add(30*time.Minute)) {
 		t.Errorf("%s from %s on", condition, due)
+	}
+}
+
+// slowEnd is a cloud whose instance is gone when it was asked for its end so many times.
+type slowEnd struct {
+	cloud.Provider
+	asks int
+}
+
+func (c *slowEnd) Terminate(context.Context, string) error {
+	if c.asks--; c.asks < 0 {
+		return fmt.Errorf("terminate: %w", cloud.ErrNotFound)
+	}
+	return nil
+}
+
+// A NodeClaim is there as long as its instance is: who sees it go must not find the instance on the bill.
+func TestTheEndOfAnInstanceIsWaitedFor(t *testing.T) {
+	l := &Lifecycle{memory: newMemory(), o: Options{Cloud: &slowEnd{asks: 8}}}
+	for ask := range 9 {
+		again, err := l.terminate(t.Context(), "i-1")
+		if err != nil {
+			t.Fatal(err)
+		}
+		if want := min(firstPoll<<ask, mostPoll); ask < 8 && again != want {
+			t.Errorf("ask %d: again in %s, want %s", ask, again, want)
+		} else if ask == 8 && again != 0 {
+			t.Errorf("it is gone, and asked for again in %s", again)
+		}
 	}
 }
 
