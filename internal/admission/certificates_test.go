@@ -43,6 +43,27 @@ func TestCertificatesAreRenewedWithoutAGap(t *testing.T) {
 	}
 }
 
+// API servers learn of the next certificate some time before it is served.
+func TestTheNextCertificateIsPublishedBeforeItIsUsed(t *testing.T) {
+	hosts := []string{"nodeless.kube-system.svc"}
+	made := time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
+	certs, _, err := certificates{}.step(made, hosts)
+	if err != nil {
+		t.Fatal(err)
+	}
+	renewed := certs.current.parsed.NotAfter.Add(-renewal + time.Second)
+	if certs, _, err = certs.step(renewed, hosts); err != nil || certs.next == nil {
+		t.Fatal("it was not renewed", err)
+	}
+	next := certs.next
+	if early, _, err := certs.step(renewed.Add(published-time.Second), hosts); err != nil || early.current == next {
+		t.Error("it is served before it was published long enough", err)
+	}
+	if in, _, err := certs.step(renewed.Add(published), hosts); err != nil || in.current != next {
+		t.Error("it was published long enough and is not served", err)
+	}
+}
+
 func TestCertificatesAreMadeAnewWhenTheyCannotServe(t *testing.T) {
 	now := time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
 	first, _, err := certificates{}.step(now, []string{"127.0.0.1"})
