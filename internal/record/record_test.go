@@ -119,6 +119,18 @@ func TestALifeIsToldOnceWhateverComesFirst(t *testing.T) {
 	}
 }
 
+// A NodeClaim is seen with each of its changes: that its machine is ready is written down once.
+func TestReadyIsWrittenOnce(t *testing.T) {
+	k := record.NewTracker()
+	k.Turn(record.Turn{Snapshot: &model.Snapshot{Now: noon}, Plan: model.Plan{Launches: []model.Launch{launch("l1", "web-1")}}, Claims: map[string]string{"l1": "c1"}}, noon)
+	if first := k.See(seen("c1", at(44*time.Second)), at(44*time.Second)); len(first) != 1 {
+		t.Fatalf("entries %+v", first)
+	}
+	if again := k.See(seen("c1", at(44*time.Second)), at(time.Minute)); len(again) != 0 {
+		t.Errorf("written again: %+v", again)
+	}
+}
+
 // What nobody decided here is a decision of somebody else's, by the word of whoever deleted it if there is one.
 func TestAMachineThatOthersTakeIsTold(t *testing.T) {
 	for name, c := range map[string]struct {
