@@ -119,7 +119,7 @@ mishaps: build ## kill, delete and terminate at random under load, then look whe
 faults: ## the controller dies at every call in turn while calls fail, lag and lose answers: make faults SEEDS=500 [SEED=1]
 	@$(GO) test -v ./internal/faults -count=1 -timeout 12h -run TestWhateverFails -args -seed $(or $(SEED),1) -seeds $(or $(SEEDS),500)
 
-# test/mutants says how to add one.
+# test/mutants says how to add one. make test plants a tenth of them, another one each day.
 mutants: ## plant faults one at a time and say which of them no test notices: make mutants [TENTH=3] [ONLY='world: ']
 	@$(GO) run ./test/mutants $(if $(TENTH),-tenth $(TENTH)) $(if $(ONLY),-only '$(ONLY)')
 
