@@ -6,8 +6,8 @@ import (
 	"strings"
 )
 
-// What EC2 says of an instance whose volume it cannot decrypt: it ends as soon as it starts (EC2 user guide, "Instance terminates
-// immediately").
+// What EC2 says of an instance whose volume it cannot decrypt: it ends as soon as it starts (EC2 user guide,
+// "Instance terminates immediately").
 const (
 	reasonKey    = "Client.InvalidKMSKey.InvalidState"
 	reasonKeyMsg = "Client.InvalidKMSKey.InvalidState: The KMS key provided is in an incorrect state"

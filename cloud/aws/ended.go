@@ -20,7 +20,8 @@ func (p *Provider) Ended(ctx context.Context, id string) (_ cloud.Ending, err er
 		return cloud.Ending{}, nil
 	}
 	if err != nil {
-		return cloud.Ending{}, fmt.Errorf("ask why machine %s ended: %w", id, wrap("describe instances", "ec2:DescribeInstances", err))
+		err = wrap("describe instances", "ec2:DescribeInstances", err)
+		return cloud.Ending{}, fmt.Errorf("ask why machine %s ended: %w", id, err)
 	}
 	for _, r := range answer.Reservations {
 		for _, i := range r.Instances {
@@ -36,9 +37,17 @@ func hasEnded(s ec2types.InstanceStateName) bool {
 	return s == ec2types.InstanceStateNameShuttingDown || s == ec2types.InstanceStateNameTerminated
 }
 
-// endingOf knows which state reasons are of instances that cannot start: a key that cannot be used, a volume or snapshot that cannot be had
-// (EC2 user guide, "Troubleshoot Amazon EC2 instance launch issues", instance terminates immediately).
+// endingOf knows which state reasons are of instances that cannot start: a key that cannot be used, a volume or
+// snapshot that cannot be had (EC2 user guide, "Troubleshoot Amazon EC2 instance launch issues", instance terminates
+// immediately).
 func endingOf(code, message string) cloud.Ending {
-	onPurpose := code == "Client.UserInitiatedShutdown" || code == "Client.UserInitiatedHibernate" || code == "Client.InstanceInitiatedShutdown"
-	return cloud.Ending{Code: code, Message: message, AtLaunch: strings.HasPrefix(code, "Client.") && !onPurpose || code == "Server.InternalError"}
+	out := cloud.Ending{Code: code, Message: message}
+	switch code {
+	case "Client.UserInitiatedShutdown", "Client.UserInitiatedHibernate", "Client.InstanceInitiatedShutdown": // on purpose
+	case "Server.InternalError":
+		out.AtLaunch = true
+	default:
+		out.AtLaunch = strings.HasPrefix(code, "Client.")
+	}
+	return out
 }

@@ -7,8 +7,8 @@ import (
 	"github.com/nodeless/nodeless/engine/rules"
 )
 
-// setAside takes the groups out of the search for which no pool can launch anything now, and which no existing node may take once
-// other pods have their places. They cost the search nothing, and do not change what it finds.
+// setAside takes the groups out of the search for which no pool can launch anything now, and which no existing node
+// may take once other pods have their places. They cost the search nothing, and do not change what it finds.
 func (p *problem) setAside() {
 	p.screen = p.shared.screenOf(p.views, p.rooms, p.policy)
 	if p.policy.Solver == model.FirstFit {
@@ -27,7 +27,8 @@ func (p *problem) setAside() {
 	p.groups = hope
 }
 
-// mayFollow reports whether an existing node may take pods of the group once others have their places, near which they must be.
+// mayFollow reports whether an existing node may take pods of the group once others have their places, near which
+// they must be.
 func (p *problem) mayFollow(g *group) bool {
 	if len(g.shape.Affinity) == 0 && !slices.ContainsFunc(g.shape.Spread, func(c model.Spread) bool { return c.Hard }) {
 		return false

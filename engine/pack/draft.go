@@ -9,8 +9,8 @@ import (
 	"github.com/nodeless/nodeless/engine/rules"
 )
 
-// Draft is a plan whose pods without a place are yet to get their Reasons: until Explain has found them out their Rule is RuleUnexplained.
-// What is launched does not depend on them.
+// Draft is a plan whose pods without a place are yet to get their Reasons: until Explain has found them out their
+// Rule is RuleUnexplained. What is launched does not depend on them.
 type Draft struct {
 	Plan model.Plan
 	from []*problem // where the plan was found, and who knows of its pods without a place
@@ -39,9 +39,9 @@ func (d *Draft) ExplainOnly(key model.PodKey) model.Reason {
 	return model.Reason{}
 }
 
-// Explain gives the pods without a place in the plan their Reasons, one for each shape, those of which the memory knows none first. After
-// the first shape it goes on as long as goOn, told how many verdicts of a pool on a shape that took, lets it; nil = to the end. Without a
-// memory nothing is remembered.
+// Explain gives the pods without a place in the plan their Reasons, one for each shape, those of which the memory
+// knows none first. After the first shape it goes on as long as goOn, told how many verdicts of a pool on a shape
+// that took, lets it; nil = to the end. Without a memory nothing is remembered.
 func (d *Draft) Explain(plan *model.Plan, m *Memory, goOn func(verdicts int) bool) {
 	x := explaining{memory: m, goOn: goOn, reasons: map[model.PodKey]*model.Reason{}}
 	if m != nil && len(d.from) > 0 {
@@ -120,7 +120,8 @@ func (x *explaining) explain(p *problem, g *group, before *remembered) {
 	x.give(p, g, &reason)
 }
 
-// mostChanges is for how many shapes the smallest change is looked for: where it takes long, and who waits for the next plan pays, for fewer.
+// mostChanges is for how many shapes the smallest change is looked for: where it takes long, and who waits for the
+// next plan pays, for fewer.
 func (x *explaining) mostChanges(p *problem) int {
 	const tries = 2000
 	if x.goOn == nil {
@@ -149,13 +150,15 @@ func (p *problem) withoutHope() []model.Unplaced {
 	var out []model.Unplaced
 	for _, g := range p.hopeless {
 		for _, i := range g.pods {
-			out = append(out, model.Unplaced{Pod: p.s.Pending[i].PodKey, Reason: model.Reason{Rule: model.RuleUnexplained}})
+			reason := model.Reason{Rule: model.RuleUnexplained}
+			out = append(out, model.Unplaced{Pod: p.s.Pending[i].PodKey, Reason: reason})
 		}
 	}
 	return out
 }
 
-// roomOf is what the limits of a pool leave for a group: one that was set aside could launch nothing before anything was planned.
+// roomOf is what the limits of a pool leave for a group: one that was set aside could launch nothing before anything
+// was planned.
 func (p *problem) roomOf(g *group, view int) rules.Room {
 	if g.aside {
 		return p.views[view].Room()

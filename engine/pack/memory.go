@@ -9,14 +9,15 @@ import (
 	"github.com/nodeless/nodeless/engine/rules"
 )
 
-// mostPools is of how many pools a Reason that is remembered keeps the verdicts: with a thousand pools and ten thousand shapes all of them
-// would fill gigabytes.
+// mostPools is of how many pools a Reason that is remembered keeps the verdicts: with a thousand pools and ten
+// thousand shapes all of them would fill gigabytes.
 const mostPools = 20
 
 // refreshAfter is how long a Reason is taken for current at most: the change that it names may depend on other pods.
 const refreshAfter = 5 * time.Minute
 
-// Memory keeps, from one plan to the next, why shapes for which no pool can launch anything get nothing. It is not safe for concurrent use.
+// Memory keeps, from one plan to the next, why shapes for which no pool can launch anything get nothing. It is not
+// safe for concurrent use.
 type Memory struct {
 	now     time.Time
 	pools   []model.Pool
@@ -87,7 +88,8 @@ func samePools(a, b []model.Pool) bool {
 	for i := range a {
 		x, y := &a[i], &b[i]
 		limited := x.Limits.NodesSet || rules.Limited(&x.Limits)
-		if x.Name != y.Name || x.Weight != y.Weight || x.NotReady != y.NotReady || x.Static != y.Static || x.Limits != y.Limits ||
+		if x.Name != y.Name || x.Weight != y.Weight || x.NotReady != y.NotReady ||
+			x.Static != y.Static || x.Limits != y.Limits ||
 			limited && (x.Usage != y.Usage || x.NodeCount != y.NodeCount) ||
 			!same(x.Types, y.Types) || !same(x.Requirements, y.Requirements) || !same(x.Taints, y.Taints) {
 			return false

@@ -6,18 +6,18 @@ import (
 	"github.com/nodeless/nodeless/engine/model"
 )
 
-// Screen tells quickly which pools could launch a node for a pod at all, so that pods without hope cost a plan next to nothing, however many
-// pools and pods there are. What depends on a pool alone is found out once, and what depends on one requirement or on one set of tolerations
-// once for all pods that share it.
+// Screen tells quickly which pools could launch a node for a pod at all, so that pods without hope cost a plan next
+// to nothing, however many pools and pods there are. What depends on a pool alone is found out once, and what depends
+// on one requirement or on one set of tolerations once for all pods that share it.
 //
 // It errs only on the side of a pool: it knows nothing of volumes, ports, minValues and other pods.
 type Screen struct {
 	views     []*View
 	open      Bits              // by view: it is ready, and some type is launchable
-	types     []Bits            // by view: launchable types: eligible, in stock, within the limits, not too large for the policy
+	types     []Bits            // by view: launchable types: eligible, in stock, within limits and policy
 	largest   []model.Resources // by view: the most of each resource on a launchable type
 	most      model.Resources   // of all of largest
-	front     [][]int           // by view: launchable types that are no smaller in everything than another one; nil until it is asked for
+	front     [][]int           // by view: see frontOf; nil until it is asked for
 	catalogOf []int             // by view
 	catalogs  []*catalogIndex
 	custom    map[string]*labelIndex // by key: what pools say of a label that their types do not decide
@@ -40,7 +40,8 @@ type wanted struct {
 // NewScreen prepares views for what they may launch within the rooms.
 func NewScreen(views []*View, rooms []Room, policy *model.Policy) *Screen {
 	s := &Screen{
-		views: views, open: NewBits(len(views)), front: make([][]int, len(views)), custom: map[string]*labelIndex{}, wanted: map[string]*wanted{}, tolerated: map[string]Bits{},
+		views: views, open: NewBits(len(views)), front: make([][]int, len(views)),
+		custom: map[string]*labelIndex{}, wanted: map[string]*wanted{}, tolerated: map[string]Bits{},
 	}
 	known := map[*model.InstanceType]int{}
 	for i, v := range views {
@@ -94,7 +95,9 @@ func (s *Screen) frontOf(view int) []int {
 }
 
 // Views are those that could launch a node for one pod with such a request, whatever else it wants.
-func (s *Screen) Views(request model.Resources, required model.Requirements, anyOf []model.Requirements, tolerations []model.Toleration) Bits {
+func (s *Screen) Views(
+	request model.Resources, required model.Requirements, anyOf []model.Requirements, tolerations []model.Toleration,
+) Bits {
 	out := NewBits(len(s.views))
 	if !request.Fits(s.most) {
 		return out
@@ -207,7 +210,8 @@ func (s *Screen) leaves(w model.Requirement) *wanted {
 func (c *catalogIndex) index(key string) *labelIndex {
 	x := c.keys[key]
 	if x == nil {
-		x = newLabelIndex(len(c.view.Pool.Types), func(t int) (model.Requirement, bool) { return TypeLabel(&c.view.Pool.Types[t], key) })
+		types := c.view.Pool.Types
+		x = newLabelIndex(len(types), func(t int) (model.Requirement, bool) { return TypeLabel(&types[t], key) })
 		c.keys[key] = x
 	}
 	return x
@@ -216,7 +220,9 @@ func (c *catalogIndex) index(key string) *labelIndex {
 func (s *Screen) customIndex(key string) *labelIndex {
 	x := s.custom[key]
 	if x == nil {
-		x = newLabelIndex(len(s.views), func(i int) (model.Requirement, bool) { return s.views[i].Requirements.Get(key) })
+		x = newLabelIndex(len(s.views), func(i int) (model.Requirement, bool) {
+			return s.views[i].Requirements.Get(key)
+		})
 		s.custom[key] = x
 	}
 	return x

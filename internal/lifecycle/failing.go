@@ -16,16 +16,19 @@ import (
 
 const (
 	launchFailed = "LaunchFailed"
-	// permissionGrace is how long a launch for which permissions are missing is tried again: new ones take a moment to count.
+	// permissionGrace is how long a launch for which permissions are missing is tried again: new ones take a moment
+	// to count.
 	permissionGrace = 10 * time.Second
 )
 
 // hopeless reports whether the launch would fail again and again.
 func (l *Lifecycle) hopeless(claim *karpv1.NodeClaim, err error) bool {
-	return errors.Is(err, cloud.ErrRefused) || errors.Is(err, cloud.ErrUnauthorized) && l.now().Sub(claim.CreationTimestamp.Time) >= permissionGrace
+	return errors.Is(err, cloud.ErrRefused) ||
+		errors.Is(err, cloud.ErrUnauthorized) && l.now().Sub(claim.CreationTimestamp.Time) >= permissionGrace
 }
 
-// refused gives a claim up whose launch the cloud refuses, so that its pods get another pool's node; its own pool backs off.
+// refused gives a claim up whose launch the cloud refuses, so that its pods get another pool's node; its own pool
+// backs off.
 func (l *Lifecycle) refused(ctx context.Context, claim *karpv1.NodeClaim, cause error) error {
 	if err := l.launchUnknown(ctx, claim, launchFailed, cause); err != nil {
 		return err
@@ -38,11 +41,13 @@ func (l *Lifecycle) refused(ctx context.Context, claim *karpv1.NodeClaim, cause 
 func (l *Lifecycle) backOff(claim *karpv1.NodeClaim, f world.LaunchFailure) {
 	f.Class = kube.ClassRef(claim.Spec.NodeClassRef)
 	until := l.o.World.LaunchFailed(claim.Labels[karpv1.NodePoolLabelKey], f)
-	l.o.Recorder.Event(claim, corev1.EventTypeWarning, f.Reason, fmt.Sprintf("NodeClaim %s event: %s; NodePool %s launches again at %s",
-		claim.Name, f.Message, claim.Labels[karpv1.NodePoolLabelKey], until.UTC().Format(time.RFC3339)))
+	message := fmt.Sprintf("NodeClaim %s event: %s; NodePool %s launches again at %s",
+		claim.Name, f.Message, claim.Labels[karpv1.NodePoolLabelKey], until.UTC().Format(time.RFC3339))
+	l.o.Recorder.Event(claim, corev1.EventTypeWarning, f.Reason, message)
 }
 
-// ended looks why the machine of a claim ended before it was a Node. If another one would end alike, its pool backs off.
+// ended looks why the machine of a claim ended before it was a Node. If another one would end alike, its pool backs
+// off.
 func (l *Lifecycle) ended(ctx context.Context, claim *karpv1.NodeClaim) {
 	source, ok := l.o.Cloud.(cloud.Ender)
 	if !ok || claim.Labels[karpv1.NodePoolLabelKey] == "" || conditionTrue(claim, karpv1.ConditionTypeRegistered) {
@@ -54,7 +59,8 @@ func (l *Lifecycle) ended(ctx context.Context, claim *karpv1.NodeClaim) {
 		return
 	}
 	if why.AtLaunch {
-		l.backOff(claim, world.LaunchFailure{Reason: "InstanceTerminatedAtLaunch", Message: why.Code + ": " + why.Message})
+		message := why.Code + ": " + why.Message
+		l.backOff(claim, world.LaunchFailure{Reason: "InstanceTerminatedAtLaunch", Message: message})
 		l.registered(claim, false)
 	}
 }

@@ -7,15 +7,15 @@ import (
 	"github.com/nodeless/nodeless/engine/model"
 )
 
-// How much is explained in one turn: so many verdicts of a pool on a shape of pods in any case, and so many at most while nothing changes. Pods
-// that come meanwhile wait for less time than their own plan takes.
+// How much is explained in one turn: so many verdicts of a pool on a shape of pods in any case, and so many at most
+// while nothing changes. Pods that come meanwhile wait for less time than their own plan takes.
 const (
 	leastVerdicts = 2_000
 	mostVerdicts  = 200_000
 )
 
-// explain gives pods without a place their Reasons once everything that was decided is on its way. It stops when something changes: pods
-// that come are answered first, and what is left is explained after the next plan.
+// explain gives pods without a place their Reasons once everything that was decided is on its way. It stops when
+// something changes: pods that come are answered first, and what is left is explained after the next plan.
 func (l *loop) explain(s *model.Snapshot, plan model.Plan) model.Plan {
 	if l.o.Explain == nil || len(plan.Unplaced) == 0 {
 		return plan

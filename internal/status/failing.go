@@ -41,5 +41,6 @@ func (k *Keeper) judgeClassLaunches(ref cloud.ClassRef, class *ec2v1.EC2NodeClas
 		return
 	}
 	slices.Sort(pools)
-	conditions.SetFalse(kube.ConditionLaunchSucceeded, reason, fmt.Sprintf("the last launch for NodePool %s failed: %s", strings.Join(pools, ", "), message))
+	message = fmt.Sprintf("the last launch for NodePool %s failed: %s", strings.Join(pools, ", "), message)
+	conditions.SetFalse(kube.ConditionLaunchSucceeded, reason, message)
 }

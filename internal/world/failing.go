@@ -29,8 +29,8 @@ type failing struct {
 	wait time.Duration
 }
 
-// LaunchFailed keeps a pool out of launches of its class's nodes for a while: 5 s the first time, twice as long each time that it fails again
-// after that, at most 10 minutes. It gives the end of the back-off.
+// LaunchFailed keeps a pool out of launches of its class's nodes for a while: 5 s the first time, twice as long each
+// time that it fails again after that, at most 10 minutes. It gives the end of the back-off.
 func (w *World) LaunchFailed(pool string, f LaunchFailure) time.Time {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -53,7 +53,8 @@ func (w *World) LaunchFailed(pool string, f LaunchFailure) time.Time {
 	return next.Until
 }
 
-// LaunchesAgain forgets that launches of a pool failed: one has become a Node, or its specification or its class's has changed.
+// LaunchesAgain forgets that launches of a pool failed: one has become a Node, or its specification or its class's
+// has changed.
 func (w *World) LaunchesAgain(pool string) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -81,5 +82,6 @@ func (w *World) backsOff(np *karpv1.NodePool, class cloud.ClassRef, now time.Tim
 	if !known || f.Class != class || !now.Before(f.Until) {
 		return ""
 	}
-	return fmt.Sprintf("its last launch failed (%s: %s); it launches again at %s", f.Reason, f.Message, f.Until.UTC().Format(time.RFC3339))
+	return fmt.Sprintf("its last launch failed (%s: %s); it launches again at %s",
+		f.Reason, f.Message, f.Until.UTC().Format(time.RFC3339))
 }
