@@ -12,6 +12,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/nodeless/nodeless/engine/explain"
 	"github.com/nodeless/nodeless/internal/output"
 	"github.com/nodeless/nodeless/internal/record"
 	"github.com/nodeless/nodeless/internal/record/keep"
@@ -171,7 +172,7 @@ func (o *decisionsOptions) print(out io.Writer, records []record.Record, now tim
 		if o.output == "wide" {
 			saves := "-"
 			if r.SavesPerHour != 0 {
-				saves = fmt.Sprintf("$%.4f/h", r.SavesPerHour)
+				saves = explain.PerHour(r.SavesPerHour)
 			}
 			cells = []string{r.Time.UTC().Format(time.RFC3339), r.ID, string(r.Kind), reason, fmt.Sprint(podsOf(r)), saves, cmp.Or(r.Snapshot, "-"), r.Line()}
 		}

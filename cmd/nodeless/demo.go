@@ -88,7 +88,7 @@ func progressLine(n counts) string {
 		fmt.Sprintf("pods %d pending %d running", n.PodsPending, n.PodsRunning),
 		fmt.Sprintf("claims %d launching %d ready", n.ClaimsOpen, n.ClaimsReady),
 		fmt.Sprintf("%d nodes", n.Nodes),
-		fmt.Sprintf("$%.2f/h", n.DollarsPerHour),
+		explain.PerHour(n.DollarsPerHour),
 	}
 	return strings.Join(parts, " · ")
 }
@@ -96,7 +96,7 @@ func progressLine(n counts) string {
 func (l *local) whatNext(n counts, took time.Duration) {
 	kubectl := commandFor("kubectl", l.o.dataDir, l.o.cluster)
 	l.p.Line("")
-	l.p.Line("All %d pods run after %.1fs on %d nodes for $%.2f/h. Look at them in another terminal:", n.PodsRunning, took.Seconds(), n.Nodes, n.DollarsPerHour)
+	l.p.Line("All %d pods run after %.1fs on %d nodes for %s. Look at them in another terminal:", n.PodsRunning, took.Seconds(), n.Nodes, explain.PerHour(n.DollarsPerHour))
 	l.p.Line("  %s get nodeclaims", kubectl)
 	l.p.Line("  %s", commandFor("status", l.o.dataDir, l.o.cluster))
 	l.p.Line("Remove the pods, and see their nodes removed:")

@@ -47,7 +47,7 @@ the next "nodeless up" goes on with it. --wipe deletes what Nodeless wrote there
 
 func down(ctx context.Context, dir string, wipe, now bool, timeout time.Duration, p *steps.Printer) error {
 	s, err := loadSession(dir)
-	if pid, used := datadir.User(dir); err != nil && used && alive(pid) { // it is starting, or its session file is lost
+	if pid, used := datadir.User(dir); used && pid != 0 { // also of one that is starting, or whose session file is lost
 		s.PID, err = pid, nil
 	}
 	switch {
@@ -57,7 +57,7 @@ func down(ctx context.Context, dir string, wipe, now bool, timeout time.Duration
 		return err
 	case err == nil:
 		p.Begin("Stop the cluster (process %d)", s.PID)
-		if err := stopProcess(ctx, s.PID, timeout); err != nil {
+		if err := stopProcess(ctx, dir, s.PID, timeout); err != nil {
 			p.Fail()
 			return err
 		}
@@ -130,8 +130,8 @@ func firstOf(names []string, most int) string {
 	return fmt.Sprintf("%s and %d more", strings.Join(names[:most], ", "), len(names)-most)
 }
 
-// stopProcess asks the process to end, and kills it if it does not within the timeout.
-func stopProcess(ctx context.Context, pid int, timeout time.Duration) error {
+// stopProcess asks the process that uses the data directory to end, and kills it if it does not within the timeout.
+func stopProcess(ctx context.Context, dir string, pid int, timeout time.Duration) error {
 	if err := syscall.Kill(pid, syscall.SIGTERM); err != nil && !errors.Is(err, syscall.ESRCH) {
 		return fmt.Errorf("stop process %d: %w", pid, err)
 	}
@@ -139,7 +139,7 @@ func stopProcess(ctx context.Context, pid int, timeout time.Duration) error {
 	defer deadline.Stop()
 	poll := time.NewTicker(50 * time.Millisecond)
 	defer poll.Stop()
-	for alive(pid) {
+	for datadir.InUse(dir) {
 		select {
 		case <-ctx.Done():
 			return fmt.Errorf("stop process %d: %w", pid, ctx.Err())

@@ -7,7 +7,19 @@ import (
 	"os"
 	"strings"
 	"sync"
+
+	"k8s.io/klog/v2"
 )
+
+// startLog opens the controller's log, and has the libraries of Kubernetes and of Go write to it too.
+func (s *settings) startLog() (*slog.Logger, error) {
+	log, err := s.openLogger()
+	if err == nil {
+		slog.SetDefault(log)
+		klog.SetSlogLogger(log)
+	}
+	return log, err
+}
 
 // openLogger is the controller's log.
 func (s *settings) openLogger() (*slog.Logger, error) {

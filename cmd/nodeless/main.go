@@ -14,6 +14,7 @@ import (
 	"syscall"
 
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 
 	answers "github.com/nodeless/nodeless/internal/why"
 )
@@ -63,7 +64,8 @@ func run(name string, args []string) int {
 
 // complaint is an error as people read it: what it quotes of a cluster or a file may be anything.
 func complaint(name string, root *cobra.Command, err error) string {
-	return answers.PrintableLines(inWords(name, root)(err.Error()))
+	text := strings.ReplaceAll(err.Error(), "\t", "  ") // cobra indents its suggestions by tabs
+	return answers.PrintableLines(inWords(name, root)(strings.TrimSpace(text)))
 }
 
 func newRoot() *cobra.Command {
@@ -95,7 +97,17 @@ func newRoot() *cobra.Command {
 	}
 	addCompletions(root)
 	root.Flags().Bool("version", false, "print the version") // before cobra takes that of Kubernetes, which is no bool
+	help := root.HelpFunc()
+	root.SetHelpFunc(func(c *cobra.Command, args []string) {
+		hideInherited()
+		help(c, args)
+	})
 	return root
+}
+
+// hideInherited leaves out of help what Kubernetes' packages declare for all commands of a program, such as their own --version.
+func hideInherited() {
+	pflag.CommandLine.VisitAll(func(f *pflag.Flag) { f.Hidden = true })
 }
 
 func exitCodes() *cobra.Command {

@@ -137,10 +137,18 @@ func commandFor(command, dir, name string) string {
 	return selfName() + " " + command + placeFlag(dir, name)
 }
 
-// clusterIn is the name of the cluster of a data directory.
+// clusterIn is the name of the cluster of a data directory, also of one that is still to be made.
 func clusterIn(dir string) string {
 	m, _ := datadir.Read(dir) // a folder that cannot be read has no name to tell
-	return cmp.Or(m.Name, defaultName)
+	if m.Name != "" {
+		return m.Name
+	}
+	if name, named := strings.CutPrefix(filepath.Base(dir), "nodeless-"); named && validName.MatchString(name) {
+		if of, err := defaultDir(name); err == nil && of == dir {
+			return name
+		}
+	}
+	return defaultName
 }
 
 // nothingRuns says that there is no cluster in a data directory, and how to have one.

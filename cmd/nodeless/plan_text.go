@@ -10,6 +10,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/nodeless/nodeless/engine/explain"
 	"github.com/nodeless/nodeless/internal/forecast"
 	answers "github.com/nodeless/nodeless/internal/why"
 )
@@ -90,7 +91,7 @@ func stepText(s *forecast.Step, wide bool) string {
 		goes = append(goes, machineText(m))
 	}
 	for _, m := range s.Comes {
-		comes = append(comes, fmt.Sprintf("%s %s in %s at $%.4g/h", m.Type, m.CapacityType, m.Zone, m.DollarsPerHour))
+		comes = append(comes, fmt.Sprintf("%s %s in %s at %s", m.Type, m.CapacityType, m.Zone, explain.PerHour(m.DollarsPerHour)))
 	}
 	text := fmt.Sprintf("%-8s ", "+"+about(s.AfterSeconds))
 	switch s.What {

@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"context"
 	"fmt"
-	"log/slog"
 	"os"
 	"runtime/debug"
 
@@ -36,7 +35,9 @@ Do not run it beside Karpenter on the same NodePools. It takes Karpenter's lease
 never act at the same time in one namespace.`,
 		Args:    cobra.NoArgs,
 		PreRunE: func(cmd *cobra.Command, _ []string) error { return fromKarpentersEnvironment(cmd) },
-		RunE:    func(cmd *cobra.Command, _ []string) error { return runController(cmd.Context(), cmd.Flags(), &s) },
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			return s.logged(runController(cmd.Context(), cmd.Flags(), &s))
+		},
 	}
 	s.add(c.Flags())
 	return c
@@ -59,6 +60,19 @@ func choiceFlags(f *pflag.FlagSet, c *controller.Choices) {
 	f.Lookup("priority-cutoff").DefValue = "none"
 }
 
+// logged says in the log why the controller ended, where whatever it prints is to be JSON.
+func (s *settings) logged(err error) error {
+	if err == nil || s.logFormat != "json" {
+		return err
+	}
+	log, failed := s.openLogger()
+	if failed != nil {
+		return err
+	}
+	log.Error("the controller ended", "error", err.Error())
+	return exitError(exitFailure)
+}
+
 // frugal is how much garbage the controller lets grow, in percent of what lives: its heap is small, so that collecting it twice as
 // often as usual costs little.
 const frugal = 50
@@ -67,11 +81,10 @@ func runController(ctx context.Context, f *pflag.FlagSet, s *settings) error {
 	if err := s.validate(); err != nil {
 		return err
 	}
-	log, err := s.openLogger()
+	log, err := s.startLog()
 	if err != nil {
 		return err
 	}
-	slog.SetDefault(log)
 	for _, flag := range s.inert.wanted() {
 		log.Warn("this setting is accepted but not carried out; see nodeless run --help", "flag", "--"+flag)
 	}

@@ -7,8 +7,9 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
-	"syscall"
 	"time"
+
+	"github.com/nodeless/nodeless/internal/datadir"
 )
 
 // session is what a running `nodeless up` leaves in its data directory for down and status.
@@ -47,7 +48,7 @@ func (s session) save(dir string) error {
 	return os.Rename(tmp, sessionFile(dir))
 }
 
-// loadSession reads the session of a process that is alive; errNotRunning if there is none.
+// loadSession reads the session of the process that uses the data directory; errNotRunning if none does.
 func loadSession(dir string) (session, error) {
 	var s session
 	data, err := os.ReadFile(sessionFile(dir))
@@ -60,34 +61,8 @@ func loadSession(dir string) (session, error) {
 	if err := json.Unmarshal(data, &s); err != nil {
 		return s, fmt.Errorf("session file %s is damaged (%w); if nothing runs, delete it", sessionFile(dir), err)
 	}
-	if !alive(s.PID) {
+	if pid, used := datadir.User(dir); !used || pid != 0 && pid != s.PID { // of a process that was killed, while another one starts
 		return s, errNotRunning
 	}
 	return s, nil
-}
-
-// alive reports whether the process exists and is a nodeless: a process id may have been given to another program since.
-func alive(pid int) bool {
-	if pid <= 0 || syscall.Kill(pid, 0) != nil {
-		return false
-	}
-	cmdline, err := os.ReadFile(fmt.Sprintf("/proc/%d/cmdline", pid))
-	if err != nil {
-		return true // no /proc here: believe the file
-	}
-	if len(cmdline) == 0 {
-		return false // a zombie
-	}
-	exe, err := os.Readlink(fmt.Sprintf("/proc/%d/exe", pid))
-	self, selfErr := os.Executable()
-	return err != nil || selfErr != nil || filepath.Base(trimDeleted(exe)) == filepath.Base(self)
-}
-
-// trimDeleted takes off what Linux adds to the name of a program that was replaced by a newer build.
-func trimDeleted(exe string) string {
-	const mark = " (deleted)"
-	if len(exe) > len(mark) && exe[len(exe)-len(mark):] == mark {
-		return exe[:len(exe)-len(mark)]
-	}
-	return exe
 }

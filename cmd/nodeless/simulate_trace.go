@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/spf13/cobra"
+	"golang.org/x/term"
 
 	"github.com/nodeless/nodeless/engine"
 	"github.com/nodeless/nodeless/engine/model"
@@ -120,7 +121,11 @@ func (o *traceOptions) run(cmd *cobra.Command, name string) error {
 	o.policy.NodeFee, o.policy.ChurnFee = model.Price(o.nodeFee*1e6), model.Price(o.churnFee*1e6)
 	o.config.Trace, o.config.Seed, o.config.CheckEvery = t, o.seed, o.check
 	o.config.Types = sim.Catalogue{MaxVCPU: o.maxVCPU, GPUs: o.gpus, Spot: o.spot}.Types()
-	out, err := o.simulate(cmd.Context(), cmd.ErrOrStderr())
+	progress := io.Discard
+	if term.IsTerminal(int(os.Stderr.Fd())) {
+		progress = cmd.ErrOrStderr()
+	}
+	out, err := o.simulate(cmd.Context(), progress)
 	if err != nil {
 		return err
 	}

@@ -14,6 +14,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	karpv1 "sigs.k8s.io/karpenter/pkg/apis/v1"
 
+	"github.com/nodeless/nodeless/engine/explain"
 	"github.com/nodeless/nodeless/internal/datadir"
 )
 
@@ -130,8 +131,8 @@ func (r statusReport) print(cmd *cobra.Command) {
 		}
 	}
 	if c := r.Cluster; c != nil {
-		fmt.Fprintf(w, "Pods       %d running, %d pending\nNodeClaims %d ready, %d on their way\nNodes      %d, %d ready\nInstances  %d for $%.4f/h\n",
-			c.PodsRunning, c.PodsPending, c.ClaimsReady, c.ClaimsOpen, c.Nodes, c.NodesReady, c.Instances, c.DollarsPerHour)
+		fmt.Fprintf(w, "Pods       %d running, %d pending\nNodeClaims %d ready, %d on their way\nNodes      %d, %d ready\nInstances  %d for %s\n",
+			c.PodsRunning, c.PodsPending, c.ClaimsReady, c.ClaimsOpen, c.Nodes, c.NodesReady, c.Instances, explain.PerHour(c.DollarsPerHour))
 	}
 	if r.Problem != "" {
 		fmt.Fprintln(cmd.ErrOrStderr(), "nodeless: status:", r.Problem)

@@ -234,8 +234,11 @@ func Kept(k model.Kept) string {
 }
 
 // Dollars is a price as people read it, such as "$0.0425/h".
-func Dollars(p model.Price) string {
-	text := fmt.Sprintf("%.4f", p.Dollars())
+func Dollars(p model.Price) string { return PerHour(p.Dollars()) }
+
+// PerHour is Dollars of an amount of dollars: with two to four decimals, which tell the cheapest types apart.
+func PerHour(dollars float64) string {
+	text := fmt.Sprintf("%.4f", dollars)
 	for strings.HasSuffix(text, "0") && len(text)-strings.Index(text, ".") > 3 {
 		text = text[:len(text)-1]
 	}

@@ -9,6 +9,7 @@ import (
 	"strconv"
 	"strings"
 	"syscall"
+	"time"
 )
 
 const lockFile = "lock"
@@ -35,7 +36,7 @@ func Lock(dir string) (release func(), err error) {
 	if err != nil {
 		return nil, fmt.Errorf("data directory %s cannot be written to: %w; make it writable, or choose another with --data-dir", dir, err)
 	}
-	if err := flock(f); err != nil {
+	if err := flockSoon(f); err != nil {
 		defer f.Close()
 		if !errors.Is(err, syscall.EWOULDBLOCK) {
 			return nil, fmt.Errorf("lock data directory %s: %w; choose one on a local disk", dir, err)
@@ -73,6 +74,18 @@ func readPID(f *os.File) int {
 		return 0 // it is just being written
 	}
 	return pid
+}
+
+// glance is longer than others hold the lock who only look whether it is held.
+const glance = 100 * time.Millisecond
+
+// flockSoon takes the lock, also if somebody is just looking at it.
+func flockSoon(f *os.File) error {
+	for until := time.Now().Add(glance); ; time.Sleep(glance / 10) {
+		if err := flock(f); err == nil || time.Now().After(until) {
+			return err
+		}
+	}
 }
 
 func flock(f *os.File) error { return syscall.Flock(int(f.Fd()), syscall.LOCK_EX|syscall.LOCK_NB) }

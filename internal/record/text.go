@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"strings"
 	"time"
+
+	"github.com/nodeless/nodeless/engine/explain"
 )
 
 // Line says in one line what was decided and what became of it. It is not escaped: names in it are whatever the cluster says.
@@ -65,7 +67,7 @@ func (o Offer) String() string {
 		text += " in " + o.Zone
 	}
 	if o.DollarsPerHour > 0 {
-		text += fmt.Sprintf(" at $%s/h", strings.TrimSuffix(strings.TrimRight(fmt.Sprintf("%.4f", o.DollarsPerHour), "0"), "."))
+		text += " at " + explain.PerHour(o.DollarsPerHour)
 	}
 	return text
 }
