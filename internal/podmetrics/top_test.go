@@ -28,7 +28,7 @@ const kubeconfigVariable = "PODMETRICS_KUBECTL"
 
 func TestMain(m *testing.M) {
 	if config := os.Getenv(kubeconfigVariable); config != "" {
-		os.Exit(kubectl.Run(os.Args[1:], config, os.Stdin, os.Stdout, os.Stderr))
+		os.Exit(kubectl.Run(os.Args[1:], config, "", os.Stdin, os.Stdout, os.Stderr))
 	}
 	planetest.Main(m)
 }
