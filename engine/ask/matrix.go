@@ -72,11 +72,9 @@ func All(s *model.Snapshot, policy model.Policy) []Waiting {
 			w.Room++
 		}
 	}
-	for _, w := range rows {
-		w.Pools = blocked(w)
-	}
 	out := make([]Waiting, len(order))
 	for i, shape := range order {
+		rows[shape].Pools = blocked(rows[shape])
 		out[i] = *rows[shape]
 	}
 	slices.SortStableFunc(out, func(a, b Waiting) int { return cmp.Or(cmp.Compare(b.Nothing, a.Nothing), cmp.Compare(b.Pods, a.Pods)) })
