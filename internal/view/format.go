@@ -51,8 +51,14 @@ func Quantity(name string, v int64) string {
 	return resource.NewQuantity(v, resource.DecimalSI).String()
 }
 
-// Dollars is a price of millionths of a dollar with so many decimals and commas between thousands.
-func Dollars(micros int64, decimals int) string {
+// PerHour is a price in millionths of a dollar an hour. Every screen writes it with four decimals, which tell the cheapest types apart.
+func PerHour(micros int64) string { return dollars(micros, 4) }
+
+// PerMonth is what PerHour comes to in a month, in whole dollars.
+func PerMonth(micros int64) string { return dollars(micros*HoursPerMonth, 0) }
+
+// dollars puts commas between thousands.
+func dollars(micros int64, decimals int) string {
 	text := strconv.FormatFloat(float64(micros)/1e6, 'f', decimals, 64)
 	whole, rest, _ := strings.Cut(text, ".")
 	for i := len(whole) - 3; i > 0; i -= 3 {

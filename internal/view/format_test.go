@@ -35,9 +35,9 @@ func TestAmountsAndPricesInFewCharacters(t *testing.T) {
 		view.Amount("pods", 58):           "58",
 		view.Quantity("cpu", 1500):        "1500m",
 		view.Quantity("memory", 1536<<20): "1536Mi",
-		view.Dollars(1234567_890000, 2):   "$1,234,567.89",
-		view.Dollars(98_000, 4):           "$0.0980",
-		view.Dollars(999_999_999, 0):      "$1,000",
+		view.PerHour(1234567_890000):      "$1,234,567.8900",
+		view.PerHour(98_000):              "$0.0980",
+		view.PerMonth(1_369_862):          "$1,000",
 		view.Percent(view.Share(1, 3)):    "33%",
 		view.Percent(view.Share(1, 0)):    "0%",
 	} {

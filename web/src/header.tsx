@@ -1,7 +1,7 @@
 import { useEffect, useMemo, useRef, useState } from "preact/hooks";
 import { scales, views, type Choice, type View } from "./fragment";
 import { ask, type Source } from "./source";
-import { dollars, hoursPerMonth, plural } from "./text";
+import { perHour, perMonth, plural } from "./text";
 import type { World } from "./world";
 
 interface Props {
@@ -44,7 +44,7 @@ export function Header({ world, choice, choose }: Props) {
       </nav>
       {user && <form method="post" action="/logout" class="who"><small>{user}</small> <button>Log out</button></form>}
       <p class="sums" data-testid="sums">
-        <strong>{dollars(t.price, 2)}/h · {dollars(t.price * hoursPerMonth, 0)}/month</strong>{" · "}
+        <strong>{perHour(t.price)}/h · {perMonth(t.price)}/month</strong>{" · "}
         {plural(t.machines, "node")}{t.onTheirWay > 0 && `, ${t.onTheirWay} on their way`}{t.going > 0 && `, ${t.going} going`}{t.notReady > t.onTheirWay && `, ${t.notReady - t.onTheirWay} not ready`}
         {" · "}{plural(t.running, "pod")} running, {t.waiting} waiting
         {t.unpriced > 0 && ` · ${t.unpriced} without a price`}

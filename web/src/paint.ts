@@ -2,7 +2,7 @@
 
 import type { Choice } from "./fragment";
 import { from, type Box, type Group, type Layout } from "./layout";
-import { dollars, plural } from "./text";
+import { perHour, plural } from "./text";
 import { share, type World } from "./world";
 
 /** Palette are the colours of the page's style, as its theme has them. */
@@ -98,7 +98,7 @@ function boxes(g: CanvasRenderingContext2D, seen: Box[], l: Layout, w: World, c:
 function head(g: CanvasRenderingContext2D, group: Group, p: Palette): void {
   g.font = "600 13px system-ui, sans-serif";
   g.fillStyle = p.text;
-  const price = group.price ? ` · ${dollars(group.price, 2)}/h` : "";
+  const price = group.price ? ` · ${perHour(group.price)}/h` : "";
   g.fillText(`${group.name || "(none)"} · ${plural(group.machines, "node")} · ${plural(group.pods, "pod")}${price}`, 8, group.y + 14);
 }
 
@@ -176,7 +176,7 @@ function words(g: CanvasRenderingContext2D, b: Box, l: Layout, scale: number, p:
   g.font = `${9 * scale}px system-ui, sans-serif`;
   const ready = b.m.status === "Ready";
   g.fillStyle = goes.has(b.m.status) ? p.goes : waits.has(b.m.status) ? p.waits : p.faint;
-  const price = b.m.price ? ` ${dollars(b.m.price, 3)}` : "";
+  const price = b.m.price ? ` ${perHour(b.m.price)}` : "";
   g.fillText((ready ? (b.m.microVM ? "microVM" : b.m.kind.type) : b.m.status) + price, b.x + 5 * scale, b.y + 23 * scale);
   g.restore();
 }

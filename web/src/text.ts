@@ -15,12 +15,17 @@ export function amount(resource: string, n: number): string {
   return short(n) + units[unit];
 }
 
-/** dollars is a price given in millionths. */
-export function dollars(micros: number, decimals: number): string {
+/** perHour is a price given in millionths of a dollar an hour, with four decimals on every screen. */
+export const perHour = (micros: number): string => dollars(micros, 4);
+
+/** perMonth is what perHour comes to in a month. */
+export const perMonth = (micros: number): string => dollars(micros * hoursPerMonth, 0);
+
+function dollars(micros: number, decimals: number): string {
   return "$" + (micros / 1e6).toLocaleString("en-US", { minimumFractionDigits: decimals, maximumFractionDigits: decimals });
 }
 
-export const hoursPerMonth = 730;
+const hoursPerMonth = 730;
 
 /** age is how long ago something was; both in seconds since 1970. */
 export function age(now: number, then: number): string {

@@ -4,7 +4,7 @@ import { useEffect, useRef, useState } from "preact/hooks";
 import uPlot from "uplot";
 import type { Choice } from "./fragment";
 import type { Source } from "./source";
-import { clock, dollars } from "./text";
+import { clock, perHour } from "./text";
 
 interface Props {
   source: Source;
@@ -56,7 +56,7 @@ export function Timeline({ source, version, choose }: Props) {
         { label: "pods", scale: "n", stroke: color("--running"), width: 1.5, points: { show: few } },
         { label: "waiting", scale: "n", stroke: color("--goes"), width: 1.5, dash: [5, 3], points: { show: few } },
         { label: "nodes", scale: "n", stroke: color("--text"), width: 1.5, dash: [2, 2], points: { show: few } },
-        { label: "$/h", points: { show: few }, scale: "$", stroke: color("--shade"), width: 2, value: (_u, v) => (v == null ? "" : dollars(v * 1e6, 2)) },
+        { label: "$/h", points: { show: few }, scale: "$", stroke: color("--shade"), width: 2, value: (_u, v) => (v == null ? "" : perHour(v * 1e6)) },
       ],
     }, [[], [], [], [], []], holder.current!);
     plot.current = p;

@@ -1,4 +1,4 @@
-import { age, amount, dollars, plural } from "./text";
+import { age, amount, perHour, plural } from "./text";
 import { share, type Machine, type World } from "./world";
 
 /** lines are what there is to say of a machine, a name and a text each. */
@@ -8,7 +8,7 @@ export function lines(m: Machine, w: World): [string, string][] {
   for (const text of m.why) out.push(["why", text]);
   if (m.microVM) out.push(["microVM of", m.microVM]);
   out.push(["type", [m.kind.type, m.kind.capacity, m.kind.zone].filter(Boolean).join(" · ") || "-"]);
-  out.push(["price", m.price ? `${dollars(m.price, 4)} an hour` : "not known"]);
+  out.push(["price", m.price ? `${perHour(m.price)} an hour` : "not known"]);
   out.push(["pool", m.kind.pool || "(none)"]);
   w.resources.forEach((r, i) => {
     out.push([r, `${amount(r, m.requests[i] ?? 0)} of ${amount(r, m.allocatable[i] ?? 0)} asked for, ${(100 * share(m, i)).toFixed(0)}%`]);

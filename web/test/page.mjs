@@ -26,7 +26,7 @@ try {
   await story("boxes are there, with sums and prices", async () => {
     await tab.goto(page + "/");
     await mapSays("60 of 60 nodes");
-    assert.match(await sums.textContent(), /^\$\d+\.\d\d\/h · \$[\d,]+\/month · 60 nodes · 720 pods running, 0 waiting$/);
+    assert.match(await sums.textContent(), /^\$\d+\.\d{4}\/h · \$[\d,]+\/month · 60 nodes · 720 pods running, 0 waiting$/);
     assert.ok(await painted(), "the canvas shows something");
     await picture("cluster");
   });

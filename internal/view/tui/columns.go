@@ -154,9 +154,9 @@ func (s *scene) price(micros int64) string {
 	case micros == 0 || s.unpriced:
 		return "-"
 	case s.monthly:
-		return view.Dollars(micros*view.HoursPerMonth, 0)
+		return view.PerMonth(micros)
 	}
-	return view.Dollars(micros, 4)
+	return view.PerHour(micros)
 }
 
 func (s *scene) priceTitle() string {

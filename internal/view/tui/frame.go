@@ -56,7 +56,7 @@ func (a *App) clipped(frame string) string {
 func (a *App) summary(p *painter, s *scene, t *view.Totals) {
 	cost := ""
 	if !s.unpriced {
-		cost = view.Dollars(t.Price, 2) + "/hour · " + view.Dollars(t.Price*view.HoursPerMonth, 0) + "/month"
+		cost = view.PerHour(t.Price) + "/hour · " + view.PerMonth(t.Price) + "/month"
 		if t.Unpriced > 0 {
 			cost += fmt.Sprintf(" + %d unpriced", t.Unpriced)
 		}

@@ -71,7 +71,7 @@ func total(o Options, s *scene) string {
 	}
 	parts = append(parts, fmt.Sprintf("pods %d pending %d running", t.Pending, t.Running))
 	if !s.unpriced {
-		parts = append(parts, view.Dollars(t.Price, 4)+"/hour", view.Dollars(t.Price*view.HoursPerMonth, 2)+"/month")
+		parts = append(parts, view.PerHour(t.Price)+"/hour", view.PerMonth(t.Price)+"/month")
 		if t.Unpriced > 0 {
 			parts = append(parts, fmt.Sprintf("%d without a price", t.Unpriced))
 		}

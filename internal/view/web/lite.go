@@ -27,7 +27,7 @@ var liteTemplate = template.Must(template.New("lite").Funcs(template.FuncMap{
 		if micros == 0 {
 			return "-"
 		}
-		return view.Dollars(micros, 4)
+		return view.PerHour(micros)
 	},
 	"share": func(used, of int64) string { return view.Percent(view.Share(used, of)) },
 	"join":  func(words []string) string { return view.Escape(strings.Join(words, "; ")) },
@@ -72,7 +72,7 @@ func (s *Server) lite(w http.ResponseWriter, r *http.Request) {
 		Pools:  m.Pools(now, view.Query{}).Rows, Waiting: m.Waiting(view.Query{Window: view.Window{Height: litePage}}),
 	}
 	d.Nodes = m.Nodes(view.Query{Filter: d.Filter, Sort: view.ParseSort(d.Sort), Window: view.Window{Index: from, Top: from, Height: litePage}})
-	d.Hour, d.Month = view.Dollars(d.Totals.Price, 2), view.Dollars(d.Totals.Price*view.HoursPerMonth, 0)
+	d.Hour, d.Month = view.PerHour(d.Totals.Price), view.PerMonth(d.Totals.Price)
 	d.Of = d.Nodes.Lines
 	if len(d.Nodes.Rows) > 0 {
 		d.First, d.Last = d.Nodes.Window.Top+1, d.Nodes.Window.Top+len(d.Nodes.Rows)
