@@ -78,8 +78,14 @@ func (q *question) events(ctx context.Context, of Subject) {
 	}
 }
 
-// news are the events that say what was not said yet: of several with one text the last, and none whose text is a fact already, such as
-// kube-scheduler's, which is on the pod, too.
+// routine are the reasons of what a kubelet and the node controller say of every node that starts, and which therefore explains none.
+var routine = []string{
+	"Starting", "NodeAllocatableEnforced", "NodeHasSufficientMemory", "NodeHasNoDiskPressure", "NodeHasSufficientPID", "NodeReady",
+	"RegisteredNode",
+}
+
+// news are the events that say what was not said yet: of several with one text the last, none that is routine, and none whose text is a
+// fact already, such as kube-scheduler's, which is on the pod, too.
 func (q *question) news(all []corev1.Event) []corev1.Event {
 	var out []corev1.Event
 	for i := range all {
@@ -88,7 +94,7 @@ func (q *question) news(all []corev1.Event) []corev1.Event {
 		again := slices.ContainsFunc(all[i+1:], func(e corev1.Event) bool {
 			return e.Reason == all[i].Reason && strings.TrimSpace(e.Message) == message
 		})
-		if !known && !again {
+		if !known && !again && !slices.Contains(routine, all[i].Reason) {
 			out = append(out, all[i])
 		}
 	}
@@ -125,7 +131,8 @@ func (q *question) said(ctx context.Context, of Subject, alone bool) (bool, erro
 		q.conclude("Gone", Gone, "it is not there any more; the last that was said of it, %s ago: %s: %s",
 			q.ago(live.EventTime(last)), last.Reason, strings.TrimSpace(last.Message))
 	}
-	for _, e := range all[max(0, len(all)-2*mostEvents):] {
+	news := q.news(all)
+	for _, e := range news[max(0, len(news)-2*mostEvents):] {
 		q.say("event", q.eventText(&e))
 	}
 	return true, nil

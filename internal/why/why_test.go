@@ -112,13 +112,13 @@ func TestLinesEndWhereTheTerminalDoes(t *testing.T) {
 	}
 }
 
-// What was said once is not said again: kube-scheduler's verdict is on the pod and in its events.
+// What was said once is not said again: kube-scheduler's verdict is on the pod and in its events. What is said of every node is left out.
 func TestTheSameTextIsSaidOnce(t *testing.T) {
 	event := func(reason, message string) corev1.Event { return corev1.Event{Reason: reason, Message: message} }
 	q := &question{a: &Answer{Facts: []Fact{{"kube-scheduler", "0/3 nodes are available: 3 Insufficient cpu."}}}}
 	got := q.news([]corev1.Event{
 		event("FailedScheduling", "0/3 nodes are available: 3 Insufficient cpu."), event("FailedScheduling", "0/2 nodes are available."),
-		event("FailedScheduling", "0/2 nodes are available."), event("Nominated", "Pod should schedule on: nodeclaim/a"),
+		event("NodeReady", "Node n status is now: NodeReady"), event("FailedScheduling", "0/2 nodes are available."), event("Nominated", "Pod should schedule on: nodeclaim/a"),
 	})
 	if len(got) != 2 || got[0].Message != "0/2 nodes are available." || got[1].Reason != "Nominated" {
 		t.Errorf("%+v", got)
