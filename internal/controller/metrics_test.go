@@ -134,7 +134,7 @@ func TestDashboardsFindWhatTheyKnow(t *testing.T) {
 	s := stacktest.Start(t)
 	at := address(t)
 	<-s.Controller(t, func(o *controller.Options) { o.MetricsAddress = at }).Leads
-	limit(t, s)
+	limit(t, s, startup)
 	namespace := planetest.Namespace(t, s.Plane)
 	pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: "web", Namespace: namespace}}
 	pod.Spec.Containers = []corev1.Container{{Name: "c", Image: "i", Resources: corev1.ResourceRequirements{
@@ -144,6 +144,16 @@ func TestDashboardsFindWhatTheyKnow(t *testing.T) {
 	seen := map[string]*dto.MetricFamily{}
 	note := func() { maps.Copy(seen, scrape(t, at)) }
 	create(t, s.Client, pod)
+	planetest.Eventually(t, "the pod's waiting is told", func(context.Context) error {
+		note()
+		for name := range told {
+			if strings.HasPrefix(name, "karpenter_pods_provisioning_un") && seen[name] == nil {
+				return fmt.Errorf("/metrics lacks %s", name)
+			}
+		}
+		return nil
+	})
+	letIn(t, s)
 	planetest.Eventually(t, "the pod runs", func(ctx context.Context) error {
 		note()
 		if err := s.Client.Get(ctx, client.ObjectKeyFromObject(pod), pod); err != nil || pod.Status.Phase == corev1.PodRunning {
@@ -193,14 +203,39 @@ func leavesNoTrace(t *testing.T, now map[string]*dto.MetricFamily, namespace str
 	}
 }
 
-// limit gives the pool limits, so that they are told.
-func limit(t *testing.T, s *stacktest.Stack) {
+// startup keeps pods off a new node until letIn.
+var startup = corev1.Taint{Key: "example.com/starts", Effect: corev1.TaintEffectNoSchedule}
+
+// letIn takes the startup taint off the node.
+func letIn(t *testing.T, s *stacktest.Stack) {
+	t.Helper()
+	planetest.Eventually(t, "the node has no startup taint", func(ctx context.Context) error {
+		var nodes corev1.NodeList
+		if err := s.Client.List(ctx, &nodes); err != nil {
+			return err
+		}
+		if len(nodes.Items) != 1 {
+			return fmt.Errorf("%d nodes", len(nodes.Items))
+		}
+		n := &nodes.Items[0]
+		i := slices.IndexFunc(n.Spec.Taints, func(of corev1.Taint) bool { return of.MatchTaint(&startup) })
+		if i < 0 {
+			return fmt.Errorf("node %s has no such taint yet", n.Name)
+		}
+		n.Spec.Taints = slices.Delete(n.Spec.Taints, i, i+1)
+		return s.Client.Update(ctx, n)
+	})
+}
+
+// limit gives the pool limits, so that they are told, and startup taints.
+func limit(t *testing.T, s *stacktest.Stack, taints ...corev1.Taint) {
 	planetest.Eventually(t, "the pool is limited", func(ctx context.Context) error {
 		pool := &karpv1.NodePool{}
 		if err := s.Client.Get(ctx, client.ObjectKey{Name: "general-purpose"}, pool); err != nil {
 			return err
 		}
 		pool.Spec.Limits = karpv1.Limits{"cpu": resource.MustParse("100")}
+		pool.Spec.Template.Spec.StartupTaints = taints
 		after := metav1.Duration{Duration: time.Second}
 		pool.Spec.Disruption.ConsolidateAfter = karpv1.NillableDuration{Duration: &after.Duration}
 		return s.Client.Update(ctx, pool)

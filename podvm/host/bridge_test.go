@@ -43,7 +43,7 @@ func reachEachOther(t *testing.T, d vmm.Driver, connect func(*Bridge) Network) {
 	s := await(t, server, "running", isRunning)
 	w := workload("client", wire.Pod{})
 	w.Resolve = func(address string) (wire.Pod, error) {
-		return workload("client", wire.Pod{Containers: []wire.Container{container("main", fmt.Sprintf("echo %s; until wget -q -O - http://%s:8080/; do sleep 0.5; done", address, s.Address))}}).Pod, nil
+		return workload("client", wire.Pod{Containers: []wire.Container{container("main", fmt.Sprintf("echo %s; until wget -q -O - http://%s:8080/ 2>/dev/null; do sleep 0.5; done", address, s.Address))}}).Pod, nil
 	}
 	client := run(t, h, w)
 	c := await(t, client, "the client's end", ended)
