@@ -98,6 +98,9 @@ func TestAWipeKeepsTheHost(t *testing.T) {
 	if left, err := Wipe(dir); err != nil || !slices.Equal(left, []string{hostFolder}) {
 		t.Errorf("left %v, %v", left, err)
 	}
+	if _, err := Wipe(dir); !errors.Is(err, fs.ErrNotExist) {
+		t.Errorf("a second wipe finds nothing to delete: %v", err)
+	}
 	if _, err := Prepare(dir, kubernetes); err != nil {
 		t.Errorf("it is not ours any more: %v", err)
 	}

@@ -40,9 +40,12 @@ var written = []struct {
 }
 
 // Wipe deletes what Nodeless wrote, and the folder if nothing else is in it. It says what it left: files of others, and what "nodeless host" keeps.
-// It fails with a *InUseError while a process uses the folder.
+// It fails with fs.ErrNotExist where no cluster has left anything, with ErrNotOurs in a folder of others, and with a *InUseError while a
+// process uses the folder.
 func Wipe(dir string) (left []string, err error) {
-	if _, err := Read(dir); err != nil {
+	if _, err := Read(dir); errors.Is(err, ErrNotOurs) && empty(dir) == nil {
+		return nil, fs.ErrNotExist // wiped before, but for what "nodeless host" keeps
+	} else if err != nil {
 		return nil, err
 	}
 	release, err := Lock(dir)
