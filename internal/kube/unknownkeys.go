@@ -7,6 +7,8 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	karpv1 "sigs.k8s.io/karpenter/pkg/apis/v1"
+
+	"github.com/nodeless/nodeless/engine/change"
 )
 
 // keyDomains are those under which labels have a meaning that somebody else defined. ownDomains, below them, are for labels of
@@ -68,7 +70,7 @@ func meantKey(key string) string {
 	name := bareName(key)
 	best, least := "", 3
 	for _, known := range slices.Sorted(slices.Values(karpv1.WellKnownLabels.UnsortedList())) {
-		if d := editDistance(name, bareName(known)); d < least {
+		if d := change.Letters(name, bareName(known)); d < least {
 			best, least = known, d
 		}
 	}
@@ -78,24 +80,4 @@ func meantKey(key string) string {
 func bareName(key string) string {
 	name := key[strings.LastIndex(key, "/")+1:]
 	return strings.ToLower(strings.NewReplacer("-", "", "_", "", ".", "").Replace(name))
-}
-
-// editDistance is Levenshtein's: the letters to insert, delete or replace to make b of a.
-func editDistance(a, b string) int {
-	row := make([]int, len(b)+1)
-	for j := range row {
-		row[j] = j
-	}
-	for i := 1; i <= len(a); i++ {
-		diagonal := row[0]
-		row[0] = i
-		for j := 1; j <= len(b); j++ {
-			cost := 1
-			if a[i-1] == b[j-1] {
-				cost = 0
-			}
-			diagonal, row[j] = row[j], min(row[j]+1, row[j-1]+1, diagonal+cost)
-		}
-	}
-	return row[len(b)]
 }
