@@ -19,24 +19,24 @@ down: build ## stop a cluster that runs in the background
 	@$(BIN) down
 
 # The page that `nodeless web` serves, bundled from web/ with npm's libraries; without npm the program is built with /lite alone.
-PAGE := internal/view/web/dist/index.html
+PAGE := view/web/dist/index.html
 page: $(PAGE) ## build the page alone
 
-$(PAGE): $(shell find web/src -type f) web/package-lock.json scripts/page tools/go.mod
+$(PAGE): $(shell find view/web/page/src -type f) view/web/page/package-lock.json scripts/page tools/go.mod
 	@scripts/page
 
 # Pictures of a made-up cluster and of a real one, for the documents.
 screenshots: test-deps build ## make the pictures in docs/pictures again
-	@SCREENSHOTS=$(CURDIR)/bin/pictures $(GO) test ./internal/view/web -count=1 -run TestAPerson
-	@SCREENSHOTS=$(CURDIR)/bin/pictures NODELESS_BINARY=$(CURDIR)/bin/nodeless $(GO) test ./test/stories -count=1 -run TestThePageShows
+	@SCREENSHOTS=$(CURDIR)/bin/pictures $(GO) test ./view/web -count=1 -run TestAPerson
+	@SCREENSHOTS=$(CURDIR)/bin/pictures NODELESS_BINARY=$(CURDIR)/bin/nodeless $(GO) test ./lab/stories -count=1 -run TestThePageShows
 	@mkdir -p docs/pictures && cp bin/pictures/{cluster,real-pending,real-whatif}.png docs/pictures/
 
 lint-page: $(PAGE) ## check the page's types
-	@cd web && npm ci --ignore-scripts --no-audit --no-fund >/dev/null 2>&1 && node_modules/.bin/tsc -p .
+	@cd view/web/page && npm ci --ignore-scripts --no-audit --no-fund >/dev/null 2>&1 && node_modules/.bin/tsc -p .
 
 build: $(BIN) ## build bin/nodeless
 
-SOURCES := go.mod go.sum $(shell find cmd api engine catalog cloud region internal examples sim podvm -type f -not -path '*/testdata/*' -not -path '*/view/web/dist/*' -not -name '*_test.go' 2>/dev/null)
+SOURCES := go.mod go.sum $(shell find api catalog cloud cmd controller engine examples explain internal lab/sim microvm plane region view -type f -not -path '*/testdata/*' -not -path '*/view/web/dist/*' -not -path '*/node_modules/*' -not -name '*_test.go' 2>/dev/null)
 
 # Without a warm build cache the embedded control plane (etcd, kube-apiserver, …) takes minutes to compile: say so at once,
 # and name the packages that were compiled while it goes on.
@@ -72,23 +72,23 @@ bin/golangci-lint: tools/go.mod tools/go.sum
 	$(GO) build -C tools -o $(CURDIR)/$@ github.com/golangci/golangci-lint/v2/cmd/golangci-lint
 
 oracle: ## the rules against kube-scheduler's own plugins: make oracle N=1000000 [SEED=1]
-	ORACLE_N=$(or $(N),100000) ORACLE_SEED=$(SEED) $(GO) test ./internal/oracle -count=1 -timeout 6h -v -run TheRulesAgree
+	ORACLE_N=$(or $(N),100000) ORACLE_SEED=$(SEED) $(GO) test ./lab/oracle -count=1 -timeout 6h -v -run TheRulesAgree
 
 viewer: ## eks-node-viewer, in a module of its own, reads our machines as it reads Karpenter's
-	@$(GO) test -C tools/viewer -count=1 .
+	@$(GO) test -C lab/viewer -count=1 .
 
 bench-views: $(PAGE) ## a frame of nodeless top and the page's first paint at 100, 1,000 and 5,000 nodes, its memory after an hour of changes, and eks-node-viewer's frame of the same clusters
-	@$(GO) test ./internal/view/web -run '^$$' -bench . -benchmem
-	@BENCH=1 $(GO) test ./internal/view/web -count=1 -run 'TestFirstPaint|TestThePagesMemory' -v | grep -v '^[=-]'
-	@$(GO) test ./internal/view/tui -run '^$$' -bench . -benchmem
-	@$(GO) test -C tools/viewer -run '^$$' -bench Frame -benchmem -timeout 30m .
+	@$(GO) test ./view/web -run '^$$' -bench . -benchmem
+	@BENCH=1 $(GO) test ./view/web -count=1 -run 'TestFirstPaint|TestThePagesMemory' -v | grep -v '^[=-]'
+	@$(GO) test ./view/tui -run '^$$' -bench . -benchmem
+	@$(GO) test -C lab/viewer -run '^$$' -bench Frame -benchmem -timeout 30m .
 
 bench: build bin/nodeless-controller ## latency and scale of the main job, and the engine's benchmarks
 	@scripts/bench
 
-# bench/ is a module of its own: it compiles Karpenter's scheduler. Options by ARGS; bin/bench engine -h lists them.
+# lab/bench is a module of its own: it compiles Karpenter's scheduler. Options by ARGS; bin/bench engine -h lists them.
 bin/bench: FORCE
-	@$(GO) build -C bench -o $(CURDIR)/$@ .
+	@$(GO) build -C lab/bench -o $(CURDIR)/$@ .
 
 bench-engine: bin/bench ## the engine against Karpenter's scheduler, about an hour; less with ARGS="-catalogues cmr -pods 1000"
 	@bin/bench engine $(ARGS)
@@ -106,26 +106,26 @@ bench-consolidation: ## every what-if of a cluster of 1,000 machines and 20,000 
 	@$(GO) test ./engine -run XXX -bench 'EveryWhatIf/^$(or $(N),1000)_' -benchtime 1x -cpu 1 -timeout 2h
 
 bench-scale: ## a simulated day of churn on 300,000 pods and 10,000 machines and more on one core: seconds and peak memory (N=30000 or 3000 pods, HOURS=2; PIECES=1 searches a tenth)
-	@PIECES=$(PIECES) $(GO) test ./sim -run XXX -bench 'ADay/^$(or $(N),300000)_pods_$(or $(HOURS),24)h$$' -benchtime 1x -cpu 1 -timeout 6h
+	@PIECES=$(PIECES) $(GO) test ./lab/sim -run XXX -bench 'ADay/^$(or $(N),300000)_pods_$(or $(HOURS),24)h$$' -benchtime 1x -cpu 1 -timeout 6h
 
 bench-podvm: test-deps ## microVMs: pod to first output cold and from a template, beside bare QEMU; memory and idle CPU of 12 at once; pods that come and go (N=30 starts each, PODS=50)
-	@NODELESS_BENCH=$(or $(N),30) NODELESS_BENCH_PODS=$(or $(PODS),50) $(GO) test ./podvm/host -count=1 -v -timeout 2h -run TestBench
+	@NODELESS_BENCH=$(or $(N),30) NODELESS_BENCH_PODS=$(or $(PODS),50) $(GO) test ./microvm/sandbox -count=1 -v -timeout 2h -run TestBench
 
 # A story whose order and moments are random; make test has it once.
 mishaps: build ## kill, delete and terminate at random under load, then look whether anything was lost: make mishaps N=20 [SEED=1]
-	@SEED=$(SEED) NODELESS_BINARY=$(CURDIR)/bin/nodeless $(GO) test ./test/stories -count=$(or $(N),5) -timeout 6h -v -run TestMishapsUnderLoad
+	@SEED=$(SEED) NODELESS_BINARY=$(CURDIR)/bin/nodeless $(GO) test ./lab/stories -count=$(or $(N),5) -timeout 6h -v -run TestMishapsUnderLoad
 
 # On virtual time, about 3 s of CPU a seed; a failure prints what happened and how to see it again.
 faults: ## the controller dies at every call in turn while calls fail, lag and lose answers: make faults SEEDS=500 [SEED=1]
-	@$(GO) test -v ./internal/faults -count=1 -timeout 12h -run TestWhateverFails -args -seed $(or $(SEED),1) -seeds $(or $(SEEDS),500)
+	@$(GO) test -v ./lab/faults -count=1 -timeout 12h -run TestWhateverFails -args -seed $(or $(SEED),1) -seeds $(or $(SEEDS),500)
 
-# test/mutants says how to add one. make test plants a tenth of them, another one each day.
+# lab/mutants says how to add one. make test plants a tenth of them, another one each day.
 mutants: ## plant faults one at a time and say which of them no test notices: make mutants [TENTH=3] [ONLY='world: ']
-	@$(GO) run ./test/mutants $(if $(TENTH),-tenth $(TENTH)) $(if $(ONLY),-only '$(ONLY)')
+	@$(GO) run ./lab/mutants $(if $(TENTH),-tenth $(TENTH)) $(if $(ONLY),-only '$(ONLY)')
 
-# conformance/ is a module of its own: it compiles Karpenter's suites. Options by ARGS; bin/conform regression -h lists them.
+# lab/conformance is a module of its own: it compiles Karpenter's suites. Options by ARGS; bin/conform regression -h lists them.
 bin/conform: FORCE
-	@$(GO) build -C conformance -o $(CURDIR)/bin/conform .
+	@$(GO) build -C lab/conformance -o $(CURDIR)/bin/conform .
 
 conformance: build bin/nodeless-controller bin/conform ## Karpenter's regression suite, unchanged, against Nodeless; less with ARGS="-focus Drift" or -fast
 	@bin/conform regression $(ARGS)
@@ -135,7 +135,7 @@ conformance-performance: build bin/nodeless-controller bin/conform ## Karpenter'
 
 T ?= 10m
 fuzz: ## each fuzz target for T (make fuzz T=10m)
-	@grep -rHoP '^func \KFuzz\w+' --include='*_test.go' engine internal/fargate podvm | while IFS=: read -r file name; do \
+	@grep -rHoP '^func \KFuzz\w+' --include='*_test.go' engine microvm | while IFS=: read -r file name; do \
 	  $(GO) test "./$$(dirname $$file)" -run '^$$' -fuzz "^$$name$$" -fuzztime $(T) || exit 1; done
 
 clean: ## remove what was built

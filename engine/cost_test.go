@@ -4,8 +4,8 @@ import (
 	"testing"
 
 	"github.com/nodeless/nodeless/engine"
-	"github.com/nodeless/nodeless/engine/gen"
 	"github.com/nodeless/nodeless/engine/model"
+	"github.com/nodeless/nodeless/engine/scenario/gen"
 )
 
 // What a region's catalogue could do at best is known from below; the search must come near it.

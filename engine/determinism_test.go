@@ -8,9 +8,9 @@ import (
 	"testing"
 
 	"github.com/nodeless/nodeless/engine"
-	"github.com/nodeless/nodeless/engine/codec"
-	"github.com/nodeless/nodeless/engine/gen"
 	"github.com/nodeless/nodeless/engine/model"
+	"github.com/nodeless/nodeless/engine/scenario"
+	"github.com/nodeless/nodeless/engine/scenario/gen"
 )
 
 // bothPlans are the plans of Provision and Disrupt as JSON.
@@ -97,7 +97,7 @@ func TestAPlanIsTheSameAfterTheClusterWasWrittenDown(t *testing.T) {
 	snapshots, policies := samples()
 	for i, s := range snapshots {
 		first := bothPlans(t, s, policies[i])
-		back, policy, err := codec.Scenario(codec.Cluster(s, policies[i]))
+		back, policy, err := scenario.Scenario(scenario.Cluster(s, policies[i]))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -105,10 +105,10 @@ func TestAPlanIsTheSameAfterTheClusterWasWrittenDown(t *testing.T) {
 			t.Fatalf("sample %d as text: another plan:\n%s\n%s", i, first, again)
 		}
 		var file bytes.Buffer
-		if err := codec.WriteJSON(&file, codec.Case{Snapshot: s, Policy: policies[i]}); err != nil {
+		if err := scenario.WriteJSON(&file, scenario.Case{Snapshot: s, Policy: policies[i]}); err != nil {
 			t.Fatal(err)
 		}
-		c, err := codec.ReadJSON(&file)
+		c, err := scenario.ReadJSON(&file)
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -9,8 +9,8 @@ import (
 
 	"github.com/nodeless/nodeless/engine"
 	"github.com/nodeless/nodeless/engine/check"
-	"github.com/nodeless/nodeless/engine/gen"
 	"github.com/nodeless/nodeless/engine/model"
+	"github.com/nodeless/nodeless/engine/scenario/gen"
 )
 
 // underused is a cluster of so many machines, each planned for ten pods of 50 shapes, of which every keep-th pod is still there:

@@ -5,10 +5,10 @@
 package engine
 
 import (
+	"github.com/nodeless/nodeless/engine/disrupt"
 	"github.com/nodeless/nodeless/engine/fill"
-	"github.com/nodeless/nodeless/engine/methods"
 	"github.com/nodeless/nodeless/engine/model"
-	"github.com/nodeless/nodeless/engine/pack"
+	"github.com/nodeless/nodeless/engine/solve"
 	"github.com/nodeless/nodeless/engine/soon"
 )
 
@@ -20,12 +20,12 @@ func Provision(s *model.Snapshot, p model.Policy) model.Plan {
 // Provisioner is Provision in two steps, again and again: first what is launched, then why the other pods get nothing, which takes longer
 // where many pods without hope meet many pools. It is not to be used by several at once.
 type Provisioner struct {
-	draft  *pack.Draft // the newest
-	memory *pack.Memory
+	draft  *solve.Draft // the newest
+	memory *solve.Memory
 }
 
 // NewProvisioner is one that has explained nothing yet.
-func NewProvisioner() *Provisioner { return &Provisioner{memory: pack.NewMemory()} }
+func NewProvisioner() *Provisioner { return &Provisioner{memory: solve.NewMemory()} }
 
 // Decide is Provision but for the Reasons of pods that no pool can launch a node for: their Rule is model.RuleUnexplained.
 func (x *Provisioner) Decide(s *model.Snapshot, p model.Policy) model.Plan {
@@ -48,7 +48,7 @@ func (x *Provisioner) Explain(plan *model.Plan, goOn func(verdicts int) bool) {
 // there and may go, and each pod that has to leave them has its place on a machine that is there or on its way. Pods of drifted
 // machines may also need machines that Provision is yet to launch.
 func StillTrue(s *model.Snapshot, p model.Policy, c model.Command) model.Reason {
-	return methods.StillTrue(s, p, c)
+	return disrupt.StillTrue(s, p, c)
 }
 
 // Disrupt names the machines that should go: at once, those that nobody needs; by a Command, once their pods have somewhere to
@@ -56,7 +56,7 @@ func StillTrue(s *model.Snapshot, p model.Policy, c model.Command) model.Reason 
 // which a pending pod would be placed stays. Of machines whose pods have to move it looks at so many at a time, drifted ones
 // first: Plan.After is where it stopped.
 func Disrupt(s *model.Snapshot, p model.Policy) model.Plan {
-	return methods.Run(s, p)
+	return disrupt.Run(s, p)
 }
 
 // FillOrder gives the turns in which machines are to be filled with the pods that come, of those that are not among the first: see
@@ -64,10 +64,10 @@ func Disrupt(s *model.Snapshot, p model.Policy) model.Plan {
 func FillOrder(s *model.Snapshot, now map[string]int) map[string]int { return fill.Order(s, now) }
 
 // Search is Disrupt of one snapshot piece by piece: what Disrupt would find out for each piece anew is found out once.
-type Search struct{ of *methods.Search }
+type Search struct{ of *disrupt.Search }
 
 // NewSearch begins one. The policy's After does not matter.
-func NewSearch(s *model.Snapshot, p model.Policy) Search { return Search{methods.NewSearch(s, p)} }
+func NewSearch(s *model.Snapshot, p model.Policy) Search { return Search{disrupt.NewSearch(s, p)} }
 
 // From is Disrupt with Policy.After. It is not to be called by several at once.
 func (x Search) From(after model.Cursor) model.Plan { return x.of.From(after) }

@@ -6,9 +6,9 @@ import (
 	"time"
 
 	"github.com/nodeless/nodeless/engine"
-	"github.com/nodeless/nodeless/engine/codec"
-	"github.com/nodeless/nodeless/engine/gen"
 	"github.com/nodeless/nodeless/engine/model"
+	"github.com/nodeless/nodeless/engine/scenario"
+	"github.com/nodeless/nodeless/engine/scenario/gen"
 )
 
 // carriedOut is the cluster after a plan of Disrupt: machines are gone, their pods where the plan said, and what was launched
@@ -121,7 +121,7 @@ func TestConsolidationComesToAnEnd(t *testing.T) {
 			s.Pools[i].Static = false
 			s.Pools[i].Disruption.ConsolidateAfter, s.Pools[i].Disruption.SoftExpireAfter = 0, 0
 		}
-		settles(t, codec.Cluster(s, policy), s, policy)
+		settles(t, scenario.Cluster(s, policy), s, policy)
 		if t.Failed() {
 			return
 		}

@@ -7,8 +7,8 @@ import (
 	"time"
 
 	"github.com/nodeless/nodeless/engine"
-	"github.com/nodeless/nodeless/engine/gen"
 	"github.com/nodeless/nodeless/engine/model"
+	"github.com/nodeless/nodeless/engine/scenario/gen"
 )
 
 // hopeless is a cluster of so many pools in which one pod can have a node and so many others, each of a shape of its

@@ -5,8 +5,8 @@ import (
 	"testing"
 
 	"github.com/nodeless/nodeless/engine"
-	"github.com/nodeless/nodeless/engine/gen"
 	"github.com/nodeless/nodeless/engine/model"
+	"github.com/nodeless/nodeless/engine/scenario/gen"
 )
 
 // A thousand machines, nearly full, and a thousand pods of 30 shapes that look for room there first. Measured as above:

@@ -6,9 +6,9 @@ import (
 
 	"github.com/nodeless/nodeless/engine"
 	"github.com/nodeless/nodeless/engine/check"
-	"github.com/nodeless/nodeless/engine/explain"
-	"github.com/nodeless/nodeless/engine/gen"
 	"github.com/nodeless/nodeless/engine/model"
+	"github.com/nodeless/nodeless/engine/reason"
+	"github.com/nodeless/nodeless/engine/scenario/gen"
 )
 
 // seeds of each generator; every fourth is planned again, in the same and in another order.
@@ -33,7 +33,7 @@ func judge(t *testing.T, seed uint64, s *model.Snapshot, policy model.Policy) st
 		if u.Reason.Rule == model.RuleSteps && !provision.Partial {
 			t.Errorf("seed %d: pod %s: the search was not cut, but is the reason", seed, u.Pod.Name)
 		}
-		if explain.Pod(u.Reason) == "" {
+		if reason.Pod(u.Reason) == "" {
 			t.Errorf("seed %d: pod %s: no sentence for %+v", seed, u.Pod.Name, u.Reason)
 		}
 	}

@@ -9,7 +9,7 @@ import (
 
 	"github.com/nodeless/nodeless/engine"
 	"github.com/nodeless/nodeless/engine/check"
-	"github.com/nodeless/nodeless/engine/codec"
+	"github.com/nodeless/nodeless/engine/scenario"
 )
 
 var (
@@ -34,17 +34,17 @@ func TestScenarios(t *testing.T) {
 		files = append(files, more...)
 	}
 	for _, file := range files {
-		t.Run(strings.TrimSuffix(filepath.Base(file), ".txt"), func(t *testing.T) { scenario(t, file) })
+		t.Run(strings.TrimSuffix(filepath.Base(file), ".txt"), func(t *testing.T) { runScenario(t, file) })
 	}
 }
 
-func scenario(t *testing.T, file string) {
+func runScenario(t *testing.T, file string) {
 	raw, err := os.ReadFile(file)
 	if err != nil {
 		t.Fatal(err)
 	}
 	cluster, want, _ := strings.Cut(string(raw), dashes)
-	s, policy, err := codec.Scenario(cluster)
+	s, policy, err := scenario.Scenario(cluster)
 	if err != nil {
 		t.Fatalf("%s: %v", file, err)
 	}
@@ -53,9 +53,9 @@ func scenario(t *testing.T, file string) {
 	for _, v := range append(violations, check.Answered(s, provision)...) {
 		t.Error(v.Error())
 	}
-	got := codec.Plan(s, provision)
+	got := scenario.Plan(s, provision)
 	if len(s.Nodes) > 0 {
-		got += "then\n" + codec.Plan(s, disrupt)
+		got += "then\n" + scenario.Plan(s, disrupt)
 	}
 	if *update {
 		if err := os.WriteFile(file, []byte(strings.TrimRight(cluster, "\n")+"\n"+dashes[1:]+got), 0o644); err != nil {

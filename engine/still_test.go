@@ -4,8 +4,8 @@ import (
 	"testing"
 
 	"github.com/nodeless/nodeless/engine"
-	"github.com/nodeless/nodeless/engine/codec"
 	"github.com/nodeless/nodeless/engine/model"
+	"github.com/nodeless/nodeless/engine/scenario"
 )
 
 const stillTypes = `type c2 cpu=2 memory=4Gi pods=29 offers(a on-demand 0.1)
@@ -80,7 +80,7 @@ node n1 pool=full type=c2 zone=a deleting command=x`, model.RuleNotCrowded},
 pool full disrupt(drifted=9) wish(replace-crowded)
 node n1 pool=full type=c2 zone=a deleting command=x lacks(kube-system/agent=2m)`, ""},
 	} {
-		s, policy, err := codec.Scenario(stillTypes + c.cluster)
+		s, policy, err := scenario.Scenario(stillTypes + c.cluster)
 		if err != nil {
 			t.Fatalf("%s: %v", name, err)
 		}

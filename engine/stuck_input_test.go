@@ -7,8 +7,8 @@ import (
 	"time"
 
 	"github.com/nodeless/nodeless/engine"
-	"github.com/nodeless/nodeless/engine/explain"
 	"github.com/nodeless/nodeless/engine/model"
+	"github.com/nodeless/nodeless/engine/reason"
 )
 
 // A price that falls to a tenth moves the pods once; that it rises again moves nobody: a machine counts for what it cost when it
@@ -59,7 +59,7 @@ node n1 pool=general type=m8 zone=a capacity-type=on-demand price=0.4 ready=5h r
 		t.Errorf("the pool is gone: %+v", got)
 	}
 	if again := engine.Disrupt(&without, policy); len(again.Commands)+len(again.Removals) > 0 || len(again.Kept) != 1 || again.Kept[0].Reason.Rule != model.RuleNoPool ||
-		explain.Kept(again.Kept[0]) != "n1 stays: its pool general is gone" {
+		reason.Kept(again.Kept[0]) != "n1 stays: its pool general is gone" {
 		t.Errorf("nothing of a pool that is gone is disrupted: %+v", again)
 	}
 }
@@ -103,8 +103,8 @@ node n1 pool=general type=m8 zone=a capacity-type=on-demand ready=5h runs(web-1 
 		if len(plan.Kept) != 1 || plan.Kept[0].Reason.Rule != c.want {
 			t.Errorf("%s: %+v", name, plan.Kept)
 		}
-		if len(plan.Kept) == 1 && !strings.Contains(explain.Kept(plan.Kept[0]), c.says) {
-			t.Errorf("%s: %s", name, explain.Kept(plan.Kept[0]))
+		if len(plan.Kept) == 1 && !strings.Contains(reason.Kept(plan.Kept[0]), c.says) {
+			t.Errorf("%s: %s", name, reason.Kept(plan.Kept[0]))
 		}
 		if end := until(t, s, policy, asPlanned(t)); end.rounds != 0 || !end.end.Now.After(s.Now.Add(time.Hour-lookEvery)) {
 			t.Errorf("%s: %d rounds", name, end.rounds)

@@ -10,9 +10,9 @@ import (
 
 	"github.com/nodeless/nodeless/engine"
 	"github.com/nodeless/nodeless/engine/check"
-	"github.com/nodeless/nodeless/engine/codec"
-	"github.com/nodeless/nodeless/engine/gen"
 	"github.com/nodeless/nodeless/engine/model"
+	"github.com/nodeless/nodeless/engine/scenario"
+	"github.com/nodeless/nodeless/engine/scenario/gen"
 )
 
 // course is what became of a cluster that was looked at every quarter of an hour.
@@ -151,7 +151,7 @@ func schedule(s *model.Snapshot, p model.BoundPod) {
 
 func clusterOf(t *testing.T, text string) (*model.Snapshot, model.Policy) {
 	t.Helper()
-	s, policy, err := codec.Scenario(text)
+	s, policy, err := scenario.Scenario(text)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -171,7 +171,7 @@ node n1 pool=general type=s16 zone=a capacity-type=on-demand price=0.8 ready=2h
      runs(db as big age=2h, web-1 as small age=2h, web-2 as small age=2h, web-3 as small age=2h)`)
 	c := until(t, s, policy, asPlanned(t))
 	if c.rounds != 1 || price(c.end) != 500_000 || c.moves != 4 {
-		t.Errorf("%d rounds, %d moves, it costs %s", c.rounds, c.moves, codec.Cluster(c.end, policy))
+		t.Errorf("%d rounds, %d moves, it costs %s", c.rounds, c.moves, scenario.Cluster(c.end, policy))
 	}
 }
 

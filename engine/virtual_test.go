@@ -6,8 +6,8 @@ import (
 
 	"github.com/nodeless/nodeless/engine"
 	"github.com/nodeless/nodeless/engine/check"
-	"github.com/nodeless/nodeless/engine/codec"
 	"github.com/nodeless/nodeless/engine/model"
+	"github.com/nodeless/nodeless/engine/scenario"
 )
 
 const placeholders = `type c2 cpu=2 memory=4Gi pods=29 allocatable(cpu=1930m, memory=3Gi) labels(arch=amd64, os=linux) offers(a on-demand 0.1)
@@ -36,7 +36,7 @@ func served(s *model.Snapshot, plan model.Plan) (placed, launched map[bool]int) 
 }
 
 func TestPlaceholdersGetWhatOthersLeave(t *testing.T) {
-	s, _, err := codec.Scenario(placeholders)
+	s, _, err := scenario.Scenario(placeholders)
 	if err != nil {
 		t.Fatal(err)
 	}

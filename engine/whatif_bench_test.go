@@ -8,8 +8,8 @@ import (
 	"time"
 
 	"github.com/nodeless/nodeless/engine"
-	"github.com/nodeless/nodeless/engine/gen"
 	"github.com/nodeless/nodeless/engine/model"
+	"github.com/nodeless/nodeless/engine/scenario/gen"
 )
 
 // settled is a cluster of about so many machines with 20 pods each, as engine.Provision buys them for deployments of 50 shapes, of

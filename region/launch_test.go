@@ -5,7 +5,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/nodeless/nodeless/internal/clock"
+	"github.com/nodeless/nodeless/internal/kit/clock"
 	"github.com/nodeless/nodeless/region"
 )
 

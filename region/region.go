@@ -1,6 +1,6 @@
 // Package region is a simulated AWS region: capacity pools that run dry, spot prices that move, interruptions, subnets
 // with finite addresses, boot times, throttling and errors. It is deterministic from a seed, runs on real or virtual
-// time and keeps its state in a folder. region/ec2api speaks AWS's wire protocols for it.
+// time and keeps its state in a folder. region/awsapi speaks AWS's wire protocols for it.
 //
 // Methods carry the semantics of the EC2, SSM, SQS, IAM and EKS calls whose names they bear; their errors are *APIError with
 // AWS's codes. Whatever a method changed is on disk (survives a kill of the process) before it returns.
@@ -14,7 +14,7 @@ import (
 	"time"
 
 	"github.com/nodeless/nodeless/catalog"
-	"github.com/nodeless/nodeless/internal/clock"
+	"github.com/nodeless/nodeless/internal/kit/clock"
 )
 
 // Config of a region.

@@ -5,7 +5,7 @@ import (
 	"sync"
 	"time"
 
-	"github.com/nodeless/nodeless/internal/clock"
+	"github.com/nodeless/nodeless/internal/kit/clock"
 )
 
 // A batch is sent when no further id came for batchIdle, at the latest batchMax after the first, and at once when it is

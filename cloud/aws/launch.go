@@ -16,7 +16,7 @@ import (
 
 	"github.com/nodeless/nodeless/cloud"
 	"github.com/nodeless/nodeless/engine/model"
-	"github.com/nodeless/nodeless/internal/clock"
+	"github.com/nodeless/nodeless/internal/kit/clock"
 )
 
 // maxCalls bounds the CreateFleet calls of one Launch.

@@ -14,7 +14,7 @@ import (
 
 	"github.com/nodeless/nodeless/cloud"
 	"github.com/nodeless/nodeless/engine/model"
-	"github.com/nodeless/nodeless/internal/clock"
+	"github.com/nodeless/nodeless/internal/kit/clock"
 )
 
 func mustLaunch(t *testing.T, p *Provider, req cloud.LaunchRequest) cloud.LaunchResult {

@@ -24,7 +24,7 @@ import (
 	ec2v1 "github.com/aws/karpenter-provider-aws/pkg/apis/v1"
 
 	"github.com/nodeless/nodeless/cloud"
-	"github.com/nodeless/nodeless/internal/clock"
+	"github.com/nodeless/nodeless/internal/kit/clock"
 )
 
 // How long what was read from AWS is believed (karpenter.md §6.5; spot prices are read more often than there, since they

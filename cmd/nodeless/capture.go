@@ -5,7 +5,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/nodeless/nodeless/internal/live"
+	"github.com/nodeless/nodeless/explain/capture"
 )
 
 func newCapture() *cobra.Command {
@@ -32,7 +32,7 @@ you give it away.`,
 				return err
 			}
 			t.options.Partial = partial
-			n, err := live.Capture(cmd.Context(), t.rest, t.options, cmd.OutOrStdout())
+			n, err := capture.Capture(cmd.Context(), t.rest, t.options, cmd.OutOrStdout())
 			if err != nil {
 				return err
 			}

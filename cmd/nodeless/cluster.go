@@ -19,8 +19,8 @@ import (
 
 	"github.com/nodeless/nodeless/cloud"
 	"github.com/nodeless/nodeless/cloud/aws"
-	"github.com/nodeless/nodeless/internal/clock"
-	"github.com/nodeless/nodeless/internal/live"
+	"github.com/nodeless/nodeless/explain/capture"
+	"github.com/nodeless/nodeless/internal/kit/clock"
 )
 
 // clusterFlags say which cluster a command only looks at, and where prices come from.
@@ -55,7 +55,7 @@ func (c *clusterFlags) addFrom(f *pflag.FlagSet) {
 type target struct {
 	rest      *rest.Config
 	namespace string
-	options   live.Options
+	options   capture.Options
 	clock     *clock.Server // the cluster's; the machine's may be hours off
 	of        string        // whose cluster it is, in words
 }
@@ -65,7 +65,7 @@ func (c *clusterFlags) find() (*target, error) {
 	if c.prices != "" && c.prices != "aws" && c.prices != "built-in" {
 		return nil, fmt.Errorf("--prices %q: use aws or built-in", c.prices)
 	}
-	t := &target{options: live.Options{Region: c.region, DefaultRegion: cmp.Or(os.Getenv("AWS_REGION"), os.Getenv("AWS_DEFAULT_REGION"))}}
+	t := &target{options: capture.Options{Region: c.region, DefaultRegion: cmp.Or(os.Getenv("AWS_REGION"), os.Getenv("AWS_DEFAULT_REGION"))}}
 	overrides := &clientcmd.ConfigOverrides{CurrentContext: c.context}
 	overrides.AuthInfo.Impersonate = c.as
 	loader, s, dir, err := chooseCluster(c.kubeconfig, &c.place, overrides)
@@ -150,7 +150,7 @@ func noCluster(err error) error {
 // askSession takes prices from the simulated region, as its controller does.
 func (t *target) askSession(s *session, dir string) {
 	t.options.Prices = "the simulated region " + s.Region
-	t.options.Catalog = func(ctx context.Context, classes func(cloud.ClassRef) *ec2v1.EC2NodeClass, version string) (live.Catalog, error) {
+	t.options.Catalog = func(ctx context.Context, classes func(cloud.ClassRef) *ec2v1.EC2NodeClass, version string) (capture.Catalog, error) {
 		o := aws.Options{
 			AWS: awssdk.Config{
 				Region: s.Region, BaseEndpoint: &s.RegionURL, Credentials: credentials.NewStaticCredentialsProvider("nodeless", "nodeless", ""),
@@ -175,7 +175,7 @@ func (t *target) askSession(s *session, dir string) {
 // askAWS takes prices from AWS.
 func (t *target) askAWS(region string) {
 	t.options.Prices = "AWS, asked now"
-	t.options.Catalog = func(ctx context.Context, classes func(cloud.ClassRef) *ec2v1.EC2NodeClass, version string) (live.Catalog, error) {
+	t.options.Catalog = func(ctx context.Context, classes func(cloud.ClassRef) *ec2v1.EC2NodeClass, version string) (capture.Catalog, error) {
 		cfg, err := config.LoadDefaultConfig(ctx)
 		if err != nil {
 			return nil, fmt.Errorf("AWS configuration: %w", err)

@@ -17,7 +17,7 @@ import (
 	"k8s.io/client-go/tools/clientcmd"
 	"k8s.io/klog/v2"
 
-	"github.com/nodeless/nodeless/internal/view"
+	"github.com/nodeless/nodeless/view"
 )
 
 // Completion never makes a shell wait for a cluster longer than completionTime, names at most mostNames objects, and is silent about

@@ -10,7 +10,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/nodeless/nodeless/internal/kubectl"
+	"github.com/nodeless/nodeless/plane/kubectl"
 )
 
 // completeKubectl asks kubectl, which has a completion of its own.

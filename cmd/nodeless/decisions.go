@@ -12,11 +12,11 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/nodeless/nodeless/engine/explain"
-	"github.com/nodeless/nodeless/internal/output"
-	"github.com/nodeless/nodeless/internal/record"
-	"github.com/nodeless/nodeless/internal/record/keep"
-	answers "github.com/nodeless/nodeless/internal/why"
+	"github.com/nodeless/nodeless/cmd/internal/output"
+	"github.com/nodeless/nodeless/engine/reason"
+	"github.com/nodeless/nodeless/explain/record"
+	"github.com/nodeless/nodeless/explain/record/store"
+	answers "github.com/nodeless/nodeless/explain/why"
 )
 
 type decisionsOptions struct {
@@ -79,7 +79,7 @@ func (o *decisionsOptions) run(ctx context.Context, out, errs io.Writer, args []
 		}
 		of = &subject
 	}
-	r, err := keep.NewReader(t.rest)
+	r, err := store.NewReader(t.rest)
 	if err != nil {
 		return err
 	}
@@ -123,7 +123,7 @@ func (o *decisionsOptions) chosen(all []record.Record, of *answers.Subject, now 
 }
 
 // follow prints what is new of each piece of the log that is written.
-func (o *decisionsOptions) follow(ctx context.Context, out io.Writer, r *keep.Reader, known []record.Record, of *answers.Subject, clock func() time.Time) error {
+func (o *decisionsOptions) follow(ctx context.Context, out io.Writer, r *store.Reader, known []record.Record, of *answers.Subject, clock func() time.Time) error {
 	seen := map[string]int{} // how many outcomes were told, by decision
 	for i := range known {
 		seen[known[i].ID] = len(known[i].Outcomes) + 1
@@ -167,14 +167,14 @@ func (o *decisionsOptions) print(out io.Writer, records []record.Record, now tim
 	}
 	for i := range records {
 		r := &records[i]
-		reason := cmp.Or(r.Method, r.Rule, "-")
-		cells := []string{ageOf(now.Sub(r.Time)), string(r.Kind), reason, r.Line()}
+		by := cmp.Or(r.Method, r.Rule, "-")
+		cells := []string{ageOf(now.Sub(r.Time)), string(r.Kind), by, r.Line()}
 		if o.output == "wide" {
 			saves := "-"
 			if r.SavesPerHour != 0 {
-				saves = explain.PerHour(r.SavesPerHour)
+				saves = reason.PerHour(r.SavesPerHour)
 			}
-			cells = []string{r.Time.UTC().Format(time.RFC3339), r.ID, string(r.Kind), reason, fmt.Sprint(podsOf(r)), saves, cmp.Or(r.Snapshot, "-"), r.Line()}
+			cells = []string{r.Time.UTC().Format(time.RFC3339), r.ID, string(r.Kind), by, fmt.Sprint(podsOf(r)), saves, cmp.Or(r.Snapshot, "-"), r.Line()}
 		}
 		for j := range cells {
 			cells[j] = answers.Printable(cells[j])

@@ -10,24 +10,24 @@ import (
 
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	"github.com/nodeless/nodeless/engine/explain"
-	"github.com/nodeless/nodeless/internal/loop"
-	"github.com/nodeless/nodeless/internal/steps"
+	"github.com/nodeless/nodeless/cmd/internal/progress"
+	"github.com/nodeless/nodeless/controller/cycle"
+	"github.com/nodeless/nodeless/engine/reason"
 )
 
 // launchUI shows decisions as they are made.
-type launchUI struct{ p *steps.Printer }
+type launchUI struct{ p *progress.Printer }
 
 // show prints what a decision launched and removed, and why.
-func (u launchUI) show(d loop.Decision) {
+func (u launchUI) show(d cycle.Decision) {
 	if len(d.Result.Created) > 0 {
 		for i := range d.Plan.Launches {
-			u.p.Line("  + %s", explain.Launch(d.Snapshot, d.Plan.Launches[i]))
+			u.p.Line("  + %s", reason.Launch(d.Snapshot, d.Plan.Launches[i]))
 		}
 	}
 	if len(d.Result.Removed) > 0 {
 		for i := range d.Plan.Removals {
-			u.p.Line("  - %s", explain.Removal(d.Snapshot, d.Plan.Removals[i]))
+			u.p.Line("  - %s", reason.Removal(d.Snapshot, d.Plan.Removals[i]))
 		}
 	}
 }
@@ -88,7 +88,7 @@ func progressLine(n counts) string {
 		fmt.Sprintf("pods %d pending %d running", n.PodsPending, n.PodsRunning),
 		fmt.Sprintf("claims %d launching %d ready", n.ClaimsOpen, n.ClaimsReady),
 		fmt.Sprintf("%d nodes", n.Nodes),
-		explain.PerHour(n.DollarsPerHour),
+		reason.PerHour(n.DollarsPerHour),
 	}
 	return strings.Join(parts, " · ")
 }
@@ -96,7 +96,7 @@ func progressLine(n counts) string {
 func (l *local) whatNext(n counts, took time.Duration) {
 	kubectl := commandFor("kubectl", l.o.dataDir, l.o.cluster)
 	l.p.Line("")
-	l.p.Line("All %d pods run after %.1fs on %d nodes for %s. Look at them in another terminal:", n.PodsRunning, took.Seconds(), n.Nodes, explain.PerHour(n.DollarsPerHour))
+	l.p.Line("All %d pods run after %.1fs on %d nodes for %s. Look at them in another terminal:", n.PodsRunning, took.Seconds(), n.Nodes, reason.PerHour(n.DollarsPerHour))
 	l.p.Line("  %s get nodeclaims", kubectl)
 	l.p.Line("  %s", commandFor("status", l.o.dataDir, l.o.cluster))
 	l.p.Line("Remove the pods, and see their nodes removed:")

@@ -14,9 +14,9 @@ import (
 	"syscall"
 	"time"
 
-	"github.com/nodeless/nodeless/internal/datadir"
-	"github.com/nodeless/nodeless/internal/plane"
-	"github.com/nodeless/nodeless/internal/steps"
+	"github.com/nodeless/nodeless/cmd/internal/progress"
+	"github.com/nodeless/nodeless/plane"
+	"github.com/nodeless/nodeless/plane/datadir"
 )
 
 // detach starts the same command in the background and returns when it is ready.
@@ -49,7 +49,7 @@ func detach(ctx context.Context, o upOptions) error {
 	if err := cmd.Start(); err != nil {
 		return fmt.Errorf("start in the background: %w", err)
 	}
-	p := steps.New(os.Stdout)
+	p := progress.New(os.Stdout)
 	p.Begin("Start in the background (process %d)", cmd.Process.Pid)
 	return awaitSession(ctx, o, cmd, logPath, p)
 }
@@ -76,7 +76,7 @@ func (o upOptions) arguments() []string {
 	return args
 }
 
-func awaitSession(ctx context.Context, o upOptions, cmd *exec.Cmd, logPath string, p *steps.Printer) error {
+func awaitSession(ctx context.Context, o upOptions, cmd *exec.Cmd, logPath string, p *progress.Printer) error {
 	exited := make(chan error, 1)
 	go func() { exited <- cmd.Wait() }()
 	poll := time.NewTicker(50 * time.Millisecond)

@@ -17,9 +17,9 @@ import (
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
 
-	"github.com/nodeless/nodeless/internal/podnet/clusterdns"
-	"github.com/nodeless/nodeless/internal/podnet/services"
-	"github.com/nodeless/nodeless/internal/podnet/watch"
+	"github.com/nodeless/nodeless/microvm/network/clusterdns"
+	"github.com/nodeless/nodeless/microvm/network/services"
+	"github.com/nodeless/nodeless/microvm/network/watch"
 )
 
 // dnsOptions are those of `nodeless dns`.

@@ -12,9 +12,9 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/nodeless/nodeless/internal/datadir"
-	"github.com/nodeless/nodeless/internal/kubeconfig"
-	"github.com/nodeless/nodeless/internal/steps"
+	"github.com/nodeless/nodeless/cmd/internal/kubeconfig"
+	"github.com/nodeless/nodeless/cmd/internal/progress"
+	"github.com/nodeless/nodeless/plane/datadir"
 )
 
 func newDown() *cobra.Command {
@@ -35,7 +35,7 @@ the next "nodeless up" goes on with it. --wipe deletes what Nodeless wrote there
 			if err != nil {
 				return err
 			}
-			return down(cmd.Context(), dir, wipe, now, timeout, steps.New(os.Stdout))
+			return down(cmd.Context(), dir, wipe, now, timeout, progress.New(os.Stdout))
 		},
 	}
 	at.add(c.Flags())
@@ -45,7 +45,7 @@ the next "nodeless up" goes on with it. --wipe deletes what Nodeless wrote there
 	return c
 }
 
-func down(ctx context.Context, dir string, wipe, now bool, timeout time.Duration, p *steps.Printer) error {
+func down(ctx context.Context, dir string, wipe, now bool, timeout time.Duration, p *progress.Printer) error {
 	s, err := loadSession(dir)
 	if pid, used := datadir.User(dir); used && pid != 0 { // also of one that is starting, or whose session file is lost
 		s.PID, err = pid, nil
@@ -101,7 +101,7 @@ func graceful(ctx context.Context, now bool) (context.Context, context.CancelFun
 const mostKept = 5
 
 // wipeDataDir deletes what Nodeless wrote, but only in a folder that it made: a wrong --data-dir must not cost a home directory.
-func wipeDataDir(dir string, p *steps.Printer) error {
+func wipeDataDir(dir string, p *progress.Printer) error {
 	p.Begin("Delete the cluster's state in %s", dir)
 	left, err := datadir.Wipe(dir)
 	switch {

@@ -5,8 +5,8 @@ import (
 	"fmt"
 	"net"
 
-	"github.com/nodeless/nodeless/internal/admission"
-	"github.com/nodeless/nodeless/internal/controller"
+	"github.com/nodeless/nodeless/controller"
+	"github.com/nodeless/nodeless/controller/admission"
 )
 
 // listenForPods opens the webhook of FargateProfiles at an address. API servers reach it at the URL; "" = at the address itself.

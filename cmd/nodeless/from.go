@@ -13,8 +13,8 @@ import (
 	"regexp"
 	"runtime/debug"
 
-	"github.com/nodeless/nodeless/internal/live"
-	answers "github.com/nodeless/nodeless/internal/why"
+	"github.com/nodeless/nodeless/explain/capture"
+	answers "github.com/nodeless/nodeless/explain/why"
 )
 
 // isDump tells objects of Kubernetes from the text of a scenario and from a saved decision, by the beginning of a file.
@@ -22,7 +22,7 @@ var isDump = regexp.MustCompile(`(?m)^\s*"?(apiVersion|items|kind)"?\s*:|^\s*\{\
 
 // loadDump reads a cluster from a file of Kubernetes objects, - for stdin; it may be compressed by gzip. What is passed over is said on
 // notes.
-func loadDump(ctx context.Context, stdin io.Reader, notes io.Writer, file string, o live.Options) (*live.Cluster, error) {
+func loadDump(ctx context.Context, stdin io.Reader, notes io.Writer, file string, o capture.Options) (*capture.Cluster, error) {
 	in := stdin
 	if file != "-" {
 		f, err := os.Open(file)
@@ -47,9 +47,9 @@ func loadDump(ctx context.Context, stdin io.Reader, notes io.Writer, file string
 }
 
 // load reads a dump with a small heap rather than fast: each object is garbage several times before it is what is kept of it.
-func load(ctx context.Context, in io.Reader, file string, o live.Options) (*live.Cluster, error) {
+func load(ctx context.Context, in io.Reader, file string, o capture.Options) (*capture.Cluster, error) {
 	defer debug.SetGCPercent(debug.SetGCPercent(30))
-	return live.Load(ctx, in, file, o)
+	return capture.Load(ctx, in, file, o)
 }
 
 // plainText unpacks what gzip packed.
@@ -62,15 +62,15 @@ func plainText(in io.Reader) (io.Reader, error) {
 }
 
 // open reads the cluster of a command once: the dump that is named, else the live one.
-func (c *clusterFlags) open(ctx context.Context, stdin io.Reader, notes io.Writer, change func(*live.Options)) (*live.Cluster, *target, error) {
+func (c *clusterFlags) open(ctx context.Context, stdin io.Reader, notes io.Writer, change func(*capture.Options)) (*capture.Cluster, *target, error) {
 	if c.from == "" {
 		t, err := c.find()
 		if err != nil {
 			return nil, nil, err
 		}
 		change(&t.options)
-		cluster, err := live.Read(ctx, t.rest, t.options)
-		var lacks *live.Lacking
+		cluster, err := capture.Read(ctx, t.rest, t.options)
+		var lacks *capture.Lacking
 		if errors.As(err, &lacks) && !lacks.Essential() {
 			err = fmt.Errorf("%w; or go on without, and be told what is not known for that: --partial", err)
 		}
@@ -79,7 +79,7 @@ func (c *clusterFlags) open(ctx context.Context, stdin io.Reader, notes io.Write
 	if c.kubeconfig != "" || c.context != "" || c.as != "" || c.prices == "aws" {
 		return nil, nil, fmt.Errorf("--from reads a file: leave --kubeconfig, --context, --as and --prices aws away")
 	}
-	t := &target{namespace: cmp.Or(c.namespace, "default"), of: c.from, options: live.Options{
+	t := &target{namespace: cmp.Or(c.namespace, "default"), of: c.from, options: capture.Options{
 		Region: c.region, DefaultRegion: cmp.Or(os.Getenv("AWS_REGION"), os.Getenv("AWS_DEFAULT_REGION")),
 	}}
 	change(&t.options)

@@ -5,15 +5,15 @@ package main
 import (
 	"os"
 
-	"github.com/nodeless/nodeless/internal/datadir"
-	"github.com/nodeless/nodeless/internal/steps"
+	"github.com/nodeless/nodeless/cmd/internal/progress"
+	"github.com/nodeless/nodeless/plane/datadir"
 )
 
 // fargateExample is there for whoever works in the source tree.
 const fargateExample = "examples/fargate.yaml"
 
 // hints are where a running cluster is and what to try next. Each command stands on a line of its own, as it can be copied.
-func (s session) hints(p *steps.Printer, dir string, microVMs bool) {
+func (s session) hints(p *progress.Printer, dir string, microVMs bool) {
 	kubectl := commandFor("kubectl", dir, s.Name)
 	p.Line("")
 	if s.Page != "" {

@@ -19,10 +19,10 @@ import (
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/clientcmd"
 
-	"github.com/nodeless/nodeless/internal/fargate"
-	"github.com/nodeless/nodeless/internal/podagent"
-	"github.com/nodeless/nodeless/internal/podhost"
-	"github.com/nodeless/nodeless/podvm/image"
+	"github.com/nodeless/nodeless/microvm/agent"
+	"github.com/nodeless/nodeless/microvm/fargate"
+	"github.com/nodeless/nodeless/microvm/host"
+	"github.com/nodeless/nodeless/microvm/image"
 )
 
 // hostOptions are those of `nodeless host`.
@@ -143,7 +143,7 @@ func (o *hostOptions) settle() (err error) {
 			*q.to = amount.MilliValue()
 		}
 	}
-	if _, err := podhost.Engine(o.engine); err != nil {
+	if _, err := host.Engine(o.engine); err != nil {
 		return fmt.Errorf("--engine: %w", err)
 	}
 	if _, err := image.ParseMirrors(o.mirrors); err != nil {
@@ -179,8 +179,8 @@ func (o *hostOptions) joinConfig() (*rest.Config, error) {
 }
 
 // identity is who this host is: as it was told before, or by joining.
-func (o *hostOptions) identity(ctx context.Context) (*podagent.Identity, error) {
-	id, err := podagent.Known(o.stateDir, time.Now())
+func (o *hostOptions) identity(ctx context.Context) (*agent.Identity, error) {
+	id, err := agent.Known(o.stateDir, time.Now())
 	if id != nil || err != nil {
 		return id, err
 	}
@@ -191,10 +191,10 @@ func (o *hostOptions) identity(ctx context.Context) (*podagent.Identity, error) 
 	if join == nil {
 		return nil, fmt.Errorf("this machine is no host yet, or was off for longer than its token is good: have \"nodeless host token NAME\" make a file where the cluster is administered, and give it with --join")
 	}
-	claims, _ := podagent.Read(join.BearerToken, time.Now()) // Join says what is wrong with it
-	id, err = podagent.Join(ctx, join, o.stateDir, time.Now())
+	claims, _ := agent.Read(join.BearerToken, time.Now()) // Join says what is wrong with it
+	id, err = agent.Join(ctx, join, o.stateDir, time.Now())
 	if err != nil {
-		return nil, fmt.Errorf("join: %w", podagent.Explain(err, join.Host, claims.Host, time.Now()))
+		return nil, fmt.Errorf("join: %w", agent.Explain(err, join.Host, claims.Host, time.Now()))
 	}
 	return id, nil
 }
@@ -207,8 +207,8 @@ func (o *hostOptions) run(ctx context.Context) error {
 		return err
 	}
 	id.REST.UserAgent, id.REST.QPS, id.REST.Burst = "nodeless-host", 100, 200
-	explain := func(err error) error { return podagent.Explain(err, id.REST.Host, id.Host, time.Now()) }
-	record, err := podagent.Record(ctx, id.REST, id.Host)
+	explain := func(err error) error { return agent.Explain(err, id.REST.Host, id.Host, time.Now()) }
+	record, err := agent.Record(ctx, id.REST, id.Host)
 	if err != nil {
 		return explain(err)
 	}
@@ -225,11 +225,11 @@ func (o *hostOptions) run(ctx context.Context) error {
 	if err != nil {
 		return explain(err)
 	}
-	vms, err := podhost.New(options)
+	vms, err := host.New(options)
 	if err != nil {
 		return err
 	}
-	agent, err := podagent.New(podagent.Options{REST: id.REST, Name: id.Host, Host: vms, Kubelets: kubelets, OverlayPort: network.overlayPort(o), Log: log})
+	agent, err := agent.New(agent.Options{REST: id.REST, Name: id.Host, Host: vms, Kubelets: kubelets, OverlayPort: network.overlayPort(o), Log: log})
 	if err != nil {
 		return errors.Join(err, vms.Close())
 	}

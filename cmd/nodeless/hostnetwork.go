@@ -16,23 +16,23 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/kubernetes"
 
-	"github.com/nodeless/nodeless/internal/podagent"
-	"github.com/nodeless/nodeless/internal/podhost"
-	"github.com/nodeless/nodeless/internal/podnet"
-	"github.com/nodeless/nodeless/internal/podnet/ruleset"
-	"github.com/nodeless/nodeless/internal/podnode"
-	"github.com/nodeless/nodeless/podvm/host"
+	"github.com/nodeless/nodeless/microvm/agent"
+	"github.com/nodeless/nodeless/microvm/host"
+	"github.com/nodeless/nodeless/microvm/network"
+	"github.com/nodeless/nodeless/microvm/network/ruleset"
+	"github.com/nodeless/nodeless/microvm/sandbox"
+	"github.com/nodeless/nodeless/microvm/scheduler"
 )
 
 // hostNetwork connects the microVMs of a host with each other, other hosts' and Services. Without root there is none: they are in user mode.
 type hostNetwork struct {
-	net   *podnet.Net     // nil: user mode
-	peers *podagent.Peers // with net
+	net   *network.Net // nil: user mode
+	peers *agent.Peers // with net
 	log   *slog.Logger
 }
 
 // network gives the host's microVMs a network in the options, if that is possible here.
-func (o *hostOptions) network(ctx context.Context, id *podagent.Identity, kubelets podnode.Kubelets, p *podhost.Options) (*hostNetwork, error) {
+func (o *hostOptions) network(ctx context.Context, id *agent.Identity, kubelets scheduler.Kubelets, p *host.Options) (*hostNetwork, error) {
 	h := &hostNetwork{log: p.Log}
 	err := o.routed(ctx, h, id, kubelets, p)
 	if err == nil {
@@ -43,12 +43,12 @@ func (o *hostOptions) network(ctx context.Context, id *podagent.Identity, kubele
 	}
 	p.Log.Warn("microVMs are in user mode: they reach out, and are reached by port-forward and exec alone; no Services, names of the cluster or other pods", "why", err)
 	h.net = nil
-	p.Links, err = host.NewUserMode(kubelets.Pods)
+	p.Links, err = sandbox.NewUserMode(kubelets.Pods)
 	return h, err
 }
 
 // routed makes the network's parts; nothing of it runs before run.
-func (o *hostOptions) routed(ctx context.Context, h *hostNetwork, id *podagent.Identity, kubelets podnode.Kubelets, p *podhost.Options) error {
+func (o *hostOptions) routed(ctx context.Context, h *hostNetwork, id *agent.Identity, kubelets scheduler.Kubelets, p *host.Options) error {
 	if os.Geteuid() != 0 {
 		return errors.New("this process is not root")
 	}
@@ -63,18 +63,18 @@ func (o *hostOptions) routed(ctx context.Context, h *hostNetwork, id *podagent.I
 	if err != nil {
 		return err
 	}
-	if h.peers, err = podagent.NewPeers(id.REST, id.Host); err != nil {
+	if h.peers, err = agent.NewPeers(id.REST, id.Host); err != nil {
 		return err
 	}
-	b, err := podhost.BridgeAt(p.Dir, kubelets.Pods)
+	b, err := host.BridgeAt(p.Dir, kubelets.Pods)
 	if err != nil {
 		return err
 	}
-	h.net = podnet.New(podnet.Options{
+	h.net = network.New(network.Options{
 		Dir: p.Dir, Kube: p.Kube, Bridge: b, Services: services, APIServer: server, Log: p.Log, Joined: true,
 		Peers: h.peers, At: netip.AddrPortFrom(kubelets.Host, uint16(o.overlayPort)), Reached: o.reached,
 	})
-	p.Links, p.Resolve, p.Services, p.Dial = host.Routed{Bridge: b}, h.net.Resolve, h.net.Variables, h.net.DialContext
+	p.Links, p.Resolve, p.Services, p.Dial = sandbox.Routed{Bridge: b}, h.net.Resolve, h.net.Variables, h.net.DialContext
 	return nil
 }
 

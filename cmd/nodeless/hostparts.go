@@ -17,14 +17,14 @@ import (
 	typedcorev1 "k8s.io/client-go/kubernetes/typed/core/v1"
 	"k8s.io/client-go/tools/record"
 
-	"github.com/nodeless/nodeless/internal/podagent"
-	"github.com/nodeless/nodeless/internal/podhost"
-	"github.com/nodeless/nodeless/internal/podnode"
-	"github.com/nodeless/nodeless/podvm/image"
+	"github.com/nodeless/nodeless/microvm/agent"
+	"github.com/nodeless/nodeless/microvm/host"
+	"github.com/nodeless/nodeless/microvm/image"
+	"github.com/nodeless/nodeless/microvm/scheduler"
 )
 
 // serve runs the parts until ctx is done or one of them fails.
-func (o *hostOptions) serve(ctx context.Context, id *podagent.Identity, vms *podhost.Host, agent *podagent.Agent, network *hostNetwork, log *slog.Logger) error {
+func (o *hostOptions) serve(ctx context.Context, id *agent.Identity, vms *host.Host, agent *agent.Agent, network *hostNetwork, log *slog.Logger) error {
 	ctx, cancel := context.WithCancel(ctx)
 	parts := append([]func() error{
 		func() error { return vms.Run(ctx) }, func() error { return agent.Run(ctx) }, func() error { id.Keep(ctx, log); return nil },
@@ -42,7 +42,7 @@ func (o *hostOptions) serve(ctx context.Context, id *podagent.Identity, vms *pod
 }
 
 // kubelets are where this host serves the kubelet APIs of its microVMs.
-func (o *hostOptions) kubelets(server, pods string) (k podnode.Kubelets, err error) {
+func (o *hostOptions) kubelets(server, pods string) (k scheduler.Kubelets, err error) {
 	k.FirstPort = uint16(o.kubeletPort)
 	if k.Pods, err = netip.ParsePrefix(pods); err != nil {
 		return k, fmt.Errorf("spec.podCIDR of the MicroVMHost: %w", err)
@@ -67,31 +67,31 @@ func (o *hostOptions) kubelets(server, pods string) (k podnode.Kubelets, err err
 }
 
 // podHost is what runs the microVMs.
-func (o *hostOptions) podHost(ctx context.Context, id *podagent.Identity, kubelets podnode.Kubelets, log *slog.Logger) (podhost.Options, func(), error) {
+func (o *hostOptions) podHost(ctx context.Context, id *agent.Identity, kubelets scheduler.Kubelets, log *slog.Logger) (host.Options, func(), error) {
 	kube, err := kubernetes.NewForConfig(id.REST)
 	if err != nil {
-		return podhost.Options{}, nil, err
+		return host.Options{}, nil, err
 	}
 	const trusted = "extension-apiserver-authentication"
 	clients, err := kube.CoreV1().ConfigMaps(metav1.NamespaceSystem).Get(ctx, trusted, metav1.GetOptions{})
 	if err != nil {
-		return podhost.Options{}, nil, fmt.Errorf("who signs client certificates: %w", err)
+		return host.Options{}, nil, fmt.Errorf("who signs client certificates: %w", err)
 	}
-	pods, err := podagent.Pods(id.REST, id.Host)
+	pods, err := agent.Pods(id.REST, id.Host)
 	if err != nil {
-		return podhost.Options{}, nil, err
+		return host.Options{}, nil, err
 	}
 	mirrors, err := image.ParseMirrors(o.mirrors)
 	if err != nil {
-		return podhost.Options{}, nil, err
+		return host.Options{}, nil, err
 	}
-	engine, err := podhost.Engine(o.engine)
+	engine, err := host.Engine(o.engine)
 	if err != nil {
-		return podhost.Options{}, nil, err
+		return host.Options{}, nil, err
 	}
 	events := record.NewBroadcaster(record.WithContext(ctx))
 	events.StartRecordingToSink(&typedcorev1.EventSinkImpl{Interface: kube.CoreV1().Events("")})
-	return podhost.Options{
+	return host.Options{
 		Dir: microVMDir(o.stateDir), Name: id.Host, Region: o.region, Zone: o.zone, Kube: kube, AsNode: id.REST, ClientCA: []byte(clients.Data["client-ca-file"]), Log: log,
 		Recorder: events.NewRecorder(scheme.Scheme, corev1.EventSource{Component: "kubelet", Host: id.Host}),
 		Engine:   engine, Kernel: o.guestKernel, Images: image.Options{Sources: []string{imageDir(o.dataDir)}, Mirrors: mirrors},

@@ -12,12 +12,12 @@ import (
 	"k8s.io/client-go/tools/clientcmd"
 	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
 
-	"github.com/nodeless/nodeless/internal/podagent"
+	"github.com/nodeless/nodeless/microvm/agent"
 )
 
 func newHostToken() *cobra.Command {
 	var s settings
-	var e podagent.Enrolment
+	var e agent.Enrolment
 	var server string
 	c := &cobra.Command{
 		Use:   "token NAME",
@@ -43,7 +43,7 @@ The rights end with the host: kubectl delete namespace nodeless-host-NAME`,
 	return c
 }
 
-func printJoin(ctx context.Context, w io.Writer, s *settings, e podagent.Enrolment, server string) error {
+func printJoin(ctx context.Context, w io.Writer, s *settings, e agent.Enrolment, server string) error {
 	s.kubeQPS, s.kubeBurst = 50, 100
 	cfg, err := s.connect()
 	if err != nil {
@@ -53,7 +53,7 @@ func printJoin(ctx context.Context, w io.Writer, s *settings, e podagent.Enrolme
 	if err != nil {
 		return err
 	}
-	token, err := podagent.Enrol(ctx, cfg, e)
+	token, err := agent.Enrol(ctx, cfg, e)
 	if err != nil {
 		return err
 	}

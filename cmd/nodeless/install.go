@@ -10,9 +10,9 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/yaml"
 
-	"github.com/nodeless/nodeless/internal/controller"
-	"github.com/nodeless/nodeless/internal/crds"
-	"github.com/nodeless/nodeless/internal/rbac"
+	"github.com/nodeless/nodeless/controller"
+	"github.com/nodeless/nodeless/controller/crds"
+	"github.com/nodeless/nodeless/controller/rbac"
 )
 
 // newCRDs prints what `nodeless run` needs a cluster to have.

@@ -11,7 +11,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/nodeless/nodeless/internal/kubectl"
+	"github.com/nodeless/nodeless/plane/kubectl"
 )
 
 func newKubectl() *cobra.Command {

@@ -15,27 +15,27 @@ import (
 	"k8s.io/client-go/rest"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"github.com/nodeless/nodeless/cmd/internal/kubeconfig"
+	"github.com/nodeless/nodeless/cmd/internal/progress"
+	"github.com/nodeless/nodeless/controller/crds"
+	"github.com/nodeless/nodeless/controller/gates"
 	"github.com/nodeless/nodeless/engine/model"
-	"github.com/nodeless/nodeless/internal/clock"
-	"github.com/nodeless/nodeless/internal/crds"
-	"github.com/nodeless/nodeless/internal/datadir"
-	"github.com/nodeless/nodeless/internal/gates"
-	"github.com/nodeless/nodeless/internal/httpguard"
-	"github.com/nodeless/nodeless/internal/kubeconfig"
-	"github.com/nodeless/nodeless/internal/nodesim"
-	"github.com/nodeless/nodeless/internal/nodesim/kubelet"
-	"github.com/nodeless/nodeless/internal/nodesim/regional"
-	"github.com/nodeless/nodeless/internal/plane"
-	"github.com/nodeless/nodeless/internal/podhost"
-	"github.com/nodeless/nodeless/internal/steps"
-	"github.com/nodeless/nodeless/internal/view/web"
+	"github.com/nodeless/nodeless/internal/kit/clock"
+	"github.com/nodeless/nodeless/internal/kit/httpguard"
+	"github.com/nodeless/nodeless/microvm/host"
+	"github.com/nodeless/nodeless/plane"
+	"github.com/nodeless/nodeless/plane/datadir"
 	"github.com/nodeless/nodeless/region"
+	"github.com/nodeless/nodeless/region/nodesim"
+	"github.com/nodeless/nodeless/region/nodesim/kubelet"
+	"github.com/nodeless/nodeless/region/nodesim/regional"
+	"github.com/nodeless/nodeless/view/web"
 )
 
 // local is a whole cluster in this process.
 type local struct {
 	o      upOptions
-	p      *steps.Printer
+	p      *progress.Printer
 	policy model.Policy
 	gates  gates.Gates
 
@@ -46,7 +46,7 @@ type local struct {
 	pageLink               string // "" = there is no page
 	pageToken, regionToken string
 	client                 client.Client
-	microVMs               *podhost.Host // nil if this machine runs none
+	microVMs               *host.Host // nil if this machine runs none
 	log                    *slog.Logger
 	session                session // of what runs
 

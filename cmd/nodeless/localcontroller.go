@@ -11,12 +11,12 @@ import (
 	"github.com/aws/aws-sdk-go-v2/credentials"
 
 	"github.com/nodeless/nodeless/cloud/aws"
-	"github.com/nodeless/nodeless/internal/admission"
-	"github.com/nodeless/nodeless/internal/clock"
-	"github.com/nodeless/nodeless/internal/controller"
-	"github.com/nodeless/nodeless/internal/httpguard"
-	"github.com/nodeless/nodeless/internal/loop"
-	"github.com/nodeless/nodeless/internal/podnode"
+	"github.com/nodeless/nodeless/controller"
+	"github.com/nodeless/nodeless/controller/admission"
+	"github.com/nodeless/nodeless/controller/cycle"
+	"github.com/nodeless/nodeless/internal/kit/clock"
+	"github.com/nodeless/nodeless/internal/kit/httpguard"
+	"github.com/nodeless/nodeless/microvm/scheduler"
 )
 
 func (l *local) startController(run, start context.Context) error {
@@ -65,7 +65,7 @@ func (l *local) fargate(ctx context.Context) (*controller.Fargate, error) {
 	}
 	f.At = f.At.WithSecret(httpguard.NewToken())
 	if l.microVMs != nil {
-		f.Hosts = []podnode.Host{l.microVMs}
+		f.Hosts = []scheduler.Host{l.microVMs}
 	}
 	return f, nil
 }
@@ -75,7 +75,7 @@ func (l *local) controllerOptions(ready func()) controller.Options {
 	ui := launchUI{l.p}
 	return controller.Options{
 		REST: l.restConfig("nodeless-controller"), Policy: l.policy, Gates: l.gates, Version: version, Log: l.log, Clock: clock.Real{}, DataDir: l.o.dataDir, OnReady: ready,
-		OnDecision: func(d loop.Decision) {
+		OnDecision: func(d cycle.Decision) {
 			if l.o.demo {
 				ui.show(d)
 			}

@@ -11,10 +11,10 @@ import (
 	"path/filepath"
 	"strings"
 
-	"github.com/nodeless/nodeless/internal/clock"
-	"github.com/nodeless/nodeless/internal/httpguard"
+	"github.com/nodeless/nodeless/internal/kit/clock"
+	"github.com/nodeless/nodeless/internal/kit/httpguard"
 	"github.com/nodeless/nodeless/region"
-	"github.com/nodeless/nodeless/region/ec2api"
+	"github.com/nodeless/nodeless/region/awsapi"
 )
 
 func (l *local) startRegion(run, start context.Context) error {
@@ -64,7 +64,7 @@ func (l *local) serveRegion(run, start context.Context) error {
 	}
 	listening := make(chan net.Addr, 1)
 	l.spawn(run, "region", func(ctx context.Context) error {
-		return ec2api.Serve(ctx, addr, l.region, ec2api.Options{Log: l.log, AdminToken: l.regionToken}, func(a net.Addr) { listening <- a })
+		return awsapi.Serve(ctx, addr, l.region, awsapi.Options{Log: l.log, AdminToken: l.regionToken}, func(a net.Addr) { listening <- a })
 	})
 	select {
 	case a := <-listening:

@@ -16,7 +16,7 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
-	answers "github.com/nodeless/nodeless/internal/why"
+	answers "github.com/nodeless/nodeless/explain/why"
 )
 
 // version is set by the linker (see Makefile).

@@ -19,11 +19,11 @@ import (
 	"k8s.io/client-go/tools/record"
 
 	"github.com/nodeless/nodeless/catalog"
-	"github.com/nodeless/nodeless/internal/podhost"
-	"github.com/nodeless/nodeless/internal/podmetrics"
-	"github.com/nodeless/nodeless/internal/podnet"
-	"github.com/nodeless/nodeless/podvm/host"
-	"github.com/nodeless/nodeless/podvm/image"
+	"github.com/nodeless/nodeless/microvm/host"
+	"github.com/nodeless/nodeless/microvm/image"
+	"github.com/nodeless/nodeless/microvm/metricsapi"
+	"github.com/nodeless/nodeless/microvm/network"
+	"github.com/nodeless/nodeless/microvm/sandbox"
 )
 
 // engineUsage is of the flag --engine.
@@ -38,10 +38,10 @@ func imageDir(dataDir string) string { return filepath.Join(dataDir, "images") }
 // startMicroVMs makes this machine a host of microVMs. What it can run is found out when the first FargateProfile wants it.
 func (l *local) startMicroVMs(run, start context.Context) error {
 	if !l.o.controller || !l.o.fargate || !l.o.microVMs {
-		return podmetrics.Unregister(start, l.restConfig("nodeless-setup"))
+		return metricsapi.Unregister(start, l.restConfig("nodeless-setup"))
 	}
 	cfg := l.restConfig("nodeless-microvms")
-	wanted, err := podhost.UntilProfiles(cfg)
+	wanted, err := host.UntilProfiles(cfg)
 	if err != nil {
 		return err
 	}
@@ -55,7 +55,7 @@ func (l *local) startMicroVMs(run, start context.Context) error {
 	if err != nil {
 		return err
 	}
-	if l.microVMs, err = podhost.New(o); err != nil {
+	if l.microVMs, err = host.New(o); err != nil {
 		return err
 	}
 	l.stops = append(l.stops, l.leaveMicroVMs)
@@ -67,7 +67,7 @@ func (l *local) startMicroVMs(run, start context.Context) error {
 		if err := wanted(ctx); err != nil {
 			return err
 		}
-		if err := podmetrics.Run(ctx, l.plane.Kubeconfig(), l.microVMs); err != nil {
+		if err := metricsapi.Run(ctx, l.plane.Kubeconfig(), l.microVMs); err != nil {
 			l.log.Warn("there is no kubectl top", "error", err)
 		}
 		<-ctx.Done()
@@ -77,25 +77,25 @@ func (l *local) startMicroVMs(run, start context.Context) error {
 }
 
 // microVMOptions are the host's: this machine stands in the region's first zone.
-func (l *local) microVMOptions(run context.Context) (podhost.Options, func(), error) {
+func (l *local) microVMOptions(run context.Context) (host.Options, func(), error) {
 	cfg := l.restConfig("nodeless-microvms")
 	kube, err := kubernetes.NewForConfig(cfg)
 	if err != nil {
-		return podhost.Options{}, nil, fmt.Errorf("microVM host: %w", err)
+		return host.Options{}, nil, fmt.Errorf("microVM host: %w", err)
 	}
 	mirrors, err := image.ParseMirrors(l.o.mirrors)
 	if err != nil {
-		return podhost.Options{}, nil, err
+		return host.Options{}, nil, err
 	}
 	events := record.NewBroadcaster(record.WithContext(run))
 	events.StartRecordingToSink(&typedcorev1.EventSinkImpl{Interface: kube.CoreV1().Events("")})
-	engine, err := podhost.Engine(l.o.engine)
+	engine, err := host.Engine(l.o.engine)
 	if err != nil {
-		return podhost.Options{}, nil, err
+		return host.Options{}, nil, err
 	}
 	name := hostLabel()
 	dir := microVMDir(l.o.dataDir)
-	return podhost.Options{
+	return host.Options{
 		Dir: dir, Name: name, Region: l.o.region, Zone: l.firstZone(), Kube: kube, ClientCA: l.plane.CABundle(), Log: l.log,
 		Recorder: events.NewRecorder(scheme.Scheme, corev1.EventSource{Component: "kubelet", Host: name}),
 		Engine:   engine, Kernel: l.o.guestKernel, Images: image.Options{Sources: []string{imageDir(l.o.dataDir)}, Mirrors: mirrors},
@@ -103,11 +103,11 @@ func (l *local) microVMOptions(run context.Context) (podhost.Options, func(), er
 }
 
 // connectMicroVMs gives them a network of their own, as root: it is made by runNetwork. Without, they are in user mode.
-func (l *local) connectMicroVMs(o *podhost.Options) (*podnet.Net, error) {
+func (l *local) connectMicroVMs(o *host.Options) (*network.Net, error) {
 	if os.Geteuid() != 0 {
 		return nil, nil
 	}
-	b, err := podhost.Bridge(o.Dir)
+	b, err := host.Bridge(o.Dir)
 	if err != nil {
 		l.log.Warn("microVMs are in user mode: they reach out, and are reached by port-forward alone", "error", err)
 		return nil, nil
@@ -117,7 +117,7 @@ func (l *local) connectMicroVMs(o *podhost.Options) (*podnet.Net, error) {
 		return nil, fmt.Errorf("range of Services: %w", err)
 	}
 	server := strings.TrimPrefix(l.plane.APIServerURL(), "https://")
-	n := podnet.New(podnet.Options{
+	n := network.New(network.Options{
 		Dir: o.Dir, Kube: o.Kube, Bridge: b, Services: services, APIServer: server, Log: l.log,
 		Wanted: func(ctx context.Context) error { // a machine that runs none keeps its firewall and its forwarding
 			if l.microVMs.Any() {
@@ -126,12 +126,12 @@ func (l *local) connectMicroVMs(o *podhost.Options) (*podnet.Net, error) {
 			return o.Wanted(ctx)
 		},
 	})
-	o.Links, o.Resolve, o.Services, o.Dial = host.Routed{Bridge: b}, n.Resolve, n.Variables, n.DialContext
+	o.Links, o.Resolve, o.Services, o.Dial = sandbox.Routed{Bridge: b}, n.Resolve, n.Variables, n.DialContext
 	return n, nil
 }
 
 // runNetwork serves it. Without, microVMs go on nevertheless.
-func (l *local) runNetwork(ctx context.Context, n *podnet.Net) error {
+func (l *local) runNetwork(ctx context.Context, n *network.Net) error {
 	if err := n.Run(ctx); err != nil && ctx.Err() == nil {
 		l.log.Warn("microVMs reach each other and this machine, and no Services, names or anything outside", "error", err)
 	}
@@ -183,6 +183,6 @@ func (l *local) leaveMicroVMs() {
 
 // endMicroVMs ends those that the process of a data directory has left running, and takes their network away. Their pods have their grace until ctx is done.
 func endMicroVMs(ctx context.Context, dataDir string) (int, error) {
-	n, err := podhost.Sweep(ctx, microVMDir(dataDir))
-	return n, errors.Join(err, podnet.CleanUp(microVMDir(dataDir)))
+	n, err := host.Sweep(ctx, microVMDir(dataDir))
+	return n, errors.Join(err, network.CleanUp(microVMDir(dataDir)))
 }

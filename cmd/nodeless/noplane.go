@@ -8,7 +8,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/nodeless/nodeless/internal/view/web"
+	"github.com/nodeless/nodeless/view/web"
 )
 
 // errNoPlane is what the commands of the embedded control plane say in a build without it.

@@ -12,8 +12,8 @@ import (
 
 	"github.com/spf13/pflag"
 
-	"github.com/nodeless/nodeless/internal/datadir"
-	"github.com/nodeless/nodeless/internal/kubeconfig"
+	"github.com/nodeless/nodeless/cmd/internal/kubeconfig"
+	"github.com/nodeless/nodeless/plane/datadir"
 )
 
 // defaultName is the name of a cluster that was given none.

@@ -11,10 +11,10 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/nodeless/nodeless/internal/forecast"
-	"github.com/nodeless/nodeless/internal/live"
-	manifests "github.com/nodeless/nodeless/internal/manifest"
-	"github.com/nodeless/nodeless/internal/output"
+	"github.com/nodeless/nodeless/cmd/internal/output"
+	"github.com/nodeless/nodeless/explain/capture"
+	"github.com/nodeless/nodeless/explain/whatif"
+	manifests "github.com/nodeless/nodeless/internal/kit/manifest"
 )
 
 type planOptions struct {
@@ -51,7 +51,7 @@ Prices are those of the simulated region for the cluster of "nodeless up", else 
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			differs, err := o.run(cmd)
-			var broken *forecast.CannotWorkError
+			var broken *whatif.CannotWorkError
 			switch {
 			case errors.As(err, &broken):
 				fmt.Fprintln(cmd.ErrOrStderr(), "nodeless: plan:", complaint("nodeless", cmd.Root(), err))
@@ -98,14 +98,14 @@ func (o *planOptions) run(cmd *cobra.Command) (differs bool, err error) {
 	if err != nil {
 		return false, err
 	}
-	c, t, err := o.cluster.open(cmd.Context(), cmd.InOrStdin(), cmd.ErrOrStderr(), func(l *live.Options) { l.Partial, l.Keep = o.partial, true })
+	c, t, err := o.cluster.open(cmd.Context(), cmd.InOrStdin(), cmd.ErrOrStderr(), func(l *capture.Options) { l.Partial, l.Keep = o.partial, true })
 	if err != nil {
 		return false, err
 	}
 	for i := range changes {
 		changes[i].Namespace = t.namespace
 	}
-	out, err := forecast.Run(cmd.Context(), forecast.Input{Cluster: c, Changes: changes, Policy: policy, Gates: on, Boot: o.boot, Horizon: o.horizon})
+	out, err := whatif.Run(cmd.Context(), whatif.Input{Cluster: c, Changes: changes, Policy: policy, Gates: on, Boot: o.boot, Horizon: o.horizon})
 	if err != nil {
 		return false, err
 	}
@@ -120,8 +120,8 @@ func (o *planOptions) run(cmd *cobra.Command) (differs bool, err error) {
 }
 
 // changes are what files and flags say, in that order.
-func (o *planOptions) changes(stdin io.Reader) ([]forecast.Change, error) {
-	var out []forecast.Change
+func (o *planOptions) changes(stdin io.Reader) ([]whatif.Change, error) {
+	var out []whatif.Change
 	for _, name := range o.files {
 		files, err := manifestFiles(name)
 		if err != nil {
@@ -134,10 +134,10 @@ func (o *planOptions) changes(stdin io.Reader) ([]forecast.Change, error) {
 		}
 	}
 	for _, name := range o.deletes {
-		out = append(out, forecast.Change{Delete: name})
+		out = append(out, whatif.Change{Delete: name})
 	}
 	for _, text := range o.scales {
-		c, err := forecast.ParseScale(text, "")
+		c, err := whatif.ParseScale(text, "")
 		if err != nil {
 			return nil, err
 		}
@@ -146,7 +146,7 @@ func (o *planOptions) changes(stdin io.Reader) ([]forecast.Change, error) {
 	return out, nil
 }
 
-func readChanges(stdin io.Reader, file string, out *[]forecast.Change) error {
+func readChanges(stdin io.Reader, file string, out *[]whatif.Change) error {
 	in := stdin
 	if file != "-" {
 		f, err := os.Open(file)
@@ -157,7 +157,7 @@ func readChanges(stdin io.Reader, file string, out *[]forecast.Change) error {
 		in = f
 	}
 	return manifests.Each(in, func(i manifests.Item) error {
-		*out = append(*out, forecast.Change{Item: i, File: file})
+		*out = append(*out, whatif.Change{Item: i, File: file})
 		return nil
 	})
 }

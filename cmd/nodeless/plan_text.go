@@ -10,9 +10,9 @@ import (
 	"strings"
 	"time"
 
-	"github.com/nodeless/nodeless/engine/explain"
-	"github.com/nodeless/nodeless/internal/forecast"
-	answers "github.com/nodeless/nodeless/internal/why"
+	"github.com/nodeless/nodeless/engine/reason"
+	"github.com/nodeless/nodeless/explain/whatif"
+	answers "github.com/nodeless/nodeless/explain/why"
 )
 
 // fewSteps is how many steps and pods are named without -o wide.
@@ -39,7 +39,7 @@ func manifestFiles(name string) ([]string, error) {
 }
 
 // writePlan tells people what would happen; wide leaves nothing out.
-func writePlan(w io.Writer, o *forecast.Outcome, wide bool) error {
+func writePlan(w io.Writer, o *whatif.Outcome, wide bool) error {
 	var b strings.Builder
 	section(&b, "Changed", o.Changes)
 	var steps, kept, evicted, unplaced []string
@@ -85,26 +85,26 @@ func writePlan(w io.Writer, o *forecast.Outcome, wide bool) error {
 	return err
 }
 
-func stepText(s *forecast.Step, wide bool) string {
+func stepText(s *whatif.Step, wide bool) string {
 	var goes, comes []string
 	for _, m := range s.Goes {
 		goes = append(goes, machineText(m))
 	}
 	for _, m := range s.Comes {
-		comes = append(comes, fmt.Sprintf("%s %s in %s at %s", m.Type, m.CapacityType, m.Zone, explain.PerHour(m.DollarsPerHour)))
+		comes = append(comes, fmt.Sprintf("%s %s in %s at %s", m.Type, m.CapacityType, m.Zone, reason.PerHour(m.DollarsPerHour)))
 	}
 	text := fmt.Sprintf("%-8s ", "+"+about(s.AfterSeconds))
 	switch s.What {
-	case forecast.Launch:
+	case whatif.Launch:
 		text += fmt.Sprintf("launch %s for %s", strings.Join(comes, ", "), pods(s.Pods))
-	case forecast.Replace:
+	case whatif.Replace:
 		text += fmt.Sprintf("replace %s (%s, %s)", strings.Join(goes, ", "), s.Method, pods(s.Pods))
 		if len(comes) > 0 {
 			text += " by " + strings.Join(comes, ", ")
 		} else {
 			text += "; its pods have room elsewhere"
 		}
-	case forecast.Remove:
+	case whatif.Remove:
 		text += fmt.Sprintf("remove %s (%s)", strings.Join(goes, ", "), s.Method)
 	default:
 		text += fmt.Sprintf("keep %s after all: %s", strings.Join(goes, ", "), s.Why)
@@ -113,14 +113,14 @@ func stepText(s *forecast.Step, wide bool) string {
 	if wide && s.Budget != "" {
 		text += "\n             budget: " + s.Budget
 	}
-	if wide && s.Why != "" && s.What != forecast.Undo {
+	if wide && s.Why != "" && s.What != whatif.Undo {
 		text += "\n             why: " + s.Why
 	}
 	return text
 }
 
 // daemonsPending names the pods by their nodes; what is done about them follows those for which it is the same.
-func daemonsPending(all []forecast.DaemonPending) []string {
+func daemonsPending(all []whatif.DaemonPending) []string {
 	var out []string
 	for i, d := range all {
 		out = append(out, fmt.Sprintf("%s on %s: %s%s", d.DaemonSet, d.Node, d.Why, anyway(d.Before)))
@@ -131,7 +131,7 @@ func daemonsPending(all []forecast.DaemonPending) []string {
 	return out
 }
 
-func machineText(m forecast.Machine) string {
+func machineText(m whatif.Machine) string {
 	return strings.TrimSpace(fmt.Sprintf("%s (%s %s)", m.Name, m.Type, m.CapacityType))
 }
 

@@ -17,8 +17,8 @@ import (
 
 	"github.com/nodeless/nodeless/cloud"
 	"github.com/nodeless/nodeless/cloud/aws"
-	"github.com/nodeless/nodeless/internal/clock"
-	"github.com/nodeless/nodeless/internal/controller"
+	"github.com/nodeless/nodeless/controller"
+	"github.com/nodeless/nodeless/internal/kit/clock"
 )
 
 func newRun() *cobra.Command {

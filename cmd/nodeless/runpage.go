@@ -10,10 +10,10 @@ import (
 
 	"github.com/nodeless/nodeless/cloud"
 	"github.com/nodeless/nodeless/cloud/aws"
-	"github.com/nodeless/nodeless/internal/controller"
-	"github.com/nodeless/nodeless/internal/httpguard"
-	"github.com/nodeless/nodeless/internal/live"
-	"github.com/nodeless/nodeless/internal/view/web"
+	"github.com/nodeless/nodeless/controller"
+	"github.com/nodeless/nodeless/explain/capture"
+	"github.com/nodeless/nodeless/internal/kit/httpguard"
+	"github.com/nodeless/nodeless/view/web"
 )
 
 // runWithPage runs the controller and, beside it, the page of its cluster with the prices that the controller has.
@@ -29,8 +29,8 @@ func (s *settings) runWithPage(ctx context.Context, awsCfg awssdk.Config, o cont
 		p.certificate, p.said = &s.pageGate, func(text string) { o.Log.Info(text) }
 	}
 	o.Log.Info("the page shows the cluster", "address", url)
-	t := &target{rest: o.REST, of: s.clusterName, options: live.Options{Prices: "AWS, as the controller has them"}}
-	t.options.Catalog = func(ctx context.Context, classes func(cloud.ClassRef) *ec2v1.EC2NodeClass, version string) (live.Catalog, error) {
+	t := &target{rest: o.REST, of: s.clusterName, options: capture.Options{Prices: "AWS, as the controller has them"}}
+	t.options.Catalog = func(ctx context.Context, classes func(cloud.ClassRef) *ec2v1.EC2NodeClass, version string) (capture.Catalog, error) {
 		return aws.New(ctx, aws.Options{AWS: awsCfg, ClusterName: s.clusterName, KubernetesVersion: version, Classes: classes, IsolatedVPC: s.isolatedVPC})
 	}
 	p.t = t

@@ -9,10 +9,10 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/nodeless/nodeless/internal/output"
-	"github.com/nodeless/nodeless/internal/record"
-	"github.com/nodeless/nodeless/internal/record/keep"
-	answers "github.com/nodeless/nodeless/internal/why"
+	"github.com/nodeless/nodeless/cmd/internal/output"
+	"github.com/nodeless/nodeless/explain/record"
+	"github.com/nodeless/nodeless/explain/record/store"
+	answers "github.com/nodeless/nodeless/explain/why"
 )
 
 type savingsOptions struct {
@@ -54,7 +54,7 @@ func (o *savingsOptions) run(ctx context.Context, out, errs io.Writer) error {
 	if err != nil {
 		return err
 	}
-	r, err := keep.NewReader(t.rest)
+	r, err := store.NewReader(t.rest)
 	if err != nil {
 		return err
 	}

@@ -11,8 +11,8 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
-	"github.com/nodeless/nodeless/internal/controller"
-	"github.com/nodeless/nodeless/internal/gates"
+	"github.com/nodeless/nodeless/controller"
+	"github.com/nodeless/nodeless/controller/gates"
 )
 
 // settings are the controller's. Those that Karpenter v1.14.1 and its AWS provider have too carry their names, as flags and

@@ -11,9 +11,9 @@ import (
 
 	"github.com/spf13/pflag"
 
+	"github.com/nodeless/nodeless/controller"
+	"github.com/nodeless/nodeless/controller/gates"
 	"github.com/nodeless/nodeless/engine/model"
-	"github.com/nodeless/nodeless/internal/controller"
-	"github.com/nodeless/nodeless/internal/gates"
 )
 
 var bundle = base64.StdEncoding.EncodeToString([]byte("-----BEGIN CERTIFICATE-----\n"))

@@ -10,7 +10,7 @@ import (
 	"github.com/nodeless/nodeless/engine"
 	"github.com/nodeless/nodeless/engine/check"
 	"github.com/nodeless/nodeless/engine/model"
-	answers "github.com/nodeless/nodeless/internal/why"
+	answers "github.com/nodeless/nodeless/explain/why"
 )
 
 type simulateOptions struct {

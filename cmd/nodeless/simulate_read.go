@@ -10,10 +10,10 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/nodeless/nodeless/engine/codec"
 	"github.com/nodeless/nodeless/engine/model"
-	"github.com/nodeless/nodeless/internal/live"
-	answers "github.com/nodeless/nodeless/internal/why"
+	"github.com/nodeless/nodeless/engine/scenario"
+	"github.com/nodeless/nodeless/explain/capture"
+	answers "github.com/nodeless/nodeless/explain/why"
 )
 
 // mostInput is the largest file that simulate reads.
@@ -48,7 +48,7 @@ func (o *simulateOptions) readCluster(cmd *cobra.Command, file string) (*model.S
 
 // readDump reads Kubernetes objects.
 func (o *simulateOptions) readDump(cmd *cobra.Command, in io.Reader, file string) (*model.Snapshot, error) {
-	c, err := load(cmd.Context(), in, file, live.Options{Region: o.region})
+	c, err := load(cmd.Context(), in, file, capture.Options{Region: o.region})
 	if err != nil {
 		return nil, err
 	}
@@ -66,11 +66,11 @@ func readText(raw []byte) (*model.Snapshot, model.Policy, *string, error) {
 		return nil, model.Policy{}, nil, fmt.Errorf("more than %d MiB", mostInput>>20)
 	}
 	if bytes.HasPrefix(bytes.TrimSpace(raw), []byte("{")) {
-		c, err := codec.ReadJSON(bytes.NewReader(raw))
+		c, err := scenario.ReadJSON(bytes.NewReader(raw))
 		return c.Snapshot, c.Policy, nil, err
 	}
 	cluster, want := cutExpected(strings.ReplaceAll(string(raw), "\r\n", "\n"))
-	s, policy, err := codec.Scenario(cluster)
+	s, policy, err := scenario.Scenario(cluster)
 	if err != nil {
 		return nil, policy, nil, err
 	}

@@ -16,8 +16,8 @@ import (
 
 	"github.com/nodeless/nodeless/engine"
 	"github.com/nodeless/nodeless/engine/model"
-	"github.com/nodeless/nodeless/sim"
-	"github.com/nodeless/nodeless/sim/trace"
+	"github.com/nodeless/nodeless/lab/sim"
+	"github.com/nodeless/nodeless/lab/sim/trace"
 )
 
 type traceOptions struct {

@@ -10,10 +10,10 @@ import (
 
 	"sigs.k8s.io/yaml"
 
-	"github.com/nodeless/nodeless/engine/codec"
-	"github.com/nodeless/nodeless/engine/explain"
 	"github.com/nodeless/nodeless/engine/model"
-	answers "github.com/nodeless/nodeless/internal/why"
+	"github.com/nodeless/nodeless/engine/reason"
+	"github.com/nodeless/nodeless/engine/scenario"
+	answers "github.com/nodeless/nodeless/explain/why"
 )
 
 // simulated is a decision of `nodeless simulate`, as -o json prints it. Amounts in the plans are in the order of
@@ -52,7 +52,7 @@ func (r *simulated) sum() {
 	r.DollarsPerHour, r.AtLeast = r.cost.Dollars(), r.Provision.LowerBound.Dollars()
 	index := map[string]int{}
 	for _, u := range r.Provision.Unplaced {
-		text := explain.Pod(u.Reason)
+		text := reason.Pod(u.Reason)
 		i, known := index[text]
 		if !known {
 			i = len(r.Why)
@@ -60,7 +60,7 @@ func (r *simulated) sum() {
 			w := why{Such: u.Pod.Namespace + "/" + u.Pod.Name, Reason: text}
 			for _, v := range u.Reason.Pools {
 				if len(v.Funnel) > 0 {
-					w.Pools = append(w.Pools, v.Pool+": "+explain.Funnel(v))
+					w.Pools = append(w.Pools, v.Pool+": "+reason.Funnel(v))
 				}
 			}
 			r.Why = append(r.Why, w)
@@ -71,9 +71,9 @@ func (r *simulated) sum() {
 
 // text is the plan as scenarios expect it.
 func (r *simulated) text(s *model.Snapshot) string {
-	out := codec.Plan(s, r.Provision)
+	out := scenario.Plan(s, r.Provision)
 	if r.Disrupt != nil {
-		out += "then\n" + codec.Plan(s, *r.Disrupt)
+		out += "then\n" + scenario.Plan(s, *r.Disrupt)
 	}
 	return out
 }
@@ -82,17 +82,17 @@ func (r *simulated) writeSentences(w io.Writer, s *model.Snapshot) error {
 	var b strings.Builder
 	var launches, goes, moves, stays []string
 	for _, l := range r.Provision.Launches {
-		launches = append(launches, explain.Launch(s, l))
+		launches = append(launches, reason.Launch(s, l))
 	}
 	if r.Disrupt != nil {
 		for _, x := range r.Disrupt.Removals {
-			goes = append(goes, explain.Removal(s, x))
+			goes = append(goes, reason.Removal(s, x))
 		}
 		for _, x := range r.Disrupt.Commands {
-			moves = append(moves, explain.Command(s, x))
+			moves = append(moves, reason.Command(s, x))
 		}
 		for _, x := range r.Disrupt.Kept {
-			stays = append(stays, explain.Kept(x))
+			stays = append(stays, reason.Kept(x))
 		}
 	}
 	section(&b, "Place", r.places())
@@ -120,7 +120,7 @@ func (r *simulated) writeSentences(w io.Writer, s *model.Snapshot) error {
 		fmt.Fprintf(&b, "Not all machines were looked at whose pods would have to move; policy %s=%s goes on.\n", setting, at)
 	}
 	if len(r.Provision.Launches) > 0 {
-		fmt.Fprintf(&b, "Costs %s for %s%s.\n", explain.Dollars(r.cost), machines(r.Launched), r.above())
+		fmt.Fprintf(&b, "Costs %s for %s%s.\n", reason.Dollars(r.cost), machines(r.Launched), r.above())
 	}
 	if b.Len() == 0 {
 		b.WriteString("Nothing to do.\n")
@@ -149,7 +149,7 @@ func (r *simulated) above() string {
 		return ""
 	}
 	percent := 100 * float64(r.cost-bound) / float64(bound)
-	return fmt.Sprintf(", at most %.1f %% above the proven minimum of %s", max(percent, 0), explain.Dollars(bound))
+	return fmt.Sprintf(", at most %.1f %% above the proven minimum of %s", max(percent, 0), reason.Dollars(bound))
 }
 
 func section(b *strings.Builder, title string, lines []string) {

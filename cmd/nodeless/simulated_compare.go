@@ -7,7 +7,7 @@ import (
 	"strings"
 	"text/tabwriter"
 
-	"github.com/nodeless/nodeless/engine/explain"
+	"github.com/nodeless/nodeless/engine/reason"
 )
 
 // writeComparison sets our decision, the first, beside Karpenter's way, the second.
@@ -39,11 +39,11 @@ func verdictOn(ours, theirs *simulated) string {
 	case more == 0:
 		return "Karpenter's way would pay the same."
 	case ours.cost == 0:
-		return fmt.Sprintf("Karpenter's way would pay %s more.", explain.Dollars(more))
+		return fmt.Sprintf("Karpenter's way would pay %s more.", reason.Dollars(more))
 	case more < 0:
-		return fmt.Sprintf("Karpenter's way would pay %s less (%.1f %%).", explain.Dollars(-more), -100*float64(more)/float64(ours.cost))
+		return fmt.Sprintf("Karpenter's way would pay %s less (%.1f %%).", reason.Dollars(-more), -100*float64(more)/float64(ours.cost))
 	}
-	return fmt.Sprintf("Karpenter's way would pay %s more (%.1f %%).", explain.Dollars(more), 100*float64(more)/float64(ours.cost))
+	return fmt.Sprintf("Karpenter's way would pay %s more (%.1f %%).", reason.Dollars(more), 100*float64(more)/float64(ours.cost))
 }
 
 // differences are the lines that only one of the texts has, in order: "- " of want, "+ " of got.

@@ -17,7 +17,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	"github.com/nodeless/nodeless/internal/apisim"
+	"github.com/nodeless/nodeless/lab/apisim"
 )
 
 // elsewhen is a cluster whose clock is so much ahead of ours, with a machine and a pod that are ten minutes old, and its kubeconfig.

@@ -14,8 +14,8 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	karpv1 "sigs.k8s.io/karpenter/pkg/apis/v1"
 
-	"github.com/nodeless/nodeless/engine/explain"
-	"github.com/nodeless/nodeless/internal/datadir"
+	"github.com/nodeless/nodeless/engine/reason"
+	"github.com/nodeless/nodeless/plane/datadir"
 )
 
 // statusReport is what `nodeless status -o json` prints.
@@ -132,7 +132,7 @@ func (r statusReport) print(cmd *cobra.Command) {
 	}
 	if c := r.Cluster; c != nil {
 		fmt.Fprintf(w, "Pods       %d running, %d pending\nNodeClaims %d ready, %d on their way\nNodes      %d, %d ready\nInstances  %d for %s\n",
-			c.PodsRunning, c.PodsPending, c.ClaimsReady, c.ClaimsOpen, c.Nodes, c.NodesReady, c.Instances, explain.PerHour(c.DollarsPerHour))
+			c.PodsRunning, c.PodsPending, c.ClaimsReady, c.ClaimsOpen, c.Nodes, c.NodesReady, c.Instances, reason.PerHour(c.DollarsPerHour))
 	}
 	if r.Problem != "" {
 		fmt.Fprintln(cmd.ErrOrStderr(), "nodeless: status:", r.Problem)

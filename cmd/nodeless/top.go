@@ -16,10 +16,10 @@ import (
 	"golang.org/x/term"
 	"k8s.io/klog/v2"
 
-	"github.com/nodeless/nodeless/internal/output"
-	"github.com/nodeless/nodeless/internal/view"
-	"github.com/nodeless/nodeless/internal/view/feed"
-	"github.com/nodeless/nodeless/internal/view/tui"
+	"github.com/nodeless/nodeless/cmd/internal/output"
+	"github.com/nodeless/nodeless/view"
+	"github.com/nodeless/nodeless/view/tui"
+	"github.com/nodeless/nodeless/view/watcher"
 )
 
 // topFlags are eks-node-viewer's, under its names, and some of ours.
@@ -99,7 +99,7 @@ func (f *topFlags) run(ctx context.Context, args []string, out, errs io.Writer) 
 	klog.SetLogger(logr.Discard()) // client-go would write over the screen; what matters is a note of the model
 	live := f.output == "" && term.IsTerminal(int(os.Stdout.Fd()))
 	decisions := live || o.Screen == tui.Decisions || o.Screen == tui.Savings
-	fd, err := feed.Start(ctx, feed.Options{REST: cfg, Context: name, Selector: f.selector, Unpriced: f.disablePricing, Decisions: decisions, Model: o.Model})
+	fd, err := watcher.Start(ctx, watcher.Options{REST: cfg, Context: name, Selector: f.selector, Unpriced: f.disablePricing, Decisions: decisions, Model: o.Model})
 	if err != nil {
 		return err
 	}

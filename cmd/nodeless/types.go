@@ -14,7 +14,7 @@ import (
 	"sigs.k8s.io/yaml"
 
 	"github.com/nodeless/nodeless/catalog"
-	"github.com/nodeless/nodeless/internal/status"
+	"github.com/nodeless/nodeless/controller/status"
 )
 
 // parseTypes reads types and has all of them checked, also as labels of Nodes: what the API server would refuse of each

@@ -14,12 +14,12 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/nodeless/nodeless/catalog"
-	"github.com/nodeless/nodeless/internal/datadir"
-	"github.com/nodeless/nodeless/internal/plane"
-	"github.com/nodeless/nodeless/internal/podhost"
-	"github.com/nodeless/nodeless/internal/steps"
-	"github.com/nodeless/nodeless/internal/view/web"
-	"github.com/nodeless/nodeless/podvm/image"
+	"github.com/nodeless/nodeless/cmd/internal/progress"
+	"github.com/nodeless/nodeless/microvm/host"
+	"github.com/nodeless/nodeless/microvm/image"
+	"github.com/nodeless/nodeless/plane"
+	"github.com/nodeless/nodeless/plane/datadir"
+	"github.com/nodeless/nodeless/view/web"
 )
 
 type upOptions struct {
@@ -89,7 +89,7 @@ is. State lives in --data-dir and survives restarts. Ctrl-C or "nodeless down" e
 			if o.detach {
 				return detach(cmd.Context(), o)
 			}
-			return up(cmd.Context(), o, steps.New(os.Stdout))
+			return up(cmd.Context(), o, progress.New(os.Stdout))
 		},
 	}
 	f := c.Flags()
@@ -152,7 +152,7 @@ func (o upOptions) validate() error {
 	if o.readyTimeout <= 0 {
 		return fmt.Errorf("--ready-timeout %s: give a time above 0s", o.readyTimeout)
 	}
-	if _, err := podhost.Engine(o.engine); err != nil {
+	if _, err := host.Engine(o.engine); err != nil {
 		return fmt.Errorf("--engine: %w", err)
 	}
 	if _, err := image.ParseMirrors(o.mirrors); err != nil {
@@ -162,7 +162,7 @@ func (o upOptions) validate() error {
 }
 
 // up runs the cluster until ctx is done or a part of it fails.
-func up(ctx context.Context, o upOptions, p *steps.Printer) error {
+func up(ctx context.Context, o upOptions, p *progress.Printer) error {
 	if _, err := datadir.Prepare(o.dataDir, plane.Version()); err != nil {
 		return err
 	}

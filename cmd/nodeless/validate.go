@@ -15,9 +15,9 @@ import (
 	"github.com/spf13/pflag"
 	"k8s.io/apimachinery/pkg/api/resource"
 
+	"github.com/nodeless/nodeless/controller/admission"
+	"github.com/nodeless/nodeless/controller/gates"
 	"github.com/nodeless/nodeless/engine/model"
-	"github.com/nodeless/nodeless/internal/admission"
-	"github.com/nodeless/nodeless/internal/gates"
 )
 
 // validate says what is wrong with the settings, by the flag's name.

@@ -10,14 +10,14 @@ import (
 	"github.com/spf13/cobra"
 	"k8s.io/klog/v2"
 
+	"github.com/nodeless/nodeless/controller/gates"
 	"github.com/nodeless/nodeless/engine/model"
-	"github.com/nodeless/nodeless/internal/gates"
-	"github.com/nodeless/nodeless/internal/httpguard"
-	"github.com/nodeless/nodeless/internal/live"
-	"github.com/nodeless/nodeless/internal/record/keep"
-	"github.com/nodeless/nodeless/internal/view"
-	"github.com/nodeless/nodeless/internal/view/feed"
-	"github.com/nodeless/nodeless/internal/view/web"
+	"github.com/nodeless/nodeless/explain/capture"
+	"github.com/nodeless/nodeless/explain/record/store"
+	"github.com/nodeless/nodeless/internal/kit/httpguard"
+	"github.com/nodeless/nodeless/view"
+	"github.com/nodeless/nodeless/view/watcher"
+	"github.com/nodeless/nodeless/view/web"
 )
 
 // defaultPage is where the page is unless somebody says otherwise; kube-ops-view's is there too.
@@ -81,7 +81,7 @@ func (o *webOptions) serve(ctx context.Context, out io.Writer, asked bool) error
 	}
 	defer l.Close()
 	klog.SetLogger(logr.Discard()) // what matters is a note on the page
-	fd, err := feed.Start(ctx, feed.Options{REST: t.rest, Context: t.of, Selector: o.selector, Model: m})
+	fd, err := watcher.Start(ctx, watcher.Options{REST: t.rest, Context: t.of, Selector: o.selector, Model: m})
 	if err != nil {
 		return err
 	}
@@ -114,17 +114,17 @@ type page struct {
 func (p *page) run(ctx context.Context, l net.Listener) error {
 	o := web.Options{
 		Context: p.t.of, Prices: view.PriceSource(), Model: p.model, Policy: p.policy, Token: p.token,
-		Open: func(ctx context.Context) (*live.Cluster, error) {
+		Open: func(ctx context.Context) (*capture.Cluster, error) {
 			options := p.t.options
 			options.Partial = true
-			return live.Open(ctx, p.t.rest, options)
+			return capture.Open(ctx, p.t.rest, options)
 		},
 		Forecast: p.forecast(),
 	}
 	if p.t.clock != nil {
 		o.Clock = p.t.clock
 	}
-	log, err := keep.NewReader(p.t.rest)
+	log, err := store.NewReader(p.t.rest)
 	if err != nil {
 		return err
 	}
@@ -136,7 +136,7 @@ func (p *page) run(ctx context.Context, l net.Listener) error {
 		}
 		o.Model = m
 		p.fill = func(ctx context.Context) (func(context.Context) error, error) {
-			f, err := feed.Start(ctx, feed.Options{REST: p.t.rest, Context: p.t.of, Model: m})
+			f, err := watcher.Start(ctx, watcher.Options{REST: p.t.rest, Context: p.t.of, Model: m})
 			if err != nil {
 				return nil, err
 			}

@@ -9,10 +9,10 @@ import (
 
 	"github.com/spf13/pflag"
 
-	"github.com/nodeless/nodeless/internal/clock"
-	"github.com/nodeless/nodeless/internal/view"
-	"github.com/nodeless/nodeless/internal/view/access"
-	"github.com/nodeless/nodeless/internal/view/web"
+	"github.com/nodeless/nodeless/internal/kit/clock"
+	"github.com/nodeless/nodeless/view"
+	"github.com/nodeless/nodeless/view/access"
+	"github.com/nodeless/nodeless/view/web"
 )
 
 // gateFlags say how a page is served to others than those on this machine.

@@ -8,10 +8,10 @@ import (
 	"strings"
 	"time"
 
-	"github.com/nodeless/nodeless/internal/forecast"
-	"github.com/nodeless/nodeless/internal/live"
-	manifests "github.com/nodeless/nodeless/internal/manifest"
-	"github.com/nodeless/nodeless/internal/view/web"
+	"github.com/nodeless/nodeless/explain/capture"
+	"github.com/nodeless/nodeless/explain/whatif"
+	manifests "github.com/nodeless/nodeless/internal/kit/manifest"
+	"github.com/nodeless/nodeless/view/web"
 )
 
 // What a question may add, so that it is answered in time by a machine that has other work: 10,000 pods with a node each take 10 s and
@@ -30,14 +30,14 @@ func (p *page) forecast() func(context.Context, web.WhatIf) (any, error) {
 		}
 		options := p.t.options
 		options.Partial, options.Keep = true, true
-		c, err := live.Read(ctx, p.t.rest, options)
+		c, err := capture.Read(ctx, p.t.rest, options)
 		if err != nil {
 			return nil, err
 		}
 		for i := range changes {
 			changes[i].Namespace = namespaceOf(q, p.t)
 		}
-		out, err := forecast.Run(ctx, forecast.Input{
+		out, err := whatif.Run(ctx, whatif.Input{
 			Cluster: c, Changes: changes, Policy: p.policy, Gates: p.gates, Horizon: 24 * time.Hour, MaxPods: whatIfPods, MaxNodes: whatIfNodes,
 		})
 		if err != nil {
@@ -48,7 +48,7 @@ func (p *page) forecast() func(context.Context, web.WhatIf) (any, error) {
 		}
 		out.Assumed = append(out.Assumed, "prices: "+c.Prices())
 		return struct {
-			*forecast.Outcome
+			*whatif.Outcome
 			Differs bool `json:"differs"`
 		}{out, out.Differs()}, nil
 	}
@@ -64,11 +64,11 @@ func namespaceOf(q web.WhatIf, t *target) string {
 	return "default"
 }
 
-func changesOf(q web.WhatIf) ([]forecast.Change, error) {
-	var out []forecast.Change
+func changesOf(q web.WhatIf) ([]whatif.Change, error) {
+	var out []whatif.Change
 	if strings.TrimSpace(q.Manifests) != "" {
 		err := manifests.Each(strings.NewReader(q.Manifests), func(i manifests.Item) error {
-			out = append(out, forecast.Change{Item: i, File: "manifest"})
+			out = append(out, whatif.Change{Item: i, File: "manifest"})
 			return nil
 		})
 		if err != nil {
@@ -76,10 +76,10 @@ func changesOf(q web.WhatIf) ([]forecast.Change, error) {
 		}
 	}
 	for _, name := range q.Deletes {
-		out = append(out, forecast.Change{Delete: name})
+		out = append(out, whatif.Change{Delete: name})
 	}
 	for _, text := range q.Scales {
-		c, err := forecast.ParseScale(text, "")
+		c, err := whatif.ParseScale(text, "")
 		if err != nil {
 			return nil, err
 		}

@@ -9,9 +9,9 @@ import (
 	"github.com/spf13/cobra"
 	"golang.org/x/term"
 
-	"github.com/nodeless/nodeless/internal/live"
-	"github.com/nodeless/nodeless/internal/output"
-	answers "github.com/nodeless/nodeless/internal/why"
+	"github.com/nodeless/nodeless/cmd/internal/output"
+	"github.com/nodeless/nodeless/explain/capture"
+	answers "github.com/nodeless/nodeless/explain/why"
 )
 
 type whyOptions struct {
@@ -79,7 +79,7 @@ func (o *whyOptions) answer(cmd *cobra.Command, args []string) error {
 	if _, err := answers.Parse("", args...); err != nil {
 		return err // before anything is asked of the cluster
 	}
-	c, t, err := o.cluster.open(cmd.Context(), cmd.InOrStdin(), cmd.ErrOrStderr(), func(l *live.Options) { l.Partial = o.partial })
+	c, t, err := o.cluster.open(cmd.Context(), cmd.InOrStdin(), cmd.ErrOrStderr(), func(l *capture.Options) { l.Partial = o.partial })
 	if err != nil {
 		return err
 	}

@@ -6,8 +6,8 @@ import (
 	"slices"
 	"testing"
 
-	"github.com/nodeless/nodeless/engine/codec"
 	"github.com/nodeless/nodeless/engine/model"
+	"github.com/nodeless/nodeless/engine/scenario"
 )
 
 // aim narrows a launch to one zone and capacity type, with its types in the order of their prices there.
@@ -45,7 +45,7 @@ type builder struct {
 
 func build(t *testing.T, text string) *builder {
 	t.Helper()
-	s, policy, err := codec.Scenario(text)
+	s, policy, err := scenario.Scenario(text)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -8,8 +8,8 @@ import (
 
 	"github.com/nodeless/nodeless/engine"
 	"github.com/nodeless/nodeless/engine/check"
-	"github.com/nodeless/nodeless/engine/gen"
 	"github.com/nodeless/nodeless/engine/model"
+	"github.com/nodeless/nodeless/engine/scenario/gen"
 )
 
 // commandOf is the first command with the method and, if launches, with a replacement; nil if there is none.

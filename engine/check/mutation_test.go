@@ -12,9 +12,9 @@ import (
 
 	"github.com/nodeless/nodeless/engine"
 	"github.com/nodeless/nodeless/engine/check"
-	"github.com/nodeless/nodeless/engine/codec"
-	"github.com/nodeless/nodeless/engine/gen"
 	"github.com/nodeless/nodeless/engine/model"
+	"github.com/nodeless/nodeless/engine/scenario"
+	"github.com/nodeless/nodeless/engine/scenario/gen"
 )
 
 // plan is what a mutation spoils: its own copy of a snapshot, a policy and a good plan.
@@ -585,7 +585,7 @@ func eachScenario(t *testing.T, add func(file string, s *model.Snapshot, policy 
 			t.Fatal(err)
 		}
 		text, _, _ := strings.Cut(string(raw), "\n----------\n")
-		s, policy, err := codec.Scenario(text)
+		s, policy, err := scenario.Scenario(text)
 		if err != nil {
 			t.Fatalf("%s: %v", file, err)
 		}

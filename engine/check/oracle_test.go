@@ -6,9 +6,9 @@ import (
 	"testing"
 
 	"github.com/nodeless/nodeless/engine/check"
-	"github.com/nodeless/nodeless/engine/gen"
 	"github.com/nodeless/nodeless/engine/model"
 	"github.com/nodeless/nodeless/engine/rules"
+	"github.com/nodeless/nodeless/engine/scenario/gen"
 )
 
 // The judge looks for an order by rules of thumb. Here all orders of a few pods are tried against the rules of the search,

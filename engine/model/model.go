@@ -1,7 +1,7 @@
 // Package model holds the engine's data: an immutable Snapshot of a cluster goes in, a Plan comes out.
 //
 // Everything is in canonical order (said at each field), so that equal clusters are equal values and give equal plans.
-// Nothing here knows Kubernetes' Go types, a cloud or a clock; internal/kube translates.
+// Nothing here knows Kubernetes' Go types, a cloud or a clock; controller/translate translates.
 package model
 
 import "time"
@@ -173,7 +173,7 @@ type DisruptionPolicy struct {
 	Never            bool // consolidateAfter: Never
 	WhenEmptyOnly    bool // consolidationPolicy: WhenEmpty
 	Balanced         bool // consolidationPolicy: Balanced
-	AllowedEmpty     int  // nodes the budgets allow to go now for being empty; computed by internal/kube, cron and all
+	AllowedEmpty     int  // nodes the budgets allow to go now for being empty; computed by controller/translate, cron and all
 	AllowedDrifted   int  // … for drift
 	AllowedUnderused int  // … for under-use
 

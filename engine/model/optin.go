@@ -2,7 +2,7 @@ package model
 
 import "time"
 
-// Window is the times at which machines of a pool may go, as computed by internal/kube, cron and time zone and all.
+// Window is the times at which machines of a pool may go, as computed by controller/translate, cron and time zone and all.
 type Window struct {
 	Empty, Drifted, Underused bool // the reasons it binds, as in budgets; none = there is no window
 	Open                      bool

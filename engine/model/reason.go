@@ -74,7 +74,7 @@ func (r Rule) OfPods() bool {
 	return false
 }
 
-// Reason is why something did not happen, as data. engine/explain makes sentences of it.
+// Reason is why something did not happen, as data. engine/reason makes sentences of it.
 type Reason struct {
 	Rule   Rule
 	Object string // what the rule was about: a taint, a label key, a resource name, a PDB …

@@ -3,7 +3,7 @@ package model
 import "math"
 
 // MaxResources is the number of resources one snapshot can tell apart. The first len(WellKnownResources) indices are
-// fixed; the rest are given out by the owner of the snapshot (internal/world) as it meets other names.
+// fixed; the rest are given out by the owner of the snapshot (controller/cluster) as it meets other names.
 const MaxResources = 24
 
 // Indices of the resources every snapshot knows. Units: CPU in millicores, memory and ephemeral storage in bytes,

@@ -4,9 +4,9 @@ import (
 	"math/rand/v2"
 	"testing"
 
-	"github.com/nodeless/nodeless/engine/gen"
 	"github.com/nodeless/nodeless/engine/model"
 	"github.com/nodeless/nodeless/engine/rules"
+	"github.com/nodeless/nodeless/engine/scenario/gen"
 )
 
 // What is counted when it is first asked for is as if it had been counted from the beginning.

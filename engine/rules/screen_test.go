@@ -3,9 +3,9 @@ package rules_test
 import (
 	"testing"
 
-	"github.com/nodeless/nodeless/engine/gen"
 	"github.com/nodeless/nodeless/engine/model"
 	"github.com/nodeless/nodeless/engine/rules"
+	"github.com/nodeless/nodeless/engine/scenario/gen"
 )
 
 // Whatever a pool could launch for a shape, the screen lets through; and it stops most of what no pool can.

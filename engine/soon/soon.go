@@ -8,14 +8,14 @@ import (
 	"time"
 
 	"github.com/nodeless/nodeless/engine/model"
-	"github.com/nodeless/nodeless/engine/pack"
+	"github.com/nodeless/nodeless/engine/solve"
 )
 
 // Provision is pack.Provision, but if all pods for which machines would be launched can expect room within the policy's patience, and none of
 // them has waited for so long, they get the Reason Soon instead. Where a machine is to be launched anyway nobody waits: one plan for all pods
 // has the better machines. Plan.Again is when the first of them has waited enough.
-func Provision(s *model.Snapshot, p model.Policy) *pack.Draft {
-	plan := pack.Provision(s, p)
+func Provision(s *model.Snapshot, p model.Policy) *solve.Draft {
+	plan := solve.Provision(s, p)
 	patience := p.Patient(s)
 	if patience <= 0 {
 		return plan
@@ -28,7 +28,7 @@ func Provision(s *model.Snapshot, p model.Policy) *pack.Draft {
 	}
 	room := map[model.PodKey]string{}
 	if len(waiting) > 0 {
-		for _, place := range pack.Placements(roomier(s, patience), p) {
+		for _, place := range solve.Placements(roomier(s, patience), p) {
 			if waiting[place.Pod] {
 				room[place.Pod] = place.Node
 			}
@@ -52,10 +52,10 @@ func launchedFor(plan *model.Plan) map[model.PodKey]bool {
 }
 
 // withRoom is the plan in which these pods wait, each for room on a machine.
-func withRoom(s *model.Snapshot, p model.Policy, patience time.Duration, room map[model.PodKey]string) *pack.Draft {
+func withRoom(s *model.Snapshot, p model.Policy, patience time.Duration, room map[model.PodKey]string) *solve.Draft {
 	rest := *s
 	rest.Pending = slices.DeleteFunc(slices.Clone(s.Pending), func(x model.Pod) bool { return room[x.PodKey] != "" })
-	draft := pack.Provision(&rest, p)
+	draft := solve.Provision(&rest, p)
 	plan := &draft.Plan
 	for i := range s.Pending {
 		x := &s.Pending[i]

@@ -31,7 +31,7 @@ func TestEveryDirectDependencyHasAReason(t *testing.T) {
 	}
 }
 
-// The README's commands are run by test/stories; that they exist is checked here, where it costs nothing.
+// The README's commands are run by lab/stories; that they exist is checked here, where it costs nothing.
 func TestReadmeCommandsExist(t *testing.T) {
 	makefile := read(t, "Makefile")
 	for _, m := range regexp.MustCompile(`(?m)^make ([a-z-]+)`).FindAllStringSubmatch(read(t, "README.md"), -1) {
@@ -106,7 +106,7 @@ func anchors(text string) map[string]bool {
 	return out
 }
 
-// The Korean README says the same commands, which test/stories runs from the English one.
+// The Korean README says the same commands, which lab/stories runs from the English one.
 func TestTheKoreanReadmeSaysTheSameCommands(t *testing.T) {
 	commands := func(name string) string {
 		var out []string

@@ -103,9 +103,11 @@ func rules() []rule {
 			forbid: func(path string) bool { return !standard(path) },
 		},
 		{
-			name: "client-go and controller-runtime stay below internal/ and cmd/",
-			why:  "the public rooms (engine, cloud, region, catalog, api, sim, view) must be usable without a cluster",
-			in:   func(p pkg) bool { return !under(p.rel(), "internal", "cmd") },
+			name: "client-go and controller-runtime stay out of engine, catalog, cloud, the region and the simulation",
+			why:  "these rooms must be usable without a cluster",
+			in: func(p pkg) bool {
+				return under(p.rel(), "api", "catalog", "cloud", "engine", "lab/sim", "region") && !under(p.rel(), "region/nodesim")
+			},
 			forbid: func(path string) bool {
 				return strings.HasPrefix(path, "k8s.io/client-go") || strings.HasPrefix(path, "sigs.k8s.io/controller-runtime")
 			},
@@ -114,42 +116,42 @@ func rules() []rule {
 			name:   "the cloud knows the engine's model and nothing above it",
 			why:    "a provider is usable by the controller, the simulator and tests alike",
 			in:     inDirs("cloud"),
-			forbid: forbidOurs("internal/kube", "internal/world", "internal/act", "internal/lifecycle", "internal/loop", "internal/plane", "region", "cmd", "sim", "view"),
+			forbid: forbidOurs("controller", "plane", "region", "cmd", "lab", "view"),
 		},
 		{
 			name: "the guest agent imports the standard library, x/sys/unix and the wire protocol alone",
 			why:  "it is part of every guest's memory, and each of its starts under emulation costs time",
-			in:   inDirs("podvm/guest", "podvm/wire"),
+			in:   inDirs("microvm/guest", "microvm/wire"),
 			forbid: func(path string) bool {
 				r, ok := ours(path)
-				return !standard(path) && path != "golang.org/x/sys/unix" && (!ok || !under(r, "podvm/guest", "podvm/wire"))
+				return !standard(path) && path != "golang.org/x/sys/unix" && (!ok || !under(r, "microvm/guest", "microvm/wire"))
 			},
 		},
 		{
 			name:   "the region does not know who uses it",
 			why:    "it stands in for AWS: whatever works against it must have come over the wire",
-			in:     inDirs("region"),
-			forbid: forbidOurs("cloud", "engine", "internal/kube", "internal/world", "internal/act", "internal/lifecycle", "internal/loop", "internal/plane", "internal/nodesim", "cmd"),
+			in:     func(p pkg) bool { return under(p.rel(), "region") && !under(p.rel(), "region/nodesim") },
+			forbid: forbidOurs("cloud", "engine", "controller", "plane", "region/nodesim", "cmd"),
 		},
 		{
 			name: "only cmd and tests import the embedded control plane",
 			why:  "it takes minutes to compile and megabytes to link; everything else must build without it",
-			in:   func(p pkg) bool { return !under(p.rel(), "cmd", "internal/plane") },
+			in:   func(p pkg) bool { return !under(p.rel(), "cmd", "plane", "lab/stacktest") },
 			forbid: func(path string) bool {
 				r, ok := ours(path)
-				return (ok && under(r, "internal/plane")) || strings.HasPrefix(path, "k8s.io/kubernetes/cmd")
+				return (ok && under(r, "plane")) || strings.HasPrefix(path, "k8s.io/kubernetes/cmd")
 			},
 		},
 		{
 			name:   "kube-scheduler's own code judges in tests alone",
-			why:    "the rules must be ours to explain and fast; internal/oracle compares them with the scheduler's",
-			in:     func(p pkg) bool { return !under(p.rel(), "cmd", "internal/plane") },
+			why:    "the rules must be ours to explain and fast; lab/oracle compares them with the scheduler's",
+			in:     func(p pkg) bool { return !under(p.rel(), "cmd", "plane", "lab/stacktest") },
 			forbid: func(path string) bool { return strings.HasPrefix(path, "k8s.io/kubernetes/pkg/scheduler") },
 		},
 		{
 			name: "the rules of Fargate know the API types alone",
 			why:  "they are pure: objects in, values out; admission, scheduler and tests call the same",
-			in:   inDirs("api", "internal/fargate"),
+			in:   inDirs("api", "microvm/fargate"),
 			forbid: func(path string) bool {
 				r, ok := ours(path)
 				return ok && !under(r, "api") || strings.HasPrefix(path, "k8s.io/client-go") || strings.HasPrefix(path, "sigs.k8s.io/controller-runtime")
@@ -158,22 +160,25 @@ func rules() []rule {
 		{
 			name:   "the translator knows only the engine, the cloud's contract and the API types",
 			why:    "kube is the one place where Kubernetes objects and engine types meet",
-			in:     inDirs("internal/kube"),
-			forbid: forbidOurs("internal/world", "internal/act", "internal/lifecycle", "internal/loop", "internal/controller", "cloud/aws", "region"),
+			in:     inDirs("controller/translate"),
+			forbid: forbidOurs("controller/cluster", "controller/apply", "controller/nodeclaim", "controller/cycle", "cloud/aws", "region"),
 		},
 		{
-			name:   "world, act and lifecycle do not import the loop or the assembly",
-			why:    "imports point down: cmd → controller → loop → world, act, lifecycle → kube → engine",
-			in:     inDirs("internal/world", "internal/act", "internal/lifecycle"),
-			forbid: forbidOurs("internal/loop", "internal/controller", "cmd"),
+			name: "cluster, apply and nodeclaim do not import the cycle or the assembly",
+			why:  "imports point down: cmd → controller → cycle → cluster, apply, nodeclaim → translate → engine",
+			in:   inDirs("controller/cluster", "controller/apply", "controller/nodeclaim"),
+			forbid: func(path string) bool {
+				r, ok := ours(path)
+				return ok && (r == "controller" || under(r, "controller/cycle", "cmd"))
+			},
 		},
 		{
 			name: "the simulation calls the engine and what lies below it",
 			why:  "it must be usable without a cluster, and decide by nothing that production does not decide by",
-			in:   inDirs("sim"),
+			in:   inDirs("lab/sim"),
 			forbid: func(path string) bool {
 				r, ok := ours(path)
-				return ok && !under(r, "engine", "catalog", "cloud", "region", "internal/clock", "sim")
+				return ok && !under(r, "engine", "catalog", "cloud", "region", "internal/kit/clock", "lab/sim")
 			},
 		},
 		{

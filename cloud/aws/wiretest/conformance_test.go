@@ -15,9 +15,9 @@ import (
 	"github.com/nodeless/nodeless/cloud/aws"
 	"github.com/nodeless/nodeless/cloud/cloudtest"
 	"github.com/nodeless/nodeless/engine/model"
-	"github.com/nodeless/nodeless/internal/clock"
+	"github.com/nodeless/nodeless/internal/kit/clock"
 	"github.com/nodeless/nodeless/region"
-	"github.com/nodeless/nodeless/region/ec2api"
+	"github.com/nodeless/nodeless/region/awsapi"
 )
 
 func TestConformance(t *testing.T) {
@@ -78,7 +78,7 @@ func newPlaceWith(t testing.TB, change func(*region.Config)) *place {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = p.region.Close() })
-	server := httptest.NewServer(ec2api.New(p.region, ec2api.Options{}))
+	server := httptest.NewServer(awsapi.New(p.region, awsapi.Options{}))
 	t.Cleanup(server.Close)
 	p.url = server.URL
 	p.resolve(t, "default")

@@ -10,8 +10,8 @@ import (
 	"github.com/nodeless/nodeless/cloud"
 	"github.com/nodeless/nodeless/cloud/aws"
 	"github.com/nodeless/nodeless/engine/model"
-	"github.com/nodeless/nodeless/internal/nodesim"
 	"github.com/nodeless/nodeless/region"
+	"github.com/nodeless/nodeless/region/nodesim"
 )
 
 // A laboratory has machine types of its own, with a label of its own, and a kind of node class of its own. All of it goes

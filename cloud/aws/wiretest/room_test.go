@@ -9,7 +9,7 @@ import (
 	"k8s.io/apimachinery/pkg/api/resource"
 
 	"github.com/nodeless/nodeless/engine/model"
-	"github.com/nodeless/nodeless/internal/nodesim"
+	"github.com/nodeless/nodeless/region/nodesim"
 )
 
 // What the plan counts on is what the node has: for every type the provider's expectation, made of what EC2 tells over the

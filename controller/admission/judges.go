@@ -1,0 +1,156 @@
+package admission
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"fmt"
+
+	admissionv1 "k8s.io/api/admission/v1"
+	appsv1 "k8s.io/api/apps/v1"
+	batchv1 "k8s.io/api/batch/v1"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	karpv1 "sigs.k8s.io/karpenter/pkg/apis/v1"
+
+	"github.com/nodeless/nodeless/api/v1alpha1"
+	"github.com/nodeless/nodeless/controller/translate"
+	"github.com/nodeless/nodeless/microvm/fargate"
+	"github.com/nodeless/nodeless/microvm/logs/pipeline"
+)
+
+func read(r *admissionv1.AdmissionRequest, into any) error {
+	if err := json.Unmarshal(r.Object.Raw, into); err != nil {
+		return fmt.Errorf("read %s %s/%s: %w", r.Kind.Kind, r.Namespace, r.Name, err)
+	}
+	return nil
+}
+
+// pods makes a new pod one of its profile's.
+func (s *Server) pods(ctx context.Context, r *admissionv1.AdmissionRequest) (answer, error) {
+	if r.SubResource != "" || r.Operation != admissionv1.Create {
+		return answer{}, nil
+	}
+	var pod corev1.Pod
+	if err := read(r, &pod); err != nil {
+		return answer{}, err
+	}
+	pod.Namespace = r.Namespace // which the object need not say
+	a := fargate.Admit(s.o.Profiles(), &pod, s.o.Able())
+	if a.Profile == nil {
+		if now, err := s.fresh.profiles(ctx); err == nil {
+			a = fargate.Admit(now, &pod, s.o.Able())
+		} else {
+			s.o.Log.Warn("a pod was judged by the profiles known before", "pod", r.Namespace+"/"+cmp.Or(r.Name, pod.GenerateName), "error", err)
+		}
+	}
+	if a.Profile == nil {
+		return answer{warnings: a.Warnings}, nil
+	}
+	a.Apply(&pod, s.Logging(ctx, &a.Profile.Spec).Annotation)
+	return answer{warnings: a.Warnings, patch: []operation{
+		{"add", "/metadata/labels", pod.Labels},
+		{"add", "/metadata/annotations", pod.Annotations},
+		{"add", "/spec/schedulerName", pod.Spec.SchedulerName},
+		{"add", "/spec/priorityClassName", pod.Spec.PriorityClassName},
+		{"add", "/spec/priority", pod.Spec.Priority},
+		{"add", "/spec/preemptionPolicy", pod.Spec.PreemptionPolicy},
+	}}, nil
+}
+
+// workloads says what will become of the pods of a workload: its author does not see what is said when they are created.
+func (s *Server) workloads(_ context.Context, r *admissionv1.AdmissionRequest) (answer, error) {
+	template, err := templateOf(r)
+	if template == nil || err != nil {
+		return answer{}, err
+	}
+	pod := &corev1.Pod{ObjectMeta: *template.ObjectMeta.DeepCopy(), Spec: *template.Spec.DeepCopy()}
+	pod.Namespace, pod.Name = r.Namespace, r.Name
+	withLimitsAsRequests(&pod.Spec)
+	return answer{warnings: fargate.Admit(s.o.Profiles(), pod, s.o.Able()).Warnings}, nil
+}
+
+// templateOf is the template of a workload's pods; nil of a kind that has none.
+func templateOf(r *admissionv1.AdmissionRequest) (*corev1.PodTemplateSpec, error) {
+	switch r.Kind.Kind {
+	case "Deployment":
+		var w appsv1.Deployment
+		return &w.Spec.Template, read(r, &w)
+	case "StatefulSet":
+		var w appsv1.StatefulSet
+		return &w.Spec.Template, read(r, &w)
+	case "Job":
+		var w batchv1.Job
+		return &w.Spec.Template, read(r, &w)
+	case "CronJob":
+		var w batchv1.CronJob
+		return &w.Spec.JobTemplate.Spec.Template, read(r, &w)
+	}
+	return nil, nil
+}
+
+// withLimitsAsRequests is what the API server does to a pod's containers when it is created.
+func withLimitsAsRequests(spec *corev1.PodSpec) {
+	for _, list := range [][]corev1.Container{spec.InitContainers, spec.Containers} {
+		for i := range list {
+			c := &list[i]
+			for name, limit := range c.Resources.Limits {
+				if _, ok := c.Resources.Requests[name]; ok {
+					continue
+				}
+				if c.Resources.Requests == nil {
+					c.Resources.Requests = corev1.ResourceList{}
+				}
+				c.Resources.Requests[name] = limit
+			}
+		}
+	}
+}
+
+// profiles warns of profiles that select more than their author may think. What is wrong with one the API server says itself,
+// by the definition.
+func (s *Server) profiles(_ context.Context, r *admissionv1.AdmissionRequest) (answer, error) {
+	var p v1alpha1.FargateProfile
+	if err := read(r, &p); err != nil {
+		return answer{}, err
+	}
+	a := answer{warnings: fargate.Advise(&p.Spec)}
+	if r.Operation == admissionv1.Create && len(s.o.Profiles()) >= profilesOfEKS {
+		a.warnings = append(a.warnings, fmt.Sprintf("EKS allows %d Fargate profiles in a cluster; here there is no such limit", profilesOfEKS))
+	}
+	return a, nil
+}
+
+// profilesOfEKS is how many profiles a cluster of EKS may have (service quotas).
+const profilesOfEKS = 10
+
+// pools warns of requirements that restrict nothing. They are taken, as Karpenter takes them.
+func (s *Server) pools(_ context.Context, r *admissionv1.AdmissionRequest) (answer, error) {
+	var pool karpv1.NodePool
+	if err := read(r, &pool); err != nil {
+		return answer{}, err
+	}
+	var a answer
+	for _, u := range translate.UnknownKeys(&pool) {
+		a.warnings = append(a.warnings, u.String())
+	}
+	return a, nil
+}
+
+// awsLogging refuses a ConfigMap aws-logging that would disable logging for every new pod.
+func (s *Server) awsLogging(_ context.Context, r *admissionv1.AdmissionRequest) (answer, error) {
+	var c corev1.ConfigMap
+	if err := read(r, &c); err != nil {
+		return answer{}, err
+	}
+	if _, err := fargate.ParseLogging(c.Data); err != nil {
+		return answer{refusal: fmt.Sprintf("ConfigMap %s/%s: %v; with it logging would be disabled for new pods", r.Namespace, r.Name, err)}, nil
+	}
+	c.ObjectMeta = metav1.ObjectMeta{Namespace: r.Namespace, Name: r.Name}
+	namespace := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: r.Namespace, Labels: map[string]string{fargate.LoggingLabel: "enabled"}}}
+	state, p := pipeline.State(&v1alpha1.FargateProfileSpec{}, namespace, &c, s.o.Able())
+	if p == nil || len(p.Elsewhere) > 0 {
+		return answer{warnings: []string{state.Message}}, nil
+	}
+	return answer{}, nil
+}

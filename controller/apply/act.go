@@ -1,0 +1,151 @@
+// Package apply carries a plan out: it writes to the Kubernetes API, and nowhere else. It is idempotent: the names of
+// what it creates follow from the plan's content, so that a crash and a replay create nothing twice. Where the world
+// has moved on it does nothing and says so: a conflict means a new plan, never a forced one.
+package apply
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"maps"
+
+	"k8s.io/apimachinery/pkg/runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	karpv1 "sigs.k8s.io/karpenter/pkg/apis/v1"
+
+	"github.com/nodeless/nodeless/controller/cluster"
+	"github.com/nodeless/nodeless/controller/metrics"
+	"github.com/nodeless/nodeless/engine/model"
+	"github.com/nodeless/nodeless/engine/reason"
+	"github.com/nodeless/nodeless/internal/kit/clock"
+)
+
+// EventRecorder records Kubernetes events; client-go's record.EventRecorder is one.
+type EventRecorder interface {
+	Event(object runtime.Object, eventtype, reason, message string)
+}
+
+// Options are what an Actor needs.
+type Options struct {
+	// Client writes, and reads claims, one when a name is taken, all in Recall: what it reads must not come from a cache. Required.
+	Client   client.Client
+	World    *cluster.World            // required
+	Recorder EventRecorder             // default: events are dropped
+	Clock    clock.Clock               // default the real one
+	Explain  func(model.Reason) string // default engine/reason
+	Log      *slog.Logger              // default slog.Default
+	Parallel int                       // creates at the same time; default 16
+	Metrics  *metrics.Counters         // nil = nothing is counted
+}
+
+// Actor carries out plans. Apply is for one goroutine at a time.
+type Actor struct {
+	o        Options
+	reporter *reporter
+	machines *machineReporter
+}
+
+// Result is what became of a plan.
+type Result struct {
+	Created  []string // NodeClaims
+	Existing []string // NodeClaims that a former run of the same plan created
+	// Claims are the NodeClaims, created or existing, by the ID of the launch they are for.
+	Claims   map[string]string
+	Removed  []string  // NodeClaims that were asked to go
+	Begun    []string  // commands, by ID, whose victims are marked
+	Finished []string  // commands, by ID, whose victims were asked to go
+	Undone   []Undone  // commands whose victims stay
+	Again    bool      // something was changed meanwhile: worth another look at once
+	Refused  []Refusal // what was not done because the world has moved on: a new plan is needed
+	Errors   []error   // API errors: the next plan tries again
+}
+
+// Refusal is a part of a plan that is no longer right.
+type Refusal struct {
+	Object string // NodePool or NodeClaim
+	Why    string
+}
+
+// Undone is a command that was begun and whose victims stay.
+type Undone struct {
+	Command string // its ID
+	Method  model.Method
+	Why     string // a word or two, such as timeout
+	Message string // a sentence
+}
+
+// Add adds what became of another part.
+func (r *Result) Add(other Result) {
+	r.Created, r.Existing = append(r.Created, other.Created...), append(r.Existing, other.Existing...)
+	r.Removed, r.Refused = append(r.Removed, other.Removed...), append(r.Refused, other.Refused...)
+	r.Begun, r.Finished = append(r.Begun, other.Begun...), append(r.Finished, other.Finished...)
+	r.Undone, r.Errors = append(r.Undone, other.Undone...), append(r.Errors, other.Errors...)
+	r.Again = r.Again || other.Again
+	if r.Claims == nil {
+		r.Claims = map[string]string{}
+	}
+	maps.Copy(r.Claims, other.Claims)
+}
+
+// New is an Actor.
+func New(o Options) *Actor {
+	if o.Clock == nil {
+		o.Clock = clock.Real{}
+	}
+	if o.Recorder == nil {
+		o.Recorder = silent{}
+	}
+	if o.Explain == nil {
+		o.Explain = reason.Pod
+	}
+	if o.Log == nil {
+		o.Log = slog.Default()
+	}
+	if o.Parallel <= 0 {
+		o.Parallel = 16
+	}
+	return &Actor{o: o, reporter: newReporter(o), machines: newMachineReporter(o)}
+}
+
+// Recall reads all NodeClaims into the world. A watch may begin with a list from a cache of the API server that is older than what a
+// former leader wrote: its newest claims are missing then. This list is as new as the call.
+func (a *Actor) Recall(ctx context.Context) error {
+	var claims karpv1.NodeClaimList
+	if err := a.o.Client.List(ctx, &claims); err != nil {
+		return fmt.Errorf("list NodeClaims: %w", err)
+	}
+	for i := range claims.Items {
+		a.o.World.ObserveClaim(&claims.Items[i])
+	}
+	return nil
+}
+
+// Apply carries out the plan that was made of the snapshot. It returns when all API calls were answered.
+func (a *Actor) Apply(ctx context.Context, s *model.Snapshot, p model.Plan) Result {
+	var r Result
+	r.Claims = a.launch(ctx, s, p.Launches, &r)
+	a.remove(ctx, s, p.Removals, &r)
+	a.begin(ctx, s, p.Commands, &r)
+	a.log(&r)
+	a.machines.kept(s, p.Kept)
+	return r
+}
+
+// Report says on pods what a plan for them decided; claims are the NodeClaims by the ID of the launch they are for. Nobody waits for it.
+func (a *Actor) Report(s *model.Snapshot, p model.Plan, claims map[string]string) {
+	a.reporter.report(s, &p, claims)
+}
+
+// log says what was not done.
+func (a *Actor) log(r *Result) {
+	for _, refusal := range r.Refused {
+		a.o.Log.Info("part of a plan was no longer right", "object", refusal.Object, "why", refusal.Why)
+	}
+	for _, err := range r.Errors {
+		a.o.Log.Warn("part of a plan failed; the next plan tries again", "error", err)
+	}
+}
+
+type silent struct{}
+
+func (silent) Event(runtime.Object, string, string, string) {}

@@ -1,0 +1,133 @@
+package apply
+
+import (
+	"context"
+	"errors"
+	"testing"
+	"time"
+
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	karpv1 "sigs.k8s.io/karpenter/pkg/apis/v1"
+
+	"github.com/nodeless/nodeless/controller/translate"
+	"github.com/nodeless/nodeless/engine/model"
+)
+
+// refusing is an API server that lets NodeClaims be created and not be changed, as a webhook may.
+type refusing struct{ client.Client }
+
+func (r refusing) Patch(ctx context.Context, o client.Object, p client.Patch, opts ...client.PatchOption) error {
+	if _, claim := o.(*karpv1.NodeClaim); claim {
+		return errors.New("a webhook says no")
+	}
+	return r.Client.Patch(ctx, o, p, opts...)
+}
+
+// A victim that cannot be marked looks like any other machine: the same and another command for it are refused, else each
+// would launch one more.
+func TestAVictimThatCannotBeMarkedIsNotReplacedTwice(t *testing.T) {
+	r := enter(t, "100")
+	a := r.occupied("a")
+	r.restart(refusing{r.client})
+	s := r.snapshot()
+	c := r.replace(s, a)
+	if done := r.actor.Apply(t.Context(), s, model.Plan{Commands: []model.Command{c}}); len(done.Created) != 1 || len(done.Errors) != 1 {
+		t.Fatalf("begun: %+v", done)
+	}
+	other := c
+	other.ID = "other"
+	for _, c := range []model.Command{c, other} {
+		s := r.snapshot()
+		done := r.actor.Apply(t.Context(), s, model.Plan{Commands: []model.Command{c}})
+		if len(done.Created)+len(done.Existing) != 0 || len(done.Refused) != 1 {
+			t.Errorf("command %s: %+v", c.ID, done)
+		}
+	}
+	if n := len(r.claims()); n != 2 {
+		t.Errorf("%d claims", n)
+	}
+}
+
+// A command whose time is over and that cannot be undone is not looked at without pause.
+func TestACommandThatCannotBeUndoneMakesNoHotLoop(t *testing.T) {
+	r := enter(t, "100")
+	a := r.occupied("a")
+	s := r.snapshot()
+	r.actor.Apply(t.Context(), s, model.Plan{Commands: []model.Command{r.replace(s, a)}})
+	r.restart(refusing{r.client})
+	for _, wait := range []time.Duration{10 * time.Minute, 10 * time.Minute} {
+		r.clock.Advance(wait)
+		done, due := r.actor.Advance(t.Context(), r.snapshot(), still)
+		if len(done.Errors) == 0 || len(done.Undone) != 0 {
+			t.Fatalf("got %+v", done)
+		}
+		if !due.IsZero() && !due.After(r.clock.Now()) {
+			t.Errorf("to be looked at again at %s, and it is %s", due, r.clock.Now())
+		}
+	}
+}
+
+// While a victim drains, maybe for hours, it carries the command. Those that were let off meanwhile are left alone.
+func TestAVictimThatWasLetOffStaysSoWhileAnotherDrains(t *testing.T) {
+	r := enter(t, "100")
+	a, b := r.occupied("a"), r.occupied("b")
+	s := r.snapshot()
+	r.actor.Apply(t.Context(), s, model.Plan{Commands: []model.Command{r.replace(s, a, b)}})
+	if err := r.client.Delete(t.Context(), r.claim(a)); err != nil {
+		t.Fatal(err)
+	}
+	r.until("the world knows", func() bool { return r.world.Claim(a).DeletionTimestamp != nil })
+	r.clock.Advance(10 * time.Minute)
+	if done := r.turn(); len(done.Undone) != 1 {
+		t.Fatalf("undone: %+v", done)
+	}
+	r.expectMarks("", b)
+	for range 2 {
+		if done := r.turn(); len(done.Undone)+len(done.Removed) != 0 {
+			t.Errorf("again: %+v", done)
+		}
+	}
+	r.expectMarks("", b)
+	r.expectMarks(allMarks+"going ", a)
+}
+
+// A victim that the cloud takes away meanwhile goes on refusing pods when its command is undone.
+func TestAVictimThatIsInterruptedStaysTainted(t *testing.T) {
+	r := enter(t, "100")
+	a := r.occupied("a")
+	s := r.snapshot()
+	r.actor.Apply(t.Context(), s, model.Plan{Commands: []model.Command{r.replace(s, a)}})
+	claim := r.claim(a)
+	claim.Annotations[translate.AnnotationInterrupted] = translate.Interruption("spot_interrupted", r.clock.Now())
+	if err := r.client.Update(t.Context(), claim); err != nil {
+		t.Fatal(err)
+	}
+	r.until("the world knows", func() bool { return r.world.Claim(a).Annotations[translate.AnnotationInterrupted] != "" })
+	r.clock.Advance(10 * time.Minute)
+	if done := r.turn(); len(done.Undone) != 1 {
+		t.Fatalf("undone: %+v", done)
+	}
+	r.expectMarks("taint ", a)
+}
+
+// That a search was cut says nothing of a machine: nobody is told that it cannot be consolidated.
+func TestASearchThatWasCutIsNoVerdict(t *testing.T) {
+	for name, c := range map[string]struct {
+		why  model.Reason
+		want string
+	}{
+		"cut before it began":   {model.Reason{Rule: model.RuleSteps}, ""},
+		"cut for a pod":         {model.Reason{Rule: model.RuleNoPlace, Detail: string(model.RuleSteps)}, ""},
+		"cut in one pool":       {model.Reason{Rule: model.RuleNoPlace, Pools: []model.PoolVerdict{{Pool: "p", Rule: model.RuleSteps}}}, ""},
+		"carried to its end":    {model.Reason{Rule: model.RuleNoPlace, Detail: string(model.RuleTaint)}, "Unconsolidatable"},
+		"somebody's own wish":   {model.Reason{Rule: model.RuleDoNotDisrupt}, "DisruptionBlocked"},
+		"it passes by itself":   {model.Reason{Rule: model.RuleNotInitialized}, ""},
+		"the budget says so":    {model.Reason{Rule: model.RuleBudget}, ""},
+		"nothing is cheaper":    {model.Reason{Rule: model.RuleNotCheaper}, "Unconsolidatable"},
+		"it would take another": {model.Reason{Rule: model.RuleMoreMachines}, "Unconsolidatable"},
+	} {
+		if got, _ := verdictOn(&c.why); got != c.want {
+			t.Errorf("%s: %q, want %q", name, got, c.want)
+		}
+	}
+}

@@ -1,0 +1,67 @@
+package apply
+
+import (
+	"context"
+	"encoding/json"
+	"time"
+
+	"golang.org/x/sync/errgroup"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	karpv1 "sigs.k8s.io/karpenter/pkg/apis/v1"
+
+	"github.com/nodeless/nodeless/engine/model"
+)
+
+// nominating is how long a machine's pods wait for their nominations at most: without them they are placed too.
+const nominating = 2 * time.Second
+
+// Nominate has kube-scheduler keep room on a Node for the pods that were promised the claim's machine (status.nominatedNodeName,
+// KEP 5278): else the first machine that is ready takes whatever pods wait, and the others do not fit what was launched for them. It
+// returns when the pods say so, or after a while. Several may call it.
+func (a *Actor) Nominate(ctx context.Context, claim, node string) {
+	ctx, cancel := context.WithTimeout(ctx, nominating)
+	defer cancel()
+	var group errgroup.Group
+	group.SetLimit(a.o.Parallel)
+	for _, key := range a.o.World.Promised(claim) {
+		if !a.nominable(key, node) {
+			continue
+		}
+		group.Go(func() error {
+			if err := a.nominate(ctx, key, node); err != nil && !outdated(err) {
+				a.o.Log.Warn("kube-scheduler is not told where a pod has its place; it may choose another", "pod", key.Namespace+"/"+key.Name, "node", node, "error", err)
+			}
+			return nil
+		})
+	}
+	_ = group.Wait() // of functions that do not fail
+}
+
+// nominable reports whether the pod waits, and neither has the nomination nor one by which kube-scheduler waits for pods that it evicts from a
+// machine.
+func (a *Actor) nominable(key model.PodKey, node string) bool {
+	pod := a.o.World.Pod(types.NamespacedName{Namespace: key.Namespace, Name: key.Name})
+	if pod == nil || string(pod.UID) != key.UID || pod.Spec.NodeName != "" || pod.Status.NominatedNodeName == node {
+		return false
+	}
+	other := a.o.World.Node(pod.Status.NominatedNodeName)
+	return other == nil || other.Labels[karpv1.NodeRegisteredLabelKey] == "true" && other.Labels[karpv1.NodeInitializedLabelKey] != "true"
+}
+
+func (a *Actor) nominate(ctx context.Context, key model.PodKey, node string) error {
+	patch, err := json.Marshal(map[string]any{"metadata": map[string]any{"uid": key.UID}, "status": map[string]any{"nominatedNodeName": node}})
+	if err != nil {
+		return err
+	}
+	pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: key.Namespace, Name: key.Name}}
+	return a.o.Client.Status().Patch(ctx, pod, client.RawPatch(types.MergePatchType, patch))
+}
+
+// outdated reports whether the pod is gone, another, or has got its place meanwhile.
+func outdated(err error) bool {
+	return apierrors.IsNotFound(err) || apierrors.IsConflict(err) || apierrors.IsInvalid(err)
+}

@@ -1,0 +1,116 @@
+package apply
+
+import (
+	"context"
+	"fmt"
+	"sync"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	karpv1 "sigs.k8s.io/karpenter/pkg/apis/v1"
+
+	"github.com/nodeless/nodeless/controller/metrics"
+	"github.com/nodeless/nodeless/controller/translate"
+	"github.com/nodeless/nodeless/engine/model"
+)
+
+// remove deletes the claims of machines that should go, those of which it is still true, several at a time.
+func (a *Actor) remove(ctx context.Context, s *model.Snapshot, removals []model.Removal, r *Result) {
+	var mu sync.Mutex
+	var wg sync.WaitGroup
+	slots := make(chan struct{}, a.o.Parallel)
+	for i := range removals {
+		m := &removals[i]
+		slots <- struct{}{}
+		wg.Go(func() {
+			defer func() { <-slots }()
+			claim, why := a.stillTrue(s, m)
+			var err error
+			if why == "" {
+				err = a.delete(ctx, claim, m)
+			}
+			mu.Lock()
+			defer mu.Unlock()
+			switch {
+			case why != "":
+				r.Refused = append(r.Refused, Refusal{Object: "NodeClaim " + m.Claim, Why: why})
+			case err == nil:
+				r.Removed = append(r.Removed, m.Claim)
+				a.o.Metrics.Commanded(metrics.Delete, string(m.Method), 1, m.Pool)
+				a.reporter.removed(claim, a.o.World.Node(m.Node), m)
+			case apierrors.IsNotFound(err):
+				a.o.World.ForgetClaim(claim)
+			case apierrors.IsConflict(err):
+				r.Refused = append(r.Refused, Refusal{Object: "NodeClaim " + m.Claim, Why: "it was changed meanwhile"})
+			default:
+				r.Errors = append(r.Errors, err)
+			}
+		})
+	}
+	wg.Wait()
+}
+
+// stillTrue compares the machine now with the plan's snapshot, and says what has changed that matters.
+func (a *Actor) stillTrue(s *model.Snapshot, m *model.Removal) (*karpv1.NodeClaim, string) {
+	claim := a.o.World.Claim(m.Claim)
+	now, ok := a.o.World.Machine(m.Claim)
+	switch {
+	case claim == nil || !ok:
+		return nil, "it is gone"
+	case now.Deleting:
+		return nil, "it is going already"
+	case now.Name != m.Node:
+		return nil, "its node is another one now"
+	case m.Method == model.Overprovisioned:
+		return claim, "" // whatever runs there, its static pool has one too many
+	case now.DoNotDisrupt:
+		return nil, "it may not be disrupted any more"
+	case m.Method == model.Drifted && now.Drifted == "":
+		return nil, "it is not drifted any more"
+	}
+	before := map[model.PodKey]bool{}
+	for i := range s.Nodes {
+		if s.Nodes[i].Name != m.Node {
+			continue
+		}
+		for _, p := range s.Nodes[i].Pods {
+			before[p.PodKey] = true
+		}
+	}
+	for _, p := range now.Pods {
+		switch {
+		case p.Terminal:
+		case p.DoNotDisrupt && !(m.Method == model.Drifted && now.Deadline):
+			return nil, fmt.Sprintf("pod %s/%s may not be disrupted", p.Namespace, p.Name)
+		case p.Daemon:
+		case m.Method == model.Empty || !before[p.PodKey]:
+			return nil, fmt.Sprintf("pod %s/%s has come", p.Namespace, p.Name)
+		}
+	}
+	return claim, ""
+}
+
+// delete notes the reason on the claim, so that it survives a restart, and asks for its deletion; both only if the claim
+// is as it was read.
+func (a *Actor) delete(ctx context.Context, claim *karpv1.NodeClaim, m *model.Removal) error {
+	noted := claim.DeepCopy()
+	if noted.Annotations[translate.AnnotationDisruption] != string(m.Method) {
+		if noted.Annotations == nil {
+			noted.Annotations = map[string]string{}
+		}
+		noted.Annotations[translate.AnnotationDisruption] = string(m.Method)
+		patch := client.MergeFromWithOptions(claim, client.MergeFromWithOptimisticLock{})
+		if err := a.o.Client.Patch(ctx, noted, patch); err != nil {
+			return fmt.Errorf("annotate NodeClaim %s: %w", claim.Name, err)
+		}
+		a.o.World.ObserveClaim(noted)
+	}
+	uid, version := noted.UID, noted.ResourceVersion
+	err := a.o.Client.Delete(ctx, noted.DeepCopy(), client.Preconditions{UID: &uid, ResourceVersion: &version})
+	if err != nil {
+		return fmt.Errorf("delete NodeClaim %s: %w", claim.Name, err)
+	}
+	a.o.World.ObserveDeletion(noted)
+	a.o.Metrics.ClaimDisrupted(noted, metrics.Snake(string(m.Method)))
+	return nil
+}

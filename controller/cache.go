@@ -1,0 +1,95 @@
+package controller
+
+import (
+	"log/slog"
+	"sync"
+
+	ec2v1 "github.com/aws/karpenter-provider-aws/pkg/apis/v1"
+	"github.com/go-logr/logr"
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
+	"k8s.io/client-go/rest"
+	"sigs.k8s.io/controller-runtime/pkg/cache"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	ctrllog "sigs.k8s.io/controller-runtime/pkg/log"
+	autoscaling "sigs.k8s.io/karpenter/pkg/apis/autoscaling/v1beta1"
+	karpv1 "sigs.k8s.io/karpenter/pkg/apis/v1"
+	karpv1alpha1 "sigs.k8s.io/karpenter/pkg/apis/v1alpha1"
+
+	"github.com/nodeless/nodeless/api/v1alpha1"
+	"github.com/nodeless/nodeless/controller/translate"
+)
+
+// scheme knows the built-in kinds, Karpenter's and its AWS provider's.
+var scheme = sync.OnceValue(func() *runtime.Scheme {
+	s := runtime.NewScheme()
+	if err := clientgoscheme.AddToScheme(s); err != nil {
+		panic(err) // the built-in kinds always fit an empty scheme
+	}
+	karpenter := schema.GroupVersion{Group: "karpenter.sh", Version: "v1"}
+	s.AddKnownTypes(karpenter, &karpv1.NodePool{}, &karpv1.NodePoolList{}, &karpv1.NodeClaim{}, &karpv1.NodeClaimList{})
+	metav1.AddToGroupVersion(s, karpenter)
+	amazon := schema.GroupVersion{Group: "karpenter.k8s.aws", Version: "v1"}
+	s.AddKnownTypes(amazon, &ec2v1.EC2NodeClass{}, &ec2v1.EC2NodeClassList{})
+	metav1.AddToGroupVersion(s, amazon)
+	buffers := schema.GroupVersion{Group: autoscaling.Group, Version: "v1beta1"}
+	s.AddKnownTypes(buffers, &autoscaling.CapacityBuffer{}, &autoscaling.CapacityBufferList{})
+	metav1.AddToGroupVersion(s, buffers)
+	if err := v1alpha1.AddToScheme(s); err != nil {
+		panic(err) // so do our own
+	}
+	overlays := schema.GroupVersion{Group: "karpenter.sh", Version: "v1alpha1"}
+	s.AddKnownTypes(overlays, &karpv1alpha1.NodeOverlay{}, &karpv1alpha1.NodeOverlayList{})
+	metav1.AddToGroupVersion(s, overlays)
+	return s
+})
+
+// newCache holds what decisions need and no more of it.
+func newCache(cfg *rest.Config) (cache.Cache, error) {
+	return cache.New(cfg, cache.Options{
+		Scheme: scheme(), DefaultTransform: cache.TransformStripManagedFields(), ReaderFailOnMissingInformer: true,
+		ByObject: map[client.Object]cache.ByObject{
+			&corev1.Pod{}: {Transform: translate.LeanPod},
+			// Watched only if a CapacityBuffer refers to one of their kind.
+			&corev1.PodTemplate{}: {Transform: leanTemplate}, &appsv1.Deployment{}: {Transform: leanTemplate},
+			&appsv1.StatefulSet{}: {Transform: leanTemplate}, &appsv1.ReplicaSet{}: {Transform: leanTemplate},
+		},
+	})
+}
+
+// leanTemplate leaves out of a workload what does not decide where its pods may go.
+func leanTemplate(o any) (any, error) {
+	object, ok := o.(client.Object)
+	if !ok {
+		return o, nil
+	}
+	object.SetManagedFields(nil)
+	object.SetAnnotations(nil)
+	var spec *corev1.PodSpec
+	switch w := o.(type) {
+	case *corev1.PodTemplate:
+		spec = &w.Template.Spec
+	case *appsv1.Deployment:
+		spec, w.Status = &w.Spec.Template.Spec, appsv1.DeploymentStatus{}
+	case *appsv1.StatefulSet:
+		spec, w.Status, w.Spec.VolumeClaimTemplates = &w.Spec.Template.Spec, appsv1.StatefulSetStatus{}, nil
+	case *appsv1.ReplicaSet:
+		spec, w.Status = &w.Spec.Template.Spec, appsv1.ReplicaSetStatus{}
+	default:
+		return o, nil
+	}
+	translate.LeanContainers(spec.InitContainers)
+	translate.LeanContainers(spec.Containers)
+	return o, nil
+}
+
+var quietOnce sync.Once
+
+// quietLibraries gives controller-runtime the log, which otherwise complains that it has none.
+func quietLibraries(log *slog.Logger) {
+	quietOnce.Do(func() { ctrllog.SetLogger(logr.FromSlogHandler(log.Handler())) })
+}

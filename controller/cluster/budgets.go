@@ -1,0 +1,194 @@
+package cluster
+
+import (
+	"slices"
+	"strings"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	policyv1 "k8s.io/api/policy/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/intstr"
+	karpv1 "sigs.k8s.io/karpenter/pkg/apis/v1"
+
+	"github.com/nodeless/nodeless/controller/translate"
+	"github.com/nodeless/nodeless/engine/model"
+)
+
+// budget is what matters of a PodDisruptionBudget.
+type budget struct {
+	name     string // namespace/name
+	selector labels.Selector
+	spent    bool // allows no eviction now
+	never    bool // allows none, whatever happens
+	unready  bool // lets pods that are not ready go at any time (unhealthyPodEvictionPolicy AlwaysAllow)
+
+	pods map[*pod]bool // those it covers
+}
+
+// budgets are all PodDisruptionBudgets.
+type budgets struct {
+	objects table[*policyv1.PodDisruptionBudget]
+	in      map[string]map[string]*budget // by namespace, name
+}
+
+func newBudgets() budgets {
+	return budgets{objects: newTable[*policyv1.PodDisruptionBudget](), in: map[string]map[string]*budget{}}
+}
+
+// readBudget translates a PodDisruptionBudget; one whose selector cannot be read covers nobody, as in the Eviction API.
+func readBudget(o *policyv1.PodDisruptionBudget) *budget {
+	b := &budget{
+		name: o.Namespace + "/" + o.Name, spent: o.Status.DisruptionsAllowed <= 0, never: never(&o.Spec), pods: map[*pod]bool{},
+		unready: o.Spec.UnhealthyPodEvictionPolicy != nil && *o.Spec.UnhealthyPodEvictionPolicy == policyv1.AlwaysAllow,
+	}
+	var err error
+	if b.selector, err = metav1.LabelSelectorAsSelector(o.Spec.Selector); err != nil {
+		b.selector = labels.Nothing()
+	}
+	return b
+}
+
+// never reports whether no number of healthy pods is enough to let one go.
+func never(spec *policyv1.PodDisruptionBudgetSpec) bool {
+	if most := spec.MaxUnavailable; most != nil {
+		return most.Type == intstr.Int && most.IntVal == 0 || most.Type == intstr.String && most.StrVal == "0%"
+	}
+	least := spec.MinAvailable
+	return least != nil && least.Type == intstr.String && least.StrVal == "100%"
+}
+
+func (w *World) updateBudget(o *policyv1.PodDisruptionBudget, now time.Time) {
+	if !w.budgets.objects.put(o, now) {
+		return
+	}
+	b, old := readBudget(o), w.budgets.in[o.Namespace][o.Name]
+	if old != nil && old.selector.String() == b.selector.String() {
+		if old.spent != b.spent || old.never != b.never || old.unready != b.unready {
+			old.spent, old.never, old.unready = b.spent, b.never, b.unready
+			w.touchCovered(old)
+		}
+		return
+	}
+	w.dropBudget(old)
+	if w.budgets.in[o.Namespace] == nil {
+		w.budgets.in[o.Namespace] = map[string]*budget{}
+	}
+	w.budgets.in[o.Namespace][o.Name] = b
+	for key, p := range w.pods {
+		if key.Namespace == o.Namespace {
+			b.cover(p, w.podObjects.live[key].Labels)
+		}
+	}
+	w.touchCovered(b)
+}
+
+func (w *World) deleteBudget(o *policyv1.PodDisruptionBudget, now time.Time) {
+	if !w.budgets.objects.drop(o, now) {
+		return
+	}
+	w.dropBudget(w.budgets.in[o.Namespace][o.Name])
+	if delete(w.budgets.in[o.Namespace], o.Name); len(w.budgets.in[o.Namespace]) == 0 {
+		delete(w.budgets.in, o.Namespace)
+	}
+}
+
+// dropBudget takes a budget off the pods it covers.
+func (w *World) dropBudget(b *budget) {
+	if b == nil {
+		return
+	}
+	w.touchCovered(b)
+	for p := range b.pods {
+		p.budgets = slices.DeleteFunc(p.budgets, func(other *budget) bool { return other == b })
+	}
+}
+
+// touchCovered makes the machines with pods of a budget count them again.
+func (w *World) touchCovered(b *budget) {
+	for p := range b.pods {
+		p.unready = unready(w.podObjects.live[types.NamespacedName{Namespace: p.Key.Namespace, Name: p.Key.Name}])
+		if p.Node != "" {
+			w.machines.touchPods(p.Node)
+			w.poke()
+		}
+	}
+}
+
+// cover notes which budgets of its namespace cover a pod with these labels.
+func (bs *budgets) cover(p *pod, of map[string]string) {
+	for _, b := range bs.in[p.Key.Namespace] {
+		b.cover(p, of)
+	}
+}
+
+func (b *budget) cover(p *pod, of map[string]string) {
+	if !b.selector.Matches(labels.Set(of)) {
+		return
+	}
+	b.pods[p] = true
+	p.budgets = append(p.budgets, b)
+	slices.SortFunc(p.budgets, func(x, y *budget) int { return strings.Compare(x.name, y.name) })
+}
+
+// uncover forgets which budgets cover a pod that goes.
+func (p *pod) uncover() {
+	for _, b := range p.budgets {
+		delete(b.pods, p)
+	}
+}
+
+// unready reports whether a pod says that it is not ready.
+func unready(o *corev1.Pod) bool {
+	return slices.ContainsFunc(o.Status.Conditions, func(c corev1.PodCondition) bool {
+		return c.Type == corev1.PodReady && c.Status == corev1.ConditionFalse
+	})
+}
+
+// readiness notes whether a pod of which nothing else has changed is ready, where a budget asks for it.
+func (w *World) readiness(p *pod, o *corev1.Pod) {
+	if now := unready(o); now != p.unready && slices.ContainsFunc(p.budgets, func(b *budget) bool { return b.unready }) {
+		p.unready = now
+		if p.Node != "" {
+			w.machines.touchPods(p.Node)
+			w.poke()
+		}
+	}
+}
+
+// heldBy says which budgets keep the Eviction API from evicting the pod now, "" if none does. It refuses pods that more
+// than one covers (k8s.io/kubernetes pkg/registry/core/pod/storage/eviction.go).
+func (p *pod) heldBy() string {
+	switch {
+	case !p.asksBudgets():
+		return ""
+	case len(p.budgets) > 1:
+		return "PodDisruptionBudgets " + p.budgets[0].name + " and " + p.budgets[1].name + " both cover it, and no pod with two is evicted"
+	case p.budgets[0].spent:
+		return "PodDisruptionBudget " + p.budgets[0].name + " allows no eviction"
+	}
+	return ""
+}
+
+// blocked reports whether the pod will not be evicted, however long one waits.
+func (p *pod) blocked() bool {
+	return p.asksBudgets() && (len(p.budgets) > 1 || p.budgets[0].never)
+}
+
+// asksBudgets reports whether a budget has a say: not of a pod that is over or ending, that nobody will evict since it
+// goes with its machine, or that is not ready where that is enough.
+func (p *pod) asksBudgets() bool {
+	if len(p.budgets) == 0 || p.Terminal || p.Deleting || p.Static {
+		return false
+	}
+	if len(p.budgets) == 1 && p.budgets[0].unready && p.unready {
+		return false
+	}
+	_, refused := model.Untolerated(disrupted, p.shape.Tolerations)
+	return refused
+}
+
+// disrupted is the taint of machines that go: pods that tolerate it stay to the end.
+var disrupted = translate.Taints([]corev1.Taint{karpv1.DisruptedNoScheduleTaint})

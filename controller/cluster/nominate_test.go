@@ -1,0 +1,71 @@
+package cluster
+
+import (
+	"testing"
+	"time"
+
+	"github.com/nodeless/nodeless/engine/model"
+	"github.com/nodeless/nodeless/internal/kit/clock"
+)
+
+// Between the eviction of a pod and the next of its name nobody waits: the machine that was made ready for it must not
+// look as if nobody needed it.
+func TestAMachineStaysNeededForAMomentAfterTheLastPlanThatUsedIt(t *testing.T) {
+	c := clock.NewVirtual(noon)
+	w := New(Options{Clock: c})
+	w.Update(nodeOf("n", 1))
+	until := func() time.Time { return w.Snapshot().Nodes[0].NominatedUntil }
+
+	w.Nominate(map[string]bool{"n": true}, nil)
+	c.Advance(time.Hour)
+	w.Nominate(map[string]bool{"n": true}, nil)
+	if got := until(); !got.IsZero() {
+		t.Errorf("the newest plan uses it, which is enough; but it counts until %s", got)
+	}
+	w.Nominate(nil, nil)
+	if got, want := until(), c.Now().Add(nominated); !got.Equal(want) {
+		t.Errorf("the pod is on its way: counts until %s, want %s", got, want)
+	}
+	c.Advance(nominated)
+	w.Nominate(nil, nil)
+	if got := until(); got.After(c.Now()) || len(w.nominees) > 0 {
+		t.Errorf("nobody came: counts until %s still, %d are remembered", got, len(w.nominees))
+	}
+}
+
+// A pod that was promised a machine says so in snapshots, by what the machine is called: the claim, later the Node.
+func TestAPromisedMachineIsInTheSnapshotByItsName(t *testing.T) {
+	c := clock.NewVirtual(noon)
+	w := New(Options{Clock: c})
+	pod := podOf("web", "", "1", 1)
+	w.Update(pod)
+	w.Update(claimOf("claim", "", 1))
+	nominated := func() string {
+		t.Helper()
+		s := w.Snapshot()
+		if len(s.Pending) != 1 {
+			t.Fatalf("%d pods wait", len(s.Pending))
+		}
+		return s.Pending[0].Nominated
+	}
+	if got := nominated(); got != "" {
+		t.Errorf("nobody promised anything, but it is nominated to %q", got)
+	}
+	key := w.Snapshot().Pending[0].PodKey
+	w.Nominate(nil, map[model.PodKey]string{key: "claim"})
+	if got := nominated(); got != "claim" {
+		t.Errorf("nominated to %q, want the claim", got)
+	}
+	if got := w.Promised("claim"); len(got) != 1 || got[0] != key {
+		t.Errorf("promised the claim are %v", got)
+	}
+	w.Update(claimOf("claim", "node", 2))
+	w.Update(nodeOf("node", 1))
+	if got := nominated(); got != "node" {
+		t.Errorf("nominated to %q, want the Node that came", got)
+	}
+	w.Nominate(nil, nil)
+	if got := nominated(); got != "" || len(w.Promised("claim")) > 0 {
+		t.Errorf("the newest plan promises nothing, but it is nominated to %q", got)
+	}
+}

@@ -1,0 +1,34 @@
+package cluster
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/nodeless/nodeless/engine"
+	"github.com/nodeless/nodeless/engine/model"
+	"github.com/nodeless/nodeless/internal/kit/clock"
+)
+
+// The gate StaticCapacity is closed: a pool with replicas gets no machines and loses none, and says why.
+func TestAStaticPoolIsLeftAloneWithoutItsGate(t *testing.T) {
+	replicas := int64(1)
+	for _, closed := range []bool{true, false} {
+		w := New(Options{Clock: clock.NewVirtual(noon), NoStatic: closed})
+		pool := poolOf("p", 1)
+		pool.Spec.Replicas = &replicas
+		w.SetCatalog(class, types1(), "")
+		w.Update(pool)
+		for _, name := range []string{"a", "b", "c"} {
+			w.Update(nodeOf(name, 1))
+			w.Update(claimOf("claim-"+name, name, 1))
+		}
+		s := w.Snapshot()
+		if got := strings.Contains(s.Pools[0].NotReady, "StaticCapacity"); got != closed {
+			t.Errorf("closed %v: NotReady is %q", closed, s.Pools[0].NotReady)
+		}
+		plan := engine.Disrupt(s, model.Policy{})
+		if got := len(plan.Removals) == 0; got != closed {
+			t.Errorf("closed %v: %d of 3 machines go", closed, len(plan.Removals))
+		}
+	}
+}

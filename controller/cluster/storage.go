@@ -1,0 +1,190 @@
+package cluster
+
+import (
+	"cmp"
+	"slices"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	storagev1 "k8s.io/api/storage/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/nodeless/nodeless/controller/translate"
+	"github.com/nodeless/nodeless/engine/model"
+)
+
+// storage is what is known of volumes: not much of it matters to most pods.
+type storage struct {
+	claims  table[*corev1.PersistentVolumeClaim]
+	volumes table[*corev1.PersistentVolume]
+	classes table[*storagev1.StorageClass]
+	nodes   table[*storagev1.CSINode]
+
+	users map[need]map[*pod]bool // pods whose shape was made from an object, or from its absence
+}
+
+func newStorage() storage {
+	return storage{
+		claims: newTable[*corev1.PersistentVolumeClaim](), volumes: newTable[*corev1.PersistentVolume](),
+		classes: newTable[*storagev1.StorageClass](), nodes: newTable[*storagev1.CSINode](),
+		users: map[need]map[*pod]bool{},
+	}
+}
+
+// need names an object that shapes depend on. The storage class without a name is the default.
+type need struct {
+	kind string
+	types.NamespacedName
+}
+
+const (
+	claimKind  = "PersistentVolumeClaim"
+	volumeKind = "PersistentVolume"
+	classKind  = "StorageClass"
+)
+
+// lookup answers kube.Storage and notes what was asked for.
+type lookup struct {
+	in    *storage
+	needs []need
+}
+
+func (l *lookup) note(kind string, key types.NamespacedName) {
+	if n := (need{kind, key}); !slices.Contains(l.needs, n) {
+		l.needs = append(l.needs, n)
+	}
+}
+
+func (l *lookup) VolumeClaim(namespace, name string) *corev1.PersistentVolumeClaim {
+	key := types.NamespacedName{Namespace: namespace, Name: name}
+	l.note(claimKind, key)
+	return l.in.claims.live[key]
+}
+
+func (l *lookup) Volume(name string) *corev1.PersistentVolume {
+	l.note(volumeKind, clusterKey(name))
+	return l.in.volumes.live[clusterKey(name)]
+}
+
+func (l *lookup) Class(name string) *storagev1.StorageClass {
+	l.note(classKind, clusterKey(name))
+	return l.in.classes.live[clusterKey(name)]
+}
+
+const defaultClass = "storageclass.kubernetes.io/is-default-class"
+
+// DefaultClass is the newest of those that say they are the default, as in Kubernetes' admission.
+func (l *lookup) DefaultClass() *storagev1.StorageClass {
+	l.note(classKind, clusterKey(""))
+	var best *storagev1.StorageClass
+	for _, c := range l.in.classes.live {
+		if c.Annotations[defaultClass] != "true" {
+			continue
+		}
+		if best == nil || cmp.Or(best.CreationTimestamp.Compare(c.CreationTimestamp.Time), cmp.Compare(c.Name, best.Name)) < 0 {
+			best = c
+		}
+	}
+	return best
+}
+
+// shapeOf translates a pod, and says which objects its shape depends on.
+func (w *World) shapeOf(o *corev1.Pod) (model.Shape, []need) {
+	l := lookup{in: &w.storage}
+	return w.names.Shape(o, &l), l.needs
+}
+
+// use notes which objects a pod's shape depends on; unuse forgets it.
+func (s *storage) use(p *pod) {
+	for _, n := range p.needs {
+		if s.users[n] == nil {
+			s.users[n] = map[*pod]bool{}
+		}
+		s.users[n][p] = true
+	}
+}
+
+func (s *storage) unuse(p *pod) {
+	for _, n := range p.needs {
+		if delete(s.users[n], p); len(s.users[n]) == 0 {
+			delete(s.users, n)
+		}
+	}
+}
+
+// updateStorage and deleteStorage keep an object of a table, and translate again the pods whose shapes depend on it.
+func updateStorage[T client.Object](w *World, t *table[T], kind string, o T, now time.Time) {
+	if t.put(o, now) {
+		w.reshapeUsers(kind, keyOf(o))
+	}
+}
+
+func deleteStorage[T client.Object](w *World, t *table[T], kind string, o T, now time.Time) {
+	if t.drop(o, now) {
+		w.reshapeUsers(kind, keyOf(o))
+	}
+}
+
+func (w *World) reshapeUsers(kind string, key types.NamespacedName) {
+	w.reshapeAll(need{kind, key})
+	if kind == classKind {
+		w.reshapeAll(need{kind, clusterKey("")})
+	}
+}
+
+func (w *World) reshapeAll(n need) {
+	var users []*pod
+	for p := range w.storage.users[n] {
+		users = append(users, p) // reshape changes the map
+	}
+	for _, p := range users {
+		w.reshape(p)
+	}
+}
+
+// reshape translates a pod again, and reports it if that made a difference.
+func (w *World) reshape(p *pod) {
+	m, needs := w.shapeOf(w.podObjects.live[types.NamespacedName{Namespace: p.Key.Namespace, Name: p.Key.Name}])
+	w.storage.unuse(p)
+	p.needs = needs
+	w.storage.use(p)
+	if m.Key == p.shape.Key {
+		return
+	}
+	old := p.shape
+	p.shape = w.shapes.intern(m)
+	w.shapes.release(old)
+	if p.Node == "" {
+		w.out.pending = nil
+	} else {
+		w.machines.touchPods(p.Node)
+	}
+	w.poke()
+}
+
+// limitsOf are the attach limits of a node.
+func (w *World) limitsOf(node string) []model.AttachLimit {
+	return translate.AttachLimits(w.storage.nodes.live[clusterKey(node)])
+}
+
+func (w *World) updateCSINode(o *storagev1.CSINode, now time.Time) {
+	before := w.limitsOf(o.Name)
+	if w.storage.nodes.put(o, now) {
+		w.limitsChanged(o.Name, before)
+	}
+}
+
+func (w *World) deleteCSINode(o *storagev1.CSINode, now time.Time) {
+	before := w.limitsOf(o.Name)
+	if w.storage.nodes.drop(o, now) {
+		w.limitsChanged(o.Name, before)
+	}
+}
+
+func (w *World) limitsChanged(node string, before []model.AttachLimit) {
+	if m := w.machines.nodes[node]; m != nil && !slices.Equal(before, w.limitsOf(node)) {
+		w.machines.touch(m)
+		w.poke()
+	}
+}

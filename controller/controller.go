@@ -1,0 +1,184 @@
+// Package controller puts the rooms together: one cache, one world, one loop, and the caretakers of machines, pools and
+// classes, all of one process.
+package controller
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	ec2v1 "github.com/aws/karpenter-provider-aws/pkg/apis/v1"
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/collectors"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/client-go/discovery"
+	"k8s.io/client-go/kubernetes"
+	typedcorev1 "k8s.io/client-go/kubernetes/typed/core/v1"
+	"k8s.io/client-go/tools/record"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	karpv1 "sigs.k8s.io/karpenter/pkg/apis/v1"
+
+	"github.com/nodeless/nodeless/cloud"
+	"github.com/nodeless/nodeless/cloud/aws"
+	"github.com/nodeless/nodeless/controller/apply"
+	"github.com/nodeless/nodeless/controller/buffers"
+	"github.com/nodeless/nodeless/controller/cluster"
+	"github.com/nodeless/nodeless/controller/gates"
+	"github.com/nodeless/nodeless/controller/metrics"
+	"github.com/nodeless/nodeless/controller/nodeclaim"
+	"github.com/nodeless/nodeless/controller/overlays"
+	"github.com/nodeless/nodeless/controller/status"
+	"github.com/nodeless/nodeless/controller/translate"
+	"github.com/nodeless/nodeless/explain/record/store"
+)
+
+// Run controls a cluster until ctx is done, and returns nil then; or why it cannot go on.
+func Run(ctx context.Context, o Options) error {
+	o, err := o.defaults()
+	if err != nil {
+		return err
+	}
+	quietLibraries(o.Log)
+	kube, err := kubernetes.NewForConfig(o.REST)
+	if err != nil {
+		return fmt.Errorf("controller: %w", err)
+	}
+	h := &health{clock: o.Clock}
+	stopServers, err := serve(o, h)
+	if err != nil {
+		return err
+	}
+	defer stopServers()
+	if err := awaitCRDs(ctx, kube.Discovery(), neededFor(o.Gates, o.Fargate != nil)); err != nil {
+		return stopped(ctx, err)
+	}
+	life, end := context.WithCancelCause(ctx)
+	defer end(nil)
+	r, err := build(life, o, kube)
+	if err != nil {
+		return stopped(ctx, err)
+	}
+	defer r.events.Shutdown()
+	h.registry.Store(r.registry)
+	r.progress = h.progressed
+	return stopped(ctx, r.run(life, end, o, h))
+}
+
+// stopped is no error if it is only that ctx is done.
+func stopped(ctx context.Context, err error) error {
+	if ctx.Err() != nil && (err == nil || errors.Is(err, context.Canceled)) {
+		return nil
+	}
+	return err
+}
+
+func build(ctx context.Context, o Options, kube kubernetes.Interface) (*rooms, error) {
+	version, err := kubernetesVersion(kube.Discovery())
+	if err != nil {
+		return nil, err
+	}
+	r := &rooms{registry: prometheus.NewRegistry(), events: record.NewBroadcaster(record.WithContext(ctx))}
+	r.registry.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
+	if r.cache, err = newCache(o.REST); err != nil {
+		return nil, fmt.Errorf("controller: cache: %w", err)
+	}
+	api, err := client.New(o.REST, client.Options{Scheme: scheme()}) // built-in kinds go as protobuf by default
+	if err != nil {
+		return nil, fmt.Errorf("controller: client: %w", err)
+	}
+	r.events.StartRecordingToSink(&typedcorev1.EventSinkImpl{Interface: kube.CoreV1().Events("")})
+	recorder := r.events.NewRecorder(scheme(), corev1.EventSource{Component: "karpenter"})
+	r.world = cluster.New(cluster.Options{Clock: o.Clock, Overlays: o.Gates.NodeOverlay, NoStatic: !o.Gates.StaticCapacity})
+	r.counters = metrics.New(r.registry)
+	metrics.SetBuild(r.registry, o.Version)
+	r.actor = apply.New(apply.Options{Client: api, World: r.world, Recorder: recorder, Clock: o.Clock, Log: o.Log, Metrics: r.counters, Parallel: 16 * o.Parallel})
+	r.records = store.New(store.Options{Client: api, Cache: r.cache, World: r.world, Clock: o.Clock, Log: o.Log, Metrics: r.counters})
+	kinds, err := servedKinds(kube.Discovery(), o.ClassKinds)
+	if err != nil {
+		return nil, err
+	}
+	classes := status.NewClasses(ctx, r.cache, kinds...)
+	provider, err := o.Provider(ctx, classes.Get, version)
+	if err != nil {
+		return nil, fmt.Errorf("controller: cloud provider: %w", err)
+	}
+	if observed, ok := provider.(cloud.Observed); ok {
+		observed.Observe(r.counters)
+	}
+	machines := provider
+	if o.Fargate != nil {
+		if r.fargate, err = r.buildFargate(ctx, o, kube, api); err != nil {
+			return nil, fmt.Errorf("controller: %w", err)
+		}
+		machines = r.fargate.scheduler.Beside(provider)
+	}
+	o.Gates = nominating(o, version)
+	r.nominates = o.Gates.Nominations
+	r.lifecycle, err = nodeclaim.New(ctx, nodeclaim.Options{
+		Cloud: machines, Cache: r.cache, Client: api, World: r.world, Recorder: recorder, Clock: o.Clock, Log: o.Log,
+		RefreshClass: func(ctx context.Context, ref cloud.ClassRef) { classes.Refresh(ctx, api, ref) },
+		Annotations:  classAnnotations(classes), Metrics: r.counters, Gates: o.Gates, Launches: 64 * o.Parallel,
+		Registered: func(claim *karpv1.NodeClaim, yes bool) { r.keeper.Registered(claim, yes) }, Deleting: r.records.Deleting,
+		Nominate: r.actor.Nominate,
+	})
+	if err != nil {
+		return nil, fmt.Errorf("controller: %w", err)
+	}
+	r.keeper, err = status.New(ctx, status.Options{
+		Provider: provider, Classes: classes, Cache: r.cache, Client: api, World: r.world, Recorder: recorder,
+		ClassHash: aws.ClassHash, Refresh: o.ClassRefresh, OnClass: r.lifecycle.ClassChanged, Clock: o.Clock, Log: o.Log,
+	})
+	if err != nil {
+		return nil, fmt.Errorf("controller: status: %w", err)
+	}
+	if o.Gates.NodeOverlay {
+		r.overlays = overlays.New(r.cache, api, r.world, o.Clock, o.Log)
+	}
+	if o.Gates.CapacityBuffer {
+		r.buffers, err = buffers.New(ctx, buffers.Options{
+			Cache: r.cache, Client: api, World: r.world, Recorder: recorder, Clock: o.Clock, Log: o.Log,
+		})
+		if err != nil {
+			return nil, fmt.Errorf("controller: %w", err)
+		}
+	}
+	return r, nil
+}
+
+// classAnnotations note on a claim the hash of its class, by which drift is found later.
+func classAnnotations(classes *status.Classes) func(*karpv1.NodeClaim) map[string]string {
+	return func(claim *karpv1.NodeClaim) map[string]string {
+		class := classes.Get(translate.ClassRef(claim.Spec.NodeClassRef))
+		if class == nil || class.Annotations[ec2v1.AnnotationEC2NodeClassHash] == "" {
+			return nil
+		}
+		return map[string]string{
+			ec2v1.AnnotationEC2NodeClassHash:        class.Annotations[ec2v1.AnnotationEC2NodeClassHash],
+			ec2v1.AnnotationEC2NodeClassHashVersion: class.Annotations[ec2v1.AnnotationEC2NodeClassHashVersion],
+		}
+	}
+}
+
+// kubernetesVersion is the API server's, major.minor.
+func kubernetesVersion(d discovery.ServerVersionInterface) (string, error) {
+	v, err := d.ServerVersion()
+	if err != nil {
+		return "", fmt.Errorf("controller: version of the API server: %w", err)
+	}
+	return v.Major + "." + strings.TrimRight(v.Minor, "+"), nil
+}
+
+// nominating are the gates without Nominations where the API server is older than 1.35: from then on others than kube-scheduler are expected to
+// nominate pods (feature gate NominatedNodeNameForExpectation), and a nomination is gone when a pod is bound.
+func nominating(o Options, version string) gates.Gates {
+	var major, minor int
+	if n, _ := fmt.Sscanf(version, "%d.%d", &major, &minor); o.Gates.Nominations && (n < 2 || major == 1 && minor < 35) {
+		o.Log.Info("pods are not nominated to the machines that are launched for them: that takes Kubernetes 1.35 or newer", "version", version)
+		o.Gates.Nominations = false
+	}
+	return o.Gates
+}
+
+const crdWait = 30 * time.Second

@@ -1,0 +1,260 @@
+package controller_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	ec2v1 "github.com/aws/karpenter-provider-aws/pkg/apis/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/kubernetes/scheme"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	karpv1 "sigs.k8s.io/karpenter/pkg/apis/v1"
+
+	"github.com/nodeless/nodeless/cloud"
+	"github.com/nodeless/nodeless/controller"
+	"github.com/nodeless/nodeless/engine/model"
+	"github.com/nodeless/nodeless/plane/planetest"
+)
+
+func TestMain(m *testing.M) { planetest.Main(m) }
+
+// region is a cloud in memory whose machines are only counted.
+type region struct {
+	mu       sync.Mutex
+	machines map[string]cloud.Machine
+}
+
+func newRegion() *region { return &region{machines: map[string]cloud.Machine{}} }
+
+func (r *region) Name() string { return "memory" }
+
+func (r *region) Catalog(context.Context, cloud.ClassRef) ([]model.InstanceType, error) {
+	return nil, nil
+}
+
+func (r *region) Launch(_ context.Context, req cloud.LaunchRequest) (cloud.LaunchResult, error) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	m := cloud.Machine{ID: "i-" + req.Claim, ProviderID: "aws:///a/i-" + req.Claim, Claim: req.Claim, State: cloud.Running, Launched: time.Now()}
+	r.machines[m.ID] = m
+	return cloud.LaunchResult{Machine: m}, nil
+}
+
+func (r *region) Terminate(_ context.Context, id string) error {
+	if _, err := r.Get(context.Background(), id); err != nil {
+		return err
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	delete(r.machines, id)
+	return nil
+}
+
+func (r *region) Get(_ context.Context, id string) (cloud.Machine, error) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if m, ok := r.machines[id]; ok {
+		return m, nil
+	}
+	return cloud.Machine{}, cloud.ErrNotFound
+}
+
+func (r *region) List(context.Context) ([]cloud.Machine, error) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	var out []cloud.Machine
+	for _, m := range r.machines {
+		out = append(out, m)
+	}
+	return out, nil
+}
+
+func (r *region) count() int {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return len(r.machines)
+}
+
+// replica is one running controller.
+type replica struct {
+	*region
+	leads chan struct{} // closed when it may act
+	stop  func()
+}
+
+func run(t *testing.T, change func(*controller.Options)) *replica {
+	p := planetest.Start(t)
+	r := &replica{region: newRegion(), leads: make(chan struct{})}
+	o := controller.Options{
+		REST: p.RESTConfig(), OnReady: func() { close(r.leads) },
+		Provider: func(context.Context, func(cloud.ClassRef) *ec2v1.EC2NodeClass, string) (cloud.Provider, error) {
+			return r.region, nil
+		},
+	}
+	change(&o)
+	ctx, cancel := context.WithCancel(context.Background())
+	done := make(chan error, 1)
+	go func() { done <- controller.Run(ctx, o) }()
+	r.stop = sync.OnceFunc(func() {
+		cancel()
+		if err := <-done; err != nil {
+			t.Errorf("the controller ended with %v", err)
+		}
+	})
+	t.Cleanup(r.stop)
+	return r
+}
+
+// machine asks for a machine, and waits until somebody has launched it.
+func machine(t *testing.T, name string) {
+	t.Helper()
+	api, err := client.New(planetest.Start(t).RESTConfig(), client.Options{Scheme: scheme.Scheme})
+	if err != nil {
+		t.Fatal(err)
+	}
+	claim := &karpv1.NodeClaim{ObjectMeta: metav1.ObjectMeta{Name: name}}
+	claim.Spec.Requirements = []karpv1.NodeSelectorRequirementWithMinValues{}
+	claim.Spec.NodeClassRef = &karpv1.NodeClassReference{Group: "karpenter.k8s.aws", Kind: "EC2NodeClass", Name: "default"}
+	if err := api.Create(context.Background(), claim); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		planetest.Eventually(t, "the test's claim is gone", func(ctx context.Context) error {
+			if err := api.Get(ctx, client.ObjectKeyFromObject(claim), claim); err != nil {
+				return client.IgnoreNotFound(err)
+			}
+			claim.Finalizers = nil
+			return errors.Join(api.Update(ctx, claim), api.Delete(ctx, claim), errors.New("still there"))
+		})
+	})
+	planetest.Eventually(t, "claim "+name+" is launched", func(ctx context.Context) error {
+		if err := api.Get(ctx, client.ObjectKeyFromObject(claim), claim); err != nil {
+			return err
+		}
+		if claim.Status.ProviderID == "" {
+			return errors.New("not yet")
+		}
+		return nil
+	})
+}
+
+func TestOneOfTwoReplicasActsAndTheOtherTakesOver(t *testing.T) {
+	as := func(identity string) func(*controller.Options) {
+		return func(o *controller.Options) {
+			o.LeaderElection, o.LeaderNamespace, o.Identity = true, "default", identity
+		}
+	}
+	first := run(t, as("first"))
+	<-first.leads
+	second := run(t, as("second"))
+	machine(t, "led-by-first")
+	select {
+	case <-second.leads:
+		t.Fatal("both lead")
+	default:
+	}
+	if first.count() != 1 || second.count() != 0 {
+		t.Errorf("the first launched %d machines and the second %d, want 1 and 0", first.count(), second.count())
+	}
+	first.stop()
+	stopped := time.Now()
+	<-second.leads
+	if took := time.Since(stopped); took > 12*time.Second {
+		t.Errorf("the lease was not given back: the second led after %v", took)
+	}
+	machine(t, "led-by-second")
+	if first.count() != 1 || second.count() != 1 {
+		t.Errorf("the first launched %d machines and the second %d, want 1 and 1", first.count(), second.count())
+	}
+}
+
+// address is one that nobody listens on.
+func address(t *testing.T) string {
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = l.Close() }()
+	return l.Addr().String()
+}
+
+func get(t *testing.T, address, path string) (int, string) {
+	t.Helper()
+	resp, err := http.Get("http://" + address + path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = resp.Body.Close() }()
+	body, err := io.ReadAll(resp.Body)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return resp.StatusCode, string(body)
+}
+
+func TestHealthAndMetricsAnswer(t *testing.T) {
+	for name, shared := range map[string]bool{"one address": true, "two addresses": false} {
+		t.Run(name, func(t *testing.T) {
+			metrics, probes := address(t), address(t)
+			if shared {
+				probes = metrics
+			}
+			r := run(t, func(o *controller.Options) { o.MetricsAddress, o.HealthAddress = metrics, probes })
+			<-r.leads
+			for _, path := range []string{"/healthz", "/readyz"} {
+				if code, body := get(t, probes, path); code != http.StatusOK || body != "ok" {
+					t.Errorf("%s: %d %q", path, code, body)
+				}
+			}
+			planetest.Eventually(t, "it has decided", func(context.Context) error {
+				code, body := get(t, metrics, "/metrics")
+				if code != http.StatusOK {
+					return fmt.Errorf("/metrics: %d %s", code, body)
+				}
+				for _, want := range []string{"nodeless_launch_duration_seconds", "karpenter_scheduler_queue_depth", "go_goroutines"} {
+					if !strings.Contains(body, want) {
+						return fmt.Errorf("/metrics lacks %s", want)
+					}
+				}
+				return nil
+			})
+		})
+	}
+}
+
+func TestAnOccupiedAddressIsNamed(t *testing.T) {
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = l.Close() }()
+	err = controller.Run(context.Background(), controller.Options{
+		REST: planetest.Start(t).RESTConfig(), MetricsAddress: l.Addr().String(),
+		Provider: func(context.Context, func(cloud.ClassRef) *ec2v1.EC2NodeClass, string) (cloud.Provider, error) {
+			return nil, errors.New("not to be asked")
+		},
+	})
+	if err == nil || !strings.Contains(err.Error(), l.Addr().String()) {
+		t.Errorf("got %v", err)
+	}
+}
+
+func TestWhatTheProviderSaysEndsTheController(t *testing.T) {
+	err := controller.Run(context.Background(), controller.Options{
+		REST: planetest.Start(t).RESTConfig(),
+		Provider: func(_ context.Context, _ func(cloud.ClassRef) *ec2v1.EC2NodeClass, version string) (cloud.Provider, error) {
+			return nil, fmt.Errorf("no region for Kubernetes %s", version)
+		},
+	})
+	if err == nil || !strings.Contains(err.Error(), "no region for Kubernetes 1.36") {
+		t.Errorf("got %v", err)
+	}
+}

@@ -1,0 +1,105 @@
+package controller
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/discovery"
+
+	"github.com/nodeless/nodeless/api/v1alpha1"
+	"github.com/nodeless/nodeless/controller/gates"
+	"github.com/nodeless/nodeless/controller/status"
+)
+
+type crd struct{ groupVersion, plural string }
+
+// needed are the custom resources without which nothing can be done.
+var needed = []crd{
+	{"karpenter.sh/v1", "nodepools"},
+	{"karpenter.sh/v1", "nodeclaims"},
+	{"karpenter.k8s.aws/v1", "ec2nodeclasses"},
+}
+
+// neededFor are those without which a gate that is on does nothing.
+func neededFor(g gates.Gates, profiles bool) []crd {
+	out := slices.Clone(needed)
+	if profiles {
+		for _, plural := range []string{"fargateprofiles", "microvmhosts", "microvms"} {
+			out = append(out, crd{v1alpha1.GroupVersion.String(), plural})
+		}
+	}
+	if g.CapacityBuffer {
+		out = append(out, crd{"autoscaling.x-k8s.io/v1beta1", "capacitybuffers"})
+	}
+	if g.NodeOverlay {
+		out = append(out, crd{"karpenter.sh/v1alpha1", "nodeoverlays"})
+	}
+	return out
+}
+
+// awaitCRDs waits a while until the API server serves what is needed; the error names what is missing and how to get it.
+func awaitCRDs(ctx context.Context, d discovery.ServerResourcesInterface, needed []crd) error {
+	wait, cancel := context.WithTimeout(ctx, crdWait)
+	defer cancel()
+	tick := time.NewTicker(250 * time.Millisecond)
+	defer tick.Stop()
+	for {
+		missing, err := missingCRDs(d, needed)
+		if err == nil && len(missing) == 0 {
+			return nil
+		}
+		select {
+		case <-wait.Done():
+			switch {
+			case ctx.Err() != nil:
+				return context.Cause(ctx)
+			case err != nil:
+				return fmt.Errorf("controller: which CRDs exist: %w", err)
+			}
+			how := "install Karpenter's CRDs: helm upgrade --install karpenter-crd oci://public.ecr.aws/karpenter/karpenter-crd --version 1.14.1"
+			if slices.ContainsFunc(missing, func(name string) bool { return strings.HasSuffix(name, "."+v1alpha1.GroupVersion.Group) }) {
+				how = "install all that is needed: nodeless crds | kubectl apply --server-side -f -"
+			}
+			return fmt.Errorf("controller: the cluster has no CRD %s; %s", strings.Join(missing, ", "), how)
+		case <-tick.C:
+		}
+	}
+}
+
+func missingCRDs(d discovery.ServerResourcesInterface, needed []crd) ([]string, error) {
+	var missing []string
+	for _, n := range needed {
+		group, _, _ := strings.Cut(n.groupVersion, "/")
+		list, err := d.ServerResourcesForGroupVersion(n.groupVersion)
+		switch {
+		case apierrors.IsNotFound(err):
+		case err != nil:
+			return nil, err
+		case slices.ContainsFunc(list.APIResources, func(r metav1.APIResource) bool { return r.Name == n.plural }):
+			continue
+		}
+		missing = append(missing, n.plural+"."+group)
+	}
+	return missing, nil
+}
+
+// servedKinds are those of the kinds that the API server serves.
+func servedKinds(d discovery.ServerResourcesInterface, kinds []status.Kind) ([]status.Kind, error) {
+	var served []status.Kind
+	for _, k := range kinds {
+		list, err := d.ServerResourcesForGroupVersion(k.GroupVersion().String())
+		switch {
+		case apierrors.IsNotFound(err):
+		case err != nil:
+			return nil, fmt.Errorf("controller: whether %s exists: %w", k.GroupVersionKind, err)
+		case slices.ContainsFunc(list.APIResources, func(r metav1.APIResource) bool { return r.Kind == k.Kind }):
+			served = append(served, k)
+		}
+	}
+	return served, nil
+}

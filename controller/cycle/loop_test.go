@@ -1,0 +1,357 @@
+package cycle
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"log/slog"
+	"os"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/nodeless/nodeless/controller/apply"
+	"github.com/nodeless/nodeless/engine/check"
+	"github.com/nodeless/nodeless/engine/fill"
+	"github.com/nodeless/nodeless/engine/model"
+	"github.com/nodeless/nodeless/internal/kit/clock"
+)
+
+var noon = time.Date(2026, 6, 3, 12, 0, 0, 0, time.UTC)
+
+// stage is a cluster with nothing but a clock: each snapshot is what the test put there.
+type stage struct {
+	*clock.Virtual
+	changed  chan struct{}
+	nodes    []model.Node
+	pending  []model.Pod
+	pools    []model.Pool
+	applied  []model.Plan
+	reported []model.Plan
+	fills    int
+	unknown  error                                                            // why Recall fails
+	result   apply.Result                                                     // what applying comes to
+	advance  func(*model.Snapshot, apply.StillTrue) (apply.Result, time.Time) // nil = nothing is under way
+}
+
+func (s *stage) Changed() <-chan struct{} { return s.changed }
+
+func (s *stage) Nominate(map[string]bool, map[model.PodKey]string) {}
+
+func (s *stage) Snapshot() *model.Snapshot {
+	return &model.Snapshot{Now: s.Now(), Nodes: s.nodes, Pools: s.pools, Pending: s.pending}
+}
+
+func (s *stage) Apply(_ context.Context, _ *model.Snapshot, p model.Plan) apply.Result {
+	s.applied = append(s.applied, p)
+	return s.result
+}
+
+// player is the stage's actor.
+type player struct{ *stage }
+
+func (p player) Report(_ *model.Snapshot, plan model.Plan, _ map[string]string) {
+	p.reported = append(p.reported, plan)
+}
+
+func (p player) Recall(context.Context) error { return p.unknown }
+
+func (p player) Advance(_ context.Context, now *model.Snapshot, stillTrue apply.StillTrue) (apply.Result, time.Time) {
+	if p.advance == nil {
+		return apply.Result{}, time.Time{}
+	}
+	return p.advance(now, stillTrue)
+}
+
+func (p player) Fill(context.Context, *model.Snapshot, apply.FillOrder) { p.fills++ }
+
+func nothing(*model.Snapshot, model.Policy) model.Plan { return model.Plan{} }
+
+func fine(*model.Snapshot, model.Policy, model.Plan) []check.Violation { return nil }
+
+// begin runs a loop on the stage; each value of turns is a turn that has ended.
+func begin(t *testing.T, s *stage, o Options) (turns chan Decision) {
+	t.Helper()
+	turns = make(chan Decision, 100)
+	o.World, o.Actor, o.Clock = s, player{s}, s.Virtual
+	if o.Provision == nil {
+		o.Provision = nothing
+	}
+	if o.Disrupt == nil {
+		o.Disrupt = nothing
+	}
+	if o.Check == nil {
+		o.Check = fine
+	}
+	o.OnDecision = func(d Decision) { turns <- d }
+	ctx, cancel := context.WithCancel(t.Context())
+	done := make(chan error, 1)
+	go func() { done <- Run(ctx, o) }()
+	t.Cleanup(func() {
+		cancel()
+		if err := <-done; err != nil {
+			t.Error(err)
+		}
+	})
+	return turns
+}
+
+func newStage() *stage { return &stage{Virtual: clock.NewVirtual(noon), changed: make(chan struct{})} }
+
+// await is the next turn.
+func await(t *testing.T, turns chan Decision) Decision {
+	t.Helper()
+	select {
+	case d := <-turns:
+		return d
+	case <-time.After(time.Minute):
+		t.Fatal("no decision")
+		return Decision{}
+	}
+}
+
+// wakesAt waits until the loop sleeps until a time, given from noon.
+func (s *stage) wakesAt(t *testing.T, want time.Duration) {
+	t.Helper()
+	deadline := time.Now().Add(time.Minute)
+	for {
+		at, ok := s.Next()
+		if ok && at.Equal(noon.Add(want)) {
+			return
+		}
+		if time.Now().After(deadline) {
+			t.Fatalf("sleeps until %v (%v), want noon + %v", at, ok, want)
+		}
+		<-time.After(time.Millisecond)
+	}
+}
+
+func TestALonePodIsAnsweredAfterAMomentOfQuiet(t *testing.T) {
+	s := newStage()
+	turns := begin(t, s, Options{})
+	await(t, turns)
+	s.wakesAt(t, resync)
+	s.changed <- struct{}{}
+	s.wakesAt(t, firstQuiet)
+	s.Advance(firstQuiet)
+	if d := await(t, turns); !d.At.Equal(noon.Add(firstQuiet)) {
+		t.Errorf("decided at %v", d.At)
+	}
+}
+
+func TestARushIsAnsweredInFewPlans(t *testing.T) {
+	var p pace
+	now, plans := noon, 0
+	for range 1000 { // a pod every 2 ms: 2 s
+		if at, ok := p.due(); ok && !at.After(now) {
+			plans++
+			p.settled()
+		}
+		p.change(now)
+		now = now.Add(2 * time.Millisecond)
+	}
+	if plans < 5 || plans > 8 {
+		t.Errorf("%d plans in 2 s", plans)
+	}
+}
+
+func TestTheNextConsolidationIsAwaitedNotPolled(t *testing.T) {
+	s := newStage()
+	s.pools = []model.Pool{{Name: "p", Disruption: model.DisruptionPolicy{ConsolidateAfter: 7 * time.Second}}}
+	s.nodes = []model.Node{
+		{Name: "a", Claim: "a", Pool: "p", State: model.Initialized, Initialized: noon, LastPodEvent: noon.Add(-time.Second)},
+		{Name: "b", Claim: "b", Pool: "p", State: model.Registered},
+		{Name: "c", Claim: "c", Pool: "p", State: model.Initialized, Initialized: noon, Deleting: true},
+	}
+	turns := begin(t, s, Options{})
+	await(t, turns)
+	s.wakesAt(t, 7*time.Second)
+	s.Advance(7 * time.Second)
+	if d := await(t, turns); !d.At.Equal(noon.Add(7 * time.Second)) {
+		t.Errorf("decided at %v", d.At)
+	}
+	s.wakesAt(t, 7*time.Second+resync)
+}
+
+// Pods that wait for others to end, as the engine says, are answered anew when they have waited enough, though nothing has changed.
+func TestPodsThatWaitForOthersToEndAreAnsweredInTime(t *testing.T) {
+	s := newStage()
+	s.pending = []model.Pod{{PodKey: model.PodKey{Namespace: "default", Name: "next"}}}
+	until := noon.Add(4 * time.Second)
+	turns := begin(t, s, Options{Provision: func(s *model.Snapshot, _ model.Policy) model.Plan {
+		plan := model.Plan{Unplaced: []model.Unplaced{{Pod: s.Pending[0].PodKey, Reason: model.Reason{Rule: model.RuleSoon}}}}
+		if s.Now.Before(until) {
+			plan.Again = until
+		}
+		return plan
+	}})
+	await(t, turns)
+	s.wakesAt(t, 4*time.Second)
+	s.Advance(4 * time.Second)
+	if d := await(t, turns); !d.At.Equal(until) {
+		t.Errorf("decided at %v", d.At)
+	}
+	s.wakesAt(t, 4*time.Second+resync)
+}
+
+func TestAPlanThatBreaksAPromiseIsSavedAndNotCarriedOut(t *testing.T) {
+	s, dir := newStage(), t.TempDir()
+	bad := model.Plan{Launches: []model.Launch{{ID: "bad"}}}
+	turns := begin(t, s, Options{
+		BadPlans:  dir,
+		Provision: func(*model.Snapshot, model.Policy) model.Plan { return bad },
+		Disrupt:   func(*model.Snapshot, model.Policy) model.Plan { panic("out of its wits") },
+		Check: func(_ *model.Snapshot, _ model.Policy, p model.Plan) []check.Violation {
+			if len(p.Launches) > 0 {
+				return []check.Violation{{Promise: "topology spread", Unproven: true}, {Promise: "fits", Object: "the launch"}}
+			}
+			return nil
+		},
+	})
+	d := await(t, turns)
+	if len(s.applied) != 0 || !strings.Contains(strings.Join(d.Bad, " "), "out of its wits") {
+		t.Errorf("applied %v, bad %v", s.applied, d.Bad)
+	}
+	files, err := os.ReadDir(dir)
+	if err != nil || len(files) != 2 {
+		t.Errorf("saved %v, %v", files, err)
+	}
+}
+
+func TestADisruptionThatBreaksAPromiseIsNotCarriedOut(t *testing.T) {
+	s := newStage()
+	turns := begin(t, s, Options{
+		Disrupt: func(*model.Snapshot, model.Policy) model.Plan {
+			return model.Plan{Removals: []model.Removal{{Node: "n1"}}, Commands: []model.Command{{ID: "x"}}}
+		},
+		Check: func(_ *model.Snapshot, _ model.Policy, p model.Plan) []check.Violation {
+			if len(p.Removals) > 0 {
+				return []check.Violation{{Promise: "budget", Object: "pool general"}}
+			}
+			return nil
+		},
+	})
+	d := await(t, turns)
+	for _, p := range s.applied {
+		if len(p.Removals)+len(p.Commands) > 0 {
+			t.Errorf("applied %+v", p)
+		}
+	}
+	if len(d.Bad) != 1 || len(d.Plan.Removals)+len(d.Plan.Commands) > 0 {
+		t.Errorf("bad %v, and the decision is said to be %+v", d.Bad, d.Plan)
+	}
+}
+
+func TestAPlanThatMayBeRightIsCarriedOutAndMentionedOnce(t *testing.T) {
+	s, dir, log := newStage(), t.TempDir(), &bytes.Buffer{}
+	turns := begin(t, s, Options{
+		BadPlans: dir, Log: slog.New(slog.NewTextHandler(log, nil)),
+		Provision: func(*model.Snapshot, model.Policy) model.Plan {
+			return model.Plan{Launches: []model.Launch{{ID: "l"}}}
+		},
+		Check: func(_ *model.Snapshot, _ model.Policy, p model.Plan) []check.Violation {
+			if len(p.Launches) > 0 {
+				return []check.Violation{{Promise: "topology spread", Object: "pod web", Unproven: true}}
+			}
+			return nil
+		},
+	})
+	d := await(t, turns)
+	if len(s.applied) != 1 || len(d.Bad) != 0 || len(d.Unproven) != 1 {
+		t.Errorf("applied %v, bad %v, unproven %v", s.applied, d.Bad, d.Unproven)
+	}
+	s.wakesAt(t, resync)
+	s.Advance(resync)
+	await(t, turns)
+	if files, err := os.ReadDir(dir); err != nil || len(files) > 0 {
+		t.Errorf("saved %v, %v", files, err)
+	}
+	if n := strings.Count(log.String(), "was carried out"); n != 1 {
+		t.Errorf("said %d times:\n%s", n, log)
+	}
+}
+
+func TestPodsComeFirstThenMachines(t *testing.T) {
+	s := newStage()
+	turns := begin(t, s, Options{
+		Provision: func(*model.Snapshot, model.Policy) model.Plan {
+			return model.Plan{Launches: []model.Launch{{ID: "l"}}}
+		},
+		Disrupt: func(*model.Snapshot, model.Policy) model.Plan {
+			return model.Plan{Removals: []model.Removal{{Node: "n"}}}
+		},
+	})
+	d := await(t, turns)
+	if len(s.applied) != 2 || len(s.applied[0].Launches) != 1 || len(s.applied[1].Removals) != 1 || len(d.Plan.Removals) != 1 {
+		t.Errorf("applied %+v", s.applied)
+	}
+}
+
+func TestNothingIsDecidedBeforeLeading(t *testing.T) {
+	s, leading := newStage(), make(chan struct{})
+	turns := begin(t, s, Options{Leading: leading})
+	if len(turns) != 0 {
+		t.Fatal("decided without leading")
+	}
+	close(leading)
+	await(t, turns)
+}
+
+// Whoever watches over the loop learns when a cycle begins and ends, also where nothing changes.
+func TestEachCycleTellsThatItGoesOn(t *testing.T) {
+	s, told := newStage(), make(chan string, 100)
+	turns := begin(t, s, Options{Progress: func() { told <- "goes on" }, Provision: func(*model.Snapshot, model.Policy) model.Plan {
+		told <- "decides"
+		return model.Plan{}
+	}})
+	await(t, turns)
+	s.wakesAt(t, resync)
+	s.Advance(resync)
+	await(t, turns)
+	s.wakesAt(t, 2*resync)
+	for i, want := range []string{"goes on", "decides", "goes on", "goes on", "decides", "goes on"} {
+		if got := <-told; got != want {
+			t.Fatalf("%d: it %s, want that it %s", i, got, want)
+		}
+	}
+}
+
+// A former leader's newest claims count before the first plan, however often they cannot be read.
+func TestNothingIsDecidedBeforeAllClaimsAreKnown(t *testing.T) {
+	s := newStage()
+	s.unknown = errors.New("no API server")
+	turns := begin(t, s, Options{})
+	late := time.After(time.Minute)
+	for at, ok := s.Next(); !ok || !at.Equal(noon.Add(retry)); at, ok = s.Next() {
+		select {
+		case <-turns:
+			t.Fatal("decided without knowing all claims")
+		case <-late:
+			t.Fatalf("sleeps until %v (%v), want noon + %v", at, ok, retry)
+		case <-time.After(time.Millisecond):
+		}
+	}
+	s.unknown = nil
+	s.Advance(retry)
+	if d := await(t, turns); !d.At.Equal(noon.Add(retry)) {
+		t.Errorf("decided at %v", d.At)
+	}
+}
+
+// Machines have their turns for ten seconds, unless a new one is ready.
+func TestMachinesGetTheirTurnsNowAndThen(t *testing.T) {
+	s := newStage()
+	l := &loop{o: Options{World: s, Actor: player{s}, Clock: s.Virtual, FillOrder: true}}
+	for i, step := range []struct {
+		after time.Duration
+		ready bool
+		given int
+	}{{0, false, 1}, {2 * time.Second, false, 1}, {2 * time.Second, true, 2}, {2 * time.Second, false, 2}, {fill.Every, false, 3}} {
+		if s.Advance(step.after); step.ready {
+			s.nodes = []model.Node{{Name: "a", Initialized: s.Now()}}
+		}
+		if l.fill(t.Context()); s.fills != step.given {
+			t.Errorf("step %d: turns were given %d times, want %d", i, s.fills, step.given)
+		}
+	}
+}

@@ -1,0 +1,254 @@
+package cycle
+
+import (
+	"errors"
+	"testing"
+	"time"
+
+	"github.com/nodeless/nodeless/controller/apply"
+	"github.com/nodeless/nodeless/engine/model"
+)
+
+// asked is a Disrupt that notes where each of its calls began, and stops at the names it is given.
+type asked struct {
+	after []string
+	what  []int
+	stops []string
+}
+
+func (a *asked) disrupt(_ *model.Snapshot, p model.Policy) model.Plan {
+	a.after, a.what = append(a.after, p.After.Underutilized), append(a.what, p.MaxWhatIfs)
+	if len(a.stops) == 0 {
+		return model.Plan{}
+	}
+	at := a.stops[0]
+	a.stops = a.stops[1:]
+	return model.Plan{After: model.Cursor{Underutilized: at}, Kept: []model.Kept{{Node: "n-" + at, Reason: model.Reason{Rule: model.RuleNotCheaper}}}}
+}
+
+func TestASearchGoesOnWhereItStoppedAndRestsAtItsEnd(t *testing.T) {
+	s, a := newStage(), &asked{stops: []string{"f", "m"}}
+	s.nodes = []model.Node{{Name: "n-f"}, {Name: "n-m"}}
+	turns := begin(t, s, Options{Disrupt: a.disrupt})
+	await(t, turns)
+	for _, at := range []time.Duration{goOn, 2 * goOn} {
+		s.wakesAt(t, at)
+		s.Advance(goOn)
+		await(t, turns)
+	}
+	s.wakesAt(t, 2*goOn+resync)
+	s.Advance(resync)
+	await(t, turns)
+	if len(a.after) != 3 || a.after[1] != "f" || a.after[2] != "m" {
+		t.Fatalf("the search began at %q", a.after)
+	}
+	for range int(LookAgain/resync) - 2 {
+		s.wakesAt(t, s.Now().Sub(noon)+resync)
+		s.Advance(resync)
+		await(t, turns)
+	}
+	if len(a.after) != 3 {
+		t.Fatalf("nothing has changed for less than %s, and it was looked again: %q", LookAgain, a.after)
+	}
+	s.wakesAt(t, s.Now().Sub(noon)+resync)
+	s.Advance(resync)
+	await(t, turns)
+	if len(a.after) != 4 {
+		t.Error("in five minutes prices may have changed")
+	}
+	s.wakesAt(t, s.Now().Sub(noon)+resync)
+	s.nodes = []model.Node{{Name: "n-f"}}
+	s.Advance(resync)
+	await(t, turns)
+	if len(a.after) != 5 {
+		t.Error("a machine is gone, and nobody looked")
+	}
+}
+
+// Snapshots change all the time in a large cluster, and a search on a busy machine takes long: pods that come have the processor for most of it.
+func TestASearchRestsLongerThanItsPiecesTake(t *testing.T) {
+	const piece = 30 * time.Millisecond
+	s, a := newStage(), &asked{stops: []string{"f"}}
+	s.nodes = []model.Node{{Name: "n-f"}}
+	turns := begin(t, s, Options{Disrupt: func(snapshot *model.Snapshot, p model.Policy) model.Plan {
+		if p.MaxWhatIfs != noWhatIfs {
+			s.Advance(piece)
+		}
+		return a.disrupt(snapshot, p)
+	}})
+	await(t, turns)
+	s.wakesAt(t, piece+rests*piece)
+	s.changed <- struct{}{}
+	s.wakesAt(t, piece+firstQuiet)
+	s.Advance(firstQuiet)
+	await(t, turns)
+	if len(a.what) != 2 || a.what[1] != noWhatIfs {
+		t.Fatalf("plans to be tried: %v", a.what)
+	}
+	s.wakesAt(t, piece+rests*piece)
+	s.Advance(rests*piece - firstQuiet)
+	await(t, turns)
+	if len(a.what) != 3 || a.what[2] != 0 || a.after[2] != "f" {
+		t.Errorf("plans to be tried: %v, begun at %q", a.what, a.after)
+	}
+}
+
+func TestWhileMachinesAreLaunchedNoneIsSearchedFor(t *testing.T) {
+	s, a := newStage(), &asked{}
+	s.result = apply.Result{Created: []string{"c"}}
+	turns := begin(t, s, Options{Disrupt: a.disrupt})
+	await(t, turns)
+	s.result = apply.Result{}
+	s.wakesAt(t, AfterLaunch)
+	s.Advance(AfterLaunch)
+	await(t, turns)
+	if len(a.what) != 2 || a.what[0] != noWhatIfs || a.what[1] != 0 {
+		t.Errorf("plans to be tried: %v", a.what)
+	}
+}
+
+func TestWhereMachinesAreAlwaysLaunchedASearchIsMadeNowAndThen(t *testing.T) {
+	s, a := newStage(), &asked{}
+	s.result = apply.Result{Created: []string{"c"}}
+	turns := begin(t, s, Options{Disrupt: a.disrupt})
+	await(t, turns)
+	for s.Now().Before(noon.Add(mostPause)) {
+		s.wakesAt(t, s.Now().Sub(noon)+AfterLaunch)
+		s.Advance(AfterLaunch)
+		await(t, turns)
+	}
+	if n := len(a.what); n != 11 || a.what[n-2] != noWhatIfs || a.what[n-1] != 0 {
+		t.Errorf("plans to be tried, second by second: %v", a.what)
+	}
+}
+
+func TestWhatCouldNotBeDoneIsLookedAtAgain(t *testing.T) {
+	s, calls := newStage(), 0
+	turns := begin(t, s, Options{Disrupt: func(*model.Snapshot, model.Policy) model.Plan {
+		calls++
+		s.result = apply.Result{Refused: []apply.Refusal{{Object: "command x", Why: "a pod has come"}}}
+		return model.Plan{Commands: []model.Command{{ID: "x"}}}
+	}})
+	await(t, turns)
+	s.wakesAt(t, resync)
+	s.Advance(resync)
+	if d := await(t, turns); calls != 2 || len(d.Plan.Commands) != 1 || len(d.Result.Refused) == 0 {
+		t.Errorf("%d calls, %+v", calls, d)
+	}
+}
+
+func TestACommandThatWaitsIsLookedAtWhenItsTimeIsOver(t *testing.T) {
+	s, advanced := newStage(), 0
+	s.advance = func(now *model.Snapshot, stillTrue apply.StillTrue) (apply.Result, time.Time) {
+		advanced++
+		if reason := stillTrue(now, model.Command{ID: "x"}); reason.Rule != model.RuleGone {
+			t.Errorf("reason %+v", reason)
+		}
+		return apply.Result{Undone: []apply.Undone{{Command: "x"}}}, noon.Add(3 * time.Second)
+	}
+	turns := begin(t, s, Options{StillTrue: func(*model.Snapshot, model.Policy, model.Command) model.Reason {
+		return model.Reason{Rule: model.RuleGone}
+	}})
+	if d := await(t, turns); len(d.Result.Undone) != 1 {
+		t.Errorf("decision %+v", d.Result)
+	}
+	s.wakesAt(t, 3*time.Second)
+}
+
+func TestOnlyPodsWithoutAPlaceArePending(t *testing.T) {
+	s := newStage()
+	s.pending = []model.Pod{{PodKey: model.PodKey{Name: "waits"}}, {PodKey: model.PodKey{Name: "leaves"}, From: "n"}, {PodKey: model.PodKey{Name: "room"}, Virtual: true}}
+	if d := await(t, begin(t, s, Options{})); d.Pending != 1 {
+		t.Errorf("%d pending", d.Pending)
+	}
+}
+
+func TestDriftIsLookedAtWhenNoPodIsOnItsWayAnyMore(t *testing.T) {
+	s, a := newStage(), &asked{}
+	s.pools = []model.Pool{{Name: "p", Disruption: model.DisruptionPolicy{Never: true}}}
+	s.nodes = []model.Node{{Name: "n", Claim: "n", Pool: "p", State: model.Initialized, Drifted: "NodePoolDrifted", NominatedUntil: noon.Add(4 * time.Second)}}
+	turns := begin(t, s, Options{Disrupt: a.disrupt})
+	await(t, turns)
+	s.wakesAt(t, 4*time.Second)
+	s.Advance(4 * time.Second)
+	await(t, turns)
+	if len(a.after) != 2 {
+		t.Errorf("looked %d times", len(a.after))
+	}
+}
+
+// While the API server refuses what plans ask for, a search that could go on at once waits: each turn asks again.
+func TestASearchDoesNotMakeTheLoopTryWhatFailsWithoutPause(t *testing.T) {
+	s, a := newStage(), &asked{stops: []string{"f", "m"}}
+	s.result = apply.Result{Errors: []error{errors.New("no")}}
+	turns := begin(t, s, Options{Disrupt: a.disrupt})
+	await(t, turns)
+	s.wakesAt(t, retry)
+}
+
+// A machine that grows too old, or on which a DaemonSet's pod waits long enough, is looked at when that is so, not minutes later.
+func TestTheNextCauseToReplaceAMachineIsAwaited(t *testing.T) {
+	now := time.Date(2026, 6, 3, 12, 0, 0, 0, time.UTC)
+	s := &model.Snapshot{Now: now, Pools: []model.Pool{{Name: "p", Disruption: model.DisruptionPolicy{Never: true}}}, Nodes: []model.Node{{
+		Name: "n", Claim: "c", Pool: "p", State: model.Initialized, Created: now.Add(-23 * time.Hour),
+		Lacks: []model.Lacking{{DaemonSet: "kube-system/agent", Since: now.Add(-20 * time.Second)}},
+	}}}
+	if at, ok := NextDue(s); ok {
+		t.Errorf("nobody asked for it: %s", at)
+	}
+	s.Pools[0].Disruption.SoftExpireAfter = 24 * time.Hour
+	if at, ok := NextDue(s); !ok || !at.Equal(now.Add(time.Hour)) {
+		t.Errorf("it is too old in an hour, not at %s", at)
+	}
+	s.Pools[0].Disruption.ReplaceCrowded = true
+	if at, ok := NextDue(s); !ok || !at.Equal(now.Add(40*time.Second)) {
+		t.Errorf("the pod has waited for a minute in 40 s, not at %s", at)
+	}
+}
+
+func TestTheNextConsolidationIsDueAfterTheLastPodEvent(t *testing.T) {
+	now := time.Date(2026, 6, 3, 12, 0, 0, 0, time.UTC)
+	s := &model.Snapshot{
+		Now: now, Pools: []model.Pool{{Name: "p", Disruption: model.DisruptionPolicy{ConsolidateAfter: 30 * time.Second}}},
+		Nodes: []model.Node{{
+			Name: "n", Claim: "c", Pool: "p", State: model.Initialized,
+			Initialized: now.Add(-time.Hour), LastPodEvent: now.Add(-10 * time.Second),
+		}},
+	}
+	if at, ok := NextDue(s); !ok || !at.Equal(now.Add(20*time.Second)) {
+		t.Errorf("consolidateAfter is over in 20 s, not at %s", at)
+	}
+}
+
+func TestPodsThatRipenOneAfterTheOtherAreLookedAtTogether(t *testing.T) {
+	now := time.Date(2026, 6, 3, 12, 0, 0, 0, time.UTC)
+	for _, c := range []struct{ before, next, want time.Duration }{
+		{0, time.Second, RipenAtLeast}, {0, time.Hour, time.Hour}, {2 * time.Minute, time.Hour, 2 * time.Minute}, {-time.Minute, time.Hour, time.Hour},
+	} {
+		if got := ripening(now.Add(c.before), now.Add(c.next), now).Sub(now); got != c.want {
+			t.Errorf("before in %s, now in %s: looked at in %s, want %s", c.before, c.next, got, c.want)
+		}
+	}
+}
+
+func TestASearchGoesOnWhenPodsAreOldEnough(t *testing.T) {
+	s, looks := newStage(), 0
+	s.nodes = []model.Node{{Name: "n"}}
+	turns := begin(t, s, Options{Disrupt: func(s *model.Snapshot, _ model.Policy) model.Plan {
+		if looks++; looks > 1 {
+			return model.Plan{}
+		}
+		return model.Plan{Again: s.Now.Add(90 * time.Second)}
+	}})
+	await(t, turns)
+	for s.Now().Sub(noon) < 90*time.Second {
+		if looks != 1 {
+			t.Fatalf("%d looks, the pods are too young until 90 s", looks)
+		}
+		s.Advance(resync)
+		await(t, turns)
+	}
+	if looks != 2 {
+		t.Errorf("%d looks, 2 are due: at first and when pods were old enough", looks)
+	}
+}

@@ -1,0 +1,105 @@
+package controller
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"net"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/client-go/kubernetes"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/nodeless/nodeless/api/v1alpha1"
+	"github.com/nodeless/nodeless/controller/admission"
+	"github.com/nodeless/nodeless/internal/kit/clock"
+	"github.com/nodeless/nodeless/internal/kit/informer"
+	"github.com/nodeless/nodeless/microvm/fargate"
+	"github.com/nodeless/nodeless/microvm/remote"
+	"github.com/nodeless/nodeless/microvm/scheduler"
+)
+
+// Fargate is what pods in microVMs need.
+type Fargate struct {
+	Hosts     []scheduler.Host
+	HostGrace time.Duration // podnode.Options.HostGrace
+	HostAway  time.Duration // podremote.Options.Away
+	// At is where API servers reach the Listener, which the controller closes.
+	At       admission.Place
+	Listener net.Listener
+}
+
+// fargateRooms are the webhook, which every replica serves, and the scheduler, which only the leader runs.
+type fargateRooms struct {
+	webhook   *admission.Server
+	scheduler *scheduler.Scheduler
+	hosts     *remote.Hosts
+	ready     chan struct{} // closed when API servers were told where the webhook is
+}
+
+func (r *rooms) buildFargate(ctx context.Context, o Options, kube kubernetes.Interface, api client.Client) (*fargateRooms, error) {
+	f := &fargateRooms{ready: make(chan struct{})}
+	f.webhook = admission.New(admission.Options{
+		Client: api, At: o.Fargate.At, Listener: o.Fargate.Listener, Namespace: cmp.Or(o.LeaderNamespace, "kube-system"),
+		Profiles: func() []*v1alpha1.FargateProfile { return r.fargateProfiles(ctx) }, Able: func() fargate.Abilities { return f.scheduler.Abilities() }, Clock: o.Clock, Log: o.Log,
+	})
+	if err := informer.Watch(ctx, r.cache, &v1alpha1.FargateProfile{}, func(_, _ client.Object) { f.webhook.ProfilesChanged() }); err != nil {
+		return nil, err
+	}
+	var err error
+	f.scheduler, err = scheduler.New(ctx, scheduler.Options{
+		Cache: r.cache, Client: api, Kube: kube, Names: r.world.Names(), Hosts: o.Fargate.Hosts, HostGrace: o.Fargate.HostGrace, Clock: o.Clock, Log: o.Log,
+		Recorder: r.events.NewRecorder(scheme(), corev1.EventSource{Component: fargate.SchedulerName}),
+		Logging:  f.webhook.Logging,
+	})
+	if err != nil {
+		return nil, err
+	}
+	f.hosts, err = remote.New(ctx, remote.Options{
+		Cache: r.cache, Client: api, Kube: kube, Registry: f.scheduler, Taken: names(o.Fargate.Hosts), Away: o.Fargate.HostAway, Clock: o.Clock, Log: o.Log,
+	})
+	return f, err
+}
+
+func names(hosts []scheduler.Host) []string {
+	var out []string
+	for _, h := range hosts {
+		out = append(out, h.Describe().Name)
+	}
+	return out
+}
+
+// fargateProfiles are all there are. They must not be modified.
+func (r *rooms) fargateProfiles(ctx context.Context) []*v1alpha1.FargateProfile {
+	var list v1alpha1.FargateProfileList
+	if err := r.cache.List(ctx, &list, client.UnsafeDisableDeepCopy); err != nil {
+		return nil // the cache has ended
+	}
+	out := make([]*v1alpha1.FargateProfile, len(list.Items))
+	for i := range list.Items {
+		out[i] = &list.Items[i]
+	}
+	return out
+}
+
+func (f *fargateRooms) serve(ctx context.Context) error {
+	if err := f.webhook.Run(ctx, func() { close(f.ready) }); err != nil {
+		return fmt.Errorf("controller: %w", err)
+	}
+	return nil
+}
+
+// webhookWait is how long machines wait for the webhook: a cluster that does not let it be does not go without them.
+const webhookWait = 10 * time.Second
+
+func (f *fargateRooms) awaitWebhook(ctx context.Context, c clock.Clock) {
+	late := make(chan struct{})
+	timer := c.AfterFunc(webhookWait, func() { close(late) })
+	defer timer.Stop()
+	select {
+	case <-f.ready:
+	case <-ctx.Done():
+	case <-late:
+	}
+}

@@ -1,0 +1,72 @@
+package metrics_test
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/testutil"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	karpv1 "sigs.k8s.io/karpenter/pkg/apis/v1"
+
+	"github.com/nodeless/nodeless/cloud"
+	"github.com/nodeless/nodeless/controller/metrics"
+)
+
+func claim() *karpv1.NodeClaim {
+	return &karpv1.NodeClaim{ObjectMeta: metav1.ObjectMeta{Name: "web-1", Labels: map[string]string{
+		karpv1.NodePoolLabelKey: "web", karpv1.CapacityTypeLabelKey: "spot", corev1.LabelTopologyZone: "us-west-2a",
+	}}}
+}
+
+func TestWhatHappensToAClaimIsCountedUnderKarpentersNames(t *testing.T) {
+	r := prometheus.NewRegistry()
+	c, now := metrics.New(r), time.Date(2026, 11, 22, 9, 0, 0, 0, time.UTC)
+	going := claim()
+	going.DeletionTimestamp = &metav1.Time{Time: now.Add(-3 * time.Second)}
+	going.StatusConditions().SetTrueWithReason(karpv1.ConditionTypeDisruptionReason, "Underutilized", "")
+
+	c.ClaimCreated(claim(), "provisioned")
+	c.ClaimDisrupted(claim(), metrics.Snake("Underutilized"))
+	c.ClaimTerminated(going, now)
+	c.PodDrained(going)
+	c.Commanded(metrics.Replace, "Underutilized", 2, "web", "web")
+	c.NoticeReceived(cloud.SpotInterruption)
+
+	err := testutil.GatherAndCompare(r, strings.NewReader(`
+# HELP karpenter_nodeclaims_created_total NodeClaims that were made for pods, for static pools or to replace others.
+# TYPE karpenter_nodeclaims_created_total counter
+karpenter_nodeclaims_created_total{min_values_relaxed="false",nodepool="web",reason="provisioned"} 1
+# HELP karpenter_nodeclaims_disrupted_total NodeClaims whose deletion Nodeless asked for, by reason.
+# TYPE karpenter_nodeclaims_disrupted_total counter
+karpenter_nodeclaims_disrupted_total{capacity_type="spot",nodepool="web",reason="underutilized"} 1
+# HELP karpenter_nodeclaims_terminated_total NodeClaims that are gone for good.
+# TYPE karpenter_nodeclaims_terminated_total counter
+karpenter_nodeclaims_terminated_total{capacity_type="spot",nodepool="web",zone="us-west-2a"} 1
+# HELP karpenter_pods_drained_total Pods that were evicted from machines that go, by the reason of their going.
+# TYPE karpenter_pods_drained_total counter
+karpenter_pods_drained_total{reason="Underutilized"} 1
+# HELP karpenter_voluntary_disruption_decisions_by_nodepool_total Disruption decisions that were carried out, by NodePool.
+# TYPE karpenter_voluntary_disruption_decisions_by_nodepool_total counter
+karpenter_voluntary_disruption_decisions_by_nodepool_total{consolidation_type="multi",decision="replace",nodepool="web",reason="underutilized"} 1
+# HELP karpenter_interruption_received_messages_total Notices of the cloud that were read.
+# TYPE karpenter_interruption_received_messages_total counter
+karpenter_interruption_received_messages_total{message_type="spot_interrupted"} 1
+`), "karpenter_nodeclaims_created_total", "karpenter_nodeclaims_disrupted_total", "karpenter_nodeclaims_terminated_total",
+		"karpenter_pods_drained_total", "karpenter_voluntary_disruption_decisions_by_nodepool_total", "karpenter_interruption_received_messages_total")
+	if err != nil {
+		t.Error(err)
+	}
+}
+
+// Rooms that are tested alone have no counters.
+func TestNobodyCounts(t *testing.T) {
+	var c *metrics.Counters
+	c.ClaimCreated(claim(), "provisioned")
+	c.ClaimTerminated(claim(), time.Time{})
+	c.Commanded(metrics.Delete, "Empty", 1, "web")
+	c.NoticeHandled(time.Second)
+	c.PodDrained(nil)
+}

@@ -1,0 +1,101 @@
+package nodeclaim
+
+import (
+	"context"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	policyv1 "k8s.io/api/policy/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/cache"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/nodeless/nodeless/controller/cluster"
+	"github.com/nodeless/nodeless/internal/kit/clock"
+)
+
+// server is an API server with one pod; the cache beside it has heard of nothing yet.
+type server struct {
+	client.Client
+	pod *corev1.Pod // nil once it is evicted
+}
+
+func (s *server) List(_ context.Context, list client.ObjectList, opts ...client.ListOption) error {
+	var o client.ListOptions
+	o.ApplyOptions(opts)
+	node, _ := o.FieldSelector.RequiresExactMatch(byNodeName)
+	if s.pod != nil && s.pod.Spec.NodeName == node {
+		list.(*corev1.PodList).Items = []corev1.Pod{*s.pod}
+	}
+	return nil
+}
+
+func (s *server) SubResource(string) client.SubResourceClient { return evictions{server: s} }
+
+// evictions evicts as the API server does: a precondition that does not hold is a conflict.
+type evictions struct {
+	client.SubResourceClient
+	server *server
+}
+
+func (e evictions) Create(_ context.Context, o client.Object, body client.Object, _ ...client.SubResourceCreateOption) error {
+	what := policyv1.Resource("pods")
+	if e.server.pod == nil || e.server.pod.Name != o.GetName() {
+		return apierrors.NewNotFound(what, o.GetName())
+	}
+	options := body.(*policyv1.Eviction).DeleteOptions
+	if options != nil && options.Preconditions != nil && options.Preconditions.UID != nil && *options.Preconditions.UID != e.server.pod.UID {
+		return apierrors.NewConflict(what, o.GetName(), nil)
+	}
+	e.server.pod = nil
+	return nil
+}
+
+type unaware struct{ cache.Cache }
+
+func (unaware) List(context.Context, client.ObjectList, ...client.ListOption) error { return nil }
+
+type silent struct{}
+
+func (silent) Event(runtime.Object, string, string, string) {}
+
+// with is a Lifecycle whose cache is behind the server.
+func with(s *server) *Lifecycle {
+	clk := clock.NewVirtual(time.Date(2026, 6, 3, 12, 0, 0, 0, time.UTC))
+	return &Lifecycle{
+		o:        Options{Client: s, Cache: unaware{}, World: cluster.New(cluster.Options{Clock: clk}), Recorder: silent{}, Clock: clk},
+		inFlight: map[string]bool{}, memory: newMemory(),
+	}
+}
+
+func podOn(node string, uid types.UID) *corev1.Pod {
+	return &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "db-0", UID: uid}, Spec: corev1.PodSpec{NodeName: node}}
+}
+
+// A StatefulSet's pod is made anew under its name: the one that runs elsewhere by now must not be evicted for the one that was seen.
+func TestAnotherPodOfTheNameIsNotEvicted(t *testing.T) {
+	s := &server{pod: podOn("elsewhere", "new")}
+	l := with(s)
+	if done := l.evict(t.Context(), &corev1.Node{}, podOn("going", "old")); !done || s.pod == nil {
+		t.Errorf("the old pod is gone: %t; the new one was evicted: %t", done, s.pod == nil)
+	}
+	if done := l.evict(t.Context(), &corev1.Node{}, podOn("elsewhere", "new")); !done || s.pod != nil {
+		t.Errorf("the pod that was meant is not evicted")
+	}
+}
+
+// A pod that was bound in the last moment is not in the cache yet: the API server is asked before a node counts as empty.
+func TestANodeIsEmptyWhenTheServerSaysSo(t *testing.T) {
+	s := &server{pod: podOn("going", "late")}
+	l, node := with(s), &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "going"}}
+	if wait, err := l.drain(t.Context(), node, nil); err != nil || wait == 0 {
+		t.Errorf("a pod runs there, and the node counts as empty: again in %s, %v", wait, err)
+	}
+	if wait, err := l.drain(t.Context(), node, nil); err != nil || wait != 0 || s.pod != nil {
+		t.Errorf("the pod was evicted, and the node does not count as empty: again in %s, %v", wait, err)
+	}
+}

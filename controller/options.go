@@ -1,0 +1,81 @@
+package controller
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"time"
+
+	ec2v1 "github.com/aws/karpenter-provider-aws/pkg/apis/v1"
+	"k8s.io/client-go/rest"
+
+	"github.com/nodeless/nodeless/cloud"
+	"github.com/nodeless/nodeless/controller/cycle"
+	"github.com/nodeless/nodeless/controller/gates"
+	"github.com/nodeless/nodeless/controller/status"
+	"github.com/nodeless/nodeless/engine/model"
+	"github.com/nodeless/nodeless/internal/kit/clock"
+)
+
+// Options are what Run needs.
+type Options struct {
+	REST *rest.Config // required
+	// Provider makes the cloud once node classes can be read; required. kubernetesVersion is major.minor.
+	Provider func(ctx context.Context, classes func(cloud.ClassRef) *ec2v1.EC2NodeClass, kubernetesVersion string) (cloud.Provider, error)
+	// ClassKinds are kinds of node classes besides EC2NodeClass. Those the cluster does not have when Run begins are not
+	// watched.
+	ClassKinds []status.Kind
+	Policy     model.Policy // what is a matter of choice; the gate SpotToSpotConsolidation decides SpotToSpot
+	Gates      gates.Gates  // which optional parts are on
+	Clock      clock.Clock  // default the real one
+	Log        *slog.Logger // default slog.Default
+	// OnDecision is called after each turn of the loop; may be nil.
+	OnDecision func(cycle.Decision)
+	// OnReady is called once, when this process knows the cluster and, with leader election, leads; may be nil.
+	OnReady func()
+	DataDir string // plans that failed the check are saved below it; "" = nowhere
+	// MetricsAddress and HealthAddress are where /metrics, /healthz and /readyz are served; "" = nowhere.
+	MetricsAddress, HealthAddress string
+	Version                       string // of this program, for karpenter_build_info
+	// Profiling serves /debug/pprof beside /metrics.
+	Profiling bool
+	// Unobserved leaves the metrics of single pods, nodes, pools and conditions out.
+	Unobserved bool
+	// Parallel is for how many CPUs there is work at the same time; default 1.
+	Parallel int
+	// ClassRefresh is how often the cloud is asked again what node classes stand for; default a minute.
+	ClassRefresh time.Duration
+	// BatchIdle and BatchMax are the time in which changes are gathered; 0 = see loop.Options.
+	BatchIdle, BatchMax time.Duration
+	// LeaderElection lets one of several replicas act, by the Lease LeaderName (default DefaultLease) in LeaderNamespace
+	// (default kube-system). Identity names this replica (default the host's name).
+	LeaderElection                        bool
+	LeaderName, LeaderNamespace, Identity string
+	// Fargate has FargateProfiles acted upon; nil = they are not.
+	Fargate *Fargate
+	// QPS limits requests to the API server; 0 = what REST says, or 200 a second.
+	QPS float32
+}
+
+func (o Options) defaults() (Options, error) {
+	if o.REST == nil || o.Provider == nil {
+		return o, errors.New("controller: REST and Provider are required")
+	}
+	if o.Clock == nil {
+		o.Clock = clock.Real{}
+	}
+	if o.Log == nil {
+		o.Log = slog.Default()
+	}
+	if o.Parallel <= 0 {
+		o.Parallel = 1
+	}
+	o.Policy.SpotToSpot = o.Gates.SpotToSpotConsolidation
+	o.REST = rest.CopyConfig(o.REST)
+	if o.QPS > 0 {
+		o.REST.QPS, o.REST.Burst = o.QPS, int(2*o.QPS)
+	} else if o.REST.QPS == 0 {
+		o.REST.QPS, o.REST.Burst = 200, 400
+	}
+	return o, nil
+}

@@ -1,0 +1,26 @@
+package controller
+
+import (
+	"context"
+	"testing"
+
+	ec2v1 "github.com/aws/karpenter-provider-aws/pkg/apis/v1"
+	"k8s.io/client-go/rest"
+
+	"github.com/nodeless/nodeless/cloud"
+	"github.com/nodeless/nodeless/controller/gates"
+)
+
+func TestAGateDecidesWhetherSpotReplacesSpot(t *testing.T) {
+	for _, open := range []bool{true, false} {
+		o, err := Options{
+			REST: &rest.Config{}, Gates: gates.Gates{SpotToSpotConsolidation: open},
+			Provider: func(context.Context, func(cloud.ClassRef) *ec2v1.EC2NodeClass, string) (cloud.Provider, error) {
+				return nil, nil
+			},
+		}.defaults()
+		if err != nil || o.Policy.SpotToSpot != open {
+			t.Errorf("gate %v, policy %v, %v", open, o.Policy.SpotToSpot, err)
+		}
+	}
+}

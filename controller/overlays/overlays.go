@@ -1,0 +1,225 @@
+// Package overlays applies NodeOverlays (karpenter.sh/v1alpha1) to what pools are offered: other prices, and extended resources
+// that the cloud does not know of. It decides; the world asks it, and Keeper writes what is wrong with an overlay.
+package overlays
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"maps"
+	"slices"
+
+	"sigs.k8s.io/karpenter/pkg/apis/v1alpha1"
+
+	karpv1 "sigs.k8s.io/karpenter/pkg/apis/v1"
+
+	"github.com/nodeless/nodeless/controller/translate"
+	"github.com/nodeless/nodeless/engine/model"
+)
+
+// Pool is what overlays look at of a NodePool.
+type Pool struct {
+	Name   string
+	Labels map[string]string // of its template
+	Types  []model.InstanceType
+}
+
+// Effect is what overlays make of a pool's types.
+type Effect struct {
+	Types    []model.InstanceType // as they are with the overlays; types that none is about are shared
+	Prices   map[model.OfferingKey]model.Price
+	Capacity map[string]model.Resources // by type: what is there besides
+}
+
+// Verdict is what is wrong with an overlay; no Reason if nothing is.
+type Verdict struct{ Reason, Message string }
+
+// Reasons of the condition ValidationSucceeded, as upstream writes them.
+const (
+	reasonInvalid  = "RuntimeValidation"
+	reasonConflict = "Conflict"
+)
+
+// Evaluate applies the overlays to each pool: by weight descending, then by name descending, the first that says something of
+// an offering's price or a type's resource wins. One that says what another of the same weight has said conflicts with it and
+// is left out everywhere (reference karpenter.md §4). Pools that no overlay is about are not in the answer.
+func Evaluate(names *translate.Names, pools []Pool, objects []*v1alpha1.NodeOverlay) (map[string]*Effect, map[string]Verdict) {
+	e := evaluation{names: names, pools: pools, said: make([]statements, len(pools))}
+	verdicts := map[string]Verdict{}
+	for _, o := range slices.SortedFunc(slices.Values(objects), func(a, b *v1alpha1.NodeOverlay) int {
+		return cmp.Or(cmp.Compare(weight(b), weight(a)), cmp.Compare(b.Name, a.Name))
+	}) {
+		verdicts[o.Name] = e.add(o)
+	}
+	effects := map[string]*Effect{}
+	for i := range pools {
+		if f := e.effect(i); f != nil {
+			effects[pools[i].Name] = f
+		}
+	}
+	return effects, verdicts
+}
+
+func weight(o *v1alpha1.NodeOverlay) int32 {
+	if o.Spec.Weight == nil {
+		return 0
+	}
+	return *o.Spec.Weight
+}
+
+// statement is what an overlay says of one thing, and the overlays of the lowest weight so far that say something of it.
+type statement[T any] struct {
+	value  T
+	by     string
+	weight int32
+}
+
+type resourceKey struct {
+	typ      string
+	resource int
+}
+
+// statements are what was said of one pool's types.
+type statements struct {
+	prices   map[model.OfferingKey]statement[model.Price]
+	capacity map[resourceKey]statement[int64]
+}
+
+type evaluation struct {
+	names *translate.Names
+	pools []Pool
+	said  []statements
+}
+
+// add takes an overlay in, or says why not.
+func (e *evaluation) add(o *v1alpha1.NodeOverlay) Verdict {
+	x, err := e.read(o)
+	if err != nil {
+		return Verdict{reasonInvalid, err.Error()}
+	}
+	matches := make([]map[string][]model.Offering, len(e.pools))
+	for i := range e.pools {
+		matches[i] = x.matches(&e.pools[i])
+		if conflict := e.conflict(i, x, matches[i]); conflict != "" {
+			return Verdict{reasonConflict, "conflict with another overlay: " + conflict}
+		}
+	}
+	for i := range e.pools {
+		e.state(i, x, matches[i])
+	}
+	return Verdict{}
+}
+
+// conflict is what the overlay says of a pool that another of its weight has said; "" if nothing is.
+func (e *evaluation) conflict(i int, x *overlay, matches map[string][]model.Offering) string {
+	said := &e.said[i]
+	what := func(by, thing, typ string) string {
+		return fmt.Sprintf("NodeOverlay %q of the same weight sets %s of %s in NodePool %q; give them different weights or requirements that exclude each other",
+			by, thing, typ, e.pools[i].Name)
+	}
+	for _, typ := range slices.Sorted(maps.Keys(matches)) {
+		for _, f := range matches[typ] {
+			was, ok := said.prices[model.OfferingKey{Type: typ, Zone: f.Zone, CapacityType: f.CapacityType}]
+			if x.price != nil && ok && was.weight == x.weight {
+				return what(was.by, "the price", typ)
+			}
+		}
+		for _, r := range slices.Sorted(maps.Keys(x.capacity)) {
+			if was, ok := said.capacity[resourceKey{typ, r}]; ok && was.weight == x.weight {
+				return what(was.by, e.names.List()[r], typ)
+			}
+		}
+	}
+	return ""
+}
+
+// state notes what the overlay says of a pool; what was said before stands.
+func (e *evaluation) state(i int, x *overlay, matches map[string][]model.Offering) {
+	said := &e.said[i]
+	if said.prices == nil {
+		said.prices, said.capacity = map[model.OfferingKey]statement[model.Price]{}, map[resourceKey]statement[int64]{}
+	}
+	for typ, offerings := range matches {
+		for _, f := range offerings {
+			if x.price == nil {
+				break
+			}
+			key := model.OfferingKey{Type: typ, Zone: f.Zone, CapacityType: f.CapacityType}
+			s := statement[model.Price]{value: x.price(f.Price), by: x.name, weight: x.weight}
+			if was, ok := said.prices[key]; ok {
+				s.value = was.value
+			}
+			said.prices[key] = s
+		}
+		for r, amount := range x.capacity {
+			s := statement[int64]{value: amount, by: x.name, weight: x.weight}
+			if was, ok := said.capacity[resourceKey{typ, r}]; ok {
+				s.value = was.value
+			}
+			said.capacity[resourceKey{typ, r}] = s
+		}
+	}
+}
+
+// matches are the offerings that the overlay is about, by type: what type, pool and offering say must satisfy its requirements.
+func (x *overlay) matches(p *Pool) map[string][]model.Offering {
+	own := translate.Labels(p.Labels).And(model.Requirements{model.OneOf(karpv1.NodePoolLabelKey, p.Name)})
+	out := map[string][]model.Offering{}
+	for i := range p.Types {
+		t := &p.Types[i]
+		if own.And(t.Requirements).Conflict(x.ofType, nil) != "" {
+			continue
+		}
+		for _, f := range t.Offerings {
+			if x.zone.Has(f.Zone) && x.capacityType.Has(f.CapacityType) {
+				out[t.Name] = append(out[t.Name], f)
+			}
+		}
+	}
+	return out
+}
+
+// effect is what was said of a pool, put into its types; nil if nothing was.
+func (e *evaluation) effect(i int) *Effect {
+	said := &e.said[i]
+	if len(said.prices)+len(said.capacity) == 0 {
+		return nil
+	}
+	f := &Effect{Types: slices.Clone(e.pools[i].Types), Prices: map[model.OfferingKey]model.Price{}, Capacity: map[string]model.Resources{}}
+	for key, s := range said.prices {
+		f.Prices[key] = s.value
+	}
+	for key, s := range said.capacity {
+		more := f.Capacity[key.typ]
+		more[key.resource] = s.value
+		f.Capacity[key.typ] = more
+	}
+	for k := range f.Types {
+		t := &f.Types[k]
+		if more, ok := f.Capacity[t.Name]; ok {
+			t.Capacity, t.Allocatable = e.with(t.Capacity, more), e.with(t.Allocatable, more)
+			t.Allocatable[model.Memory] = max(t.Allocatable[model.Memory]-e.hugePages(more), 0)
+		}
+		t.Offerings = priced(t.Name, t.Offerings, f.Prices)
+	}
+	return f
+}
+
+// priced are the offerings with other prices; the same slice if there are none.
+func priced(typ string, offerings []model.Offering, prices map[model.OfferingKey]model.Price) []model.Offering {
+	out := offerings
+	for i, f := range offerings {
+		price, ok := prices[model.OfferingKey{Type: typ, Zone: f.Zone, CapacityType: f.CapacityType}]
+		if !ok {
+			continue
+		}
+		if &out[0] == &offerings[0] {
+			out = slices.Clone(offerings)
+		}
+		out[i].Price = price
+	}
+	return out
+}
+
+// validate asks the contract's own checks, which look at keys, operators and values.
+func validate(o *v1alpha1.NodeOverlay) error { return o.RuntimeValidate(context.Background()) }

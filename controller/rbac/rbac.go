@@ -1,0 +1,151 @@
+// Package rbac says what the controller may do in a cluster, and no more: a service account and its roles.
+package rbac
+
+import (
+	corev1 "k8s.io/api/core/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/nodeless/nodeless/controller/admission"
+	"github.com/nodeless/nodeless/microvm/fargate"
+)
+
+// Name is that of the service account and of all roles and bindings.
+const Name = "nodeless"
+
+func rule(group string, resources, verbs []string) rbacv1.PolicyRule {
+	return rbacv1.PolicyRule{APIGroups: []string{group}, Resources: resources, Verbs: verbs}
+}
+
+// Rules are what the controller needs in the whole cluster.
+func Rules() []rbacv1.PolicyRule {
+	read, write := []string{"get", "list", "watch"}, []string{"patch"}
+	return []rbacv1.PolicyRule{
+		// What pods ask for and where they may run.
+		rule("", []string{"pods", "nodes", "namespaces", "persistentvolumes", "persistentvolumeclaims", "limitranges", "podtemplates"}, read),
+		rule("apps", []string{"daemonsets", "deployments", "replicasets", "statefulsets"}, read),
+		rule("policy", []string{"poddisruptionbudgets"}, read),
+		rule("storage.k8s.io", []string{"storageclasses", "csinodes", "volumeattachments"}, read),
+		// Machines: taints, labels, finalizers, and their end.
+		rule("", []string{"nodes"}, []string{"patch", "delete"}),
+		// Pods leave machines that go; those that do not in time are deleted.
+		rule("", []string{"pods/eviction"}, []string{"create"}),
+		rule("", []string{"pods"}, []string{"delete"}),
+		rule("", []string{"events"}, []string{"create", "patch"}),
+		// Karpenter's objects.
+		rule("karpenter.sh", []string{"nodepools", "nodeclaims", "nodeoverlays"}, read),
+		rule("karpenter.sh", []string{"nodeclaims"}, []string{"create", "delete", "patch"}),
+		rule("karpenter.sh", []string{"nodepools", "nodepools/status", "nodeclaims/status", "nodeoverlays/status"}, write),
+		rule("karpenter.k8s.aws", []string{"ec2nodeclasses"}, read),
+		rule("karpenter.k8s.aws", []string{"ec2nodeclasses", "ec2nodeclasses/status"}, write),
+		rule("autoscaling.x-k8s.io", []string{"capacitybuffers"}, read),
+		rule("autoscaling.x-k8s.io", []string{"capacitybuffers/status"}, write),
+		// Pods of FargateProfiles: the webhook makes them such, fargate-scheduler says why they wait, or gives them Nodes.
+		rule("nodeless.sh", []string{"fargateprofiles", "microvmhosts", "microvms"}, read),
+		rule("nodeless.sh", []string{"fargateprofiles/status", "microvmhosts/status"}, write),
+		rule("nodeless.sh", []string{"microvms"}, []string{"create", "patch", "delete"}),
+		rule("", []string{"pods/status", "nodes/status"}, write),
+		rule("", []string{"pods/binding", "nodes"}, []string{"create"}),
+		named(rule("", []string{"configmaps"}, []string{"get"}), fargate.LoggingConfigMap),
+		// What was decided is kept in a ring of objects of this kind, which nobody else writes.
+		rule("nodeless.sh", []string{"decisionlogs"}, []string{"list", "create", "update"}),
+		rule("admissionregistration.k8s.io", []string{"mutatingwebhookconfigurations", "validatingwebhookconfigurations"}, []string{"create"}),
+		named(rule("admissionregistration.k8s.io", []string{"mutatingwebhookconfigurations", "validatingwebhookconfigurations"}, []string{"get", "update", "delete"}),
+			admission.MutatingName, admission.ValidatingName),
+	}
+}
+
+// named is a rule for objects of these names alone.
+func named(r rbacv1.PolicyRule, names ...string) rbacv1.PolicyRule {
+	r.ResourceNames = names
+	return r
+}
+
+// leaseRules are what it needs in the namespace of Nodes' leases, for those whose hosts it speaks for.
+func leaseRules() []rbacv1.PolicyRule {
+	return []rbacv1.PolicyRule{rule("coordination.k8s.io", []string{"leases"}, []string{"create", "get", "update"})}
+}
+
+// ownRules are what it needs in its own namespace: the lease, and the webhook's certificates. New ones cannot be named beforehand.
+func ownRules(lease string) []rbacv1.PolicyRule {
+	return []rbacv1.PolicyRule{
+		rule("coordination.k8s.io", []string{"leases"}, []string{"create"}),
+		named(rule("coordination.k8s.io", []string{"leases"}, []string{"get", "update"}), lease),
+		rule("", []string{"secrets"}, []string{"create"}),
+		named(rule("", []string{"secrets"}, []string{"get", "update"}), admission.SecretName),
+	}
+}
+
+// SurgeRules are what it needs besides where a Deployment asks for another pod before its only one is evicted
+// (nodeless.sh/surge-before-eviction). Who may change Deployments may run anything: it is given only where it is wanted.
+func SurgeRules() []rbacv1.PolicyRule {
+	return []rbacv1.PolicyRule{rule("apps", []string{"deployments"}, []string{"patch"})}
+}
+
+// PageRules are what it needs besides to serve its page to others than those on its own machine: who somebody is, what they may list, and
+// what is shown to them.
+func PageRules() []rbacv1.PolicyRule {
+	return append([]rbacv1.PolicyRule{
+		rule("authentication.k8s.io", []string{"tokenreviews"}, []string{"create"}),
+		rule("authorization.k8s.io", []string{"subjectaccessreviews"}, []string{"create"}),
+	}, ViewRules()...)
+}
+
+// ViewName is that of the role for those who only look.
+const ViewName = "nodeless-view"
+
+// ViewRules are what "nodeless why" and other commands need that only look at a cluster: the built-in role view knows neither Nodes nor
+// NodePools.
+func ViewRules() []rbacv1.PolicyRule {
+	read := []string{"get", "list", "watch"}
+	return []rbacv1.PolicyRule{
+		rule("", []string{"pods", "nodes", "namespaces", "persistentvolumes", "persistentvolumeclaims", "limitranges", "events"}, read),
+		rule("apps", []string{"daemonsets", "deployments", "statefulsets"}, read), // what pods are made from: a change is a patch of it
+		rule("policy", []string{"poddisruptionbudgets"}, read),
+		rule("storage.k8s.io", []string{"storageclasses", "csinodes"}, read),
+		rule("karpenter.sh", []string{"nodepools", "nodeclaims", "nodeoverlays"}, read),
+		rule("karpenter.k8s.aws", []string{"ec2nodeclasses"}, read),
+		rule("nodeless.sh", []string{"fargateprofiles", "microvmhosts", "microvms", "decisionlogs"}, read),
+	}
+}
+
+// ViewObjects are the role for those who only look and, if subjects are given, its binding to them.
+func ViewObjects(subjects ...rbacv1.Subject) []client.Object {
+	meta := metav1.ObjectMeta{Name: ViewName, Labels: map[string]string{"app.kubernetes.io/name": Name}}
+	of := func(kind string) metav1.TypeMeta {
+		return metav1.TypeMeta{APIVersion: rbacv1.SchemeGroupVersion.String(), Kind: kind}
+	}
+	out := []client.Object{&rbacv1.ClusterRole{TypeMeta: of("ClusterRole"), ObjectMeta: meta, Rules: ViewRules()}}
+	if len(subjects) > 0 {
+		out = append(out, &rbacv1.ClusterRoleBinding{
+			TypeMeta: of("ClusterRoleBinding"), ObjectMeta: meta, Subjects: subjects,
+			RoleRef: rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: ViewName},
+		})
+	}
+	return out
+}
+
+// Objects are a service account in a namespace, its roles and bindings, in the order in which they can be created. more is what it
+// may do in the whole cluster besides Rules.
+func Objects(namespace, lease string, more ...rbacv1.PolicyRule) []client.Object {
+	meta := func(namespace string) metav1.ObjectMeta {
+		return metav1.ObjectMeta{Name: Name, Namespace: namespace, Labels: map[string]string{"app.kubernetes.io/name": Name}}
+	}
+	of := func(kind string) metav1.TypeMeta {
+		return metav1.TypeMeta{APIVersion: rbacv1.SchemeGroupVersion.String(), Kind: kind}
+	}
+	to := func(kind string) rbacv1.RoleRef {
+		return rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: kind, Name: Name}
+	}
+	who := []rbacv1.Subject{{Kind: rbacv1.ServiceAccountKind, Name: Name, Namespace: namespace}}
+	return []client.Object{
+		&corev1.ServiceAccount{TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "ServiceAccount"}, ObjectMeta: meta(namespace)},
+		&rbacv1.ClusterRole{TypeMeta: of("ClusterRole"), ObjectMeta: meta(""), Rules: append(Rules(), more...)},
+		&rbacv1.ClusterRoleBinding{TypeMeta: of("ClusterRoleBinding"), ObjectMeta: meta(""), RoleRef: to("ClusterRole"), Subjects: who},
+		&rbacv1.Role{TypeMeta: of("Role"), ObjectMeta: meta(namespace), Rules: ownRules(lease)},
+		&rbacv1.RoleBinding{TypeMeta: of("RoleBinding"), ObjectMeta: meta(namespace), RoleRef: to("Role"), Subjects: who},
+		&rbacv1.Role{TypeMeta: of("Role"), ObjectMeta: meta(corev1.NamespaceNodeLease), Rules: leaseRules()},
+		&rbacv1.RoleBinding{TypeMeta: of("RoleBinding"), ObjectMeta: meta(corev1.NamespaceNodeLease), RoleRef: to("Role"), Subjects: who},
+	}
+}

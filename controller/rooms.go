@@ -1,0 +1,121 @@
+package controller
+
+import (
+	"context"
+	"fmt"
+	"path/filepath"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"golang.org/x/sync/errgroup"
+	"k8s.io/client-go/tools/record"
+	"sigs.k8s.io/controller-runtime/pkg/cache"
+
+	"github.com/nodeless/nodeless/controller/apply"
+	"github.com/nodeless/nodeless/controller/buffers"
+	"github.com/nodeless/nodeless/controller/cluster"
+	"github.com/nodeless/nodeless/controller/cycle"
+	"github.com/nodeless/nodeless/controller/metrics"
+	"github.com/nodeless/nodeless/controller/nodeclaim"
+	"github.com/nodeless/nodeless/controller/overlays"
+	"github.com/nodeless/nodeless/controller/status"
+	"github.com/nodeless/nodeless/explain/record/store"
+)
+
+// rooms are what Run puts together.
+type rooms struct {
+	cache     cache.Cache
+	world     *cluster.World
+	actor     *apply.Actor
+	lifecycle *nodeclaim.Lifecycle
+	nominates bool // pods
+	keeper    *status.Keeper
+	registry  *prometheus.Registry
+	counters  *metrics.Counters
+	events    record.EventBroadcaster
+	buffers   *buffers.Keeper  // nil if the gate is closed
+	overlays  *overlays.Keeper // nil if the gate is closed
+	fargate   *fargateRooms    // nil if profiles are not acted upon
+	records   *store.Recorder
+	progress  func() // of the decision cycle
+}
+
+// run starts the rooms and returns when one of them fails or ctx is done, after all have stopped. It calls end with what failed,
+// so that nothing of the rooms goes on that was given ctx itself.
+func (r *rooms) run(ctx context.Context, end context.CancelCauseFunc, o Options, h *health) error {
+	group, ctx := errgroup.WithContext(ctx)
+	defer context.AfterFunc(ctx, func() { end(context.Cause(ctx)) })()
+	group.Go(func() error { return r.cache.Start(ctx) })
+	group.Go(func() error {
+		if err := r.world.Attach(ctx, r.cache); err != nil {
+			return err
+		}
+		if !r.cache.WaitForCacheSync(ctx) {
+			return context.Cause(ctx)
+		}
+		h.synced.Store(true)
+		if r.fargate != nil {
+			group.Go(func() error { return r.fargate.serve(ctx) })
+			r.fargate.awaitWebhook(ctx, o.Clock)
+		}
+		return lead(ctx, o, func(ctx context.Context) error {
+			if o.OnReady != nil {
+				o.OnReady()
+			}
+			return r.act(ctx, o)
+		})
+	})
+	return group.Wait()
+}
+
+// act is what only the leader does.
+func (r *rooms) act(ctx context.Context, o Options) error {
+	badPlans := ""
+	if o.DataDir != "" {
+		badPlans = filepath.Join(o.DataDir, "bad-plans")
+	}
+	if r.buffers != nil {
+		if err := r.buffers.Prime(ctx); err != nil {
+			return fmt.Errorf("controller: %w", err)
+		}
+	}
+	m, err := r.observe(ctx, o)
+	if err != nil {
+		return fmt.Errorf("controller: %w", err)
+	}
+	group, ctx := errgroup.WithContext(ctx)
+	group.Go(func() error { return r.lifecycle.Run(ctx) })
+	group.Go(func() error { return r.keeper.Run(ctx) })
+	group.Go(func() error { return r.records.Run(ctx) })
+	defer r.records.Finish(ctx)
+	if r.fargate != nil {
+		group.Go(func() error { return r.fargate.scheduler.Run(ctx) })
+		group.Go(func() error { return r.fargate.hosts.Run(ctx) })
+	}
+	if r.overlays != nil {
+		group.Go(func() error { return r.overlays.Run(ctx) })
+	}
+	if r.buffers != nil {
+		group.Go(func() error { return r.buffers.Run(ctx) })
+	}
+	group.Go(func() error {
+		return cycle.Run(ctx, cycle.Options{
+			Progress: r.progress,
+			World:    r.world, Actor: r.actor, Policy: o.Policy, BatchIdle: o.BatchIdle, BatchMax: o.BatchMax, Promise: r.nominates, FillOrder: o.Gates.FillOrder, Clock: o.Clock, Log: o.Log, BadPlans: badPlans,
+			OnDecision: func(d cycle.Decision) {
+				m.observe(d)
+				r.records.Decided(turnOf(d, o.Policy))
+				r.lifecycle.Decided(d.Snapshot, d.Plan, d.Result.Claims)
+				if r.overlays != nil {
+					r.overlays.Decided()
+				}
+				if r.buffers != nil {
+					r.buffers.Decided(d.Snapshot, &d.Plan)
+				}
+				if o.OnDecision != nil {
+					o.OnDecision(d)
+				}
+			},
+		})
+	})
+	return group.Wait()
+}

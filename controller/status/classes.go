@@ -1,0 +1,102 @@
+package status
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+
+	ec2v1 "github.com/aws/karpenter-provider-aws/pkg/apis/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/nodeless/nodeless/cloud"
+	"github.com/nodeless/nodeless/internal/kit/latest"
+)
+
+// Group and kind of the classes that are always there.
+const (
+	classGroup = "karpenter.k8s.aws"
+	classKind  = "EC2NodeClass"
+)
+
+// Classes reads node classes from the cache, or as they were just written.
+type Classes struct {
+	ctx     context.Context
+	reader  client.Reader
+	wrote   latest.Objects[client.Object]
+	handles map[schema.GroupKind]handle
+}
+
+// NewClasses reads EC2NodeClasses and further kinds from a cache. Reads wait until the cache is filled, at most until ctx is
+// done: handlers of events read classes, and a cache ends only after its handlers have returned.
+func NewClasses(ctx context.Context, reader client.Reader, further ...Kind) *Classes {
+	c := &Classes{ctx: ctx, reader: reader, handles: map[schema.GroupKind]handle{{Group: classGroup, Kind: classKind}: ec2Kind{}}}
+	for _, k := range further {
+		c.handles[k.GroupKind()] = &foreignKind{Kind: k, found: map[types.UID]finding{}}
+	}
+	return c
+}
+
+// Get is the EC2NodeClass that a class is or stands for; nil if there is none, or the cache does not know yet. It must not
+// be modified. What stands for something else has that kind in its type.
+func (c *Classes) Get(ref cloud.ClassRef) *ec2v1.EC2NodeClass {
+	h := c.handle(ref)
+	if h == nil {
+		return nil
+	}
+	object := c.object(ref)
+	if object == nil {
+		return nil
+	}
+	return h.view(object)
+}
+
+// Refresh reads a class from the API server itself: what was written before is seen afterwards. If that fails the cache has
+// to do.
+func (c *Classes) Refresh(ctx context.Context, api client.Reader, ref cloud.ClassRef) {
+	h := c.handle(ref)
+	if h == nil {
+		return
+	}
+	o := h.empty()
+	if err := api.Get(ctx, client.ObjectKey{Name: ref.Name}, o); err == nil {
+		c.wrote.Wrote(o)
+	}
+}
+
+// handle is how to work with a reference's kind; nil if it is not known.
+func (c *Classes) handle(ref cloud.ClassRef) handle {
+	return c.handles[schema.GroupKind{Group: ref.Group, Kind: ref.Kind}]
+}
+
+// object is the object itself, of a known kind; nil if there is none.
+func (c *Classes) object(ref cloud.ClassRef) client.Object {
+	o := c.handle(ref).empty()
+	if err := c.reader.Get(c.ctx, client.ObjectKey{Name: ref.Name}, o); err != nil {
+		return nil
+	}
+	return c.wrote.Of(o)
+}
+
+// unknown is why a reference to a kind that is not known cannot be followed.
+func (c *Classes) unknown(ref cloud.ClassRef) string {
+	var known []string
+	for k := range c.handles {
+		known = append(known, fmt.Sprintf("%s of group %q", k.Kind, k.Group))
+	}
+	slices.Sort(known)
+	return fmt.Sprintf("spec.template.spec.nodeClassRef: %s of group %q is not known; use %s", ref.Kind, ref.Group, strings.Join(known, " or "))
+}
+
+// title names a class for people.
+func title(ref cloud.ClassRef) string { return fmt.Sprintf("%s %q", ref.Kind, ref.Name) }
+
+// keyOf and refOf are a reference as one word.
+func keyOf(ref cloud.ClassRef) string { return ref.Group + "/" + ref.Kind + "/" + ref.Name }
+
+func refOf(key string) cloud.ClassRef {
+	parts := strings.SplitN(key, "/", 3)
+	return cloud.ClassRef{Group: parts[0], Kind: parts[1], Name: parts[2]}
+}

@@ -1,0 +1,78 @@
+package translate
+
+import (
+	"encoding/json"
+
+	corev1 "k8s.io/api/core/v1"
+	karpv1 "sigs.k8s.io/karpenter/pkg/apis/v1"
+
+	"github.com/nodeless/nodeless/engine/model"
+)
+
+// Annotations that act leaves on the NodeClaims it creates, so that the next process knows as much.
+const (
+	// AnnotationLaunch is the ID of the plan's launch that the claim came from.
+	AnnotationLaunch = "nodeless.sh/launch"
+	// AnnotationExpected is what was expected of the machine when it was asked for, as JSON.
+	AnnotationExpected = "nodeless.sh/expected"
+	// AnnotationDisruption is why the machine was asked to go, such as "Empty".
+	AnnotationDisruption = "nodeless.sh/disruption"
+)
+
+// Expected is what a machine is thought to be before it is there.
+type Expected struct {
+	Candidate   model.Candidate
+	Capacity    model.Resources // the most that any candidate type has: what counts against limits
+	Allocatable model.Resources // of the type that was chosen: what pods may count on
+	Price       model.Price
+}
+
+// expectedJSON is Expected as written on the claim.
+type expectedJSON struct {
+	Type         string              `json:"type"`
+	Zone         string              `json:"zone"`
+	CapacityType string              `json:"capacityType"`
+	Price        int64               `json:"microDollarsPerHour"`
+	Capacity     corev1.ResourceList `json:"capacity,omitempty"`
+	Allocatable  corev1.ResourceList `json:"allocatable,omitempty"`
+}
+
+func (n *Names) writeExpected(e Expected) string {
+	text, err := json.Marshal(expectedJSON{
+		Type: e.Candidate.Type, Zone: e.Candidate.Zone, CapacityType: e.Candidate.CapacityType, Price: int64(e.Candidate.Price),
+		Capacity: n.ResourceList(e.Capacity), Allocatable: n.ResourceList(e.Allocatable),
+	})
+	if err != nil {
+		return "{}" // strings, integers and quantities always marshal
+	}
+	return string(text)
+}
+
+// expected is what is known of a claim's machine, the best source first: the launch's report, act's expectation, the
+// claim's own requests.
+func (n *Names) expected(claim *karpv1.NodeClaim) Expected {
+	var e Expected
+	var was expectedJSON
+	if text := claim.Annotations[AnnotationExpected]; text != "" && json.Unmarshal([]byte(text), &was) == nil {
+		e.Candidate = model.Candidate{
+			OfferingKey: model.OfferingKey{Type: was.Type, Zone: was.Zone, CapacityType: was.CapacityType},
+			Price:       model.Price(was.Price),
+		}
+		e.Price = e.Candidate.Price
+	}
+	requests, _ := n.Resources(claim.Spec.Resources.Requests)
+	pick := func(reported, expected corev1.ResourceList) model.Resources {
+		if len(reported) > 0 {
+			r, _ := n.Resources(reported)
+			return r
+		}
+		if len(expected) > 0 {
+			r, _ := n.Resources(expected)
+			return r
+		}
+		return requests
+	}
+	e.Capacity = pick(claim.Status.Capacity, was.Capacity)
+	e.Allocatable = pick(claim.Status.Allocatable, was.Allocatable)
+	return e
+}

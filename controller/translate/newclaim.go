@@ -1,0 +1,109 @@
+package translate
+
+import (
+	"maps"
+	"slices"
+	"strconv"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	karpv1 "sigs.k8s.io/karpenter/pkg/apis/v1"
+
+	"github.com/nodeless/nodeless/engine/model"
+)
+
+// NewClaim is the NodeClaim for a launch, as Karpenter would write it: labels, hash, owner and finalizer included. chosen
+// is the type of the launch's choice: the labels it decides are left to the cloud.
+func (n *Names) NewClaim(name string, np *karpv1.NodePool, l model.Launch, chosen *model.InstanceType, e Expected) *karpv1.NodeClaim {
+	t := &np.Spec.Template
+	labels := customLabels(l.Requirements, chosen)
+	maps.Copy(labels, t.Labels)
+	labels[karpv1.NodePoolLabelKey] = np.Name
+	if class := ClassRef(t.Spec.NodeClassRef); class.Name != "" {
+		labels[ClassLabel(class)] = class.Name
+	}
+	annotations := map[string]string{}
+	maps.Copy(annotations, t.Annotations)
+	annotations[karpv1.NodePoolHashAnnotationKey] = np.Hash()
+	annotations[karpv1.NodePoolHashVersionAnnotationKey] = karpv1.NodePoolHashVersion
+	annotations[AnnotationLaunch] = l.ID
+	annotations[AnnotationExpected] = n.writeExpected(e)
+	annotations[karpv1.NodeClaimMinValuesRelaxedAnnotationKey] = strconv.FormatBool(len(l.Relaxed) > 0)
+	block := true
+	return &karpv1.NodeClaim{
+		ObjectMeta: metav1.ObjectMeta{
+			Name: name, Labels: labels, Annotations: annotations,
+			Finalizers: []string{karpv1.TerminationFinalizer},
+			OwnerReferences: []metav1.OwnerReference{{
+				APIVersion: "karpenter.sh/v1", Kind: "NodePool", Name: np.Name, UID: np.UID, BlockOwnerDeletion: &block,
+			}},
+		},
+		Spec: karpv1.NodeClaimSpec{
+			Taints: t.Spec.Taints, StartupTaints: t.Spec.StartupTaints,
+			Requirements:           ToSpec(claimable(l.Requirements)),
+			Resources:              karpv1.ResourceRequirements{Requests: n.ResourceList(l.Requests)},
+			NodeClassRef:           t.Spec.NodeClassRef,
+			TerminationGracePeriod: t.Spec.TerminationGracePeriod,
+			ExpireAfter:            t.Spec.ExpireAfter,
+		},
+	}
+}
+
+// claimable leaves out what the API refuses in a claim's requirements: the node's name, the host name, and karpenter.sh
+// labels but two.
+func claimable(rs model.Requirements) model.Requirements {
+	return slices.DeleteFunc(slices.Clone(rs), func(r model.Requirement) bool {
+		if r.Key == model.NodeNameField {
+			return true
+		}
+		return r.Key != karpv1.NodePoolLabelKey && r.Key != karpv1.CapacityTypeLabelKey && karpv1.IsRestrictedLabel(r.Key) != nil
+	})
+}
+
+// customLabels gives a value to each label that pods or pool ask for and neither type, offering nor cloud decides.
+func customLabels(rs model.Requirements, chosen *model.InstanceType) map[string]string {
+	out := map[string]string{}
+	for _, r := range rs {
+		if r.Key == model.NodeNameField || karpv1.WellKnownLabels.Has(r.Key) || karpv1.IsRestrictedLabel(r.Key) != nil {
+			continue
+		}
+		if chosen != nil {
+			if _, decided := chosen.Requirements.Get(r.Key); decided {
+				continue
+			}
+		}
+		if v, ok := anyValue(r); ok {
+			out[r.Key] = v
+		}
+	}
+	return out
+}
+
+// anyValue is the first value that satisfies r, in a fixed order; none if the label may as well be absent, or if no value
+// does.
+func anyValue(r model.Requirement) (string, bool) {
+	switch {
+	case r.AllowsAbsence() || r.Impossible():
+		return "", false
+	case !r.Complement:
+		return r.Values[0], true
+	case r.Gte == nil && r.Lte == nil:
+		v := "true"
+		for !r.Has(v) {
+			v += "-true"
+		}
+		return v, true
+	}
+	var n, step int64
+	if r.Gte != nil {
+		n, step = *r.Gte, 1
+	} else {
+		n, step = *r.Lte, -1
+	}
+	for range len(r.Values) + 1 {
+		if v := strconv.FormatInt(n, 10); r.Has(v) {
+			return v, true
+		}
+		n += step
+	}
+	return "", false
+}

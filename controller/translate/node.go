@@ -1,0 +1,161 @@
+package translate
+
+import (
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	karpv1 "sigs.k8s.io/karpenter/pkg/apis/v1"
+
+	"github.com/nodeless/nodeless/engine/model"
+)
+
+// Node translates a machine from its Node, its NodeClaim or both; at least one is there. Pods, Used, LastPodEvent of
+// pods and, where it was not recorded, Price are left to the caller.
+//
+// While there is no Node its resources are what the launch reported, before that what act expected of it.
+func (n *Names) Node(node *corev1.Node, claim *karpv1.NodeClaim) model.Node {
+	if node == nil {
+		return n.inFlight(claim)
+	}
+	out := model.Node{
+		Name: node.Name, Pool: node.Labels[karpv1.NodePoolLabelKey], Created: node.CreationTimestamp.Time,
+		Cordoned: node.Spec.Unschedulable && !Kept(node), Deleting: node.DeletionTimestamp != nil,
+		DoNotDisrupt: node.Annotations[karpv1.DoNotDisruptAnnotationKey] == "true",
+	}
+	labels := node.Labels
+	var startup []corev1.Taint
+	expected := Expected{}
+	if claim == nil {
+		out.State, out.Initialized = unmanagedState(node)
+	} else {
+		n.fromClaim(&out, claim)
+		expected = n.expected(claim)
+		startup = claim.Spec.StartupTaints
+		out.State, out.Initialized = managedState(node, claim)
+		if out.State != model.Initialized {
+			labels = merged(claim.Labels, node.Labels)
+		}
+	}
+	out.Labels = Labels(labels)
+	out.Type, out.Zone, out.CapacityType = labels[model.LabelInstanceType], labels[model.LabelZone], labels[model.LabelCapacityType]
+	taints := node.Spec.Taints
+	if !out.Cordoned { // kube-controller-manager is about to take it off, or lifecycle is
+		taints = withoutCordon(node)
+	}
+	out.Taints = schedulingTaints(withoutTurn(taints), startup, claim == nil || out.State == model.Initialized)
+	for _, t := range node.Spec.Taints {
+		out.Deleting = out.Deleting || t.Key == karpv1.DisruptedTaintKey
+	}
+	out.Capacity, _ = n.Resources(node.Status.Capacity)
+	out.Allocatable, _ = n.Resources(node.Status.Allocatable)
+	if out.State != model.Initialized {
+		out.Capacity = orElse(out.Capacity, expected.Capacity)
+		out.Allocatable = orElse(out.Allocatable, expected.Allocatable)
+	}
+	return out
+}
+
+// inFlight is a machine that has no Node yet. Its labels are the sets that its claim leaves open.
+func (n *Names) inFlight(claim *karpv1.NodeClaim) model.Node {
+	out := model.Node{Name: claim.Name, State: model.InFlight}
+	n.fromClaim(&out, claim)
+	expected := n.expected(claim)
+	out.Capacity, out.Allocatable, out.Price = expected.Capacity, expected.Allocatable, expected.Price
+	out.Taints = Taints(claim.Spec.Taints)
+	required, err := Requirements(claim.Spec.Requirements)
+	out.Labels = required.And(Labels(claim.Labels))
+	if err != nil {
+		out.Cordoned = true // the launch will say why
+	}
+	out.Type, out.Zone, out.CapacityType = claim.Labels[model.LabelInstanceType], claim.Labels[model.LabelZone], claim.Labels[model.LabelCapacityType]
+	return out
+}
+
+// fromClaim fills in what a NodeClaim alone decides.
+func (n *Names) fromClaim(out *model.Node, claim *karpv1.NodeClaim) {
+	out.Claim = claim.Name
+	if pool := claim.Labels[karpv1.NodePoolLabelKey]; pool != "" {
+		out.Pool = pool
+	}
+	out.Created = claim.CreationTimestamp.Time
+	out.Deadline = claim.Spec.TerminationGracePeriod != nil
+	out.LastPodEvent = claim.Status.LastPodEventTime.Time
+	out.Deleting = out.Deleting || claim.DeletionTimestamp != nil || isTrue(claim, karpv1.ConditionTypeInstanceTerminating)
+	_, _, interrupted := Interrupted(claim)
+	out.Deleting = out.Deleting || interrupted
+	out.DoNotDisrupt = out.DoNotDisrupt || claim.Annotations[karpv1.DoNotDisruptAnnotationKey] == "true"
+	if command, ok, err := CommandOf(claim); ok && err == nil {
+		out.Command, out.Deleting = command.ID, true
+	}
+	if after := claim.Spec.ExpireAfter.Duration; after != nil {
+		out.Expires = out.Created.Add(*after)
+	}
+	for i := range claim.Status.Conditions {
+		if c := &claim.Status.Conditions[i]; c.Type == karpv1.ConditionTypeDrifted && c.Status == metav1.ConditionTrue {
+			out.Drifted, out.DriftedSince = c.Reason, c.LastTransitionTime.Time
+		}
+	}
+}
+
+func isTrue(claim *karpv1.NodeClaim, condition string) bool {
+	for i := range claim.Status.Conditions {
+		if c := &claim.Status.Conditions[i]; c.Type == condition {
+			return c.Status == metav1.ConditionTrue
+		}
+	}
+	return false
+}
+
+// managedState is how far a machine with a Node and a NodeClaim is, and since when it is initialized. The Node's label decides, which is
+// written together with the end of the taints of starting or after it: the claim comes by another watch and may be ahead of the
+// Node, whose taints would then keep pods off that have their place there, and a machine more be launched for them.
+func managedState(node *corev1.Node, claim *karpv1.NodeClaim) (model.NodeState, time.Time) {
+	if node.Labels[karpv1.NodeInitializedLabelKey] != "true" {
+		return model.Registered, time.Time{}
+	}
+	for i := range claim.Status.Conditions {
+		if c := &claim.Status.Conditions[i]; c.Type == karpv1.ConditionTypeInitialized && c.Status == metav1.ConditionTrue {
+			return model.Initialized, c.LastTransitionTime.Time
+		}
+	}
+	return model.Initialized, node.CreationTimestamp.Time
+}
+
+// unmanagedState is how far somebody else's machine is: all of its taints count, so ready is enough.
+func unmanagedState(node *corev1.Node) (model.NodeState, time.Time) {
+	if at, ok := ReadySince(node); ok {
+		return model.Initialized, at
+	}
+	return model.Registered, time.Time{}
+}
+
+// ReadySince is when the node became ready, and whether it is.
+func ReadySince(node *corev1.Node) (time.Time, bool) {
+	for i := range node.Status.Conditions {
+		if c := &node.Status.Conditions[i]; c.Type == corev1.NodeReady {
+			return c.LastTransitionTime.Time, c.Status == corev1.ConditionTrue
+		}
+	}
+	return time.Time{}, false
+}
+
+func orElse(r, other model.Resources) model.Resources {
+	for i := range r {
+		if r[i] == 0 {
+			r[i] = other[i]
+		}
+	}
+	return r
+}
+
+func merged(under, over map[string]string) map[string]string {
+	out := make(map[string]string, len(under)+len(over))
+	for k, v := range under {
+		out[k] = v
+	}
+	for k, v := range over {
+		out[k] = v
+	}
+	return out
+}

@@ -1,0 +1,156 @@
+package translate
+
+import (
+	"fmt"
+	"math"
+	"slices"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+	karpv1 "sigs.k8s.io/karpenter/pkg/apis/v1"
+
+	"github.com/nodeless/nodeless/engine/model"
+)
+
+// PoolState is what a NodePool does not say of itself.
+type PoolState struct {
+	Now      time.Time
+	Types    []model.InstanceType
+	NotReady string // why its node class cannot be used, "" if it can
+	Usage    model.Resources
+	Nodes    int64
+	// Budgeted is the number of initialized machines, of which percentages are taken; Going of those that use up the
+	// budgets already: being removed, or not ready.
+	Budgeted, Going int
+}
+
+// Pool translates a NodePool. A pool that cannot be translated is NotReady, and the error names the object and field;
+// the result can be used all the same.
+func (n *Names) Pool(np *karpv1.NodePool, st PoolState) (model.Pool, error) {
+	p := model.Pool{
+		Name: np.Name, Types: st.Types, NotReady: st.NotReady, Usage: st.Usage, NodeCount: st.Nodes,
+		Taints: Taints(np.Spec.Template.Spec.Taints), StartupTaints: Taints(np.Spec.Template.Spec.StartupTaints),
+	}
+	if np.Spec.Weight != nil {
+		p.Weight = *np.Spec.Weight
+	}
+	if np.Spec.Replicas != nil {
+		p.Static, p.Replicas = true, *np.Spec.Replicas
+	}
+	err := n.fillPool(&p, np, st)
+	switch {
+	case err != nil:
+		p.NotReady = err.Error()
+	case np.DeletionTimestamp != nil:
+		p.NotReady = "the NodePool is being deleted"
+	}
+	if err != nil {
+		return p, wrap("NodePool", np.Name, err)
+	}
+	return p, nil
+}
+
+func (n *Names) fillPool(p *model.Pool, np *karpv1.NodePool, st PoolState) error {
+	own := map[string]string{karpv1.NodePoolLabelKey: np.Name}
+	if class := ClassRef(np.Spec.Template.Spec.NodeClassRef); class.Name != "" {
+		own[ClassLabel(class)] = class.Name
+	}
+	spec, err := Requirements(np.Spec.Template.Spec.Requirements)
+	p.Requirements = spec.And(Labels(np.Spec.Template.Labels)).And(Labels(own))
+	disruption, errBudget := disruptionPolicy(np, st)
+	p.Disruption = disruption
+	var errLimits error
+	p.Limits, errLimits = n.limits(np.Spec.Limits)
+	if err != nil {
+		return fmt.Errorf("spec.template.%w", err)
+	}
+	for _, r := range p.Requirements {
+		if _, asked := spec.Get(r.Key); asked && r.IsDoesNotExist() && np.Spec.Template.Labels[r.Key] != "" {
+			return fmt.Errorf("spec.template.metadata.labels[%s]: contradicts spec.template.spec.requirements", r.Key)
+		}
+	}
+	if errLimits != nil {
+		return errLimits
+	}
+	return errBudget
+}
+
+// limits reads spec.limits. A limit that cannot be kept is an error, never no limit.
+func (n *Names) limits(spec karpv1.Limits) (model.Limits, error) {
+	var l model.Limits
+	names := make([]string, 0, len(spec))
+	for name := range spec {
+		names = append(names, string(name))
+	}
+	slices.Sort(names)
+	for _, name := range names {
+		q := spec[corev1.ResourceName(name)]
+		if q.Sign() < 0 {
+			return l, fmt.Errorf("spec.limits.%s: %s is negative", name, q.String())
+		}
+		if name == "nodes" {
+			l.NodesSet, l.Nodes = true, wholeNodes(q)
+			continue
+		}
+		i, ok := n.Index(name)
+		if !ok {
+			return l, fmt.Errorf("spec.limits.%s: more than %d different resources are in use", name, model.MaxResources)
+		}
+		l.Set[i] = true
+		l.Most[i] = limitAmount(q, i == model.CPU)
+	}
+	return l, nil
+}
+
+// limitAmount rounds down: half a core more is a core too much.
+func limitAmount(q resource.Quantity, milli bool) int64 {
+	v, _ := amount(q, milli)
+	exact := resource.NewQuantity(v, resource.DecimalSI)
+	if milli {
+		exact = resource.NewMilliQuantity(v, resource.DecimalSI)
+	}
+	if exact.Cmp(q) > 0 && v < maxAmount {
+		v--
+	}
+	return v
+}
+
+func wholeNodes(q resource.Quantity) int64 {
+	if q.CmpInt64(math.MaxInt32) > 0 {
+		return math.MaxInt32
+	}
+	return q.Value()
+}
+
+// disruptionPolicy reads spec.disruption and what annotations add to it; when a budget cannot be read nothing is allowed.
+func disruptionPolicy(np *karpv1.NodePool, st PoolState) (model.DisruptionPolicy, error) {
+	d := &np.Spec.Disruption
+	out := model.DisruptionPolicy{
+		WhenEmptyOnly: d.ConsolidationPolicy == karpv1.ConsolidationPolicyWhenEmpty,
+		Balanced:      d.ConsolidationPolicy == karpv1.ConsolidationPolicyBalanced,
+	}
+	if d.ConsolidateAfter.Duration == nil {
+		out.Never = true // the API server fills in the default; what is still nil is Never
+	} else {
+		out.ConsolidateAfter = *d.ConsolidateAfter.Duration
+	}
+	wishes, errWishes := ReadWishes(np)
+	wishes.into(&out, st.Now)
+	if errWishes != nil {
+		out.Unclear = errWishes.Error() // launches go on: it is about what goes alone
+	}
+	for reason, into := range map[karpv1.DisruptionReason]*int{
+		karpv1.DisruptionReasonEmpty:         &out.AllowedEmpty,
+		karpv1.DisruptionReasonDrifted:       &out.AllowedDrifted,
+		karpv1.DisruptionReasonUnderutilized: &out.AllowedUnderused,
+	} {
+		most, err := allowed(d.Budgets, reason, wall(st.Now, wishes.zone), st.Budgeted)
+		if err != nil {
+			out.AllowedEmpty, out.AllowedDrifted, out.AllowedUnderused = 0, 0, 0
+			return out, err
+		}
+		*into = max(most-st.Going, 0)
+	}
+	return out, nil
+}

@@ -1,0 +1,108 @@
+package translate
+
+import (
+	"cmp"
+	"slices"
+
+	corev1 "k8s.io/api/core/v1"
+	storagev1 "k8s.io/api/storage/v1"
+	"k8s.io/component-helpers/storage/ephemeral"
+
+	"github.com/nodeless/nodeless/engine/model"
+)
+
+// Storage finds the objects that volumes of pods are about. Each is nil if there is none.
+type Storage interface {
+	VolumeClaim(namespace, name string) *corev1.PersistentVolumeClaim
+	Volume(name string) *corev1.PersistentVolume
+	Class(name string) *storagev1.StorageClass
+	DefaultClass() *storagev1.StorageClass
+}
+
+// VolumeClaimNames are the names of the persistentVolumeClaims that a pod uses, those of its ephemeral volumes included.
+func VolumeClaimNames(pod *corev1.Pod) []string {
+	var out []string
+	for i := range pod.Spec.Volumes {
+		if name := claimName(pod, &pod.Spec.Volumes[i]); name != "" {
+			out = append(out, name)
+		}
+	}
+	return out
+}
+
+func claimName(pod *corev1.Pod, v *corev1.Volume) string {
+	switch {
+	case v.PersistentVolumeClaim != nil:
+		return v.PersistentVolumeClaim.ClaimName
+	case v.Ephemeral != nil:
+		return ephemeral.VolumeClaimName(pod, v)
+	}
+	return ""
+}
+
+// addVolumes translates the pod's volumes, and says what must happen first if some of them cannot be used yet.
+func addVolumes(s *model.Shape, pod *corev1.Pod, storage Storage) {
+	for i := range pod.Spec.Volumes {
+		v := &pod.Spec.Volumes[i]
+		if kind := sharedDisk(v); kind != "" {
+			s.Unmodelled = append(s.Unmodelled, kind+" without a persistentVolumeClaim")
+		}
+		name := claimName(pod, v)
+		if name == "" {
+			continue
+		}
+		if storage == nil {
+			s.Unmodelled = append(s.Unmodelled, "persistentVolumeClaim")
+			continue
+		}
+		a := attachment{storage: storage, pod: pod}
+		a.read(name, v)
+		s.Blocked = cmp.Or(s.Blocked, a.blocked)
+		if a.unmodelled != "" {
+			s.Unmodelled = append(s.Unmodelled, a.unmodelled)
+		}
+		a.addTo(s)
+	}
+	slices.SortStableFunc(s.Volumes, func(a, b model.Volume) int { return cmp.Compare(a.ID, b.ID) })
+	s.Volumes = slices.CompactFunc(s.Volumes, func(a, b model.Volume) bool { return a.ID == b.ID })
+}
+
+// addTo adds the volume. To the driver, several claims may be about one volume, as one file system is; each has its own place
+// and its own access mode, under the claim's ID.
+func (a *attachment) addTo(s *model.Shape) {
+	v := a.volume
+	if v.ID == "" {
+		return
+	}
+	if v.ID == a.claim {
+		s.Volumes = append(s.Volumes, v)
+		return
+	}
+	own := model.Volume{ID: a.claim, Alone: v.Alone}
+	v.Alone = false
+	if i := slices.IndexFunc(s.Volumes, func(o model.Volume) bool { return o.ID == v.ID }); i < 0 {
+		s.Volumes = append(s.Volumes, v)
+	} else if !slices.EqualFunc(s.Volumes[i].Topology, v.Topology, sameRequirements) {
+		own.Topology = v.Topology
+	}
+	if own.Alone || len(own.Topology) > 0 {
+		s.Volumes = append(s.Volumes, own)
+	}
+}
+
+func sameRequirements(a, b model.Requirements) bool { return compareRequirements(a, b) == 0 }
+
+// sharedDisk names a kind of inline volume of which kube-scheduler lets only one pod of a node have the same.
+func sharedDisk(v *corev1.Volume) string {
+	switch {
+	case v.AWSElasticBlockStore != nil:
+		return "awsElasticBlockStore"
+	case v.GCEPersistentDisk != nil:
+		return "gcePersistentDisk"
+	case v.ISCSI != nil:
+		return "iscsi"
+	case v.RBD != nil:
+		return "rbd"
+	}
+	return ""
+}

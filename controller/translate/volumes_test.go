@@ -1,0 +1,160 @@
+package translate
+
+import (
+	"fmt"
+	"reflect"
+	"strings"
+	"testing"
+
+	corev1 "k8s.io/api/core/v1"
+	storagev1 "k8s.io/api/storage/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/yaml"
+
+	"github.com/nodeless/nodeless/engine/model"
+)
+
+// shelf is a Storage of fixed objects.
+type shelf struct {
+	claims  map[string]*corev1.PersistentVolumeClaim
+	volumes map[string]*corev1.PersistentVolume
+	classes map[string]*storagev1.StorageClass
+}
+
+func (s shelf) VolumeClaim(ns, name string) *corev1.PersistentVolumeClaim {
+	return s.claims[ns+"/"+name]
+}
+func (s shelf) Volume(name string) *corev1.PersistentVolume { return s.volumes[name] }
+func (s shelf) Class(name string) *storagev1.StorageClass   { return s.classes[name] }
+func (s shelf) DefaultClass() *storagev1.StorageClass       { return s.classes["waits"] }
+
+// shelfOf has a claim shop/data and a volume pv as given, and some storage classes.
+func shelfOf(t *testing.T, claim, volume string) shelf {
+	t.Helper()
+	s := shelf{claims: map[string]*corev1.PersistentVolumeClaim{}, volumes: map[string]*corev1.PersistentVolume{}, classes: map[string]*storagev1.StorageClass{}}
+	for name, text := range map[string]string{
+		"waits":   `{provisioner: kubernetes.io/aws-ebs, volumeBindingMode: WaitForFirstConsumer, allowedTopologies: [{matchLabelExpressions: [{key: topology.ebs.csi.aws.com/zone, values: [b, a]}]}, {}]}`,
+		"nowhere": `{provisioner: p, volumeBindingMode: WaitForFirstConsumer, allowedTopologies: [{}]}`,
+		"hurries": `{provisioner: efs.csi.aws.com, volumeBindingMode: Immediate}`,
+		"local":   `{provisioner: kubernetes.io/no-provisioner, volumeBindingMode: WaitForFirstConsumer}`,
+	} {
+		s.classes[name] = &storagev1.StorageClass{}
+		s.classes[name].Name = name
+		must(t, yaml.UnmarshalStrict([]byte(text), s.classes[name]))
+	}
+	if claim != "" {
+		c := &corev1.PersistentVolumeClaim{ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: "data", UID: "1"}}
+		must(t, yaml.UnmarshalStrict([]byte(claim), c))
+		s.claims["shop/data"] = c
+	}
+	if volume != "" {
+		v := &corev1.PersistentVolume{ObjectMeta: metav1.ObjectMeta{Name: "pv"}}
+		must(t, yaml.UnmarshalStrict([]byte(volume), v))
+		s.volumes["pv"] = v
+	}
+	return s
+}
+
+func must(t *testing.T, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+// wordsOf is what a shape says of volumes.
+func wordsOf(s model.Shape) string {
+	var out []string
+	for _, v := range s.Volumes {
+		text := v.ID + " by " + v.Driver
+		if v.Alone {
+			text += " alone"
+		}
+		for _, t := range v.Topology {
+			text += " at (" + t.String() + ")"
+		}
+		out = append(out, text)
+	}
+	if s.Blocked != "" {
+		out = append(out, "blocked: "+s.Blocked)
+	}
+	return strings.Join(append(out, s.Unmodelled...), "; ")
+}
+
+func TestVolumes(t *testing.T) {
+	const bound = `{metadata: {annotations: {pv.kubernetes.io/bind-completed: "yes"}}, spec: {volumeName: pv}}`
+	for name, c := range map[string]struct{ claim, volume, want string }{
+		"bound, with node affinity": {bound, `{spec: {csi: {driver: ebs.csi.aws.com, volumeHandle: vol-1}, nodeAffinity: {required: {nodeSelectorTerms: [
+			{matchExpressions: [{key: topology.kubernetes.io/zone, operator: In, values: [a]}, {key: k, operator: Exists}]}, {matchExpressions: [{key: topology.ebs.csi.aws.com/zone, operator: In, values: [b]}]}, {}]}}}}`,
+			"ebs.csi.aws.com/vol-1 by ebs.csi.aws.com at (k Exists, topology.kubernetes.io/zone In [a]) at (topology.kubernetes.io/zone In [b])"},
+		"bound, anywhere":        {bound, `{spec: {nfs: {server: s, path: /}}}`, "pv/pv by "},
+		"bound, nowhere":         {bound, `{spec: {nfs: {server: s, path: /}, nodeAffinity: {required: {nodeSelectorTerms: [{}]}}}}`, "pv/pv by  at (field:metadata.name In [])"},
+		"bound, as in old times": {bound, `{metadata: {labels: {failure-domain.beta.kubernetes.io/zone: a__b}}, spec: {awsElasticBlockStore: {volumeID: aws://a/vol-2}}}`, "ebs.csi.aws.com/vol-2 by ebs.csi.aws.com at (topology.kubernetes.io/zone In [a b])"},
+		"bound, in zones by name": {bound, `{metadata: {labels: {topology.kubernetes.io/zone: a__b}}, spec: {nfs: {server: s, path: /}}}`,
+			"pv/pv by  at (topology.kubernetes.io/region DoesNotExist, topology.kubernetes.io/zone DoesNotExist) at (topology.kubernetes.io/zone In [a b])"},
+		"bound to a lost volume":   {bound, ``, "pvc/shop/data by ; blocked: persistentVolumeClaim data is bound to persistentVolume pv, which does not exist: restore it, or delete the claim and make it anew"},
+		"half bound":               {`{spec: {volumeName: pv}}`, `{spec: {nfs: {server: s, path: /}}}`, "pvc/shop/data by ; blocked: persistentVolumeClaim data is not bound to persistentVolume pv yet: see that the volume exists and fits the claim"},
+		"waits for the pod":        {`{spec: {storageClassName: waits}}`, ``, "pvc/shop/data by ebs.csi.aws.com at (topology.kubernetes.io/zone In [a b])"},
+		"is being made for a node": {`{metadata: {annotations: {volume.kubernetes.io/selected-node: n1}}, spec: {storageClassName: waits}}`, ``, "pvc/shop/data by ebs.csi.aws.com at (field:metadata.name In [n1], topology.kubernetes.io/zone In [a b])"},
+		"for one pod":              {`{spec: {storageClassName: waits, accessModes: [ReadWriteOncePod]}}`, ``, "pvc/shop/data by ebs.csi.aws.com alone at (topology.kubernetes.io/zone In [a b])"},
+		"can be made nowhere":      {`{spec: {storageClassName: nowhere}}`, ``, "pvc/shop/data by p at (field:metadata.name In [])"},
+		"does not wait": {`{spec: {storageClassName: hurries}}`, ``,
+			"pvc/shop/data by efs.csi.aws.com; blocked: persistentVolumeClaim data is not bound yet, and its storageClass hurries does not wait for a pod: see why provisioner efs.csi.aws.com has made no volume, or use volumeBindingMode WaitForFirstConsumer"},
+		"no such class":    {`{spec: {storageClassName: gold}}`, ``, "pvc/shop/data by ; blocked: persistentVolumeClaim data asks for storageClass gold, which does not exist: create it"},
+		"no class":         {`{}`, ``, "pvc/shop/data by ; blocked: persistentVolumeClaim data has no storageClass and is not bound: give it a storageClass, or a persistentVolume that fits"},
+		"no provisioner":   {`{spec: {storageClassName: local}}`, ``, "pvc/shop/data by ; persistentVolumeClaim data of storageClass local, which has no provisioner"},
+		"is not there":     {``, ``, "blocked: persistentVolumeClaim data does not exist: create it"},
+		"is going":         {`{metadata: {deletionTimestamp: "2026-06-03T12:00:00Z"}, spec: {storageClassName: waits}}`, ``, "pvc/shop/data by ebs.csi.aws.com at (topology.kubernetes.io/zone In [a b]); blocked: persistentVolumeClaim data is being deleted: make it anew when it is gone"},
+		"is lost":          {`{spec: {volumeName: pv}, status: {phase: Lost}}`, ``, "pvc/shop/data by ; blocked: persistentVolumeClaim data has lost its volume pv: restore the volume, or delete the claim and make it anew"},
+		"by the beta name": {`{metadata: {annotations: {volume.beta.kubernetes.io/storage-class: waits}}}`, ``, "pvc/shop/data by ebs.csi.aws.com at (topology.kubernetes.io/zone In [a b])"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			pod := podFrom(t, "volumes: [{name: v, persistentVolumeClaim: {claimName: data}}, {name: again, persistentVolumeClaim: {claimName: data}}, {name: tmp, emptyDir: {}}]")
+			s := NewNames().Shape(pod, shelfOf(t, c.claim, c.volume))
+			if got := wordsOf(s); got != c.want {
+				t.Errorf("got  %s\nwant %s", got, c.want)
+			}
+		})
+	}
+}
+
+func TestEphemeralVolumes(t *testing.T) {
+	pod := podFrom(t, `volumes: [{name: scratch, ephemeral: {volumeClaimTemplate: {spec: {accessModes: [ReadWriteOnce]}}}}]`)
+	n := NewNames()
+	none := shelfOf(t, "", "")
+	if got, want := wordsOf(n.Shape(pod, none)), "pvc/shop/web-1-scratch by ebs.csi.aws.com at (topology.kubernetes.io/zone In [a b])"; got != want {
+		t.Errorf("before it is made: %s", got)
+	}
+	if names := VolumeClaimNames(pod); len(names) != 1 || names[0] != "web-1-scratch" {
+		t.Errorf("got %v", names)
+	}
+	made := shelfOf(t, `{spec: {storageClassName: waits}}`, "")
+	claim := made.claims["shop/data"]
+	claim.Name, made.claims["shop/web-1-scratch"] = "web-1-scratch", claim
+	if got := wordsOf(n.Shape(pod, made)); !strings.Contains(got, "blocked: persistentVolumeClaim web-1-scratch is in the way of the ephemeral volume scratch") {
+		t.Errorf("somebody else's: %s", got)
+	}
+	yes := true
+	claim.OwnerReferences = []metav1.OwnerReference{{UID: pod.UID, Controller: &yes}}
+	if got, want := wordsOf(n.Shape(pod, made)), "pvc/shop/web-1-scratch by ebs.csi.aws.com at (topology.kubernetes.io/zone In [a b])"; got != want {
+		t.Errorf("its own: %s", got)
+	}
+}
+
+func TestVolumesNobodyCanJudge(t *testing.T) {
+	pod := podFrom(t, "volumes: [{name: v, persistentVolumeClaim: {claimName: data}}, {name: i, iscsi: {targetPortal: p, iqn: q, lun: 0}}]")
+	if got := fmt.Sprint(NewNames().Shape(pod, nil).Unmodelled); got != "[iscsi without a persistentVolumeClaim persistentVolumeClaim]" {
+		t.Errorf("got %s", got)
+	}
+}
+
+func TestAttachLimits(t *testing.T) {
+	var c storagev1.CSINode
+	must(t, yaml.UnmarshalStrict([]byte(`spec: {drivers: [{name: b, nodeID: i, allocatable: {count: 25}}, {name: c, nodeID: i}, {name: a, nodeID: i, allocatable: {count: 0}}]}`), &c))
+	if got, want := AttachLimits(&c), []model.AttachLimit{{Driver: "a"}, {Driver: "b", Most: 25}}; !reflect.DeepEqual(got, want) {
+		t.Errorf("got %+v", got)
+	}
+	if AttachLimits(nil) != nil {
+		t.Error("no CSINode, no limits")
+	}
+}

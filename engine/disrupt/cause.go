@@ -1,0 +1,69 @@
+package disrupt
+
+import (
+	"slices"
+	"time"
+
+	"github.com/nodeless/nodeless/engine/model"
+)
+
+// cause is why a machine is to be replaced though it may be worth its price, "" if it is not, and since when: it has drifted or,
+// where its pool says so, is too old or has no room for a DaemonSet's pod.
+func cause(s *model.Snapshot, d *model.DisruptionPolicy, n *model.Node) (model.Method, time.Time) {
+	switch {
+	case n.Drifted != "":
+		return model.Drifted, n.DriftedSince
+	case expired(s, d, n):
+		return model.Expired, n.Created.Add(d.SoftExpireAfter)
+	case d.ReplaceCrowded && tooFull(n):
+		for _, l := range n.Lacks {
+			if !s.Now.Before(l.Since.Add(model.CrowdedPatience)) {
+				return model.CrowdedOut, l.Since
+			}
+		}
+	}
+	return "", time.Time{}
+}
+
+func (r *run) cause(n *model.Node) model.Method {
+	how, _ := cause(r.s, &r.pools[n.Pool].Disruption, n)
+	return how
+}
+
+func expired(s *model.Snapshot, d *model.DisruptionPolicy, n *model.Node) bool {
+	return d.SoftExpireAfter > 0 && n.Claim != "" && !s.Now.Before(n.Created.Add(d.SoftExpireAfter))
+}
+
+// tooFull reports whether pods ask for more than the machine has, those of its DaemonSets that wait for it included.
+func tooFull(n *model.Node) bool {
+	free := n.Free()
+	return slices.ContainsFunc(free[:], func(left int64) bool { return left < 0 })
+}
+
+// noHelp says that the plan gives the pods of a machine without room for a DaemonSet's pod one as large: that it promises more
+// room than there is has shown already.
+func (r *run) noHelp(n *model.Node, plan *model.Plan) model.Reason {
+	moving := 0
+	for i := range n.Pods {
+		if n.Pods[i].Moves() {
+			moving++
+		}
+	}
+	if r.cause(n) != model.CrowdedOut || len(plan.Launches) != 1 || len(plan.Launches[0].Pods) < moving {
+		return model.Reason{}
+	}
+	if l := &plan.Launches[0]; slices.Contains(l.Types, n.Type) {
+		return model.Reason{Rule: model.RuleNoHelp, Object: n.Lacks[0].DaemonSet, BestOf: n.Type}
+	}
+	return model.Reason{}
+}
+
+// outdated reports whether the machine is one that is to be replaced.
+func (w *world) outdated(n *model.Node) bool {
+	var d model.DisruptionPolicy // of a machine without a pool only drift is known
+	if p := poolOf(w.s, n); p != nil {
+		d = p.Disruption
+	}
+	how, _ := cause(w.s, &d, n)
+	return how != ""
+}

@@ -1,0 +1,58 @@
+package disrupt
+
+import (
+	"cmp"
+	"crypto/sha256"
+	"encoding/hex"
+	"fmt"
+	"slices"
+
+	"github.com/nodeless/nodeless/engine/model"
+	"github.com/nodeless/nodeless/engine/solve"
+)
+
+// whatIf plans for the pods of a machine as if it were going.
+func (r *run) whatIf(to destinations, n *model.Node) model.Plan {
+	plan := r.provision(to, []*model.Node{n}, r.policy)
+	r.left--
+	if len(plan.Launches)+len(plan.Unplaced) > 0 {
+		r.left -= launchSteps - 1
+	}
+	return plan
+}
+
+// provision plans for the pods of machines as if they were going.
+func (r *run) provision(to destinations, victims []*model.Node, policy model.Policy) (plan model.Plan) {
+	r.world.open(to).without(victims, func(places *solve.Places, moving []model.Pod) { plan = places.WhatIf(moving, policy, 0) })
+	return plan
+}
+
+// command proposes that the machines go once what the plan launches is ready, and counts on that from now on.
+func (r *run) command(how model.Method, victims []*model.Node, plan model.Plan) {
+	r.commands = append(r.commands, commandOf(how, victims, &plan))
+	for _, n := range victims {
+		r.take(n, true)
+	}
+	r.world.apply(&plan, victims)
+}
+
+func commandOf(how model.Method, victims []*model.Node, plan *model.Plan) model.Command {
+	c := model.Command{Method: how, Launches: plan.Launches, Placements: plan.Placements}
+	for _, n := range victims {
+		c.Removals = append(c.Removals, removalOf(n, how))
+		c.Saves += n.Price
+		c.Cost += movingCost(n)
+	}
+	slices.SortFunc(c.Removals, func(a, b model.Removal) int { return cmp.Compare(a.Node, b.Node) })
+	text := fmt.Appendf(nil, "%q\n", how)
+	for _, r := range c.Removals {
+		text = fmt.Appendf(text, "%q %q\n", r.Node, r.Claim)
+	}
+	for i := range c.Launches {
+		c.Saves -= c.Launches[i].Chosen.Price
+		text = fmt.Appendf(text, "%q\n", c.Launches[i].ID)
+	}
+	sum := sha256.Sum256(text)
+	c.ID = hex.EncodeToString(sum[:16])
+	return c
+}

@@ -1,0 +1,145 @@
+package disrupt
+
+import (
+	"cmp"
+	"slices"
+
+	"github.com/nodeless/nodeless/engine/model"
+)
+
+// consolidate takes machines whose pods cost less elsewhere: first several at once, then one by one. What it does not come to,
+// the next call does that begins After; if drift took all the steps, that is all of it.
+func (r *run) consolidate() {
+	c := &consolidation{run: r, totals: r.totals()}
+	candidates := c.candidates()
+	if r.partial || r.left <= 0 && len(candidates) > 0 {
+		r.partial = true
+		for _, n := range candidates {
+			c.stay(n, model.Reason{Rule: model.RuleSteps})
+		}
+		return
+	}
+	r.after.Drifted = ""
+	c.sort(candidates)
+	if r.policy.After.Underutilized == "" {
+		c.together(candidates)
+	}
+	c.oneByOne(candidates)
+}
+
+// consolidation is the state of one call.
+type consolidation struct {
+	*run
+	totals map[string]total
+	worth  worths
+}
+
+// candidates are machines that consolidation may take.
+func (c *consolidation) candidates() []*model.Node {
+	return slices.DeleteFunc(c.free(c.run.candidates, false), func(n *model.Node) bool {
+		if !occupied(n) {
+			return true
+		}
+		reason := c.unfit(n)
+		if reason.Rule != "" {
+			c.stay(n, reason)
+		}
+		return reason.Rule != ""
+	})
+}
+
+// sort puts those first that may save most for what their pods' moves count for: what a machine costs beyond what its pods are
+// worth if all candidates' pods were bought machines together.
+func (c *consolidation) sort(candidates []*model.Node) {
+	if c.known.serves(candidates, len(c.commands)) {
+		c.worth = c.known.worth
+		copy(candidates, c.known.sorted)
+		return
+	}
+	before := slices.Clone(candidates)
+	c.worth = c.worthsOf(candidates)
+	mostFirst(candidates, func(n *model.Node) float64 { return c.waste(n) / float64(movingCost(n)) })
+	if len(c.commands) == 0 {
+		*c.known = known{candidates: before, sorted: slices.Clone(candidates), worth: c.worth}
+	}
+}
+
+// stay says why a machine stays, unless drift has said why already.
+func (c *consolidation) stay(n *model.Node, reason model.Reason) {
+	if _, said := c.reasons[n.Name]; !said || c.cause(n) == "" {
+		c.keep(n, reason)
+	}
+}
+
+// unfit says why a machine is no candidate.
+func (c *consolidation) unfit(n *model.Node) model.Reason {
+	p := c.pools[n.Pool]
+	left := c.untilConsolidation(n, p)
+	switch {
+	case p.Disruption.Never:
+		return model.Reason{Rule: model.RuleNever, Object: p.Name}
+	case p.Disruption.WhenEmptyOnly:
+		return model.Reason{Rule: model.RuleWhenEmpty, Object: p.Name}
+	case n.Price <= 0 || n.Type == "" || n.Zone == "" || n.CapacityType == "":
+		return model.Reason{Rule: model.RuleNoPrice}
+	case left > 0:
+		return model.Reason{Rule: model.RuleTooYoung, Object: p.Name, Detail: left.String(), Until: c.s.Now.Add(left)}
+	}
+	if reason := c.hopeless(n); reason.Rule != "" {
+		return reason
+	}
+	return c.overBudget(n, p.Disruption.AllowedUnderused)
+}
+
+// beforeAll is a cursor before every name.
+const beforeAll = "-"
+
+// oneByOne tries each candidate alone, the best first. If there are more than it may try, it goes round by name; so does the next
+// call if they turn out to be.
+func (c *consolidation) oneByOne(candidates []*model.Node) {
+	candidates = slices.DeleteFunc(slices.Clone(candidates), func(n *model.Node) bool { return c.taken[n.Name] })
+	after := c.policy.After.Underutilized
+	round := len(candidates) > c.left || after != ""
+	if round {
+		candidates = c.byName(candidates)
+	}
+	for _, n := range candidates {
+		if round && n.Name <= after {
+			c.stay(n, model.Reason{Rule: model.RuleSteps})
+			continue
+		}
+		if c.left <= 0 {
+			c.partial = true
+			c.after.Underutilized = cmp.Or(c.after.Underutilized, beforeAll)
+			c.stay(n, model.Reason{Rule: model.RuleSteps})
+			continue
+		}
+		if round {
+			c.after.Underutilized = n.Name
+		}
+		if reason := c.alone(n); reason.Rule != "" {
+			c.stay(n, reason)
+		}
+	}
+	if !c.partial {
+		c.after.Underutilized = ""
+	}
+}
+
+// alone tries one candidate.
+func (c *consolidation) alone(n *model.Node) model.Reason {
+	if c.world.used[n.Name] {
+		return model.Reason{Rule: model.RuleNeeded, Detail: "moving"}
+	}
+	if reason := c.overBudget(n, c.pools[n.Pool].Disruption.AllowedUnderused); reason.Rule != "" {
+		return reason
+	}
+	if reason := c.worthIt([]*model.Node{n}, n.Price); reason.Rule != "" {
+		return reason // not even if nothing had to take its place
+	}
+	p, reason := c.propose([]*model.Node{n})
+	if reason.Rule == "" {
+		c.accept(p)
+	}
+	return reason
+}

@@ -1,0 +1,227 @@
+package disrupt
+
+import (
+	"math"
+	"math/bits"
+	"slices"
+	"strconv"
+
+	"github.com/nodeless/nodeless/engine/model"
+	"github.com/nodeless/nodeless/engine/solve"
+)
+
+// fewestCheaper is how many types must be cheaper before one spot machine is replaced by others, and how many each of these
+// may then be: what comes is among the cheapest and is not replaced again at once (karpenter.md §8.2).
+const fewestCheaper = 15
+
+// tooDear says that no machines which can be had for the pods cost less than those that go: then there is no need to plan.
+func (c *consolidation) tooDear(victims []*model.Node, pods []model.Pod) model.Reason {
+	worth, holds := 0.0, c.sum(pods)
+	for i := range pods {
+		worth += c.worth.of(pods[i].Shape)
+	}
+	effective := 0.0
+	for _, n := range victims {
+		effective += float64(c.effective(n))
+	}
+	if worth < effective {
+		return model.Reason{}
+	}
+	return c.nearest(&holds)
+}
+
+// noBargain says the same of one machine that goes, whose price and size one can compare with all there are. Of several some may stay,
+// which only a plan shows.
+func (c *consolidation) noBargain(victims []*model.Node, pods []model.Pod) model.Reason {
+	if len(victims) > 1 {
+		return model.Reason{}
+	}
+	holds, n := c.sum(pods), victims[0]
+	nearest, dearer := c.places().Dearer(&holds, solve.Below{Real: n.Price, Effective: c.effective(n)}, &c.policy)
+	if !dearer {
+		return model.Reason{}
+	}
+	return notCheaper(model.Launch{Chosen: nearest})
+}
+
+// places are those of the cluster to which consolidation moves pods.
+func (c *consolidation) places() *solve.Places {
+	return c.world.open(destinations{settled: true}).look()
+}
+
+// sum is what the pods ask for together.
+func (c *consolidation) sum(pods []model.Pod) (out model.Resources) {
+	for i := range pods {
+		if at := pods[i].Shape; at >= 0 && at < len(c.s.Shapes) {
+			out = out.Plus(c.s.Shapes[at].Requests.NonNegative())
+		}
+	}
+	return out
+}
+
+// nearest names the cheapest single machine that can be had and holds so much, whatever else its pods want.
+func (c *consolidation) nearest(holds *model.Resources) model.Reason {
+	var best *model.Launch
+	for i := range c.s.Pools {
+		p := &c.s.Pools[i]
+		for t := range p.Types {
+			if p.NotReady != "" || p.Static || !holds.Fits(p.Types[t].Allocatable) {
+				continue
+			}
+			for _, o := range p.Types[t].Offerings {
+				if o.Available && (best == nil || o.Price < best.Chosen.Price) {
+					best = &model.Launch{Chosen: model.Candidate{OfferingKey: model.OfferingKey{Type: p.Types[t].Name, CapacityType: o.CapacityType}, Price: o.Price}}
+				}
+			}
+		}
+	}
+	if best == nil {
+		return model.Reason{Rule: model.RuleNotCheaper}
+	}
+	return notCheaper(*best)
+}
+
+// cheaper narrows a proposal's replacements to what is strictly cheaper together than the machines that go, whatever comes of
+// each of them.
+func (c *consolidation) cheaper(p *proposal) model.Reason {
+	if len(p.plan.Launches) == 0 {
+		return model.Reason{}
+	}
+	if launchPrice(&p.plan) >= priceOf(p.victims) {
+		return notCheaper(p.plan.Launches...)
+	}
+	if reason := c.smallSaving(p.victims, priceOf(p.victims)-launchPrice(&p.plan)); reason.Rule != "" {
+		return reason
+	}
+	fromSpot := !slices.ContainsFunc(p.victims, func(n *model.Node) bool { return n.CapacityType != model.Spot })
+	toSpot := fromSpot && slices.ContainsFunc(p.plan.Launches, func(l model.Launch) bool { return canBe(&l, model.Spot) })
+	if toSpot && !c.policy.SpotToSpot {
+		return model.Reason{Rule: model.RuleSpotToSpot}
+	}
+	few := toSpot && len(p.victims) == 1
+	if few {
+		c.planFor(p, solve.Widely(c.policy))
+		if len(p.plan.Unplaced) > 0 || launchPrice(&p.plan) >= priceOf(p.victims) {
+			return notCheaper(p.plan.Launches...)
+		}
+	}
+	launches := slices.Clone(p.plan.Launches)
+	for i := range launches {
+		l := &launches[i]
+		below, ok := c.below(p, l)
+		if !ok {
+			return notCheaper(launches...)
+		}
+		var reason model.Reason
+		if toSpot && canBe(l, model.Spot) {
+			reason = c.toSpot(l, below, few)
+		} else {
+			reason = c.narrow(l, below)
+		}
+		if reason.Rule != "" {
+			return reason
+		}
+	}
+	p.plan.Launches = launches
+	return model.Reason{}
+}
+
+// narrow leaves one capacity type: what is cheaper as a spot machine may be so only as one, then it comes as one or not at all.
+func (c *consolidation) narrow(l *model.Launch, below solve.Below) model.Reason {
+	for _, capacityType := range []string{model.Reserved, model.Spot, model.OnDemand} {
+		if !canBe(l, capacityType) {
+			continue
+		}
+		if narrow, _, ok := c.places().Cheaper(&c.policy, *l, capacityType, below, math.MaxInt); ok {
+			*l = narrow
+			return model.Reason{}
+		}
+	}
+	return notCheaper(*l)
+}
+
+// toSpot is for spot machines that a spot machine would replace.
+func (c *consolidation) toSpot(l *model.Launch, below solve.Below, few bool) model.Reason {
+	most := math.MaxInt
+	if few {
+		most = fewestCheaper
+	}
+	narrow, cheap, ok := c.places().Cheaper(&c.policy, *l, model.Spot, below, most)
+	switch {
+	case few && cheap < fewestCheaper:
+		return model.Reason{Rule: model.RuleSpotToSpot, Detail: count(fewestCheaper), Best: count(cheap)}
+	case !ok:
+		return notCheaper(*l)
+	}
+	*l = narrow
+	return model.Reason{}
+}
+
+// below is what one of the replacements must cost less than, so that all of them save what has to be saved; false if that cannot
+// be. Where several machines go and one of them is of a type that the replacement may have, it must cost less than that one
+// too, which might as well stay.
+func (c *consolidation) below(p *proposal, l *model.Launch) (solve.Below, bool) {
+	going, coming := solve.Below{}, solve.Below{}
+	least := solve.Below{Real: math.MaxInt64, Effective: math.MaxInt64}
+	for _, n := range p.victims {
+		effective := c.effective(n)
+		going.Real, going.Effective = going.Real+n.Price, going.Effective+effective
+		if len(p.victims) > 1 && slices.Contains(l.Types, n.Type) {
+			least.Real, least.Effective = min(least.Real, n.Price), min(least.Effective, effective)
+		}
+	}
+	if saving := c.leastSaving(p.victims, c.leastPercent); saving > 0 {
+		going.Real -= saving - 1
+	}
+	for i := range p.plan.Launches {
+		one := c.counts(&p.plan.Launches[i])
+		coming.Real, coming.Effective = coming.Real+one.Real, coming.Effective+one.Effective
+	}
+	if len(p.plan.Launches) == 1 {
+		return solve.Below{Real: min(going.Real, least.Real), Effective: min(going.Effective, least.Effective)}, true
+	}
+	one := c.counts(l)
+	out := solve.Below{Real: portion(one.Real, coming.Real, going.Real), Effective: portion(one.Effective, coming.Effective, going.Effective)}
+	return solve.Below{Real: min(out.Real, least.Real), Effective: min(out.Effective, least.Effective)},
+		coming.Real < going.Real && coming.Effective < going.Effective
+}
+
+// counts is what a launch costs as chosen.
+func (c *consolidation) counts(l *model.Launch) solve.Below {
+	o := model.Offering{CapacityType: l.Chosen.CapacityType, Price: l.Chosen.Price}
+	return solve.Below{Real: l.Chosen.Price, Effective: c.policy.Effective(l.Chosen.Type, &o)}
+}
+
+// portion is one replacement's part of what all of them may cost: its price, a part of what is left of the whole by its price, and
+// one more, since it is to cost less. All portions, less one each, add up to less than the whole.
+func portion(one, all, whole model.Price) model.Price {
+	if one < 0 || all <= 0 || whole <= all {
+		return one + 1
+	}
+	high, low := bits.Mul64(uint64(whole-all-1), uint64(min(one, all)))
+	part, _ := bits.Div64(high, low, uint64(all))
+	return one + model.Price(part) + 1
+}
+
+// canBe reports whether the launch may come on the capacity type.
+func canBe(l *model.Launch, capacityType string) bool {
+	r, ok := l.Requirements.Get(model.LabelCapacityType)
+	return !ok || r.Has(capacityType)
+}
+
+// notCheaper names what would have to take the place of what is there.
+func notCheaper(launches ...model.Launch) model.Reason {
+	r := model.Reason{Rule: model.RuleNotCheaper}
+	sum := model.Price(0)
+	for i := range launches {
+		sum += launches[i].Chosen.Price
+		r.BestOf = launches[i].Chosen.Type + " " + launches[i].Chosen.CapacityType
+	}
+	if len(launches) > 1 {
+		r.BestOf = count(len(launches)) + " machines"
+	}
+	if len(launches) > 0 {
+		r.Best = strconv.FormatFloat(sum.Dollars(), 'f', -1, 64)
+	}
+	return r
+}

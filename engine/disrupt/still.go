@@ -1,0 +1,89 @@
+package disrupt
+
+import (
+	"slices"
+
+	"github.com/nodeless/nodeless/engine/model"
+	"github.com/nodeless/nodeless/engine/solve"
+)
+
+// StillTrue looks once more at a command whose replacements are ready: see engine.StillTrue.
+func StillTrue(s *model.Snapshot, policy model.Policy, c model.Command) model.Reason {
+	victims := map[string]bool{}
+	for _, r := range c.Removals {
+		i, found := find(s.Nodes, r.Node)
+		if !found || s.Nodes[i].Claim != r.Claim {
+			return model.Reason{Rule: model.RuleGone, Object: r.Node}
+		}
+		n := &s.Nodes[i]
+		if !slices.ContainsFunc(s.Pools, func(p model.Pool) bool { return p.Name == n.Pool }) {
+			return model.Reason{Rule: model.RuleNoPool, Object: n.Pool} // its machines go with it, and so would what was launched
+		}
+		if reason := protected(n, c.Method == model.Drifted); reason.Rule != "" {
+			return reason
+		}
+		if reason := overtaken(s, n, c.Method); reason.Rule != "" {
+			return reason
+		}
+		victims[r.Node] = true
+	}
+	overlay := s.Joined().Leaving(victims)
+	leaving := func(p model.Pod) bool { return victims[p.From] }
+	if !slices.ContainsFunc(overlay.Pending, leaving) {
+		return model.Reason{}
+	}
+	draft := solve.ProvisionPods(overlay, policy)
+	return unserved(overlay, draft, c.Method != model.Underutilized, leaving)
+}
+
+// unserved says which of the pods a plan leaves without a place, or unless launches will do, gives only a machine that is yet to
+// be launched; the zero Reason if there is none.
+func unserved(s *model.Snapshot, draft *solve.Draft, launchesDo bool, of func(model.Pod) bool) model.Reason {
+	those := map[model.PodKey]bool{}
+	for _, p := range s.Pending {
+		if of(p) {
+			those[p.PodKey] = true
+		}
+	}
+	plan := &draft.Plan
+	for _, u := range plan.Unplaced {
+		if those[u.Pod] {
+			u.Reason = draft.ExplainOnly(u.Pod)
+			return noPlace(u)
+		}
+	}
+	for i := range plan.Launches {
+		for _, k := range plan.Launches[i].Pods {
+			if those[k] && !launchesDo {
+				return model.Reason{Rule: model.RuleMoreMachines, Object: podName(k), Detail: "1"}
+			}
+		}
+	}
+	return model.Reason{}
+}
+
+func noPlace(u model.Unplaced) model.Reason {
+	return model.Reason{Rule: model.RuleNoPlace, Object: podName(u.Pod), Detail: string(u.Reason.Rule), Pools: u.Reason.Pools}
+}
+
+// protected says what on the machine must not be disrupted. Where pods have a deadline, eventual methods do not wait for them.
+func protected(n *model.Node, eventual bool) model.Reason {
+	if n.DoNotDisrupt {
+		return model.Reason{Rule: model.RuleDoNotDisrupt, Object: "node " + n.Name}
+	}
+	if eventual && n.Deadline {
+		return model.Reason{}
+	}
+	for i := range n.Pods {
+		switch p := &n.Pods[i]; {
+		case !p.Protected():
+		case p.DoNotDisrupt:
+			return model.Reason{Rule: model.RuleDoNotDisrupt, Object: podName(p.PodKey)}
+		default:
+			return model.Reason{Rule: model.RuleHeld, Object: podName(p.PodKey), Detail: p.Held}
+		}
+	}
+	return model.Reason{}
+}
+
+func podName(k model.PodKey) string { return "pod " + k.Namespace + "/" + k.Name }

@@ -1,0 +1,83 @@
+package disrupt
+
+import (
+	"cmp"
+	"slices"
+	"time"
+
+	"github.com/nodeless/nodeless/engine/model"
+)
+
+// surplus removes what static pools have beyond their replicas: first what is not there yet, then empty machines, then those
+// whose pods are moved most easily, last those with pods that must not be disrupted. No budget applies (upstream:
+// pkg/controllers/static/deprovisioning).
+func (r *run) surplus() {
+	for i := range r.s.Pools {
+		p := &r.s.Pools[i]
+		if !p.Static {
+			continue
+		}
+		running := r.running(p)
+		surplus := min(max(int64(len(running))-max(p.Replicas, 0), 0), int64(len(running)))
+		slices.SortFunc(running, r.easier)
+		for _, n := range running[:surplus] {
+			r.remove(n, model.Overprovisioned)
+		}
+		for _, n := range running[surplus:] {
+			if reason, ok := r.reasons[n.Name]; !ok || reason.Rule == model.RuleNeeded {
+				r.keep(n, model.Reason{Rule: model.RuleStatic, Object: p.Name, Detail: count(int(p.Replicas))})
+			}
+		}
+	}
+}
+
+// running are a static pool's machines that are not going.
+func (r *run) running(p *model.Pool) []*model.Node {
+	var out []*model.Node
+	for i := range r.s.Nodes {
+		if n := &r.s.Nodes[i]; n.Claim != "" && n.Pool == p.Name && !n.Deleting {
+			out = append(out, n)
+		}
+	}
+	return out
+}
+
+// easier orders machines by how little it matters that they go; of equals drifted ones first, since they go anyway.
+func (r *run) easier(a, b *model.Node) int {
+	drifted := func(n *model.Node) int {
+		if n.Drifted != "" {
+			return 0
+		}
+		return 1
+	}
+	return cmp.Or(cmp.Compare(rank(a), rank(b)), cmp.Compare(r.lifeCost(a), r.lifeCost(b)), cmp.Compare(drifted(a), drifted(b)),
+		b.Created.Compare(a.Created), cmp.Compare(a.Name, b.Name))
+}
+
+func rank(n *model.Node) int {
+	switch {
+	case n.State == model.InFlight:
+		return 0
+	case slices.ContainsFunc(n.Pods, func(p model.BoundPod) bool { return p.DoNotDisrupt && !p.Terminal && !p.Leaving }):
+		return 3
+	case occupied(n):
+		return 2
+	}
+	return 1
+}
+
+// lifeCost is what the moves of a machine's pods count for, less the nearer the machine is to its expiry.
+func (r *run) lifeCost(n *model.Node) int64 {
+	cost := int64(0)
+	for i := range n.Pods {
+		if p := &n.Pods[i]; !p.Daemon && !p.Terminal {
+			cost += int64(p.EvictionCost)
+		}
+	}
+	whole := n.Expires.Sub(n.Created)
+	if n.Expires.IsZero() || whole <= 0 {
+		return cost
+	}
+	left := min(max(n.Expires.Sub(r.s.Now), 0), whole)
+	return cost * int64(left/time.Second) / max(int64(whole/time.Second), 1)
+}

@@ -1,0 +1,70 @@
+package disrupt
+
+import (
+	"github.com/nodeless/nodeless/engine/model"
+	"github.com/nodeless/nodeless/engine/solve"
+)
+
+// worths are what pods of each shape are worth, in effective prices an hour: see pack.Worth.
+type worths []float64
+
+// worthsOf buys the pods of all candidates together: the whole cluster's cheapest target, so far as they may change.
+func (c *consolidation) worthsOf(candidates []*model.Node) worths {
+	if len(candidates) == 0 {
+		return nil
+	}
+	now, s := c.world.now, *c.world.now
+	s.Pending = nil
+	like, count := [2][]int{make([]int, len(s.Shapes)), make([]int, len(s.Shapes))}, []int(nil) // by whether it is virtual and shape: 1 + which it is
+	next := 0
+	for _, n := range c.byName(candidates) {
+		for next < len(now.Nodes) && now.Nodes[next].Name < n.Name {
+			next++
+		}
+		if next == len(now.Nodes) || now.Nodes[next].Name != n.Name {
+			continue
+		}
+		for k := range now.Nodes[next].Pods {
+			p := &now.Nodes[next].Pods[k]
+			if !p.Moves() || p.Shape < 0 || p.Shape >= len(s.Shapes) {
+				continue
+			}
+			at := &like[0][p.Shape]
+			if p.Virtual {
+				at = &like[1][p.Shape]
+			}
+			if *at == 0 {
+				s.Pending, count = append(s.Pending, p.Pod), append(count, 0)
+				*at = len(count)
+			}
+			if count[*at-1]++; p.Priority > s.Pending[*at-1].Priority {
+				s.Pending[*at-1] = p.Pod
+			}
+		}
+	}
+	return solve.Worth(&s, c.policy, count)
+}
+
+// of is what a pod of the shape is worth, 0 if that is not known.
+func (w worths) of(shape int) float64 {
+	if shape < 0 || shape >= len(w) {
+		return 0
+	}
+	return w[shape]
+}
+
+// waste is what the machine costs beyond what its pods are worth: no other machines for these pods save more.
+func (c *consolidation) waste(n *model.Node) float64 {
+	out := float64(c.effective(n))
+	for i := range n.Pods {
+		if n.Pods[i].Moves() {
+			out -= c.worth.of(n.Pods[i].Shape)
+		}
+	}
+	return out
+}
+
+// effective is what the machine counts for under the policy.
+func (c *consolidation) effective(n *model.Node) model.Price {
+	return c.policy.Effective(n.Type, &model.Offering{CapacityType: n.CapacityType, Price: n.Price})
+}

@@ -1,0 +1,288 @@
+package query_test
+
+import (
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/nodeless/nodeless/engine/disrupt"
+	"github.com/nodeless/nodeless/engine/model"
+	"github.com/nodeless/nodeless/engine/query"
+	"github.com/nodeless/nodeless/engine/reason"
+	"github.com/nodeless/nodeless/engine/scenario"
+	"github.com/nodeless/nodeless/engine/scenario/gen"
+)
+
+const types = `
+type s1 cpu=1 memory=8Gi pods=30 offers(c on-demand 9)
+type s2 cpu=2 memory=8Gi pods=30 offers(a on-demand 0.1, b on-demand 0.1)
+type s4 cpu=4 memory=16Gi pods=30 offers(a on-demand 0.2, b on-demand 0.2)
+type s8 cpu=8 memory=32Gi pods=60 offers(a on-demand 0.4, b on-demand 0.4)
+`
+
+func cluster(t *testing.T, text string) (*model.Snapshot, model.Policy) {
+	t.Helper()
+	s, policy, err := scenario.Scenario(types + text)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return s, policy
+}
+
+func TestEachMachineThatIsThereSaysWhyItDoesNotTakeAPod(t *testing.T) {
+	s, policy := cluster(t, `
+pool general
+shape web cpu=1500m
+node full   pool=general type=s2 zone=a ready=1h runs(web-1 as web)
+node small type=s1 zone=a unmanaged
+node gpu type=s8 zone=a unmanaged taint(gpu=true:NoSchedule)
+node elsewhere type=s8 zone=b unmanaged
+node closed type=s8 zone=a unmanaged cordoned
+pods 1 new cpu=1500m require(zone=a)
+`)
+	got, ok := query.OfPod(s, policy, s.Pending[0].PodKey)
+	if !ok || got.Launch == nil || got.Reason != nil || got.Open != 0 {
+		t.Fatalf("%+v", got)
+	}
+	said := map[string]string{}
+	for _, r := range got.Refusals {
+		if r.Count != 1 {
+			t.Errorf("%d say %s", r.Count, reason.Refusal(r.Reason))
+		}
+		said[r.Such] = reason.Refusal(r.Reason)
+	}
+	for node, want := range map[string]string{
+		"full": "too little cpu left", "small": "too small: cpu", "gpu": "taint gpu=true:NoSchedule",
+		"elsewhere": "not topology.kubernetes.io/zone In [a]", "closed": "cordoned",
+	} {
+		if said[node] != want {
+			t.Errorf("%s: %q, want %q", node, said[node], want)
+		}
+	}
+}
+
+func TestTheWaysToLaunchAreComparedByPrice(t *testing.T) {
+	s, policy := cluster(t, "pool general\npods 1 new cpu=1")
+	got, _ := query.OfPod(s, policy, s.Pending[0].PodKey)
+	if got.Launch == nil {
+		t.Fatalf("%+v", got)
+	}
+	var names []string
+	for _, c := range query.Alternatives(s, policy, got.Launch, 5) {
+		names = append(names, c.Type)
+	}
+	if text := strings.Join(names, " "); text != "s2 s4 s8" || got.Launch.Chosen.Type != "s2" {
+		t.Errorf("%s, chosen %s", text, got.Launch.Chosen.Type)
+	}
+}
+
+// rules are those of the blockers, and what becomes of the machine without them.
+func rules(m query.Machine) string {
+	var out []string
+	for _, b := range m.Blockers {
+		out = append(out, string(b.Rule))
+	}
+	switch {
+	case m.Removal != nil:
+		out = append(out, "removal")
+	case m.Command != nil:
+		out = append(out, "command")
+	}
+	return strings.Join(out, " ")
+}
+
+func TestAMachineNamesAllThatKeepsIt(t *testing.T) {
+	for name, tc := range map[string]struct{ cluster, want string }{
+		"nothing keeps an empty one": {
+			"pool general disrupt(empty=9, drifted=9, underused=9)\nnode n1 pool=general type=s2 zone=a capacity-type=on-demand price=0.1 ready=1h", "removal"},
+		"its age, then a budget": {
+			"pool general disrupt(after=2h)\nnode n1 pool=general type=s2 zone=a capacity-type=on-demand price=0.1 ready=1h", "TooYoung Budget removal"},
+		"a pool that never consolidates, then a budget, then the price": {
+			"pool general disrupt(never)\nshape web cpu=1\nnode n1 pool=general type=s2 zone=a capacity-type=on-demand price=0.1 ready=1h runs(web-1 as web)",
+			"Never Budget NotCheaper"},
+		"a pod, then nothing": {
+			"pool general disrupt(empty=9, drifted=9, underused=9)\nshape web cpu=1\nnode n1 pool=general type=s8 zone=a capacity-type=on-demand price=0.4 ready=1h runs(web-1 as web do-not-disrupt)",
+			"DoNotDisrupt command"},
+		"it is not ours": {"node n1 type=s2 zone=a unmanaged", ""},
+	} {
+		s, policy := cluster(t, tc.cluster)
+		m, ok := query.OfMachine(s, policy, "n1")
+		if got := rules(m); !ok || got != tc.want {
+			t.Errorf("%s: %q, want %q", name, got, tc.want)
+		}
+	}
+}
+
+// The first blocker is what the engine says, whatever the cluster; asking changes nothing in the snapshot; and it comes to an end.
+func TestTheFirstBlockerIsTheEnginesOwn(t *testing.T) {
+	asked := 0
+	for seed := range uint64(60) {
+		s := gen.Disruptive(seed)
+		before := scenario.Plan(s, disrupt.Run(s, model.Policy{}))
+		plan := disrupt.Run(s, model.Policy{})
+		for _, k := range plan.Kept[:min(3, len(plan.Kept))] {
+			m, ok := query.OfMachine(s, model.Policy{}, k.Node)
+			if !ok || k.Reason.Rule != model.RuleSteps && (len(m.Blockers) == 0 || m.Blockers[0].Rule != k.Reason.Rule) {
+				t.Errorf("seed %d: %s: %s, asked %s", seed, k.Node, k.Reason.Rule, rules(m))
+			}
+			asked++
+		}
+		if after := scenario.Plan(s, disrupt.Run(s, model.Policy{})); after != before {
+			t.Errorf("seed %d: asking changed the cluster:\n%s\nafter\n%s", seed, before, after)
+		}
+	}
+	if asked < 50 {
+		t.Errorf("only %d machines were asked about", asked)
+	}
+}
+
+func TestAPoolSaysWhatItMayLaunchAndForWhom(t *testing.T) {
+	s, policy := cluster(t, `
+pool big require(node.kubernetes.io/instance-type=s8)
+pool small require(node.kubernetes.io/instance-type=s2)
+pods 1 little cpu=1
+pods 1 large cpu=6
+pods 1 giant cpu=60
+`)
+	p, ok := query.OfPool(s, policy, "big")
+	if !ok || p.Offered != 4 || p.Allowed != 1 || p.Available != 1 || p.Cheapest[0].Type != "s8" {
+		t.Fatalf("%+v", p)
+	}
+	pods := 0
+	for _, l := range p.Launches {
+		pods += len(l.Pods)
+	}
+	if pods+p.Could != 2 || len(p.Refusals) != 1 || p.Refusals[0].Reason.Rule != model.RuleResource || !strings.Contains(p.Refusals[0].Such, "giant") {
+		t.Errorf("launches for %d pods, could take %d, refuses %+v", pods, p.Could, p.Refusals)
+	}
+}
+
+// Who knows that the cloud has none of the machines that a pod could have is told what would help all the same.
+func TestAPodWhoseMachinesAreSoldOut(t *testing.T) {
+	for want, text := range map[string]string{
+		"would fit in pool small if it asked for cpu 2 instead of 3":  "pool small types(s2, s8)\npods 1 new cpu=3",
+		"would fit in pool large if it tolerated gpu=true:NoSchedule": "pool small types(s4)\npool large types(s8) taint(gpu=true:NoSchedule)\npods 1 new cpu=3",
+		"would fit in pool small once s4 has capacity again":          "pool small types(s4)\npods 1 new cpu=3",
+	} {
+		s, policy := cluster(t, text)
+		if now, _ := query.OfPod(s, policy, s.Pending[0].PodKey); now.Launch == nil {
+			t.Fatalf("%s: nothing is launched for it before either", text)
+		}
+		got, ok := query.SoldOut(s, policy, s.Pending[0].PodKey)
+		if !ok || got.Launch != nil || got.Reason == nil || got.Reason.Rule != model.RuleCapacity {
+			t.Fatalf("%s: %+v", text, got)
+		}
+		if change := reason.Change(got.Reason.Change); change != want {
+			t.Errorf("%s\ngot  %s\nwant %s", text, change, want)
+		}
+		if again, _ := query.OfPod(s, policy, s.Pending[0].PodKey); again.Launch == nil {
+			t.Errorf("%s: the snapshot was changed", text)
+		}
+	}
+}
+
+// Two nodes whose pods fit on one that costs less are replaced together once their pods are old enough. Until then that is what keeps
+// them, and not that for one alone nothing is cheaper; where the budget lets one go at a time, that is said too.
+func TestWhatKeepsNodesThatWouldBeReplacedTogether(t *testing.T) {
+	for budget, want := range map[string]string{
+		"underused=9": "Payback command",
+		"underused=1": "NotCheaper Budget Payback command",
+	} {
+		s, policy := cluster(t, `
+type s3 cpu=3 memory=12Gi pods=30 offers(a on-demand 0.14)
+pool general types(s2, s3) disrupt(`+budget+`)
+shape web cpu=1500m
+node n1 pool=general type=s2 zone=a capacity-type=on-demand price=0.1 ready=1h runs(web-1 as web age=30s)
+node n2 pool=general type=s2 zone=a capacity-type=on-demand price=0.1 ready=1h runs(web-2 as web age=30s)
+`)
+		m, ok := query.OfMachine(s, policy, "n1")
+		if got := rules(m); !ok || got != want {
+			t.Fatalf("%s: %q, want %q", budget, got, want)
+		}
+		last := m.Blockers[len(m.Blockers)-1]
+		if got := strings.Join(last.Group, " "); got != "n1 n2" || last.Until.Sub(s.Now) != 110*time.Second { // 60 s × $0.14 / $0.06 - 30 s
+			t.Errorf("%s: the group is %s, until in %s", budget, got, last.Until.Sub(s.Now))
+		}
+		if len(m.Command.Removals) != 2 {
+			t.Errorf("%s: %+v", budget, m.Command)
+		}
+	}
+}
+
+// When the time has come at which a reason is over, the engine does not give it again, and a plan asks to be made again by then: nobody
+// is told a time at which nothing happens.
+func TestATimeThatIsSaidIsTrue(t *testing.T) {
+	said := map[model.Rule]int{}
+	for seed := range uint64(400) {
+		s := gen.Disruptive(seed)
+		for i := range s.Nodes {
+			for j := range s.Nodes[i].Pods {
+				s.Nodes[i].Pods[j].Created = s.Now.Add(-time.Duration(10+7*(i+j)) * time.Second)
+			}
+		}
+		plan := disrupt.Run(s, model.Policy{})
+		for _, k := range plan.Kept {
+			if k.Reason.Until.IsZero() || k.Reason.Rule == model.RuleWindow { // a window's snapshot says whether it is open
+				continue
+			}
+			said[k.Reason.Rule]++
+			if k.Reason.Rule == model.RulePayback && (plan.Again.IsZero() || plan.Again.After(k.Reason.Until)) {
+				t.Errorf("seed %d: %s may go at %s, and the next look is at %s", seed, k.Node, k.Reason.Until, plan.Again)
+			}
+			then := *s
+			then.Now = k.Reason.Until
+			for _, later := range disrupt.Run(&then, model.Policy{}).Kept {
+				r := &later.Reason
+				if later.Node == k.Node && r.Rule == k.Reason.Rule && r.Detail == k.Reason.Detail && slices.Equal(r.Group, k.Reason.Group) {
+					t.Errorf("seed %d: %s stays after %s, too: %s", seed, k.Node, k.Reason.Until, reason.Kept(later))
+				}
+			}
+		}
+	}
+	if said[model.RuleTooYoung] == 0 || said[model.RulePayback] == 0 {
+		t.Errorf("times were said of %v", said)
+	}
+}
+
+// A pod that nothing can take is offered up to three changes, each of which helps by itself, with the node that it would get and its price.
+func TestSeveralChangesAreOfferedWithWhatTheyCost(t *testing.T) {
+	s, policy := cluster(t, `
+pool small types(s2)
+pool large types(s8) taint(gpu=true:NoSchedule)
+pods 1 new cpu=3
+`)
+	p, ok := query.OfPod(s, policy, s.Pending[0].PodKey)
+	if !ok || p.Reason == nil {
+		t.Fatalf("%+v", p)
+	}
+	var got []string
+	for _, o := range p.Options {
+		got = append(got, reason.Change(o.Change)+": "+reason.Candidate(o.Node))
+	}
+	want := "would fit in pool large if it tolerated gpu=true:NoSchedule: s8 on-demand in a at $0.40/h; " +
+		"would fit in pool small if it asked for cpu 2 instead of 3: s2 on-demand in a at $0.10/h"
+	if text := strings.Join(got, "; "); text != want || p.Options[0].Change != p.Reason.Change {
+		t.Errorf("got  %s\nwant %s", text, want)
+	}
+}
+
+// A name of an instance type that is none gets the nearest that is one, in a pod and in a pool, however cheap others are.
+func TestAMisspelledTypeIsToldTheRightOne(t *testing.T) {
+	const catalog = `
+type m5.large cpu=2 memory=8Gi pods=30 offers(a on-demand 0.096)
+type t3.nano cpu=2 memory=1Gi pods=4 offers(a on-demand 0.0052)
+`
+	for text, want := range map[string]string{
+		"pool general types(m5.large, t3.nano)\npods 1 new cpu=1 require(node.kubernetes.io/instance-type=m5.lareg)": "could be m5.large (now m5.lareg)",
+		"pool general types(m5.large, t3.nano) require(node.kubernetes.io/instance-type=m5.lareg)\npods 1 new cpu=1": "also allowed m5.large (now m5.lareg)",
+		// c5.metal is near nothing: the cheapest will do.
+		"pool general types(m5.large, t3.nano)\npods 1 new cpu=1 require(node.kubernetes.io/instance-type=c5.metal)": "could be t3.nano (now c5.metal)",
+	} {
+		s, policy := cluster(t, catalog+text)
+		p, ok := query.OfPod(s, policy, s.Pending[0].PodKey)
+		if !ok || p.Reason == nil || !strings.Contains(reason.Change(p.Reason.Change), want) {
+			t.Errorf("%s: %+v, want %q", text, p.Reason, want)
+		}
+	}
+}

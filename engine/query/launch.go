@@ -1,0 +1,45 @@
+package query
+
+import (
+	"cmp"
+	"slices"
+
+	"github.com/nodeless/nodeless/engine/model"
+)
+
+// Alternatives are the ways in which a launch could have been made, the best of each type, by what they count for under the policy,
+// then name: at most so many.
+func Alternatives(s *model.Snapshot, policy model.Policy, l *model.Launch, most int) []model.Candidate {
+	i := slices.IndexFunc(s.Pools, func(p model.Pool) bool { return p.Name == l.Pool })
+	if i < 0 {
+		return nil
+	}
+	zones, _ := l.Requirements.Get(model.LabelZone)
+	capacities, _ := l.Requirements.Get(model.LabelCapacityType)
+	allows := func(r model.Requirement, value string) bool { return r.Key == "" || r.Has(value) }
+	var out []model.Candidate
+	counts := map[model.OfferingKey]model.Price{}
+	for t := range s.Pools[i].Types {
+		it := &s.Pools[i].Types[t]
+		if !slices.Contains(l.Types, it.Name) {
+			continue
+		}
+		var best *model.Offering
+		for o := range it.Offerings {
+			f := &it.Offerings[o]
+			if f.Available && allows(zones, f.Zone) && allows(capacities, f.CapacityType) &&
+				(best == nil || policy.Effective(it.Name, f) < policy.Effective(it.Name, best)) {
+				best = f
+			}
+		}
+		if best != nil {
+			key := model.OfferingKey{Type: it.Name, Zone: best.Zone, CapacityType: best.CapacityType}
+			counts[key] = policy.Effective(it.Name, best)
+			out = append(out, model.Candidate{OfferingKey: key, Price: best.Price})
+		}
+	}
+	slices.SortFunc(out, func(a, b model.Candidate) int {
+		return cmp.Or(cmp.Compare(counts[a.OfferingKey], counts[b.OfferingKey]), cmp.Compare(a.Type, b.Type))
+	})
+	return out[:min(most, len(out))]
+}

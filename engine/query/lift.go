@@ -1,0 +1,80 @@
+package query
+
+import (
+	"math"
+	"slices"
+
+	"github.com/nodeless/nodeless/engine/model"
+)
+
+// lift is the cluster, and the policy, in which one reason to keep a machine is out of the way; false if that cannot be thought
+// away: it is a matter of the pods, of prices, or of what is on its way.
+func lift(s *model.Snapshot, policy model.Policy, node string, r *model.Reason) (*model.Snapshot, model.Policy, bool) {
+	out := *s
+	out.Nodes, out.Pools = slices.Clone(s.Nodes), slices.Clone(s.Pools)
+	n := &out.Nodes[slices.IndexFunc(out.Nodes, func(n model.Node) bool { return n.Name == node })]
+	p := &model.Pool{}
+	if i := slices.IndexFunc(out.Pools, func(p model.Pool) bool { return p.Name == n.Pool }); i >= 0 {
+		p = &out.Pools[i]
+	}
+	d := &p.Disruption
+	switch r.Rule {
+	case model.RuleDoNotDisrupt:
+		if !n.DoNotDisrupt {
+			return &out, policy, free(n, func(b *model.BoundPod) bool { return b.DoNotDisrupt && called(b) == r.Object })
+		}
+		n.DoNotDisrupt = false
+	case model.RuleHeld:
+		return &out, policy, free(n, func(b *model.BoundPod) bool { return b.Held != "" && called(b) == r.Object })
+	case model.RuleBudget:
+		d.AllowedEmpty, d.AllowedDrifted, d.AllowedUnderused = math.MaxInt32, math.MaxInt32, math.MaxInt32
+	case model.RuleTooYoung, model.RuleNeeded:
+		if r.Until.IsZero() {
+			return nil, policy, false
+		}
+		out.Now = r.Until
+	case model.RuleNever:
+		d.Never, d.ConsolidateAfter = false, 0
+	case model.RuleWhenEmpty:
+		d.WhenEmptyOnly = false
+	case model.RuleBalanced:
+		d.Balanced = false
+	case model.RuleWindow:
+		d.Window = model.Window{}
+	case model.RuleUnclear:
+		d.Unclear, d.Window = "", model.Window{}
+	case model.RuleSmallSaving:
+		d.MinSaving, d.MinSavingPercent, policy.ChurnSaving = 0, 0, -1
+	case model.RuleJob:
+		d.WaitForJobs = false
+	case model.RulePayback:
+		if r.Until.IsZero() {
+			policy.Handover, policy.MovePrice = -1, 0
+		} else {
+			out.Now = r.Until
+		}
+	case model.RuleSpotToSpot:
+		if r.Detail != "" {
+			return nil, policy, false
+		}
+		policy.SpotToSpot = true
+	default:
+		return nil, policy, false
+	}
+	return &out, policy, true
+}
+
+// free takes away what protects some of a machine's pods, and reports whether there were some.
+func free(n *model.Node, of func(*model.BoundPod) bool) bool {
+	n.Pods = slices.Clone(n.Pods)
+	found := false
+	for i := range n.Pods {
+		if of(&n.Pods[i]) {
+			n.Pods[i].DoNotDisrupt, n.Pods[i].Held, found = false, "", true
+		}
+	}
+	return found
+}
+
+// called is a pod as Reasons name it.
+func called(p *model.BoundPod) string { return "pod " + p.Namespace + "/" + p.Name }

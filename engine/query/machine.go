@@ -1,0 +1,132 @@
+package query
+
+import (
+	"slices"
+	"strconv"
+
+	"github.com/nodeless/nodeless/engine/disrupt"
+	"github.com/nodeless/nodeless/engine/model"
+)
+
+// mostBlockers is how many reasons are looked for; a machine may have hundreds of pods that must not be disrupted.
+const mostBlockers = 12
+
+// Machine is what becomes of a machine, and what keeps it.
+type Machine struct {
+	Node *model.Node
+	// Blockers are why it stays, each as it is once those before it are out of the way. The first is what the engine says now. The
+	// last cannot be thought away, or nothing is left that keeps it: then Removal or Command is what would become of it.
+	Blockers []model.Reason
+	More     bool // there are further blockers
+	Removal  *model.Removal
+	Command  *model.Command
+	World    *model.Snapshot // in which Removal and Command were decided: without Blockers
+}
+
+// OfMachine asks what becomes of a machine, and whether there is one of that name. Of machines that are not ours, or that are going
+// already, nothing is decided.
+func OfMachine(s *model.Snapshot, policy model.Policy, node string) (Machine, bool) {
+	i := slices.IndexFunc(s.Nodes, func(n model.Node) bool { return n.Name == node })
+	if i < 0 {
+		return Machine{}, false
+	}
+	out := Machine{Node: &s.Nodes[i], World: s}
+	group := []string{node} // that is looked at
+	plan := disrupt.Run(s, policy)
+	for range mostBlockers {
+		reason, goes := out.read(&plan, node)
+		switch {
+		case goes || reason.Rule == "":
+			return out, true
+		case reason.Rule == model.RuleSteps:
+			plan = disrupt.Run(only(out.World, group), policy) // alone it is looked at for sure
+			continue
+		case len(reason.Group) > 0:
+			group = reason.Group
+		}
+		out.Blockers = append(out.Blockers, reason)
+		next, changed, ok := lift(out.World, policy, node, &reason)
+		if !ok {
+			if next, plan, ok = out.unbudgeted(policy, &reason); !ok {
+				return out, true
+			}
+			out.World = next
+			continue
+		}
+		out.World, policy = next, changed
+		if reason.Until.IsZero() {
+			plan = disrupt.Run(only(out.World, group), policy)
+		} else {
+			plan = disrupt.Run(out.World, policy) // for others the time has come, too
+		}
+	}
+	out.More = true
+	return out, true
+}
+
+// unbudgeted looks for a group with which the machine would be replaced if its pool's budget let all of it go, where alone nothing cheaper
+// takes its place. It adds that budget to the blockers, and gives the world without it and what is decided there.
+func (m *Machine) unbudgeted(policy model.Policy, alone *model.Reason) (*model.Snapshot, model.Plan, bool) {
+	i := slices.IndexFunc(m.World.Pools, func(p model.Pool) bool { return p.Name == m.Node.Pool })
+	switch alone.Rule {
+	case model.RuleNotCheaper, model.RuleMoreMachines, model.RuleNoPlace, model.RuleFragile:
+	default:
+		return nil, model.Plan{}, false
+	}
+	if i < 0 || m.World.Pools[i].Disruption.AllowedUnderused >= len(m.World.Nodes) {
+		return nil, model.Plan{}, false
+	}
+	budget := model.Reason{Rule: model.RuleBudget, Object: m.Node.Pool, Detail: strconv.Itoa(max(m.World.Pools[i].Disruption.AllowedUnderused, 0))}
+	next, _, ok := lift(m.World, policy, m.Node.Name, &budget)
+	if !ok {
+		return nil, model.Plan{}, false
+	}
+	plan := disrupt.Run(next, policy)
+	var there Machine
+	if reason, goes := there.read(&plan, m.Node.Name); !goes {
+		budget.Group = reason.Group
+	} else if there.Command != nil && len(there.Command.Removals) > 1 {
+		for _, r := range there.Command.Removals {
+			budget.Group = append(budget.Group, r.Node)
+		}
+	}
+	if len(budget.Group) == 0 {
+		return nil, model.Plan{}, false
+	}
+	m.Blockers = append(m.Blockers, budget)
+	return next, plan, true
+}
+
+// read finds the machine in a plan: why it stays, or that it goes.
+func (m *Machine) read(plan *model.Plan, node string) (model.Reason, bool) {
+	for i := range plan.Removals {
+		if plan.Removals[i].Node == node {
+			m.Removal = &plan.Removals[i]
+			return model.Reason{}, true
+		}
+	}
+	for i := range plan.Commands {
+		if slices.ContainsFunc(plan.Commands[i].Removals, func(r model.Removal) bool { return r.Node == node }) {
+			m.Command = &plan.Commands[i]
+			return model.Reason{}, true
+		}
+	}
+	for i := range plan.Kept {
+		if plan.Kept[i].Node == node {
+			return plan.Kept[i].Reason, false
+		}
+	}
+	return model.Reason{}, false
+}
+
+// only is the snapshot in which no method takes other machines than these: pods may still move there.
+func only(s *model.Snapshot, nodes []string) *model.Snapshot {
+	out := *s
+	out.Nodes = slices.Clone(s.Nodes)
+	for i := range out.Nodes {
+		if n := &out.Nodes[i]; !slices.Contains(nodes, n.Name) {
+			n.DoNotDisrupt = true
+		}
+	}
+	return &out
+}

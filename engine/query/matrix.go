@@ -1,0 +1,108 @@
+package query
+
+import (
+	"cmp"
+	"slices"
+
+	"github.com/nodeless/nodeless/engine/model"
+	"github.com/nodeless/nodeless/engine/rules"
+	"github.com/nodeless/nodeless/engine/soon"
+)
+
+// Waiting is what becomes of pods of one shape that wait, and what each pool of the snapshot has against them.
+type Waiting struct {
+	Shape *model.Shape
+	Such  model.PodKey // the first of them
+	Pods  int
+	// Of these: so many have room on a machine that is there or on its way, get one that is launched, or get nothing.
+	Room, Launching, Nothing int
+	Reason                   *model.Reason // of the first that gets nothing
+	Pools                    []PoolAnswer  // in the order of the snapshot's
+}
+
+// PoolAnswer is what one pool says to a shape of pods.
+type PoolAnswer struct {
+	Launching int               // pods that get a machine of it now
+	Could     bool              // it could give one to more of them
+	Verdict   model.PoolVerdict // why it could not
+}
+
+// All asks what becomes of all pods that wait, by shape: those first of which most get nothing, then most wait.
+func All(s *model.Snapshot, policy model.Policy) []Waiting {
+	plan := soon.Provision(s, policy.At(s)).Explained()
+	launched := map[model.PodKey]int{} // index of the pool
+	for _, l := range plan.Launches {
+		for _, key := range l.Pods {
+			launched[key] = slices.IndexFunc(s.Pools, func(p model.Pool) bool { return p.Name == l.Pool })
+		}
+	}
+	refused := map[model.PodKey]*model.Reason{}
+	for i := range plan.Unplaced {
+		refused[plan.Unplaced[i].Pod] = &plan.Unplaced[i].Reason
+	}
+	views := make([]*rules.View, len(s.Pools))
+	for i := range s.Pools {
+		views[i] = rules.NewView(&s.Pools[i], s.Daemons)
+		views[i].Under(&policy)
+	}
+	rows := map[int]*Waiting{}
+	var order []int
+	for _, p := range s.Pending {
+		if p.Virtual {
+			continue
+		}
+		w := rows[p.Shape]
+		if w == nil {
+			w = &Waiting{Shape: &s.Shapes[p.Shape], Such: p.PodKey, Pools: answers(s, views, p.Shape)}
+			rows[p.Shape], order = w, append(order, p.Shape)
+		}
+		w.Pods++
+		pool, launching := launched[p.PodKey]
+		reason := refused[p.PodKey]
+		switch {
+		case launching:
+			w.Launching++
+			if pool >= 0 {
+				w.Pools[pool].Launching++
+			}
+		case reason != nil:
+			w.Nothing++
+			w.Reason = cmp.Or(w.Reason, reason)
+		default:
+			w.Room++
+		}
+	}
+	out := make([]Waiting, len(order))
+	for i, shape := range order {
+		rows[shape].Pools = blocked(rows[shape])
+		out[i] = *rows[shape]
+	}
+	slices.SortStableFunc(out, func(a, b Waiting) int { return cmp.Or(cmp.Compare(b.Nothing, a.Nothing), cmp.Compare(b.Pods, a.Pods)) })
+	return out
+}
+
+// blocked are the pools' answers where something that no pool can help keeps all pods of the shape waiting, such as a volume that is not
+// there: then no pool could give them a machine.
+func blocked(w *Waiting) []PoolAnswer {
+	if w.Reason == nil || len(w.Reason.Pools) > 0 || w.Launching > 0 || w.Reason.Rule.Passing() {
+		return w.Pools
+	}
+	for i := range w.Pools {
+		if p := &w.Pools[i]; p.Could {
+			r := w.Reason
+			p.Could = false
+			p.Verdict = model.PoolVerdict{Pool: p.Verdict.Pool, Rule: r.Rule, Object: r.Object, Detail: r.Detail, Best: r.Best, BestOf: r.BestOf, Funnel: p.Verdict.Funnel}
+		}
+	}
+	return w.Pools
+}
+
+// answers asks every pool about a shape.
+func answers(s *model.Snapshot, views []*rules.View, shape int) []PoolAnswer {
+	out := make([]PoolAnswer, len(views))
+	for i, v := range views {
+		verdict := v.Verdict(&s.Shapes[shape], v.Room(), s.ResourceNames)
+		out[i] = PoolAnswer{Could: verdict.Rule == model.RuleSteps, Verdict: verdict}
+	}
+	return out
+}

@@ -1,0 +1,96 @@
+package query
+
+import (
+	"cmp"
+	"slices"
+
+	"github.com/nodeless/nodeless/engine/model"
+	"github.com/nodeless/nodeless/engine/rules"
+	"github.com/nodeless/nodeless/engine/soon"
+)
+
+// Pool is what a pool may launch, and for whom.
+type Pool struct {
+	Pool *model.Pool
+	// Offered is how many types its node class offers, Allowed how many of them its requirements allow, Available how many of these
+	// can be had now.
+	Offered, Allowed, Available int
+	Cheapest                    []model.Candidate // of the available types, the best offering of each, by price
+	// Launches are for pods that wait now. Could is how many more of these the pool could take, if others did not; Refusals are why
+	// it does not take the rest.
+	Launches []model.Launch
+	Could    int
+	Refusals []Refusal
+}
+
+// mostCheapest is how many types are named.
+const mostCheapest = 5
+
+// OfPool asks about a pool, and whether there is one of that name.
+func OfPool(s *model.Snapshot, policy model.Policy, pool string) (Pool, bool) {
+	i := slices.IndexFunc(s.Pools, func(p model.Pool) bool { return p.Name == pool })
+	if i < 0 {
+		return Pool{}, false
+	}
+	out := Pool{Pool: &s.Pools[i], Offered: len(s.Pools[i].Types)}
+	v := rules.NewView(out.Pool, s.Daemons)
+	v.Under(&policy)
+	out.offers(v)
+	plan := soon.Provision(s, policy.At(s)).Plan
+	taken := map[model.PodKey]bool{}
+	for _, l := range plan.Launches {
+		if l.Pool != pool {
+			continue
+		}
+		out.Launches = append(out.Launches, l)
+		for _, k := range l.Pods {
+			taken[k] = true
+		}
+	}
+	verdicts := map[int]model.PoolVerdict{} // by shape
+	for _, p := range s.Pending {
+		if taken[p.PodKey] || p.Virtual {
+			continue
+		}
+		verdict, known := verdicts[p.Shape]
+		if !known {
+			verdict = v.Verdict(&s.Shapes[p.Shape], v.Room(), s.ResourceNames)
+			verdicts[p.Shape] = verdict
+		}
+		if verdict.Rule == model.RuleSteps {
+			out.Could++
+			continue
+		}
+		out.Refusals = count(out.Refusals, model.Reason{Rule: verdict.Rule, Object: verdict.Object, Detail: verdict.Detail, Best: verdict.Best, BestOf: verdict.BestOf}, p.Namespace+"/"+p.Name)
+	}
+	out.Refusals = sorted(out.Refusals)
+	return out, true
+}
+
+// offers looks at what the pool allows of its types.
+func (p *Pool) offers(v *rules.View) {
+	for t := range v.Pool.Types {
+		if !v.Eligible.Has(t) {
+			continue
+		}
+		p.Allowed++
+		best := -1
+		for i, f := range v.Offers[t] {
+			if f.Available && (best < 0 || f.Real < v.Offers[t][best].Real) {
+				best = i
+			}
+		}
+		if best < 0 {
+			continue
+		}
+		p.Available++
+		f := v.Offers[t][best]
+		p.Cheapest = append(p.Cheapest, model.Candidate{Price: f.Real, OfferingKey: model.OfferingKey{
+			Type: v.Pool.Types[t].Name, Zone: v.Zones[f.Zone], CapacityType: v.Capacities[f.Capacity],
+		}})
+	}
+	slices.SortFunc(p.Cheapest, func(a, b model.Candidate) int {
+		return cmp.Or(cmp.Compare(a.Price, b.Price), cmp.Compare(a.Type, b.Type))
+	})
+	p.Cheapest = p.Cheapest[:min(mostCheapest, len(p.Cheapest))]
+}

@@ -1,0 +1,46 @@
+package query
+
+import (
+	"slices"
+
+	"github.com/nodeless/nodeless/engine/model"
+)
+
+// mostByType is how often single types are taken for sold out; after that all of a pool's are.
+const mostByType = 4
+
+// SoldOut is OfPod in a cluster whose cloud has none of the machines that could be launched for the pod: why it gets nothing then, and
+// which change would help all the same. It is for those who know that the cloud has none, and not of what exactly.
+func SoldOut(s *model.Snapshot, policy model.Policy, key model.PodKey) (Pod, bool) {
+	for round := 0; ; round++ {
+		p, waits := OfPod(s, policy, key)
+		if !waits || p.Launch == nil {
+			return p, waits
+		}
+		s = withoutStock(s, p.Launch, round >= mostByType)
+	}
+}
+
+// withoutStock is the cluster without the offerings of which the launch would have been one; whole = without any of its pool.
+func withoutStock(s *model.Snapshot, l *model.Launch, whole bool) *model.Snapshot {
+	out := *s
+	out.Pools = slices.Clone(s.Pools)
+	for i := range out.Pools {
+		p := &out.Pools[i]
+		if p.Name != l.Pool {
+			continue
+		}
+		p.Types = slices.Clone(p.Types)
+		for t := range p.Types {
+			it := &p.Types[t]
+			if !whole && it.Name != l.Chosen.Type && !slices.Contains(l.Types, it.Name) {
+				continue
+			}
+			it.Offerings = slices.Clone(it.Offerings)
+			for o := range it.Offerings {
+				it.Offerings[o].Available = false
+			}
+		}
+	}
+	return &out
+}

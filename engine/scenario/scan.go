@@ -1,0 +1,187 @@
+package scenario
+
+import (
+	"fmt"
+	"math"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+)
+
+// line is a declaration: its words, amounts and groups.
+type line struct {
+	number int
+	words  []string
+	values map[string]string
+	groups map[string][]string // by name: the content of each
+	used   map[string]bool
+}
+
+// scan joins continued lines and splits each into its parts.
+func scan(text string) ([]*line, error) {
+	var out []*line
+	var joined []string
+	var numbers []int
+	for i, raw := range strings.Split(text, "\n") {
+		if comment := outside(raw, "#"); comment >= 0 {
+			raw = raw[:comment]
+		}
+		if !closed(raw) {
+			return nil, fmt.Errorf("line %d: %q: the quote is not closed", i+1, strings.TrimSpace(raw))
+		}
+		switch {
+		case strings.TrimSpace(raw) == "":
+		case (raw[0] == ' ' || raw[0] == '\t') && len(joined) > 0:
+			joined[len(joined)-1] += " " + strings.TrimSpace(raw)
+		default:
+			joined, numbers = append(joined, strings.TrimSpace(raw)), append(numbers, i+1)
+		}
+	}
+	for i, text := range joined {
+		l, err := split(text)
+		if err != nil {
+			return nil, fmt.Errorf("line %d: %w", numbers[i], err)
+		}
+		l.number = numbers[i]
+		out = append(out, l)
+	}
+	return out, nil
+}
+
+func split(text string) (*line, error) {
+	l := &line{values: map[string]string{}, groups: map[string][]string{}, used: map[string]bool{}}
+	for text = strings.TrimSpace(text); text != ""; text = strings.TrimSpace(text) {
+		end := outside(text, " \t(")
+		if end >= 0 && text[end] == '(' {
+			closing := outside(text, ")")
+			if closing < end {
+				return nil, fmt.Errorf("%q: the bracket is not closed", text)
+			}
+			name := text[:end]
+			l.groups[name] = append(l.groups[name], text[end+1:closing])
+			text = text[closing+1:]
+			continue
+		}
+		word := text
+		if end >= 0 {
+			word = text[:end]
+		}
+		text = text[len(word):]
+		key, value, ok := cut(word, "=")
+		if _, twice := l.values[key]; ok && twice {
+			return nil, fmt.Errorf("%s: %s is given twice", l.kind(), key)
+		}
+		if ok {
+			l.values[key] = value
+		} else {
+			l.words = append(l.words, word)
+		}
+	}
+	return l, nil
+}
+
+func (l *line) kind() string {
+	if len(l.words) == 0 {
+		return ""
+	}
+	return l.words[0]
+}
+
+// name is the word after the line's kind.
+func (l *line) name() string { return leaf(l.words[1]) }
+
+func (l *line) value(key string) (string, bool) {
+	l.used[key] = true
+	v, ok := l.values[key]
+	return leaf(v), ok
+}
+
+func (l *line) group(name string) []string {
+	l.used[name] = true
+	return l.groups[name]
+}
+
+// has reports whether a word stands after the line's kind and name.
+func (l *line) has(word string) bool {
+	l.used[word] = true
+	for _, w := range l.words[min(2, len(l.words)):] {
+		if w == word {
+			return true
+		}
+	}
+	return false
+}
+
+// says reports whether one of the words from the i-th on is this one.
+func (l *line) says(word string, i int) bool {
+	l.used[word] = true
+	return slices.Contains(l.words[min(i, len(l.words)):], word)
+}
+
+// set reads a whole number into to, which stays as it is if the line does not say it.
+func set[T int | int32 | int64](l *line, key string, to *T) error {
+	text, ok := l.value(key)
+	if !ok {
+		return nil
+	}
+	n, err := whole[T](text)
+	if err != nil {
+		return fmt.Errorf("%s=%s: %w", key, text, err)
+	}
+	*to = n
+	return nil
+}
+
+func whole[T int | int32 | int64](text string) (T, error) {
+	n, err := strconv.ParseInt(text, 10, 64)
+	if err != nil || int64(T(n)) != n {
+		return 0, fmt.Errorf("not a whole number in range")
+	}
+	return T(n), nil
+}
+
+// none is the time that never was.
+const none = "none"
+
+// ago reads how long before now it was into to, which stays as it is if the line does not say it.
+func (p *parser) ago(l *line, key string, to *time.Time) error {
+	text, ok := l.value(key)
+	if !ok {
+		return nil
+	}
+	at, err := p.before(text)
+	if err != nil {
+		return fmt.Errorf("%s=%s: %w", key, text, err)
+	}
+	*to = at
+	return nil
+}
+
+// ahead reads how long after now it will be into to, which stays as it is if the line does not say it.
+func (p *parser) ahead(l *line, key string, to *time.Time) error {
+	text, ok := l.value(key)
+	if !ok {
+		return nil
+	}
+	at, err := p.before("-" + text)
+	if negative, rest := strings.CutPrefix(text, "-"); rest {
+		at, err = p.before(negative)
+	}
+	if err != nil || text == none {
+		return fmt.Errorf("%s=%s: not a duration", key, text)
+	}
+	*to = at
+	return nil
+}
+
+func (p *parser) before(text string) (time.Time, error) {
+	if text == none {
+		return time.Time{}, nil
+	}
+	d, err := time.ParseDuration(text)
+	if err != nil || d == math.MinInt64 {
+		return time.Time{}, fmt.Errorf("not a duration")
+	}
+	return p.s.Now.Add(-d), nil
+}

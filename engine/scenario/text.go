@@ -1,0 +1,115 @@
+package scenario
+
+import (
+	"strconv"
+	"strings"
+)
+
+// outside is the index of the first of chars that stands outside of quotes, or -1.
+func outside(text, chars string) int {
+	quoted := false
+	for i := 0; i < len(text); i++ {
+		switch {
+		case quoted && text[i] == '\\':
+			i++
+		case text[i] == '"':
+			quoted = !quoted
+		case !quoted && strings.IndexByte(chars, text[i]) >= 0:
+			return i
+		}
+	}
+	return -1
+}
+
+// closed reports whether every quote has its end.
+func closed(text string) bool { return outside(text+"\x00", "\x00") >= 0 }
+
+// cut is strings.Cut at the first of chars outside of quotes, without the space around the parts.
+func cut(text, chars string) (before, after string, found bool) {
+	i := outside(text, chars)
+	if i < 0 {
+		return strings.TrimSpace(text), "", false
+	}
+	return strings.TrimSpace(text[:i]), strings.TrimSpace(text[i+1:]), true
+}
+
+// parts is the text split at each of chars outside of quotes.
+func parts(text, chars string) []string {
+	var out []string
+	for {
+		part, rest, more := cut(text, chars)
+		out = append(out, part)
+		if !more {
+			return out
+		}
+		text = rest
+	}
+}
+
+// list is the items between commas, without empty ones.
+func list(content string) []string { return nonEmpty(parts(content, ",")) }
+
+func lists(contents []string) []string { return list(strings.Join(contents, ",")) }
+
+func fields(text string) []string { return nonEmpty(parts(text, " \t")) }
+
+func nonEmpty(items []string) []string {
+	var out []string
+	for _, item := range items {
+		if item != "" {
+			out = append(out, item)
+		}
+	}
+	return out
+}
+
+// leaf is what a name, key or value stands for: itself, or what its quotes hold.
+func leaf(text string) string {
+	if strings.HasPrefix(text, `"`) {
+		if plain, err := strconv.Unquote(text); err == nil {
+			return plain
+		}
+	}
+	return text
+}
+
+func leaves(items []string) []string {
+	for i := range items {
+		items[i] = leaf(items[i])
+	}
+	return items
+}
+
+// quote writes a text so that leaf reads it back: in quotes if it is empty or a character of it could be taken for something
+// else.
+func quote(text string) string {
+	for _, c := range text {
+		if !plain(c) && c != '/' {
+			return strconv.Quote(text)
+		}
+	}
+	if text == "" || text == "-" {
+		return strconv.Quote(text)
+	}
+	return text
+}
+
+func quoteAll(texts []string) []string {
+	out := make([]string, len(texts))
+	for i, text := range texts {
+		out[i] = quote(text)
+	}
+	return out
+}
+
+// quoteName is quote for names before or after a slash.
+func quoteName(text string) string {
+	if strings.Contains(text, "/") {
+		return strconv.Quote(text)
+	}
+	return quote(text)
+}
+
+func plain(c rune) bool {
+	return c >= 'a' && c <= 'z' || c >= 'A' && c <= 'Z' || c >= '0' && c <= '9' || c == '-' || c == '_' || c == '.'
+}

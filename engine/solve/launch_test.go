@@ -1,0 +1,54 @@
+package solve
+
+import (
+	"fmt"
+	"testing"
+
+	"github.com/nodeless/nodeless/engine/model"
+	"github.com/nodeless/nodeless/engine/scenario"
+)
+
+// IDs of launches are digests of this text, and NodeClaims are named after them: it must stay as it was, or a controller that is exchanged while claims
+// are being written launches twice.
+func TestTheIdentityOfALaunchIsWhatItAlwaysWas(t *testing.T) {
+	for _, l := range []model.Launch{
+		{},
+		{Pool: "general", Types: []string{"m5.large"}, Requests: model.Resources{model.CPU: 1500, model.Memory: 1 << 33, model.Pods: -1}},
+		{
+			Pool: "a \"b\"\n\x00é\xff", Types: []string{"m5.large", "", "c\t5"},
+			Requirements: model.NewRequirements(model.OneOf(model.LabelZone, "a"), model.OneOf("q", "\"")),
+		},
+	} {
+		want := fmt.Sprintf("%q %q %q %v\n", l.Pool, l.Requirements.String(), l.Types, l.Requests)
+		if got := string(identityOf(&l)); got != want {
+			t.Errorf("%s, want %s", got, want)
+		}
+	}
+}
+
+// A StatefulSet's pod comes again under its name: it must not get the launch, and so the NodeClaim, of the one before.
+func TestTheUIDOfAPodIsPartOfItsLaunch(t *testing.T) {
+	launch := func(uid string) model.Launch {
+		return planFor(t, "pod db-0 cpu=1 uid="+uid).Launches[0]
+	}
+	if one, same, other := launch("u1").ID, launch("u1").ID, launch("u2").ID; one != same || one == other {
+		t.Errorf("launch %s for a pod, %s for the same, %s for another of its name", one, same, other)
+	}
+}
+
+func TestALaunchAsksForItsPodsAndDaemonSetsOnce(t *testing.T) {
+	l := planFor(t, "daemon logs cpu=300m memory=1Gi\ndaemon agent cpu=100m\npods 2 web cpu=1").Launches[0]
+	if want := (model.Resources{model.CPU: 2400, model.Memory: 1 << 30, model.Pods: 4}); l.Requests != want {
+		t.Errorf("the launch asks for %v, want %v", l.Requests, want)
+	}
+}
+
+// planFor plans for a scenario in which there is one instance type.
+func planFor(t *testing.T, pods string) model.Plan {
+	t.Helper()
+	s, policy, err := scenario.Scenario("type c8 cpu=8 memory=16Gi pods=58 offers(a on-demand 0.4)\npool general\n" + pods)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return Provision(s, policy).Plan
+}

@@ -1,0 +1,129 @@
+package suggest
+
+import (
+	"cmp"
+	"math"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/nodeless/nodeless/engine/model"
+	"github.com/nodeless/nodeless/engine/rules"
+)
+
+// allowValue lets one label have one more value, or drops what is asked of it if no machine has the label.
+func (c *search) allowValue() model.Change {
+	if found := c.allowIn(c.shape.Required, func(s *model.Shape, rs model.Requirements) { s.Required = rs }); found != (model.Change{}) {
+		return found
+	}
+	for i, term := range c.shape.AnyOf {
+		found := c.allowIn(term, func(s *model.Shape, rs model.Requirements) {
+			s.AnyOf = slices.Clone(s.AnyOf)
+			s.AnyOf[i] = rs
+		})
+		if found != (model.Change{}) {
+			return found
+		}
+	}
+	return model.Change{}
+}
+
+// keyOrder puts labels first that are easy to give up.
+func keyOrder(key string) int {
+	i := slices.Index([]string{model.LabelZone, model.LabelCapacityType, model.LabelInstanceType}, key)
+	if i < 0 {
+		return 3
+	}
+	return i
+}
+
+func (c *search) allowIn(rs model.Requirements, set func(*model.Shape, model.Requirements)) model.Change {
+	byEase := slices.Clone(rs)
+	slices.SortStableFunc(byEase, func(a, b model.Requirement) int { return cmp.Compare(keyOrder(a.Key), keyOrder(b.Key)) })
+	for _, r := range byEase {
+		for i, v := range c.views {
+			shape := *c.shape
+			rest := withoutKey(rs, r.Key)
+			set(&shape, rest)
+			value, ok := nearestValue(v, c.machines(&shape, v, c.rooms[i]), r)
+			if !ok {
+				continue
+			}
+			if value != "" {
+				set(&shape, rest.And(model.Requirements{model.OneOf(r.Key, value)}))
+			}
+			if c.fits(&shape, v, c.rooms[i], false) {
+				return model.Change{Rule: model.RuleRequirement, Object: r.Key, Pool: v.Pool.Name, From: valuesText(r), To: value}
+			}
+		}
+	}
+	return model.Change{}
+}
+
+// cheapestValue is the value of the label on the cheapest of the machines, "" if they come without the label; ok is false if
+// there is no machine.
+func cheapestValue(v *rules.View, machines []machine, key string) (value string, ok bool) {
+	return nearestValue(v, machines, model.Requirement{Key: key})
+}
+
+// nearestValue is the value nearest to the bounds of the requirement, or to a misspelled name of a type, and of those the cheapest.
+func nearestValue(v *rules.View, machines []machine, r model.Requirement) (value string, ok bool) {
+	var price model.Price
+	var far uint64
+	var unusual int
+	for _, m := range machines {
+		candidate, _ := valueOf(v, m, r.Key)
+		d := max(distance(candidate, r), misspelled(v, r, candidate))
+		arch := 0 // one like that of other pods' images comes first
+		if a, known := valueOf(v, m, model.LabelArch); known && a != usualArch {
+			arch = 1
+		}
+		nearer := cmp.Or(cmp.Compare(d, far), cmp.Compare(arch, unusual), cmp.Compare(m.offer.Price, price), cmp.Compare(candidate, value)) < 0
+		if !ok || nearer {
+			value, price, far, unusual, ok = candidate, m.offer.Price, d, arch, true
+		}
+	}
+	return value, ok
+}
+
+// distance is how far a number is from the bounds; what is no number is farthest, without bounds everything is near.
+func distance(value string, r model.Requirement) uint64 {
+	if r.Gte == nil && r.Lte == nil {
+		return 0
+	}
+	n, err := strconv.ParseInt(value, 10, 64)
+	switch {
+	case err != nil:
+		return math.MaxUint64
+	case r.Gte != nil && n < *r.Gte:
+		return uint64(*r.Gte) - uint64(n)
+	case r.Lte != nil && n > *r.Lte:
+		return uint64(n) - uint64(*r.Lte)
+	}
+	return 0
+}
+
+func valueOf(v *rules.View, m machine, key string) (string, bool) {
+	switch key {
+	case model.LabelZone:
+		return v.Zones[m.offer.Zone], true
+	case model.LabelCapacityType:
+		return v.Capacities[m.offer.Capacity], true
+	}
+	r, ok := v.Requirements.Get(key)
+	if v.OfTypes(key) {
+		r, ok = rules.TypeLabel(&v.Pool.Types[m.t], key)
+	}
+	if !ok || r.Complement || len(r.Values) == 0 {
+		return "", false
+	}
+	return r.Values[0], true
+}
+
+// valuesText is what a requirement allows, without its key.
+func valuesText(r model.Requirement) string {
+	if !r.Complement && len(r.Values) > 0 {
+		return strings.Join(r.Values, ", ")
+	}
+	return strings.TrimSpace(strings.TrimPrefix(r.String(), r.Key))
+}

@@ -1,0 +1,136 @@
+package suggest
+
+import (
+	"slices"
+	"strings"
+
+	"github.com/nodeless/nodeless/engine/model"
+	"github.com/nodeless/nodeless/engine/rules"
+)
+
+// tolerate adds a toleration.
+func (c *search) tolerate() model.Change {
+	for i, v := range c.views {
+		taint, bad := model.Untolerated(v.Pool.Taints, c.shape.Tolerations)
+		if !bad {
+			continue
+		}
+		shape := *c.shape
+		shape.Tolerations = append(slices.Clone(shape.Tolerations), model.Toleration{Key: taint.Key, Value: taint.Value, Effect: taint.Effect})
+		if c.fits(&shape, v, c.rooms[i], false) {
+			return model.Change{Rule: model.RuleTaint, Object: rules.TaintText(taint), Pool: v.Pool.Name, To: "tolerated"}
+		}
+	}
+	return model.Change{}
+}
+
+// askLess lowers the request of which the least must go, to the most that a machine has beside its daemons.
+func (c *search) askLess() model.Change {
+	var best model.Change
+	var kept float64
+	for r, asked := range c.shape.Requests {
+		if asked <= 0 || r == model.Pods {
+			continue
+		}
+		for i, v := range c.views {
+			shape := *c.shape
+			shape.Requests[r] = 0
+			var most int64
+			for _, m := range c.machines(&shape, v, c.rooms[i]) {
+				most = max(most, v.Net[m.t][r])
+			}
+			most = roundDown(c.name(r), most)
+			if share := float64(most) / float64(asked); most <= 0 || most >= asked || share <= kept {
+				continue
+			}
+			shape.Requests[r] = most
+			if c.fits(&shape, v, c.rooms[i], false) {
+				kept = float64(most) / float64(asked)
+				best = model.Change{
+					Rule: model.RuleResource, Object: c.name(r), Pool: v.Pool.Name,
+					From: model.Quantity(c.name(r), asked), To: model.Quantity(c.name(r), most),
+				}
+			}
+		}
+	}
+	return best
+}
+
+// preferTerm makes one demand on other pods a preference.
+func (c *search) preferTerm() model.Change {
+	try := func(object string, drop func(*model.Shape), from, to string) model.Change {
+		shape := *c.shape
+		drop(&shape)
+		pool := c.fitsSomewhere(&shape, true)
+		if pool == "" {
+			return model.Change{}
+		}
+		return model.Change{Rule: c.reason.Rule, Object: object, Pool: pool, From: from, To: to}
+	}
+	without := func(terms []model.PodTerm, i int) []model.PodTerm {
+		return slices.Concat(terms[:i], terms[i+1:])
+	}
+	named := func(topology string, all bool) bool { return topology == c.reason.Object || all }
+	switch c.reason.Rule {
+	case model.RuleAffinity:
+		all := len(c.shape.Affinity) == 1
+		for i, t := range c.shape.Affinity {
+			if !named(t.Topology, all) {
+				continue
+			}
+			if found := try(t.Topology, func(s *model.Shape) { s.Affinity = without(s.Affinity, i) }, "required", "preferred"); found.Pool != "" {
+				return found
+			}
+		}
+	case model.RuleAntiAffinity:
+		all := len(c.shape.AntiAffinity) == 1
+		for i, t := range c.shape.AntiAffinity {
+			if !named(t.Topology, all) {
+				continue
+			}
+			if found := try(t.Topology, func(s *model.Shape) { s.AntiAffinity = without(s.AntiAffinity, i) }, "required", "preferred"); found.Pool != "" {
+				return found
+			}
+		}
+	case model.RuleSpread:
+		all := len(c.shape.Spread) == 1
+		for i, t := range c.shape.Spread {
+			if !t.Hard || !named(t.Topology, all) {
+				continue
+			}
+			soft := func(s *model.Shape) {
+				s.Spread = slices.Clone(s.Spread)
+				s.Spread[i].Hard = false
+			}
+			if found := try(t.Topology, soft, "DoNotSchedule", "ScheduleAnyway"); found.Pool != "" {
+				return found
+			}
+		}
+	}
+	return model.Change{}
+}
+
+// unblock creates the object without which no machine can take the pod, if that is all that is missing.
+func (c *search) unblock() model.Change {
+	blocked := c.shape.Blocked
+	if blocked == "" {
+		blocked = c.reason.Detail
+	}
+	object, missing := strings.CutSuffix(strings.TrimSuffix(blocked, ": create it"), " does not exist")
+	if _, class, asks := strings.Cut(object, " asks for "); asks {
+		object = strings.TrimSuffix(class, ", which")
+	}
+	shape := *c.shape
+	shape.Blocked = ""
+	if pool := c.fitsSomewhere(&shape, false); missing && pool != "" {
+		return model.Change{Rule: model.RuleBlocked, Object: object, Pool: pool, To: "created"}
+	}
+	return model.Change{}
+}
+
+func (c *search) name(resource int) string {
+	if resource < len(c.s.ResourceNames) {
+		return c.s.ResourceNames[resource]
+	}
+	return "resource " + model.Quantity("", int64(resource))
+}

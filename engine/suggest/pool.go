@@ -1,0 +1,195 @@
+package suggest
+
+import (
+	"math"
+	"slices"
+	"strconv"
+
+	"github.com/nodeless/nodeless/engine/model"
+	"github.com/nodeless/nodeless/engine/rules"
+)
+
+// raiseLimit raises one limit of a pool, by as little as the machine that takes least of it needs.
+func (c *search) raiseLimit() model.Change {
+	for i, v := range c.views {
+		l, room := &v.Pool.Limits, c.rooms[i]
+		if l.NodesSet && room.Nodes <= 0 {
+			raised := room
+			raised.Nodes = 1
+			if c.fits(c.shape, v, raised, false) {
+				return model.Change{
+					Rule: model.RuleLimit, Object: "limit nodes", Pool: v.Pool.Name,
+					From: model.Quantity("", l.Nodes), To: model.Quantity("", l.Nodes-room.Nodes+1),
+				}
+			}
+		}
+		for r, set := range l.Set {
+			if !set {
+				continue
+			}
+			if to := c.limitNeeded(v, room, r); to > 0 {
+				return model.Change{
+					Rule: model.RuleLimit, Object: "limit " + c.name(r), Pool: v.Pool.Name,
+					From: model.Quantity(c.name(r), l.Most[r]), To: model.Quantity(c.name(r), to),
+				}
+			}
+		}
+	}
+	return model.Change{}
+}
+
+// limitNeeded is the least limit of the resource with which the pool would give a machine, 0 if none would.
+func (c *search) limitNeeded(v *rules.View, room rules.Room, r int) int64 {
+	open := room
+	open.Left[r] = math.MaxInt64
+	var amounts []int64
+	for _, m := range c.machines(c.shape, v, open) {
+		amounts = append(amounts, v.Pool.Types[m.t].Capacity[r])
+	}
+	if len(amounts) == 0 {
+		return 0
+	}
+	most := v.Pool.Limits.Most
+	used := most.Minus(room.Left)
+	// The smallest machine is enough, unless minValues need others beside it.
+	for _, amount := range []int64{slices.Min(amounts), slices.Max(amounts)} {
+		var machine model.Resources
+		machine[r] = amount
+		to := roundUp(c.name(r), used.Plus(machine)[r])
+		if to <= most[r] {
+			continue
+		}
+		raised := room
+		raised.Left[r] = to - used[r]
+		if c.fits(c.shape, v, raised, false) {
+			return to
+		}
+	}
+	return 0
+}
+
+// wait is for a pool to become ready, or for an offering to have capacity again.
+func (c *search) wait() model.Change {
+	for i, v := range c.views {
+		if v.Pool.Static {
+			continue
+		}
+		ready, pool := *v, *v.Pool
+		pool.NotReady = ""
+		ready.Pool = &pool
+		if why := v.Pool.NotReady; why != "" && c.fits(c.shape, &ready, c.rooms[i], false) {
+			return model.Change{Rule: model.RulePoolNotReady, Object: "pool " + pool.Name, Pool: pool.Name, From: why, To: "ready"}
+		}
+		if !slices.ContainsFunc(v.Offers, outOfStock) {
+			continue
+		}
+		stocked := *v
+		stocked.Offers = make([][]rules.Offer, len(v.Offers))
+		for t, offers := range v.Offers {
+			stocked.Offers[t] = slices.Clone(offers)
+			for o := range offers {
+				stocked.Offers[t][o].Available = true
+			}
+		}
+		if !c.fits(c.shape, &stocked, c.rooms[i], false) {
+			continue
+		}
+		name, ok := cheapestValue(&stocked, c.machines(c.shape, &stocked, c.rooms[i]), model.LabelInstanceType)
+		if ok {
+			return model.Change{Rule: model.RuleCapacity, Object: name, Pool: pool.Name, From: "out of capacity", To: "available"}
+		}
+	}
+	return model.Change{}
+}
+
+// outOfStock reports whether some of a type's offers are not available.
+func outOfStock(offers []rules.Offer) bool {
+	return slices.ContainsFunc(offers, func(o rules.Offer) bool { return !o.Available })
+}
+
+// fewerValues lowers one minValues of a pool to what can be kept.
+func (c *search) fewerValues() model.Change {
+	alone, ok := c.neighbours(c.shape, false)
+	if !ok {
+		return model.Change{}
+	}
+	for i, v := range c.views {
+		verdict := v.Verdict(&alone, c.rooms[i], c.s.ResourceNames)
+		at := slices.IndexFunc(v.MinValues, func(r model.Requirement) bool { return r.Key == verdict.Object })
+		left, err := strconv.Atoi(verdict.Best)
+		if verdict.Rule != model.RuleMinValues || at < 0 || err != nil {
+			continue
+		}
+		fewer := *v
+		fewer.MinValues = slices.Clone(v.MinValues)
+		fewer.MinValues[at].MinValues = left
+		if c.fits(c.shape, &fewer, c.rooms[i], false) {
+			return model.Change{
+				Rule: model.RuleMinValues, Object: verdict.Object, Pool: v.Pool.Name,
+				From: verdict.Detail, To: verdict.Best,
+			}
+		}
+	}
+	return model.Change{}
+}
+
+// widenPool lets a pool's requirement on one label have one more value.
+func (c *search) widenPool() model.Change {
+	for i, v := range c.views {
+		for _, r := range v.Pool.Requirements {
+			if r.Key == model.LabelPool || c.tries >= mostTries {
+				continue
+			}
+			c.tries++
+			pool := *v.Pool
+			pool.Requirements = withoutKey(pool.Requirements, r.Key)
+			value, ok := "", false
+			if wide := rules.NewView(&pool, c.s.Daemons); wide.OfTypes(r.Key) || r.Key == model.LabelZone || r.Key == model.LabelCapacityType {
+				value, ok = nearestValue(wide, c.machines(c.shape, wide, c.rooms[i]), r)
+			}
+			if !ok || value == "" {
+				continue
+			}
+			more := model.OneOf(r.Key, append(slices.Clone(r.Values), value)...)
+			if r.Complement {
+				more = model.OneOf(r.Key, value)
+			}
+			more.MinValues = r.MinValues
+			pool.Requirements = pool.Requirements.And(model.Requirements{more})
+			if c.fits(c.shape, rules.NewView(&pool, c.s.Daemons), c.rooms[i], false) {
+				return model.Change{
+					Rule: model.RuleRequirement, Object: "requirement " + r.Key, Pool: pool.Name,
+					From: valuesText(r), To: value,
+				}
+			}
+		}
+	}
+	return model.Change{}
+}
+
+// roundDown and roundUp go to the next amount that Quantity writes exactly, so that what a person reads is what was tried.
+func roundDown(resource string, n int64) int64 { return n - n%unit(resource, n) }
+
+func roundUp(resource string, n int64) int64 {
+	u := unit(resource, n)
+	if n%u == 0 || n > math.MaxInt64-u {
+		return n
+	}
+	return n - n%u + u
+}
+
+func unit(resource string, n int64) int64 {
+	const ki, mi, gi = int64(1) << 10, int64(1) << 20, int64(1) << 30
+	if model.Quantity(resource, gi) != "1Gi" {
+		return 1
+	}
+	switch {
+	case n >= 10*gi:
+		return gi
+	case n >= 10*mi:
+		return mi
+	case n >= 10*ki:
+		return ki
+	}
+	return 1
+}

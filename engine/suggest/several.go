@@ -1,0 +1,57 @@
+package suggest
+
+import (
+	"strings"
+
+	"github.com/nodeless/nodeless/engine/model"
+	"github.com/nodeless/nodeless/engine/rules"
+)
+
+// Option is a change with the cheapest node that would be launched for one pod after it.
+type Option struct {
+	Change model.Change
+	Node   model.Candidate // the zero value if that is not known
+
+	arch string // of the node, "" if its type does not say
+}
+
+// usualArch is that of images of which nothing else is known.
+const usualArch = "amd64"
+
+// foreign reports whether the node has another architecture than the pod's image may be built for: what images hold is not known here.
+func (c *search) foreign(o *Option) bool {
+	if strings.TrimPrefix(o.Change.Object, "requirement ") == model.LabelArch {
+		return o.arch != ""
+	}
+	_, asks := c.shape.Required.Get(model.LabelArch)
+	return o.arch != "" && o.arch != usualArch && !asks
+}
+
+// Several are up to so many single changes, each of another sort, the smallest first.
+func Several(s *model.Snapshot, shape *model.Shape, reason *model.Reason, most int) []Option {
+	var out []Option
+	for o := range changes(s, shape, nil, nil, reason) {
+		if out = append(out, o); len(out) == most {
+			break
+		}
+	}
+	return out
+}
+
+// cheapest is the cheapest node of the view that holds the shape.
+func (c *search) cheapest(shape *model.Shape, v *rules.View, room rules.Room) Option {
+	tries := c.tries
+	defer func() { c.tries = tries }() // to look at a price is no try
+	c.tries = 0
+	var out Option
+	for _, m := range c.machines(shape, v, room) {
+		if out.Node.Type != "" && m.offer.Real >= out.Node.Price {
+			continue
+		}
+		out.Node = model.Candidate{Price: m.offer.Real, OfferingKey: model.OfferingKey{
+			Type: v.Pool.Types[m.t].Name, Zone: v.Zones[m.offer.Zone], CapacityType: v.Capacities[m.offer.Capacity],
+		}}
+		out.arch, _ = valueOf(v, m, model.LabelArch)
+	}
+	return out
+}

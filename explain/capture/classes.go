@@ -1,0 +1,281 @@
+package capture
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	ec2v1 "github.com/aws/karpenter-provider-aws/pkg/apis/v1"
+
+	"github.com/nodeless/nodeless/catalog"
+	"github.com/nodeless/nodeless/cloud"
+	"github.com/nodeless/nodeless/cloud/aws"
+	"github.com/nodeless/nodeless/controller/cluster"
+	"github.com/nodeless/nodeless/controller/translate"
+	"github.com/nodeless/nodeless/engine/model"
+)
+
+// Group and kind of the classes that are understood.
+const (
+	classGroup = "karpenter.k8s.aws"
+	classKind  = "EC2NodeClass"
+)
+
+// Class is the EC2NodeClass that is referred to, nil if there is none. It must not be modified.
+func (c *Cluster) Class(ref cloud.ClassRef) *ec2v1.EC2NodeClass {
+	if ref.Group != classGroup || ref.Kind != classKind {
+		return nil
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.classes[ref.Name]
+}
+
+// Assumed says, in words, what of node classes nobody has resolved yet was taken for granted.
+func (c *Cluster) Assumed() []string {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	var out []string
+	for _, class := range slices.Sorted(maps.Keys(c.assumed)) {
+		out = append(out, c.assumed[class])
+	}
+	return out
+}
+
+// Prices says where prices come from.
+func (c *Cluster) Prices() string {
+	if c.catalog != nil {
+		return c.o.Prices
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	regions := strings.Join(slices.Sorted(maps.Keys(c.regions)), ", ")
+	if regions == "" {
+		return "built-in catalogue"
+	}
+	return "built-in catalogue for " + regions + ", no quote"
+}
+
+// offerAll tells the world what the classes of all pools and claims offer.
+func (c *Cluster) offerAll(ctx context.Context) {
+	c.offers.Lock() // one at a time: a later one must not be overtaken
+	defer c.offers.Unlock()
+	c.offerIn(ctx, c.World)
+}
+
+func (c *Cluster) offerIn(ctx context.Context, w *cluster.World) {
+	refs := map[cloud.ClassRef]bool{}
+	for _, np := range w.NodePools() {
+		refs[translate.ClassRef(np.Spec.Template.Spec.NodeClassRef)] = true
+	}
+	for _, claim := range w.Claims() {
+		refs[translate.ClassRef(claim.Spec.NodeClassRef)] = true
+	}
+	for ref := range refs {
+		types, assumed, err := c.offered(ctx, ref)
+		notReady := ""
+		if err != nil {
+			notReady = err.Error()
+		}
+		w.SetCatalog(ref, types, notReady)
+		c.mu.Lock()
+		if w == c.World {
+			delete(c.assumed, ref.Name)
+		}
+		if assumed != "" {
+			c.assumed[ref.Name] = assumed
+		}
+		c.mu.Unlock()
+	}
+}
+
+// offered is what a class offers, and what had to be assumed of it.
+func (c *Cluster) offered(ctx context.Context, ref cloud.ClassRef) (types []model.InstanceType, assumed string, err error) {
+	if ref.Group != classGroup || ref.Kind != classKind {
+		return nil, "", fmt.Errorf("node classes of kind %s of group %q are not understood here, only %s of group %q", ref.Kind, ref.Group, classKind, classGroup)
+	}
+	class := c.Class(ref)
+	if class == nil {
+		return nil, "", fmt.Errorf("%s %q does not exist; create it or correct spec.template.spec.nodeClassRef.name", classKind, ref.Name)
+	}
+	c.mu.Lock()
+	going := c.going[ref.Name]
+	c.mu.Unlock()
+	if going { // what its machines cost is known still
+		defer func() {
+			if err == nil {
+				err = fmt.Errorf("%s %q is being deleted: it stays until its machines are gone, and launches none", classKind, class.Name)
+			}
+		}()
+	}
+	untouched := len(class.Status.Conditions) == 0
+	if why := unready(class); why != "" {
+		types, _, _ = c.build(class) // what its nodes cost is known still
+		return types, "", fmt.Errorf("%s %q is not ready: %s", classKind, ref.Name, why)
+	}
+	if c.catalog != nil && !untouched {
+		types, err := c.catalog.Catalog(ctx, ref)
+		return types, "", plain(err)
+	}
+	if have, ok := c.built[ref.Name]; ok && class.ResourceVersion != "" && have.version == string(class.UID)+"/"+class.ResourceVersion {
+		return have.types, have.assumed, nil
+	}
+	return c.build(class)
+}
+
+// built is what the built-in catalogue offers for a version of a class.
+type built struct {
+	version string
+	types   []model.InstanceType
+	assumed string
+}
+
+// build finds out what the built-in catalogue offers, and keeps it: equal offers are to be the same slice.
+func (c *Cluster) build(class *ec2v1.EC2NodeClass) ([]model.InstanceType, string, error) {
+	region := c.regionOf(class)
+	offers := catalog.Of(region)
+	switch {
+	case region == "":
+		return nil, "", errors.New("nothing in the cluster says in which AWS region it is; say it with --region")
+	case offers == nil:
+		return nil, "", fmt.Errorf("region %s is not in the built-in catalogue; there are %s", region, strings.Join(catalog.Regions(), ", "))
+	}
+	types, guessed, err := aws.BuiltIn(class, region, offers)
+	if err != nil {
+		return nil, "", plain(err)
+	}
+	b := built{version: string(class.UID) + "/" + class.ResourceVersion, types: types}
+	if guessed {
+		b.assumed = fmt.Sprintf("no controller has resolved %s %q yet: all zones of %s and images for amd64 and arm64 are assumed", classKind, class.Name, region)
+	}
+	c.built[class.Name] = b
+	c.mu.Lock()
+	c.regions[region] = true
+	c.mu.Unlock()
+	return b.types, b.assumed, nil
+}
+
+// plain leaves the sentinel's own words out of what people read.
+func plain(err error) error {
+	if err == nil {
+		return nil
+	}
+	text := strings.TrimSuffix(err.Error(), ": "+cloud.ErrClassNotReady.Error())
+	return errors.New(text)
+}
+
+// unready is the first thing a controller found wrong with a class, "" if there is none.
+func unready(class *ec2v1.EC2NodeClass) string {
+	ready := true
+	for _, c := range class.Status.Conditions {
+		ready = ready && (c.Type != "Ready" || c.Status != "False")
+	}
+	if ready {
+		return ""
+	}
+	for _, c := range class.Status.Conditions {
+		if c.Type != "Ready" && c.Status == "False" && c.Type != ec2v1.ConditionTypeCapacityReservationsReady {
+			return c.Type + ": " + c.Message
+		}
+	}
+	return "its condition Ready is False"
+}
+
+// regionOf is the AWS region of a class: as it was asked for, or of its subnets, or of the cluster's Nodes.
+func (c *Cluster) regionOf(class *ec2v1.EC2NodeClass) string {
+	if c.o.Region != "" {
+		return c.o.Region
+	}
+	for _, s := range class.Status.Subnets {
+		if region := regionOfZone(s.Zone); region != "" {
+			return region
+		}
+	}
+	s := c.World.Snapshot()
+	for i := range s.Nodes {
+		if r, ok := s.Nodes[i].Labels.Get(model.LabelRegion); ok && len(r.Values) == 1 && !r.Complement && catalog.Of(r.Values[0]) != nil {
+			return r.Values[0]
+		}
+		if region := regionOfZone(s.Nodes[i].Zone); region != "" {
+			return region
+		}
+	}
+	for i := range s.Pools {
+		for _, key := range []string{model.LabelRegion, model.LabelZone} {
+			if r, ok := s.Pools[i].Requirements.Get(key); ok && !r.Complement && len(r.Values) > 0 {
+				if region := regionOfZone(r.Values[0]); region != "" {
+					return region
+				}
+			}
+		}
+	}
+	return c.o.DefaultRegion
+}
+
+// regionOfZone is the region whose name a zone's begins with, "" if there is none.
+func regionOfZone(zone string) string {
+	found := ""
+	for _, region := range catalog.Regions() {
+		if strings.HasPrefix(zone, region) && len(region) > len(found) {
+			found = region
+		}
+	}
+	return found
+}
+
+// SetClasses makes the classes what they would be; one that is being deleted launches nothing, and offers what it did. The Cluster is one
+// that was read, and nobody else's.
+func (c *Cluster) SetClasses(classes map[string]*ec2v1.EC2NodeClass) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.classes, c.going = map[string]*ec2v1.EC2NodeClass{}, map[string]bool{}
+	for name, class := range classes {
+		if class.DeletionTimestamp != nil {
+			class, c.going[name] = class.DeepCopy(), true
+			class.DeletionTimestamp = nil // who knows the offers would say no more than that it goes
+		}
+		c.classes[name] = class
+	}
+}
+
+// OfferTo tells another world what the classes of its pools and claims offer.
+func (c *Cluster) OfferTo(ctx context.Context, w *cluster.World) {
+	c.offers.Lock()
+	defer c.offers.Unlock()
+	c.offerIn(ctx, w)
+}
+
+// Previewer finds out what a changed class would stand for, without writing anything; a cloud.Provider may be one.
+type Previewer interface {
+	Preview(ctx context.Context, class *ec2v1.EC2NodeClass) error
+}
+
+// Unusable is why a class launches nothing, nil if it can.
+func (c *Cluster) Unusable(ctx context.Context, class string) error {
+	c.offers.Lock()
+	defer c.offers.Unlock()
+	_, _, err := c.offered(ctx, cloud.ClassRef{Group: classGroup, Kind: classKind, Name: class})
+	return err
+}
+
+// Going reports whether a class is being deleted.
+func (c *Cluster) Going(class string) bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.going[class]
+}
+
+// Preview fills in what a changed or a new class would stand for, so far as the source of prices can tell; else a changed one stands for what it did
+// before, and Assumed says so.
+func (c *Cluster) Preview(ctx context.Context, class *ec2v1.EC2NodeClass) {
+	p, can := c.catalog.(Previewer)
+	if can && p.Preview(ctx, class) == nil || len(class.Status.Conditions) == 0 {
+		return // nobody has resolved a new one, which is said of it anyway
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.assumed[class.Name] = fmt.Sprintf("%s %q is taken to find the same subnets, security groups and images as before; --prices aws asks AWS", classKind, class.Name)
+}

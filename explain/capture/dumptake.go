@@ -1,0 +1,140 @@
+package capture
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	karpv1 "sigs.k8s.io/karpenter/pkg/apis/v1"
+
+	"github.com/nodeless/nodeless/controller/translate"
+	"github.com/nodeless/nodeless/engine/model"
+	"github.com/nodeless/nodeless/internal/kit/manifest"
+)
+
+// take takes in one object of a dump, and gives the latest time that it tells.
+func (c *Cluster) take(i manifest.Item) (time.Time, error) {
+	n, err := i.Name()
+	if err != nil {
+		return time.Time{}, err
+	}
+	if c.dumped.ended {
+		return time.Time{}, fmt.Errorf("line %d: %s stands below the end of the capture; keep captures in files of their own", i.Line, n)
+	}
+	if n.APIVersion == captureVersion && (n.Kind == captureKind || n.Kind == endKind || n.Kind == offersKind) {
+		return c.takeOwn(i, n)
+	}
+	o, err := i.Object()
+	switch {
+	case errors.Is(err, manifest.ErrUnknownKind):
+		c.dumped.skipped[n.Kind]++
+		return time.Time{}, nil
+	case err != nil:
+		return time.Time{}, err
+	case o.GetName() == "":
+		return time.Time{}, fmt.Errorf("line %d: %s without metadata.name", i.Line, n.Kind)
+	}
+	c.dumped.objects++
+	if c.dumped.bytes += int64(len(i.JSON)); c.dumped.bytes > c.o.MostDump {
+		return time.Time{}, fmt.Errorf("line %d: there are more than %d MiB of objects that decisions depend on, %d of them; "+
+			"nodeless capture writes what is needed alone, which is a small part of it", i.Line, c.o.MostDump>>20, c.dumped.objects)
+	}
+	if _, err := translate.LeanPod(o); err != nil {
+		return time.Time{}, fmt.Errorf("line %d: %w", i.Line, err)
+	}
+	o.SetManagedFields(nil)
+	if _, pod := o.(*corev1.Pod); pod { // there are many: no more is kept of each than a capture has
+		o = Harmless(o)
+	}
+	switch {
+	case decides(o):
+		c.update(o)
+	case capturedToo(o):
+		c.dumped.others = append(c.dumped.others, o)
+	default:
+		c.dumped.objects--
+		c.dumped.skipped[n.Kind]++
+		return time.Time{}, nil
+	}
+	return newestOf(o), nil
+}
+
+// takeOwn takes in what a capture says of itself.
+func (c *Cluster) takeOwn(i manifest.Item, n manifest.Named) (time.Time, error) {
+	d := c.dumped
+	if n.Kind == offersKind {
+		var f offers
+		if err := json.Unmarshal(i.JSON, &f); err != nil {
+			return time.Time{}, fmt.Errorf("line %d: Offers: %w", i.Line, err)
+		}
+		d.offers[f.Class] = c.renamed(f)
+		return time.Time{}, nil
+	}
+	var s stamp
+	if err := json.Unmarshal(i.JSON, &s); err != nil {
+		return time.Time{}, fmt.Errorf("line %d: %s: %w", i.Line, n.Kind, err)
+	}
+	if n.Kind == endKind {
+		if d.ended = true; d.begun == nil || s.Objects != d.objects {
+			return time.Time{}, fmt.Errorf("line %d: the capture says that it holds %d objects, and there are %d; capture again", i.Line, s.Objects, d.objects)
+		}
+		return time.Time{}, nil
+	}
+	d.begun, c.version = &s, s.Kubernetes
+	if c.o.Region == "" {
+		c.o.Region = s.Region
+	}
+	c.o.Prices = s.Prices
+	for _, gap := range s.Gaps {
+		c.gaps = append(c.gaps, errors.New(gap))
+	}
+	return s.At, nil
+}
+
+// renamed gives amounts of resources the places that they have in this process.
+func (c *Cluster) renamed(f offers) []model.InstanceType {
+	move := func(r *model.Resources) {
+		var out model.Resources
+		for i, name := range f.ResourceNames {
+			if to, ok := c.World.Names().Index(name); ok && i < len(r) {
+				out[to] = r[i]
+			}
+		}
+		*r = out
+	}
+	for i := range f.Types {
+		move(&f.Types[i].Capacity)
+		move(&f.Types[i].Allocatable)
+	}
+	return f.Types
+}
+
+// newestOf is the latest time that an object tells: a dump is no older.
+func newestOf(o client.Object) time.Time {
+	at := o.GetCreationTimestamp().Time
+	later := func(t time.Time) {
+		if t.After(at) {
+			at = t
+		}
+	}
+	switch o := o.(type) {
+	case *corev1.Node:
+		for _, x := range o.Status.Conditions {
+			later(x.LastTransitionTime.Time)
+			later(x.LastHeartbeatTime.Time)
+		}
+	case *corev1.Pod:
+		for _, x := range o.Status.Conditions {
+			later(x.LastTransitionTime.Time)
+		}
+	case *karpv1.NodeClaim:
+		later(o.Status.LastPodEventTime.Time)
+		for _, x := range o.Status.Conditions {
+			later(x.LastTransitionTime.Time)
+		}
+	}
+	return at
+}

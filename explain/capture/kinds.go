@@ -1,0 +1,152 @@
+package capture
+
+import (
+	"context"
+	"fmt"
+
+	ec2v1 "github.com/aws/karpenter-provider-aws/pkg/apis/v1"
+	"golang.org/x/sync/errgroup"
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	policyv1 "k8s.io/api/policy/v1"
+	storagev1 "k8s.io/api/storage/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
+	"k8s.io/apimachinery/pkg/runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	karpv1 "sigs.k8s.io/karpenter/pkg/apis/v1"
+	karpv1alpha1 "sigs.k8s.io/karpenter/pkg/apis/v1alpha1"
+
+	"github.com/nodeless/nodeless/controller/translate"
+)
+
+// page is how many objects are asked for at once; several kinds are read at the same time.
+const (
+	page       = 2000
+	atSameTime = 6
+)
+
+// need is how much depends on a kind.
+type need int
+
+const (
+	wanted    need = iota // without it answers would be wrong: an error, or a gap with Options.Partial
+	essential             // without it there is nothing to say
+	optional              // a cluster may not serve it: then there are none
+)
+
+// kind is something that decisions depend on.
+type kind struct {
+	group, resource string
+	need            need
+	object          client.Object
+	list            func() client.ObjectList
+}
+
+var kinds = []kind{
+	{"", "pods", essential, &corev1.Pod{}, func() client.ObjectList { return &corev1.PodList{} }},
+	{"", "nodes", essential, &corev1.Node{}, func() client.ObjectList { return &corev1.NodeList{} }},
+	{"karpenter.sh", "nodepools", wanted, &karpv1.NodePool{}, func() client.ObjectList { return &karpv1.NodePoolList{} }},
+	{"karpenter.sh", "nodeclaims", wanted, &karpv1.NodeClaim{}, func() client.ObjectList { return &karpv1.NodeClaimList{} }},
+	{"karpenter.k8s.aws", "ec2nodeclasses", wanted, &ec2v1.EC2NodeClass{}, func() client.ObjectList { return &ec2v1.EC2NodeClassList{} }},
+	{"karpenter.sh", "nodeoverlays", optional, &karpv1alpha1.NodeOverlay{}, func() client.ObjectList { return &karpv1alpha1.NodeOverlayList{} }},
+	{"apps", "daemonsets", wanted, &appsv1.DaemonSet{}, func() client.ObjectList { return &appsv1.DaemonSetList{} }},
+	{"", "limitranges", wanted, &corev1.LimitRange{}, func() client.ObjectList { return &corev1.LimitRangeList{} }},
+	{"", "namespaces", wanted, &corev1.Namespace{}, func() client.ObjectList { return &corev1.NamespaceList{} }},
+	{"", "persistentvolumeclaims", wanted, &corev1.PersistentVolumeClaim{}, func() client.ObjectList { return &corev1.PersistentVolumeClaimList{} }},
+	{"", "persistentvolumes", wanted, &corev1.PersistentVolume{}, func() client.ObjectList { return &corev1.PersistentVolumeList{} }},
+	{"storage.k8s.io", "storageclasses", wanted, &storagev1.StorageClass{}, func() client.ObjectList { return &storagev1.StorageClassList{} }},
+	{"storage.k8s.io", "csinodes", wanted, &storagev1.CSINode{}, func() client.ObjectList { return &storagev1.CSINodeList{} }},
+	{"policy", "poddisruptionbudgets", wanted, &policyv1.PodDisruptionBudget{}, func() client.ObjectList { return &policyv1.PodDisruptionBudgetList{} }},
+}
+
+// name is the kind's as kubectl takes it.
+func (k kind) name() string {
+	if k.group == "" || k.group == "apps" || k.group == "policy" || k.group == "storage.k8s.io" {
+		return k.resource
+	}
+	return k.resource + "." + k.group
+}
+
+// readAll lists every kind and tells the world of each object. Kinds that cannot be read are named all at once.
+func (c *Cluster) readAll(ctx context.Context) error {
+	lacking := make([]*Lacking, len(kinds))
+	group, ctx := errgroup.WithContext(ctx)
+	group.SetLimit(atSameTime)
+	for i, k := range kinds {
+		group.Go(func() error {
+			if err := c.forgiven(k, c.readKind(ctx, k, page, c.update)); !isLacking(err, &lacking[i]) {
+				return err
+			}
+			return nil
+		})
+	}
+	if err := group.Wait(); err != nil {
+		return err
+	}
+	if all := together(lacking); all != nil {
+		return all
+	}
+	return nil
+}
+
+// readKind lists the objects of a kind, so many at a time.
+func (c *Cluster) readKind(ctx context.Context, k kind, atOnce int64, each func(client.Object)) error {
+	next := ""
+	for {
+		list := k.list()
+		if err := c.client.List(ctx, list, client.Limit(atOnce), client.Continue(next)); err != nil {
+			return k.trouble(c.server, "list", err)
+		}
+		err := meta.EachListItem(list, func(o runtime.Object) error {
+			if object, ok := o.(client.Object); ok {
+				each(object)
+			}
+			return nil
+		})
+		if err != nil {
+			return fmt.Errorf("read %s: %w", k.name(), err)
+		}
+		if next = list.GetContinue(); next == "" {
+			return nil
+		}
+	}
+}
+
+// forgiven is nil, and a gap is noted, where one can go on without the kind.
+func (c *Cluster) forgiven(k kind, err error) error {
+	var lacks *Lacking
+	switch {
+	case err == nil || k.need == optional && isLacking(err, &lacks) && lacks.NotServed:
+		return nil
+	case k.need == wanted && c.o.Partial && isLacking(err, &lacks), k.need == optional && isLacking(err, &lacks):
+		c.mu.Lock()
+		defer c.mu.Unlock()
+		c.gaps = append(c.gaps, err)
+		return nil
+	}
+	return err
+}
+
+// update takes in an object as it is now.
+func (c *Cluster) update(o client.Object) {
+	if c.o.Keep {
+		_, _ = translate.LeanPod(o) // never fails
+		c.mu.Lock()
+		c.kept = append(c.kept, o)
+		c.mu.Unlock()
+	}
+	switch o := o.(type) {
+	case *ec2v1.EC2NodeClass:
+		c.mu.Lock()
+		defer c.mu.Unlock()
+		c.classes[o.Name] = o
+		return
+	case *karpv1alpha1.NodeOverlay:
+		if len(o.Status.Conditions) == 0 {
+			return // no controller acts upon it: they are behind a feature gate
+		}
+	case *corev1.Pod:
+		o.ManagedFields = nil
+	}
+	c.World.Update(o)
+}

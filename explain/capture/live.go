@@ -1,0 +1,204 @@
+// Package capture makes the engine's Snapshot of any cluster with no more than a kubeconfig and the right to look. It writes nothing,
+// takes no lease, and asks nothing of a cloud unless it is told to: what machines there are to be had, and at which price, comes
+// from the built-in catalogue.
+//
+// What only the controller's process knows is not in such a Snapshot: which offerings were lately out of capacity, and which
+// machines pods were told of a moment ago.
+package capture
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	ec2v1 "github.com/aws/karpenter-provider-aws/pkg/apis/v1"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/client-go/discovery"
+	"k8s.io/client-go/kubernetes/scheme"
+	"k8s.io/client-go/rest"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/nodeless/nodeless/cloud"
+	"github.com/nodeless/nodeless/controller/cluster"
+	"github.com/nodeless/nodeless/engine/model"
+	"github.com/nodeless/nodeless/internal/kit/clock"
+)
+
+// firstAnswer is how long the cluster may take for its first answer.
+const firstAnswer = 10 * time.Second
+
+// Catalog says what a node class offers; a cloud.Provider is one.
+type Catalog interface {
+	Catalog(ctx context.Context, class cloud.ClassRef) ([]model.InstanceType, error)
+}
+
+// Options are what is a matter of choice. The zero value is the default.
+type Options struct {
+	// Catalog makes the source of what classes offer, once they can be read; nil = the built-in catalogue. Prices says in words
+	// where its prices come from.
+	Catalog func(ctx context.Context, classes func(cloud.ClassRef) *ec2v1.EC2NodeClass, kubernetesVersion string) (Catalog, error)
+	Prices  string
+	// Region is the AWS region of the built-in catalogue, "" = that of the cluster's own zones; DefaultRegion is for a cluster
+	// that says nothing of it.
+	Region, DefaultRegion string
+	// Partial goes on without what may not be read or is not served; Gaps then says what that is. Pods and Nodes must be there.
+	Partial bool
+	// Keep keeps every object that is read, for Objects.
+	Keep bool
+	// MostDump is how many bytes of objects are taken in of a dump; 0 = 1 GiB.
+	MostDump int64
+	Clock    clock.Clock // default the real one
+}
+
+// Cluster is a cluster as it was read, or as it is watched. Its methods are safe for concurrent use.
+type Cluster struct {
+	World *cluster.World // for those who want the objects behind a Snapshot
+
+	o       Options
+	rest    *rest.Config // nil = it is a dump
+	server  string
+	version string        // of the API server, major.minor
+	client  client.Client // nil = it is a dump
+	catalog Catalog       // nil = the built-in one
+	dumped  *dumped       // nil = it is a live cluster
+	synced  atomic.Bool
+	offers  sync.Mutex       // held while classes are looked at
+	built   map[string]built // by class; guarded by offers
+
+	mu      sync.Mutex
+	classes map[string]*ec2v1.EC2NodeClass
+	going   map[string]bool // classes that are being deleted in a forecast
+	gaps    []error
+	assumed map[string]string // by class
+	regions map[string]bool   // whose built-in prices are used
+	kept    []client.Object   // with Options.Keep
+}
+
+// Read reads the cluster once. The error names what could not be read, why, and what to do.
+func Read(ctx context.Context, cfg *rest.Config, o Options) (*Cluster, error) {
+	c, err := connect(ctx, cfg, o)
+	if err != nil {
+		return nil, err
+	}
+	if err := c.readAll(ctx); err != nil {
+		return nil, err
+	}
+	c.offerAll(ctx)
+	return c, nil
+}
+
+// connect finds out whether the cluster answers at all.
+func connect(ctx context.Context, cfg *rest.Config, o Options) (*Cluster, error) {
+	if o.Clock == nil {
+		o.Clock = clock.Real{}
+	}
+	cfg = rest.CopyConfig(cfg)
+	if cfg.QPS == 0 {
+		cfg.QPS, cfg.Burst = 50, 100
+	}
+	first := rest.CopyConfig(cfg)
+	first.Timeout = firstAnswer
+	d, err := discovery.NewDiscoveryClientForConfig(first)
+	if err != nil {
+		return nil, fmt.Errorf("cluster %s: %w; correct the kubeconfig", cfg.Host, err)
+	}
+	v, err := d.ServerVersion()
+	if err != nil {
+		return nil, troubled(cfg.Host, err)
+	}
+	c := newCluster(o)
+	c.rest, c.server, c.version = cfg, cfg.Host, v.Major+"."+digits(v.Minor)
+	if c.client, err = client.New(cfg, client.Options{Scheme: scheme.Scheme}); err != nil {
+		return nil, troubled(cfg.Host, err)
+	}
+	if o.Catalog != nil {
+		if c.catalog, err = o.Catalog(ctx, c.Class, c.version); err != nil {
+			return nil, fmt.Errorf("prices: %w", err)
+		}
+	}
+	return c, nil
+}
+
+func newCluster(o Options) *Cluster {
+	return &Cluster{
+		World: cluster.New(cluster.Options{Clock: o.Clock, ReadFailures: true}), o: o,
+		built: map[string]built{}, classes: map[string]*ec2v1.EC2NodeClass{}, assumed: map[string]string{}, regions: map[string]bool{},
+	}
+}
+
+// digits are those with which the text begins: "36" of "36+".
+func digits(s string) string {
+	for i, r := range s {
+		if r < '0' || r > '9' {
+			return s[:i]
+		}
+	}
+	return s
+}
+
+// Snapshot is the cluster as it is known now.
+func (c *Cluster) Snapshot() *model.Snapshot { return c.World.Snapshot() }
+
+// Changed has a value after something changed that matters to decisions; never after Read.
+func (c *Cluster) Changed() <-chan struct{} { return c.World.Changed() }
+
+// Server is the address of the API server.
+func (c *Cluster) Server() string { return c.server }
+
+// Objects is everything that was read, with Options.Keep; of pods what decides nothing is left out. Do not change the objects.
+func (c *Cluster) Objects() []client.Object {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return slices.Clone(c.kept)
+}
+
+// Get reads a further object: from the API server, or from the dump if that holds it.
+func (c *Cluster) Get(ctx context.Context, key client.ObjectKey, into client.Object) error {
+	if c.client != nil {
+		return c.client.Get(ctx, key, into)
+	}
+	return c.dumped.get(key, into)
+}
+
+// Gaps say what could not be read, with Options.Partial, in the order of kinds: they are read at the same time.
+func (c *Cluster) Gaps() []error {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	out := slices.Clone(c.gaps)
+	slices.SortStableFunc(out, func(a, b error) int { return cmp.Compare(rank(a), rank(b)) })
+	return out
+}
+
+// Events are those about objects of a name, of any kind and namespace, oldest first. Who may not list events gets an error.
+func (c *Cluster) Events(ctx context.Context, namespace, name string) ([]corev1.Event, error) {
+	if c.client == nil {
+		return nil, errors.New("a dump holds no events")
+	}
+	var list corev1.EventList
+	of := client.MatchingFields{"involvedObject.name": name}
+	if err := c.client.List(ctx, &list, client.InNamespace(namespace), of); err != nil {
+		return nil, kind{resource: "events"}.trouble(c.server, "list", err)
+	}
+	slices.SortStableFunc(list.Items, func(a, b corev1.Event) int { return EventTime(&a).Compare(EventTime(&b)) })
+	return list.Items, nil
+}
+
+// EventTime is when an event last happened.
+func EventTime(e *corev1.Event) time.Time {
+	at := e.LastTimestamp.Time
+	if at.IsZero() {
+		at = e.EventTime.Time
+	}
+	if at.IsZero() {
+		at = e.CreationTimestamp.Time
+	}
+	if e.Series != nil && e.Series.LastObservedTime.After(at) {
+		at = e.Series.LastObservedTime.Time
+	}
+	return at
+}

@@ -1,0 +1,102 @@
+package store
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/client-go/rest"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/nodeless/nodeless/api/v1alpha1"
+	"github.com/nodeless/nodeless/explain/record"
+)
+
+// Reading is what can be read of a log.
+type Reading struct {
+	Records []record.Record // by time
+	Damaged []error         // pieces of which something could not be read
+}
+
+// Reader reads logs. It is safe for concurrent use.
+type Reader struct {
+	client client.WithWatch
+	server string
+}
+
+// NewReader is one for the cluster of a REST configuration.
+func NewReader(cfg *rest.Config) (*Reader, error) {
+	s := runtime.NewScheme()
+	if err := v1alpha1.AddToScheme(s); err != nil {
+		return nil, fmt.Errorf("read decisions: %w", err)
+	}
+	c, err := client.NewWithWatch(cfg, client.Options{Scheme: s})
+	if err != nil {
+		return nil, fmt.Errorf("read decisions: cluster %s: %w", cfg.Host, err)
+	}
+	return &Reader{client: c, server: cfg.Host}, nil
+}
+
+// Errors of Read that say that a cluster keeps no decisions, or does not tell them.
+var (
+	ErrNotKept  = errors.New("decisions are not kept in this cluster: it has no CRD decisionlogs.nodeless.sh; install it: nodeless crds | kubectl apply --server-side -f -")
+	ErrNotAllow = errors.New("you may not list decisionlogs.nodeless.sh; whoever administers the cluster can allow it: nodeless rbac --view")
+)
+
+// Read reads the whole log.
+func (r *Reader) Read(ctx context.Context) (*Reading, error) {
+	logs, err := list(ctx, r.client)
+	if err != nil {
+		return nil, r.trouble(err)
+	}
+	out := &Reading{}
+	var entries []record.Entry
+	for i := range logs {
+		more, err := record.Decode(logs[i].Data)
+		if err != nil {
+			out.Damaged = append(out.Damaged, fmt.Errorf("DecisionLog %s: %w", logs[i].Name, err))
+		}
+		entries = append(entries, more...)
+	}
+	out.Records = record.Fold(entries)
+	return out, nil
+}
+
+// Follow calls news with the entries of each piece that is written from now on, old ones of the same piece among them, until ctx is
+// done or the watch ends.
+func (r *Reader) Follow(ctx context.Context, news func([]record.Entry)) error {
+	var none v1alpha1.DecisionLogList
+	w, err := r.client.Watch(ctx, &none)
+	if err != nil {
+		return r.trouble(err)
+	}
+	defer w.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return nil
+		case e, ok := <-w.ResultChan():
+			if !ok {
+				return nil
+			}
+			if log, isLog := e.Object.(*v1alpha1.DecisionLog); isLog {
+				if entries, err := record.Decode(log.Data); err == nil {
+					news(entries)
+				}
+			}
+		}
+	}
+}
+
+func (r *Reader) trouble(err error) error {
+	switch {
+	case meta.IsNoMatchError(err) || apierrors.IsNotFound(err):
+		return fmt.Errorf("cluster %s: %w", r.server, ErrNotKept)
+	case apierrors.IsForbidden(err):
+		return fmt.Errorf("cluster %s: %w", r.server, ErrNotAllow)
+	}
+	return fmt.Errorf("cluster %s: %w", r.server, err)
+}

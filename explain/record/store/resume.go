@@ -1,0 +1,83 @@
+package store
+
+import (
+	"context"
+	"time"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	karpv1 "sigs.k8s.io/karpenter/pkg/apis/v1"
+
+	"github.com/nodeless/nodeless/explain/record"
+)
+
+// load reads the log, and tries until it can; false means that ctx is done.
+func (r *Recorder) load(ctx context.Context) bool {
+	for pause := time.Second; ; {
+		tracker := record.NewTracker()
+		call, cancel := context.WithTimeout(ctx, callTimeout)
+		err := r.store.load(call, tracker.Replay, r.damaged)
+		cancel()
+		if err == nil {
+			r.mu.Lock()
+			r.tracker = tracker
+			r.mu.Unlock()
+			r.off.Store(false)
+			return true
+		}
+		wait := pause
+		switch {
+		case meta.IsNoMatchError(err) || apierrors.IsNotFound(err):
+			if !r.off.Swap(true) {
+				r.o.Log.Warn("decisions are not kept: the cluster has no CRD decisionlogs.nodeless.sh; install it: nodeless crds | kubectl apply --server-side -f -")
+			}
+			r.drain()
+			wait = notServed
+		case ctx.Err() == nil:
+			r.o.Log.Warn("decisions are not kept yet; it is tried again", "in", pause, "error", err)
+			pause = min(2*pause, mostPause)
+		}
+		if !r.sleep(ctx, wait) {
+			return false
+		}
+	}
+}
+
+// drain lets go of turns that nobody will keep.
+func (r *Recorder) drain() {
+	for {
+		select {
+		case <-r.turns:
+		default:
+			return
+		}
+	}
+}
+
+func (r *Recorder) damaged(err error) {
+	r.o.Metrics.RecordDamaged()
+	r.o.Log.Warn("a piece of the log of decisions cannot be read and is passed over", "error", err)
+}
+
+// missed writes down the end of machines that went while nobody looked.
+func (r *Recorder) missed(ctx context.Context) {
+	r.mu.Lock()
+	open := r.tracker.Open()
+	r.mu.Unlock()
+	for _, claim := range open {
+		key := client.ObjectKey{Name: claim}
+		if r.o.Cache.Get(ctx, key, &karpv1.NodeClaim{}) == nil {
+			continue
+		}
+		call, cancel := context.WithTimeout(ctx, callTimeout)
+		err := r.o.Client.Get(call, key, &karpv1.NodeClaim{}) // the cache may be behind
+		cancel()
+		if apierrors.IsNotFound(err) {
+			now := r.o.Clock.Now()
+			r.mu.Lock()
+			r.add(r.tracker.Went(claim, "noticed when the controller came back", now))
+			r.mu.Unlock()
+		}
+	}
+}

@@ -1,0 +1,150 @@
+// Package store stores decision records in the cluster, as a ring of DecisionLogs, and reads them again: the controller's side, which
+// gathers what was decided and writes it a little later, and the readers'.
+package store
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/nodeless/nodeless/api/v1alpha1"
+	"github.com/nodeless/nodeless/explain/record"
+)
+
+// The ring: so many pieces of at most so many bytes each, 4 MiB in all (ADR 20).
+const (
+	ringPieces = 128
+	pieceBytes = 32 << 10
+)
+
+// errMoved means that somebody else has written to the log: it has to be read again.
+var errMoved = errors.New("the log was changed by somebody else")
+
+// store is the writer's end of the ring. It is for one goroutine at a time.
+type store struct {
+	client client.Client
+	pieces int64
+	bytes  int
+
+	versions map[string]string // resource versions, by name of the piece
+	piece    int64             // that is being written; 0 = there is none yet
+	entries  []record.Entry    // in it
+	lately   map[string]bool   // keys of the entries of this piece and the one before
+}
+
+// load reads where the log ends, and gives each piece's entries to each, the oldest first. A piece that cannot be read is passed over:
+// damaged says why.
+func (s *store) load(ctx context.Context, each func([]record.Entry), damaged func(error)) error {
+	logs, err := list(ctx, s.client)
+	if err != nil {
+		return err
+	}
+	s.versions, s.piece, s.entries, s.lately = map[string]string{}, 0, nil, map[string]bool{}
+	for i := range logs {
+		log := &logs[i]
+		s.versions[log.Name] = log.ResourceVersion
+		entries, err := record.Decode(log.Data)
+		if err != nil {
+			damaged(fmt.Errorf("DecisionLog %s: %w", log.Name, err))
+		}
+		each(entries)
+		s.piece, s.entries = log.Piece, entries
+		if err != nil {
+			s.entries = nil
+			s.piece++ // what is left of it stays as it is
+		}
+		if i >= len(logs)-2 {
+			s.note(entries)
+		}
+	}
+	return nil
+}
+
+func (s *store) note(entries []record.Entry) {
+	for _, e := range entries {
+		s.lately[e.Key()] = true
+	}
+}
+
+// append writes entries behind the others, as many as go into one piece, and gives how many it was done with. errMoved asks for load:
+// nothing was written, or it was and nobody could say so; append then leaves out what is there.
+func (s *store) append(ctx context.Context, entries []record.Entry) (int, error) {
+	done := len(entries)
+	fresh := slices.DeleteFunc(slices.Clone(entries), func(e record.Entry) bool { return s.lately[e.Key()] })
+	if len(fresh) == 0 {
+		return done, nil
+	}
+	piece, all := max(s.piece, 1), slices.Concat(s.entries, fresh)
+	data, err := record.Encode(all)
+	if err != nil {
+		return done, err // nothing can ever be made of them
+	}
+	if len(data) > s.bytes && len(s.entries) > 0 {
+		piece, all = s.piece+1, fresh
+		if data, err = record.Encode(all); err != nil {
+			return done, err
+		}
+	}
+	for len(data) > s.bytes && len(all) > 1 { // this piece holds the fresh ones alone
+		all = all[:len(all)/2]
+		if data, err = record.Encode(all); err != nil {
+			return done, err
+		}
+	}
+	if len(all) < len(fresh) {
+		done = slices.IndexFunc(entries, func(e record.Entry) bool { return e.Key() == fresh[len(all)].Key() })
+	}
+	if err := s.write(ctx, piece, all, data); err != nil {
+		return 0, err
+	}
+	if piece != s.piece {
+		s.lately = map[string]bool{}
+		s.note(s.entries)
+	}
+	s.piece, s.entries = piece, all
+	s.note(all)
+	return done, nil
+}
+
+// write makes a piece, or puts it in the place of what is there under its name, if that is as it was read.
+func (s *store) write(ctx context.Context, piece int64, entries []record.Entry, data []byte) error {
+	log := &v1alpha1.DecisionLog{
+		ObjectMeta: metav1.ObjectMeta{Name: name(piece, s.pieces), Labels: map[string]string{"app.kubernetes.io/managed-by": "nodeless"}},
+		Piece:      piece, Entries: int32(len(entries)), Data: data,
+		From: metav1.NewTime(entries[0].When()), To: metav1.NewTime(entries[len(entries)-1].When()),
+	}
+	log.ResourceVersion = s.versions[log.Name]
+	var err error
+	if log.ResourceVersion == "" {
+		err = s.client.Create(ctx, log)
+	} else {
+		err = s.client.Update(ctx, log)
+	}
+	switch {
+	case err == nil:
+		s.versions[log.Name] = log.ResourceVersion
+		return nil
+	case apierrors.IsConflict(err), apierrors.IsAlreadyExists(err), apierrors.IsNotFound(err) && log.ResourceVersion != "":
+		return fmt.Errorf("write DecisionLog %s: %w", log.Name, errors.Join(errMoved, err))
+	}
+	return fmt.Errorf("write DecisionLog %s: %w", log.Name, err)
+}
+
+// name is the piece's place in the ring.
+func name(piece, pieces int64) string { return fmt.Sprintf("piece-%03d", (piece-1)%pieces) }
+
+// list gives all pieces, the oldest first.
+func list(ctx context.Context, r client.Reader) ([]v1alpha1.DecisionLog, error) {
+	var all v1alpha1.DecisionLogList
+	if err := r.List(ctx, &all); err != nil {
+		return nil, fmt.Errorf("list DecisionLogs: %w", err)
+	}
+	slices.SortFunc(all.Items, func(a, b v1alpha1.DecisionLog) int { return cmp.Compare(a.Piece, b.Piece) })
+	return all.Items, nil
+}

@@ -1,0 +1,104 @@
+package record
+
+import (
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/nodeless/nodeless/engine/reason"
+)
+
+// Line says in one line what was decided and what became of it. It is not escaped: names in it are whatever the cluster says.
+func (r *Record) Line() string {
+	text := r.Why
+	if became := r.Became(); became != "" {
+		text += " — " + became
+	}
+	return text
+}
+
+// Became says what became of the decision so far, "" if nothing is known yet.
+func (r *Record) Became() string {
+	var parts []string
+	if n := r.countOf(Ready); n > 0 {
+		first, last := r.Outcome(Ready, ""), r.lastOf(Ready)
+		switch {
+		case len(r.Comes) <= 1:
+			parts = append(parts, fmt.Sprintf("ready in %s as %s", seconds(first.Seconds), first.Node)+r.otherwise(first))
+		default:
+			parts = append(parts, fmt.Sprintf("%d of %d ready, the last in %s", n, len(r.Comes), seconds(last.Seconds)))
+		}
+	}
+	if o := r.Outcome(Undone, ""); o != nil {
+		parts = append(parts, fmt.Sprintf("undone after %s: %s", seconds(o.Seconds), o.Text))
+	}
+	if n := r.countOf(Gone); n > 0 {
+		last := r.lastOf(Gone)
+		text := "gone after " + seconds(last.Seconds)
+		if len(r.Goes) > 1 {
+			text = fmt.Sprintf("%d of %d gone, the last after %s", n, len(r.Goes), seconds(last.Seconds))
+		}
+		if last.Text != "" {
+			text += ": " + last.Text
+		}
+		parts = append(parts, text)
+	} else if o := r.Outcome(Asked, ""); o != nil {
+		parts = append(parts, fmt.Sprintf("asked to go after %s", seconds(o.Seconds)))
+	}
+	return strings.Join(parts, "; ")
+}
+
+// otherwise says what the cloud gave, if it is not what was chosen.
+func (r *Record) otherwise(o *Outcome) string {
+	if o.Offer == nil || len(r.Comes) != 1 || o.Offer.Type == "" {
+		return ""
+	}
+	chosen := r.Comes[0].Chosen
+	if o.Offer.Type == chosen.Type && o.Offer.Zone == chosen.Zone && o.Offer.CapacityType == chosen.CapacityType {
+		return ""
+	}
+	return fmt.Sprintf("; the cloud gave %s", o.Offer)
+}
+
+// String is the offer in words.
+func (o Offer) String() string {
+	text := strings.TrimSpace(o.Type + " " + o.CapacityType)
+	if o.Zone != "" {
+		text += " in " + o.Zone
+	}
+	if o.DollarsPerHour > 0 {
+		text += " at " + reason.PerHour(o.DollarsPerHour)
+	}
+	return text
+}
+
+func (r *Record) countOf(what What) int {
+	n := 0
+	for i := range r.Outcomes {
+		if r.Outcomes[i].What == what {
+			n++
+		}
+	}
+	return n
+}
+
+func (r *Record) lastOf(what What) *Outcome {
+	for i := len(r.Outcomes) - 1; i >= 0; i-- {
+		if r.Outcomes[i].What == what {
+			return &r.Outcomes[i]
+		}
+	}
+	return nil
+}
+
+// seconds are as people read them: 44s, 3m20s, 5h1m.
+func seconds(s float64) string {
+	d := time.Duration(s * float64(time.Second))
+	switch {
+	case d >= time.Hour:
+		return strings.TrimSuffix(d.Round(time.Minute).String(), "0s")
+	case d >= 10*time.Second:
+		return d.Round(time.Second).String()
+	}
+	return d.Round(100 * time.Millisecond).String()
+}

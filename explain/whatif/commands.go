@@ -1,0 +1,195 @@
+package whatif
+
+import (
+	"cmp"
+	"fmt"
+	"maps"
+	"slices"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	karpv1 "sigs.k8s.io/karpenter/pkg/apis/v1"
+
+	"github.com/nodeless/nodeless/controller/translate"
+	"github.com/nodeless/nodeless/engine"
+	"github.com/nodeless/nodeless/engine/model"
+	"github.com/nodeless/nodeless/engine/reason"
+)
+
+// command is a model.Command under way.
+type command struct {
+	model.Command
+	waits map[string]bool // claims that have to be ready first
+}
+
+// begin launches a command's replacements and marks its victims, and reports whether it did.
+func (r *run) begin(s *model.Snapshot, c model.Command) bool {
+	step := Step{What: Replace, Method: c.Method, Why: reason.Command(s, c)}
+	for _, v := range c.Removals {
+		claim := r.claims[v.Claim]
+		if claim == nil || claim.DeletionTimestamp != nil || r.draining[v.Claim] {
+			return false
+		}
+		step.Goes = append(step.Goes, r.machinesNamed(s, v)...)
+		step.Pods += movers(s, v.Node)
+	}
+	step.Budget = budgetOf(s, c.Removals[0])
+	under := &command{Command: c, waits: map[string]bool{}}
+	for i := range c.Launches {
+		if m := r.launch(s, &c.Launches[i], under); m.Name != "" {
+			step.Comes = append(step.Comes, m)
+		}
+	}
+	record := translate.Command{ID: c.ID, Method: c.Method, Launches: len(c.Launches), Since: r.now().UTC(), Replacements: slices.Sorted(maps.Keys(under.waits))}
+	for _, v := range c.Removals {
+		record.Victims = append(record.Victims, translate.Victim{Claim: v.Claim, UID: r.claims[v.Claim].UID})
+	}
+	for _, v := range c.Removals {
+		r.mark(v.Claim, record.Text())
+	}
+	r.commands = append(r.commands, under)
+	r.did(step)
+	return true
+}
+
+// mark writes on a claim that it is to go by a command and keeps pods off its Node, or takes that back if text is "".
+func (r *run) mark(name, text string) {
+	claim := r.claims[name].DeepCopy()
+	claim.ResourceVersion = ""
+	if text == "" {
+		delete(claim.Annotations, translate.AnnotationCommand)
+	} else {
+		metav1.SetMetaDataAnnotation(&claim.ObjectMeta, translate.AnnotationCommand, text)
+	}
+	r.put(claim)
+	if node := r.nodeOf(claim); node != nil {
+		node = node.DeepCopy()
+		node.ResourceVersion = ""
+		node.Spec.Taints = slices.DeleteFunc(node.Spec.Taints, func(t corev1.Taint) bool { return t.Key == karpv1.DisruptedTaintKey })
+		if text != "" {
+			node.Spec.Taints = append(node.Spec.Taints, karpv1.DisruptedNoScheduleTaint)
+		}
+		r.put(node)
+	}
+}
+
+// advance ends commands whose replacements are ready.
+func (r *run) advance() bool {
+	busy := false
+	r.commands = slices.DeleteFunc(r.commands, func(c *command) bool {
+		for name := range c.waits {
+			if r.flying[name] != nil {
+				return false
+			}
+		}
+		busy = true
+		changed := engine.StillTrue(r.world.Snapshot(), r.Policy, model.Command{ID: c.ID, Method: c.Method, Removals: c.Removals})
+		for _, v := range c.Removals {
+			if r.claims[v.Claim] == nil {
+				continue
+			}
+			if changed.Rule != "" {
+				r.mark(v.Claim, "")
+			} else {
+				r.startDrain(v.Claim)
+			}
+		}
+		if changed.Rule != "" {
+			r.did(Step{What: Undo, Method: c.Method, Goes: r.machinesNamed(r.world.Snapshot(), c.Removals[0]), Why: reason.Undone(changed)})
+		}
+		return true
+	})
+	return busy
+}
+
+// startDrain asks for the end of a claim.
+func (r *run) startDrain(name string) {
+	claim := r.claims[name]
+	if claim == nil || r.draining[name] {
+		return
+	}
+	claim = claim.DeepCopy()
+	claim.ResourceVersion = ""
+	now := metav1.NewTime(r.now())
+	claim.DeletionTimestamp = &now
+	r.put(claim)
+	r.draining[name] = true
+}
+
+// drain evicts what may be evicted of machines that go, and has those go that are empty.
+func (r *run) drain() bool {
+	busy := false
+	for _, name := range slices.Sorted(maps.Keys(r.draining)) {
+		if _, over := r.leaving[name]; over {
+			continue
+		}
+		left := 0
+		if node := r.nodeOf(r.claims[name]); node != nil {
+			for _, pod := range r.world.PodsOnNode(node.Name) {
+				p := translate.ReadPod(pod)
+				if p.Daemon() || p.Terminal {
+					continue
+				}
+				forced := translate.HasDeadline(r.claims[name])
+				if !forced && (p.HeldUntil.After(r.now()) || !r.mayEvict(pod)) {
+					left++
+					continue
+				}
+				r.evict(pod, node.Name)
+				busy = true
+			}
+		}
+		if left == 0 {
+			r.leaving[name] = r.now().Add(leaving)
+			busy = true
+		}
+	}
+	return busy
+}
+
+// machinesNamed is what goes by a removal.
+func (r *run) machinesNamed(s *model.Snapshot, x model.Removal) []Machine {
+	for i := range s.Nodes {
+		if s.Nodes[i].Name == x.Node {
+			return []Machine{machineOf(&s.Nodes[i])}
+		}
+	}
+	return []Machine{{Name: cmp.Or(x.Node, x.Claim), Pool: x.Pool, DollarsPerHour: x.Saves.Dollars()}}
+}
+
+// movers counts the pods that have to move if a machine goes.
+func movers(s *model.Snapshot, node string) int {
+	n := 0
+	for i := range s.Nodes {
+		if s.Nodes[i].Name != node {
+			continue
+		}
+		for k := range s.Nodes[i].Pods {
+			if p := &s.Nodes[i].Pods[k]; !p.Daemon && !p.Terminal {
+				n++
+			}
+		}
+	}
+	return n
+}
+
+// budgetOf says what the pool's budgets allow at the moment.
+func budgetOf(s *model.Snapshot, x model.Removal) string {
+	for i := range s.Pools {
+		p := &s.Pools[i]
+		if p.Name != x.Pool {
+			continue
+		}
+		n := p.Disruption.AllowedUnderused
+		switch x.Method {
+		case model.Empty:
+			n = p.Disruption.AllowedEmpty
+		case model.Drifted, model.Expired, model.CrowdedOut:
+			n = p.Disruption.AllowedDrifted
+		case model.Overprovisioned:
+			return "none is needed"
+		}
+		return fmt.Sprintf("%d more of the %d machines of %s may go now", n, p.NodeCount, p.Name)
+	}
+	return ""
+}

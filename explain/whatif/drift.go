@@ -1,0 +1,150 @@
+package whatif
+
+import (
+	"encoding/json"
+	"slices"
+	"strings"
+
+	ec2v1 "github.com/aws/karpenter-provider-aws/pkg/apis/v1"
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	karpv1 "sigs.k8s.io/karpenter/pkg/apis/v1"
+
+	"github.com/nodeless/nodeless/cloud/aws"
+	"github.com/nodeless/nodeless/controller/translate"
+)
+
+// madeFor is on pods that a forecast makes for a DaemonSet: for which template.
+const madeFor = "forecast.nodeless.sh/template"
+
+// former is what was there before the change.
+type former struct {
+	pools   map[string]*karpv1.NodePool
+	classes map[string]*ec2v1.EC2NodeClass
+	daemons map[string]string // fingerprints, by namespace/name
+	changed bool              // there is a change at all
+}
+
+func formerOf(objects []client.Object) former {
+	f := former{pools: map[string]*karpv1.NodePool{}, classes: map[string]*ec2v1.EC2NodeClass{}, daemons: map[string]string{}, changed: objects != nil}
+	for _, o := range objects {
+		switch o := o.(type) {
+		case *karpv1.NodePool:
+			f.pools[o.Name] = o
+		case *ec2v1.EC2NodeClass:
+			f.classes[o.Name] = o
+		case *appsv1.DaemonSet:
+			f.daemons[o.Namespace+"/"+o.Name] = fingerprint(o)
+		}
+	}
+	return f
+}
+
+// fingerprint tells templates of a DaemonSet apart, as far as decisions depend on them.
+func fingerprint(ds *appsv1.DaemonSet) string {
+	spec := ds.Spec.Template.Spec.DeepCopy()
+	translate.LeanContainers(spec.InitContainers)
+	translate.LeanContainers(spec.Containers)
+	text, _ := json.Marshal(corev1.PodTemplateSpec{ObjectMeta: metav1.ObjectMeta{Labels: ds.Spec.Template.Labels}, Spec: *spec}) // of plain types
+	return string(text)
+}
+
+// outdated reports whether a DaemonSet's pod was made for another template.
+func (f *former) outdated(ds *appsv1.DaemonSet, pod *corev1.Pod) bool {
+	was, ours := pod.Annotations[madeFor]
+	if !ours {
+		var known bool
+		if was, known = f.daemons[ds.Namespace+"/"+ds.Name]; !known {
+			return false
+		}
+	}
+	return was != fingerprint(ds)
+}
+
+// drift finds machines that the change makes others than their pool or class asks for, by the rules of kube.PoolDrift and cloud/aws.
+// Of pools and classes that were not changed what the claims say is left as it is.
+func (r *run) drift() {
+	if !r.was.changed {
+		return
+	}
+	for _, claim := range r.claims {
+		pool := r.pools[claim.Labels[karpv1.NodePoolLabelKey]]
+		if pool == nil || claim.DeletionTimestamp != nil || claim.Status.ProviderID == "" || made(claim) || isTrue(claim, karpv1.ConditionTypeDrifted) {
+			continue
+		}
+		if reason := r.driftOf(claim, pool); reason != "" {
+			claim = claim.DeepCopy()
+			claim.ResourceVersion = ""
+			setTrue(claim, karpv1.ConditionTypeDrifted, reason, metav1.NewTime(r.now()))
+			r.put(claim)
+		}
+	}
+}
+
+// made reports whether a claim is the forecast's own, which is as its pool and class ask now.
+func made(claim *karpv1.NodeClaim) bool {
+	return strings.HasPrefix(string(claim.UID), string(uidOf("")))
+}
+
+func (r *run) driftOf(claim *karpv1.NodeClaim, pool *karpv1.NodePool) string {
+	if was := r.was.pools[pool.Name]; was != nil && was != pool {
+		before := was.Hash()
+		if kept := claim.Annotations[karpv1.NodePoolHashAnnotationKey]; kept != "" && claim.Annotations[karpv1.NodePoolHashVersionAnnotationKey] == karpv1.NodePoolHashVersion {
+			before = kept
+		}
+		want, _ := translate.Requirements(pool.Spec.Template.Spec.Requirements) // of a pool that cannot be read none are known
+		if reason, _ := translate.PoolDrift(claim, pool.Name, before, pool.Hash(), want); reason != "" {
+			return reason
+		}
+	}
+	ref := translate.ClassRef(claim.Spec.NodeClassRef)
+	class, was := r.Cluster.Class(ref), r.was.classes[ref.Name]
+	if class == nil || was == nil || class == was {
+		return ""
+	}
+	return classDrift(claim, class, was)
+}
+
+// classDrift is why a machine that was as its class asked before the change no longer is.
+func classDrift(claim *karpv1.NodeClaim, class, was *ec2v1.EC2NodeClass) string {
+	before := aws.ClassHash(was)
+	if kept := claim.Annotations[ec2v1.AnnotationEC2NodeClassHash]; kept != "" && claim.Annotations[ec2v1.AnnotationEC2NodeClassHashVersion] == ec2v1.EC2NodeClassHashVersion {
+		before = kept
+	}
+	if before != aws.ClassHash(class) {
+		return "NodeClassDrift"
+	}
+	image := func(a ec2v1.AMI) bool { return a.ID == claim.Status.ImageID }
+	if claim.Status.ImageID != "" && len(class.Status.AMIs) > 0 && !slices.ContainsFunc(class.Status.AMIs, image) {
+		return "AMIDrift"
+	}
+	if groups(class) != groups(was) {
+		return "SecurityGroupDrift"
+	}
+	here := func(s ec2v1.Subnet) bool { return s.Zone == claim.Labels[corev1.LabelTopologyZone] }
+	if len(class.Status.Subnets) > 0 && !slices.ContainsFunc(class.Status.Subnets, here) {
+		return "SubnetDrift"
+	}
+	return ""
+}
+
+func groups(class *ec2v1.EC2NodeClass) string {
+	var ids []string
+	for _, g := range class.Status.SecurityGroups {
+		ids = append(ids, g.ID)
+	}
+	slices.Sort(ids)
+	return strings.Join(ids, " ")
+}
+
+// orphans drains the machines of pools that the change takes away: Kubernetes deletes their claims with them.
+func (r *run) orphans() {
+	for name, claim := range r.claims {
+		pool := claim.Labels[karpv1.NodePoolLabelKey]
+		if r.was.pools[pool] != nil && r.pools[pool] == nil {
+			r.startDrain(name)
+		}
+	}
+}

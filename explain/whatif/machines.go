@@ -1,0 +1,221 @@
+package whatif
+
+import (
+	"cmp"
+	"fmt"
+	"maps"
+	"slices"
+	"time"
+
+	"github.com/awslabs/operatorpkg/status"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	karpv1 "sigs.k8s.io/karpenter/pkg/apis/v1"
+
+	"github.com/nodeless/nodeless/controller/translate"
+	"github.com/nodeless/nodeless/engine/model"
+)
+
+// flying is a machine on its way.
+// statusCondition is a condition of a NodeClaim.
+type statusCondition = status.Condition
+
+type flying struct {
+	at        time.Time // when pods can run on it
+	candidate model.OfferingKey
+}
+
+// launch makes the NodeClaim of a launch, and says what comes; nothing if its pool is gone.
+func (r *run) launch(s *model.Snapshot, l *model.Launch, replaces *command) Machine {
+	np := r.pools[l.Pool]
+	at := slices.IndexFunc(s.Pools, func(p model.Pool) bool { return p.Name == l.Pool })
+	if np == nil || at < 0 {
+		return Machine{}
+	}
+	e := translate.Expected{Candidate: l.Chosen, Price: l.Chosen.Price}
+	var chosen *model.InstanceType
+	types := s.Pools[at].Types
+	for i := range types {
+		if types[i].Name == l.Chosen.Type {
+			chosen, e.Allocatable = &types[i], types[i].Allocatable
+		}
+		if types[i].Name == l.Chosen.Type || slices.Contains(l.Types, types[i].Name) {
+			e.Capacity = e.Capacity.Max(types[i].Capacity)
+		}
+	}
+	r.seq++
+	claim := r.world.Names().NewClaim(fmt.Sprintf("%s-new-%d", l.Pool, r.seq), np, *l, chosen, e)
+	maps.Copy(claim.Annotations, r.world.OverlayAnnotations(l.Pool, l.Types))
+	claim.UID, claim.CreationTimestamp = uidOf(claim.Name), metav1.NewTime(r.now())
+	if replaces != nil {
+		claim.Annotations[translate.AnnotationReplaces] = replaces.ID
+		replaces.waits[claim.Name] = true
+	}
+	r.put(claim)
+	r.flying[claim.Name] = &flying{at: r.now().Add(r.boot), candidate: l.Chosen.OfferingKey}
+	return Machine{
+		Name: claim.Name, Pool: l.Pool, Type: l.Chosen.Type, Zone: l.Chosen.Zone, CapacityType: l.Chosen.CapacityType, DollarsPerHour: l.Chosen.Price.Dollars(),
+	}
+}
+
+// uidOf is the UID of what a forecast makes.
+func uidOf(name string) types.UID { return types.UID("forecast-" + name) }
+
+// machines has machines come that are ready now, and those go that are left by all pods.
+func (r *run) machines() bool {
+	busy := false
+	var offered *model.Snapshot // does not change with the machines that come: a snapshot for each would be quadratic
+	for _, name := range slices.Sorted(maps.Keys(r.flying)) {
+		if f := r.flying[name]; !f.at.After(r.now()) {
+			if offered == nil {
+				offered = r.world.Snapshot()
+			}
+			delete(r.flying, name)
+			r.ready(r.claims[name], f, offered)
+			busy = true
+		}
+	}
+	for _, name := range slices.Sorted(maps.Keys(r.leaving)) {
+		if !r.leaving[name].After(r.now()) {
+			r.gone(name)
+			busy = true
+		}
+	}
+	return busy
+}
+
+// ready makes the Node of a claim, of a type that its pool is offered in a snapshot.
+func (r *run) ready(claim *karpv1.NodeClaim, f *flying, offered *model.Snapshot) {
+	if claim == nil || claim.DeletionTimestamp != nil {
+		return
+	}
+	claim = claim.DeepCopy()
+	now := metav1.NewTime(r.now())
+	node := r.nodeOf(claim)
+	if node == nil {
+		node = &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: claim.Name, UID: uidOf("node-" + claim.Name), CreationTimestamp: now}}
+		node.Spec.ProviderID = cmp.Or(claim.Status.ProviderID, "forecast:///"+claim.Name)
+		node.Spec.Taints = slices.Clone(claim.Spec.Taints)
+		it := typeOf(offered, claim, f.candidate.Type)
+		for _, q := range it.Requirements {
+			if !q.Complement && len(q.Values) == 1 {
+				metav1.SetMetaDataLabel(&claim.ObjectMeta, q.Key, q.Values[0])
+			}
+		}
+		claim.Labels[model.LabelInstanceType], claim.Labels[model.LabelZone], claim.Labels[model.LabelCapacityType] = f.candidate.Type, f.candidate.Zone, f.candidate.CapacityType
+		node.Status.Capacity, node.Status.Allocatable = r.world.Names().ResourceList(it.Capacity), r.world.Names().ResourceList(it.Allocatable)
+	} else {
+		node = node.DeepCopy()
+		node.ResourceVersion = ""
+		node.Spec.Taints = slices.DeleteFunc(node.Spec.Taints, func(t corev1.Taint) bool {
+			return t.Key == karpv1.UnregisteredTaintKey || slices.ContainsFunc(claim.Spec.StartupTaints, func(s corev1.Taint) bool { return s.MatchTaint(&t) })
+		})
+	}
+	labels := maps.Clone(claim.Labels)
+	maps.Copy(labels, node.Labels)
+	labels[karpv1.NodeRegisteredLabelKey], labels[karpv1.NodeInitializedLabelKey] = "true", "true"
+	labels[corev1.LabelHostname] = cmp.Or(labels[corev1.LabelHostname], node.Name)
+	node.Labels = labels
+	node.Status.Conditions = []corev1.NodeCondition{{Type: corev1.NodeReady, Status: corev1.ConditionTrue, LastTransitionTime: now}}
+	claim.ResourceVersion = ""
+	claim.Status.ProviderID, claim.Status.NodeName = node.Spec.ProviderID, node.Name
+	for _, c := range []string{karpv1.ConditionTypeLaunched, karpv1.ConditionTypeRegistered, karpv1.ConditionTypeInitialized} {
+		setTrue(claim, c, c, now)
+	}
+	r.put(claim)
+	r.put(node)
+}
+
+// setTrue sets a condition, and leaves one alone that is true already for the same reason.
+func setTrue(claim *karpv1.NodeClaim, kind, reason string, now metav1.Time) {
+	claim.Status.Conditions = slices.DeleteFunc(slices.Clone(claim.Status.Conditions), func(c statusCondition) bool { return c.Type == kind && c.Status != metav1.ConditionTrue })
+	if !isTrue(claim, kind) {
+		claim.Status.Conditions = append(claim.Status.Conditions, statusCondition{Type: kind, Status: metav1.ConditionTrue, Reason: reason, LastTransitionTime: now})
+	}
+}
+
+func isTrue(claim *karpv1.NodeClaim, kind string) bool {
+	return slices.ContainsFunc(claim.Status.Conditions, func(c statusCondition) bool { return c.Type == kind && c.Status == metav1.ConditionTrue })
+}
+
+// typeOf is an instance type as the claim's pool is offered it.
+func typeOf(s *model.Snapshot, claim *karpv1.NodeClaim, name string) model.InstanceType {
+	for i := range s.Pools {
+		if s.Pools[i].Name != claim.Labels[karpv1.NodePoolLabelKey] {
+			continue
+		}
+		for _, t := range s.Pools[i].Types {
+			if t.Name == name {
+				return t
+			}
+		}
+	}
+	return model.InstanceType{Name: name}
+}
+
+// expectedOf is what a machine on its way was bought as, as far as its labels say.
+func (r *run) expectedOf(claim *karpv1.NodeClaim) model.OfferingKey {
+	s := r.world.Snapshot()
+	for i := range s.Nodes {
+		if n := &s.Nodes[i]; n.Claim == claim.Name {
+			return model.OfferingKey{Type: n.Type, Zone: n.Zone, CapacityType: n.CapacityType}
+		}
+	}
+	return model.OfferingKey{}
+}
+
+func (r *run) nodeOf(claim *karpv1.NodeClaim) *corev1.Node {
+	if claim == nil || claim.Status.ProviderID == "" {
+		return nil
+	}
+	if nodes := r.world.NodesByProviderID(claim.Status.ProviderID); len(nodes) > 0 {
+		return nodes[0]
+	}
+	return nil
+}
+
+// gone takes a machine away.
+func (r *run) gone(name string) {
+	claim := r.claims[name]
+	delete(r.leaving, name)
+	delete(r.draining, name)
+	delete(r.flying, name)
+	if claim == nil {
+		return
+	}
+	if node := r.nodeOf(claim); node != nil {
+		for _, pod := range r.world.PodsOnNode(node.Name) {
+			r.removePod(pod)
+		}
+		for _, pod := range r.waitingFor(node.Name) {
+			r.removePod(pod)
+		}
+		delete(r.nodes, node.Name)
+		r.world.Delete(node)
+	}
+	delete(r.claims, name)
+	r.world.Delete(claim)
+	r.last = r.now()
+}
+
+// measuredBoot is the median time that machines of the cluster took; 0 if none tells.
+func measuredBoot(claims map[string]*karpv1.NodeClaim) time.Duration {
+	var took []time.Duration
+	for _, c := range claims {
+		for _, x := range c.Status.Conditions {
+			if d := x.LastTransitionTime.Sub(c.CreationTimestamp.Time); x.Type == karpv1.ConditionTypeInitialized && x.Status == metav1.ConditionTrue && d > 0 {
+				took = append(took, d)
+			}
+		}
+	}
+	if len(took) == 0 {
+		return 0
+	}
+	slices.Sort(took)
+	return took[len(took)/2]
+}
+
+func machineOf(n *model.Node) Machine {
+	return Machine{Name: n.Name, Pool: n.Pool, Type: n.Type, Zone: n.Zone, CapacityType: n.CapacityType, DollarsPerHour: n.Price.Dollars()}
+}

@@ -1,0 +1,209 @@
+package whatif
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"slices"
+
+	corev1 "k8s.io/api/core/v1"
+	policyv1 "k8s.io/api/policy/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/intstr"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/nodeless/nodeless/engine/model"
+	"github.com/nodeless/nodeless/engine/rules"
+)
+
+// bind does what kube-scheduler would: pods that wait get the node with the best score of those that have room, as far as resources,
+// balance and the spread of equal pods decide. For pods that are nominated room is kept, and they get it once it can be had.
+func (r *run) bind(ctx context.Context) bool {
+	s := r.world.Snapshot()
+	var waiting []*model.Pod
+	for i := range s.Pending {
+		if p := &s.Pending[i]; p.From == "" && !p.Virtual {
+			waiting = append(waiting, p)
+		}
+	}
+	if len(waiting) == 0 {
+		return false
+	}
+	slices.SortStableFunc(waiting, func(a, b *model.Pod) int { return cmp.Compare(b.Priority, a.Priority) })
+	state, busy := rules.NewState(s), false
+	used := make([]model.Resources, len(s.Nodes))
+	equal := make([]map[int]int, len(s.Nodes)) // pods by shape
+	for i := range s.Nodes {
+		used[i], equal[i] = s.Nodes[i].Used, map[int]int{}
+		for k := range s.Nodes[i].Pods {
+			equal[i][s.Nodes[i].Pods[k].Shape]++
+		}
+	}
+	kept, changed := keepRoom(s, state, waiting), map[string]bool{}
+	for _, p := range waiting {
+		if ctx.Err() != nil {
+			break // who carries on asks why
+		}
+		best, most := -1, 0.0
+		at, nominated := kept[p.PodKey]
+		if nominated {
+			state.Unbind(p.Shape, at)
+		}
+		for i := range s.Nodes {
+			n := &s.Nodes[i]
+			if n.State != model.Initialized || n.Deleting || n.Cordoned || state.Allows(p.Shape, i) != "" {
+				continue
+			}
+			if nominated && i == at {
+				best = i
+				break
+			}
+			after := used[i].Plus(s.Shapes[p.Shape].Requests)
+			if score := score(&after, &n.Allocatable) - 10*float64(equal[i][p.Shape]); best < 0 || score > most {
+				best, most = i, score
+			}
+		}
+		if best < 0 {
+			if nominated {
+				state.Bind(p.Shape, at)
+			}
+			continue
+		}
+		state.Bind(p.Shape, best)
+		used[best] = used[best].Plus(s.Shapes[p.Shape].Requests)
+		equal[best][p.Shape]++
+		r.place(types.NamespacedName{Namespace: p.Namespace, Name: p.Name}, s.Nodes[best].Name)
+		busy, changed[p.Namespace] = true, true
+	}
+	for namespace := range changed {
+		r.recount(namespace)
+	}
+	return busy
+}
+
+// keepRoom binds the pods that are nominated where they are to have their places, and gives those by pod.
+func keepRoom(s *model.Snapshot, state *rules.State, waiting []*model.Pod) map[model.PodKey]int {
+	kept := map[model.PodKey]int{}
+	for _, p := range waiting {
+		i, found := slices.BinarySearchFunc(s.Nodes, p.Nominated, func(n model.Node, name string) int { return cmp.Compare(n.Name, name) })
+		if p.Nominated != "" && found && state.Allows(p.Shape, i) == "" {
+			state.Bind(p.Shape, i)
+			kept[p.PodKey] = i
+		}
+	}
+	return kept
+}
+
+// score is NodeResourcesFit's (LeastAllocated) and NodeResourcesBalancedAllocation's, from 0 to 200.
+func score(used, all *model.Resources) float64 {
+	part := func(i int) float64 {
+		if all[i] <= 0 {
+			return 0
+		}
+		return float64(used[i]) / float64(all[i])
+	}
+	cpu, memory := part(model.CPU), part(model.Memory)
+	return 100*(1-(cpu+memory)/2) + 100*(1-max(cpu-memory, memory-cpu)/2)
+}
+
+// place puts a pod on a node, where it runs at once. The PodDisruptionBudgets are to be recounted then.
+func (r *run) place(key types.NamespacedName, node string) {
+	pod := r.pods[key].DeepCopy()
+	now := metav1.NewTime(r.now())
+	pod.ResourceVersion, pod.Generation = "", 0
+	pod.Spec.NodeName, pod.Status.Phase, pod.Status.StartTime = node, corev1.PodRunning, &now
+	pod.Status.Conditions = []corev1.PodCondition{
+		{Type: corev1.PodScheduled, Status: corev1.ConditionTrue, LastTransitionTime: now}, {Type: corev1.PodReady, Status: corev1.ConditionTrue, LastTransitionTime: now},
+	}
+	r.put(pod)
+	r.last = r.now()
+}
+
+func (r *run) removePod(pod *corev1.Pod) {
+	delete(r.pods, client.ObjectKeyFromObject(pod))
+	r.world.Delete(pod)
+	r.recount(pod.Namespace)
+}
+
+// evict takes a pod off its node; who owns it makes another one at once.
+func (r *run) evict(pod *corev1.Pod, node string) {
+	r.evictions = append(r.evictions, Eviction{Pod: pod.Namespace + "/" + pod.Name, Node: node, AfterSeconds: r.after()})
+	r.last = r.now()
+	r.removePod(pod)
+	if owner := metav1.GetControllerOfNoCopy(pod); owner != nil {
+		r.makePod(pod)
+		r.recount(pod.Namespace)
+	}
+}
+
+// makePod makes a pod like another one, which waits.
+func (r *run) makePod(like *corev1.Pod) {
+	r.seq++
+	pod := like.DeepCopy()
+	name := like.Name
+	if owner := metav1.GetControllerOfNoCopy(like); owner == nil || owner.Kind != "StatefulSet" {
+		name = fmt.Sprintf("%s-next-%d", like.Name, r.seq)
+	}
+	pod.ObjectMeta = metav1.ObjectMeta{
+		Namespace: like.Namespace, Name: name, UID: uidOf(fmt.Sprintf("pod-%d", r.seq)), CreationTimestamp: metav1.NewTime(r.now()),
+		Labels: like.Labels, Annotations: like.Annotations, OwnerReferences: like.OwnerReferences,
+	}
+	pod.Spec.NodeName, pod.Status = "", corev1.PodStatus{Phase: corev1.PodPending}
+	r.put(pod)
+}
+
+// mayEvict asks the PodDisruptionBudgets, as the Eviction API does.
+func (r *run) mayEvict(pod *corev1.Pod) bool {
+	var covering []*policyv1.PodDisruptionBudget
+	for _, b := range r.pdbs {
+		if b.Namespace == pod.Namespace && covers(b, pod) {
+			covering = append(covering, b)
+		}
+	}
+	return len(covering) == 0 || len(covering) == 1 && covering[0].Status.DisruptionsAllowed > 0
+}
+
+func covers(b *policyv1.PodDisruptionBudget, pod *corev1.Pod) bool {
+	selector, err := metav1.LabelSelectorAsSelector(b.Spec.Selector)
+	return err == nil && selector.Matches(labels.Set(pod.Labels))
+}
+
+// recount brings the PodDisruptionBudgets of a namespace up to date, as their controller does.
+func (r *run) recount(namespace string) {
+	for i, b := range r.pdbs {
+		if b.Namespace != namespace {
+			continue
+		}
+		expected, healthy := 0, 0
+		for _, pod := range r.pods {
+			if pod.Namespace != namespace || pod.Status.Phase == corev1.PodSucceeded || pod.Status.Phase == corev1.PodFailed || !covers(b, pod) {
+				continue
+			}
+			expected++
+			if ready(pod) && pod.DeletionTimestamp == nil {
+				healthy++
+			}
+		}
+		want := 0
+		if least := b.Spec.MinAvailable; least != nil {
+			want, _ = intstr.GetScaledValueFromIntOrPercent(least, expected, true)
+		} else if most := b.Spec.MaxUnavailable; most != nil {
+			n, _ := intstr.GetScaledValueFromIntOrPercent(most, expected, true)
+			want = expected - n
+		}
+		if allowed := int32(max(healthy-want, 0)); allowed != b.Status.DisruptionsAllowed {
+			b = b.DeepCopy()
+			b.ResourceVersion, b.Status.DisruptionsAllowed = "", allowed
+			r.pdbs[i] = b
+			r.world.Update(b)
+		}
+	}
+}
+
+func ready(pod *corev1.Pod) bool {
+	return slices.ContainsFunc(pod.Status.Conditions, func(c corev1.PodCondition) bool {
+		return c.Type == corev1.PodReady && c.Status == corev1.ConditionTrue
+	})
+}

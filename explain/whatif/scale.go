@@ -1,0 +1,69 @@
+package whatif
+
+import (
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	karpv1 "sigs.k8s.io/karpenter/pkg/apis/v1"
+)
+
+// replicasOf reads NAME=N.
+func replicasOf(text string) (string, int, error) {
+	name, count, ok := strings.Cut(text, "=")
+	n, err := strconv.Atoi(count)
+	if !ok || err != nil || n < 0 {
+		return "", 0, fmt.Errorf("--scale %q: want deployment/NAME=N or nodepool/NAME=N", text)
+	}
+	return name, n, nil
+}
+
+// ParseScale reads a value of --scale, such as deployment/web=5.
+func ParseScale(text, namespace string) (Change, error) {
+	name, n, err := replicasOf(text)
+	return Change{Scale: name, Replicas: n, Namespace: namespace}, err
+}
+
+// scalePool has a static pool have so many machines.
+func (a *applied) scalePool(c *Change, key client.ObjectKey) (string, error) {
+	at := a.find(&karpv1.NodePool{}, key)
+	if at < 0 {
+		return "", fmt.Errorf("--scale %s: %w", c.Scale, noSuch(apierrors.NewNotFound(schema.GroupResource{Resource: "nodepool"}, key.Name)))
+	}
+	pool := a.objects[at].DeepCopyObject().(*karpv1.NodePool)
+	if pool.Spec.Replicas == nil {
+		return "", fmt.Errorf("--scale %s=%d: the NodePool has no spec.replicas: it has as many machines as its pods need; scale their Deployment", c.Scale, c.Replicas)
+	}
+	n := int64(c.Replicas)
+	pool.Spec.Replicas, pool.ResourceVersion, pool.Generation = &n, "", 0
+	a.objects = slices.Clone(a.objects)
+	a.objects[at] = pool
+	return fmt.Sprintf("NodePool %s has %d machines", key.Name, n), nil
+}
+
+// boundNodes refuses changes that add too many machines to static pools.
+func (a *applied) boundNodes() error {
+	had := map[string]int64{}
+	for _, o := range a.in.Cluster.Objects() {
+		if pool, ok := o.(*karpv1.NodePool); ok && pool.Spec.Replicas != nil {
+			had[pool.Name] = *pool.Spec.Replicas
+		}
+	}
+	room := int64(a.in.MaxNodes)
+	for _, o := range a.objects {
+		pool, ok := o.(*karpv1.NodePool)
+		if !ok || pool.Spec.Replicas == nil {
+			continue
+		}
+		if more := *pool.Spec.Replicas - had[pool.Name]; more > room {
+			return fmt.Errorf("NodePool %s with %d machines: a forecast adds %d at most; ask about fewer", pool.Name, *pool.Spec.Replicas, a.in.MaxNodes)
+		} else if more > 0 {
+			room -= more
+		}
+	}
+	return nil
+}

@@ -1,0 +1,73 @@
+package whatif
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/nodeless/nodeless/controller/translate"
+	"github.com/nodeless/nodeless/engine/model"
+	"github.com/nodeless/nodeless/engine/reason"
+)
+
+// DaemonPending is a pod of a DaemonSet that would stay Pending, because its node has no room for it.
+type DaemonPending struct {
+	DaemonSet string `json:"daemonSet"` // namespace/name
+	Node      string `json:"node"`
+	Why       string `json:"why"`
+	Then      string `json:"then"` // what Nodeless does about it, and what somebody can do
+	Before    bool   `json:"before,omitempty"`
+}
+
+// daemonsPending are those that wait in the end.
+func (r *run) daemonsPending(s *model.Snapshot) []DaemonPending {
+	out := []DaemonPending{}
+	for i := range s.Nodes {
+		n := &s.Nodes[i]
+		if n.Deleting || r.nodes[n.Name] == nil {
+			continue
+		}
+		for _, l := range n.Lacks {
+			out = append(out, DaemonPending{DaemonSet: l.DaemonSet, Node: n.Name, Why: shortOf(s, n), Then: r.aboutCrowded(s, n, l.DaemonSet)})
+		}
+	}
+	return out
+}
+
+// shortOf says of which resources a node has too little for the pods that it has and those that wait for it.
+func shortOf(s *model.Snapshot, n *model.Node) string {
+	var short []string
+	for i, left := range n.Free() {
+		if left < 0 && i < len(s.ResourceNames) {
+			short = append(short, model.Quantity(s.ResourceNames[i], -left)+" "+s.ResourceNames[i])
+		}
+	}
+	if len(short) == 0 {
+		return "the node does not take it"
+	}
+	return "the node is short of " + strings.Join(short, " and ")
+}
+
+// aboutCrowded says what becomes of a node without room for a DaemonSet's pod.
+func (r *run) aboutCrowded(s *model.Snapshot, n *model.Node, daemonSet string) string {
+	then := ""
+	at := slices.IndexFunc(s.Pools, func(p model.Pool) bool { return p.Name == n.Pool })
+	switch {
+	case at < 0 || n.Claim == "":
+		then = "Nodeless does not manage this node. Make room on it."
+	case s.Pools[at].Disruption.ReplaceCrowded:
+		then = fmt.Sprintf("NodePool %s has such nodes replaced", n.Pool)
+		if k := slices.IndexFunc(r.kept, func(k model.Kept) bool { return k.Node == n.Name }); k >= 0 {
+			_, why, _ := strings.Cut(reason.Kept(r.kept[k]), "stays: ")
+			then += ", but this one stays: " + why
+		}
+		then += "."
+	default:
+		then = fmt.Sprintf("Nodeless keeps the node; nodes that it launches from now on have room. To have such nodes replaced: kubectl annotate nodepool %s %s=true",
+			n.Pool, translate.AnnotationMakeRoom)
+	}
+	if ds := r.daemons[daemonSet]; ds != nil && ds.Spec.Template.Spec.PriorityClassName != "" {
+		then += fmt.Sprintf(" (kube-scheduler may first evict pods of lower priority than %s there; this is not forecast)", ds.Spec.Template.Spec.PriorityClassName)
+	}
+	return then
+}

@@ -1,0 +1,145 @@
+package whatif
+
+import (
+	"context"
+	"fmt"
+	"reflect"
+	"slices"
+
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/nodeless/nodeless/controller/nodeclaim/surge"
+	"github.com/nodeless/nodeless/controller/translate"
+)
+
+// ownedBy reports whether a pod is the Deployment's, by its ReplicaSet's name.
+func ownedBy(pod *corev1.Pod, deployment string) bool {
+	return surge.Deployment(&pod.ObjectMeta) == deployment
+}
+
+// deployment changes a Deployment's number of pods, and if its template becomes another one its pods: new ones come, the old ones go.
+func (a *applied) deployment(ctx context.Context, d *appsv1.Deployment) (string, error) {
+	key := client.ObjectKeyFromObject(d)
+	was := &appsv1.Deployment{}
+	err := a.in.Cluster.Get(ctx, key, was)
+	if err != nil && !apierrors.IsNotFound(err) {
+		return "", fmt.Errorf("read Deployment %s: %w", key, noSuch(err))
+	}
+	n := 1
+	if d.Spec.Replicas != nil {
+		n = int(*d.Spec.Replicas)
+	} else if err == nil && was.Spec.Replicas != nil {
+		n = int(*was.Spec.Replicas)
+	}
+	if err != nil {
+		_, err := a.scale(ctx, d, n, &d.Spec.Template)
+		return fmt.Sprintf("Deployment %s comes, with %d pods", key, n), err
+	}
+	if sameTemplate(&was.Spec.Template, &d.Spec.Template) {
+		return a.scale(ctx, was, n, nil)
+	}
+	a.drop(a.podsOf(was))
+	_, err = a.scale(ctx, d, n, &d.Spec.Template)
+	return fmt.Sprintf("Deployment %s changes: spec.template, with %d pods", key, n), err
+}
+
+// sameTemplate compares what decides where pods may go, as far as the new template says it: what it leaves open the API server fills in.
+func sameTemplate(a, b *corev1.PodTemplateSpec) bool {
+	lean := func(t *corev1.PodTemplateSpec) corev1.PodTemplateSpec {
+		out := *t.DeepCopy()
+		translate.LeanContainers(out.Spec.InitContainers)
+		translate.LeanContainers(out.Spec.Containers)
+		return out
+	}
+	x, y := lean(a), lean(b)
+	for i := range x.Spec.Containers {
+		if i < len(y.Spec.Containers) && !reflect.DeepEqual(quantities(x.Spec.Containers[i].Resources), quantities(y.Spec.Containers[i].Resources)) {
+			return false
+		}
+	}
+	return len(x.Spec.Containers) == len(y.Spec.Containers) && reflect.DeepEqual(x.Labels, y.Labels) && reflect.DeepEqual(x.Spec.NodeSelector, y.Spec.NodeSelector) &&
+		reflect.DeepEqual(x.Spec.Tolerations, y.Spec.Tolerations) && reflect.DeepEqual(x.Spec.Affinity, y.Spec.Affinity) &&
+		len(x.Spec.TopologySpreadConstraints) == len(y.Spec.TopologySpreadConstraints)
+}
+
+func quantities(r corev1.ResourceRequirements) map[string]string {
+	out := map[string]string{}
+	for name, q := range r.Requests {
+		out[string(name)] = q.String()
+	}
+	return out
+}
+
+// scale has a Deployment have so many pods, of a template or like those that it has.
+func (a *applied) scale(ctx context.Context, d *appsv1.Deployment, n int, template *corev1.PodTemplateSpec) (string, error) {
+	have := a.podsOf(d)
+	if template == nil {
+		template = &d.Spec.Template
+	}
+	more := n - len(have)
+	switch {
+	case n < 0:
+		return "", fmt.Errorf("Deployment %s/%s with %d pods: give 0 or more", d.Namespace, d.Name, n)
+	case more > a.in.MaxPods-a.seq:
+		return "", fmt.Errorf("Deployment %s/%s with %d pods: a forecast adds %d at most; ask about fewer", d.Namespace, d.Name, n, a.in.MaxPods)
+	case more < 0:
+		firstToGo(a.in.Cluster.Snapshot().Now, have)
+		a.drop(have[:-more])
+	case more > 0:
+		like := a.fresh(d, template)
+		start := d.Name + "-"
+		if len(have) > 0 {
+			like, start = have[0], have[0].GenerateName
+		}
+		if err := a.add(ctx, like, start, more); err != nil {
+			return "", err
+		}
+	}
+	return fmt.Sprintf("Deployment %s/%s has %d pods", d.Namespace, d.Name, n), nil
+}
+
+// drop takes pods away.
+func (a *applied) drop(pods []*corev1.Pod) {
+	gone := map[client.Object]bool{}
+	for _, pod := range pods {
+		gone[pod] = true
+	}
+	a.objects = slices.DeleteFunc(slices.Clone(a.objects), func(o client.Object) bool { return gone[o] })
+}
+
+// add adds n pending pods like one. They share what nobody modifies.
+func (a *applied) add(ctx context.Context, like *corev1.Pod, start string, n int) error {
+	a.objects = slices.Grow(slices.Clone(a.objects), n)
+	now := metav1.NewTime(a.in.Cluster.Snapshot().Now)
+	for range n {
+		if err := ctx.Err(); err != nil {
+			return err
+		}
+		a.seq++
+		pod := &corev1.Pod{Spec: like.Spec, Status: corev1.PodStatus{Phase: corev1.PodPending}, ObjectMeta: metav1.ObjectMeta{
+			Namespace: like.Namespace, Name: fmt.Sprintf("%snew-%d", start, a.seq), UID: uidOf(fmt.Sprintf("scaled-%d", a.seq)),
+			CreationTimestamp: now, Labels: like.Labels, Annotations: like.Annotations, OwnerReferences: like.OwnerReferences,
+		}}
+		pod.Spec.NodeName = ""
+		a.objects = append(a.objects, pod)
+	}
+	return nil
+}
+
+// fresh is a pod of a template.
+func (a *applied) fresh(d *appsv1.Deployment, t *corev1.PodTemplateSpec) *corev1.Pod {
+	yes := true
+	pod := &corev1.Pod{
+		ObjectMeta: metav1.ObjectMeta{Namespace: d.Namespace, Labels: t.Labels, Annotations: t.Annotations, OwnerReferences: []metav1.OwnerReference{
+			{APIVersion: "apps/v1", Kind: "ReplicaSet", Name: d.Name + "-0", UID: uidOf("set-" + d.Name), Controller: &yes},
+		}},
+		Spec: translate.AsCreated(&t.Spec, nil),
+	}
+	translate.LeanContainers(pod.Spec.InitContainers)
+	translate.LeanContainers(pod.Spec.Containers)
+	return pod
+}

@@ -1,0 +1,195 @@
+// Package why answers why a pod waits or is where it is, why a machine is kept or goes, and what a NodePool may do: as data, and
+// as text made of it. It reads a live cluster and asks the engine; it changes nothing.
+package why
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/nodeless/nodeless/engine/model"
+	"github.com/nodeless/nodeless/engine/reason"
+	"github.com/nodeless/nodeless/explain/capture"
+	"github.com/nodeless/nodeless/explain/record"
+)
+
+// Verdicts, one word for what an Answer comes to.
+const (
+	NoMachine = "NoMachine" // nothing can take the pod, and nothing is launched for it
+	Launches  = "Launches"  // a machine is, or would be, launched for the pod
+	Soon      = "Soon"      // pods are likely to end that are where it could go: no machine is launched for it yet
+	HasRoom   = "HasRoom"   // there is room for the pod: kube-scheduler has to bind it
+	Placed    = "Placed"
+	NoAddress = "NoAddress" // the pod is on a node that has no IP address for it
+	Ended     = "Ended"
+	NotOurs   = "NotOurs" // somebody else decides
+	Stays     = "Stays"
+	Goes      = "Goes"     // is being removed
+	Due       = "Due"      // nothing keeps it: the controller begins to remove it when it looks at nodes next
+	OnItsWay  = "OnItsWay" // a machine that is not ready yet
+	Ready     = "Ready"
+	NotReady  = "NotReady"
+	Gone      = "Gone"
+)
+
+// Answer is what there is to say of one object. Facts say all of it in words, in order; the fields beside them are the same as data.
+type Answer struct {
+	APIVersion string  `json:"apiVersion"`
+	Kind       string  `json:"kind"`
+	Subject    Subject `json:"subject"`
+	State      string  `json:"state"`
+	Verdict    string  `json:"verdict"`
+	Summary    string  `json:"summary"`
+	Facts      []Fact  `json:"facts"`
+
+	Reason   *Reason     `json:"reason,omitempty"`   // of a pod that gets nothing
+	Change   *Change     `json:"change,omitempty"`   // the smallest that would help it
+	Changes  []Change    `json:"changes,omitempty"`  // that, and up to two others, each of which would help by itself
+	Pods     []PodAnswer `json:"pods,omitempty"`     // of a workload
+	Launch   *Launch     `json:"launch,omitempty"`   // for a pod
+	Launches []Launch    `json:"launches,omitempty"` // of a pool
+	Node     string      `json:"node,omitempty"`     // of a pod
+	Blockers []Blocker   `json:"blockers,omitempty"` // that keep a machine
+	Then     string      `json:"then,omitempty"`     // what becomes of the machine without them
+
+	// Decisions are those that the controller kept about the object, by time.
+	Decisions []record.Record `json:"decisions,omitempty"`
+
+	Server string `json:"server"`
+}
+
+// Fact is one line of an answer.
+type Fact struct {
+	Label string `json:"label"`
+	Text  string `json:"text"`
+}
+
+// question is what one answer is made of.
+type question struct {
+	c      *capture.Cluster
+	s      *model.Snapshot
+	policy model.Policy
+	a      *Answer
+
+	read   bool // past and unread are known
+	past   history
+	unread error
+}
+
+// Ask answers about one object. The error says that there is nothing of that name, with what comes near it, or what could not be read.
+func Ask(ctx context.Context, c *capture.Cluster, policy model.Policy, of Subject) (*Answer, error) {
+	q := &question{c: c, s: c.Snapshot(), policy: policy, a: &Answer{
+		APIVersion: "nodeless.sh/v1alpha1", Kind: "Answer", Subject: of, Server: c.Server(), Facts: []Fact{},
+	}}
+	found, err := q.about(ctx, of)
+	if err != nil {
+		return nil, err
+	}
+	if !found {
+		if gone, err := q.gone(ctx, of); !gone {
+			return nil, q.unknown(of, err)
+		}
+	} else {
+		if !of.Workload() { // its pods' decisions are theirs
+			q.decided(ctx, of)
+		}
+		q.events(ctx, of)
+	}
+	for _, text := range c.Assumed() {
+		q.say("assumed", text)
+	}
+	for _, gap := range c.Gaps() {
+		q.say("not known", gap.Error())
+	}
+	if q.a.Verdict != Gone {
+		q.say("prices", c.Prices())
+	}
+	return q.a, nil
+}
+
+// about answers, and reports whether the object is there.
+func (q *question) about(ctx context.Context, of Subject) (bool, error) {
+	switch of.Kind {
+	case PodKind:
+		return q.pod(ctx, of), nil
+	case NodeKind:
+		return q.node(of.Name), nil
+	case ClaimKind:
+		return q.claim(of.Name), nil
+	case PoolKind:
+		return q.pool(of.Name), nil
+	}
+	if of.Workload() {
+		return q.workload(ctx, of)
+	}
+	return false, fmt.Errorf("unknown kind %q: ask for a pod, a workload, a node, a nodeclaim or a nodepool", of.Kind)
+}
+
+// say adds a fact, if there is something to say.
+func (q *question) say(label, text string) {
+	if text != "" {
+		q.a.Facts = append(q.a.Facts, Fact{label, text})
+	}
+}
+
+// sayf is say with a text to be made.
+func (q *question) sayf(label, format string, args ...any) {
+	q.say(label, fmt.Sprintf(format, args...))
+}
+
+// conclude is what the answer comes to.
+func (q *question) conclude(state, verdict, format string, args ...any) {
+	q.a.State, q.a.Verdict = state, verdict
+	q.a.Summary = format
+	if len(args) > 0 {
+		q.a.Summary = fmt.Sprintf(format, args...)
+	}
+}
+
+// ago is how long something has been so, in words.
+func (q *question) ago(at time.Time) string {
+	if at.IsZero() {
+		return "?"
+	}
+	return age(q.s.Now.Sub(at))
+}
+
+// age is a duration as kubectl writes it.
+func age(d time.Duration) string {
+	d = max(d, 0)
+	switch {
+	case d < 2*time.Minute:
+		return fmt.Sprintf("%ds", int(d.Seconds()))
+	case d < time.Hour:
+		return fmt.Sprintf("%dm", int(d.Minutes()))
+	case d < 48*time.Hour:
+		return strings.TrimSuffix(fmt.Sprintf("%dh%dm", int(d.Hours()), int(d.Minutes())%60), "0m")
+	}
+	return fmt.Sprintf("%dd", int(d.Hours()/24))
+}
+
+// listed joins what is there, at most so much of it.
+func listed(all []string, most int) string {
+	if len(all) <= most {
+		return strings.Join(all, ", ")
+	}
+	return fmt.Sprintf("%s and %d more", strings.Join(all[:most], ", "), len(all)-most)
+}
+
+// counted is a number of things.
+func counted(n int, noun string) string {
+	if n == 1 {
+		return "1 " + noun
+	}
+	return fmt.Sprintf("%d %ss", n, noun)
+}
+
+// funnel is how many types each rule left, and why none is.
+func funnel(v model.PoolVerdict) string {
+	why := strings.TrimPrefix(reason.Verdict(v), "pool "+v.Pool+": ")
+	if steps := reason.Funnel(v); steps != "" {
+		return strings.ReplaceAll(steps, ", ", " → ") + ": " + why
+	}
+	return why
+}

@@ -1,0 +1,116 @@
+package why
+
+import (
+	"time"
+
+	"github.com/nodeless/nodeless/engine/model"
+	"github.com/nodeless/nodeless/engine/reason"
+	"github.com/nodeless/nodeless/engine/suggest"
+)
+
+// Reason is why a pod gets nothing: the rule, what it was about, and what each pool said.
+type Reason struct {
+	Rule   model.Rule    `json:"rule"`
+	Object string        `json:"object,omitempty"`
+	Detail string        `json:"detail,omitempty"`
+	Pools  []PoolVerdict `json:"pools,omitempty"`
+}
+
+// PoolVerdict is the rule that left none of a pool's types, and how many each rule before it left.
+type PoolVerdict struct {
+	Pool   string     `json:"pool"`
+	Rule   model.Rule `json:"rule"`
+	Object string     `json:"object,omitempty"`
+	Detail string     `json:"detail,omitempty"` // what was asked
+	Best   string     `json:"best,omitempty"`   // what came nearest, and of which type
+	BestOf string     `json:"bestOf,omitempty"`
+	Funnel []Step     `json:"funnel,omitempty"`
+	Text   string     `json:"text"`
+}
+
+// Step is how many types a rule left.
+type Step struct {
+	Rule model.Rule `json:"rule"`
+	Left int        `json:"left"`
+}
+
+// Change is the smallest single change after which a pod would have its place.
+type Change struct {
+	Rule   model.Rule `json:"rule"`
+	Object string     `json:"object"` // what to edit
+	Pool   string     `json:"pool,omitempty"`
+	From   string     `json:"from,omitempty"`
+	To     string     `json:"to,omitempty"` // "" = remove it
+	Text   string     `json:"text"`
+	// Patch makes the change, and Command is the line for a shell that does; without them it is no edit of one object: something
+	// has to be created or awaited, or only a person knows which of several to give up.
+	Patch   *Patch `json:"patch,omitempty"`
+	Command string `json:"command,omitempty"`
+	// Launch is the cheapest node that would be launched for the pod then. Arch is its architecture, where the image must be built for
+	// another one than is usual.
+	Launch *Offer `json:"launch,omitempty"`
+	Arch   string `json:"arch,omitempty"`
+}
+
+// Launch is a machine that is, or would be, bought.
+type Launch struct {
+	Pool         string   `json:"pool"`
+	Pods         []string `json:"pods,omitempty"`
+	Chosen       Offer    `json:"chosen"`
+	Alternatives []Offer  `json:"alternatives,omitempty"` // the best of other types, cheapest first
+}
+
+// Offer is a type in a zone at a price.
+type Offer struct {
+	Type           string  `json:"type"`
+	Zone           string  `json:"zone"`
+	CapacityType   string  `json:"capacityType"`
+	DollarsPerHour float64 `json:"dollarsPerHour"`
+}
+
+// Blocker is one reason to keep a machine.
+type Blocker struct {
+	Rule   model.Rule `json:"rule"`
+	Text   string     `json:"text"`
+	Group  []string   `json:"group,omitempty"`  // the nodes that would be replaced together but for this, by name
+	Clears string     `json:"clears,omitempty"` // when or how it does
+	At     *time.Time `json:"clearsAt,omitempty"`
+}
+
+func offerOf(c model.Candidate) Offer {
+	return Offer{c.Type, c.Zone, c.CapacityType, c.Price.Dollars()}
+}
+
+func reasonOf(r *model.Reason) *Reason {
+	out := &Reason{Rule: r.Rule, Object: r.Object, Detail: r.Detail}
+	for _, v := range r.Pools {
+		pv := PoolVerdict{Pool: v.Pool, Rule: v.Rule, Object: v.Object, Detail: v.Detail, Best: v.Best, BestOf: v.BestOf, Text: reason.Verdict(v)}
+		for _, f := range v.Funnel {
+			pv.Funnel = append(pv.Funnel, Step{f.Rule, f.Left})
+		}
+		out.Pools = append(out.Pools, pv)
+	}
+	return out
+}
+
+func changeOf(o *suggest.Option, p *Patch) *Change {
+	c := &o.Change
+	out := &Change{Rule: c.Rule, Object: c.Object, Pool: c.Pool, From: c.From, To: c.To, Arch: c.Arch, Text: reason.Change(*c), Patch: p}
+	if p != nil {
+		out.Command = p.Command()
+	}
+	if o.Node.Type != "" {
+		offer := offerOf(o.Node)
+		out.Launch = &offer
+	}
+	return out
+}
+
+// sentence is the change with what it costs.
+func (c *Change) sentence(node model.Candidate) string {
+	text := c.Text
+	if node.Type != "" {
+		text += "; launches " + reason.Candidate(node)
+	}
+	return text
+}

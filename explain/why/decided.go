@@ -1,0 +1,117 @@
+package why
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"time"
+
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/nodeless/nodeless/explain/record"
+	"github.com/nodeless/nodeless/explain/record/store"
+)
+
+// mostDecisions about an object that is there are told.
+const mostDecisions = 5
+
+// history is what was decided about a subject, by time, and the whole log for what follows from it.
+type history struct {
+	all, about []record.Record
+}
+
+// history is what was decided about the subject of the question, read once. Where decisions are not kept there are none.
+func (q *question) history(ctx context.Context, of Subject) (history, error) {
+	if !q.read {
+		q.past, q.unread = q.readHistory(ctx, of)
+		q.read = true
+	}
+	return q.past, q.unread
+}
+
+func (q *question) readHistory(ctx context.Context, of Subject) (history, error) {
+	reading, err := q.c.Decisions(ctx)
+	if errors.Is(err, store.ErrNotKept) {
+		return history{}, nil
+	}
+	if err != nil {
+		return history{}, err
+	}
+	for _, damage := range reading.Damaged {
+		q.sayf("not known", "part of what was decided: %v", damage)
+	}
+	h := history{all: reading.Records}
+	name := of.Name
+	if of.Kind == PodKind {
+		name = of.Namespace + "/" + of.Name
+	}
+	h.about = record.Of(h.all, of.Kind, name)
+	if of.Kind == PodKind {
+		h.about = q.ofThisPod(of, h.about)
+	}
+	if of.Kind == NodeKind { // its launch was decided when it had no name yet
+		for _, claim := range claimsOf(h.about, name) {
+			for _, r := range record.Of(h.all, ClaimKind, claim) {
+				if !slices.ContainsFunc(h.about, func(x record.Record) bool { return x.ID == r.ID }) {
+					h.about = append(h.about, r)
+				}
+			}
+		}
+		slices.SortStableFunc(h.about, func(a, b record.Record) int { return a.Time.Compare(b.Time) })
+	}
+	return h, nil
+}
+
+// ofThisPod are those of the records that are about the pod that is there now or, if there is none, about the last one of its name.
+func (q *question) ofThisPod(of Subject, records []record.Record) []record.Record {
+	name := of.Namespace + "/" + of.Name
+	if pod := q.c.World.Pod(types.NamespacedName{Namespace: of.Namespace, Name: of.Name}); pod != nil {
+		return slices.DeleteFunc(records, func(r record.Record) bool {
+			return !r.AboutPod(name, string(pod.UID), pod.CreationTimestamp.Time)
+		})
+	}
+	if len(records) == 0 {
+		return nil
+	}
+	last, _ := records[len(records)-1].PodUID(name)
+	return slices.DeleteFunc(records, func(r record.Record) bool {
+		uid, _ := r.PodUID(name)
+		return uid != last
+	})
+}
+
+// claimsOf are the NodeClaims of a Node.
+func claimsOf(about []record.Record, node string) []string {
+	var out []string
+	for i := range about {
+		for _, m := range about[i].Goes {
+			if m.Node == node {
+				out = append(out, m.Claim)
+			}
+		}
+		for _, o := range about[i].Outcomes {
+			if o.Node == node && o.Claim != "" {
+				out = append(out, o.Claim)
+			}
+		}
+	}
+	slices.Sort(out)
+	return slices.Compact(out)
+}
+
+// decided adds what was decided lately about something that is there.
+func (q *question) decided(ctx context.Context, of Subject) {
+	h, err := q.history(ctx, of)
+	if err != nil {
+		q.sayf("decided", "not read: %v", err)
+		return
+	}
+	q.a.Decisions = h.about[max(0, len(h.about)-mostDecisions):]
+	for i := range q.a.Decisions {
+		r := &q.a.Decisions[i]
+		q.sayf("decided", "%s ago: %s", q.ago(r.Time), r.Line())
+	}
+}
+
+// took is a time in seconds as people read it.
+func took(seconds float64) string { return age(time.Duration(seconds * float64(time.Second))) }

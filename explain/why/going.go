@@ -1,0 +1,164 @@
+package why
+
+import (
+	"fmt"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	karpv1 "sigs.k8s.io/karpenter/pkg/apis/v1"
+
+	"github.com/nodeless/nodeless/controller/apply"
+	"github.com/nodeless/nodeless/controller/translate"
+	"github.com/nodeless/nodeless/engine/model"
+)
+
+// goes answers about a machine that is going.
+func (q *question) goes(n *model.Node, node *corev1.Node, claim *karpv1.NodeClaim, state string) {
+	why := translate.Departure(claim, q.c.World.NodePool(claim.Labels[karpv1.NodePoolLabelKey]), q.s.Now)
+	if why == "" && node != nil && node.DeletionTimestamp != nil {
+		why = "its Node was deleted by hand or by another program"
+	}
+	q.conclude(state, Goes, "it goes: %s", or(why, "it is tainted "+karpv1.DisruptedTaintKey))
+	if c, ok, err := translate.CommandOf(claim); ok && err == nil {
+		q.command(&c)
+	}
+	if claim.DeletionTimestamp != nil {
+		q.sayf("since", "%s ago", q.ago(claim.DeletionTimestamp.Time))
+		if until := claim.Annotations[karpv1.NodeClaimTerminationTimestampAnnotationKey]; until != "" {
+			q.say("at the latest", until)
+		}
+	}
+	q.leaving(n)
+	q.progress(claim)
+}
+
+// command says how far the command is by which machines go.
+func (q *question) command(c *translate.Command) {
+	q.sayf("command", "%s, begun %s ago: %s", c.ID[:min(12, len(c.ID))], q.ago(c.Since), strings.Join(victims(*c), ", "))
+	if c.Launches == 0 {
+		q.say("in its place", "nothing: there is room on other machines")
+		return
+	}
+	waits := false
+	for _, name := range c.Replacements {
+		claim := q.c.World.Claim(name)
+		if claim == nil {
+			q.sayf("in its place", "nodeclaim %s, which is gone", name)
+			continue
+		}
+		how := "is ready"
+		if lacks := firstLacking(claim); lacks != "" {
+			how, waits = "is awaited: "+lacks, true
+		}
+		q.sayf("in its place", "nodeclaim %s (%s) %s", name, or(claim.Labels[model.LabelInstanceType], "not launched yet"), how)
+	}
+	if waits {
+		q.sayf("at the latest", "%s: what is not ready by then is given up, and these nodes stay", stamp(c.Since.Add(apply.Patience(q.commands()))))
+	}
+}
+
+// commands is how many are under way.
+func (q *question) commands() int {
+	ids := map[string]bool{}
+	for _, claim := range q.c.World.Claims() {
+		if c, ok, err := translate.CommandOf(claim); ok && err == nil {
+			ids[c.ID] = true
+		}
+	}
+	return len(ids)
+}
+
+// leaving says which pods are still on a machine that goes, and what keeps them.
+func (q *question) leaving(n *model.Node) {
+	var pods, kept []string
+	for _, pod := range q.c.World.PodsOnNode(n.Name) {
+		info := translate.ReadPod(pod)
+		if info.Terminal || info.Daemon() {
+			continue
+		}
+		pods = append(pods, pod.Namespace+"/"+pod.Name)
+		if info.HeldUntil.After(q.s.Now) {
+			kept = append(kept, fmt.Sprintf("%s/%s by %s", pod.Namespace, pod.Name, karpv1.DoNotDisruptAnnotationKey))
+		}
+	}
+	for i := range n.Pods {
+		if p := &n.Pods[i]; p.Held != "" {
+			kept = append(kept, fmt.Sprintf("%s/%s by %s", p.Namespace, p.Name, p.Held))
+		}
+	}
+	if len(pods) == 0 {
+		q.say("still there", "no pod that has to move")
+	} else {
+		q.sayf("still there", "%s: %s", counted(len(pods), "pod"), listed(pods, 5))
+	}
+	if len(kept) > 0 {
+		q.say("held up", listed(kept, 5))
+	}
+}
+
+// steps of a machine's life, in order.
+var steps = []string{
+	karpv1.ConditionTypeLaunched, karpv1.ConditionTypeRegistered, karpv1.ConditionTypeInitialized,
+	karpv1.ConditionTypeDrifted, karpv1.ConditionTypeDrained, karpv1.ConditionTypeVolumesDetached, karpv1.ConditionTypeInstanceTerminating,
+}
+
+// progress says how far a machine is, step by step.
+func (q *question) progress(claim *karpv1.NodeClaim) {
+	for _, step := range steps {
+		for _, c := range claim.Status.Conditions {
+			if c.Type != step || c.Type == karpv1.ConditionTypeDrifted && c.Status != metav1.ConditionTrue {
+				continue
+			}
+			switch c.Status {
+			case metav1.ConditionTrue:
+				took := ""
+				if d := c.LastTransitionTime.Sub(claim.CreationTimestamp.Time); d >= 0 && claim.DeletionTimestamp == nil {
+					took = " after " + age(d)
+				}
+				q.sayf(c.Type, "yes%s%s", took, inBrackets(c.Type, c.Reason))
+			default:
+				q.sayf(c.Type, "not yet%s", because(unlike(c.Type, c.Reason), c.Message))
+			}
+		}
+	}
+}
+
+func inBrackets(step, reason string) string {
+	if reason == "" || reason == step {
+		return ""
+	}
+	return " (" + reason + ")"
+}
+
+func unlike(step, reason string) string {
+	if reason == step {
+		return ""
+	}
+	return reason
+}
+
+// firstLacking is what a machine's life has not come to yet, "" if it is initialized.
+func firstLacking(claim *karpv1.NodeClaim) string {
+	said := map[string]string{}
+	for _, c := range claim.Status.Conditions {
+		if c.Status == metav1.ConditionTrue {
+			said[c.Type] = "yes"
+		} else {
+			said[c.Type] = c.Message
+		}
+	}
+	for _, step := range []struct{ condition, text string }{
+		{karpv1.ConditionTypeLaunched, "the cloud has not launched it yet"},
+		{karpv1.ConditionTypeRegistered, "it is launched, and its Node has not registered yet"},
+		{karpv1.ConditionTypeInitialized, "its Node has registered, and is not ready for pods yet"},
+	} {
+		if message := said[step.condition]; message != "yes" {
+			if message != "" && !strings.HasPrefix(message, "object is awaiting reconciliation") {
+				return step.text + ": " + message
+			}
+			return step.text
+		}
+	}
+	return ""
+}

@@ -1,0 +1,172 @@
+package why
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/nodeless/nodeless/explain/record"
+)
+
+// gone answers about something that is not there any more, by what was decided of it and what was said of it, and reports whether
+// anything was. The error is what could not be read.
+func (q *question) gone(ctx context.Context, of Subject) (bool, error) {
+	h, unread := q.history(ctx, of)
+	if len(h.about) > 0 {
+		q.a.Decisions = h.about
+		if of.Kind == PodKind {
+			q.gonePod(of, h)
+		} else {
+			q.goneMachine(of, h)
+		}
+	}
+	events, err := q.said(ctx, of, len(h.about) == 0)
+	switch {
+	case len(h.about) > 0 || events:
+		if unread != nil {
+			q.sayf("decided", "not read: %v", unread)
+		}
+		return true, nil
+	case unread != nil:
+		return false, unread
+	}
+	return false, err
+}
+
+// gonePod says what was decided for a pod.
+func (q *question) gonePod(of Subject, h history) {
+	last := &h.about[len(h.about)-1]
+	what := "it was among the pods for which a machine was launched"
+	switch last.Kind {
+	case record.Refuse:
+		what = "nothing could take it: " + last.Why
+	case record.Launch:
+	default:
+		what = "it had to leave its machine: " + last.Why
+	}
+	q.conclude("Gone", Gone, "it is not there any more; the last that was decided about it, %s ago: %s", q.ago(last.Time), what)
+	for i := range h.about {
+		r := &h.about[i]
+		switch r.Kind {
+		case record.Launch:
+			q.launchedAs(r, "")
+		case record.Refuse:
+			q.sayf("waited", "from %s ago on: %s", q.ago(r.Time), r.Why)
+		default:
+			q.sayf("moved", "%s ago: %s", q.ago(r.Time), r.Why)
+		}
+	}
+}
+
+// goneMachine says when and why a machine came and went, and what that saved; of a pool, what became of its machines.
+func (q *question) goneMachine(of Subject, h history) {
+	var last *record.Record
+	for i := range h.about {
+		if r := &h.about[i]; q.isEnd(of, r) {
+			last = r
+		}
+	}
+	switch {
+	case of.Kind == PoolKind:
+		r := &h.about[len(h.about)-1]
+		q.conclude("Gone", Gone, "it is not there any more; the last that was decided about its machines, %s ago: %s", q.ago(r.Time), r.Why)
+	case last == nil:
+		q.conclude("Gone", Gone, "it is not there any more; why it went was not kept")
+	default:
+		q.conclude("Gone", Gone, "it went, as was decided %s ago: %s", q.ago(last.Time), or(last.Why, last.Method))
+	}
+	for i := range h.about[max(0, len(h.about)-2*mostDecisions):] {
+		r := &h.about[max(0, len(h.about)-2*mostDecisions)+i]
+		switch {
+		case of.Kind == PoolKind:
+			q.sayf("decided", "%s ago: %s", q.ago(r.Time), r.Line())
+		case q.isEnd(of, r):
+			q.end(of, r, h)
+		default:
+			q.launchedAs(r, of.Name)
+		}
+	}
+}
+
+// isEnd reports whether a decision is one by which the machine was to go.
+func (q *question) isEnd(of Subject, r *record.Record) bool {
+	return slices.ContainsFunc(r.Goes, func(m record.Machine) bool { return m.Claim == of.Name || m.Node == of.Name })
+}
+
+// launchedAs says which machine was launched, for whom, and what else could have been had.
+func (q *question) launchedAs(r *record.Record, name string) {
+	if len(r.Comes) == 0 {
+		return
+	}
+	i := slices.IndexFunc(r.Comes, func(b record.Bought) bool {
+		o := r.Outcome(record.Ready, b.Claim)
+		return b.Claim == name || o != nil && o.Node == name
+	})
+	b := r.Comes[max(i, 0)]
+	q.sayf("launched", "%s ago as nodeclaim %s, pool %s: %s", q.ago(r.Time), b.Claim, b.Pool, b.Chosen)
+	if r.Kind == record.Launch {
+		q.sayf("for", "%s", pods(r.Pods, r.PodsMore))
+	} else {
+		q.say("came because", r.Why)
+	}
+	q.say("why this type", dearer(&b))
+	if o := r.Outcome(record.Ready, b.Claim); o != nil {
+		q.sayf("was ready", "after %s, as node %s", took(o.Seconds), o.Node)
+	} else {
+		q.say("was ready", "never, as far as was kept")
+	}
+}
+
+// end says why and when a machine went, what was on it, what came in its place and what that saved.
+func (q *question) end(of Subject, r *record.Record, h history) {
+	i := slices.IndexFunc(r.Goes, func(m record.Machine) bool { return m.Claim == of.Name || m.Node == of.Name })
+	m := r.Goes[i]
+	q.sayf("went because", "%s (%s)", r.Why, r.Method)
+	if len(m.Pods)+m.PodsMore > 0 {
+		q.sayf("had to leave", "%s", pods(m.Pods, m.PodsMore))
+	}
+	for _, b := range r.Comes[:min(len(r.Comes), 5)] {
+		q.sayf("in its place", "nodeclaim %s: %s", b.Claim, b.Chosen)
+	}
+	if o := r.Outcome(record.Undone, ""); o != nil {
+		q.sayf("undone", "after %s: %s", took(o.Seconds), o.Text)
+	}
+	if o := r.Outcome(record.Gone, m.Claim); o != nil {
+		q.sayf("was gone", "%s after that, %s ago%s", took(o.Seconds), q.ago(o.Time), because("", o.Text))
+	}
+	for _, s := range record.Savings(h.all, q.s.Now, record.DefaultHorizon).Savings {
+		if s.Decision == r.ID {
+			q.sayf("saved", "$%.4f so far (%s), against what \"nodeless savings\" says", s.Dollars, s.State)
+		}
+	}
+}
+
+// dearer sets what was chosen beside what was not.
+func dearer(b *record.Bought) string {
+	if b.RunnerUp == nil {
+		return "nothing else would do"
+	}
+	text := fmt.Sprintf("of %s it cost least; the runner-up was %s", counted(b.Types, "type"), b.RunnerUp)
+	for i, o := range b.Others {
+		if i == 0 {
+			text += "; then "
+		} else {
+			text += ", "
+		}
+		text += o.String()
+	}
+	return text
+}
+
+// pods names some of them.
+func pods(names []string, more int) string {
+	if len(names)+more == 0 {
+		return "no pod: the replicas of its pool"
+	}
+	text := counted(len(names)+more, "pod") + ": " + strings.Join(names[:min(len(names), mostDecisions)], ", ")
+	if left := len(names) + more - mostDecisions; left > 0 {
+		text += fmt.Sprintf(" and %d more", left)
+	}
+	return text
+}

@@ -1,0 +1,60 @@
+package why
+
+import (
+	"fmt"
+
+	"github.com/nodeless/nodeless/engine/model"
+	"github.com/nodeless/nodeless/engine/query"
+	"github.com/nodeless/nodeless/engine/reason"
+)
+
+// mostAlternatives is how many ways of launching are compared.
+const mostAlternatives = 5
+
+// launch says which machine is bought, for whom, and what others would cost.
+func (q *question) launch(l *model.Launch) {
+	data := q.launchOf(l)
+	q.a.Launch = &data
+	q.sayf("buys", "%s of pool %s, for %s together: %s", reason.Candidate(l.Chosen), l.Pool,
+		counted(len(l.Pods), "pod"), q.amounts(l.Requests))
+	for _, x := range l.Relaxed {
+		q.say("although", reason.Relaxed(x))
+	}
+	q.say("why this type", q.comparison(l))
+}
+
+func (q *question) launchOf(l *model.Launch) Launch {
+	out := Launch{Pool: l.Pool, Chosen: offerOf(l.Chosen)}
+	for _, k := range l.Pods {
+		out.Pods = append(out.Pods, k.Namespace+"/"+k.Name)
+	}
+	for _, c := range query.Alternatives(q.s, q.policy, l, mostAlternatives) {
+		if c.Type != l.Chosen.Type {
+			out.Alternatives = append(out.Alternatives, offerOf(c))
+		}
+	}
+	return out
+}
+
+// comparison sets the chosen type beside the next best.
+func (q *question) comparison(l *model.Launch) string {
+	if l.RunnerUp.Type == "" {
+		return "nothing else would do"
+	}
+	text := fmt.Sprintf("of %s that fit it costs least; the runner-up, %s, costs ", counted(len(l.Types), "type"), reason.Candidate(l.RunnerUp))
+	if more := l.RunnerUp.Price - l.Chosen.Price; more > 0 {
+		text += reason.Dollars(more) + " more"
+	} else {
+		text += "no more, but counts for more under the policy or comes later by name"
+	}
+	var next []string
+	for _, c := range query.Alternatives(q.s, q.policy, l, mostAlternatives) {
+		if c.Type != l.RunnerUp.Type && c.Type != l.Chosen.Type {
+			next = append(next, c.Type+" "+reason.Dollars(c.Price))
+		}
+	}
+	if len(next) > 0 {
+		text += "; then " + listed(next, 3)
+	}
+	return text
+}

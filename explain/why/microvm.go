@@ -1,0 +1,62 @@
+package why
+
+import (
+	"slices"
+
+	corev1 "k8s.io/api/core/v1"
+	karpv1 "sigs.k8s.io/karpenter/pkg/apis/v1"
+
+	"github.com/nodeless/nodeless/engine/model"
+	"github.com/nodeless/nodeless/microvm/fargate"
+)
+
+// onFargate reports whether a machine is the node of one pod alone: AWS Fargate's, or a microVM of ours. Either may be nil.
+func onFargate(node *corev1.Node, claim *karpv1.NodeClaim) bool {
+	return node != nil && node.Labels[fargate.ComputeType] == fargate.ComputeTypeFargate ||
+		claim != nil && claim.Labels[fargate.ComputeType] == fargate.ComputeTypeFargate
+}
+
+// microVM answers about the node of one pod alone.
+func (q *question) microVM(n *model.Node, state string) {
+	whose := "one pod"
+	for _, pod := range q.c.World.PodsOnNode(n.Name) {
+		if pod.Spec.SchedulerName == fargate.SchedulerName {
+			whose = "pod " + pod.Namespace + "/" + pod.Name
+		}
+	}
+	q.conclude(state, Stays, "it belongs to %s alone, and is removed when that pod ends or is deleted", whose)
+}
+
+// waitsForMicroVM answers about a pod that a FargateProfile selected and that has no node yet: it is refused, or its node starts.
+func (q *question) waitsForMicroVM(pod *corev1.Pod, waited string) {
+	if claim := q.c.World.Claim(fargate.ClaimName(pod.UID)); claim != nil && claim.DeletionTimestamp == nil {
+		q.conclude(waited, Launches, "its microVM starts: %s", or(firstLacking(claim), "kubelet has to start the pod"))
+		q.say("nodeclaim", claim.Name)
+		return
+	}
+	i := slices.IndexFunc(pod.Status.Conditions, func(c corev1.PodCondition) bool {
+		return c.Type == corev1.PodScheduled && c.Status == corev1.ConditionFalse
+	})
+	profile := or(pod.Labels[fargate.ProfileLabel], "?")
+	if i < 0 {
+		q.conclude(waited, NotOurs, "FargateProfile %s selects it: %s has yet to give it a microVM", profile, fargate.SchedulerName)
+		return
+	}
+	c := &pod.Status.Conditions[i]
+	q.conclude(waited, NoMachine, "it gets no microVM: %s", or(c.Message, c.Reason))
+	q.sayf("decided by", "%s, %s ago: %s", fargate.SchedulerName, q.ago(c.LastTransitionTime.Time), c.Reason)
+	q.say("profile", profile)
+	q.say("what helps", refusedRemedy(c.Reason))
+}
+
+// refusedRemedy says what to do about a reason for which fargate-scheduler refuses a pod; "" where its message does.
+func refusedRemedy(reason string) string {
+	switch reason {
+	case fargate.ReasonUnsupported:
+		return "take out of the pod what the message names, or annotate its template " + fargate.ComputeType + ": " + fargate.ComputeTypeEC2 +
+			" so that it runs on a NodePool's nodes"
+	case fargate.ReasonTooLarge:
+		return "request less, or annotate its template " + fargate.ComputeType + ": " + fargate.ComputeTypeEC2 + " so that it runs on a NodePool's nodes"
+	}
+	return ""
+}

@@ -1,0 +1,197 @@
+package why
+
+import (
+	"fmt"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+	karpv1 "sigs.k8s.io/karpenter/pkg/apis/v1"
+
+	"github.com/nodeless/nodeless/controller/cycle"
+	"github.com/nodeless/nodeless/controller/translate"
+	"github.com/nodeless/nodeless/engine/model"
+	"github.com/nodeless/nodeless/engine/query"
+	"github.com/nodeless/nodeless/engine/reason"
+)
+
+// node answers about a Node, and reports whether it is there.
+func (q *question) node(name string) bool {
+	object := q.c.World.Node(name)
+	n := q.nodeNamed(name)
+	if object == nil || n == nil {
+		return false
+	}
+	q.machine(n, object, q.c.World.Claim(n.Claim))
+	return true
+}
+
+// claim answers about a NodeClaim, and reports whether it is there.
+func (q *question) claim(name string) bool {
+	claim := q.c.World.Claim(name)
+	n := q.nodeOfClaim(name)
+	if claim == nil || n == nil {
+		return false
+	}
+	q.machine(n, q.c.World.Node(n.Name), claim)
+	return true
+}
+
+// machine answers about a machine: a Node, a NodeClaim, or both.
+func (q *question) machine(n *model.Node, node *corev1.Node, claim *karpv1.NodeClaim) {
+	state := q.stateOf(n, node)
+	q.describe(n, node, claim)
+	switch {
+	case onFargate(node, claim) && n.State == model.Initialized && !n.Deleting:
+		q.microVM(n, state)
+		return
+	case claim == nil:
+		q.conclude(state, NotOurs, "it belongs to no NodeClaim: nobody here takes it away")
+		q.say("who can", "whoever made it: a node group, another provisioner, a person")
+		return
+	case n.Deleting:
+		q.goes(n, node, claim, state)
+		return
+	case n.State != model.Initialized:
+		q.conclude(state, OnItsWay, "it is on its way: %s", firstLacking(claim))
+		q.progress(claim)
+		q.came(claim)
+		return
+	}
+	q.came(claim)
+	q.kept(n, state)
+}
+
+func (q *question) stateOf(n *model.Node, node *corev1.Node) string {
+	since := q.ago(n.Created)
+	switch {
+	case n.Deleting:
+		return "Going"
+	case node == nil:
+		return "Launching for " + since
+	case n.State != model.Initialized:
+		return "Registered"
+	}
+	if _, ready := translate.ReadySince(node); !ready {
+		return "NotReady"
+	}
+	if n.Cordoned {
+		return "Ready,SchedulingDisabled"
+	}
+	return "Ready for " + q.ago(n.Initialized)
+}
+
+// describe says what the machine is and what is on it.
+func (q *question) describe(n *model.Node, node *corev1.Node, claim *karpv1.NodeClaim) {
+	what := strings.TrimSpace(n.Type + " " + n.CapacityType)
+	if n.Zone != "" {
+		what += " in " + n.Zone
+	}
+	if n.Price > 0 {
+		what += " at " + reason.Dollars(n.Price)
+	}
+	if n.Pool != "" {
+		what += ", pool " + n.Pool
+	}
+	if node != nil && claim != nil {
+		what += ", nodeclaim " + claim.Name
+	}
+	q.sayf("machine", "%s, %s old", or(what, "of unknown type"), q.ago(n.Created))
+	if node == nil {
+		return
+	}
+	pods, daemons := 0, 0
+	for i := range n.Pods {
+		switch p := &n.Pods[i]; {
+		case p.Terminal:
+		case p.Daemon:
+			daemons++
+		default:
+			pods++
+		}
+	}
+	var used []string
+	for _, r := range []int{model.CPU, model.Memory} {
+		if n.Allocatable[r] > 0 {
+			used = append(used, fmt.Sprintf("%s %d%%", q.s.ResourceNames[r], min(100*max(n.Used[r], 0)/n.Allocatable[r], 999)))
+		}
+	}
+	text := counted(pods, "pod") + ", " + counted(daemons, "daemon")
+	if len(used) > 0 {
+		text += "; asked for: " + strings.Join(used, ", ")
+	}
+	q.say("runs", text)
+	q.overhead(n)
+}
+
+// came says for what the machine was launched.
+func (q *question) came(claim *karpv1.NodeClaim) {
+	if c, replaces, err := translate.ReplacingOf(claim); replaces && err == nil {
+		q.sayf("came because", "it takes the place of %s (%s)", listed(victims(c), 3), strings.ToLower(string(c.Method)))
+		return
+	}
+	if np := q.c.World.NodePool(claim.Labels[karpv1.NodePoolLabelKey]); np != nil && np.Spec.Replicas != nil {
+		q.sayf("came because", "pool %s is static and keeps %s, whatever pods there are", np.Name, counted(int(*np.Spec.Replicas), "replica"))
+		return
+	}
+	if claim.Annotations[translate.AnnotationLaunch] != "" {
+		q.sayf("came because", "pods waited that ask for %s together", amounts(claim.Spec.Resources.Requests))
+	}
+}
+
+// amounts are requests in the order of their names.
+func amounts(list corev1.ResourceList) string {
+	var parts []string
+	for _, name := range []corev1.ResourceName{corev1.ResourceCPU, corev1.ResourceMemory} {
+		if quantity, ok := list[name]; ok {
+			parts = append(parts, string(name)+" "+quantity.String())
+		}
+	}
+	return or(strings.Join(parts, ", "), "nothing in particular")
+}
+
+// kept says what keeps the machine, one thing after another, and what would become of it without them.
+func (q *question) kept(n *model.Node, state string) {
+	m, ok := query.OfMachine(q.s, q.policy, n.Name)
+	if !ok {
+		return
+	}
+	then := ""
+	switch {
+	case m.Removal != nil:
+		then = reason.Removal(m.World, *m.Removal)
+	case m.Command != nil:
+		then = reason.Command(m.World, *m.Command)
+	}
+	if len(m.Blockers) == 0 && then == "" {
+		q.conclude(state, Stays, "nothing was decided about it")
+		return
+	}
+	if len(m.Blockers) == 0 {
+		q.conclude(state, Due, "nothing keeps it, and its removal has not begun yet")
+		q.say("would be", then)
+		q.sayf("begins", "when the controller looks at nodes next: at once if something changes, else within %s of its last look; within %s where pods only "+
+			"had to get older", age(cycle.LookAgain), age(cycle.RipenAtLeast))
+		return
+	}
+	q.conclude(state, Stays, "it stays: %s", q.blocker(n, &m.Blockers[0]).Text)
+	for i := range m.Blockers {
+		b := q.blocker(n, &m.Blockers[i])
+		q.a.Blockers = append(q.a.Blockers, b)
+		label := "kept because"
+		if i > 0 {
+			label = "and then"
+		}
+		text := b.Text
+		if b.Clears != "" {
+			text += "; clears " + b.Clears
+		}
+		q.say(label, text)
+	}
+	switch {
+	case m.More:
+		q.say("and then", "there are more such reasons")
+	case then != "":
+		q.a.Then = then
+		q.say("without that", then)
+	}
+}

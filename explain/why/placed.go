@@ -1,0 +1,192 @@
+package why
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	karpv1 "sigs.k8s.io/karpenter/pkg/apis/v1"
+
+	"github.com/nodeless/nodeless/controller/translate"
+	"github.com/nodeless/nodeless/engine/model"
+	"github.com/nodeless/nodeless/engine/query"
+	"github.com/nodeless/nodeless/engine/reason"
+	"github.com/nodeless/nodeless/microvm/fargate"
+)
+
+// placed answers about a pod that is on a node.
+func (q *question) placed(ctx context.Context, pod *corev1.Pod, info *translate.Pod) {
+	state := string(pod.Status.Phase)
+	if info.Deleting {
+		state = "Terminating"
+	}
+	q.a.Node = info.Node
+	n := q.nodeNamed(info.Node)
+	if n == nil {
+		gone := "does not exist"
+		if q.existed(ctx, info.Node) {
+			gone = "no longer exists"
+		}
+		q.conclude(state, Placed, "it is bound to node %s, which %s", info.Node, gone)
+		return
+	}
+	bound := boundAt(pod)
+	switch {
+	case info.Daemon():
+		q.conclude(state, Placed, "it is on %s, and goes with it", machine(n))
+	case info.Apart:
+		q.conclude(state, Placed, "it is on %s, a node of its own", machine(n))
+	default:
+		q.conclude(state, Placed, "it is on %s", machine(n))
+	}
+	claim := q.c.World.Claim(n.Claim)
+	q.say("came there", q.arrival(info, claim, n, bound))
+	if s := q.shapeOf(n, info.Key); s != nil {
+		q.asks(pod, s)
+	}
+	q.paid(n, claim)
+	q.moves(pod, info, n)
+}
+
+// existed reports whether anything that is kept tells of a node of that name.
+func (q *question) existed(ctx context.Context, node string) bool {
+	of := Subject{Kind: NodeKind, Name: node}
+	if h, err := q.readHistory(ctx, of); err == nil && len(h.about) > 0 {
+		return true
+	}
+	events, err := q.eventsOf(ctx, of)
+	return err == nil && len(events) > 0
+}
+
+// nodeNamed is a machine by name, nil if it is not there.
+func (q *question) nodeNamed(name string) *model.Node {
+	if i := slices.IndexFunc(q.s.Nodes, func(n model.Node) bool { return n.Name == name }); i >= 0 {
+		return &q.s.Nodes[i]
+	}
+	return nil
+}
+
+// nodeOfClaim is the machine of a claim, nil if there is none.
+func (q *question) nodeOfClaim(claim string) *model.Node {
+	if i := slices.IndexFunc(q.s.Nodes, func(n model.Node) bool { return n.Claim == claim }); i >= 0 {
+		return &q.s.Nodes[i]
+	}
+	return nil
+}
+
+// boundAt is when the pod got its node, zero if that is not known.
+func boundAt(pod *corev1.Pod) time.Time {
+	for _, c := range pod.Status.Conditions {
+		if c.Type == corev1.PodScheduled && c.Status == corev1.ConditionTrue {
+			return c.LastTransitionTime.Time
+		}
+	}
+	return time.Time{}
+}
+
+// arrival says how the pod came to its machine.
+func (q *question) arrival(info *translate.Pod, claim *karpv1.NodeClaim, n *model.Node, bound time.Time) string {
+	waited := ""
+	if !bound.IsZero() && !bound.Before(info.Created) {
+		waited = fmt.Sprintf(", %s after it was created", age(bound.Sub(info.Created)))
+	}
+	switch {
+	case info.Daemon():
+		return "a pod of it runs on every node that fits" + waited
+	case info.Apart:
+		return fargate.SchedulerName + " gave it a node of its own, and bound it there" + waited
+	case claim == nil:
+		return "kube-scheduler found room there" + waited + "; the machine is not one of ours"
+	}
+	launched := claim.CreationTimestamp.Time
+	if c, replaces, err := translate.ReplacingOf(claim); replaces && err == nil && !launched.Before(info.Created) {
+		return fmt.Sprintf("kube-scheduler bound it%s; the machine was launched to take the place of %s (%s)", waited, listed(victims(c), 3), c.Method)
+	}
+	if launched.Before(info.Created.Add(-time.Second)) {
+		return fmt.Sprintf("kube-scheduler found room on a machine that was there already, for %s%s", age(info.Created.Sub(launched)), waited)
+	}
+	ready := ""
+	if !n.Initialized.Before(launched) {
+		ready = fmt.Sprintf("; it was ready %s after it was asked for", age(n.Initialized.Sub(launched)))
+	}
+	return fmt.Sprintf("the machine was launched for pods that waited then, this one among them or beside them%s; kube-scheduler bound it%s", ready, waited)
+}
+
+func victims(c translate.Command) []string {
+	var out []string
+	for _, v := range c.Victims {
+		out = append(out, v.Claim)
+	}
+	return out
+}
+
+// shapeOf is the shape of a pod on a machine, nil if it is not known.
+func (q *question) shapeOf(n *model.Node, key model.PodKey) *model.Shape {
+	for i := range n.Pods {
+		if p := &n.Pods[i]; p.PodKey == key && p.Shape >= 0 && p.Shape < len(q.s.Shapes) {
+			return &q.s.Shapes[p.Shape]
+		}
+	}
+	return nil
+}
+
+// paid says what a machine costs, and what else would have done by its claim at today's prices.
+func (q *question) paid(n *model.Node, claim *karpv1.NodeClaim) {
+	if n.Price > 0 {
+		text := reason.Dollars(n.Price)
+		if n.Pool != "" {
+			text += ", pool " + n.Pool
+		}
+		q.say("machine costs", text)
+	}
+	if claim == nil {
+		return
+	}
+	l := &model.Launch{Pool: n.Pool}
+	var err error
+	if l.Requirements, err = translate.Requirements(claim.Spec.Requirements); err != nil {
+		return
+	}
+	types, ok := l.Requirements.Get(model.LabelInstanceType)
+	if !ok || types.Complement {
+		return
+	}
+	l.Types = types.Values
+	var parts []string
+	for _, c := range query.Alternatives(q.s, q.policy, l, mostAlternatives) {
+		parts = append(parts, c.Type+" "+reason.Dollars(c.Price))
+	}
+	if len(parts) > 0 {
+		q.sayf("why this type", "its NodeClaim allowed %s; cheapest of them at today's prices: %s", counted(len(l.Types), "type"), strings.Join(parts, ", "))
+	}
+}
+
+// moves says whether the pod may be moved.
+func (q *question) moves(pod *corev1.Pod, info *translate.Pod, n *model.Node) {
+	switch {
+	case info.Daemon():
+		return
+	case info.Apart:
+		q.say("may it move", "no: its node runs no other pod, and is removed when the pod ends or is deleted")
+		return
+	case info.HeldUntil.Equal(translate.Forever):
+		q.sayf("may it move", "no: annotation %s says so", karpv1.DoNotDisruptAnnotationKey)
+		return
+	case info.HeldUntil.After(q.s.Now):
+		q.sayf("may it move", "not before %s: annotation %s says so", stamp(info.HeldUntil), karpv1.DoNotDisruptAnnotationKey)
+		return
+	}
+	for i := range n.Pods {
+		if p := &n.Pods[i]; p.PodKey == info.Key && p.Held != "" {
+			q.sayf("may it move", "not now: %s", p.Held)
+			return
+		}
+	}
+	q.sayf("may it move", "yes, if that pays; ask for node/%s", n.Name)
+}
+
+// stamp is a time as people read it in any zone.
+func stamp(at time.Time) string { return at.UTC().Format(time.RFC3339) }

@@ -1,0 +1,255 @@
+package why
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/nodeless/nodeless/controller/translate"
+	"github.com/nodeless/nodeless/engine/model"
+	"github.com/nodeless/nodeless/engine/query"
+	"github.com/nodeless/nodeless/engine/reason"
+	"github.com/nodeless/nodeless/microvm/fargate"
+)
+
+// pod answers about a pod, and reports whether it is there.
+func (q *question) pod(ctx context.Context, of Subject) bool {
+	pod := q.c.World.Pod(types.NamespacedName{Namespace: of.Namespace, Name: of.Name})
+	if pod == nil {
+		return false
+	}
+	info := translate.ReadPod(pod)
+	phase := string(pod.Status.Phase)
+	waited := "Pending for " + q.ago(info.Created)
+	switch {
+	case info.Terminal:
+		q.conclude(phase, Ended, "it has ended%s", because(pod.Status.Reason, pod.Status.Message))
+		q.say("node", info.Node)
+	case info.Node != "":
+		q.placed(ctx, pod, &info)
+		q.address(ctx, of, pod)
+	case info.Deleting:
+		q.conclude("Terminating", Ended, "it is being deleted since %s ago%s", q.ago(pod.DeletionTimestamp.Time), held(pod))
+	case len(pod.Spec.SchedulingGates) > 0:
+		var gates []string
+		for _, g := range pod.Spec.SchedulingGates {
+			gates = append(gates, g.Name)
+		}
+		q.conclude(waited, NotOurs, "it waits for its scheduling gates to be taken away: %s", strings.Join(gates, ", "))
+		q.say("who can", "whoever put them there; no scheduler and no provisioner looks at it before")
+	case info.Apart:
+		q.waitsForMicroVM(pod, waited)
+	case info.Daemon():
+		q.daemon(&info, waited)
+	case !info.Waiting:
+		q.conclude(waited, NotOurs, "it is for scheduler %q; machines are launched for pods of %s", pod.Spec.SchedulerName, corev1.DefaultSchedulerName)
+	default:
+		q.pending(ctx, pod, &info, waited)
+	}
+	return true
+}
+
+func because(reason, message string) string {
+	switch {
+	case reason == "" && message == "":
+		return ""
+	case message == "":
+		return ": " + reason
+	case reason == "":
+		return ": " + message
+	}
+	return ": " + reason + ": " + message
+}
+
+func held(pod *corev1.Pod) string {
+	if len(pod.Finalizers) == 0 {
+		return ""
+	}
+	return " and kept by its finalizers " + strings.Join(pod.Finalizers, ", ")
+}
+
+// daemon answers about a DaemonSet's pod without a place.
+func (q *question) daemon(info *translate.Pod, waited string) {
+	q.conclude(waited, NoMachine, "it is the pod of DaemonSet %s for node %s alone, and waits for room there", info.DaemonSet, or(info.Only, "?"))
+	n := q.nodeNamed(info.Only)
+	if n == nil {
+		return
+	}
+	q.sayf("room there", "%s left of %s", or(n.Free().NonNegative().Amounts(q.s.ResourceNames), "nothing"), or(n.Type, "a node of unknown type"))
+	switch {
+	case onFargate(q.c.World.Node(n.Name), q.c.World.Claim(n.Claim)):
+		q.sayf("what helps", "a microVM takes no pod but its own: keep the DaemonSet off such nodes with a required nodeAffinity: {key: %s, operator: NotIn, values: [%s]}",
+			fargate.ComputeType, fargate.ComputeTypeFargate)
+	case n.Pool != "":
+		q.sayf("what helps", "annotation %s on NodePool %s has such nodes replaced by larger ones", translate.AnnotationMakeRoom, n.Pool)
+	default:
+		q.say("what helps", "pods that leave the node, or a larger node; it belongs to no NodePool, so nobody here replaces it")
+	}
+}
+
+// asks says what the pod wants of a machine.
+func (q *question) asks(pod *corev1.Pod, shape *model.Shape) {
+	text := q.amounts(shape.Requests)
+	if len(shape.Required) > 0 {
+		text += "; " + shape.Required.String()
+	}
+	for i, term := range shape.AnyOf {
+		joint := "; "
+		if i > 0 {
+			joint = " or "
+		}
+		text += joint + term.String()
+	}
+	q.say("asks for", text)
+	if owner := owner(pod); owner != "" {
+		q.say("owner", owner)
+	}
+}
+
+// amounts are resources in words, but for the place that every pod takes.
+func (q *question) amounts(r model.Resources) string {
+	r[model.Pods] = 0
+	return or(r.Amounts(q.s.ResourceNames), "nothing in particular")
+}
+
+// owner is the workload that a change has to be made to, such as "Deployment web".
+func owner(pod *corev1.Pod) string {
+	of := metav1.GetControllerOfNoCopy(pod)
+	if of == nil {
+		return ""
+	}
+	hash := pod.Labels["pod-template-hash"]
+	if name, cut := strings.CutSuffix(of.Name, "-"+hash); cut && of.Kind == "ReplicaSet" && hash != "" {
+		return "Deployment " + name
+	}
+	return of.Kind + " " + of.Name
+}
+
+// refusals says why machines that are there do not take it.
+func (q *question) refusals(p *query.Pod) {
+	all := len(q.s.Nodes)
+	if all == 0 {
+		q.say("existing nodes", "there are none")
+		return
+	}
+	var parts []string
+	for _, r := range p.Refusals {
+		parts = append(parts, fmt.Sprintf("%d %s", r.Count, reason.Refusal(r.Reason)))
+	}
+	text := fmt.Sprintf("%d of %d could take it now", p.Open, all)
+	if len(parts) > 0 {
+		text += ": " + listed(parts, 6)
+	}
+	q.say("existing nodes", text)
+}
+
+// reason says what stands in the way in each pool, and what would help.
+func (q *question) reason(ctx context.Context, pod *corev1.Pod, p *query.Pod) {
+	r := p.Reason
+	q.a.Reason = reasonOf(r)
+	if r.Rule == model.RuleNoPool && q.mayNotRead("nodepools.karpenter.sh") {
+		q.conclude(q.a.State, NoMachine, "no machine that is there can take it; which NodePools there are may not be read")
+		return
+	}
+	because := *r
+	because.Change = model.Change{}
+	if len(r.Pools) == 0 || r.Rule.OfPods() {
+		q.say("stands in the way", reason.Pod(because))
+	}
+	q.verdicts(r)
+	for i := range p.Options {
+		q.option(ctx, pod, p, i)
+	}
+	if len(p.Options) == 0 {
+		q.say("smallest change", "no single change that would help was found")
+	}
+}
+
+// option says one of the changes that would help, and how to make it.
+func (q *question) option(ctx context.Context, pod *corev1.Pod, p *query.Pod, i int) {
+	o := &p.Options[i]
+	c := changeOf(o, q.patchOf(ctx, pod, &o.Change))
+	q.a.Changes = append(q.a.Changes, *c)
+	if i > 0 {
+		q.say("or", c.sentence(o.Node))
+		return
+	}
+	q.a.Change = c
+	q.say("smallest change", c.sentence(o.Node))
+	q.say("do it", remedy(pod, &o.Change))
+	q.say(commandLabel, c.Command)
+}
+
+// verdicts says what each pool answered; those that say the same are named together. What was said already is left out.
+func (q *question) verdicts(r *model.Reason) {
+	var texts []string
+	pools, whole := map[string][]string{}, map[string]string{}
+	for _, v := range r.Pools {
+		text := funnel(v) + q.besideDaemons(v)
+		if r.Rule.OfPods() && v.Rule == r.Rule {
+			text = strings.ReplaceAll(reason.Funnel(v), ", ", " → ")
+		}
+		key := strings.ReplaceAll(text, "pool "+v.Pool, "the pool")
+		if pools[key] == nil {
+			texts = append(texts, key)
+			whole[key] = text
+		}
+		pools[key] = append(pools[key], v.Pool)
+	}
+	for _, key := range texts {
+		text := key
+		if len(pools[key]) == 1 {
+			text = whole[key]
+		}
+		q.say("pool", listed(pools[key], 5)+": "+text)
+	}
+}
+
+// besideDaemons says of a type that is too small that it is so beside the pods of DaemonSets.
+func (q *question) besideDaemons(v model.PoolVerdict) string {
+	resource := slices.Index(q.s.ResourceNames, v.Object)
+	pool := slices.IndexFunc(q.s.Pools, func(p model.Pool) bool { return p.Name == v.Pool })
+	if v.Rule != model.RuleResource || v.BestOf == "" || resource < 0 || pool < 0 {
+		return ""
+	}
+	for _, t := range q.s.Pools[pool].Types {
+		if all := model.Quantity(v.Object, t.Allocatable[resource]); t.Name == v.BestOf && all != v.Best {
+			return fmt.Sprintf(" beside the pods of DaemonSets (%s in all)", all)
+		}
+	}
+	return ""
+}
+
+// scheduler says what kube-scheduler has against it.
+func (q *question) scheduler(pod *corev1.Pod) {
+	for _, c := range pod.Status.Conditions {
+		if c.Type == corev1.PodScheduled && c.Status == corev1.ConditionFalse && c.Message != "" {
+			q.say("kube-scheduler", c.Message)
+		}
+	}
+}
+
+// machine names a machine and says what it is.
+func machine(n *model.Node) string {
+	text := n.Name
+	if kind := strings.TrimSpace(n.Type + " " + n.CapacityType); kind != "" {
+		text += " (" + kind
+		if n.Zone != "" {
+			text += " in " + n.Zone
+		}
+		text += ")"
+	}
+	return text
+}
+
+func or(a, b string) string {
+	if a != "" {
+		return a
+	}
+	return b
+}

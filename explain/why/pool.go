@@ -1,0 +1,155 @@
+package why
+
+import (
+	"fmt"
+	"strings"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	karpv1 "sigs.k8s.io/karpenter/pkg/apis/v1"
+
+	"github.com/nodeless/nodeless/controller/translate"
+	"github.com/nodeless/nodeless/engine/model"
+	"github.com/nodeless/nodeless/engine/query"
+	"github.com/nodeless/nodeless/engine/reason"
+)
+
+// pool answers about a NodePool, and reports whether it is there.
+func (q *question) pool(name string) bool {
+	np := q.c.World.NodePool(name)
+	p, ok := query.OfPool(q.s, q.policy, name)
+	if np == nil || !ok {
+		return false
+	}
+	switch {
+	case p.Pool.NotReady != "":
+		q.conclude("NotReady", NotReady, "it launches nothing: %s", p.Pool.NotReady)
+	case p.Pool.Static:
+		q.conclude("Ready", Ready, "it is static: it keeps %s, whatever pods there are", counted(int(p.Pool.Replicas), "machine"))
+	case len(p.Launches) > 0:
+		q.conclude("Ready", Ready, "it is ready, and launches %s for pods that wait", counted(len(p.Launches), "machine"))
+	default:
+		q.conclude("Ready", Ready, "it is ready; no pod waits for a machine of it")
+	}
+	for _, c := range np.Status.Conditions {
+		if c.Status == metav1.ConditionFalse && c.Type != "Ready" && c.Type != translate.ConditionRequirementsKnown {
+			q.sayf("condition", "%s is False%s", c.Type, because("", c.Message))
+		}
+	}
+	for _, u := range translate.UnknownKeys(np) {
+		q.say("unknown key", u.String())
+	}
+	class := translate.ClassRef(np.Spec.Template.Spec.NodeClassRef)
+	q.sayf("node class", "%s %s", class.Kind, class.Name)
+	q.mayLaunch(&p)
+	q.limits(p.Pool)
+	q.machines(name)
+	q.disruption(np, p.Pool)
+	q.waiting(&p)
+	return true
+}
+
+// mayLaunch says what the pool can buy.
+func (q *question) mayLaunch(p *query.Pool) {
+	q.say("requires", p.Pool.Requirements.String())
+	if len(p.Pool.Taints) > 0 {
+		var taints []string
+		for _, t := range p.Pool.Taints {
+			taints = append(taints, taintText(t))
+		}
+		q.say("taints", strings.Join(taints, ", "))
+	}
+	q.sayf("may launch", "%d of %d types that its node class offers; %d of them can be had now", p.Allowed, p.Offered, p.Available)
+	var cheapest []string
+	for _, c := range p.Cheapest {
+		cheapest = append(cheapest, c.Type+" "+c.CapacityType+" "+reason.Dollars(c.Price))
+	}
+	q.say("cheapest", strings.Join(cheapest, ", "))
+}
+
+func taintText(t model.Taint) string {
+	text := t.Key
+	if t.Value != "" {
+		text += "=" + t.Value
+	}
+	return text + ":" + string(t.Effect)
+}
+
+// limits says how much of its limits a pool uses.
+func (q *question) limits(p *model.Pool) {
+	var parts []string
+	for r, set := range p.Limits.Set {
+		if set && r < len(q.s.ResourceNames) {
+			name := q.s.ResourceNames[r]
+			parts = append(parts, fmt.Sprintf("%s %s of %s", name, model.Quantity(name, p.Usage[r]), model.Quantity(name, p.Limits.Most[r])))
+		}
+	}
+	if p.Limits.NodesSet {
+		parts = append(parts, fmt.Sprintf("nodes %d of %d", p.NodeCount, p.Limits.Nodes))
+	}
+	q.say("limits", or(strings.Join(parts, ", "), "none"))
+}
+
+// machines says what the pool has and costs.
+func (q *question) machines(pool string) {
+	total, ready, going, n := model.Price(0), 0, 0, 0
+	for i := range q.s.Nodes {
+		m := &q.s.Nodes[i]
+		if m.Pool != pool {
+			continue
+		}
+		n++
+		total += m.Price
+		switch {
+		case m.Deleting:
+			going++
+		case m.State == model.Initialized:
+			ready++
+		}
+	}
+	q.sayf("machines", "%d: %d ready, %d on their way, %d going; %s", n, ready, n-ready-going, going, reason.Dollars(total))
+}
+
+// disruption says when machines of the pool may go.
+func (q *question) disruption(np *karpv1.NodePool, p *model.Pool) {
+	d := &p.Disruption
+	text := string(np.Spec.Disruption.ConsolidationPolicy)
+	switch {
+	case d.Never:
+		text += ", never for their price (consolidateAfter: Never)"
+	default:
+		text += ", after " + age(d.ConsolidateAfter) + " without a pod that comes or goes"
+	}
+	q.say("machines go", text)
+	budgets := fmt.Sprintf("now %d empty, %d drifted, %d underused", d.AllowedEmpty, d.AllowedDrifted, d.AllowedUnderused)
+	if next := translate.NextWindow(np, q.s.Now); !next.IsZero() {
+		budgets += "; a schedule turns at " + stamp(next)
+	}
+	q.say("budgets let go", budgets)
+	if d.Unclear != "" {
+		q.say("unclear", d.Unclear)
+	}
+}
+
+// waiting says what the pool does for pods that wait.
+func (q *question) waiting(p *query.Pool) {
+	for i := range p.Launches {
+		l := &p.Launches[i]
+		q.a.Launches = append(q.a.Launches, q.launchOf(l))
+		if i < mostAlternatives {
+			q.say("buys", reason.Launch(q.s, *l))
+		}
+	}
+	if more := len(p.Launches) - mostAlternatives; more > 0 {
+		q.sayf("buys", "and %d more", more)
+	}
+	if p.Could > 0 {
+		q.sayf("could take", "%s more that wait, if others did not", counted(p.Could, "pod"))
+	}
+	for i, r := range p.Refusals {
+		if i < mostAlternatives {
+			why := strings.TrimPrefix(reason.Verdict(model.PoolVerdict{Pool: p.Pool.Name, Rule: r.Reason.Rule, Object: r.Reason.Object, Detail: r.Reason.Detail,
+				Best: r.Reason.Best, BestOf: r.Reason.BestOf}), "pool "+p.Pool.Name+": ")
+			q.sayf("cannot take", "%s such as %s: %s", counted(r.Count, "pod"), r.Such, why)
+		}
+	}
+}

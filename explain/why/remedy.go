@@ -1,0 +1,66 @@
+package why
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+
+	"github.com/nodeless/nodeless/engine/model"
+	"github.com/nodeless/nodeless/explain/capture"
+)
+
+// remedy is a change as something to type or to write into a manifest; "" where the words of the change say all there is.
+func remedy(pod *corev1.Pod, c *model.Change) string {
+	where := "spec"
+	of := owner(pod)
+	if of != "" {
+		where = "spec.template.spec of " + of
+	}
+	switch c.Rule {
+	case model.RuleTaint:
+		text, effect, _ := strings.Cut(c.Object, ":")
+		key, value, valued := strings.Cut(text, "=")
+		if !valued {
+			return fmt.Sprintf("in %s: tolerations: [{key: %s, operator: Exists, effect: %s}]", where, key, effect)
+		}
+		return fmt.Sprintf("in %s: tolerations: [{key: %s, value: %q, effect: %s}]", where, key, value, effect)
+	case model.RuleResource:
+		return fmt.Sprintf("in %s: resources.requests: {%s: %s} over all containers of the pod", where, c.Object, c.To)
+	case model.RuleSpread:
+		return fmt.Sprintf("in %s: topologySpreadConstraints: whenUnsatisfiable: %s for %s", where, c.To, c.Object)
+	case model.RuleAffinity, model.RuleAntiAffinity:
+		return fmt.Sprintf("in %s: move the term on %s from requiredDuringSchedulingIgnoredDuringExecution to preferredDuringSchedulingIgnoredDuringExecution", where, c.Object)
+	case model.RuleRequirement:
+		if key, ofPool := strings.CutPrefix(c.Object, "requirement "); ofPool {
+			return fmt.Sprintf("in NodePool %s: let %s in spec.template.spec.requirements have %s too", c.Pool, key, c.To)
+		}
+		if c.To == "" {
+			return fmt.Sprintf("in %s: take %s out of nodeSelector or nodeAffinity", where, c.Object)
+		}
+		return fmt.Sprintf("in %s: let nodeSelector or nodeAffinity have %s: %s", where, c.Object, c.To)
+	case model.RuleMinValues:
+		return fmt.Sprintf("in NodePool %s: minValues: %s for %s in spec.template.spec.requirements", c.Pool, c.To, c.Object)
+	case model.RuleLimit:
+		return fmt.Sprintf("in NodePool %s: spec.limits: {%s: %q}", c.Pool, strings.TrimPrefix(c.Object, "limit "), c.To)
+	case model.RuleHostPort:
+		return fmt.Sprintf("in %s: take hostPort out of ports for %s", where, c.From)
+	case model.RulePriority:
+		return fmt.Sprintf("in %s: priorityClassName: one of value %s or more (kubectl get priorityclasses)", where, c.To)
+	case model.RuleVolumeLimit:
+		return fmt.Sprintf("in %s: no more than %s volumes of driver %s; the rest of the data belongs to other pods", where, c.To, c.Object)
+	case model.RuleNoPool:
+		return "write a NodePool and an EC2NodeClass and kubectl apply them; docs/how-do-i-run-it-on-my-cluster.md has an example"
+	}
+	return ""
+}
+
+// mayNotRead reports whether a kind is there and may not be read.
+func (q *question) mayNotRead(kind string) bool {
+	return slices.ContainsFunc(q.c.Gaps(), func(gap error) bool {
+		var lacks *capture.Lacking
+		return errors.As(gap, &lacks) && lacks.Kind == kind && !lacks.NotServed
+	})
+}

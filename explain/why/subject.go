@@ -1,0 +1,199 @@
+package why
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/nodeless/nodeless/engine/suggest"
+)
+
+// Kinds one can ask about.
+const (
+	PodKind   = "pod"
+	NodeKind  = "node"
+	ClaimKind = "nodeclaim"
+	PoolKind  = "nodepool"
+)
+
+// workloads are the kinds that make pods, as events and owner references name them, with their API group.
+var workloads = map[string]struct{ kind, group string }{
+	"deployment": {"Deployment", "apps"}, "replicaset": {"ReplicaSet", "apps"}, "statefulset": {"StatefulSet", "apps"},
+	"daemonset": {"DaemonSet", "apps"}, "job": {"Job", "batch"}, "cronjob": {"CronJob", "batch"},
+	"replicationcontroller": {"ReplicationController", ""},
+}
+
+// spellings are how people write kinds; plurals are understood, too, and the group behind a dot, as kubectl get -o name prints it.
+var spellings = map[string]string{
+	PodKind: PodKind, "po": PodKind, NodeKind: NodeKind, "no": NodeKind, ClaimKind: ClaimKind, PoolKind: PoolKind,
+	"deployment": "deployment", "deploy": "deployment", "replicaset": "replicaset", "rs": "replicaset",
+	"statefulset": "statefulset", "sts": "statefulset", "daemonset": "daemonset", "ds": "daemonset",
+	"job": "job", "cronjob": "cronjob", "cj": "cronjob", "replicationcontroller": "replicationcontroller", "rc": "replicationcontroller",
+}
+
+// kindOf is the kind that is written so.
+func kindOf(word string) (string, bool) {
+	name, group, grouped := strings.Cut(strings.ToLower(word), ".")
+	kind, ok := spellings[name]
+	if !ok {
+		kind, ok = spellings[strings.TrimSuffix(name, "s")]
+	}
+	if !grouped {
+		return kind, ok
+	}
+	switch kind {
+	case PodKind, NodeKind:
+		return kind, false
+	case ClaimKind, PoolKind:
+		return kind, ok && group == "karpenter.sh"
+	}
+	return kind, ok && group == workloads[kind].group
+}
+
+// Subject is what is asked about.
+type Subject struct {
+	Kind      string `json:"kind"`
+	Namespace string `json:"namespace,omitempty"` // of a pod or a workload
+	Name      string `json:"name"`
+}
+
+// String is the subject as kubectl takes it, with its namespace.
+func (s Subject) String() string {
+	if s.Namespace != "" {
+		return s.Kind + " " + s.Namespace + "/" + s.Name
+	}
+	return s.Kind + " " + s.Name
+}
+
+// Workload reports whether the subject makes pods: the answer is about these.
+func (s Subject) Workload() bool { return workloads[s.Kind].kind != "" }
+
+// Parse reads "pod/web", or "pod" and "web". Of a pod the namespace is the given one.
+func Parse(namespace string, words ...string) (Subject, error) {
+	const how = "ask for pod/NAME, deployment/NAME (or another workload), node/NAME, nodeclaim/NAME or nodepool/NAME"
+	var kind, name string
+	switch len(words) {
+	case 1:
+		var ok bool
+		if kind, name, ok = strings.Cut(words[0], "/"); !ok {
+			return Subject{}, fmt.Errorf("%q says no kind: %s", words[0], how)
+		}
+	case 2:
+		kind, name = words[0], words[1]
+	default:
+		return Subject{}, fmt.Errorf("%d words where one object is wanted: %s", len(words), how)
+	}
+	known, ok := kindOf(kind)
+	switch {
+	case !ok:
+		return Subject{}, fmt.Errorf("unknown kind %q: %s", kind, how)
+	case name == "" || strings.ContainsAny(name, "/ "):
+		return Subject{}, fmt.Errorf("%q is no name of a %s: %s", name, known, how)
+	}
+	s := Subject{Kind: known, Name: name}
+	if known == PodKind || s.Workload() {
+		s.Namespace = cmp.Or(namespace, corev1.NamespaceDefault)
+	}
+	return s, nil
+}
+
+// Names are those of all objects of a kind; of pods only those of the namespace.
+func (q *question) names(of Subject) []string {
+	var out []string
+	switch of.Kind {
+	case PodKind:
+		for _, key := range q.podKeys() {
+			if key.Namespace == of.Namespace {
+				out = append(out, key.Name)
+			}
+		}
+	case NodeKind:
+		for i := range q.s.Nodes {
+			if q.c.World.Node(q.s.Nodes[i].Name) != nil {
+				out = append(out, q.s.Nodes[i].Name)
+			}
+		}
+	case ClaimKind:
+		for _, c := range q.c.World.Claims() {
+			out = append(out, c.Name)
+		}
+	case PoolKind:
+		for _, p := range q.c.World.NodePools() {
+			out = append(out, p.Name)
+		}
+	}
+	return out
+}
+
+// podKeys are all pods that are known, by namespace and name.
+func (q *question) podKeys() []types.NamespacedName {
+	var out []types.NamespacedName
+	for i := range q.s.Pending {
+		out = append(out, types.NamespacedName{Namespace: q.s.Pending[i].Namespace, Name: q.s.Pending[i].Name})
+	}
+	for i := range q.s.Nodes {
+		for j := range q.s.Nodes[i].Pods {
+			p := &q.s.Nodes[i].Pods[j]
+			out = append(out, types.NamespacedName{Namespace: p.Namespace, Name: p.Name})
+		}
+	}
+	slices.SortFunc(out, func(a, b types.NamespacedName) int {
+		return cmp.Or(cmp.Compare(a.Namespace, b.Namespace), cmp.Compare(a.Name, b.Name))
+	})
+	return out
+}
+
+// unknown says that there is no such object, and what comes near it.
+func (q *question) unknown(of Subject, unread error) error {
+	text := fmt.Sprintf("there is no %s", of)
+	if near := nearest(of.Name, q.names(of)); len(near) > 0 {
+		text += "; near it: " + strings.Join(near, ", ")
+	}
+	if of.Kind == PodKind {
+		for _, key := range q.podKeys() {
+			if key.Name == of.Name && key.Namespace != of.Namespace {
+				text += fmt.Sprintf("; there is one in namespace %s: -n %s", key.Namespace, key.Namespace)
+			}
+		}
+	}
+	for _, kind := range []string{NodeKind, ClaimKind, PoolKind} {
+		if kind != of.Kind && slices.Contains(q.names(Subject{Kind: kind}), of.Name) {
+			text += fmt.Sprintf("; there is a %s of that name: %s/%s", kind, kind, of.Name)
+		}
+	}
+	if unread != nil {
+		return fmt.Errorf("%s; whether there was one is not known: %w", text, unread)
+	}
+	return fmt.Errorf("%s, and nothing in the cluster remembers one", text)
+}
+
+// mostNear is how many names are offered.
+const mostNear = 4
+
+// nearest are the names that differ least from what was asked for: a few letters, or the end.
+func nearest(asked string, names []string) []string {
+	type candidate struct {
+		name string
+		far  int
+	}
+	var near []candidate
+	for _, name := range names {
+		far := suggest.Letters(asked, name)
+		if strings.HasPrefix(name, asked) || strings.HasPrefix(asked, name) {
+			far = min(far, 1)
+		}
+		if far <= max(2, len(asked)/4) {
+			near = append(near, candidate{name, far})
+		}
+	}
+	slices.SortFunc(near, func(a, b candidate) int { return cmp.Or(cmp.Compare(a.far, b.far), cmp.Compare(a.name, b.name)) })
+	var out []string
+	for _, c := range near[:min(mostNear, len(near))] {
+		out = append(out, c.name)
+	}
+	return out
+}

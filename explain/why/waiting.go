@@ -1,0 +1,83 @@
+package why
+
+import (
+	"github.com/nodeless/nodeless/engine/model"
+	"github.com/nodeless/nodeless/engine/query"
+	"github.com/nodeless/nodeless/engine/reason"
+	"github.com/nodeless/nodeless/explain/capture"
+)
+
+// Matrix is what becomes of all pods that wait: their shapes against the NodePools.
+type Matrix struct {
+	APIVersion string     `json:"apiVersion"`
+	Kind       string     `json:"kind"`
+	Pools      []string   `json:"pools"`
+	Shapes     []ShapeRow `json:"shapes"`
+	Prices     string     `json:"prices"`
+	Gaps       []string   `json:"notKnown,omitempty"`
+}
+
+// ShapeRow is pods that ask for the same.
+type ShapeRow struct {
+	Asks      string     `json:"asks"`
+	Such      Subject    `json:"suchAs"`
+	Pods      int        `json:"pods"`
+	Room      int        `json:"room"`      // of the pods: they have room on a machine that is there or on its way
+	Launching int        `json:"launching"` // a machine is launched for them
+	Nothing   int        `json:"nothing"`
+	Why       string     `json:"why,omitempty"`    // of those that get nothing
+	Change    string     `json:"change,omitempty"` // the smallest that would help one of them
+	Pools     []PoolCell `json:"pools"`            // in the order of Matrix.Pools
+}
+
+// PoolCell is what one pool says to a shape.
+type PoolCell struct {
+	Launching int        `json:"launching,omitempty"` // pods that get a machine of it now
+	Could     bool       `json:"could,omitempty"`     // it could give one to more of them
+	Rule      model.Rule `json:"rule,omitempty"`      // that stands in the way
+	Text      string     `json:"text,omitempty"`
+	Funnel    []Step     `json:"funnel,omitempty"`
+}
+
+// AllWaiting asks the engine about every pod that waits.
+func AllWaiting(c *capture.Cluster, policy model.Policy) *Matrix {
+	s := c.Snapshot()
+	q := &question{c: c, s: s, policy: policy, a: &Answer{}}
+	m := &Matrix{APIVersion: "nodeless.sh/v1alpha1", Kind: "WaitingPods", Pools: []string{}, Shapes: []ShapeRow{}, Prices: c.Prices()}
+	for i := range s.Pools {
+		m.Pools = append(m.Pools, s.Pools[i].Name)
+	}
+	for _, w := range query.All(s, policy) {
+		m.Shapes = append(m.Shapes, q.shapeRow(&w))
+	}
+	for _, gap := range c.Gaps() {
+		m.Gaps = append(m.Gaps, gap.Error())
+	}
+	return m
+}
+
+func (q *question) shapeRow(w *query.Waiting) ShapeRow {
+	row := ShapeRow{
+		Asks: q.amounts(w.Shape.Requests), Such: Subject{Kind: PodKind, Namespace: w.Such.Namespace, Name: w.Such.Name},
+		Pods: w.Pods, Room: w.Room, Launching: w.Launching, Nothing: w.Nothing, Pools: []PoolCell{},
+	}
+	if len(w.Shape.Required) > 0 {
+		row.Asks += "; " + w.Shape.Required.String()
+	}
+	if w.Reason != nil {
+		because := *w.Reason
+		because.Change = model.Change{}
+		row.Why, row.Change = reason.Pod(because), reason.Change(w.Reason.Change)
+	}
+	for _, p := range w.Pools {
+		cell := PoolCell{Launching: p.Launching, Could: p.Could}
+		if !p.Could {
+			cell.Rule, cell.Text = p.Verdict.Rule, reason.Verdict(p.Verdict)
+			for _, step := range p.Verdict.Funnel {
+				cell.Funnel = append(cell.Funnel, Step{step.Rule, step.Left})
+			}
+		}
+		row.Pools = append(row.Pools, cell)
+	}
+	return row
+}

@@ -1,0 +1,177 @@
+package why
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+
+	appsv1 "k8s.io/api/apps/v1"
+	batchv1 "k8s.io/api/batch/v1"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/nodeless/nodeless/controller/translate"
+)
+
+// PodAnswer is what an answer about one pod comes to.
+type PodAnswer struct {
+	Name    string `json:"name"`
+	Verdict string `json:"verdict"`
+	Node    string `json:"node,omitempty"`
+	Summary string `json:"summary,omitempty"` // "" of a pod that was not asked about: see mostAsked
+	State   string `json:"state,omitempty"`
+
+	whole *Answer
+}
+
+// mostAsked is how many pods without a place are asked about, each by a plan of its own; mostOnNodes is how many nodes are named.
+const mostAsked, mostOnNodes = 8, 5
+
+// verdicts of pods, those first that somebody has to look at.
+var byConcern = []string{NoMachine, NotOurs, Soon, Launches, HasRoom, Placed, Ended}
+
+// workload gives one answer about all pods of a workload, and reports whether it is there. What is said of the first pod of the most
+// worrying sort is said in full.
+func (q *question) workload(ctx context.Context, of Subject) (bool, error) {
+	pods := slices.DeleteFunc(q.c.World.Pods(of.Namespace), func(p *corev1.Pod) bool { return !belongs(p, of) })
+	if len(pods) == 0 {
+		return q.withoutPods(ctx, of)
+	}
+	asked := 0
+	for _, pod := range pods {
+		if pod.Spec.NodeName == "" {
+			asked++
+		}
+		q.a.Pods = append(q.a.Pods, q.ofPod(ctx, pod, asked <= mostAsked))
+	}
+	counts := map[string]int{}
+	for i := range q.a.Pods {
+		counts[q.a.Pods[i].Verdict]++
+	}
+	var parts []string
+	worst := ""
+	for _, v := range append(byConcern, "") {
+		if counts[v] > 0 {
+			parts = append(parts, fmt.Sprintf("%d %s", counts[v], verdictText(v)))
+			worst = or(worst, v)
+		}
+	}
+	q.conclude(counted(len(pods), "pod"), worst, "%s", strings.Join(parts, ", "))
+	q.onNodes()
+	q.groups(worst)
+	return true, nil
+}
+
+// verdictText says how many of a workload's pods there are of a sort.
+func verdictText(verdict string) string {
+	return map[string]string{
+		NoMachine: "that nothing can take", NotOurs: "that wait for somebody else", Soon: "that wait for room that others leave",
+		Launches: "for which a node is, or has to be, launched", HasRoom: "for which there is room", Placed: "on nodes", Ended: "that have ended",
+		"": "more without a node, which were not asked about one by one",
+	}[verdict]
+}
+
+// ofPod asks about one pod; whole = with a plan, if it has no node.
+func (q *question) ofPod(ctx context.Context, pod *corev1.Pod, whole bool) PodAnswer {
+	out := PodAnswer{Name: pod.Name, Node: pod.Spec.NodeName}
+	if pod.Spec.NodeName == "" && !whole {
+		return out
+	}
+	of := Subject{Kind: PodKind, Namespace: pod.Namespace, Name: pod.Name}
+	one := &question{c: q.c, s: q.s, policy: q.policy, a: &Answer{Subject: of, Facts: []Fact{}}}
+	one.pod(ctx, of)
+	out.Verdict, out.Summary, out.State, out.whole = one.a.Verdict, one.a.Summary, one.a.State, one.a
+	return out
+}
+
+// onNodes says where the pods are that have a place.
+func (q *question) onNodes() {
+	on := map[string]int{}
+	var nodes []string
+	for i := range q.a.Pods {
+		p := &q.a.Pods[i]
+		if p.Verdict != Placed {
+			continue
+		}
+		if on[p.Node] == 0 {
+			nodes = append(nodes, p.Node)
+		}
+		on[p.Node]++
+	}
+	for i, name := range nodes {
+		nodes[i] = fmt.Sprintf("%s (%d)", name, on[name])
+	}
+	if len(nodes) > 0 {
+		q.sayf("placed", "on %s: %s", counted(len(nodes), "node"), listed(nodes, mostOnNodes))
+	}
+}
+
+// groups says of each sort of answer how many pods have it, and all of the first of the worst sort.
+func (q *question) groups(worst string) {
+	var summaries []string
+	first, count := map[string]*PodAnswer{}, map[string]int{}
+	for i := range q.a.Pods {
+		p := &q.a.Pods[i]
+		if p.whole == nil || p.Verdict == Placed {
+			continue
+		}
+		if key := p.Verdict + p.Summary; count[key] == 0 {
+			summaries, first[key] = append(summaries, key), p
+		}
+		count[p.Verdict+p.Summary]++
+	}
+	var shown *PodAnswer
+	for _, key := range summaries {
+		p := first[key]
+		q.sayf("pods", "%d such as %s, %s: %s", count[key], p.Name, p.State, p.Summary)
+		if shown == nil && p.Verdict == worst {
+			shown = p
+		}
+	}
+	if shown == nil {
+		return
+	}
+	for _, f := range shown.whole.Facts {
+		if f.Label != "owner" {
+			q.say(f.Label, f.Text)
+		}
+	}
+	q.a.Reason, q.a.Change, q.a.Changes, q.a.Launch = shown.whole.Reason, shown.whole.Change, shown.whole.Changes, shown.whole.Launch
+}
+
+// belongs reports whether a workload made the pod, itself or by an object between the two.
+func belongs(pod *corev1.Pod, of Subject) bool {
+	owner := metav1.GetControllerOfNoCopy(pod)
+	if owner == nil {
+		return false
+	}
+	kind := workloads[of.Kind].kind
+	switch kind {
+	case "Deployment":
+		hash := pod.Labels[appsv1.DefaultDeploymentUniqueLabelKey]
+		return hash != "" && owner.Kind == "ReplicaSet" && owner.Name == of.Name+"-"+hash
+	case "CronJob":
+		return translate.ReadPod(pod).Job == of.Namespace+"/"+of.Name
+	}
+	return owner.Kind == kind && owner.Name == of.Name
+}
+
+// withoutPods answers about a workload that has no pods, and reports whether it is there.
+func (q *question) withoutPods(ctx context.Context, of Subject) (bool, error) {
+	object := map[string]client.Object{
+		"deployment": &appsv1.Deployment{}, "replicaset": &appsv1.ReplicaSet{}, "statefulset": &appsv1.StatefulSet{},
+		"daemonset": &appsv1.DaemonSet{}, "job": &batchv1.Job{}, "cronjob": &batchv1.CronJob{}, "replicationcontroller": &corev1.ReplicationController{},
+	}[of.Kind]
+	err := q.c.Get(ctx, client.ObjectKey{Namespace: of.Namespace, Name: of.Name}, object)
+	switch {
+	case apierrors.IsNotFound(err):
+		return false, nil
+	case err != nil:
+		return false, fmt.Errorf("%s has no pods; whether it exists is not known: %w", of, err)
+	}
+	q.conclude("0 pods", NotOurs, "it has no pods: it asks for none, or they could not be created, which its events say")
+	return true, nil
+}

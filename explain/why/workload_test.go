@@ -1,0 +1,66 @@
+package why_test
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+
+	"github.com/nodeless/nodeless/engine/model"
+	"github.com/nodeless/nodeless/explain/capture"
+	"github.com/nodeless/nodeless/explain/why"
+)
+
+// ofShop is a pod of Deployment shop/web, with lines of its spec.
+func ofShop(name, spec string) string {
+	return fmt.Sprintf(`
+---
+apiVersion: v1
+kind: Pod
+metadata:
+  name: web-7fb4-%[1]s
+  namespace: shop
+  uid: u-%[1]s
+  labels: {pod-template-hash: 7fb4}
+  ownerReferences: [{apiVersion: apps/v1, kind: ReplicaSet, name: web-7fb4, uid: rs, controller: true}]
+spec: {containers: [{name: c, image: i, resources: {requests: {cpu: "1"}}}], %[2]s}
+`, name, spec)
+}
+
+// A workload has one answer for all its pods: how many are where, and why others wait, once. What is offered names the architecture that the image
+// has to be built for, where it would be another one than usual.
+func TestAWorkloadHasOneAnswer(t *testing.T) {
+	text := strings.Replace(idle, "BUDGET", `"1"`, 1) + ofShop("a", "nodeName: n1") + ofShop("b", "nodeName: n1") +
+		ofShop("c", `nodeSelector: {node.kubernetes.io/instance-type: m7g.lareg}`) + ofShop("d", `nodeSelector: {node.kubernetes.io/instance-type: m7g.lareg}`)
+	c, err := capture.Load(t.Context(), strings.NewReader(text), "shop.yaml", capture.Options{Region: "us-west-2"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, question := range []string{"deployment/web", "deployment.apps/web", "replicaset.apps/web-7fb4"} {
+		of, err := why.Parse("shop", question)
+		if err != nil {
+			t.Fatal(err)
+		}
+		a, err := why.Ask(t.Context(), c, model.Policy{}, of)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var b strings.Builder
+		if err := a.Text(&b, false, 0); err != nil {
+			t.Fatal(err)
+		}
+		for _, want := range []string{
+			"4 pods  2 that nothing can take, 2 on nodes", "on 1 node: n1 (2)", "2 such as web-7fb4-c", "could be m7g.large (now m7g.lareg)",
+			"its image must be built for arm64", "launches m7g.large",
+		} {
+			if !strings.Contains(b.String(), want) {
+				t.Errorf("%s: no %q in\n%s", question, want, b.String())
+			}
+		}
+		if strings.Count(b.String(), "smallest change") != 1 || a.Verdict != why.NoMachine || len(a.Pods) != 4 || a.Change == nil || a.Change.Launch == nil {
+			t.Errorf("%s: %+v\n%s", question, a, b.String())
+		}
+	}
+	if _, err := why.Ask(t.Context(), c, model.Policy{}, why.Subject{Kind: "job", Namespace: "shop", Name: "none"}); err == nil || !strings.Contains(err.Error(), "there is no job shop/none") {
+		t.Errorf("of a job that is not there: %v", err)
+	}
+}

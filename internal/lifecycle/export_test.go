@@ -1,4 +1,0 @@
-package lifecycle
-
-// ClassGrace lets tests begin after it.
-const ClassGrace = classGrace

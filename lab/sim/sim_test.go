@@ -1,0 +1,313 @@
+package sim
+
+import (
+	"context"
+	"fmt"
+	"math"
+	"reflect"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/nodeless/nodeless/engine"
+	"github.com/nodeless/nodeless/engine/model"
+	"github.com/nodeless/nodeless/lab/sim/trace"
+)
+
+func traceOf(t *testing.T, rows string) *trace.Trace {
+	t.Helper()
+	out, err := trace.Read(strings.NewReader("start,life,cpu,memory,count\n" + rows))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return out
+}
+
+// ladder are types of 2 to 16 cores at 0.05 dollars a core, and no overhead.
+func ladder() []model.InstanceType {
+	var out []model.InstanceType
+	for _, cores := range []int64{16, 2, 4, 8} {
+		r := model.Resources{model.CPU: cores * 1000, model.Memory: cores * 4 << 30, model.Pods: 110}
+		name := fmt.Sprintf("m.%d", cores)
+		out = append(out, model.InstanceType{Name: name, Capacity: r, Allocatable: r,
+			Requirements: model.NewRequirements(model.OneOf(model.LabelInstanceType, name)),
+			Offerings:    []model.Offering{{Zone: "a", CapacityType: model.OnDemand, Price: model.Price(cores * 50_000), Available: true}}})
+	}
+	return out
+}
+
+// plain has machines ready after exactly 40 s, no daemons, and every plan judged.
+func plain(tr *trace.Trace, d Decider) Config {
+	return Config{Trace: tr, Types: ladder(), Decider: d, Daemons: []model.Resources{}, Spread: -1, CheckEvery: 1, audit: audit}
+}
+
+// audit ends the process of a test in which the cluster is not possible.
+func audit(r *run) {
+	where := map[int32]bool{}
+	running := 0
+	for i, m := range r.machines {
+		running += len(r.nodes[i].Pods)
+		used := vectorOf(&m.daemons)
+		for k, id := range m.pods {
+			if where[id] || r.pods[id].machine != m || m.node.Pods[k].PodKey != r.pods[id].key {
+				panic(fmt.Sprintf("pod %d is on two machines, or is not on %s", id, m.node.Name))
+			}
+			where[id] = true
+			for d, a := range r.asks[r.pods[id].shape] {
+				used[d] += a
+			}
+		}
+		free := r.slots[i].free
+		for d := range used {
+			if free[d] < 0 || used[d]+free[d] != r.slots[i].all[d] {
+				panic(fmt.Sprintf("%s: %v used and %v free of %v", m.node.Name, used, free, r.slots[i].all))
+			}
+		}
+		if vectorOf(&m.node.Used) != used || len(m.pods) != len(m.node.Pods) || r.slots[i].takes != m.takes {
+			panic(m.node.Name + " is not in snapshots as it is")
+		}
+		shown := m.node
+		if m.going() {
+			shown.Pods, shown.Used = nil, m.daemons
+		}
+		if !m.stale && !reflect.DeepEqual(r.nodes[i], shown) {
+			panic(m.node.Name + " was changed, and snapshots do not know")
+		}
+		if i > 0 && r.machines[i-1].node.Name >= m.node.Name {
+			panic("machines are out of order")
+		}
+	}
+	if running != r.running {
+		panic(fmt.Sprintf("%d pods run, and %d are counted", running, r.running))
+	}
+	for _, id := range r.waiting {
+		if where[id] || r.pods[id].machine != nil {
+			panic(fmt.Sprintf("pod %d waits and has a place", id))
+		}
+		where[id] = true
+		for i := range r.slots {
+			if r.slots[i].takes && r.asks[r.pods[id].shape].fits(&r.slots[i].free) {
+				panic(fmt.Sprintf("pod %d waits though %s has room", id, r.machines[i].node.Name))
+			}
+		}
+	}
+	for _, id := range r.absent {
+		if where[id] || r.pods[id].machine != nil {
+			panic(fmt.Sprintf("pod %d was evicted and is somewhere", id))
+		}
+		where[id] = true
+	}
+	if len(where) != r.alive {
+		panic(fmt.Sprintf("%d pods are alive, %d are somewhere", r.alive, len(where)))
+	}
+}
+
+func simulate(t *testing.T, c Config) Result {
+	t.Helper()
+	r, err := Run(context.Background(), c)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return r
+}
+
+// A pod of an hour that waits 40 s for its machine: the machine is paid from its launch to the pod's end.
+func TestOnePodPaysForItsMachine(t *testing.T) {
+	for _, d := range []Decider{Nodeless(model.Policy{}), Compatible()} {
+		r := simulate(t, plain(traceOf(t, "0,3600,2,1Gi,1\n"), d))
+		batch := d.BatchIdle.Seconds()
+		if want := 0.1 * 3640 / 3600; math.Abs(r.Cost-want) > 1e-9 || r.Launched != 1 || r.Moves != 0 {
+			t.Errorf("%s: costs %v, want %v: %+v", d.Name, r.Cost, want, r)
+		}
+		if math.Abs(r.Pending.Most-40-batch) > 1e-3 {
+			t.Errorf("%s: the pod waited %v s", d.Name, r.Pending.Most)
+		}
+	}
+}
+
+// Four machines of 8 cores (or two of 16) are there for ten minutes, and half of that for two hours: who keeps all pays 3.3.
+func TestWhatIsLeftMovesTogether(t *testing.T) {
+	for _, d := range []Decider{Nodeless(model.Policy{}), Compatible()} {
+		r := simulate(t, plain(traceOf(t, "0,600,8,1Gi,1\n0,7200,8,1Gi,1\n300,600,8,1Gi,1\n300,7200,8,1Gi,1\n"), d))
+		if r.MeanMachines > 2 || r.Moves > 2 || r.Cost > 1.8 {
+			t.Errorf("%s: %+v", d.Name, r)
+		}
+	}
+}
+
+// churn is an hour of pods that come and go.
+func churn(t *testing.T) *trace.Trace {
+	var rows strings.Builder
+	for i := range 400 {
+		fmt.Fprintf(&rows, "%d,%d,%d,%dGi,1\n", i*9, 60+i*i%1700, 1+i%5, 1+i%11)
+	}
+	return traceOf(t, rows.String())
+}
+
+// Every event is audited and every plan judged, with all faults there are.
+func TestTheClusterIsAlwaysPossible(t *testing.T) {
+	for _, d := range []Decider{Nodeless(model.Policy{}), Compatible()} {
+		c := plain(churn(t), d)
+		c.Daemons, c.Spread = nil, 0
+		for i := range c.Types {
+			o := c.Types[i].Offerings[0]
+			o.CapacityType, o.Price = model.Spot, o.Price/2
+			c.Types[i].Offerings = append(c.Types[i].Offerings, o)
+		}
+		c.Faults = Faults{NoCapacity: 0.5, NotReady: 0.1, Interruptions: 3}
+		r := simulate(t, c)
+		if r.Interruptions == 0 || r.CapacityErrors == 0 || r.Moves == 0 || r.Pods != 400 {
+			t.Errorf("%s: no faults were met: %+v", d.Name, r)
+		}
+		if d.Judge != nil && r.Judged != r.Plans+r.Passes {
+			t.Errorf("%s: %d plans and %d passes, %d judged", d.Name, r.Plans, r.Passes, r.Judged)
+		}
+	}
+}
+
+// Above a hundred machines kube-scheduler goes round: it goes on where it stopped, also when there are fewer by then.
+func TestKubeSchedulerGoesRoundAClusterThatShrinks(t *testing.T) {
+	c := plain(traceOf(t, "0,900,3,1Gi,140\n0,9000,3,1Gi,20\n100,60,1,1Gi,1\n5000,60,1,1Gi,1\n"), Nodeless(model.Policy{}))
+	c.Types = slices.DeleteFunc(ladder(), func(t model.InstanceType) bool { return t.Name != "m.4" })
+	if r := simulate(t, c); r.PeakMachines != 160 || r.Launched != 160 || r.Moves != 0 {
+		t.Errorf("160 pods of 3 cores on machines of 4, and two that fit beside them: %+v", r)
+	}
+}
+
+// A search that is allowed one short piece in an interval goes round all machines in the end: twelve, of which only the last by name
+// may be replaced by a cheaper one.
+func TestASearchGoesOnInTheNextInterval(t *testing.T) {
+	rows := "0,7200,8,1Gi,11\n1,600,7,1Gi,1\n1,7200,1,1Gi,1\n"
+	c := plain(traceOf(t, rows), Nodeless(model.Policy{MaxWhatIfs: 5}))
+	c.Types = slices.DeleteFunc(ladder(), func(t model.InstanceType) bool { return t.Name == "m.16" || t.Name == "m.4" })
+	c.Pieces = 1
+	if r := simulate(t, c); r.Commands != 1 || r.Moves != 1 {
+		t.Errorf("one pod of 1 core is left on a machine of 8: %+v", r)
+	}
+}
+
+func TestEqualConfigurationsGiveEqualResults(t *testing.T) {
+	for _, d := range []Decider{Nodeless(model.Policy{}), Compatible()} {
+		c := plain(churn(t), d)
+		c.Spread, c.Faults = 0, Faults{NoCapacity: 0.2, NotReady: 0.05}
+		a, b := simulate(t, c), simulate(t, c)
+		if a != b {
+			t.Errorf("%s:\n%+v\n%+v", d.Name, a, b)
+		}
+		c.Seed = 2
+		if other := simulate(t, c); other == a {
+			t.Errorf("%s: another seed changes nothing: %+v", d.Name, other)
+		}
+	}
+}
+
+// Nobody pays less than the bound, and one pod alone pays it but for the boot.
+func TestTheBoundIsBelowWhatIsPaid(t *testing.T) {
+	c := plain(churn(t), Compatible())
+	bound, err := Bound(context.Background(), c, 200)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, d := range []Decider{Nodeless(model.Policy{}), Compatible()} {
+		c.Decider = d
+		if r := simulate(t, c); r.Cost < bound*0.98 || bound <= 0 || r.Cost > bound*2 {
+			t.Errorf("%s: costs %v, at least %v", d.Name, r.Cost, bound)
+		}
+	}
+	c.Trace = traceOf(t, "0,36000,2,1Gi,1\n")
+	if bound, err = Bound(context.Background(), c, 10); err != nil || math.Abs(bound-1) > 1e-4 {
+		t.Errorf("ten hours of a machine at 0.1: at least %v, %v", bound, err)
+	}
+}
+
+func TestPodsThatNothingHoldsAreLeftOut(t *testing.T) {
+	r := simulate(t, plain(traceOf(t, "0,60,2,1Gi,1\n0,60,64,1Gi,3\n"), Nodeless(model.Policy{})))
+	if r.TooLarge != 3 || r.Pods != 1 {
+		t.Errorf("%+v", r)
+	}
+	if _, err := Run(context.Background(), plain(traceOf(t, "0,60,64,1Gi,3\n"), Compatible())); err == nil || !strings.Contains(err.Error(), "no type") {
+		t.Errorf("nothing to simulate: %v", err)
+	}
+}
+
+func TestBadConfigurationsSayWhatIsWrong(t *testing.T) {
+	good := plain(traceOf(t, "0,60,2,1Gi,1\n"), Compatible())
+	for want, change := range map[string]func(*Config){
+		"no pods":          func(c *Config) { c.Trace = &trace.Trace{} },
+		"no instance":      func(c *Config) { c.Types = nil },
+		"nobody decides":   func(c *Config) { c.Decider = Decider{} },
+		"an interval of":   func(c *Config) { c.Interval = time.Millisecond },
+		"from 0 to 1":      func(c *Config) { c.Budget = 3 },
+		"-1 interruptions": func(c *Config) { c.Faults.Interruptions = -1 },
+	} {
+		c := good
+		change(&c)
+		if _, err := Run(context.Background(), c); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("want %q, got %v", want, err)
+		}
+	}
+}
+
+func TestItStopsWhenToldTo(t *testing.T) {
+	ctx, cancel := context.WithCancel(context.Background())
+	cancel()
+	if _, err := Run(ctx, plain(churn(t), Compatible())); err == nil {
+		t.Error("it did not stop")
+	}
+}
+
+func TestTheCatalogueHoldsWhatItSays(t *testing.T) {
+	small, all := Catalogue{MaxVCPU: 32}.Types(), Catalogue{GPUs: true, Spot: true, Zones: 2}.Types()
+	if len(small) == 0 || len(all) <= len(small) {
+		t.Fatalf("%d and %d types", len(small), len(all))
+	}
+	for _, x := range small {
+		if x.Capacity[model.CPU] > 32_000 || x.Capacity[model.NvidiaGPU] > 0 || len(x.Offerings) != 1 {
+			t.Errorf("%s: %v, %d offerings", x.Name, x.Capacity, len(x.Offerings))
+		}
+	}
+}
+
+// Short jobs come and go beside a long one on each of several machines. Filled in turns, those that are filled last become empty by themselves.
+func TestMachinesThatAreFilledLastBecomeEmpty(t *testing.T) {
+	rows := ""
+	for i := range 600 {
+		rows += fmt.Sprintf("%d,%d,1,1Gi,1\n", 4*i, 20+i*37%200)
+	}
+	var results [2]Result
+	for k := range results {
+		d := Nodeless(model.Policy{})
+		d.Nominates = true
+		if k == 1 {
+			d.Fills = engine.FillOrder
+		}
+		r, err := Run(context.Background(), plain(traceOf(t, rows), d))
+		if err != nil {
+			t.Fatal(err)
+		}
+		results[k] = r
+	}
+	if none, some := &results[0], &results[1]; none.Turns != 0 || some.Turns == 0 || some.Moves >= none.Moves {
+		t.Errorf("%d moves without turns, %d with %d turns", none.Moves, some.Moves, some.Turns)
+	}
+}
+
+func TestTheFullerTurnIsChosenUnlessTheScoreIsFarBetter(t *testing.T) {
+	var c candidates
+	if got := c.choose(); got != -1 {
+		t.Errorf("of none %d is chosen", got)
+	}
+	c.add(7, 3, 190)
+	if got := c.choose(); got != 7 {
+		t.Errorf("the only one is 7, not %d", got)
+	}
+	c.add(5, 2, 80)
+	if got := c.choose(); got != 7 { // 190 against 80 and a third of 300
+		t.Errorf("%d is chosen", got)
+	}
+	c.add(4, 2, 95)
+	if got := c.choose(); got != 4 {
+		t.Errorf("%d is chosen", got)
+	}
+}

@@ -1,0 +1,203 @@
+package agent
+
+import (
+	"context"
+	"fmt"
+	"net/netip"
+	"strings"
+	"time"
+
+	authenticationv1 "k8s.io/api/authentication/v1"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/validation"
+	"k8s.io/client-go/kubernetes"
+	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
+	"k8s.io/client-go/rest"
+	"k8s.io/utils/ptr"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/nodeless/nodeless/api/v1alpha1"
+	"github.com/nodeless/nodeless/controller/rbac"
+	"github.com/nodeless/nodeless/microvm/scheduler"
+)
+
+// Enrolment is what a host is given by whoever administers the cluster.
+type Enrolment struct {
+	Host    string
+	PodCIDR string        // "" = that it has, or the first that no other host has
+	TTL     time.Duration // of the token
+}
+
+// mostName is how long a host's name may be: with the prefix it is the name of a namespace.
+var mostName = validation.DNS1123LabelMaxLength - len(v1alpha1.HostNamespace(""))
+
+// check says what is wrong with what was asked for.
+func (e Enrolment) check() error {
+	if wrong := validation.IsDNS1123Label(e.Host); len(wrong) > 0 || len(e.Host) > mostName {
+		return fmt.Errorf("host name %q: give at most %d letters, digits and dashes: %s", e.Host, mostName, strings.Join(wrong, "; "))
+	}
+	if e.TTL < 10*time.Minute {
+		return fmt.Errorf("a token is good for 10 minutes at least, not %s", e.TTL)
+	}
+	if e.PodCIDR == "" {
+		return nil
+	}
+	p, err := netip.ParsePrefix(e.PodCIDR)
+	if err != nil || !p.Addr().Is4() || p != p.Masked() || p.Bits() < blockBits || p.Bits() > 28 {
+		return fmt.Errorf("addresses of pods %q: give an IPv4 network of %d to 28 bits, such as 10.202.0.0/%d", e.PodCIDR, blockBits, blockBits)
+	}
+	return nil
+}
+
+// Enrol makes a host known to a cluster, or gives one that is known another token, and returns the token with which it joins: once, within the TTL.
+// An earlier one that was not used is good no more.
+func Enrol(ctx context.Context, cfg *rest.Config, e Enrolment) (string, error) {
+	if err := e.check(); err != nil {
+		return "", err
+	}
+	scheme, err := Scheme()
+	if err == nil {
+		err = clientgoscheme.AddToScheme(scheme)
+	}
+	if err != nil {
+		return "", err
+	}
+	c, err := client.New(cfg, client.Options{Scheme: scheme})
+	if err != nil {
+		return "", err
+	}
+	namespace := rbac.HostNamespace(e.Host)
+	if err := c.Create(ctx, namespace.DeepCopy()); err != nil && !apierrors.IsAlreadyExists(err) {
+		return "", fmt.Errorf("create namespace %s: %w", namespace.Name, err)
+	}
+	if err := c.Get(ctx, client.ObjectKeyFromObject(namespace), namespace); err != nil {
+		return "", fmt.Errorf("read namespace %s: %w", namespace.Name, err)
+	}
+	pods, err := e.register(ctx, c)
+	if err != nil {
+		return "", err
+	}
+	for _, o := range rbac.HostObjects(e.Host, namespace.UID, nodesIn(pods)) {
+		if err := put(ctx, c, o); err != nil {
+			return "", err
+		}
+	}
+	return e.token(ctx, cfg)
+}
+
+// nodesIn are the names that the Nodes of microVMs with these addresses may have.
+func nodesIn(pods netip.Prefix) []string {
+	var names []string
+	for a := pods.Masked().Addr(); pods.Contains(a); a = a.Next() {
+		names = append(names, scheduler.JoinedNodeName(a))
+	}
+	return names
+}
+
+// put creates an object, or brings one that is there to what it should be.
+func put(ctx context.Context, c client.Client, o client.Object) error {
+	err := c.Create(ctx, o)
+	if apierrors.IsAlreadyExists(err) {
+		have, ok := o.DeepCopyObject().(client.Object)
+		if !ok {
+			return err
+		}
+		if err = c.Get(ctx, client.ObjectKeyFromObject(o), have); err == nil {
+			o.SetResourceVersion(have.GetResourceVersion())
+			err = c.Update(ctx, o)
+		}
+	}
+	if err != nil {
+		return fmt.Errorf("create %T %s: %w", o, client.ObjectKeyFromObject(o), err)
+	}
+	return nil
+}
+
+// register creates the MicroVMHost, with addresses of its own, which it returns.
+func (e Enrolment) register(ctx context.Context, c client.Client) (netip.Prefix, error) {
+	var none netip.Prefix
+	var all v1alpha1.MicroVMHostList
+	if err := c.List(ctx, &all); err != nil {
+		return none, fmt.Errorf("list MicroVMHosts: %w; install the definitions: nodeless crds | kubectl apply --server-side -f -", err)
+	}
+	var taken []netip.Prefix
+	for _, h := range all.Items {
+		p, err := netip.ParsePrefix(h.Spec.PodCIDR)
+		switch {
+		case h.Namespace == v1alpha1.HostNamespace(e.Host) && h.Name == e.Host:
+			if e.PodCIDR != "" && e.PodCIDR != h.Spec.PodCIDR {
+				return none, fmt.Errorf("host %s has the addresses %s, and keeps them; delete namespace %s to begin anew", e.Host, h.Spec.PodCIDR, h.Namespace)
+			}
+			return p, err
+		case err == nil:
+			taken = append(taken, p)
+		}
+	}
+	block, err := e.block(taken)
+	if err != nil {
+		return none, err
+	}
+	host := &v1alpha1.MicroVMHost{
+		ObjectMeta: metav1.ObjectMeta{Namespace: v1alpha1.HostNamespace(e.Host), Name: e.Host}, Spec: v1alpha1.MicroVMHostSpec{PodCIDR: block.String()},
+	}
+	if err := c.Create(ctx, host); err != nil {
+		return none, fmt.Errorf("create MicroVMHost %s: %w", e.Host, err)
+	}
+	return block, nil
+}
+
+// Hosts' addresses are blocks of 4,096 within 10.202.0.0 to 10.249.255.255, as those of "nodeless up".
+const blockBits = 20
+
+// block is the one that was asked for, or the first that meets none of those.
+func (e Enrolment) block(taken []netip.Prefix) (netip.Prefix, error) {
+	meets := func(p netip.Prefix) bool {
+		for _, t := range taken {
+			if t.Overlaps(p) {
+				return true
+			}
+		}
+		return false
+	}
+	if e.PodCIDR != "" {
+		p, err := netip.ParsePrefix(e.PodCIDR)
+		if err == nil && meets(p) {
+			err = fmt.Errorf("addresses of pods %s: another host has them, or some of them", p)
+		}
+		return p, err
+	}
+	for n := range 48 * 16 {
+		p := netip.PrefixFrom(netip.AddrFrom4([4]byte{10, byte(202 + n/16), byte(n % 16 * 16), 0}), blockBits)
+		if !meets(p) {
+			return p, nil
+		}
+	}
+	return netip.Prefix{}, fmt.Errorf("all addresses for pods are given to hosts; choose others with --pod-cidr")
+}
+
+// token is one that ends with its use: it is bound to a Secret, which the host deletes.
+func (e Enrolment) token(ctx context.Context, cfg *rest.Config) (string, error) {
+	kube, err := kubernetes.NewForConfig(cfg)
+	if err != nil {
+		return "", err
+	}
+	in := v1alpha1.HostNamespace(e.Host)
+	secrets := kube.CoreV1().Secrets(in)
+	if err := secrets.Delete(ctx, rbac.HostJoin, metav1.DeleteOptions{}); err != nil && !apierrors.IsNotFound(err) {
+		return "", fmt.Errorf("end the last token of host %s: %w", e.Host, err)
+	}
+	secret, err := secrets.Create(ctx, &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Name: rbac.HostJoin}}, metav1.CreateOptions{})
+	if err != nil {
+		return "", fmt.Errorf("create Secret %s/%s: %w", in, rbac.HostJoin, err)
+	}
+	got, err := kube.CoreV1().ServiceAccounts(in).CreateToken(ctx, rbac.HostAccount, &authenticationv1.TokenRequest{Spec: authenticationv1.TokenRequestSpec{
+		ExpirationSeconds: ptr.To(int64(e.TTL / time.Second)),
+		BoundObjectRef:    &authenticationv1.BoundObjectReference{APIVersion: "v1", Kind: "Secret", Name: secret.Name, UID: secret.UID},
+	}}, metav1.CreateOptions{})
+	if err != nil {
+		return "", fmt.Errorf("token of host %s: %w", e.Host, err)
+	}
+	return got.Status.Token, nil
+}

@@ -1,0 +1,210 @@
+package agent
+
+import (
+	"context"
+	"encoding/base64"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"strings"
+	"time"
+
+	authenticationv1 "k8s.io/api/authentication/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/rest"
+	"k8s.io/client-go/tools/clientcmd"
+	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
+	"k8s.io/utils/ptr"
+
+	"github.com/nodeless/nodeless/api/v1alpha1"
+	"github.com/nodeless/nodeless/controller/rbac"
+)
+
+// Lifetime of a host's token: it is renewed when four fifths of it are over. A host that was off for longer needs a new one to join with.
+const Lifetime = 24 * time.Hour
+
+// Claims are what a service account's token says of itself.
+type Claims struct {
+	Host              string // "" if it is no host's
+	Issued, Expires   time.Time
+	subject           string
+	NotYet, IsExpired bool
+}
+
+// skew is how far clocks may be apart before it is said.
+const skew = time.Minute
+
+// Read reads a token; it is the API server that verifies it.
+func Read(token string, now time.Time) (Claims, error) {
+	parts := strings.Split(strings.TrimSpace(token), ".")
+	var said struct {
+		Subject string  `json:"sub"`
+		Issued  float64 `json:"iat"`
+		Expires float64 `json:"exp"`
+	}
+	if len(parts) != 3 {
+		return Claims{}, errors.New("it is no token of a service account; make one with \"nodeless host token NAME\"")
+	}
+	body, err := base64.RawURLEncoding.DecodeString(parts[1])
+	if err == nil {
+		err = json.Unmarshal(body, &said)
+	}
+	if err != nil {
+		return Claims{}, fmt.Errorf("it cannot be read: %w; make another one with \"nodeless host token NAME\"", err)
+	}
+	c := Claims{subject: said.Subject, Issued: time.Unix(int64(said.Issued), 0), Expires: time.Unix(int64(said.Expires), 0)}
+	if rest, ok := strings.CutPrefix(said.Subject, "system:serviceaccount:"+v1alpha1.HostNamespace("")); ok {
+		c.Host, _ = strings.CutSuffix(rest, ":"+rbac.HostAccount)
+	}
+	c.NotYet, c.IsExpired = now.Before(c.Issued.Add(-skew)), now.After(c.Expires)
+	return c, nil
+}
+
+// check says what is wrong with a token for joining.
+func (c Claims) check(now time.Time) error {
+	switch {
+	case c.Host == "":
+		return fmt.Errorf("it is not a host's but that of %q; make one with \"nodeless host token NAME\"", c.subject)
+	case c.NotYet:
+		return fmt.Errorf("it was made at %s, and this machine's clock says %s: set the clock", c.Issued.UTC().Format(time.RFC3339), now.UTC().Format(time.RFC3339))
+	case c.IsExpired:
+		return fmt.Errorf("it expired at %s (this machine's clock says %s); make another one with \"nodeless host token %s\"",
+			c.Expires.UTC().Format(time.RFC3339), now.UTC().Format(time.RFC3339), c.Host)
+	}
+	return nil
+}
+
+// Identity is who a host is, kept in a directory: a kubeconfig, and beside it the token that it names.
+type Identity struct {
+	Dir  string
+	Host string
+	REST *rest.Config
+}
+
+func (i *Identity) tokenFile() string { return filepath.Join(i.Dir, "token") }
+
+// Known is the identity that a directory holds; nil if there is none. One that has expired is none.
+func Known(dir string, now time.Time) (*Identity, error) {
+	i := &Identity{Dir: dir}
+	token, err := os.ReadFile(i.tokenFile())
+	if errors.Is(err, os.ErrNotExist) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, fmt.Errorf("identity of this host: %w", err)
+	}
+	claims, err := Read(string(token), now)
+	if err != nil {
+		return nil, fmt.Errorf("token in %s: %w", i.tokenFile(), err)
+	}
+	if claims.IsExpired {
+		return nil, nil
+	}
+	i.Host = claims.Host
+	i.REST, err = clientcmd.BuildConfigFromFlags("", filepath.Join(dir, "kubeconfig"))
+	if err != nil {
+		return nil, fmt.Errorf("identity of this host: %w", err)
+	}
+	return i, nil
+}
+
+// Join trades the token with which a host joins for one of its own, which it keeps in a directory. The first one is good for nothing afterwards.
+func Join(ctx context.Context, join *rest.Config, dir string, now time.Time) (*Identity, error) {
+	claims, err := Read(join.BearerToken, now)
+	if err == nil {
+		err = claims.check(now)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("the token: %w", err)
+	}
+	i := &Identity{Dir: dir, Host: claims.Host, REST: rest.CopyConfig(join)}
+	if err := os.MkdirAll(dir, 0o700); err != nil {
+		return nil, err
+	}
+	if _, err := i.renew(ctx); err != nil {
+		return nil, err
+	}
+	kube, err := kubernetes.NewForConfig(join)
+	if err != nil {
+		return nil, err
+	}
+	err = kube.CoreV1().Secrets(v1alpha1.HostNamespace(i.Host)).Delete(ctx, rbac.HostJoin, metav1.DeleteOptions{})
+	switch {
+	case apierrors.IsNotFound(err): // API servers believe a token for some seconds after its end
+		err = fmt.Errorf("the token was used before; make another one with \"nodeless host token %s\"", i.Host)
+	case err != nil:
+		err = fmt.Errorf("end the token that was joined with: %w", err)
+	default:
+		err = i.save(join)
+	}
+	if err != nil {
+		return nil, errors.Join(err, os.Remove(i.tokenFile()))
+	}
+	return Known(dir, now)
+}
+
+// save writes the kubeconfig.
+func (i *Identity) save(join *rest.Config) error {
+	c := clientcmdapi.NewConfig()
+	c.Clusters["cluster"] = &clientcmdapi.Cluster{Server: join.Host, CertificateAuthorityData: join.CAData, TLSServerName: join.ServerName}
+	c.AuthInfos["host"] = &clientcmdapi.AuthInfo{TokenFile: i.tokenFile()}
+	c.Contexts["host"] = &clientcmdapi.Context{Cluster: "cluster", AuthInfo: "host"}
+	c.CurrentContext = "host"
+	return clientcmd.WriteToFile(*c, filepath.Join(i.Dir, "kubeconfig"))
+}
+
+// renew gets another token and keeps it; it says when that is to be renewed.
+func (i *Identity) renew(ctx context.Context) (time.Time, error) {
+	kube, err := kubernetes.NewForConfig(i.REST)
+	if err != nil {
+		return time.Time{}, err
+	}
+	got, err := kube.CoreV1().ServiceAccounts(v1alpha1.HostNamespace(i.Host)).CreateToken(ctx, rbac.HostAccount, &authenticationv1.TokenRequest{
+		Spec: authenticationv1.TokenRequestSpec{ExpirationSeconds: ptr.To(int64(Lifetime / time.Second))},
+	}, metav1.CreateOptions{})
+	if err != nil {
+		return time.Time{}, fmt.Errorf("get a token of its own: %w", err)
+	}
+	file := i.tokenFile()
+	if err := os.WriteFile(file+".new", []byte(got.Status.Token), 0o600); err != nil {
+		return time.Time{}, err
+	}
+	claims, err := Read(got.Status.Token, time.Now())
+	if err != nil {
+		return time.Time{}, err
+	}
+	return due(claims), os.Rename(file+".new", file)
+}
+
+// due is when a token is to be renewed.
+func due(c Claims) time.Time { return c.Issued.Add(c.Expires.Sub(c.Issued) / 5 * 4) }
+
+// Keep renews the token in time, until ctx is done.
+func (i *Identity) Keep(ctx context.Context, log *slog.Logger) {
+	at := time.Now()
+	if token, err := os.ReadFile(i.tokenFile()); err == nil {
+		if claims, err := Read(string(token), at); err == nil {
+			at = due(claims)
+		}
+	}
+	for {
+		timer := time.NewTimer(time.Until(at))
+		select {
+		case <-ctx.Done():
+			timer.Stop()
+			return
+		case <-timer.C:
+		}
+		next, err := i.renew(ctx)
+		if err != nil {
+			log.Warn("the token of this host was not renewed; it is tried again", "error", err)
+			next = time.Now().Add(time.Minute)
+		}
+		at = next
+	}
+}

@@ -1,0 +1,131 @@
+package agent
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/nodeless/nodeless/api/v1alpha1"
+	"github.com/nodeless/nodeless/microvm/scheduler"
+)
+
+// microVM brings one microVM a step further.
+func (a *Agent) microVM(ctx context.Context, id string) (time.Duration, error) {
+	vm := &v1alpha1.MicroVM{}
+	err := a.cache.Get(ctx, client.ObjectKey{Namespace: v1alpha1.HostNamespace(a.o.Name), Name: id}, vm)
+	switch {
+	case apierrors.IsNotFound(err):
+		return 0, a.remove(ctx, id) // nobody knows it any more
+	case err != nil:
+		return 0, err
+	case vm.DeletionTimestamp != nil:
+		return 0, a.end(ctx, vm)
+	}
+	before := vm.DeepCopy()
+	if vm.Status.Address == "" && !vm.Status.Ended {
+		a.begin(ctx, vm)
+	}
+	if vm.Status.Address != "" {
+		if err := a.follow(ctx, vm); err != nil {
+			return 0, err
+		}
+	}
+	return 0, a.write(ctx, before, vm)
+}
+
+// end takes everything of a microVM away, and then lets its object go.
+func (a *Agent) end(ctx context.Context, vm *v1alpha1.MicroVM) error {
+	if err := a.remove(ctx, vm.Name); err != nil {
+		return err
+	}
+	before := vm.DeepCopy()
+	vm.Finalizers = slices.DeleteFunc(vm.Finalizers, func(f string) bool { return f == v1alpha1.FinalizerMicroVM })
+	return client.IgnoreNotFound(a.client.Patch(ctx, vm, client.MergeFrom(before)))
+}
+
+func (a *Agent) remove(ctx context.Context, id string) error {
+	if err := a.o.Host.Remove(ctx, id); err != nil && !errors.Is(err, scheduler.ErrUnknown) {
+		return err
+	}
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	delete(a.stopped, id)
+	return nil
+}
+
+// begin has a microVM brought up, and notes its address or why there is none.
+func (a *Agent) begin(ctx context.Context, vm *v1alpha1.MicroVM) {
+	if vm.Spec.StopGraceSeconds != nil {
+		vm.Status.Ended = true // before it began
+		return
+	}
+	ip, err := a.o.Host.Start(ctx, scheduler.Spec{ID: vm.Name, Pod: &vm.Spec.Pod, Size: scheduler.SizeOf(vm.Spec.Size), Profile: vm.Spec.Profile})
+	if err != nil {
+		vm.Status.Error = err.Error()
+		return
+	}
+	vm.Status.Address, vm.Status.Error = ip.String(), ""
+}
+
+// follow tells the host what is new, and notes what has become of the pod.
+func (a *Agent) follow(ctx context.Context, vm *v1alpha1.MicroVM) error {
+	if err := a.stop(ctx, vm); err != nil {
+		return err
+	}
+	status, err := a.o.Host.Status(ctx, vm.Name)
+	if errors.Is(err, scheduler.ErrUnknown) {
+		lost := vm.Spec.Pod.Status
+		if vm.Status.Pod != nil {
+			lost = *vm.Status.Pod
+		}
+		lost.Phase, lost.Reason, lost.Message = corev1.PodFailed, "MicroVMLost", "The microVM of the pod is gone from its host"
+		vm.Status.Pod, vm.Status.Ended = &lost, true
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	vm.Status.Ended = status.Ended
+	if status.Pod.Phase != "" { // else the host does not know the pod, which is on its way out
+		vm.Status.Pod = &status.Pod
+	}
+	return nil
+}
+
+// stop tells the host once that a pod ends, and again if it is to end sooner.
+func (a *Agent) stop(ctx context.Context, vm *v1alpha1.MicroVM) error {
+	if vm.Spec.StopGraceSeconds == nil {
+		return nil
+	}
+	a.mu.Lock()
+	told, stopping := a.stopped[vm.Name]
+	a.mu.Unlock()
+	if stopping && told <= *vm.Spec.StopGraceSeconds {
+		return nil
+	}
+	if err := a.o.Host.Stop(ctx, vm.Name, *vm.Spec.StopGraceSeconds); err != nil && !errors.Is(err, scheduler.ErrUnknown) {
+		return err
+	}
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.stopped[vm.Name] = *vm.Spec.StopGraceSeconds
+	return nil
+}
+
+// write writes a microVM's status, if that is news.
+func (a *Agent) write(ctx context.Context, before, vm *v1alpha1.MicroVM) error {
+	patch := client.MergeFrom(before)
+	if data, err := patch.Data(vm); err != nil || string(data) == "{}" {
+		return err
+	}
+	if err := a.client.Status().Patch(ctx, vm, patch); client.IgnoreNotFound(err) != nil {
+		return fmt.Errorf("write the status of MicroVM %s: %w", vm.Name, err)
+	}
+	return nil
+}

@@ -1,0 +1,97 @@
+package agent
+
+import (
+	"context"
+	"fmt"
+	"net/netip"
+
+	"k8s.io/client-go/rest"
+	"sigs.k8s.io/controller-runtime/pkg/cache"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/nodeless/nodeless/api/v1alpha1"
+	"github.com/nodeless/nodeless/internal/kit/informer"
+	"github.com/nodeless/nodeless/microvm/network"
+)
+
+// Peers are the other hosts of a cluster whose microVMs have a network. It implements podnet.Peers.
+type Peers struct {
+	self    string
+	cache   cache.Cache
+	changed chan struct{}
+}
+
+// NewPeers are those of a host; they are known once Run was called.
+func NewPeers(cfg *rest.Config, host string) (*Peers, error) {
+	scheme, err := Scheme()
+	if err != nil {
+		return nil, err
+	}
+	p := &Peers{self: host, changed: make(chan struct{}, 1)}
+	p.cache, err = cache.New(cfg, cache.Options{Scheme: scheme, DefaultTransform: cache.TransformStripManagedFields()})
+	return p, err
+}
+
+// Run watches until ctx is done.
+func (p *Peers) Run(ctx context.Context) error {
+	err := informer.Watch(ctx, p.cache, &v1alpha1.MicroVMHost{}, p.see)
+	if err == nil {
+		err = p.cache.Start(ctx)
+	}
+	if err != nil && ctx.Err() == nil {
+		return fmt.Errorf("other hosts: %w", err)
+	}
+	return nil
+}
+
+// Synced implements podnet.Peers.
+func (p *Peers) Synced(ctx context.Context) bool {
+	_, err := p.cache.GetInformer(ctx, &v1alpha1.MicroVMHost{})
+	return err == nil && p.cache.WaitForCacheSync(ctx)
+}
+
+// List implements podnet.Peers.
+func (p *Peers) List() []network.Peer {
+	var hosts v1alpha1.MicroVMHostList
+	ctx := context.Background() // nothing is waited for
+	known, err := p.cache.GetInformer(ctx, &v1alpha1.MicroVMHost{}, cache.BlockUntilSynced(false))
+	if err != nil || !known.HasSynced() || p.cache.List(ctx, &hosts) != nil {
+		return nil
+	}
+	var all []network.Peer
+	for i := range hosts.Items {
+		if peer := peerOf(&hosts.Items[i]); hosts.Items[i].Name != p.self && peer.At.IsValid() {
+			all = append(all, peer)
+		}
+	}
+	return all
+}
+
+// Changed implements podnet.Peers.
+func (p *Peers) Changed() <-chan struct{} { return p.changed }
+
+// see tells of changes, and not of hosts that have said again that they are there.
+func (p *Peers) see(old, now client.Object) {
+	was, _ := old.(*v1alpha1.MicroVMHost)
+	is, _ := now.(*v1alpha1.MicroVMHost)
+	if peerOf(was) == peerOf(is) {
+		return
+	}
+	select {
+	case p.changed <- struct{}{}:
+	default:
+	}
+}
+
+// peerOf is what others need to know of a host; without At if nobody reaches its microVMs, or there is no host.
+func peerOf(host *v1alpha1.MicroVMHost) network.Peer {
+	if host == nil || host.Namespace != v1alpha1.HostNamespace(host.Name) {
+		return network.Peer{} // whoever may write in some namespace is no host for that
+	}
+	pods, err1 := netip.ParsePrefix(host.Spec.PodCIDR)
+	address, err2 := netip.ParseAddr(host.Status.Address)
+	if err1 != nil || err2 != nil || host.Status.OverlayPort <= 0 || host.Status.OverlayPort > 65535 {
+		return network.Peer{}
+	}
+	return network.Peer{Pods: pods.Masked(), At: netip.AddrPortFrom(address, uint16(host.Status.OverlayPort))}
+}

@@ -1,0 +1,184 @@
+// Package agent is what a machine that has joined a cluster as a microVM host does there ("nodeless host"): it says what it has and that it is there
+// (MicroVMHost), runs what it is told to (MicroVM) and says what becomes of it. The microVMs themselves are package podhost's; the other side is podremote.
+package agent
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"sync"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/client-go/rest"
+	"sigs.k8s.io/controller-runtime/pkg/cache"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/nodeless/nodeless/api/v1alpha1"
+	"github.com/nodeless/nodeless/internal/kit/clock"
+	"github.com/nodeless/nodeless/internal/kit/informer"
+	"github.com/nodeless/nodeless/internal/kit/workqueue"
+	"github.com/nodeless/nodeless/microvm/scheduler"
+)
+
+// Options are what an Agent needs; all without a default are required.
+type Options struct {
+	REST *rest.Config // with the host's own identity
+	Name string       // of the host
+	Host scheduler.Host
+	// Kubelets are where Host serves kubelet APIs.
+	Kubelets scheduler.Kubelets
+	// OverlayPort is where packets for microVMs are taken from other hosts; 0: nowhere.
+	OverlayPort uint16
+	// Every is how often the host says that it is there; default 5 s.
+	Every time.Duration
+	Log   *slog.Logger // default slog.Default
+}
+
+// Agent speaks for a host.
+type Agent struct {
+	o      Options
+	client client.WithWatch
+	cache  cache.Cache
+	queue  *workqueue.Queue // IDs of microVMs
+	news   chan struct{}
+
+	mu      sync.Mutex
+	stopped map[string]int64 // graces that Host was told
+}
+
+// Scheme knows Nodeless's own kinds.
+func Scheme() (*runtime.Scheme, error) {
+	s := runtime.NewScheme()
+	return s, v1alpha1.AddToScheme(s)
+}
+
+// Record reads what the cluster has decided about a host.
+func Record(ctx context.Context, cfg *rest.Config, name string) (*v1alpha1.MicroVMHost, error) {
+	scheme, err := Scheme()
+	if err != nil {
+		return nil, err
+	}
+	c, err := client.New(cfg, client.Options{Scheme: scheme})
+	if err != nil {
+		return nil, err
+	}
+	host := &v1alpha1.MicroVMHost{}
+	return host, c.Get(ctx, client.ObjectKey{Namespace: v1alpha1.HostNamespace(name), Name: name}, host)
+}
+
+// New is an Agent that has not begun.
+func New(o Options) (*Agent, error) {
+	if o.Every <= 0 {
+		o.Every = 5 * time.Second
+	}
+	if o.Log == nil {
+		o.Log = slog.Default()
+	}
+	scheme, err := Scheme()
+	if err != nil {
+		return nil, err
+	}
+	a := &Agent{o: o, queue: workqueue.New("microVM", clock.Real{}, o.Log), news: make(chan struct{}, 1), stopped: map[string]int64{}}
+	if a.client, err = client.NewWithWatch(o.REST, client.Options{Scheme: scheme}); err != nil {
+		return nil, err
+	}
+	a.cache, err = cache.New(o.REST, cache.Options{
+		Scheme: scheme, DefaultTransform: cache.TransformStripManagedFields(),
+		DefaultNamespaces: map[string]cache.Config{v1alpha1.HostNamespace(o.Name): {}},
+	})
+	return a, err
+}
+
+// workers are how many microVMs are seen to at the same time.
+const workers = 8
+
+// Run works until ctx is done, or the cluster does not take the host for its own any more. What runs goes on when it has returned.
+func (a *Agent) Run(ctx context.Context) error {
+	if err := informer.Watch(ctx, a.cache, &v1alpha1.MicroVM{}, func(old, now client.Object) {
+		if now == nil {
+			now = old
+		}
+		a.queue.Add(now.GetName())
+	}); err != nil {
+		return err
+	}
+	var wg sync.WaitGroup
+	defer wg.Wait()
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	wg.Go(func() {
+		if err := a.cache.Start(ctx); err != nil {
+			a.o.Log.Warn("what is to run is not known", "error", err)
+		}
+	})
+	if !a.cache.WaitForCacheSync(ctx) {
+		return nil
+	}
+	wg.Go(func() {
+		a.o.Host.Watch(ctx, func(id string) {
+			if id != "" {
+				a.queue.Add(id)
+				return
+			}
+			select {
+			case a.news <- struct{}{}:
+			default:
+			}
+		})
+	})
+	wg.Go(func() { a.queue.Run(ctx, workers, a.microVM) })
+	return a.beat(ctx)
+}
+
+// beat says again and again that the host is there and, at last, that it is not.
+func (a *Agent) beat(ctx context.Context) error {
+	tick := time.NewTicker(a.o.Every)
+	defer tick.Stop()
+	for {
+		d := a.o.Host.Describe()
+		err := a.say(ctx, d.Ready, d.Starting, d.Message)
+		switch {
+		case apierrors.IsUnauthorized(err) || apierrors.IsNotFound(err):
+			return err // nothing that waiting would mend
+		case err != nil && ctx.Err() == nil:
+			a.o.Log.Warn("the cluster does not hear of this host; it is tried again", "error", err)
+		}
+		select {
+		case <-tick.C:
+		case <-a.news:
+		case <-ctx.Done():
+			last, cancel := context.WithTimeout(context.WithoutCancel(ctx), 3*time.Second)
+			defer cancel()
+			if err := a.say(last, false, false, "it was stopped; its microVMs go on, and are taken up when it is started again"); err != nil {
+				a.o.Log.Warn("the cluster was not told that this host stops", "error", err)
+			}
+			return nil
+		}
+	}
+}
+
+// say writes the host's status.
+func (a *Agent) say(ctx context.Context, ready, starting bool, message string) error {
+	d := a.o.Host.Describe()
+	now := metav1.NowMicro()
+	host := &v1alpha1.MicroVMHost{ObjectMeta: metav1.ObjectMeta{Namespace: v1alpha1.HostNamespace(a.o.Name), Name: a.o.Name}}
+	before := host.DeepCopy()
+	before.Status = v1alpha1.MicroVMHostStatus{Ready: !ready, Starting: !starting, Message: message + " "} // so that each of them is said, false and empty ones too
+	host.Status = v1alpha1.MicroVMHostStatus{
+		Ready: ready, Starting: starting, Message: message, Heartbeat: &now, Engine: d.Engine, Architecture: d.Arch, Region: d.Region, Zone: d.Zone,
+		KubeletVersion: d.Version, KernelVersion: d.Kernel, Address: a.o.Kubelets.Host.String(), KubeletPort: int32(a.o.Kubelets.FirstPort), OverlayPort: int32(a.o.OverlayPort),
+		Capacity: corev1.ResourceList{
+			corev1.ResourceCPU: *resource.NewMilliQuantity(d.Room.MilliCPU, resource.DecimalSI), corev1.ResourceMemory: *resource.NewQuantity(d.Room.MemoryBytes, resource.BinarySI),
+			corev1.ResourcePods: *resource.NewQuantity(int64(d.MostPods), resource.DecimalSI),
+		},
+	}
+	if err := a.client.Status().Patch(ctx, host, client.MergeFrom(before)); err != nil {
+		return fmt.Errorf("write the status of MicroVMHost %s: %w", a.o.Name, err)
+	}
+	return nil
+}

@@ -1,0 +1,130 @@
+package guest
+
+import (
+	"bytes"
+	"cmp"
+	"context"
+	"crypto/tls"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"net/url"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/nodeless/nodeless/microvm/wire"
+)
+
+// act does what a probe or hook asks for; nil is success.
+func (r *run) act(ctx context.Context, a wire.Action) error {
+	switch {
+	case a.Exec != nil:
+		_, err := r.execute(ctx, a.Exec)
+		return err
+	case a.HTTP != nil:
+		return httpGet(ctx, *a.HTTP, r.c.pod.address())
+	case a.TCP != nil:
+		var d net.Dialer
+		conn, err := d.DialContext(ctx, "tcp", net.JoinHostPort(cmp.Or(a.TCP.Host, r.c.pod.address()), strconv.Itoa(a.TCP.Port)))
+		if err != nil {
+			return err
+		}
+		return conn.Close()
+	case a.GRPC != nil:
+		return grpcHealth(ctx, net.JoinHostPort(r.c.pod.address(), strconv.Itoa(a.GRPC.Port)), a.GRPC.Service)
+	}
+	select {
+	case <-time.After(a.Sleep):
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}
+
+// address is the pod's, which is what a kubelet probes.
+func (p *pod) address() string {
+	address, _, _ := strings.Cut(p.spec.Network.Address, "/")
+	return cmp.Or(address, "127.0.0.1")
+}
+
+func httpGet(ctx context.Context, g wire.HTTPGet, address string) error {
+	u := url.URL{Scheme: strings.ToLower(cmp.Or(g.Scheme, "http")), Host: net.JoinHostPort(cmp.Or(g.Host, address), strconv.Itoa(g.Port))}
+	ref, err := url.Parse(cmp.Or(g.Path, "/"))
+	if err != nil {
+		return fmt.Errorf("path %q: %w", g.Path, err)
+	}
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, u.ResolveReference(ref).String(), nil)
+	if err != nil {
+		return err
+	}
+	req.Header.Set("User-Agent", "kube-probe/nodeless")
+	req.Header.Set("Accept", "*/*")
+	for _, h := range g.Headers {
+		if strings.EqualFold(h.Name, "Host") {
+			req.Host = h.Value
+		} else {
+			req.Header.Add(h.Name, h.Value)
+		}
+	}
+	transport := &http.Transport{DisableKeepAlives: true, TLSClientConfig: &tls.Config{InsecureSkipVerify: true}} // a kubelet does not check either
+	client := http.Client{Transport: transport, CheckRedirect: func(to *http.Request, via []*http.Request) error {
+		if to.URL.Hostname() != u.Hostname() || len(via) >= 10 {
+			return http.ErrUseLastResponse // a redirect to elsewhere counts as success
+		}
+		return nil
+	}}
+	resp, err := client.Do(req)
+	if err != nil {
+		return err
+	}
+	defer func() { _ = resp.Body.Close() }()
+	_, _ = io.Copy(io.Discard, io.LimitReader(resp.Body, maxProbeOutput))
+	if resp.StatusCode < 200 || resp.StatusCode >= 400 {
+		return fmt.Errorf("HTTP probe failed with statuscode: %d", resp.StatusCode)
+	}
+	return nil
+}
+
+const servingStatus = 1 // grpc.health.v1.HealthCheckResponse.SERVING
+
+// grpcHealth asks grpc.health.v1.Health/Check over plain HTTP/2. The two messages are one field each, so that no gRPC library is needed in a guest.
+func grpcHealth(ctx context.Context, address, service string) error {
+	body := make([]byte, 5, 7+len(service)) // not compressed, length
+	if service != "" {
+		body = binary.AppendUvarint(append(body, 1<<3|2), uint64(len(service)))
+		body = append(body, service...)
+	}
+	binary.BigEndian.PutUint32(body[1:], uint32(len(body)-5))
+	req, err := http.NewRequestWithContext(ctx, http.MethodPost, "http://"+address+"/grpc.health.v1.Health/Check", bytes.NewReader(body))
+	if err != nil {
+		return err
+	}
+	req.Header.Set("Content-Type", "application/grpc")
+	req.Header.Set("TE", "trailers")
+	transport := &http.Transport{Protocols: new(http.Protocols)}
+	transport.Protocols.SetUnencryptedHTTP2(true)
+	defer transport.CloseIdleConnections()
+	resp, err := transport.RoundTrip(req)
+	if err != nil {
+		return err
+	}
+	defer func() { _ = resp.Body.Close() }()
+	answer, err := io.ReadAll(io.LimitReader(resp.Body, maxProbeOutput))
+	if err != nil {
+		return err
+	}
+	status := cmp.Or(resp.Trailer.Get("Grpc-Status"), resp.Header.Get("Grpc-Status"))
+	switch {
+	case status == "12":
+		return errors.New("this server does not implement the grpc health protocol (grpc.health.v1.Health)")
+	case status != "0":
+		return fmt.Errorf("health rpc probe failed with status %s: %s", status, cmp.Or(resp.Trailer.Get("Grpc-Message"), resp.Header.Get("Grpc-Message")))
+	case len(answer) < 7 || answer[5] != 1<<3 || answer[6] != servingStatus:
+		return errors.New("service unhealthy")
+	}
+	return nil
+}

@@ -1,0 +1,151 @@
+package guest
+
+import (
+	"fmt"
+	"math"
+	"time"
+
+	"github.com/nodeless/nodeless/microvm/wire"
+)
+
+// container supervises one container of the pod: its runs, one after the other.
+type container struct {
+	pod   *pod
+	index int
+	spec  wire.Container
+	over  chan struct{} // of a sidecar: closed when it is supervised no more
+
+	// Guarded by pod.mu.
+	status wire.ContainerStatus
+	run    *run // the current one; nil between runs
+}
+
+func newContainer(p *pod, index int, spec wire.Container) *container {
+	status := wire.ContainerStatus{Name: spec.Name, State: wire.Waiting, Reason: "PodInitializing"}
+	if index == 0 || spec.Kind == wire.KindRegular && p.spec.Containers[0].Kind == wire.KindRegular {
+		status.Reason = "ContainerCreating"
+	}
+	if spec.Earlier != nil {
+		reason := status.Reason
+		if status = spec.Earlier.Status(spec.Name); status.State == wire.Waiting {
+			status.Reason = reason
+		}
+	}
+	return &container{pod: p, index: index, spec: spec, status: status}
+}
+
+// supervise runs the container again and again as the policy says. It reports whether the last run ended well.
+func (c *container) supervise(policy wire.RestartPolicy) bool {
+	ends := 0 // in a row, none of them after a long run
+	attempt := 0
+	if e := c.spec.Earlier; e != nil {
+		if e.Over {
+			return true
+		}
+		attempt = e.Runs
+	}
+	for ; ; attempt++ {
+		if c.stopped() {
+			return false
+		}
+		began := time.Now()
+		exit := c.once(attempt)
+		ok := exit.Code == 0
+		again := !c.stopped() && (policy == wire.RestartAlways || policy == wire.RestartOnFailure && !ok)
+		if time.Since(began) > c.pod.spec.Backoff.Reset {
+			ends = 0
+		}
+		ends++
+		pause := backoff(c.pod.spec.Backoff, ends)
+		c.ended(exit, again, pause)
+		if !again {
+			return ok
+		}
+		select {
+		case <-time.After(pause):
+		case <-c.pod.stopping:
+			c.pod.update(func() {
+				if s := &c.status; s.Exit == nil { // it was waiting for its next run: the last one is the state it ends in
+					s.State, s.Exit, s.LastExit, s.Reason, s.Message = wire.Terminated, s.LastExit, nil, "", ""
+				}
+			})
+			return false
+		}
+	}
+}
+
+// backoff is the pause before a container is started again after so many ends in a row: as kubelet, none after the first, then doubled each time.
+func backoff(b wire.Backoff, ends int) time.Duration {
+	if ends < 2 {
+		return 0
+	}
+	return time.Duration(min(float64(b.Max), float64(b.Initial)*math.Exp2(float64(ends-2))))
+}
+
+func (c *container) stopped() bool {
+	select {
+	case <-c.pod.stopping:
+		return true
+	default:
+		return false
+	}
+}
+
+// ended notes how a run ended and what comes next.
+func (c *container) ended(exit wire.Exit, again bool, pause time.Duration) {
+	c.pod.update(func() {
+		c.run = nil
+		s := &c.status
+		s.Ready, s.StartupDone = false, false
+		if !again {
+			s.State, s.Exit, s.Reason, s.Message = wire.Terminated, &exit, "", ""
+			s.Ready = c.spec.Kind == wire.KindInit && exit.Code == 0
+			return
+		}
+		if pause > 0 {
+			s.State, s.Exit, s.LastExit, s.Started = wire.Waiting, nil, &exit, time.Time{}
+			s.Reason = "CrashLoopBackOff"
+			s.Message = fmt.Sprintf("back-off %s restarting failed container=%s", pause, c.spec.Name)
+			c.pod.event(wire.Event{Container: c.spec.Name, Warning: true, Reason: "BackOff", Message: "Back-off restarting failed container " + c.spec.Name})
+			return
+		}
+		s.State, s.Exit = wire.Terminated, &exit
+	})
+}
+
+// awaitStartup waits until the container has started for the first time, as later init containers do for a sidecar.
+func (c *container) awaitStartup() bool {
+	for {
+		c.pod.mu.Lock()
+		started, changed := c.status.StartupDone, c.pod.changed
+		c.pod.mu.Unlock()
+		if started {
+			return true
+		}
+		select {
+		case <-changed:
+		case <-c.pod.stopping:
+			return false
+		}
+	}
+}
+
+// running is the container's current run.
+func (c *container) running() (*run, error) {
+	c.pod.mu.Lock()
+	defer c.pod.mu.Unlock()
+	if c.run == nil || c.status.State != wire.Running {
+		return nil, fmt.Errorf("container %s is not running", c.spec.Name)
+	}
+	return c.run, nil
+}
+
+// kill ends the current run, if there is one, and returns when it has ended.
+func (c *container) kill(grace time.Duration, why string) {
+	c.pod.mu.Lock()
+	r := c.run
+	c.pod.mu.Unlock()
+	if r != nil {
+		r.end(grace, why)
+	}
+}

@@ -1,0 +1,132 @@
+package guest
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/nodeless/nodeless/microvm/guest/enter"
+)
+
+// Virtio device types, from the virtio specification 1.2, section 5.
+const (
+	virtioNet   = "0x0001"
+	virtioBlock = "0x0002"
+)
+
+// bindDevices attaches a driver to the devices of a kind, one after the other until enough says so. It happens when the pod is known and not at boot, so
+// that a clone reads the sizes and contents of its own disks.
+func bindDevices(kind, driver string, enough func() (bool, error)) error {
+	names, err := filepath.Glob("/sys/bus/virtio/devices/*/device")
+	if err != nil {
+		return err
+	}
+	for _, name := range names {
+		b, err := os.ReadFile(name)
+		if err != nil || strings.TrimSpace(string(b)) != kind {
+			continue
+		}
+		device := filepath.Dir(name)
+		if _, err := os.Stat(filepath.Join(device, "driver")); err == nil {
+			continue
+		}
+		if err := os.WriteFile(filepath.Join("/sys/bus/virtio/drivers", driver, "bind"), []byte(filepath.Base(device)), 0); err != nil {
+			return fmt.Errorf("attach %s to %s: %w", driver, filepath.Base(device), err)
+		}
+		if done, err := enough(); done || err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// mountDisks mounts each root disk read-only under its serial, and the scratch disk or, without one, memory.
+func (p *pod) mountDisks() error {
+	spec := p.spec
+	devices, release, err := p.attachDisks()
+	if err != nil {
+		return err
+	}
+	defer release()
+	var devicesNot uintptr // devices that a container makes are the host's
+	if p.ground != nil {
+		devicesNot = unix.MS_NODEV
+	}
+	for _, serial := range spec.Disks {
+		if err := mountDisk(devices, serial, filepath.Join(enter.DisksDir, serial), unix.MS_RDONLY|devicesNot); err != nil {
+			return err
+		}
+	}
+	if spec.Scratch == "" {
+		return mount{"tmpfs", enter.ScratchDir, "tmpfs", devicesNot, "mode=0755"}.do()
+	}
+	return mountDisk(devices, spec.Scratch, enter.ScratchDir, unix.MS_NOATIME|devicesNot)
+}
+
+// attachDisks finds the pod's disks by their serials. The machine has more devices than the pod has disks, which stay without a driver: attaching takes
+// time.
+func (p *pod) attachDisks() (devices map[string]string, release func(), err error) {
+	wanted := slices.Clone(p.spec.Disks)
+	if p.spec.Scratch != "" {
+		wanted = append(wanted, p.spec.Scratch)
+	}
+	release = func() {}
+	if len(wanted) == 0 {
+		return nil, release, nil
+	}
+	if p.ground != nil {
+		return p.ground.attachDisks(wanted)
+	}
+	err = bindDevices(virtioBlock, "virtio_blk", func() (bool, error) {
+		var err error
+		devices, err = disksBySerial()
+		return !slices.ContainsFunc(wanted, func(serial string) bool { return devices[serial] == "" }), err
+	})
+	return devices, release, err
+}
+
+func disksBySerial() (map[string]string, error) {
+	names, err := filepath.Glob("/sys/block/vd*/serial")
+	if err != nil {
+		return nil, err
+	}
+	devices := map[string]string{}
+	for _, name := range names {
+		b, err := os.ReadFile(name)
+		if err != nil {
+			return nil, fmt.Errorf("read a disk's serial: %w", err)
+		}
+		devices[strings.TrimSpace(string(b))] = filepath.Join("/dev", filepath.Base(filepath.Dir(name)))
+	}
+	return devices, nil
+}
+
+func mountDisk(devices map[string]string, serial, target string, flags uintptr) error {
+	device, ok := devices[serial]
+	if !ok {
+		return fmt.Errorf("disk %q is not attached to this guest, which has %v", serial, devices)
+	}
+	if err := awaitFile(device); err != nil {
+		return err
+	}
+	if err := (mount{device, target, "ext4", flags, ""}).do(); err != nil {
+		return fmt.Errorf("disk %q: %w (an ext4 file system is needed)", serial, err)
+	}
+	return nil
+}
+
+// awaitFile waits for a device node: devtmpfs makes it a moment after the driver has found the device.
+func awaitFile(path string) (err error) {
+	for range 1000 {
+		if _, err = os.Stat(path); err == nil {
+			return nil
+		}
+		time.Sleep(time.Millisecond)
+	}
+	return err
+}

@@ -1,0 +1,160 @@
+package guest
+
+import (
+	"bufio"
+	"errors"
+	"io"
+	"sort"
+	"sync"
+	"time"
+
+	"github.com/nodeless/nodeless/microvm/wire"
+)
+
+// maxLogBytes is what the guest holds for a host that is away or slow. When it is full the containers' writes block, as with a full pipe: nothing is
+// lost while a host process restarts.
+const maxLogBytes = 1 << 20
+
+const recordCost = 64 // of a record beside its line
+
+// logs holds what the containers wrote until the host has stored it.
+type logs struct {
+	mu      sync.Mutex
+	changed *sync.Cond
+	records []wire.LogRecord
+	bytes   int
+	last    int64 // Nanos of the newest record
+}
+
+func newLogs() *logs {
+	l := &logs{}
+	l.changed = sync.NewCond(&l.mu)
+	return l
+}
+
+// add appends a record and gives it its time. It blocks while there is no room.
+func (l *logs) add(r wire.LogRecord) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for l.bytes > maxLogBytes {
+		l.changed.Wait()
+	}
+	r.Nanos = max(l.last+1, time.Now().UnixNano())
+	l.last = r.Nanos
+	l.records = append(l.records, r)
+	l.bytes += len(r.Line) + recordCost
+	l.changed.Broadcast()
+}
+
+// taken forgets what the host has stored.
+func (l *logs) taken(through int64) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	n := 0
+	for n < len(l.records) && l.records[n].Nanos <= through {
+		l.bytes -= len(l.records[n].Line) + recordCost
+		n++
+	}
+	l.records = append([]wire.LogRecord(nil), l.records[n:]...)
+	l.changed.Broadcast()
+}
+
+// next waits for the first record after one; false when the stream is over.
+func (l *logs) next(after int64, over <-chan struct{}) (wire.LogRecord, bool) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for {
+		select {
+		case <-over:
+			return wire.LogRecord{}, false
+		default:
+		}
+		if i := sort.Search(len(l.records), func(i int) bool { return l.records[i].Nanos > after }); i < len(l.records) {
+			return l.records[i], true
+		}
+		l.changed.Wait()
+	}
+}
+
+// newest is the time of the newest record.
+func (l *logs) newest() int64 {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.last
+}
+
+// flush waits until the host has stored all records up to a time: who logs without a pause is never stored wholly.
+func (l *logs) flush(through int64, over <-chan struct{}) error {
+	stop := make(chan struct{})
+	defer close(stop)
+	go func() {
+		select {
+		case <-over:
+			l.wake()
+		case <-stop:
+		}
+	}()
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for len(l.records) > 0 && l.records[0].Nanos <= through {
+		select {
+		case <-over:
+			return errors.New("the stream was closed")
+		default:
+			l.changed.Wait()
+		}
+	}
+	return nil
+}
+
+func (l *logs) wake() {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.changed.Broadcast()
+}
+
+// follow sends records to the host until the stream ends.
+func (l *logs) follow(s *wire.Stream, after int64) error {
+	l.taken(after)
+	go func() {
+		for {
+			it, err := s.Receive()
+			if err != nil {
+				l.wake()
+				return
+			}
+			if taken, err := wire.Message[wire.LogsTaken](it); err == nil {
+				l.taken(taken.Through)
+			}
+		}
+	}()
+	for {
+		r, ok := l.next(after, s.Done())
+		if !ok {
+			return errors.New("the stream was closed")
+		}
+		if err := s.Send(r.Stream, r.Encode()); err != nil {
+			return err
+		}
+		after = r.Nanos
+	}
+}
+
+// lines splits what is read into records, at most MaxLogLine bytes each, until the end of r; each goes to add.
+func lines(r io.Reader, add func(line []byte, partial bool)) {
+	b := bufio.NewReaderSize(r, wire.MaxLogLine)
+	for {
+		line, err := b.ReadSlice('\n')
+		switch {
+		case err == nil:
+			add(line[:len(line)-1], false)
+		case errors.Is(err, bufio.ErrBufferFull):
+			add(line, true)
+		default:
+			if len(line) > 0 {
+				add(line, false)
+			}
+			return
+		}
+	}
+}

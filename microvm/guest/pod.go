@@ -1,0 +1,266 @@
+package guest
+
+import (
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"sync"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/nodeless/nodeless/microvm/guest/enter"
+	"github.com/nodeless/nodeless/microvm/wire"
+)
+
+// pod is the one pod of the guest.
+type pod struct {
+	spec       wire.Pod
+	processes  *processes
+	ground     *ground // nil: the kernel is the pod's own
+	logs       *logs
+	containers []*container
+	holder     int // the first process of the namespace that the containers' processes share; 0: they share none
+
+	stopping chan struct{} // closed: nothing is started any more
+	stopOnce sync.Once
+	deadline time.Time     // of the stop; read it and forced after stopping is closed
+	forced   bool          // without grace
+	done     chan struct{} // closed: nothing runs any more
+
+	filesMu sync.Mutex // one update of a volume at a time
+
+	mu      sync.Mutex
+	status  wire.PodStatus // without Containers
+	events  []wire.Event   // not yet told
+	changed chan struct{}  // closed and replaced when something above, or a container's status, changes
+}
+
+func newPod(spec wire.Pod, processes *processes, g *ground) *pod {
+	p := &pod{spec: spec, processes: processes, ground: g, logs: newLogs(), stopping: make(chan struct{}), done: make(chan struct{}), changed: make(chan struct{})}
+	for i, c := range spec.Containers {
+		p.containers = append(p.containers, newContainer(p, i, c))
+	}
+	return p
+}
+
+// run takes the pod through its life.
+func (p *pod) run() {
+	defer close(p.done)
+	err := p.prepare()
+	if err != nil {
+		p.update(func() { p.status.Failure = err.Error() })
+	} else if p.runInits() {
+		p.update(func() { p.status.Initialized = true })
+		p.runRegulars()
+	}
+	p.endSidecars()
+	p.update(func() { p.status.Done = true })
+}
+
+func (p *pod) prepare() error {
+	if err := p.becomeOneself(); err != nil {
+		return err
+	}
+	if err := p.mountDisks(); err != nil {
+		return err
+	}
+	if err := startNetwork(p.spec.Network, p.ground != nil); err != nil {
+		return err
+	}
+	if err := writeEtc(p.spec); err != nil {
+		return err
+	}
+	if err := (mount{"shm", filepath.Join(enter.PodDir, "shm"), "tmpfs", unix.MS_NOSUID | unix.MS_NODEV | unix.MS_NOEXEC, "mode=1777"}).do(); err != nil {
+		return err
+	}
+	for _, v := range p.spec.Volumes {
+		if err := p.makeVolume(v); err != nil {
+			return fmt.Errorf("volume %s: %w", v.Name, err)
+		}
+	}
+	if err := os.MkdirAll(filepath.Join(enter.PodDir, "termination"), 0o755); err != nil {
+		return err
+	}
+	if p.spec.ShareProcessNamespace && !p.spec.HostPID {
+		return p.shareProcesses()
+	}
+	return nil
+}
+
+// shareProcesses makes the namespace of all containers' processes. It has a group of its own, so that no container's end is its own.
+func (p *pod) shareProcesses() error {
+	group := filepath.Join(cgroupDir, "shared")
+	if err := os.Mkdir(group, 0o755); err != nil {
+		return fmt.Errorf("share the process namespace: %w", err)
+	}
+	io, err := newStdio(false, false, nil, func(byte, io.Reader) {})
+	if err == nil {
+		p.holder, _, err = p.processes.enter(enter.Entry{Hold: true}, io, enterOptions{cgroup: group, flags: unix.CLONE_NEWPID})
+	}
+	if err != nil {
+		return fmt.Errorf("share the process namespace: %w", err)
+	}
+	return nil
+}
+
+// runInits runs init containers to completion and starts sidecars, in order. It reports whether the regular containers may start.
+func (p *pod) runInits() bool {
+	for _, c := range p.containers {
+		switch c.spec.Kind {
+		case wire.KindInit:
+			policy := wire.RestartOnFailure
+			if p.spec.RestartPolicy == wire.RestartNever {
+				policy = wire.RestartNever
+			}
+			if !c.supervise(policy) {
+				return false
+			}
+		case wire.KindSidecar:
+			c.over = make(chan struct{})
+			go func() {
+				defer close(c.over)
+				c.supervise(wire.RestartAlways)
+			}()
+			if !c.awaitStartup() {
+				return false
+			}
+		}
+	}
+	return true
+}
+
+// runRegulars runs the regular containers until all have ended for good.
+func (p *pod) runRegulars() {
+	var all sync.WaitGroup
+	for _, c := range p.containers {
+		if c.spec.Kind == wire.KindRegular {
+			all.Go(func() { c.supervise(p.spec.RestartPolicy) })
+		}
+	}
+	all.Wait()
+}
+
+// endSidecars stops what still runs, in reverse order.
+func (p *pod) endSidecars() {
+	p.beginStop(p.spec.GracePeriod)
+	for i := len(p.containers) - 1; i >= 0; i-- {
+		if c := p.containers[i]; c.over != nil {
+			c.kill(p.grace(), "Stopping container "+c.spec.Name)
+			<-c.over
+		}
+	}
+}
+
+// beginStop lets nothing be started any more. The first caller's grace period counts.
+func (p *pod) beginStop(grace time.Duration) {
+	p.stopOnce.Do(func() {
+		p.forced, p.deadline = grace <= 0, time.Now().Add(grace)
+		close(p.stopping)
+	})
+}
+
+// grace is what is left of the grace period once the pod is being stopped. As with kubelet, who comes late gets a minimum.
+func (p *pod) grace() time.Duration {
+	if p.forced {
+		return 0
+	}
+	return max(minimalGrace, time.Until(p.deadline))
+}
+
+// stop ends the pod: the regular containers at once and together, then the sidecars in reverse order. It returns when nothing runs.
+func (p *pod) stop(grace time.Duration) {
+	p.beginStop(grace)
+	for _, c := range p.containers {
+		if c.spec.Kind != wire.KindSidecar {
+			go c.kill(p.grace(), "Stopping container "+c.spec.Name)
+		}
+	}
+	<-p.done
+}
+
+// update changes the pod's or a container's status and tells the watchers.
+func (p *pod) update(change func()) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	change()
+	close(p.changed)
+	p.changed = make(chan struct{})
+}
+
+const maxEvents = 128 // not yet told; older ones go
+
+// event notes what a kubelet would record for the container. Call with p.mu held.
+func (p *pod) event(e wire.Event) {
+	if len(p.events) == maxEvents {
+		p.events = p.events[1:]
+	}
+	p.events = append(p.events, e)
+}
+
+// maxUpdate is how many bytes of events are told at once. A byte may become six in JSON, and the host takes no message of more than 1 MiB.
+const maxUpdate = 64 << 10
+
+// takeEvents gives the oldest events that are not yet told, as many as an update may have. Call with p.mu held.
+func (p *pod) takeEvents() []wire.Event {
+	n, bytes := 0, 0
+	for n < len(p.events) && (n == 0 || bytes+len(p.events[n].Message) <= maxUpdate) {
+		bytes += len(p.events[n].Message)
+		n++
+	}
+	told := p.events[:n:n]
+	p.events = p.events[n:]
+	return told
+}
+
+// watch sends the pod's status, at once and after each change. Changes that come faster than the host takes them are told as one.
+func (p *pod) watch(s *wire.Stream) error {
+	for {
+		p.mu.Lock()
+		u := wire.Update{Status: p.status, Events: p.takeEvents()}
+		for _, c := range p.containers {
+			u.Status.Containers = append(u.Status.Containers, c.status)
+		}
+		more, changed := len(p.events) > 0, p.changed
+		p.mu.Unlock()
+		if err := s.SendMessage(u); err != nil {
+			return err
+		}
+		if more {
+			continue
+		}
+		select {
+		case <-changed:
+		case <-s.Done():
+			return nil
+		}
+	}
+}
+
+// container by name.
+func (p *pod) container(name string) (*container, error) {
+	for _, c := range p.containers {
+		if c.spec.Name == name {
+			return c, nil
+		}
+	}
+	return nil, fmt.Errorf("container %q is not in the pod", name)
+}
+
+// running is the current run of a container of the pod.
+func (p *pod) running(name string) (*run, error) {
+	c, err := p.container(name)
+	if err != nil {
+		return nil, err
+	}
+	return c.running()
+}
+
+func (p *pod) signal(r wire.Signal) error {
+	run, err := p.running(r.Container)
+	if err != nil {
+		return err
+	}
+	return unix.Kill(run.pid, unix.Signal(r.Number))
+}

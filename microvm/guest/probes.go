@@ -1,0 +1,107 @@
+package guest
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/nodeless/nodeless/microvm/wire"
+)
+
+// lead takes a run through its postStart hook and its probes.
+func (r *run) lead() {
+	c := r.c
+	if c.spec.PostStart != nil {
+		if err := r.act(r.ctx, *c.spec.PostStart); err != nil && r.ctx.Err() == nil {
+			r.warn("FailedPostStartHook", "PostStartHook failed: "+err.Error())
+			go r.end(c.pod.spec.GracePeriod, "FailedPostStartHook")
+			return
+		}
+	}
+	if p := c.spec.StartupProbe; p != nil && !r.probe("Startup", *p, func(ok bool) bool { return ok }) {
+		return
+	}
+	c.pod.update(func() {
+		if c.run == r {
+			c.status.StartupDone, c.status.Ready = true, c.spec.ReadinessProbe == nil
+		}
+	})
+	if p := c.spec.LivenessProbe; p != nil {
+		go r.probe("Liveness", *p, func(bool) bool { return false })
+	}
+	if p := c.spec.ReadinessProbe; p != nil {
+		r.probe("Readiness", *p, func(ok bool) bool {
+			c.pod.update(func() {
+				if c.run == r {
+					c.status.Ready = ok
+				}
+			})
+			return false
+		})
+	}
+}
+
+func (r *run) warn(reason, message string) {
+	r.c.pod.update(func() {
+		if r.c.run == r {
+			r.c.pod.event(wire.Event{Container: r.c.spec.Name, Warning: true, Reason: reason, Message: message})
+		}
+	})
+}
+
+// probe asks again and again; result gets each verdict (after its threshold) and ends the probing with true. A failed startup or liveness probe ends
+// the run. It reports whether result ended it.
+func (r *run) probe(name string, p wire.Probe, result func(ok bool) bool) bool {
+	if !r.pause(p.InitialDelay) {
+		return false
+	}
+	good, bad := 0, 0
+	for {
+		ctx, cancel := context.WithTimeout(r.ctx, p.Timeout)
+		err := r.act(ctx, p.Action)
+		cancel()
+		if r.ctx.Err() != nil {
+			return false
+		}
+		if err == nil {
+			good, bad = good+1, 0
+		} else {
+			good, bad = 0, bad+1
+			r.warn("Unhealthy", fmt.Sprintf("%s probe failed: %s", name, err))
+		}
+		switch {
+		case err == nil && good >= p.SuccessThreshold:
+			if result(true) {
+				return true
+			}
+		case err != nil && bad >= p.FailureThreshold:
+			if name != "Readiness" {
+				go r.end(r.probeGrace(p), fmt.Sprintf("Container %s failed %s probe, will be restarted", r.c.spec.Name, lower(name)))
+				return false
+			}
+			result(false)
+		}
+		if !r.pause(p.Period) {
+			return false
+		}
+	}
+}
+
+func lower(name string) string { return string(name[0]|0x20) + name[1:] }
+
+func (r *run) probeGrace(p wire.Probe) time.Duration {
+	if p.GracePeriod != nil {
+		return *p.GracePeriod
+	}
+	return r.c.pod.spec.GracePeriod
+}
+
+// pause waits; false when the run has ended.
+func (r *run) pause(d time.Duration) bool {
+	select {
+	case <-time.After(d):
+		return true
+	case <-r.ctx.Done():
+		return false
+	}
+}

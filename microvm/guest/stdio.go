@@ -1,0 +1,134 @@
+package guest
+
+import (
+	"fmt"
+	"io"
+	"os"
+	"sync"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/nodeless/nodeless/microvm/wire"
+)
+
+// stdio is what a process reads and writes.
+type stdio struct {
+	files    [3]*os.File // the process's ends
+	terminal *os.File    // the other end of a terminal
+	input    *os.File    // the other end of a standard input that is a pipe or a terminal
+	outputs  []output
+	reading  sync.WaitGroup
+}
+
+type output struct {
+	channel byte
+	file    *os.File
+}
+
+// newStdio makes the ends; consume gets each output to read until its end, in a goroutine of its own.
+func newStdio(tty, stdin bool, size *wire.Size, consume func(channel byte, r io.Reader)) (*stdio, error) {
+	s := &stdio{}
+	var err error
+	if tty {
+		err = s.openTerminal(size)
+	} else {
+		err = s.openPipes(stdin)
+	}
+	if err != nil {
+		s.started()
+		s.closeEnds()
+		return nil, err
+	}
+	for _, o := range s.outputs {
+		s.reading.Go(func() {
+			consume(o.channel, o.file)
+			_, _ = io.Copy(io.Discard, o.file) // a process must not be stopped by a reader that has gone
+		})
+	}
+	return s, nil
+}
+
+func (s *stdio) openTerminal(size *wire.Size) error {
+	master, err := os.OpenFile("/dev/pts/ptmx", os.O_RDWR|unix.O_NOCTTY, 0)
+	if err != nil {
+		return fmt.Errorf("open a terminal: %w", err)
+	}
+	s.terminal, s.input, s.outputs = master, master, []output{{wire.Stdout, master}}
+	conn, err := master.SyscallConn()
+	if err != nil {
+		return err
+	}
+	var number int
+	if ctlErr := conn.Control(func(fd uintptr) {
+		if err = unix.IoctlSetPointerInt(int(fd), unix.TIOCSPTLCK, 0); err == nil {
+			number, err = unix.IoctlGetInt(int(fd), unix.TIOCGPTN)
+		}
+	}); ctlErr != nil || err != nil {
+		return fmt.Errorf("unlock a terminal: %w", err)
+	}
+	slave, err := os.OpenFile(fmt.Sprintf("/dev/pts/%d", number), os.O_RDWR|unix.O_NOCTTY, 0)
+	if err != nil {
+		return fmt.Errorf("open a terminal: %w", err)
+	}
+	s.files = [3]*os.File{slave, slave, slave}
+	if size != nil {
+		return s.resize(*size)
+	}
+	return nil
+}
+
+func (s *stdio) openPipes(stdin bool) (err error) {
+	if stdin {
+		s.files[0], s.input, err = os.Pipe()
+	} else {
+		s.files[0], err = os.Open(os.DevNull)
+	}
+	for i := byte(wire.Stdout); i <= wire.Stderr && err == nil; i++ {
+		var r *os.File
+		if r, s.files[i], err = os.Pipe(); err == nil {
+			s.outputs = append(s.outputs, output{i, r})
+		}
+	}
+	return err
+}
+
+func (s *stdio) resize(size wire.Size) error {
+	if s.terminal == nil {
+		return nil
+	}
+	conn, err := s.terminal.SyscallConn()
+	if err != nil {
+		return err
+	}
+	if ctlErr := conn.Control(func(fd uintptr) {
+		err = unix.IoctlSetWinsize(int(fd), unix.TIOCSWINSZ, &unix.Winsize{Row: size.Rows, Col: size.Columns})
+	}); ctlErr != nil {
+		return ctlErr
+	}
+	return err
+}
+
+// started closes the process's ends: it has its own copies.
+func (s *stdio) started() {
+	for i, f := range s.files {
+		if f != nil {
+			_ = f.Close()
+			s.files[i] = nil
+		}
+	}
+}
+
+// drain waits until all output has been consumed, and closes.
+func (s *stdio) drain() {
+	s.reading.Wait()
+	s.closeEnds()
+}
+
+func (s *stdio) closeEnds() {
+	for _, o := range s.outputs {
+		_ = o.file.Close()
+	}
+	if s.input != nil {
+		_ = s.input.Close()
+	}
+}

@@ -1,0 +1,117 @@
+package host
+
+import (
+	"context"
+	"fmt"
+	"net/netip"
+	"runtime"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/nodeless/nodeless/internal/kit/kubeversion"
+	"github.com/nodeless/nodeless/microvm/fargate"
+	"github.com/nodeless/nodeless/microvm/scheduler"
+)
+
+// mostPods is a kubelet's default with which large machines are run.
+const mostPods = 250
+
+// machineRoom is what microVMs may have together: this machine's CPUs, and three quarters of its memory. The disk is taken as it is written.
+func machineRoom() (fargate.Size, error) {
+	var info unix.Sysinfo_t
+	if err := unix.Sysinfo(&info); err != nil {
+		return fargate.Size{}, fmt.Errorf("memory of this machine: %w", err)
+	}
+	return fargate.Size{MilliCPU: int64(runtime.NumCPU()) * 1000, MemoryBytes: int64(info.Totalram) * int64(info.Unit) / 4 * 3}, nil
+}
+
+// Describe implements podnode.Host.
+func (h *Host) Describe() scheduler.Description {
+	h.mu.Lock()
+	s := h.state
+	h.mu.Unlock()
+	d := scheduler.Description{
+		Name: h.o.Name, Region: h.o.Region, Zone: h.o.Zone, Arch: runtime.GOARCH, Engine: engineOf(s.found), Room: h.room, MostPods: mostPods,
+		Abilities: fargate.DefaultAbilities(), Version: kubeversion.Version, Kernel: s.kernel, Kubelet: h.kubeletAt,
+	}
+	switch {
+	case s.why != nil:
+		// Where machines run this one is not lost: it may be too busy for another guest.
+		d.Starting, d.Message = h.Running() > 0, s.why.Error()
+	case !s.resumed || !s.probed:
+		d.Starting, d.Message = true, "it is being found out what this machine can run"
+	default:
+		d.Ready = true
+	}
+	return d
+}
+
+// How long until it is found out again what this machine can do, after it could run nothing.
+const (
+	firstProbe = 15 * time.Second
+	mostProbes = 10 * time.Minute
+)
+
+// probe finds out what this machine can do, as soon as that is wanted, and again until it can run machines.
+func (h *Host) probe(ctx context.Context) {
+	if !h.Any() && h.o.Wanted != nil {
+		if err := h.o.Wanted(ctx); err != nil {
+			return // ctx is done
+		}
+	}
+	for wait := firstProbe; ctx.Err() == nil; wait = min(2*wait, mostProbes) {
+		found, err := h.driver.Probe(ctx)
+		if ctx.Err() != nil {
+			return
+		}
+		h.mu.Lock()
+		h.state.probed, h.state.found, h.state.why = err == nil, found, err
+		if d, _ := h.driver.get(); d != nil && err == nil {
+			h.state.kernel = kernelVersion(d, found)
+		}
+		h.mu.Unlock()
+		h.watchers.Tell("")
+		if err == nil {
+			h.o.Log.Info("pods can be run here", "driver", found.Driver, "accelerator", found.Accelerator, "version", found.Version, "boot", found.Boot)
+			if found.Warning != "" {
+				h.o.Log.Warn(found.Warning)
+			}
+			return
+		}
+		h.o.Log.Warn("no microVMs can be run here; it is tried again", "error", err, "after", wait)
+		if !pause(ctx, wait) {
+			return
+		}
+	}
+}
+
+// Any says whether there is a microVM, running or not.
+func (h *Host) Any() bool {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return len(h.machines) > 0
+}
+
+// kubeletAt is where the kubelet API of a microVM's Node is served: at a loopback address that ends as the microVM's own does (ADR 18), or
+// where Options.Kubelets says.
+func (h *Host) kubeletAt(microVM netip.Addr) netip.AddrPort {
+	if h.o.Kubelets != nil {
+		return h.o.Kubelets.At(microVM)
+	}
+	a := microVM.As4()
+	a[0] = 127
+	return netip.AddrPortFrom(netip.AddrFrom4(a), h.port)
+}
+
+// pause waits; false if ctx ends meanwhile.
+func pause(ctx context.Context, d time.Duration) bool {
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+		return true
+	case <-ctx.Done():
+		return false
+	}
+}

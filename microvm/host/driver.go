@@ -1,0 +1,172 @@
+package host
+
+import (
+	"context"
+	"crypto/sha256"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+
+	"github.com/nodeless/nodeless/api/v1alpha1"
+	"github.com/nodeless/nodeless/microvm/programs"
+	"github.com/nodeless/nodeless/microvm/vmm"
+)
+
+// Below the state directory: what is made once for all machines.
+const (
+	qemuDir       = "qemu"
+	namespacesDir = "namespaces"
+)
+
+// Engine is what a host is to run pods on, by what a person calls it.
+func Engine(name string) (v1alpha1.Engine, error) {
+	for _, e := range []v1alpha1.Engine{v1alpha1.EngineAuto, v1alpha1.EngineKVM, v1alpha1.EngineTCG, v1alpha1.EngineNamespace} {
+		if strings.EqualFold(name, string(e)) {
+			return e, nil
+		}
+	}
+	return "", fmt.Errorf("engine %q: give auto (KVM where a guest boots with it, else TCG), kvm, tcg or namespace (no virtual machines, no security boundary)", name)
+}
+
+// driver is the one of an engine, with what this machine and this program have. Without virtual machines a pod is run by nobody who has not asked for it.
+func driver(o Options) (vmm.Driver, error) {
+	if o.Engine == v1alpha1.EngineNamespace {
+		programs, err := programs.Programs()
+		if err != nil {
+			return nil, err
+		}
+		return &vmm.Namespaces{Agent: programs, Dir: filepath.Join(o.Dir, namespacesDir)}, nil
+	}
+	kernel, err := vmm.FindKernel(o.Kernel)
+	if err != nil {
+		return nil, fmt.Errorf("%w%s", err, otherwise)
+	}
+	programs, err := programs.Programs()
+	if err != nil {
+		return nil, err
+	}
+	q := &vmm.QEMU{Kernel: kernel, Agent: programs, Dir: filepath.Join(o.Dir, qemuDir), TemplateDir: templateDir(o.Dir)}
+	if o.Engine == v1alpha1.EngineKVM || o.Engine == v1alpha1.EngineTCG {
+		q.Accelerator = strings.ToLower(string(o.Engine))
+	}
+	return q, nil
+}
+
+// otherwise is what a machine without virtual machines can do.
+const otherwise = "; a machine that cannot have virtual machines can run pods of profiles with engine: Namespace, without any security boundary, when it is started with --engine namespace"
+
+// reapUnfinished ends guests that an earlier process was trying out, or making templates of, when it was killed.
+func reapUnfinished(dir string) error {
+	for _, below := range []string{qemuDir, namespacesDir} {
+		of := filepath.Join(dir, below)
+		if _, err := os.Stat(of); err != nil {
+			continue // there were none
+		}
+		if _, err := vmm.Reap(of, nil); err != nil {
+			return err
+		}
+		for _, pattern := range []string{"probe-*", "making-*"} {
+			left, _ := filepath.Glob(filepath.Join(of, pattern))
+			for _, path := range left {
+				if err := os.RemoveAll(path); err != nil {
+					return err
+				}
+			}
+		}
+	}
+	return nil
+}
+
+// templateDir is where the memory of templates is: in memory, by a name that follows from the state directory; "" where there is no such place.
+func templateDir(dir string) string {
+	const shm = "/dev/shm"
+	if info, err := os.Stat(shm); err != nil || !info.IsDir() {
+		return ""
+	}
+	return filepath.Join(shm, fmt.Sprintf("nodeless-%d-%s", os.Getuid(), short(dir)))
+}
+
+// short is a name of eight characters that follows from a directory.
+func short(dir string) string {
+	if abs, err := filepath.Abs(dir); err == nil {
+		dir = abs
+	}
+	return fmt.Sprintf("%x", sha256.Sum256([]byte(dir)))[:8]
+}
+
+// engineOf is what a profile calls what a driver has found.
+func engineOf(found vmm.Capabilities) string {
+	if found.SharesKernel {
+		return string(v1alpha1.EngineNamespace)
+	}
+	return strings.ToUpper(found.Accelerator)
+}
+
+// kernelVersion is "6.1.0-32-cloud-amd64" for /boot/vmlinuz-6.1.0-32-cloud-amd64.
+func kernelVersion(d vmm.Driver, found vmm.Capabilities) string {
+	if found.SharesKernel {
+		return strings.TrimPrefix(found.Version, "Linux ")
+	}
+	q, ok := d.(*vmm.QEMU)
+	if !ok {
+		return ""
+	}
+	_, version, _ := strings.Cut(filepath.Base(q.Kernel.Image), "-")
+	return version
+}
+
+// retrying is a driver that can be asked again what it can do: what was missing may have been installed.
+type retrying struct {
+	make func() (vmm.Driver, error)
+
+	mu sync.Mutex
+	d  vmm.Driver // nil until there is one that has not failed
+}
+
+func (r *retrying) get() (vmm.Driver, error) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.d != nil {
+		return r.d, nil
+	}
+	var err error
+	r.d, err = r.make()
+	return r.d, err
+}
+
+// Probe implements vmm.Driver. Only success is remembered.
+func (r *retrying) Probe(ctx context.Context) (vmm.Capabilities, error) {
+	d, err := r.get()
+	if err != nil {
+		return vmm.Capabilities{}, err
+	}
+	found, err := d.Probe(ctx)
+	if err != nil {
+		r.mu.Lock()
+		defer r.mu.Unlock()
+		if r.d == d {
+			r.d = nil
+		}
+	}
+	return found, err
+}
+
+// Prepare implements vmm.Driver.
+func (r *retrying) Prepare(ctx context.Context, shape vmm.Shape) error {
+	d, err := r.get()
+	if err != nil {
+		return err
+	}
+	return d.Prepare(ctx, shape)
+}
+
+// Start implements vmm.Driver.
+func (r *retrying) Start(ctx context.Context, spec vmm.Spec) (*vmm.Machine, bool, error) {
+	d, err := r.get()
+	if err != nil {
+		return nil, false, err
+	}
+	return d.Start(ctx, spec)
+}

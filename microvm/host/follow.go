@@ -1,0 +1,93 @@
+package host
+
+import (
+	"slices"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+
+	"github.com/nodeless/nodeless/microvm/podspec"
+	"github.com/nodeless/nodeless/microvm/sandbox"
+	"github.com/nodeless/nodeless/microvm/wire"
+)
+
+// follow tells of what becomes of a machine until it has ended.
+func (m *machine) follow(vm *sandbox.VM) {
+	told := false
+	for {
+		s, changed := vm.Status()
+		if pod := m.current(); pod != nil {
+			for _, e := range vm.TakeEvents() {
+				kind := corev1.EventTypeNormal
+				if e.Warning {
+					kind = corev1.EventTypeWarning
+				}
+				m.h.event(pod, e.Container, kind, e.Reason, e.Message)
+			}
+			if s.Phase == sandbox.Ended && s.Failure != "" && !told && !(vm.Lost() && survives(pod, s)) { // that one was lost is no failure of its own
+				told = true
+				m.h.event(pod, "", corev1.EventTypeWarning, "MicroVMFailed", s.Failure)
+			}
+		}
+		m.h.watchers.Tell(m.record.ID)
+		if s.Phase == sandbox.Ended {
+			if !m.again(s) {
+				m.release()
+			}
+			return
+		}
+		if s.Phase == sandbox.Running && !m.measured() {
+			m.h.work.Go(m.measure)
+		}
+		select {
+		case <-changed:
+		case <-m.h.ctx.Done():
+			return
+		}
+	}
+}
+
+// resume goes on with a microVM that an earlier process has left.
+func (m *machine) resume() {
+	pod := m.h.podOf(m.record.UID)
+	if pod != nil {
+		m.h.objects.register(pod)
+	}
+	if pod != nil && (m.vm == nil || m.vm.Lost()) && pod.Spec.RestartPolicy != corev1.RestartPolicyNever {
+		m.mu.Lock()
+		m.earlier = podspec.Earlier(pod, wire.PodStatus{}, time.Now())
+		m.mu.Unlock()
+	}
+	switch {
+	case m.record.Removing:
+		close(m.up)
+		m.removing = true
+		m.h.work.Go(m.remove)
+	case m.vm != nil:
+		close(m.up)
+		m.hold()
+		vm := m.vm
+		m.routeLogs(vm)
+		m.h.work.Go(func() { m.follow(vm) })
+	case pod == nil || pod.DeletionTimestamp != nil || slices.Contains([]corev1.PodPhase{corev1.PodSucceeded, corev1.PodFailed}, pod.Status.Phase):
+		m.stopped = true
+		close(m.up)
+	default:
+		m.h.work.Go(m.bringUp)
+	}
+}
+
+// hold takes the images into use again that the machine runs on.
+func (m *machine) hold() {
+	if s, _ := m.vm.Status(); s.Phase == sandbox.Ended {
+		return
+	}
+	for _, r := range m.record.Images {
+		i, err := m.h.images.Hold(r.ID)
+		if err != nil { // the guest has it open: the file is there until the machine ends
+			m.h.o.Log.Warn("the image of a running microVM is not in the cache any more", "pod", m.record.Namespace+"/"+m.record.Name, "error", err)
+			continue
+		}
+		m.images = append(m.images, i)
+	}
+}

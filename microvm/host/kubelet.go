@@ -1,0 +1,222 @@
+package host
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net/netip"
+	"sync"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+
+	"github.com/nodeless/nodeless/microvm/kubelet"
+	"github.com/nodeless/nodeless/microvm/podspec"
+	"github.com/nodeless/nodeless/microvm/sandbox"
+	"github.com/nodeless/nodeless/microvm/wire"
+)
+
+// NodeAt implements podkubelet.Backend.
+func (h *Host) NodeAt(local netip.AddrPort) (string, bool) {
+	for _, m := range h.all() {
+		if h.kubeletAt(m.record.address()) == local {
+			return h.node(m.record), true
+		}
+	}
+	return "", false
+}
+
+// Pod implements podkubelet.Backend.
+func (h *Host) Pod(namespace, name string) (*corev1.Pod, bool) {
+	for _, m := range h.all() {
+		if m.record.Namespace == namespace && m.record.Name == name {
+			if pod := m.told(); pod != nil {
+				return pod, true
+			}
+		}
+	}
+	return nil, false
+}
+
+// Pods implements podkubelet.Backend and podmetrics.Source.
+func (h *Host) Pods(node string) []*corev1.Pod {
+	var out []*corev1.Pod
+	for _, m := range h.all() {
+		if h.node(m.record) == node {
+			if pod := m.told(); pod != nil {
+				out = append(out, pod)
+			}
+		}
+	}
+	return out
+}
+
+// told is the pod with its status as the host knows it, which is a moment newer than the API server's; nil if the API server has no such pod.
+func (m *machine) told() *corev1.Pod {
+	pod := m.h.podOf(m.record.UID)
+	if pod == nil {
+		return nil
+	}
+	pod = pod.DeepCopy()
+	pod.Spec.NodeName = m.h.node(m.record)
+	s := m.status(pod).Pod
+	pod.Status.Phase, pod.Status.InitContainerStatuses, pod.Status.ContainerStatuses = s.Phase, s.InitContainerStatuses, s.ContainerStatuses
+	return pod
+}
+
+// vmOf finds the machine of a pod.
+func (h *Host) vmOf(pod *corev1.Pod) (*sandbox.VM, error) {
+	for _, m := range h.all() {
+		if m.record.UID != pod.UID {
+			continue
+		}
+		m.mu.Lock()
+		defer m.mu.Unlock()
+		if m.vm != nil {
+			return m.vm, nil
+		}
+	}
+	return nil, errors.New("its microVM does not run")
+}
+
+// flushLimit is how long a reader of a log waits for the last lines of a container that has ended.
+const flushLimit = 5 * time.Second
+
+// Log implements podkubelet.Backend.
+func (h *Host) Log(pod *corev1.Pod, container string, previous bool) (kubelet.LogFile, error) {
+	vm, err := h.vmOf(pod)
+	if err != nil {
+		return kubelet.LogFile{}, err
+	}
+	run := -1
+	if s := h.statusOf(pod, container); s != nil {
+		last, before := podspec.Runs(s)
+		run = last
+		if previous {
+			run = before
+		}
+	}
+	if run < 0 {
+		return kubelet.LogFile{}, fmt.Errorf("container %q has no such run", container)
+	}
+	path, err := vm.LogFile(container, run)
+	if err != nil {
+		return kubelet.LogFile{}, err
+	}
+	flush := sync.OnceFunc(func() { // its last lines may still be on their way
+		ctx, cancel := context.WithTimeout(h.ctx, flushLimit)
+		defer cancel()
+		_ = vm.Flush(ctx) // a machine that has ended was flushed before
+	})
+	return kubelet.LogFile{Path: path, Running: func() bool {
+		if runs(vm, container, run) {
+			return true
+		}
+		flush()
+		return false
+	}}, nil
+}
+
+// statusOf is what is known of a container, also between two machines of its pod.
+func (h *Host) statusOf(pod *corev1.Pod, container string) *wire.ContainerStatus {
+	for _, m := range h.all() {
+		if m.record.UID != pod.UID {
+			continue
+		}
+		told := m.account(m.current()).Pod
+		for i := range told.Containers {
+			if told.Containers[i].Name == container {
+				return &told.Containers[i]
+			}
+		}
+	}
+	return nil
+}
+
+func containerOf(vm *sandbox.VM, name string) *wire.ContainerStatus {
+	s, _ := vm.Status()
+	for i := range s.Pod.Containers {
+		if s.Pod.Containers[i].Name == name {
+			return &s.Pod.Containers[i]
+		}
+	}
+	return nil
+}
+
+// runs reports whether a run of a container has not ended yet.
+func runs(vm *sandbox.VM, container string, run int) bool {
+	s := containerOf(vm, container)
+	return s != nil && s.State == wire.Running && s.Restarts == run
+}
+
+// Exec implements podkubelet.Backend.
+func (h *Host) Exec(ctx context.Context, pod *corev1.Pod, container string, argv []string, s kubelet.Streams) error {
+	vm, err := h.vmOf(pod)
+	if err != nil {
+		return err
+	}
+	code, err := vm.Exec(ctx, container, argv, s.TTY, streams(ctx, s))
+	if err == nil && code != 0 {
+		err = kubelet.ExitError{Code: code}
+	}
+	return err
+}
+
+// Attach implements podkubelet.Backend.
+func (h *Host) Attach(ctx context.Context, pod *corev1.Pod, container string, s kubelet.Streams) error {
+	vm, err := h.vmOf(pod)
+	if err != nil {
+		return err
+	}
+	return vm.Attach(ctx, container, streams(ctx, s))
+}
+
+// streams are the same in the words of package host.
+func streams(ctx context.Context, s kubelet.Streams) sandbox.Streams {
+	out := sandbox.Streams{Stdin: s.In}
+	if s.Out != nil { // a nil io.WriteCloser would be an io.Writer that is not nil
+		out.Stdout = s.Out
+	}
+	if s.Err != nil {
+		out.Stderr = s.Err
+	}
+	if s.Resize != nil {
+		sizes := make(chan wire.Size)
+		out.Resize = sizes
+		go func() {
+			defer close(sizes)
+			for size := range s.Resize {
+				select {
+				case sizes <- wire.Size{Columns: size.Width, Rows: size.Height}:
+				case <-ctx.Done():
+					return
+				}
+			}
+		}()
+	}
+	return out
+}
+
+// PortForward implements podkubelet.Backend.
+func (h *Host) PortForward(ctx context.Context, pod *corev1.Pod, port int32, stream io.ReadWriteCloser) error {
+	vm, err := h.vmOf(pod)
+	if err != nil {
+		return err
+	}
+	return vm.PortForward(ctx, int(port), stream)
+}
+
+// Nodes implements podmetrics.Source.
+func (h *Host) Nodes() []*corev1.Node {
+	var out []*corev1.Node
+	if h.nodes == nil {
+		return nil
+	}
+	for _, o := range h.nodes.GetStore().List() {
+		if node, ok := o.(*corev1.Node); ok {
+			out = append(out, node)
+		}
+	}
+	return out
+}

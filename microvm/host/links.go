@@ -1,0 +1,103 @@
+package host
+
+import (
+	"encoding/binary"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"net"
+	"net/netip"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"github.com/nodeless/nodeless/microvm/sandbox"
+	"github.com/nodeless/nodeless/microvm/wire"
+)
+
+// Bridge holds the addresses of a state directory's microVMs, which needs root: host.Routed connects them. They are chosen once, away from those that this
+// machine has, and kept.
+func Bridge(dir string) (*sandbox.Bridge, error) {
+	prefix, err := bridgePrefix(dir)
+	if err != nil {
+		return nil, err
+	}
+	return bridge(dir, prefix)
+}
+
+// BridgeAt holds the addresses that a host was given, if this machine has no others that meet them.
+func BridgeAt(dir string, prefix netip.Prefix) (*sandbox.Bridge, error) {
+	interfaces, err := net.Interfaces()
+	if err != nil {
+		return nil, fmt.Errorf("addresses of this machine: %w", err)
+	}
+	for _, i := range interfaces {
+		if strings.HasPrefix(i.Name, bridgeName(dir)) {
+			continue
+		}
+		own, _ := i.Addrs() // it may be gone by now
+		if meets(prefix, own) {
+			return nil, fmt.Errorf("the addresses of this host's microVMs, %s, are those of this machine's %s too; give the host others: remove it (kubectl delete namespace nodeless-host-NAME) and make it known again with --pod-cidr", prefix, i.Name)
+		}
+	}
+	return bridge(dir, prefix)
+}
+
+func meets(prefix netip.Prefix, own []net.Addr) bool {
+	for _, a := range own {
+		if p, err := netip.ParsePrefix(a.String()); err == nil && p.Masked().Overlaps(prefix) {
+			return true
+		}
+	}
+	return false
+}
+
+func bridge(dir string, prefix netip.Prefix) (*sandbox.Bridge, error) {
+	b, err := sandbox.NewBridge(bridgeName(dir), prefix)
+	if err != nil {
+		return nil, err
+	}
+	a, err := b.Attach("a trial", wire.Network{}) // a container may have the right to make bridges, and no taps
+	if err != nil {
+		return nil, errors.Join(err, b.Delete())
+	}
+	return b, a.Tap.Close()
+}
+
+func bridgeName(dir string) string { return "nl" + short(dir) }
+
+func bridgePrefix(dir string) (netip.Prefix, error) {
+	file := filepath.Join(dir, "network")
+	if kept, err := os.ReadFile(file); err == nil {
+		prefix, err := netip.ParsePrefix(strings.TrimSpace(string(kept)))
+		if err != nil {
+			return prefix, fmt.Errorf("%s, the network of the microVMs: %w; remove the file when no pods run", file, err)
+		}
+		return prefix, nil
+	}
+	own, err := net.InterfaceAddrs()
+	if err != nil {
+		return netip.Prefix{}, fmt.Errorf("addresses of this machine: %w", err)
+	}
+	prefix, err := freePrefix(dir, own)
+	if err == nil {
+		err = errors.Join(os.MkdirAll(dir, 0o700), os.WriteFile(file, []byte(prefix.String()+"\n"), 0o600))
+	}
+	return prefix, err
+}
+
+// freePrefix is a block of 4,096 addresses within 10.202.0.0 to 10.249.255.255 that follows from the directory, or the next one that meets none of
+// this machine's networks.
+func freePrefix(dir string, own []net.Addr) (netip.Prefix, error) {
+	const blocks = 48 * 16
+	b, _ := hex.DecodeString(short(dir)) // it is hexadecimal
+	start := binary.BigEndian.Uint32(b)
+	for i := range uint32(blocks) {
+		n := (start + i) % blocks
+		prefix := netip.PrefixFrom(netip.AddrFrom4([4]byte{10, byte(202 + n/16), byte(n % 16 * 16), 0}), 20)
+		if !meets(prefix, own) {
+			return prefix, nil
+		}
+	}
+	return netip.Prefix{}, errors.New("this machine's networks leave no addresses for microVMs")
+}

@@ -1,0 +1,89 @@
+package host
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"syscall"
+
+	"golang.org/x/sys/unix"
+)
+
+// Ports for the kubelet API: below those that Linux gives to outgoing connections, and away from kubelets' own.
+const (
+	firstPort = 20000
+	portsFor  = 10000
+	portTries = 100
+)
+
+// listenLocally listens at all loopback addresses, at the port of the last time or, if that was taken meanwhile, at another one that is kept.
+func listenLocally(dir string) (net.Listener, uint16, error) {
+	file := filepath.Join(dir, "kubelet-port")
+	var failed error
+	for _, port := range portsToTry(dir, file) {
+		l, err := listenLoopback(port)
+		if err != nil {
+			failed = err
+			continue
+		}
+		if err := os.WriteFile(file, []byte(strconv.Itoa(int(port))), 0o600); err != nil {
+			_ = l.Close()
+			return nil, 0, err
+		}
+		return l, port, nil
+	}
+	return nil, 0, fmt.Errorf("no port for the kubelet API: %w", failed)
+}
+
+// portsToTry are the kept one and some that follow from the directory: two clusters on a machine seldom meet.
+func portsToTry(dir, file string) []uint16 {
+	var out []uint16
+	if kept, err := os.ReadFile(file); err == nil {
+		if port, err := strconv.ParseUint(strings.TrimSpace(string(kept)), 10, 16); err == nil && port > 0 {
+			out = append(out, uint16(port))
+		}
+	}
+	start, _ := strconv.ParseUint(short(dir), 16, 32) // it is hexadecimal
+	for i := range uint64(portTries) {
+		out = append(out, uint16(firstPort+(start+i)%portsFor))
+	}
+	return out
+}
+
+// listenLoopback listens at a port of every loopback address and of no other.
+func listenLoopback(port uint16) (net.Listener, error) {
+	c := net.ListenConfig{Control: func(_, _ string, raw syscall.RawConn) error {
+		var failed error
+		err := raw.Control(func(fd uintptr) { failed = unix.SetsockoptString(int(fd), unix.SOL_SOCKET, unix.SO_BINDTODEVICE, "lo") })
+		if errors.Is(failed, unix.EPERM) { // kernels before 5.7 want root; loopbackOnly does it alone then
+			failed = nil
+		}
+		return errors.Join(err, failed)
+	}}
+	l, err := c.Listen(context.Background(), "tcp4", fmt.Sprintf("0.0.0.0:%d", port))
+	if err != nil {
+		return nil, err
+	}
+	return loopbackOnly{l}, nil
+}
+
+// loopbackOnly drops connections that did not come to a loopback address.
+type loopbackOnly struct{ net.Listener }
+
+func (l loopbackOnly) Accept() (net.Conn, error) {
+	for {
+		conn, err := l.Listener.Accept()
+		if err != nil {
+			return nil, err
+		}
+		if at, ok := conn.LocalAddr().(*net.TCPAddr); ok && at.IP.IsLoopback() {
+			return conn, nil
+		}
+		_ = conn.Close()
+	}
+}

@@ -1,0 +1,175 @@
+package host
+
+import (
+	"context"
+	"path/filepath"
+	"strings"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/fields"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/client-go/tools/cache"
+
+	"github.com/nodeless/nodeless/api/v1alpha1"
+	"github.com/nodeless/nodeless/microvm/fargate"
+	"github.com/nodeless/nodeless/microvm/logs"
+	"github.com/nodeless/nodeless/microvm/logs/pipeline"
+	"github.com/nodeless/nodeless/microvm/sandbox"
+)
+
+// LogRouterDir is where the log router keeps its files, below the state directory: what the outputs stdout and file write is there.
+const LogRouterDir = "log-router"
+
+// farewellLimit is how long the last lines of a pod may take to be routed: Fluent Bit's Grace.
+const farewellLimit = 5 * time.Second
+
+// openLogRouter makes the log router.
+func (h *Host) openLogRouter() (err error) {
+	h.router, err = logs.New(logs.Options{Dir: filepath.Join(h.o.Dir, LogRouterDir), Dial: h.o.Dial, Log: h.o.Log})
+	return err
+}
+
+// one watches a single object, and calls changed when it may have changed.
+func (h *Host) one(resource, namespace, name string, object runtime.Object, changed func()) (cache.SharedIndexInformer, error) {
+	named := fields.OneTermEqualSelector("metadata.name", name)
+	informer := cache.NewSharedIndexInformer(cache.NewListWatchFromClient(h.o.Kube.CoreV1().RESTClient(), resource, namespace, named), object, 0, cache.Indexers{})
+	_, err := informer.AddEventHandler(cache.ResourceEventHandlerFuncs{
+		AddFunc: func(any) { changed() }, UpdateFunc: func(_, _ any) { changed() }, DeleteFunc: func(any) { changed() },
+	})
+	return informer, err
+}
+
+// followLogging has the pods' logs routed as the ConfigMap aws-logging says, until ctx is done.
+func (h *Host) followLogging(ctx context.Context) {
+	changed := make(chan struct{}, 1)
+	kick := func() {
+		select {
+		case changed <- struct{}{}:
+		default:
+		}
+	}
+	namespaces, err1 := h.one("namespaces", "", fargate.LoggingNamespace, &corev1.Namespace{}, kick)
+	configMaps, err2 := h.one("configmaps", fargate.LoggingNamespace, fargate.LoggingConfigMap, &corev1.ConfigMap{}, kick)
+	if err1 != nil || err2 != nil {
+		return // an informer that was not started takes handlers
+	}
+	h.work.Go(func() { namespaces.RunWithContext(ctx) })
+	h.work.Go(func() { configMaps.RunWithContext(ctx) })
+	if !cache.WaitForCacheSync(ctx.Done(), namespaces.HasSynced, configMaps.HasSynced) {
+		return
+	}
+	able := fargate.Abilities{LogRouter: true}
+	var last *corev1.ConfigMap
+	for first := true; ; first = false {
+		namespace, _ := only(namespaces).(*corev1.Namespace)
+		configMap, _ := only(configMaps).(*corev1.ConfigMap)
+		if namespace == nil || namespace.Labels[fargate.LoggingLabel] != "enabled" {
+			configMap = nil
+		}
+		if first || !sameData(last, configMap) {
+			h.router.Configure(pipeline.State(&v1alpha1.FargateProfileSpec{}, namespace, configMap, able))
+			last = configMap
+		}
+		select {
+		case <-changed:
+		case <-ctx.Done():
+			return
+		}
+	}
+}
+
+// only is the one object that an informer knows; nil if there is none.
+func only(i cache.SharedIndexInformer) any {
+	if all := i.GetStore().List(); len(all) > 0 {
+		return all[0]
+	}
+	return nil
+}
+
+// sameData reports whether two ConfigMaps, which may not be there, say the same.
+func sameData(a, b *corev1.ConfigMap) bool {
+	if a == nil || b == nil {
+		return a == b
+	}
+	if len(a.Data) != len(b.Data) {
+		return false
+	}
+	for k, v := range a.Data {
+		if w, ok := b.Data[k]; !ok || w != v {
+			return false
+		}
+	}
+	return true
+}
+
+// storedLog is a VM's log as the router reads it.
+type storedLog struct{ *sandbox.VM }
+
+// Tail implements podlog.Log.
+func (s storedLog) Tail(container string, after int64) (logs.Tail, error) {
+	t, err := s.VM.Tail(container, after)
+	if err != nil {
+		return nil, err // and no Tail that is not nil
+	}
+	return t, nil
+}
+
+// routeLogs has the logs of a machine's pod routed, unless its profile does not want it.
+func (m *machine) routeLogs(vm *sandbox.VM) {
+	pod := m.current()
+	if pod == nil || strings.HasSuffix(pod.Annotations[fargate.Logging], fargate.DisabledByProfile) {
+		return
+	}
+	route := m.h.router.Add(logs.Pod{ID: m.record.ID, Log: storedLog{vm}, Source: m.logSource, Tell: func(warning bool, reason, message string) {
+		kind := corev1.EventTypeNormal
+		if warning {
+			kind = corev1.EventTypeWarning
+		}
+		m.h.event(pod, "", kind, reason, message)
+	}})
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.route = route
+}
+
+// logSource is a container as the log router tells of it.
+func (m *machine) logSource(container string) *pipeline.Source {
+	pod := m.current()
+	if pod == nil {
+		m.mu.Lock()
+		defer m.mu.Unlock()
+		return m.lastSource(container)
+	}
+	from := &pipeline.Source{
+		Namespace: pod.Namespace, Pod: pod.Name, UID: string(pod.UID), Node: pod.Spec.NodeName, IP: m.record.address().String(), Container: container,
+		Labels: pod.Labels, Annotations: pod.Annotations,
+	}
+	eachContainer(pod, func(c *corev1.Container, _ string) bool {
+		if c.Name == container {
+			from.Image = c.Image
+		}
+		return true
+	})
+	return from
+}
+
+// lastSource is what is known of a container whose pod is no more: its last lines go to where those before went. m.mu is held.
+func (m *machine) lastSource(container string) *pipeline.Source {
+	return &pipeline.Source{
+		Namespace: m.record.Namespace, Pod: m.record.Name, UID: string(m.record.UID), Node: m.h.node(m.record), IP: m.record.address().String(), Container: container,
+	}
+}
+
+// endRoute sends the last lines.
+func (m *machine) endRoute() {
+	m.mu.Lock()
+	route := m.route
+	m.mu.Unlock()
+	if route == nil {
+		return
+	}
+	ctx, cancel := context.WithTimeout(m.h.ctx, farewellLimit)
+	defer cancel()
+	route.End(ctx)
+}

@@ -1,0 +1,92 @@
+package host
+
+import (
+	"context"
+	"time"
+
+	authenticationv1 "k8s.io/api/authentication/v1"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/rest"
+	"k8s.io/kubernetes/pkg/kubelet/configmap"
+	"k8s.io/kubernetes/pkg/kubelet/secret"
+	"k8s.io/kubernetes/pkg/kubelet/token"
+)
+
+// idle is a fifth of how long an object that nobody asks for is watched: the kubelet's libraries count so.
+const idle = time.Minute
+
+// objects finds what pods refer to. The kubelet's own managers watch each ConfigMap and Secret that a registered pod refers to, and no other; tokens are
+// made anew when four fifths of their life are over.
+type objects struct {
+	refs       *references
+	configMaps configmap.Manager
+	secrets    secret.Manager
+	tokens     *token.Manager
+}
+
+// newObjects asks for objects as the Nodes of pods, by a configuration, or without one as this process does.
+func newObjects(kube kubernetes.Interface, asNode *rest.Config) (o objects, err error) {
+	o.refs = newReferences()
+	if asNode != nil {
+		if kube, err = asNodes(asNode, o.refs); err != nil {
+			return o, err
+		}
+	}
+	o.configMaps, o.secrets = configmap.NewWatchingConfigMapManager(kube, idle), secret.NewWatchingSecretManager(kube, idle)
+	o.tokens = token.NewManager(kube)
+	return o, nil
+}
+
+// register has what a pod refers to watched. The pod has the name of its Node.
+func (o objects) register(pod *corev1.Pod) {
+	o.refs.add(pod)
+	o.configMaps.RegisterPod(pod)
+	o.secrets.RegisterPod(pod)
+}
+
+// forget takes that back.
+func (o objects) forget(namespace, name string, uid types.UID) {
+	pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name, UID: uid}} // a pod goes by these alone
+	o.configMaps.UnregisterPod(pod)
+	o.secrets.UnregisterPod(pod)
+	o.tokens.DeleteServiceAccountToken(uid)
+	o.refs.remove(uid)
+}
+
+// ConfigMap implements podspec.Objects.
+func (o objects) ConfigMap(_ context.Context, namespace, name string) (*corev1.ConfigMap, error) {
+	c, err := o.configMaps.GetConfigMap(namespace, name)
+	if apierrors.IsNotFound(err) {
+		return nil, nil
+	}
+	return c, err
+}
+
+// Secret implements podspec.Objects.
+func (o objects) Secret(_ context.Context, namespace, name string) (*corev1.Secret, error) {
+	s, err := o.secrets.GetSecret(namespace, name)
+	if apierrors.IsNotFound(err) {
+		return nil, nil
+	}
+	return s, err
+}
+
+// Token implements podspec.Objects.
+func (o objects) Token(_ context.Context, pod *corev1.Pod, audience string, lifetime time.Duration) (string, error) {
+	seconds := int64(lifetime / time.Second)
+	request := &authenticationv1.TokenRequest{Spec: authenticationv1.TokenRequestSpec{
+		ExpirationSeconds: &seconds, BoundObjectRef: &authenticationv1.BoundObjectReference{APIVersion: "v1", Kind: "Pod", Name: pod.Name, UID: pod.UID},
+	}}
+	if audience != "" {
+		request.Spec.Audiences = []string{audience}
+	}
+	got, err := o.tokens.GetServiceAccountToken(pod.Namespace, pod.Spec.ServiceAccountName, request)
+	if err != nil {
+		return "", err
+	}
+	return got.Status.Token, nil
+}

@@ -1,0 +1,134 @@
+package host
+
+import (
+	"context"
+	"errors"
+	"net"
+	"net/netip"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/nodeless/nodeless/microvm/vmm"
+	"github.com/nodeless/nodeless/microvm/wire"
+)
+
+// The kubelet API listens at every loopback address, each of which stands for a microVM, at a port that is kept.
+func TestALoopbackAddressForEachMicroVM(t *testing.T) {
+	dir := t.TempDir()
+	l, port, err := listenLocally(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, at := range []string{"127.0.0.1", "127.201.0.3", "127.249.255.254"} {
+		conn, err := net.Dial("tcp", netip.AddrPortFrom(netip.MustParseAddr(at), port).String())
+		if err != nil {
+			t.Fatal(err)
+		}
+		here, err := l.Accept()
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := here.LocalAddr().(*net.TCPAddr).AddrPort(); got.Addr().Unmap().String() != at || got.Port() != port {
+			t.Errorf("a connection to %s came to %s", at, got)
+		}
+		_, _ = conn.Close(), here.Close()
+	}
+	own, err := net.InterfaceAddrs()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, a := range own {
+		p, err := netip.ParsePrefix(a.String())
+		if err != nil || !p.Addr().Is4() || p.Addr().IsLoopback() {
+			continue
+		}
+		if conn, err := net.Dial("tcp", netip.AddrPortFrom(p.Addr(), port).String()); err == nil {
+			one := make([]byte, 1)
+			if _, err := conn.Read(one); err == nil {
+				t.Errorf("it answers at %s too", p.Addr())
+			}
+			_ = conn.Close()
+		}
+	}
+	other, elsewhere, err := listenLocally(dir) // the port is taken
+	if err != nil || elsewhere == port {
+		t.Fatalf("port %d, %v", elsewhere, err)
+	}
+	_, _ = other.Close(), l.Close()
+	if l, again, err := listenLocally(dir); err != nil || again != elsewhere {
+		t.Errorf("port %d, %v; want %d, the last one", again, err, elsewhere)
+	} else {
+		_ = l.Close()
+	}
+}
+
+func TestAddressesOfABridgeMeetNoneOfThisMachine(t *testing.T) {
+	first, err := freePrefix("/some/where", nil)
+	if err != nil || first.Bits() != 20 || !netip.MustParsePrefix("10.0.0.0/8").Overlaps(first) {
+		t.Fatal(first, err)
+	}
+	taken := &net.IPNet{IP: first.Addr().Next().AsSlice(), Mask: net.CIDRMask(24, 32)}
+	second, err := freePrefix("/some/where", []net.Addr{taken})
+	if err != nil || second.Overlaps(first) {
+		t.Errorf("%s is taken in part, got %s, %v", first, second, err)
+	}
+	all := &net.IPNet{IP: net.IPv4(10, 1, 1, 1).To4(), Mask: net.CIDRMask(8, 32)}
+	if p, err := freePrefix("/some/where", []net.Addr{all}); err == nil {
+		t.Errorf("all of 10.0.0.0/8 is taken, got %s", p)
+	}
+}
+
+type never struct{ vmm.Driver }
+
+func (never) Probe(context.Context) (vmm.Capabilities, error) {
+	return vmm.Capabilities{}, vmm.ErrNoVMM
+}
+
+// What was missing may be installed while the host runs.
+func TestADriverThatFailedIsMadeAgain(t *testing.T) {
+	made := 0
+	r := &retrying{make: func() (vmm.Driver, error) {
+		switch made++; made {
+		case 1:
+			return nil, vmm.ErrNoKernel
+		case 2:
+			return never{}, nil
+		}
+		return broken{}, nil
+	}}
+	for _, want := range []error{vmm.ErrNoKernel, vmm.ErrNoVMM, nil, nil} {
+		if _, err := r.Probe(t.Context()); !errors.Is(err, want) {
+			t.Errorf("got %v, want %v", err, want)
+		}
+	}
+	if made != 3 {
+		t.Errorf("made %d times, want 3: what works stays", made)
+	}
+}
+
+func TestARecordThatCannotBeReadIsNamed(t *testing.T) {
+	h := &Host{o: Options{Dir: t.TempDir()}, machines: map[string]*machine{}}
+	if err := os.MkdirAll(h.records(), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	bad := filepath.Join(h.records(), "microvm-x.json")
+	for _, content := range []string{"", "{", `{"ID": "another"}`, `{"ID": "microvm-x"}`} {
+		if err := os.WriteFile(bad, []byte(content), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		if err := h.recall(); err == nil || !strings.Contains(err.Error(), bad) {
+			t.Errorf("%q: %v", content, err)
+		}
+	}
+}
+
+func TestOnlyWhatFilesHoldIsContent(t *testing.T) {
+	one := wire.Volume{Name: "v", Files: []wire.File{{Path: "a", Data: []byte("1")}}}
+	same := wire.Volume{Name: "v", Projected: true, Files: []wire.File{{Path: "a", Data: []byte("1")}}}
+	other := wire.Volume{Name: "v", Files: []wire.File{{Path: "a", Data: []byte("2")}}}
+	if contentOf(one) != contentOf(same) || contentOf(one) == contentOf(other) {
+		t.Error(contentOf(one), contentOf(same), contentOf(other))
+	}
+}

@@ -1,0 +1,109 @@
+package host
+
+import (
+	"errors"
+	"fmt"
+
+	corev1 "k8s.io/api/core/v1"
+
+	"github.com/nodeless/nodeless/microvm/image"
+)
+
+// pull gets the images of a pod, by its containers' names, one after the other as a kubelet does; false if the microVM is to end before they are there.
+func (m *machine) pull(pod *corev1.Pod) (map[string]*image.Image, bool) {
+	got := map[string]*image.Image{}
+	eachContainer(pod, func(c *corev1.Container, _ string) bool {
+		i := m.pullOne(pod, c)
+		if i == nil {
+			return false
+		}
+		got[c.Name] = i
+		m.mu.Lock()
+		m.images = append(m.images, i)
+		m.waiting = nil
+		m.mu.Unlock()
+		return true
+	})
+	if m.ctx.Err() != nil {
+		m.release()
+		return nil, false
+	}
+	return got, true
+}
+
+// pullOne pulls a container's image until it is there; nil if the microVM is to end before.
+func (m *machine) pullOne(pod *corev1.Pod, c *corev1.Container) *image.Image {
+	event := func(kind, reason, format string, args ...any) {
+		m.h.event(pod, c.Name, kind, reason, fmt.Sprintf(format, args...))
+	}
+	p := m.h.o.Pauses
+	for wait := p.FirstPull; ; wait = min(2*wait, p.MostPull) {
+		i, err := m.pullNow(pod, c)
+		switch {
+		case m.ctx.Err() != nil:
+			if err == nil {
+				i.Release()
+			}
+			return nil
+		case err == nil && i.Pulled:
+			event(corev1.EventTypeNormal, "Pulled", "Successfully pulled image %q (%d bytes as a disk)", c.Image, i.DiskBytes)
+			return i
+		case err == nil:
+			event(corev1.EventTypeNormal, "Pulled", "Container image %q already present on machine", c.Image)
+			return i
+		}
+		reason := pullReason(err)
+		m.wait(pod, c.Name, corev1.ContainerStateWaiting{Reason: reason, Message: err.Error()})
+		event(corev1.EventTypeWarning, "Failed", "Failed to pull image %q: %v", c.Image, err)
+		event(corev1.EventTypeWarning, "Failed", "Error: %s", reason)
+		if !pause(m.ctx, wait/5) {
+			return nil
+		}
+		if reason == errImagePull {
+			m.wait(pod, c.Name, corev1.ContainerStateWaiting{Reason: "ImagePullBackOff", Message: fmt.Sprintf("Back-off pulling image %q: %s: %v", c.Image, reason, err)})
+			event(corev1.EventTypeNormal, "BackOff", "Back-off pulling image %q", c.Image)
+		}
+		if !pause(m.ctx, wait/5*4) {
+			return nil
+		}
+	}
+}
+
+func (m *machine) pullNow(pod *corev1.Pod, c *corev1.Container) (*image.Image, error) {
+	keyring, err := m.keyring(pod)
+	if err != nil {
+		return nil, err
+	}
+	return m.h.images.Pull(m.ctx, image.Request{Reference: c.Image, Policy: image.Policy(c.ImagePullPolicy), Keyring: keyring})
+}
+
+// keyring are the credentials of a pod's imagePullSecrets. One that is not there is left out, as a kubelet does: the image may be public.
+func (m *machine) keyring(pod *corev1.Pod) (image.Keyring, error) {
+	var secrets []corev1.Secret
+	for _, ref := range pod.Spec.ImagePullSecrets {
+		s, err := m.h.objects.Secret(m.ctx, pod.Namespace, ref.Name)
+		if err != nil {
+			return nil, fmt.Errorf("read pull secret %q: %w", ref.Name, err)
+		}
+		if s == nil {
+			m.h.event(pod, "", corev1.EventTypeWarning, "FailedToRetrieveImagePullSecret",
+				fmt.Sprintf("Unable to retrieve some image pull secrets (%s); attempting to pull the image may not succeed.", ref.Name))
+			continue
+		}
+		secrets = append(secrets, *s)
+	}
+	return image.NewKeyring(secrets, nil)
+}
+
+const errImagePull = "ErrImagePull"
+
+// pullReason is a kubelet's word for why an image cannot be had.
+func pullReason(err error) string {
+	switch {
+	case errors.Is(err, image.ErrName):
+		return "InvalidImageName"
+	case errors.Is(err, image.ErrNeverPull):
+		return "ErrImageNeverPull"
+	}
+	return errImagePull
+}

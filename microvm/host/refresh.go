@@ -1,0 +1,93 @@
+package host
+
+import (
+	"context"
+	"encoding/json"
+	"hash/fnv"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+
+	"github.com/nodeless/nodeless/microvm/podspec"
+	"github.com/nodeless/nodeless/microvm/sandbox"
+	"github.com/nodeless/nodeless/microvm/wire"
+)
+
+// refresh gives running guests the files of their volumes anew when what these are made of has changed: ConfigMaps, Secrets, the pod's labels and
+// annotations, tokens that grow old.
+func (h *Host) refresh(ctx context.Context) {
+	for {
+		timer := time.NewTimer(h.o.Pauses.Refresh)
+		select {
+		case <-timer.C:
+		case <-h.kick:
+		case <-ctx.Done():
+		}
+		timer.Stop()
+		if ctx.Err() != nil {
+			return
+		}
+		for _, m := range h.all() {
+			if pod := h.podOf(m.record.UID); pod != nil && pod.DeletionTimestamp == nil && hasFiles(pod) {
+				m.push(ctx, pod)
+			}
+		}
+	}
+}
+
+// hasFiles reports whether a pod has volumes whose content may change.
+func hasFiles(pod *corev1.Pod) bool {
+	for i := range pod.Spec.Volumes {
+		if pod.Spec.Volumes[i].EmptyDir == nil {
+			return true
+		}
+	}
+	return false
+}
+
+// pushLimit is how long a guest may take to write its files.
+const pushLimit = 10 * time.Second
+
+// push gives the guest of a running pod what it does not have yet. What cannot be read now stays as it is.
+func (m *machine) push(ctx context.Context, pod *corev1.Pod) {
+	m.mu.Lock()
+	vm := m.vm
+	m.mu.Unlock()
+	if vm == nil {
+		return
+	}
+	if s, _ := vm.Status(); s.Phase != sandbox.Running || s.Pod.Done {
+		return
+	}
+	volumes, err := podspec.Volumes(ctx, pod, m.specOptions(pod, nil))
+	if err != nil {
+		m.h.o.Log.Debug("files of a running pod stay as they are", "pod", pod.Namespace+"/"+pod.Name, "error", err)
+		return
+	}
+	for _, v := range volumes {
+		content := contentOf(v)
+		m.mu.Lock()
+		had, known := m.pushed[v.Name]
+		m.mu.Unlock()
+		if !v.Projected || known && had == content {
+			continue
+		}
+		limited, cancel := context.WithTimeout(ctx, pushLimit)
+		err := vm.UpdateFiles(limited, v)
+		cancel()
+		if err != nil {
+			m.h.o.Log.Warn("a guest was not given new files; it is tried again", "pod", pod.Namespace+"/"+pod.Name, "volume", v.Name, "error", err)
+			continue
+		}
+		m.mu.Lock()
+		m.pushed[v.Name] = content
+		m.mu.Unlock()
+	}
+}
+
+// contentOf is a number that changes with the files of a volume.
+func contentOf(v wire.Volume) uint64 {
+	sum := fnv.New64a()
+	_ = json.NewEncoder(sum).Encode(v.Files) // it can be encoded, and a hash takes everything
+	return sum.Sum64()
+}

@@ -1,0 +1,125 @@
+package kubelet
+
+import (
+	"context"
+	"errors"
+	"io"
+	"net/http"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/cri-streaming/pkg/streaming/portforward"
+	"k8s.io/cri-streaming/pkg/streaming/remotecommand"
+	"k8s.io/utils/exec"
+)
+
+// The kubelet's defaults: streamingConnectionIdleTimeout of KubeletConfiguration, and the streaming server's creation timeout.
+const (
+	streamIdle     = 4 * time.Hour
+	streamCreation = 30 * time.Second
+)
+
+// session is one exec, attach or port forwarding, as the streaming library calls it.
+type session struct {
+	backend Backend
+	pod     *corev1.Pod
+}
+
+var (
+	_ remotecommand.Executor    = session{}
+	_ remotecommand.Attacher    = session{}
+	_ portforward.PortForwarder = session{}
+)
+
+// unlessRefused refuses a stream before it is opened, so that kubectl shows the reason and nothing else.
+func (s *Server) unlessRefused(what string, serve func(http.ResponseWriter, *http.Request, *corev1.Pod)) func(http.ResponseWriter, *http.Request, *corev1.Pod) {
+	refuser, ok := s.backend.(Refuser)
+	if !ok {
+		return serve
+	}
+	return func(w http.ResponseWriter, r *http.Request, pod *corev1.Pod) {
+		if err := refuser.Refuse(pod, what); err != nil {
+			http.Error(w, err.Error(), http.StatusBadRequest)
+			return
+		}
+		serve(w, r, pod)
+	}
+}
+
+func (s *Server) exec(w http.ResponseWriter, r *http.Request, pod *corev1.Pod) {
+	argv := r.URL.Query()["command"]
+	if len(argv) == 0 {
+		http.Error(w, "no command: name one behind --", http.StatusBadRequest)
+		return
+	}
+	if o, ok := remoteOptions(w, r); ok {
+		remotecommand.ServeExec(w, r, session{s.backend, pod}, pod.Name, string(pod.UID), r.PathValue("container"), argv, o, streamIdle, streamCreation, remotecommand.SupportedStreamingProtocols)
+	}
+}
+
+func (s *Server) attach(w http.ResponseWriter, r *http.Request, pod *corev1.Pod) {
+	if o, ok := remoteOptions(w, r); ok {
+		remotecommand.ServeAttach(w, r, session{s.backend, pod}, pod.Name, string(pod.UID), r.PathValue("container"), o, streamIdle, streamCreation, remotecommand.SupportedStreamingProtocols)
+	}
+}
+
+func remoteOptions(w http.ResponseWriter, r *http.Request) (*remotecommand.Options, bool) {
+	o, err := remotecommand.NewOptions(r)
+	if err != nil {
+		http.Error(w, err.Error(), http.StatusBadRequest)
+	}
+	return o, err == nil
+}
+
+func (s *Server) portForward(w http.ResponseWriter, r *http.Request, pod *corev1.Pod) {
+	o, err := portforward.NewV4Options(r)
+	if err != nil {
+		http.Error(w, err.Error(), http.StatusBadRequest)
+		return
+	}
+	portforward.ServePortForward(w, r, session{s.backend, pod}, pod.Name, string(pod.UID), o, streamIdle, streamCreation, portforward.SupportedProtocols)
+}
+
+// ExecInContainer implements remotecommand.Executor.
+func (s session) ExecInContainer(ctx context.Context, _, _, container string, argv []string, in io.Reader, out, err io.WriteCloser, tty bool, resize <-chan remotecommand.TerminalSize, _ time.Duration) error {
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	failure := s.backend.Exec(ctx, s.pod, container, argv, streams(ctx, in, out, err, tty, resize))
+	var code ExitError
+	if errors.As(failure, &code) {
+		return exec.CodeExitError{Err: code, Code: code.Code}
+	}
+	return failure
+}
+
+// AttachContainer implements remotecommand.Attacher.
+func (s session) AttachContainer(ctx context.Context, _, _, container string, in io.Reader, out, err io.WriteCloser, tty bool, resize <-chan remotecommand.TerminalSize) error {
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	return s.backend.Attach(ctx, s.pod, container, streams(ctx, in, out, err, tty, resize))
+}
+
+// PortForward implements portforward.PortForwarder.
+func (s session) PortForward(ctx context.Context, _, _ string, port int32, stream io.ReadWriteCloser) error {
+	return s.backend.PortForward(ctx, s.pod, port, stream)
+}
+
+func streams(ctx context.Context, in io.Reader, out, err io.WriteCloser, tty bool, resize <-chan remotecommand.TerminalSize) Streams {
+	s := Streams{In: in, Out: out, Err: err, TTY: tty}
+	if resize == nil {
+		return s
+	}
+	sizes := make(chan TerminalSize)
+	s.Resize = sizes
+	go func() {
+		defer close(sizes)
+		for size := range resize {
+			select {
+			case sizes <- TerminalSize{Width: size.Width, Height: size.Height}:
+			case <-ctx.Done():
+				return
+			}
+		}
+	}()
+	return s
+}

@@ -1,0 +1,110 @@
+package logs
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"net/url"
+	"slices"
+	"strings"
+	"unicode/utf8"
+
+	"github.com/nodeless/nodeless/microvm/logs/pipeline"
+)
+
+// mostAnswer is how much of an answer is read.
+const mostAnswer = 4 << 20
+
+// deliver sends records to an output. It returns those to be sent again, with an error that says why, and how many were refused for good. Errors name no
+// path, no header and nothing of an answer's body: there may be secrets.
+func (r *Router) deliver(ctx context.Context, out *pipeline.Output, records []*pipeline.Record) (again []*pipeline.Record, refused int, err error) {
+	deliveries, err := out.Encode(records)
+	if err != nil {
+		return nil, len(records), nil // it would be the same again
+	}
+	for _, d := range deliveries {
+		if d.File != "" {
+			if err := r.files.append(d.File, d.Body); err != nil {
+				return records, 0, err
+			}
+			continue
+		}
+		answer, err := r.post(ctx, out, d)
+		var bad *refusal
+		if errors.As(err, &bad) {
+			r.o.Log.Warn("an output refuses records", "output", out.String(), "to", out.To, "status", bad.status, "records", d.Records)
+			refused += d.Records
+			continue
+		}
+		if err != nil {
+			return records, 0, err
+		}
+		indexes, rejected, why := out.Answer(answer, d.Records)
+		if rejected > 0 {
+			r.o.Log.Warn("an output refuses records", "output", out.String(), "to", out.To, "first", why, "records", rejected)
+		}
+		if len(indexes) > 0 {
+			for _, i := range indexes {
+				again = append(again, records[i])
+			}
+			return again, refused + rejected, fmt.Errorf("%d of %d records were not taken: %s", len(indexes), len(records), why)
+		}
+		refused += rejected
+	}
+	return nil, refused, nil
+}
+
+// refusal is an answer that would be the same to the same request.
+type refusal struct{ status string }
+
+func (e *refusal) Error() string { return e.status }
+
+// final are answers that blame the request's content.
+var final = []int{http.StatusBadRequest, http.StatusRequestEntityTooLarge, http.StatusUnprocessableEntity}
+
+func (r *Router) post(ctx context.Context, out *pipeline.Output, d pipeline.Delivery) ([]byte, error) {
+	request, err := http.NewRequestWithContext(ctx, http.MethodPost, d.URL, bytes.NewReader(d.Body))
+	if err != nil {
+		return nil, errors.New("its URL cannot be used")
+	}
+	request.Header = d.Header
+	request.Header.Set("User-Agent", "nodeless")
+	if host := d.Header.Get("Host"); host != "" {
+		request.Host = host
+	}
+	client := r.safe
+	if out.Insecure {
+		client = r.insecure
+	}
+	answer, err := client.Do(request)
+	if err != nil {
+		var of *url.Error
+		if errors.As(err, &of) { // it names the whole URL
+			err = of.Err
+		}
+		return nil, err
+	}
+	defer func() { _ = answer.Body.Close() }()
+	body, err := io.ReadAll(io.LimitReader(answer.Body, mostAnswer))
+	status := fmt.Sprintf("%d %s", answer.StatusCode, http.StatusText(answer.StatusCode))
+	switch {
+	case slices.Contains(final, answer.StatusCode):
+		return nil, &refusal{status}
+	case answer.StatusCode < 200 || answer.StatusCode > 299:
+		return nil, errors.New(status)
+	case err != nil:
+		return nil, fmt.Errorf("read the answer: %w", err)
+	}
+	return body, nil
+}
+
+// validText is a text with what is no UTF-8 replaced.
+func validText(s string) string {
+	if utf8.ValidString(s) {
+		return s
+	}
+	return strings.ToValidUTF8(s, "\uFFFD")
+}

@@ -1,0 +1,234 @@
+package pipeline
+
+import (
+	"crypto/sha256"
+	"encoding/base64"
+	"fmt"
+	"net"
+	"net/http"
+	"path"
+	"strconv"
+	"strings"
+
+	"github.com/nodeless/nodeless/microvm/fargate"
+)
+
+// Output is a section of output.conf.
+type Output struct {
+	Name, At string // "http", "output.conf line 3"
+	// ID changes with what the section says.
+	ID string
+	// To is where it goes, without what may be secret.
+	To string
+	// Retries is how often what was not taken is sent again before it is given up; -1 = as long as it is stored.
+	Retries int
+	// Insecure: the certificate of who answers is not judged.
+	Insecure bool
+
+	match  func(tag string) bool
+	encode func([]*Record) ([]Delivery, error)
+	answer func(body []byte, records int) (again []int, rejected int, why string)
+}
+
+// Delivery is something to be sent or, with File, to be appended to a file.
+type Delivery struct {
+	URL    string
+	Header http.Header
+	Body   []byte
+	// Records is how many Body holds.
+	Records int
+	File    string // relative, with slashes; it leads nowhere above
+}
+
+// Matches reports whether records of a tag go to the output.
+func (o *Output) Matches(tag string) bool { return o.match(tag) }
+
+// Encode makes deliveries of records, at least one.
+func (o *Output) Encode(records []*Record) ([]Delivery, error) { return o.encode(records) }
+
+// Answer judges what was said by who took records: those to be sent again, how many were refused for good, and the first reason of either.
+func (o *Output) Answer(body []byte, records int) (again []int, rejected int, why string) {
+	if o.answer == nil {
+		return nil, 0, ""
+	}
+	return o.answer(body, records)
+}
+
+func (o *Output) String() string { return o.Name + " (" + o.At + ")" }
+
+// newOutput makes an Output of a section.
+func newOutput(s *section) (*Output, error) {
+	o := &Output{Name: strings.ToLower(s.Value("name")), At: fmt.Sprintf("%s line %d", s.File, s.Line), ID: identity(s.LogSection), match: matcher(s.Value("match"))}
+	var err error
+	if o.Retries, err = retries(s); err != nil {
+		return nil, err
+	}
+	s.ignore("workers", "retry_limit", "buffer_size", "trace_output", "trace_error", "logstash_prefix_separator", "current_time_index")
+	switch o.Name {
+	case "stdout":
+		err = o.stdout(s)
+	case "file":
+		err = o.file(s)
+	case "http":
+		err = o.http(s)
+	case "loki":
+		err = o.loki(s)
+	case "es", "opensearch":
+		err = o.bulk(s)
+	default:
+		err = s.wrong("nothing is known here")
+	}
+	if err == nil {
+		err = s.rest()
+	}
+	return o, err
+}
+
+// identity is a hash of all that a section says.
+func identity(s *fargate.LogSection) string {
+	h := sha256.New()
+	for _, e := range s.Entries {
+		_, _ = fmt.Fprintf(h, "%q=%q\n", e.Key, e.Value) // a hash takes everything
+	}
+	return fmt.Sprintf("%x", h.Sum(nil))[:16]
+}
+
+func retries(s *section) (int, error) {
+	switch strings.ToLower(s.text("retry_limit", "")) {
+	case "", "false", "no_limits":
+		return -1, nil
+	case "no_retries":
+		return 0, nil
+	}
+	return s.number("retry_limit", 0, 1, 1_000_000)
+}
+
+// endpoint is a server and how one is let in.
+type endpoint struct {
+	base   string // without path
+	header http.Header
+}
+
+// server reads the keys that all outputs over HTTP have.
+func (o *Output) server(s *section, defaultPort int) (e endpoint, err error) {
+	host := s.text("host", "127.0.0.1")
+	if host == "" || strings.ContainsAny(host, "/@? ") {
+		return e, s.wrong("Host is no name or address, a key")
+	}
+	secure, verify := false, true
+	if err := s.ons(map[string]*bool{"tls": &secure, "tls.verify": &verify}); err != nil {
+		return e, err
+	}
+	port, err := s.number("port", defaultPort, 1, 65535)
+	if err != nil {
+		return e, err
+	}
+	scheme := "http"
+	if secure {
+		scheme = "https"
+	}
+	o.Insecure = !verify
+	e = endpoint{base: scheme + "://" + net.JoinHostPort(host, strconv.Itoa(port)), header: http.Header{}}
+	o.To = e.base
+	if user := s.text("http_user", ""); user != "" {
+		e.header.Set("Authorization", "Basic "+base64.StdEncoding.EncodeToString([]byte(user+":"+s.text("http_passwd", ""))))
+	}
+	s.ignore("http_user", "http_passwd")
+	for _, line := range s.all("header") {
+		name, value, ok := strings.Cut(line, " ")
+		if !ok {
+			return e, s.wrong("Header needs a name and a value")
+		}
+		e.header.Set(name, strings.TrimSpace(value))
+	}
+	return e, nil
+}
+
+func (e endpoint) post(path, kind string, body []byte, records int) Delivery {
+	header := e.header.Clone()
+	header.Set("Content-Type", kind)
+	return Delivery{URL: e.base + path, Header: header, Body: body, Records: records}
+}
+
+// uri is a path that a section gives.
+func (s *section) uri(key, otherwise string) (string, error) {
+	uri := s.text(key, otherwise)
+	if !strings.HasPrefix(uri, "/") || strings.ContainsAny(uri, " \t") {
+		return "", s.wrong("%s does not begin with a slash, or has spaces,", key)
+	}
+	return uri, nil
+}
+
+// stdout is a file of the router's own.
+func (o *Output) stdout(s *section) error {
+	format, err := s.oneOf("format", "msgpack", "msgpack", "json", "json_lines", "json_stream")
+	if err != nil {
+		return err
+	}
+	date, err := newDate(s, "date")
+	if err != nil {
+		return err
+	}
+	o.To = StdoutFile
+	o.encode = func(records []*Record) ([]Delivery, error) {
+		body, err := encodeJSON(records, format, date)
+		if format == "msgpack" {
+			body, err = printed(records)
+		}
+		return []Delivery{{File: StdoutFile, Body: append(body, newline[:missingNewline(body)]...)}}, err
+	}
+	return nil
+}
+
+// StdoutFile is where the output stdout goes.
+const StdoutFile = "stdout.log"
+
+var newline = []byte("\n")
+
+func missingNewline(b []byte) int {
+	if len(b) == 0 || b[len(b)-1] == '\n' {
+		return 0
+	}
+	return 1
+}
+
+// file appends to files below a directory of the router: whoever may write the ConfigMap must not write anywhere on the machine.
+func (o *Output) file(s *section) error {
+	format, err := s.oneOf("format", "out_file", "out_file", "plain")
+	if err != nil {
+		return err
+	}
+	dir, name := s.text("path", ""), s.text("file", "")
+	s.ignore("mkdir")
+	o.To = inside(dir, name)
+	o.encode = func(records []*Record) ([]Delivery, error) {
+		var all []Delivery
+		at := map[string]int{}
+		for _, r := range records {
+			to := inside(dir, name)
+			if name == "" {
+				to = inside(dir, r.Tag)
+			}
+			line, err := jsonLine(r.Fields)
+			if err != nil {
+				return nil, err
+			}
+			if format == "out_file" {
+				line = append(fmt.Appendf(nil, "%s: [%s, ", r.Tag, seconds(r.Time)), append(line, ']')...)
+			}
+			i, ok := at[to]
+			if !ok {
+				i = len(all)
+				at[to], all = i, append(all, Delivery{File: to})
+			}
+			all[i].Body = append(append(all[i].Body, line...), '\n')
+		}
+		return all, nil
+	}
+	return nil
+}
+
+// inside is a path that leads nowhere above.
+func inside(dir, name string) string {
+	return path.Join("files", strings.TrimPrefix(path.Clean("/"+dir+"/"+name), "/"))
+}

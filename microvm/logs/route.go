@@ -1,0 +1,166 @@
+package logs
+
+import (
+	"context"
+	"encoding/json"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+
+	"github.com/nodeless/nodeless/microvm/logs/pipeline"
+)
+
+const positionsDir = "positions"
+
+// Route is the way of one pod's logs: a lane for each output.
+type Route struct {
+	router *Router
+	pod    Pod
+
+	mu        sync.Mutex
+	lanes     []*lane
+	ended     bool
+	positions []position // of the outputs there are, or were last
+
+	saving sync.Mutex
+}
+
+// position is how far an output is.
+type position struct {
+	Output string           // its ID
+	Sent   map[string]int64 // the time of the last line that was taken, by container
+}
+
+func idOf(path string) string { return strings.TrimSuffix(filepath.Base(path), ".json") }
+
+func (t *Route) file() string {
+	return filepath.Join(t.router.o.Dir, positionsDir, t.pod.ID+".json")
+}
+
+func (t *Route) tell(warning bool, reason, message string) { t.pod.Tell(warning, reason, message) }
+
+// recall reads the positions that an earlier process has left.
+func (t *Route) recall() {
+	b, err := os.ReadFile(t.file())
+	if err == nil && json.Unmarshal(b, &t.positions) != nil {
+		t.router.o.Log.Warn("it is not known how far the logs of a pod were routed: they are routed from their beginning", "file", t.file())
+	}
+}
+
+// save notes the positions; whole or not at all.
+func (t *Route) save() {
+	t.saving.Lock()
+	defer t.saving.Unlock()
+	t.mu.Lock()
+	t.note()
+	b, err := json.Marshal(t.positions)
+	gone := t.ended
+	t.mu.Unlock()
+	if gone {
+		return
+	}
+	if err == nil {
+		err = os.WriteFile(t.file()+".new", b, 0o600)
+	}
+	if err == nil {
+		err = os.Rename(t.file()+".new", t.file())
+	}
+	if err != nil {
+		t.router.o.Log.Warn("it is not noted how far the logs of a pod were routed; some would be sent twice after a restart", "error", err)
+	}
+}
+
+// note takes the positions over from the lanes. t.mu is held.
+func (t *Route) note() {
+	if len(t.lanes) == 0 {
+		return // those of the last outputs stay, for when there are some again
+	}
+	t.positions = t.positions[:0:0]
+	for _, l := range t.lanes {
+		t.positions = append(t.positions, position{l.out.ID, l.position()})
+	}
+}
+
+// configure has the lanes of a pipeline run, and no others.
+func (t *Route) configure(p *pipeline.Pipeline) {
+	t.stop()
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if p == nil || t.ended {
+		return
+	}
+	from := inherit(t.positions, p.Outputs)
+	for i, out := range p.Outputs {
+		l := newLane(t, p, out, from[i])
+		t.lanes = append(t.lanes, l)
+		t.router.running.Go(l.run)
+	}
+}
+
+// inherit says where outputs begin: one that was there before, where it was; one that was changed, where the one in its place was; a new one with all
+// that is stored.
+func inherit(had []position, outputs []*pipeline.Output) []map[string]int64 {
+	out := make([]map[string]int64, len(outputs))
+	used := make([]bool, len(had))
+	for i, o := range outputs {
+		for j := range had {
+			if out[i] == nil && !used[j] && had[j].Output == o.ID {
+				out[i], used[j] = had[j].Sent, true
+			}
+		}
+	}
+	for i := range outputs {
+		if out[i] == nil && i < len(had) && !used[i] {
+			out[i], used[i] = had[i].Sent, true
+		}
+	}
+	return out
+}
+
+// stop ends the lanes and notes where they are.
+func (t *Route) stop() {
+	t.mu.Lock()
+	lanes := t.lanes
+	t.mu.Unlock()
+	for _, l := range lanes {
+		l.cancel()
+	}
+	for _, l := range lanes {
+		<-l.done
+	}
+	if len(lanes) > 0 {
+		t.save()
+	}
+	t.mu.Lock()
+	t.lanes = nil
+	t.mu.Unlock()
+}
+
+// End sends what there is, until ctx is done, and forgets the pod.
+func (t *Route) End(ctx context.Context) {
+	t.mu.Lock()
+	lanes := t.lanes
+	t.mu.Unlock()
+	for _, l := range lanes {
+		l.drain()
+	}
+	for _, l := range lanes {
+		select {
+		case <-l.done:
+		case <-ctx.Done():
+		}
+	}
+	t.stop()
+	t.mu.Lock()
+	t.ended = true
+	t.mu.Unlock()
+	t.router.mu.Lock()
+	if t.router.routes[t.pod.ID] == t {
+		delete(t.router.routes, t.pod.ID)
+	}
+	t.router.mu.Unlock()
+	t.saving.Lock()
+	defer t.saving.Unlock()
+	_ = os.Remove(t.file())
+}

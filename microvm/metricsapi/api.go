@@ -1,0 +1,200 @@
+// Package metricsapi serves metrics.k8s.io, from which kubectl top and autoscalers read, for the nodes of microVM pods: in the process
+// of `nodeless up`, where there is no metrics-server. In a cluster that has one, it is left alone: it finds the same figures through
+// package podkubelet.
+package metricsapi
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"strings"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/fields"
+	"k8s.io/apimachinery/pkg/labels"
+	stats "k8s.io/kubelet/pkg/apis/stats/v1alpha1"
+	metrics "k8s.io/metrics/pkg/apis/metrics/v1beta1"
+)
+
+// Source measures nodes and pods; podkubelet's Backend has the last two methods.
+type Source interface {
+	// Nodes are those it knows of, with their labels.
+	Nodes() []*corev1.Node
+	// Pods of a node.
+	Pods(node string) []*corev1.Pod
+	// Stats of a node and its pods; UsageNanoCores is over the last Window.
+	Stats(ctx context.Context, node string) (*stats.Summary, error)
+	Window() time.Duration
+}
+
+const root = "/apis/metrics.k8s.io/v1beta1"
+
+var version = metav1.GroupVersionForDiscovery{GroupVersion: metrics.SchemeGroupVersion.String(), Version: metrics.SchemeGroupVersion.Version}
+
+// newHandler answers the API's discovery, lists and single objects.
+func newHandler(s Source) http.Handler {
+	mux := http.NewServeMux()
+	group := metav1.APIGroup{TypeMeta: metav1.TypeMeta{Kind: "APIGroup", APIVersion: "v1"}, Name: metrics.GroupName,
+		Versions: []metav1.GroupVersionForDiscovery{version}, PreferredVersion: version}
+	verbs := metav1.Verbs{"get", "list"}
+	documents := map[string]any{
+		"/apis":                      metav1.APIGroupList{TypeMeta: metav1.TypeMeta{Kind: "APIGroupList", APIVersion: "v1"}, Groups: []metav1.APIGroup{group}},
+		"/apis/" + metrics.GroupName: group,
+		root: metav1.APIResourceList{TypeMeta: metav1.TypeMeta{Kind: "APIResourceList", APIVersion: "v1"}, GroupVersion: version.GroupVersion,
+			APIResources: []metav1.APIResource{
+				{Name: "nodes", Kind: "NodeMetrics", Verbs: verbs},
+				{Name: "pods", Kind: "PodMetrics", Namespaced: true, Verbs: verbs},
+			}},
+	}
+	for path, document := range documents {
+		mux.HandleFunc("GET "+path, func(w http.ResponseWriter, _ *http.Request) { answer(w, http.StatusOK, document) })
+	}
+	a := api{s}
+	mux.HandleFunc("GET "+root+"/nodes", a.nodes)
+	mux.HandleFunc("GET "+root+"/nodes/{name}", a.nodes)
+	mux.HandleFunc("GET "+root+"/pods", a.pods)
+	mux.HandleFunc("GET "+root+"/namespaces/{namespace}/pods", a.pods)
+	mux.HandleFunc("GET "+root+"/namespaces/{namespace}/pods/{name}", a.pods)
+	return mux
+}
+
+type api struct{ source Source }
+
+// query says which objects a request means.
+type query struct {
+	labels labels.Selector
+	fields fields.Selector
+}
+
+func readQuery(r *http.Request) (q query, err error) {
+	if q.labels, err = labels.Parse(r.URL.Query().Get("labelSelector")); err != nil {
+		return q, fmt.Errorf("labelSelector: %w", err)
+	}
+	if q.fields, err = fields.ParseSelector(r.URL.Query().Get("fieldSelector")); err != nil {
+		return q, fmt.Errorf("fieldSelector: %w", err)
+	}
+	for _, f := range []struct{ value, field string }{{r.PathValue("name"), "metadata.name"}, {r.PathValue("namespace"), "metadata.namespace"}} {
+		if f.value != "" {
+			q.fields = fields.AndSelectors(q.fields, fields.OneTermEqualSelector(f.field, f.value))
+		}
+	}
+	return q, nil
+}
+
+func (q query) wants(o metav1.Object) bool {
+	return q.labels.Matches(labels.Set(o.GetLabels())) && q.fields.Matches(fields.Set{"metadata.name": o.GetName(), "metadata.namespace": o.GetNamespace()})
+}
+
+func (a api) nodes(w http.ResponseWriter, r *http.Request) {
+	q, err := readQuery(r)
+	if err != nil {
+		fail(w, http.StatusBadRequest, metav1.StatusReasonBadRequest, err.Error())
+		return
+	}
+	list := metrics.NodeMetricsList{TypeMeta: kind("NodeMetricsList"), Items: []metrics.NodeMetrics{}}
+	for _, n := range a.source.Nodes() {
+		if !q.wants(n) {
+			continue
+		}
+		summary, err := a.source.Stats(r.Context(), n.Name)
+		if err != nil { // kubectl top shows <unknown>
+			continue
+		}
+		if usage, at, ok := usageOf(summary.Node.CPU, summary.Node.Memory); ok {
+			list.Items = append(list.Items, metrics.NodeMetrics{TypeMeta: kind("NodeMetrics"), ObjectMeta: metav1.ObjectMeta{Name: n.Name, Labels: n.Labels, CreationTimestamp: at},
+				Timestamp: at, Window: metav1.Duration{Duration: a.source.Window()}, Usage: usage})
+		}
+	}
+	oneOrAll(w, r, list, list.Items)
+}
+
+func (a api) pods(w http.ResponseWriter, r *http.Request) {
+	q, err := readQuery(r)
+	if err != nil {
+		fail(w, http.StatusBadRequest, metav1.StatusReasonBadRequest, err.Error())
+		return
+	}
+	list := metrics.PodMetricsList{TypeMeta: kind("PodMetricsList"), Items: []metrics.PodMetrics{}}
+	for _, n := range a.source.Nodes() {
+		for _, p := range a.source.Pods(n.Name) {
+			if !q.wants(p) {
+				continue
+			}
+			summary, err := a.source.Stats(r.Context(), n.Name)
+			if err != nil {
+				continue
+			}
+			if m, ok := a.podMetrics(p, summary); ok {
+				list.Items = append(list.Items, m)
+			}
+		}
+	}
+	oneOrAll(w, r, list, list.Items)
+}
+
+// podMetrics are a pod's, if all of its measured containers have been measured.
+func (a api) podMetrics(p *corev1.Pod, summary *stats.Summary) (metrics.PodMetrics, bool) {
+	m := metrics.PodMetrics{TypeMeta: kind("PodMetrics"), Window: metav1.Duration{Duration: a.source.Window()}}
+	for _, s := range summary.Pods {
+		if s.PodRef.Namespace != p.Namespace || s.PodRef.Name != p.Name {
+			continue
+		}
+		for _, c := range s.Containers {
+			usage, at, ok := usageOf(c.CPU, c.Memory)
+			if !ok {
+				return m, false
+			}
+			m.Timestamp = at
+			m.Containers = append(m.Containers, metrics.ContainerMetrics{Name: c.Name, Usage: usage})
+		}
+	}
+	m.ObjectMeta = metav1.ObjectMeta{Name: p.Name, Namespace: p.Namespace, Labels: p.Labels, CreationTimestamp: m.Timestamp}
+	return m, len(m.Containers) > 0
+}
+
+func usageOf(cpu *stats.CPUStats, memory *stats.MemoryStats) (corev1.ResourceList, metav1.Time, bool) {
+	if cpu == nil || cpu.UsageNanoCores == nil || memory == nil || memory.WorkingSetBytes == nil {
+		return nil, metav1.Time{}, false
+	}
+	return corev1.ResourceList{
+		corev1.ResourceCPU:    *resource.NewScaledQuantity(int64(*cpu.UsageNanoCores), resource.Nano),
+		corev1.ResourceMemory: *resource.NewQuantity(int64(*memory.WorkingSetBytes), resource.BinarySI),
+	}, cpu.Time, true
+}
+
+func kind(name string) metav1.TypeMeta {
+	return metav1.TypeMeta{Kind: name, APIVersion: version.GroupVersion}
+}
+
+// oneOrAll answers with the single object that the path names, or with the list.
+func oneOrAll[T any](w http.ResponseWriter, r *http.Request, list any, items []T) {
+	name := r.PathValue("name")
+	switch {
+	case name == "":
+		answer(w, http.StatusOK, list)
+	case len(items) == 1:
+		answer(w, http.StatusOK, items[0])
+	default:
+		what := strings.Split(strings.TrimPrefix(r.URL.Path, root+"/"), "/")[0]
+		fail(w, http.StatusNotFound, metav1.StatusReasonNotFound, fmt.Sprintf("no metrics of %s %q: it does not run on a microVM of this host, or was not measured yet", what, name))
+	}
+}
+
+func fail(w http.ResponseWriter, code int32, reason metav1.StatusReason, message string) {
+	answer(w, int(code), metav1.Status{TypeMeta: metav1.TypeMeta{Kind: "Status", APIVersion: "v1"}, Status: metav1.StatusFailure, Code: code, Reason: reason, Message: message})
+}
+
+func answer(w http.ResponseWriter, code int, value any) {
+	data, err := json.Marshal(value)
+	if err != nil {
+		http.Error(w, err.Error(), http.StatusInternalServerError)
+		return
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(code)
+	_, _ = w.Write(data)
+}

@@ -1,0 +1,173 @@
+// Package podspec translates between pods of the Kubernetes API and what a microVM's guest is told and tells: references are
+// resolved, variables expanded, and the guest's account of its containers becomes a pod's status as a kubelet writes it.
+//
+// It decides nothing and reads nothing by itself: what pods refer to comes from Objects, what images say from Images.
+package podspec
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+
+	"github.com/nodeless/nodeless/microvm/image"
+	"github.com/nodeless/nodeless/microvm/wire"
+)
+
+// ErrMissing is wrapped by errors about an object or a key that a pod refers to and that is not there: it may come.
+var ErrMissing = errors.New("not found")
+
+// ContainerError is an error that concerns one container alone.
+type ContainerError struct {
+	Name string
+	Err  error
+}
+
+func (e *ContainerError) Error() string { return fmt.Sprintf("container %s: %v", e.Name, e.Err) }
+
+func (e *ContainerError) Unwrap() error { return e.Err }
+
+// Objects finds what pods refer to. ConfigMap and Secret give nil for what does not exist.
+type Objects interface {
+	ConfigMap(ctx context.Context, namespace, name string) (*corev1.ConfigMap, error)
+	Secret(ctx context.Context, namespace, name string) (*corev1.Secret, error)
+	// Token makes a token of the pod's service account.
+	Token(ctx context.Context, pod *corev1.Pod, audience string, lifetime time.Duration) (string, error)
+}
+
+// Options are what a translation needs beside the pod.
+type Options struct {
+	Objects Objects
+	// Images are the containers' images, by the containers' names: Process combines an image with what its container says.
+	Images map[string]interface {
+		Process(image.Container) (image.Process, error)
+	}
+	// Disks are the serials of the images' disks, by the containers' names.
+	Disks map[string]string
+	// Services are the variables of services, as NAME=value, that come before the container's own.
+	Services []string
+	// CPUMilli and MemoryBytes are the guest's: what a container without limits has, for the downward API.
+	CPUMilli, MemoryBytes int64
+	// PodIP and HostIP are for the downward API; "" while they are not known.
+	PodIP, HostIP string
+}
+
+// Kubelet's back-off of restarts (pkg/kubelet, Kubernetes 1.36).
+var backoff = wire.Backoff{Initial: 10 * time.Second, Max: 5 * time.Minute, Reset: 10 * time.Minute}
+
+// Spec is what the guest of a pod is told. The host adds what is its own: identity, disks, addresses. Errors name what of the
+// pod cannot be carried out; see ErrMissing.
+func Spec(ctx context.Context, pod *corev1.Pod, o Options) (wire.Pod, error) {
+	out := wire.Pod{
+		Hostname: hostname(pod), RestartPolicy: wire.RestartPolicy(pod.Spec.RestartPolicy), Backoff: backoff,
+		HostPID: pod.Spec.HostPID, GracePeriod: 30 * time.Second,
+	}
+	if pod.Spec.TerminationGracePeriodSeconds != nil {
+		out.GracePeriod = time.Duration(*pod.Spec.TerminationGracePeriodSeconds) * time.Second
+	}
+	if pod.Spec.ShareProcessNamespace != nil {
+		out.ShareProcessNamespace = *pod.Spec.ShareProcessNamespace
+	}
+	if s := pod.Spec.SecurityContext; s != nil {
+		out.FSGroup = s.FSGroup
+		for _, ctl := range s.Sysctls {
+			if out.Sysctls == nil {
+				out.Sysctls = map[string]string{}
+			}
+			out.Sysctls[ctl.Name] = ctl.Value
+		}
+	}
+	for _, a := range pod.Spec.HostAliases {
+		out.Network.Hosts = append(out.Network.Hosts, wire.HostAlias{IP: a.IP, Names: a.Hostnames})
+	}
+	t := translation{ctx, pod, o}
+	var err error
+	if out.Volumes, err = Volumes(ctx, pod, o); err != nil {
+		return out, err
+	}
+	for _, list := range []struct {
+		kind       wire.ContainerKind
+		containers []corev1.Container
+	}{{wire.KindInit, pod.Spec.InitContainers}, {wire.KindRegular, pod.Spec.Containers}} {
+		for i := range list.containers {
+			c, err := t.container(&list.containers[i], list.kind)
+			if err != nil {
+				return out, &ContainerError{list.containers[i].Name, err}
+			}
+			out.Containers = append(out.Containers, c)
+		}
+	}
+	return out, nil
+}
+
+// Volumes are the pod's, those that hold files with what they hold now. Of the options it needs Objects, sizes and addresses.
+func Volumes(ctx context.Context, pod *corev1.Pod, o Options) ([]wire.Volume, error) {
+	t := translation{ctx, pod, o}
+	var out []wire.Volume
+	for i := range pod.Spec.Volumes {
+		v, err := t.volume(&pod.Spec.Volumes[i])
+		if err != nil {
+			return nil, fmt.Errorf("volume %s: %w", pod.Spec.Volumes[i].Name, err)
+		}
+		out = append(out, v)
+	}
+	return out, nil
+}
+
+// hostname is a pod's, at most 63 characters of it.
+func hostname(pod *corev1.Pod) string {
+	name := pod.Spec.Hostname
+	if name == "" {
+		name = pod.Name
+	}
+	return name[:min(len(name), 63)]
+}
+
+// translation is of one pod.
+type translation struct {
+	ctx context.Context
+	pod *corev1.Pod
+	o   Options
+}
+
+// missing says that an object or a key of it is not there; the kind is as kubelets write it, in lower case.
+func missing(kind, name string) error { return fmt.Errorf("%s %q %w", kind, name, ErrMissing) }
+
+// configMap is the data of a ConfigMap; nil if it does not exist and that is allowed.
+func (t translation) configMap(name string, optional *bool) (map[string][]byte, error) {
+	c, err := t.o.Objects.ConfigMap(t.ctx, t.pod.Namespace, name)
+	if err != nil {
+		return nil, fmt.Errorf("read configmap %q: %w", name, err)
+	}
+	if c == nil {
+		if optional != nil && *optional {
+			return nil, nil
+		}
+		return nil, missing("configmap", name)
+	}
+	data := make(map[string][]byte, len(c.Data)+len(c.BinaryData))
+	for k, v := range c.Data {
+		data[k] = []byte(v)
+	}
+	for k, v := range c.BinaryData {
+		data[k] = v
+	}
+	return data, nil
+}
+
+// secret is the data of a Secret; nil if it does not exist and that is allowed.
+func (t translation) secret(name string, optional *bool) (map[string][]byte, error) {
+	s, err := t.o.Objects.Secret(t.ctx, t.pod.Namespace, name)
+	if err != nil {
+		return nil, fmt.Errorf("read secret %q: %w", name, err)
+	}
+	if s == nil {
+		if optional != nil && *optional {
+			return nil, nil
+		}
+		return nil, missing("secret", name)
+	}
+	return s.Data, nil
+}

@@ -1,0 +1,105 @@
+package podspec
+
+import (
+	"errors"
+	"fmt"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/util/intstr"
+
+	"github.com/nodeless/nodeless/microvm/wire"
+)
+
+// probe is a probe as the guest makes it; nil for none. Numbers that are not given are the API's defaults.
+func probe(c *corev1.Container, p *corev1.Probe) (*wire.Probe, error) {
+	if p == nil {
+		return nil, nil
+	}
+	a, err := action(c, p.Exec, p.HTTPGet, p.TCPSocket)
+	if err != nil {
+		return nil, err
+	}
+	if p.GRPC != nil {
+		a = &wire.Action{GRPC: &wire.GRPCHealth{Port: int(p.GRPC.Port)}}
+		if p.GRPC.Service != nil {
+			a.GRPC.Service = *p.GRPC.Service
+		}
+	}
+	if a == nil {
+		return nil, errors.New("it says nothing to do")
+	}
+	seconds := func(n, otherwise int32) time.Duration {
+		if n == 0 {
+			n = otherwise
+		}
+		return time.Duration(n) * time.Second
+	}
+	out := &wire.Probe{
+		Action: *a, InitialDelay: seconds(p.InitialDelaySeconds, 0), Period: seconds(p.PeriodSeconds, 10), Timeout: seconds(p.TimeoutSeconds, 1),
+		SuccessThreshold: int(max(p.SuccessThreshold, 1)), FailureThreshold: int(p.FailureThreshold),
+	}
+	if out.FailureThreshold == 0 {
+		out.FailureThreshold = 3
+	}
+	if p.TerminationGracePeriodSeconds != nil {
+		grace := time.Duration(*p.TerminationGracePeriodSeconds) * time.Second
+		out.GracePeriod = &grace
+	}
+	return out, nil
+}
+
+// hook is a hook as the guest runs it; nil for none.
+func hook(c *corev1.Container, h *corev1.LifecycleHandler) (*wire.Action, error) {
+	if h == nil {
+		return nil, nil
+	}
+	if h.Sleep != nil {
+		return &wire.Action{Sleep: time.Duration(h.Sleep.Seconds) * time.Second}, nil
+	}
+	return action(c, h.Exec, h.HTTPGet, h.TCPSocket)
+}
+
+func action(c *corev1.Container, exec *corev1.ExecAction, get *corev1.HTTPGetAction, tcp *corev1.TCPSocketAction) (*wire.Action, error) {
+	switch {
+	case exec != nil:
+		return &wire.Action{Exec: exec.Command}, nil
+	case get != nil:
+		port, err := portOf(c, get.Port)
+		if err != nil {
+			return nil, err
+		}
+		scheme := "http"
+		if get.Scheme == corev1.URISchemeHTTPS {
+			scheme = "https"
+		}
+		out := &wire.HTTPGet{Scheme: scheme, Host: get.Host, Port: port, Path: get.Path}
+		for _, h := range get.HTTPHeaders {
+			out.Headers = append(out.Headers, wire.Header{Name: h.Name, Value: h.Value})
+		}
+		return &wire.Action{HTTP: out}, nil
+	case tcp != nil:
+		port, err := portOf(c, tcp.Port)
+		if err != nil {
+			return nil, err
+		}
+		return &wire.Action{TCP: &wire.TCPSocket{Host: tcp.Host, Port: port}}, nil
+	}
+	return nil, nil
+}
+
+// portOf is the number of a port that may be named.
+func portOf(c *corev1.Container, port intstr.IntOrString) (int, error) {
+	n := port.IntValue()
+	if port.Type == intstr.String && n == 0 {
+		for _, p := range c.Ports {
+			if p.Name == port.StrVal {
+				n = int(p.ContainerPort)
+			}
+		}
+	}
+	if n < 1 || n > 65535 {
+		return 0, fmt.Errorf("port %q is none of the container's, nor a number from 1 to 65535", port.String())
+	}
+	return n, nil
+}

@@ -1,0 +1,148 @@
+package podspec
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+
+	"github.com/nodeless/nodeless/microvm/wire"
+)
+
+// Modes and lifetimes where the pod says none (API defaults).
+const (
+	defaultMode  = 0o644
+	defaultToken = time.Hour
+)
+
+// volume is a volume of the pod with its files.
+func (t translation) volume(v *corev1.Volume) (wire.Volume, error) {
+	out := wire.Volume{Name: v.Name}
+	var err error
+	switch {
+	case v.EmptyDir != nil:
+		out.Memory = v.EmptyDir.Medium == corev1.StorageMediumMemory
+		if v.EmptyDir.SizeLimit != nil {
+			out.SizeLimit = v.EmptyDir.SizeLimit.Value()
+		}
+		return out, nil
+	case v.ConfigMap != nil:
+		data, readErr := t.configMap(v.ConfigMap.Name, v.ConfigMap.Optional)
+		if readErr != nil {
+			return out, readErr
+		}
+		out.Files, err = files(data, v.ConfigMap.Items, v.ConfigMap.DefaultMode, v.ConfigMap.Optional)
+	case v.Secret != nil:
+		data, readErr := t.secret(v.Secret.SecretName, v.Secret.Optional)
+		if readErr != nil {
+			return out, readErr
+		}
+		out.Files, err = files(data, v.Secret.Items, v.Secret.DefaultMode, v.Secret.Optional)
+	case v.DownwardAPI != nil:
+		out.Files, err = t.downward(v.DownwardAPI.Items, v.DownwardAPI.DefaultMode)
+	case v.Projected != nil:
+		out.Files, err = t.projected(v.Projected)
+	default:
+		return out, fmt.Errorf("its type is not supported by microVMs")
+	}
+	out.Projected = true
+	return out, err
+}
+
+// files are those of an object's data: all keys, or the chosen ones.
+func files(data map[string][]byte, items []corev1.KeyToPath, mode *int32, optional *bool) ([]wire.File, error) {
+	if len(items) == 0 {
+		for _, key := range slices.Sorted(maps.Keys(data)) {
+			items = append(items, corev1.KeyToPath{Key: key, Path: key})
+		}
+	}
+	var out []wire.File
+	for _, item := range items {
+		content, ok := data[item.Key]
+		if !ok {
+			if optional != nil && *optional {
+				continue
+			}
+			return nil, missing("key", item.Key)
+		}
+		out = append(out, wire.File{Path: item.Path, Mode: modeOf(item.Mode, mode), Data: content})
+	}
+	return out, nil
+}
+
+func modeOf(modes ...*int32) uint32 {
+	for _, m := range modes {
+		if m != nil {
+			return uint32(*m)
+		}
+	}
+	return defaultMode
+}
+
+// downward are the files of the downward API.
+func (t translation) downward(items []corev1.DownwardAPIVolumeFile, mode *int32) ([]wire.File, error) {
+	var out []wire.File
+	for _, item := range items {
+		var value string
+		var err error
+		switch {
+		case item.FieldRef != nil:
+			value, err = t.field(item.FieldRef.FieldPath)
+		case item.ResourceFieldRef != nil:
+			value, err = t.resourceField(nil, item.ResourceFieldRef)
+		}
+		if err != nil {
+			return nil, fmt.Errorf("file %s: %w", item.Path, err)
+		}
+		out = append(out, wire.File{Path: item.Path, Mode: modeOf(item.Mode, mode), Data: []byte(value)})
+	}
+	return out, nil
+}
+
+// projected are the files of several sources; a later one replaces an earlier one of the same path.
+func (t translation) projected(v *corev1.ProjectedVolumeSource) ([]wire.File, error) {
+	var out []wire.File
+	for i := range v.Sources {
+		more, err := t.source(&v.Sources[i], v.DefaultMode)
+		if err != nil {
+			return nil, err
+		}
+		for _, f := range more {
+			out = slices.DeleteFunc(out, func(had wire.File) bool { return had.Path == f.Path })
+			out = append(out, f)
+		}
+	}
+	return out, nil
+}
+
+func (t translation) source(s *corev1.VolumeProjection, mode *int32) ([]wire.File, error) {
+	switch {
+	case s.ConfigMap != nil:
+		data, err := t.configMap(s.ConfigMap.Name, s.ConfigMap.Optional)
+		if err != nil {
+			return nil, err
+		}
+		return files(data, s.ConfigMap.Items, mode, s.ConfigMap.Optional)
+	case s.Secret != nil:
+		data, err := t.secret(s.Secret.Name, s.Secret.Optional)
+		if err != nil {
+			return nil, err
+		}
+		return files(data, s.Secret.Items, mode, s.Secret.Optional)
+	case s.DownwardAPI != nil:
+		return t.downward(s.DownwardAPI.Items, mode)
+	case s.ServiceAccountToken != nil:
+		lifetime := defaultToken
+		if s.ServiceAccountToken.ExpirationSeconds != nil {
+			lifetime = time.Duration(*s.ServiceAccountToken.ExpirationSeconds) * time.Second
+		}
+		token, err := t.o.Objects.Token(t.ctx, t.pod, s.ServiceAccountToken.Audience, lifetime)
+		if err != nil {
+			return nil, fmt.Errorf("token of service account %q: %w", t.pod.Spec.ServiceAccountName, err)
+		}
+		return []wire.File{{Path: s.ServiceAccountToken.Path, Mode: modeOf(mode), Data: []byte(token)}}, nil
+	}
+	return nil, fmt.Errorf("a source of its type is not supported by microVMs")
+}

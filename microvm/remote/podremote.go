@@ -1,0 +1,179 @@
+// Package remote lets fargate-scheduler run pods on machines that have joined the cluster as microVM hosts ("nodeless host", microvm/agent). All that
+// the two sides tell each other are objects: MicroVMHost, by which a host says what it has and that it is there, and MicroVM, by which it is told what to
+// run. Neither needs a way to the other but through the API server.
+//
+// What a pod refers to is read by the host itself, as the pod's Node.
+package remote
+
+import (
+	"context"
+	"log/slog"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"k8s.io/client-go/kubernetes"
+	"sigs.k8s.io/controller-runtime/pkg/cache"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/nodeless/nodeless/api/v1alpha1"
+	"github.com/nodeless/nodeless/internal/kit/clock"
+	"github.com/nodeless/nodeless/internal/kit/informer"
+	"github.com/nodeless/nodeless/internal/kit/workqueue"
+	"github.com/nodeless/nodeless/microvm/scheduler"
+)
+
+// Registry is who is told of hosts; podnode.Scheduler is one.
+type Registry interface {
+	AddHost(scheduler.Host)
+	RemoveHost(name string)
+}
+
+// Options are what Hosts need; all without a default are required.
+type Options struct {
+	Cache    cache.Cache
+	Client   client.Client
+	Kube     kubernetes.Interface
+	Registry Registry
+	// Taken are names of hosts that are known otherwise.
+	Taken []string
+	// Away is after how long without a word a host is not ready any more; default 25 s, five of its heartbeats.
+	Away  time.Duration
+	Clock clock.Clock  // default the real one
+	Log   *slog.Logger // default slog.Default
+}
+
+// Hosts are those that have joined.
+type Hosts struct {
+	o    Options
+	left *workqueue.Queue // MicroVMs whose host may have been removed from the cluster, as namespace/name
+
+	joined chan struct{} // closed when there is a host
+	once   sync.Once     // of closing it
+
+	mu    sync.Mutex
+	known map[string]*Host // by name
+}
+
+// New watches for hosts from now on. It must be called before the cache is started.
+func New(ctx context.Context, o Options) (*Hosts, error) {
+	if o.Away <= 0 {
+		o.Away = 25 * time.Second
+	}
+	if o.Clock == nil {
+		o.Clock = clock.Real{}
+	}
+	if o.Log == nil {
+		o.Log = slog.Default()
+	}
+	h := &Hosts{o: o, left: workqueue.New("MicroVM", o.Clock, o.Log), joined: make(chan struct{}), known: map[string]*Host{}}
+	if err := informer.Watch(ctx, o.Cache, &v1alpha1.MicroVMHost{}, h.sawHost); err != nil {
+		return nil, err
+	}
+	return h, informer.Watch(ctx, o.Cache, &v1alpha1.MicroVM{}, h.sawVM)
+}
+
+// Run does what only one process of the cluster may, until ctx is done.
+func (h *Hosts) Run(ctx context.Context) error {
+	var wg sync.WaitGroup
+	wg.Go(func() { h.left.Run(ctx, 1, h.release) })
+	wg.Go(func() { h.approve(ctx) })
+	wg.Go(func() { h.tellAway(ctx) })
+	wg.Wait()
+	return nil
+}
+
+func (h *Hosts) sawHost(_, now client.Object) {
+	host, ok := now.(*v1alpha1.MicroVMHost)
+	if !ok { // it went
+		h.sweep()
+		return
+	}
+	if host.Namespace != v1alpha1.HostNamespace(host.Name) {
+		return // whoever may write in some namespace is no host for that
+	}
+	if slices.Contains(h.o.Taken, host.Name) {
+		h.o.Log.Warn("a microVM host has the name of another one, and is not used", "host", host.Name)
+		return
+	}
+	h.mu.Lock()
+	known := h.known[host.Name]
+	if known == nil {
+		known = newHost(&h.o, host.Name)
+		h.known[host.Name] = known
+	}
+	h.mu.Unlock()
+	if changed := known.hear(host); changed {
+		known.tell("")
+	}
+	if known.first() {
+		h.o.Registry.AddHost(known)
+		h.once.Do(func() { close(h.joined) })
+	}
+}
+
+// sweep forgets the hosts that are not in the cluster any more.
+func (h *Hosts) sweep() {
+	var list v1alpha1.MicroVMHostList
+	if err := h.o.Cache.List(context.Background(), &list); err != nil {
+		return // the cache ends
+	}
+	h.mu.Lock()
+	var gone []string
+	for name := range h.known {
+		if !slices.ContainsFunc(list.Items, func(m v1alpha1.MicroVMHost) bool {
+			return m.Name == name && m.Namespace == v1alpha1.HostNamespace(name)
+		}) {
+			delete(h.known, name)
+			gone = append(gone, name)
+		}
+	}
+	h.mu.Unlock()
+	for _, name := range gone {
+		h.o.Registry.RemoveHost(name)
+		var vms v1alpha1.MicroVMList
+		if err := h.o.Cache.List(context.Background(), &vms, client.InNamespace(v1alpha1.HostNamespace(name))); err != nil {
+			return // the cache ends
+		}
+		for i := range vms.Items {
+			h.left.Add(client.ObjectKeyFromObject(&vms.Items[i]).String())
+		}
+	}
+}
+
+func (h *Hosts) sawVM(old, now client.Object) {
+	any := now
+	if any == nil {
+		any = old
+	}
+	name, _ := strings.CutPrefix(any.GetNamespace(), v1alpha1.HostNamespace(""))
+	if host := h.host(name); host != nil {
+		host.tell(any.GetName())
+	} else if now != nil {
+		h.left.Add(client.ObjectKeyFromObject(now).String())
+	}
+}
+
+// host is the one with a name; nil if there is none.
+func (h *Hosts) host(name string) *Host {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return h.known[name]
+}
+
+// release lets a MicroVM go that is deleted and whose host is not in the cluster any more: nobody else would.
+func (h *Hosts) release(ctx context.Context, key string) (time.Duration, error) {
+	namespace, name, _ := strings.Cut(key, "/")
+	host, _ := strings.CutPrefix(namespace, v1alpha1.HostNamespace(""))
+	vm := &v1alpha1.MicroVM{}
+	if err := h.o.Cache.Get(ctx, client.ObjectKey{Namespace: namespace, Name: name}, vm); err != nil {
+		return 0, client.IgnoreNotFound(err)
+	}
+	if vm.DeletionTimestamp == nil || h.host(host) != nil {
+		return 0, nil
+	}
+	before := vm.DeepCopy()
+	vm.Finalizers = slices.DeleteFunc(vm.Finalizers, func(f string) bool { return f == v1alpha1.FinalizerMicroVM })
+	return 0, client.IgnoreNotFound(h.o.Client.Patch(ctx, vm, client.MergeFrom(before)))
+}

@@ -1,0 +1,56 @@
+package sandbox
+
+import (
+	"fmt"
+	"net/netip"
+	"os"
+	"path/filepath"
+	"strconv"
+	"testing"
+
+	"github.com/nodeless/nodeless/microvm/vmm"
+	"github.com/nodeless/nodeless/microvm/wire"
+)
+
+// Pods on a bridge reach each other and are reached from the host; taps go with their machines.
+func TestABridge(t *testing.T) {
+	withEachDriver(t, func(t *testing.T, d vmm.Driver) { reachEachOther(t, d, func(b *Bridge) Network { return b }) })
+}
+
+// The same is true of pods that see nothing but the host, which forwards.
+func TestRoutedTaps(t *testing.T) {
+	withEachDriver(t, func(t *testing.T, d vmm.Driver) { reachEachOther(t, d, func(b *Bridge) Network { return Routed{b} }) })
+}
+
+func reachEachOther(t *testing.T, d vmm.Driver, connect func(*Bridge) Network) {
+	if os.Geteuid() != 0 {
+		t.Skip("a bridge needs root")
+	}
+	b, err := NewBridge("nltest"+strconv.Itoa(os.Getpid()%10000), netip.MustParsePrefix("10.213.77.0/24"))
+	if err != nil {
+		t.Skip("no bridge can be made here:", err)
+	}
+	t.Cleanup(func() {
+		left, _ := filepath.Glob("/sys/class/net/" + b.name + "-*")
+		if err := b.Delete(); err != nil || len(left) > 0 {
+			t.Error("taps left:", left, err)
+		}
+	})
+	h := open(t, Config{Driver: d, Network: connect(b)})
+	server := run(t, h, workload("server", wire.Pod{Containers: []wire.Container{
+		container("main", "mkdir /www; echo hello > /www/index.html; httpd -f -p 8080 -h /www"),
+	}}))
+	s := await(t, server, "running", isRunning)
+	w := workload("client", wire.Pod{})
+	w.Resolve = func(address string) (wire.Pod, error) {
+		return workload("client", wire.Pod{Containers: []wire.Container{container("main", fmt.Sprintf("echo %s; until wget -q -O - http://%s:8080/ 2>/dev/null; do sleep 0.5; done", address, s.Address))}}).Pod, nil
+	}
+	client := run(t, h, w)
+	c := await(t, client, "the client's end", ended)
+	if got := log(t, client, LogOptions{Container: "main"}); got != c.Address+"\nhello\n" || c.Pod.Containers[0].Exit.Code != 0 {
+		t.Errorf("the client got %q: %+v", got, c)
+	}
+	if c.Address == s.Address || c.Address == "" {
+		t.Errorf("addresses %s and %s", c.Address, s.Address)
+	}
+}

@@ -1,0 +1,197 @@
+package sandbox
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/nodeless/nodeless/microvm/vmm"
+	"github.com/nodeless/nodeless/microvm/wire"
+)
+
+func isRunning(s Status) bool {
+	return len(s.Pod.Containers) == 1 && s.Pod.Containers[0].State == wire.Running
+}
+
+// Whatever kills a machine, the pod's status says what happened, and nothing is left.
+func TestMachinesDie(t *testing.T) {
+	privileged := container("main", "while :; do sleep 1; done")
+	privileged.Privileged = true
+	inside := func(script string) func(vm *VM) {
+		return func(vm *VM) {
+			ctx, cancel := context.WithTimeout(context.Background(), patience)
+			defer cancel()
+			_, _ = vm.Exec(ctx, "main", []string{"sh", "-c", script}, false, Streams{})
+		}
+	}
+	const soon = 5 * time.Second // for who is to be found out; a busy machine must not be
+	for _, fault := range []struct {
+		name, says string
+		limit      time.Duration
+		strike     func(vm *VM)
+	}{
+		{"killed", "the virtual machine ended", 0, func(vm *VM) { _ = unix.Kill(vm.machine.PID(), unix.SIGKILL) }},
+		{"panic", "sysrq triggered crash", 0, inside("echo c > /proc/sysrq-trigger")},
+		// The first process ignores every signal that would stop it; the kernel's freezer does not ask. The VMM and the guest's kernel go on.
+		{"agent", "taken for hung", soon, inside("mkdir /sys/fs/cgroup/ice; cd /sys/fs/cgroup/ice; echo 1 > cgroup.freeze; echo 1 > cgroup.procs")},
+		{"hang", "taken for hung", soon, func(vm *VM) { _ = unix.Kill(vm.machine.PID(), unix.SIGSTOP) }},
+	} {
+		t.Run(fault.name, func(t *testing.T) {
+			h := open(t, Config{HangLimit: fault.limit})
+			vm := run(t, h, workload(fault.name, wire.Pod{HostPID: true, Containers: []wire.Container{privileged}}))
+			await(t, vm, "running", isRunning)
+			go fault.strike(vm)
+			s := await(t, vm, "the end", ended)
+			exit := s.Pod.Containers[0].Exit
+			if !strings.Contains(s.Failure, fault.says) || exit == nil || exit.Reason != "ContainerStatusUnknown" || exit.Code != 137 {
+				t.Errorf("status %+v, exit %+v", s, exit)
+			}
+			vm.Remove()
+		})
+	}
+}
+
+// The host's disk is full: a guest's writes fail, the guest and its pod go on, and what it logs is stored when there is room again.
+func TestTheHostsDiskIsFull(t *testing.T) {
+	dir := t.TempDir()
+	if err := unix.Mount("tmpfs", dir, "tmpfs", 0, "size=32m"); err != nil {
+		t.Skipf("a small disk cannot be mounted: %v", err)
+	}
+	t.Cleanup(func() { _ = unix.Unmount(dir, unix.MNT_DETACH) })
+	ballast := filepath.Join(dir, "ballast")
+	if err := os.WriteFile(ballast, make([]byte, 4<<20), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	h := open(t, Config{Dir: filepath.Join(dir, "host")})
+	w := workload("full", wire.Pod{Containers: []wire.Container{container("main", "dd if=/dev/zero of=/fill bs=1M count=64 conv=fsync 2>/dev/null || echo refused; echo alive")}})
+	w.ScratchBytes = 1 << 30
+	vm := run(t, h, w)
+	await(t, vm, "the container's end", func(s Status) bool { return s.Pod.Done })
+	if err := os.Remove(ballast); err != nil {
+		t.Fatal(err)
+	}
+	if s := await(t, vm, "the pod's end", ended); s.Failure != "" || s.Pod.Containers[0].Exit.Code != 0 {
+		t.Errorf("%+v", s)
+	}
+	if got := log(t, vm, LogOptions{Container: "main"}); got != "refused\nalive\n" {
+		t.Errorf("it logged %q", got)
+	}
+}
+
+// childDir in the environment makes the test binary a host process that runs one pod and waits to be killed.
+const childDir = "NODELESS_TEST_HOST"
+
+// given to the host process that will be killed.
+type given struct {
+	QEMU       *vmm.QEMU
+	Namespaces *vmm.Namespaces // in its place
+	Work       Workload
+}
+
+func (g given) driver() vmm.Driver {
+	if g.Namespaces != nil {
+		return g.Namespaces
+	}
+	return g.QEMU
+}
+
+func hostToBeKilled(dir string) {
+	var g given
+	b, err := os.ReadFile(filepath.Join(dir, "given.json"))
+	if err == nil {
+		err = json.Unmarshal(b, &g)
+	}
+	if err == nil {
+		err = g.driver().Prepare(context.Background(), g.Work.Shape)
+	}
+	var h *Host
+	if err == nil {
+		h, err = Open(Config{Dir: filepath.Join(dir, "host"), Driver: g.driver()})
+	}
+	if err == nil {
+		_, err = h.Run(context.Background(), g.Work)
+	}
+	if err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		os.Exit(1)
+	}
+	select {}
+}
+
+// A host process is killed while a pod logs; the next one takes the pod up again and has every line once.
+func TestAHostProcessIsKilled(t *testing.T) {
+	q := driver(t)
+	t.Run("machines", func(t *testing.T) {
+		aHostProcessIsKilled(t, given{QEMU: &vmm.QEMU{
+			Binary: q.Binary, Kernel: q.Kernel, Agent: q.Agent, Dir: q.Dir, TemplateDir: q.TemplateDir, Accelerator: q.Capabilities().Accelerator,
+		}})
+	})
+	t.Run("namespaces", func(t *testing.T) { aHostProcessIsKilled(t, given{Namespaces: namespaces(t)}) })
+}
+
+func aHostProcessIsKilled(t *testing.T, g given) {
+	dir := t.TempDir()
+	main := container("main", `trap 'exit 0' TERM; i=0; while :; do i=$((i+1)); echo $i; sleep 0.02; done`)
+	g.Work = workload("survivor", wire.Pod{Containers: []wire.Container{main}})
+	b, err := json.Marshal(g)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(filepath.Join(dir, "given.json"), b, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	child := self(t, childDir+"="+dir)
+	if err := child.Start(); err != nil {
+		t.Fatal(err)
+	}
+	lines := func() int {
+		b, _ := os.ReadFile(filepath.Join(dir, "host", "machines", unique("survivor"), "logs", "main", "0.log"))
+		return strings.Count(string(b), "\n")
+	}
+	for deadline := time.Now().Add(patience); lines() < 20 && time.Now().Before(deadline); {
+		time.Sleep(10 * time.Millisecond)
+	}
+	if _, err := Open(Config{Dir: filepath.Join(dir, "host"), Driver: g.driver()}); err == nil || !strings.Contains(err.Error(), "in use") {
+		t.Errorf("a second host in the same directory: %v", err)
+	}
+	_ = child.Process.Kill()
+	_, _ = child.Process.Wait()
+	// Left behind by a process that was killed a moment after it began to start a machine:
+	if err := os.MkdirAll(filepath.Join(dir, "host", "machines", "unborn"), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	before := lines()
+	h := open(t, Config{Dir: filepath.Join(dir, "host"), Driver: g.driver()})
+	vm, err := h.VM(unique("survivor"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(h.VMs()) != 1 {
+		t.Errorf("%d machines after the restart", len(h.VMs()))
+	}
+	await(t, vm, "taken up again", isRunning)
+	awaitLog(t, vm, "main", strconv.Itoa(before+20))
+	if err := vm.Stop(within(t), -1); err != nil {
+		t.Fatal(err)
+	}
+	got := strings.Fields(log(t, vm, LogOptions{Container: "main"}))
+	if len(got) < before+20 {
+		t.Fatalf("%d lines, %d before the kill", len(got), before)
+	}
+	for i, line := range got {
+		if line != strconv.Itoa(i+1) {
+			t.Fatalf("line %d is %q: lines were lost or doubled", i+1, line)
+		}
+	}
+	if s, _ := vm.Status(); s.Pod.Containers[0].Exit.Code != 0 || s.Pod.Containers[0].Restarts != 0 {
+		t.Errorf("%+v", s)
+	}
+}

@@ -1,0 +1,143 @@
+package sandbox
+
+import (
+	"errors"
+	"fmt"
+	"math"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/nodeless/nodeless/microvm/wire"
+)
+
+// say stores so many lines of a run, each with its number, which is its time too.
+func say(t *testing.T, l *logFiles, run uint32, from, to int64, size int) {
+	t.Helper()
+	for n := from; n <= to; n++ {
+		line := fmt.Sprintf("%d %s", n, strings.Repeat(".", size))
+		if err := l.write(wire.LogRecord{Nanos: n, Restart: run, Stream: wire.Stdout, Line: []byte(line)}); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+// hear reads all there is, and checks that it is the lines of these numbers.
+func hear(t *testing.T, tail *Tail, from, to int64) {
+	t.Helper()
+	for want := from; ; want++ {
+		s, ok, err := tail.Next()
+		switch {
+		case err != nil:
+			t.Fatal(err)
+		case !ok && want != to+1:
+			t.Fatalf("it ends before line %d, want up to %d", want, to)
+		case !ok:
+			return
+		case s.Nanos != want || !strings.HasPrefix(string(s.Text), fmt.Sprintf("%d ", want)):
+			t.Fatalf("got line %d %.10q, want %d", s.Nanos, s.Text, want)
+		}
+	}
+}
+
+func TestATailGoesThroughAllRuns(t *testing.T) {
+	l := newLogFiles(t.TempDir(), []string{"app"})
+	early := l.tail("app", 0)
+	defer early.Close()
+	hear(t, early, 1, 0)
+	say(t, l, 0, 1, 1000, 10)
+	hear(t, early, 1, 1000)
+	say(t, l, 0, 1001, 1002, 10)
+	say(t, l, 1, 1003, 1004, 10)
+	hear(t, early, 1001, 1004)
+	say(t, l, 2, 1005, 1005, 10)
+	hear(t, early, 1005, 1005)
+	if early.Lost() != 0 {
+		t.Errorf("%d lost", early.Lost())
+	}
+	late := l.tail("app", 1003)
+	defer late.Close()
+	hear(t, late, 1004, 1005)
+}
+
+// A file of a log holds 10 MiB, and two are kept: of 32 MiB some have gone.
+func TestATailCountsWhatWasForgottenBeforeItWasRead(t *testing.T) {
+	const all = 32 << 20 / wire.MaxLogLine
+	l := newLogFiles(t.TempDir(), []string{"app"})
+	slow, late, skips := l.tail("app", 0), l.tail("app", 0), l.tail("app", 2)
+	say(t, l, 0, 1, 1, 10)
+	hear(t, slow, 1, 1)
+	long := []byte(strings.Repeat("x", wire.MaxLogLine))
+	for n := range int64(all) {
+		if err := l.write(wire.LogRecord{Nanos: 1000 + n, Stream: wire.Stdout, Line: long}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	count := func(tail *Tail) (n int64) {
+		t.Helper()
+		for {
+			s, ok, err := tail.Next()
+			if err != nil {
+				t.Fatal(err)
+			}
+			if !ok {
+				return n
+			}
+			if s.Nanos >= 1000 {
+				n++
+			}
+		}
+	}
+	for name, tail := range map[string]*Tail{"slow": slow, "late": late, "skips": skips} {
+		got, lost := count(tail), tail.Lost()
+		if name == "late" {
+			lost-- // the first line of all, which the others have read or do not want
+		}
+		if lost == 0 || got+lost != all {
+			t.Errorf("%s: %d lines read and %d lost, want %d together", name, got, lost, all)
+		}
+		tail.Close()
+	}
+	if len(l.tails) != 0 {
+		t.Errorf("%d tails are left", len(l.tails))
+	}
+}
+
+// It is the guest that numbers runs: however it does that, two are kept.
+func TestTwoRunsAreKept(t *testing.T) {
+	l := newLogFiles(t.TempDir(), []string{"app"})
+	kept := func() string {
+		t.Helper()
+		files, err := filepath.Glob(filepath.Join(l.dir, "app", "*"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		for i := range files {
+			files[i] = filepath.Base(files[i])
+		}
+		return strings.Join(files, " ")
+	}
+	for i, run := range []uint32{0, 3, 6, 2, 1, math.MaxInt32} {
+		say(t, l, run, int64(i)+1, int64(i)+1, 10)
+	}
+	if got := kept(); got != "2147483647.log 6.log" {
+		t.Errorf("kept: %s", got)
+	}
+	var broken *wire.ProtocolError
+	if err := l.write(wire.LogRecord{Restart: math.MaxInt32 + 1, Stream: wire.Stdout}); !errors.As(err, &broken) {
+		t.Errorf("a run that no status can tell of: %v", err)
+	}
+}
+
+func TestATailCountsTheLinesOfRunsThatAreForgotten(t *testing.T) {
+	l := newLogFiles(t.TempDir(), []string{"app"})
+	tail := l.tail("app", 0)
+	defer tail.Close()
+	for run := range uint32(5) { // of which the last two stay
+		say(t, l, run, int64(run)*10+1, int64(run)*10+10, 10)
+	}
+	hear(t, tail, 31, 50)
+	if tail.Lost() != 30 {
+		t.Errorf("%d lost, want 30", tail.Lost())
+	}
+}

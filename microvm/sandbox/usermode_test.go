@@ -1,0 +1,89 @@
+package sandbox
+
+import (
+	"fmt"
+	"net"
+	"net/netip"
+	"os"
+	"strings"
+	"testing"
+
+	"github.com/nodeless/nodeless/microvm/wire"
+)
+
+// greeting is what a listener says to whoever connects. It counts who does.
+func greeting(t *testing.T, address string) (port int, callers func() int) {
+	t.Helper()
+	l, err := net.Listen("tcp", net.JoinHostPort(address, "0"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = l.Close() })
+	called := make(chan struct{}, 100)
+	go func() {
+		for {
+			c, err := l.Accept()
+			if err != nil {
+				return
+			}
+			called <- struct{}{}
+			_, _ = c.Write([]byte("hello\n"))
+			_ = c.Close()
+		}
+	}()
+	return l.Addr().(*net.TCPAddr).Port, func() int { return len(called) }
+}
+
+// outside is an address of this machine that is not loopback's; "" if it has none.
+func outside(t *testing.T) string {
+	t.Helper()
+	all, err := net.InterfaceAddrs()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, a := range all {
+		if p, err := netip.ParsePrefix(a.String()); err == nil && p.Addr().Is4() && p.Addr().IsGlobalUnicast() && !defaultUserMode().prefix.Overlaps(p) {
+			return p.Addr().String()
+		}
+	}
+	return ""
+}
+
+// A pod without a network of its own, as of a host that is not root, does not reach what listens on the host's loopback: not by its gateway, its name
+// server or any other address of its network, and not by loopback's own when it sends such packets out, as a pod with all rights can. It reaches others.
+func TestGuestsInUserModeDoNotReachLoopback(t *testing.T) {
+	h := open(t, Config{Driver: driver(t)})
+	inside, seen := greeting(t, "127.0.0.1")
+	script := `try() { nc -w ${3:-5} "$1" "$2" </dev/null 2>/dev/null | grep -q hello && echo "reached $1" || echo "not $1"; }
+gateway=$(ip route | sed -n 's/^default via \([0-9.]*\) .*/\1/p')
+name=$(sed -n 's/^nameserver //p' /etc/resolv.conf)
+echo "by $gateway, $name"
+`
+	script += "{ "
+	for _, at := range []string{"$gateway", "$name", "10.0.2.77", "10.0.2.254"} {
+		script += fmt.Sprintf("try %s %d & ", at, inside)
+	}
+	script += "wait; } | sort\n"
+	// The guest's own loopback gives up its address, which is sent out instead.
+	script += fmt.Sprintf(`echo 1 > /proc/sys/net/ipv4/conf/all/route_localnet
+ip addr del 127.0.0.1/8 dev lo; ip route add 127.0.0.0/8 via $gateway && echo "sends loopback out"
+try 127.0.0.1 %d
+`, inside)
+	want := []string{"by 10.0.2.1, 10.0.2.2", "not 10.0.2.1", "not 10.0.2.2", "not 10.0.2.254", "not 10.0.2.77", "sends loopback out", "not 127.0.0.1"}
+	if at := outside(t); at != "" {
+		port, _ := greeting(t, at)
+		script, want = script+fmt.Sprintf("try %s %d 60\n", at, port), append(want, "reached "+at)
+	} else if os.Getenv("CI") != "" {
+		t.Error("this machine has no address that a guest could reach")
+	}
+	c := container("main", script)
+	c.Privileged = true
+	vm := run(t, h, workload("user", wire.Pod{Containers: []wire.Container{c}}))
+	await(t, vm, "the pod ends", ended)
+	if got := strings.TrimSpace(log(t, vm, LogOptions{Container: "main"})); got != strings.Join(want, "\n") {
+		t.Errorf("the guest says\n%s\nwant\n%s", got, strings.Join(want, "\n"))
+	}
+	if n := seen(); n > 0 {
+		t.Errorf("%d connections to a listener on loopback", n)
+	}
+}

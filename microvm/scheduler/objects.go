@@ -1,0 +1,195 @@
+package scheduler
+
+import (
+	"fmt"
+	"maps"
+	"net/netip"
+	"slices"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	karpv1 "sigs.k8s.io/karpenter/pkg/apis/v1"
+
+	"github.com/nodeless/nodeless/api/v1alpha1"
+	"github.com/nodeless/nodeless/microvm/fargate"
+)
+
+// Labels and annotations of the NodeClaim and the Node of a pod.
+const (
+	labelPod      = "nodeless.sh/pod-uid" // the pod's UID: by it claim, Node and microVM are found again
+	labelHost     = HostLabel
+	labelEngine   = "nodeless.sh/engine"
+	annotationPod = "nodeless.sh/pod" // namespace/name
+	annotationIP  = "nodeless.sh/pod-ip"
+)
+
+// HostLabel is the label that names the host of a microVM on its NodeClaim and Node.
+const HostLabel = "nodeless.sh/host"
+
+// classKind is the kind that NodeClaims of microVMs name as their node class.
+const classKind = "FargateProfile"
+
+// idPrefix begins the ID of every microVM; a machine of any cloud has another.
+const idPrefix = "microvm-"
+
+// machineID is a pod's.
+func machineID(uid types.UID) string { return idPrefix + string(uid) }
+
+// podOf is the UID of a microVM's pod, "" if the ID is no microVM's.
+func podOf(id string) types.UID {
+	uid, ok := strings.CutPrefix(id, idPrefix)
+	if !ok {
+		return ""
+	}
+	return types.UID(uid)
+}
+
+func providerID(host, id string) string { return "nodeless:///" + host + "/" + id }
+
+// taint keeps all pods but its own from a microVM.
+var taint = corev1.Taint{Key: fargate.ComputeType, Value: fargate.ComputeTypeFargate, Effect: corev1.TaintEffectNoSchedule}
+
+// newClaim is the NodeClaim of a pod on a host.
+func newClaim(pod *corev1.Pod, profile string, host Description, size fargate.Size) *karpv1.NodeClaim {
+	labels := hostLabels(host, size)
+	labels[fargate.ComputeType], labels[fargate.ProfileLabel], labels[labelPod] = fargate.ComputeTypeFargate, profile, string(pod.UID)
+	return &karpv1.NodeClaim{
+		ObjectMeta: metav1.ObjectMeta{
+			Name: fargate.ClaimName(pod.UID), Labels: labels, Finalizers: []string{karpv1.TerminationFinalizer},
+			Annotations: map[string]string{annotationPod: pod.Namespace + "/" + pod.Name, fargate.CapacityProvisioned: size.String()},
+		},
+		Spec: karpv1.NodeClaimSpec{
+			Taints:       []corev1.Taint{taint},
+			Requirements: []karpv1.NodeSelectorRequirementWithMinValues{},
+			Resources:    karpv1.ResourceRequirements{Requests: size.List()},
+			NodeClassRef: &karpv1.NodeClassReference{Group: v1alpha1.GroupVersion.Group, Kind: classKind, Name: profile},
+			ExpireAfter:  karpv1.MustParseNillableDuration(karpv1.Never), // it lives as long as its pod
+		},
+	}
+}
+
+// hostLabels are those that the host decides.
+func hostLabels(host Description, size fargate.Size) map[string]string {
+	labels := map[string]string{
+		corev1.LabelArchStable: host.Arch, corev1.LabelOSStable: "linux", labelHost: host.Name, labelEngine: host.Engine,
+		karpv1.CapacityTypeLabelKey: karpv1.CapacityTypeOnDemand,
+		// Fargate's Nodes have no type; here it says the size, for the column TYPE of NodeClaims.
+		corev1.LabelInstanceTypeStable: strings.ReplaceAll(size.String(), " ", "-"),
+	}
+	if host.Zone != "" {
+		labels[corev1.LabelTopologyZone] = host.Zone
+	}
+	if host.Region != "" {
+		labels[corev1.LabelTopologyRegion] = host.Region
+	}
+	return labels
+}
+
+// sizeOf is what a claim of ours holds of its host.
+func sizeOf(claim *karpv1.NodeClaim) fargate.Size {
+	return SizeOf(claim.Spec.Resources.Requests)
+}
+
+// SizeOf is a size that is written as resources; fargate.Size.List does the reverse.
+func SizeOf(r corev1.ResourceList) fargate.Size {
+	return fargate.Size{MilliCPU: r.Cpu().MilliValue(), MemoryBytes: r.Memory().Value(), StorageBytes: r.StorageEphemeral().Value()}
+}
+
+// JoinedNodeName is the name of the Node of a microVM on a host that has joined. It follows from the address alone, so that it is known beforehand as whom
+// the host may speak (package rbac).
+func JoinedNodeName(ip netip.Addr) string { return NodeName(ip, "") }
+
+// NodeName is the name of the Node of a microVM with an address, as on Fargate.
+func NodeName(ip netip.Addr, region string) string {
+	name := "fargate-ip-" + strings.NewReplacer(".", "-", ":", "-").Replace(ip.StringExpanded())
+	switch region {
+	case "":
+		return name
+	case "us-east-1":
+		return name + ".ec2.internal"
+	}
+	return name + "." + region + ".compute.internal"
+}
+
+// unregistered is taken away when the claim takes the Node for its own. Its effect is NoSchedule, not upstream's NoExecute:
+// the pod is bound at that moment, and Kubernetes' taint eviction, whose copy of the Node may be a moment old, would delete it.
+var unregistered = corev1.Taint{Key: karpv1.UnregisteredTaintKey, Effect: corev1.TaintEffectNoSchedule}
+
+// newNode is the Node of a claim whose microVM has an address. Nothing but its own pod fits on it: that one is bound by
+// fargate-scheduler, which does not ask for room, and for kube-scheduler there is none.
+func newNode(claim *karpv1.NodeClaim, host Description, ip netip.Addr, now metav1.Time) *corev1.Node {
+	name := NodeName(ip, host.Region)
+	if host.Address.IsValid() { // it is another machine
+		name = JoinedNodeName(ip)
+	}
+	hostname := strings.TrimPrefix(name, "fargate-")
+	size := sizeOf(claim)
+	capacity, allocatable := size.List(), size.List()
+	capacity[corev1.ResourcePods], allocatable[corev1.ResourcePods] = resource.MustParse("1"), resource.MustParse("0")
+	labels := maps.Clone(claim.Labels)
+	labels[corev1.LabelHostname] = hostname
+	labels["beta.kubernetes.io/arch"], labels["beta.kubernetes.io/os"] = host.Arch, "linux"
+	if host.Zone != "" {
+		labels[corev1.LabelFailureDomainBetaZone] = host.Zone
+	}
+	if host.Region != "" {
+		labels[corev1.LabelFailureDomainBetaRegion] = host.Region
+	}
+	node := &corev1.Node{
+		ObjectMeta: metav1.ObjectMeta{Name: name, Labels: labels, Annotations: map[string]string{annotationPod: claim.Annotations[annotationPod], annotationIP: ip.String()}},
+		Spec: corev1.NodeSpec{
+			ProviderID: providerID(host.Name, machineID(types.UID(claim.Labels[labelPod]))),
+			Taints:     []corev1.Taint{taint, unregistered},
+		},
+		Status: corev1.NodeStatus{
+			Capacity: capacity, Allocatable: allocatable,
+			Addresses:  []corev1.NodeAddress{{Type: corev1.NodeInternalIP, Address: ip.String()}, {Type: corev1.NodeHostName, Address: hostname}},
+			Conditions: nodeConditions(true, "", now),
+			NodeInfo: corev1.NodeSystemInfo{
+				Architecture: host.Arch, OperatingSystem: "linux", KubeletVersion: host.Version, KernelVersion: host.Kernel,
+				ContainerRuntimeVersion: "nodeless://" + strings.ToLower(host.Engine), OSImage: osImage(host.Engine),
+			},
+		},
+	}
+	setKubelet(&node.Status, host, ip)
+	return node
+}
+
+// osImage says what a pod's Node is.
+func osImage(engine string) string {
+	if engine == string(v1alpha1.EngineNamespace) {
+		return "Nodeless namespaces, no virtual machine"
+	}
+	return fmt.Sprintf("Nodeless microVM (%s)", engine)
+}
+
+// setKubelet says where the API server finds the Node's kubelet API, if that is anywhere: InternalIP stays the pod's address, as on Fargate (ADR 18),
+// unless the host is another machine (ADR 25).
+func setKubelet(status *corev1.NodeStatus, host Description, ip netip.Addr) {
+	if host.Kubelet == nil {
+		return
+	}
+	at := host.Kubelet(ip)
+	status.DaemonEndpoints.KubeletEndpoint.Port = int32(at.Port())
+	if host.Address.IsValid() { // whichever type the API server prefers, it finds the host: on most clusters it is InternalIP or Hostname
+		status.Addresses = []corev1.NodeAddress{{Type: corev1.NodeInternalIP, Address: at.Addr().String()}}
+	}
+	status.Addresses = slices.DeleteFunc(status.Addresses, func(a corev1.NodeAddress) bool { return a.Type == corev1.NodeInternalDNS })
+	status.Addresses = append(status.Addresses, corev1.NodeAddress{Type: corev1.NodeInternalDNS, Address: at.Addr().String()})
+}
+
+// nodeConditions are those of a Node whose host is there, or was lost for a reason.
+func nodeConditions(there bool, why string, now metav1.Time) []corev1.NodeCondition {
+	ready := corev1.NodeCondition{Type: corev1.NodeReady, Status: corev1.ConditionTrue, Reason: "MicroVMReady", Message: "the microVM's host is ready", LastHeartbeatTime: now, LastTransitionTime: now}
+	if !there {
+		ready.Status, ready.Reason, ready.Message = corev1.ConditionUnknown, "HostLost", why
+	}
+	out := []corev1.NodeCondition{ready}
+	for _, pressure := range []corev1.NodeConditionType{corev1.NodeMemoryPressure, corev1.NodeDiskPressure, corev1.NodePIDPressure} {
+		out = append(out, corev1.NodeCondition{Type: pressure, Status: corev1.ConditionFalse, Reason: "Sufficient", LastHeartbeatTime: now, LastTransitionTime: now})
+	}
+	return out
+}

@@ -1,0 +1,125 @@
+package scheduler
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+
+	"github.com/nodeless/nodeless/api/v1alpha1"
+	"github.com/nodeless/nodeless/microvm/fargate"
+)
+
+// candidate is a host and what microVMs on it have already.
+type candidate struct {
+	Description
+	used fargate.Size
+	pods int
+}
+
+// choose is the host for a pod: of those that may run it and have room, the one that keeps the largest share of its memory free,
+// the first by name of equals. If there is none, why says what is wrong with each.
+func choose(hosts []candidate, spec *v1alpha1.FargateProfileSpec, pod *corev1.Pod, size fargate.Size) (name, why string) {
+	if len(hosts) == 0 {
+		return "", "no microVM host is registered with the cluster"
+	}
+	var fits []candidate
+	var reasons []string
+	for _, h := range hosts {
+		if r := unfit(h, spec, pod, size); r != "" {
+			reasons = append(reasons, h.Name+": "+r)
+		} else {
+			fits = append(fits, h)
+		}
+	}
+	if len(fits) == 0 {
+		slices.Sort(reasons)
+		const most = 5
+		if more := len(reasons) - most; more > 0 {
+			reasons = append(reasons[:most], fmt.Sprintf("%d more hosts", more))
+		}
+		return "", noCapacity + " (" + strings.Join(reasons, "; ") + ")"
+	}
+	best := slices.MinFunc(fits, func(a, b candidate) int {
+		return cmp.Or(cmp.Compare(b.freeShare(size), a.freeShare(size)), cmp.Compare(a.Name, b.Name))
+	})
+	return best.Name, ""
+}
+
+// noCapacity is what Fargate says when it has no room (containers-roadmap #2034).
+const noCapacity = "Fargate capacity is unavailable at this time. Please try again later or in a different availability zone"
+
+// freeShare is the part of its memory that a host has left with one microVM more, in millionths.
+func (c *candidate) freeShare(size fargate.Size) int64 {
+	left := c.Room.MemoryBytes - c.used.MemoryBytes - size.MemoryBytes
+	return int64(float64(left) / float64(c.Room.MemoryBytes) * 1e6)
+}
+
+// unfit says why a host cannot take a pod now; "" if it can.
+func unfit(h candidate, spec *v1alpha1.FargateProfileSpec, pod *corev1.Pod, size fargate.Size) string {
+	if !h.Ready {
+		return "it is not ready: " + h.Message
+	}
+	if h.Unschedulable {
+		return "it takes no more pods (spec.unschedulable)"
+	}
+	if why := wrongEngine(h.Engine, spec.Engine); why != "" {
+		return why
+	}
+	if !allows(pod, []string{corev1.LabelTopologyZone, corev1.LabelFailureDomainBetaZone}, h.Zone) {
+		return fmt.Sprintf("the pod asks for another zone than %q", h.Zone)
+	}
+	if !allows(pod, []string{corev1.LabelArchStable}, h.Arch) {
+		return "the pod asks for another architecture than " + h.Arch
+	}
+	switch free := h.Room.MilliCPU - h.used.MilliCPU; {
+	case free < size.MilliCPU:
+		return fmt.Sprintf("%dm CPU are free, the pod gets %dm", max(free, 0), size.MilliCPU)
+	case h.Room.MemoryBytes-h.used.MemoryBytes < size.MemoryBytes:
+		return fmt.Sprintf("%dMi memory are free, the pod gets %dMi", max(h.Room.MemoryBytes-h.used.MemoryBytes, 0)>>20, size.MemoryBytes>>20)
+	case h.MostPods > 0 && h.pods >= h.MostPods:
+		return fmt.Sprintf("it has %d pods, as many as it may", h.pods)
+	}
+	return ""
+}
+
+// wrongEngine says why a host's engine is not what a profile asks for. Namespaces are no virtual machine: only who asks for them
+// gets them.
+func wrongEngine(have string, want v1alpha1.Engine) string {
+	switch {
+	case want == v1alpha1.EngineAuto || want == "":
+		if have == string(v1alpha1.EngineNamespace) {
+			return "it has no virtual machines, and the profile does not ask for engine Namespace"
+		}
+	case have != string(want) && want == v1alpha1.EngineNamespace:
+		return fmt.Sprintf("it has virtual machines (%s), the profile asks for none: leave spec.engine out, or start the host with --engine namespace", have)
+	case have != string(want):
+		return fmt.Sprintf("its engine is %s, the profile asks for %s", have, want)
+	}
+	return ""
+}
+
+// allows reports whether nodeSelector and required node affinity of a pod allow a value for any of these labels, which mean the
+// same; nothing else of them is looked at, as on Fargate.
+func allows(pod *corev1.Pod, keys []string, value string) bool {
+	for _, key := range keys {
+		if want, ok := pod.Spec.NodeSelector[key]; ok && want != value {
+			return false
+		}
+	}
+	if pod.Spec.Affinity == nil || pod.Spec.Affinity.NodeAffinity == nil || pod.Spec.Affinity.NodeAffinity.RequiredDuringSchedulingIgnoredDuringExecution == nil {
+		return true
+	}
+	terms := pod.Spec.Affinity.NodeAffinity.RequiredDuringSchedulingIgnoredDuringExecution.NodeSelectorTerms
+	return len(terms) == 0 || slices.ContainsFunc(terms, func(t corev1.NodeSelectorTerm) bool {
+		return !slices.ContainsFunc(t.MatchExpressions, func(r corev1.NodeSelectorRequirement) bool {
+			if !slices.Contains(keys, r.Key) {
+				return false
+			}
+			has := slices.Contains(r.Values, value)
+			return r.Operator == corev1.NodeSelectorOpIn && !has || r.Operator == corev1.NodeSelectorOpNotIn && has || r.Operator == corev1.NodeSelectorOpDoesNotExist
+		})
+	})
+}

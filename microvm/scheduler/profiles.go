@@ -1,0 +1,100 @@
+package scheduler
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/equality"
+	apimeta "k8s.io/apimachinery/pkg/api/meta"
+	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/nodeless/nodeless/api/v1alpha1"
+	"github.com/nodeless/nodeless/microvm/fargate"
+)
+
+// profile writes the status of one profile.
+func (s *Scheduler) profile(ctx context.Context, name string) (time.Duration, error) {
+	p := &v1alpha1.FargateProfile{}
+	if err := s.o.Cache.Get(ctx, client.ObjectKey{Name: name}, p); err != nil {
+		return 0, client.IgnoreNotFound(err)
+	}
+	before := p.DeepCopy()
+	var pods corev1.PodList
+	if err := s.o.Cache.List(ctx, &pods, client.MatchingFields{byProfile: name}, client.UnsafeDisableDeepCopy); err != nil {
+		return 0, fmt.Errorf("list pods of FargateProfile %s: %w", name, err)
+	}
+	p.Status.Pods, p.Status.Pending = 0, 0
+	for i := range pods.Items {
+		switch pod := &pods.Items[i]; {
+		case terminal(pod):
+		case pod.Spec.NodeName != "":
+			p.Status.Pods++
+		case pod.DeletionTimestamp == nil:
+			p.Status.Pending++
+		}
+	}
+	p.Status.Resources = s.usage(name)
+	ready := s.ready(&p.Spec)
+	ready.ObservedGeneration = p.Generation
+	apimeta.SetStatusCondition(&p.Status.Conditions, ready)
+	if equality.Semantic.DeepEqual(before.Status, p.Status) {
+		return 0, nil
+	}
+	if err := s.o.Client.Status().Patch(ctx, p, client.MergeFrom(before)); client.IgnoreNotFound(err) != nil {
+		return 0, fmt.Errorf("write the status of FargateProfile %s: %w", name, err)
+	}
+	return 0, nil
+}
+
+// usage is what the microVMs of a profile hold together.
+func (s *Scheduler) usage(profile string) corev1.ResourceList {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	var sum fargate.Size
+	n := int64(0)
+	for _, h := range s.held {
+		if h.profile == profile {
+			sum.MilliCPU += h.size.MilliCPU
+			sum.MemoryBytes += h.size.MemoryBytes
+			n++
+		}
+	}
+	list := sum.List()
+	delete(list, corev1.ResourceEphemeralStorage)
+	list[corev1.ResourcePods] = *resource.NewQuantity(n, resource.DecimalSI)
+	return list
+}
+
+// ready says whether pods of a profile get microVMs.
+func (s *Scheduler) ready(spec *v1alpha1.FargateProfileSpec) metav1.Condition {
+	c := metav1.Condition{Type: v1alpha1.ConditionReady, Status: metav1.ConditionFalse, Reason: v1alpha1.ReasonNoHost}
+	var good, bad []string
+	for name, h := range s.allHosts() {
+		d := h.Describe()
+		switch why := wrongEngine(d.Engine, spec.Engine); {
+		case !d.Ready:
+			bad = append(bad, name+": "+d.Message)
+		case why != "":
+			bad = append(bad, name+": "+why)
+		default:
+			good = append(good, fmt.Sprintf("%s (%s)", name, d.Engine))
+		}
+	}
+	slices.Sort(good)
+	slices.Sort(bad)
+	switch {
+	case len(good) > 0:
+		c.Status, c.Reason, c.Message = metav1.ConditionTrue, v1alpha1.ReasonHostsReady, "microVM hosts: "+strings.Join(good, ", ")
+	case len(bad) > 0:
+		c.Message = "pods that match stay Pending: " + strings.Join(bad, "; ")
+	default:
+		c.Message = "pods that match stay Pending: no microVM host is registered with the cluster"
+	}
+	return c
+}

@@ -1,0 +1,185 @@
+package plane
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/spf13/pflag"
+	utilerrors "k8s.io/apimachinery/pkg/util/errors"
+	cliflag "k8s.io/component-base/cli/flag"
+	"k8s.io/component-base/configz"
+	apioptions "k8s.io/kubernetes/cmd/kube-apiserver/app/options"
+	cmapp "k8s.io/kubernetes/cmd/kube-controller-manager/app"
+	cmoptions "k8s.io/kubernetes/cmd/kube-controller-manager/app/options"
+	schedapp "k8s.io/kubernetes/cmd/kube-scheduler/app"
+	schedoptions "k8s.io/kubernetes/cmd/kube-scheduler/app/options"
+
+	"github.com/nodeless/nodeless/internal/kit/kubeversion"
+)
+
+// The components are run through their Run functions and not through their commands: those install signal handlers, which
+// panic when a second component does so, and a logging configuration that can be set only once.
+
+// Version is the Kubernetes version, such as "v1.36.2".
+func (p *Plane) Version() string { return Version() }
+
+// Version is the Kubernetes version that this package runs.
+func Version() string { return kubeversion.Version }
+
+// parse applies flags to a component's options.
+func parse(name string, sets cliflag.NamedFlagSets, flags []string) error {
+	fs := pflag.NewFlagSet(name, pflag.ContinueOnError)
+	for _, s := range sets.FlagSets {
+		fs.AddFlagSet(s)
+	}
+	if err := fs.Parse(flags); err != nil {
+		return fmt.Errorf("%s: %w", name, err)
+	}
+	return nil
+}
+
+func (p *Plane) apiserverFlags() []string {
+	k := p.pki
+	return []string{
+		"--bind-address=127.0.0.1",
+		"--advertise-address=127.0.0.1",   // else it looks for a default route, which a laptop in a train lacks
+		"--endpoint-reconciler-type=none", // endpoints must not be loopback addresses
+		"--etcd-servers=" + p.etcd.endpoint(),
+		"--service-cluster-ip-range=" + p.state.ServiceCIDR,
+		"--authorization-mode=Node,RBAC", "--enable-admission-plugins=NodeRestriction", // as kubeadm and EKS have them
+		"--allow-privileged=true",
+		"--client-ca-file=" + k.ca.certFile,
+		"--tls-cert-file=" + k.serving.certFile, "--tls-private-key-file=" + k.serving.keyFile,
+		"--kubelet-client-certificate=" + k.kubelet.certFile, "--kubelet-client-key=" + k.kubelet.keyFile,
+		"--kubelet-preferred-address-types=InternalDNS,InternalIP",
+		"--kubelet-certificate-authority=" + k.ca.certFile, // else it would trust whoever answers at a node's address
+		"--service-account-issuer=https://kubernetes.default.svc.cluster.local",
+		"--service-account-key-file=" + k.serviceAccountPub,
+		"--service-account-signing-key-file=" + k.serviceAccountKey,
+		"--requestheader-client-ca-file=" + k.frontCA.certFile,
+		"--requestheader-allowed-names=" + k.front.cert.Subject.CommonName,
+		"--requestheader-username-headers=X-Remote-User",
+		"--requestheader-group-headers=X-Remote-Group",
+		"--requestheader-extra-headers-prefix=X-Remote-Extra-",
+		"--proxy-client-cert-file=" + k.front.certFile, "--proxy-client-key-file=" + k.front.keyFile,
+		"--shutdown-send-retry-after=true", // bounds the wait for open watches by 2 s instead of a minute
+		"--profiling=false",
+	}
+}
+
+// startAPIServer runs kube-apiserver and waits until it is ready.
+func (p *Plane) startAPIServer(ctx context.Context) error {
+	s := apioptions.NewServerRunOptions()
+	audit, err := p.auditFlags()
+	if err != nil {
+		return err
+	}
+	if err := parse(apiserver, s.Flags(), append(p.apiserverFlags(), audit...)); err != nil {
+		return err
+	}
+	s.SecureServing.Listener = p.listener
+	s.SecureServing.BindPort = p.state.Port
+	if err := s.GenericServerRunOptions.ComponentGlobalsRegistry.Set(); err != nil {
+		return fmt.Errorf("%s: feature gates: %w", apiserver, err)
+	}
+	fatal := func(err error) { p.fail("control plane", err) }
+	onFatal.Store(&fatal)
+	p.run(apiserver, func(ctx context.Context) error {
+		completed, err := s.Complete(ctx)
+		if err != nil {
+			return err
+		}
+		if errs := completed.Validate(); len(errs) != 0 {
+			return utilerrors.NewAggregate(errs)
+		}
+		return p.serveAPI(ctx, completed)
+	})
+	return p.awaitAPIServer(ctx)
+}
+
+// startClients runs the controllers and the scheduler side by side and waits until both do their work.
+func (p *Plane) startClients(ctx context.Context) error {
+	if err := p.startControllerManager(); err != nil {
+		return err
+	}
+	synced, err := p.startScheduler()
+	if err != nil {
+		return err
+	}
+	if err := p.awaitClients(ctx, synced); err != nil {
+		return err
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	select {
+	case <-p.failed:
+		return p.err
+	default:
+		p.parts[clientsReady] = &part{}
+		return nil
+	}
+}
+
+func (p *Plane) clientFlags(name string) []string {
+	return []string{
+		"--kubeconfig=" + p.componentKubeconfig(name),
+		"--leader-elect=false",
+		"--secure-port=0", // its metrics are in the API server's /metrics: one process, one registry
+		"--profiling=false",
+		fmt.Sprintf("--kube-api-qps=%d", p.o.ClientQPS),
+		fmt.Sprintf("--kube-api-burst=%d", 2*p.o.ClientQPS),
+	}
+}
+
+func (p *Plane) startControllerManager() error {
+	s, err := cmoptions.NewKubeControllerManagerOptions()
+	if err != nil {
+		return fmt.Errorf("%s: %w", controllerManager, err)
+	}
+	sets := s.Flags(cmapp.KnownControllers(), cmapp.ControllersDisabledByDefault(), cmapp.ControllerAliases())
+	s.ParsedFlags = &sets
+	flags := append(p.clientFlags(controllerManager),
+		"--allocate-node-cidrs=false", // a /24 for each node would run out at 256 nodes
+		"--service-account-private-key-file="+p.pki.serviceAccountKey,
+		"--root-ca-file="+p.pki.ca.certFile,
+		"--cluster-signing-cert-file="+p.pki.ca.certFile, "--cluster-signing-key-file="+p.pki.ca.keyFile,
+		"--controller-shutdown-timeout=1s",
+	)
+	if err := parse(controllerManager, sets, flags); err != nil {
+		return err
+	}
+	p.run(controllerManager, func(ctx context.Context) error {
+		c, err := s.Config(ctx, cmapp.KnownControllers(), cmapp.ControllersDisabledByDefault(), cmapp.ControllerAliases())
+		if err != nil {
+			return err
+		}
+		configz.Delete(cmapp.ConfigzName) // of an earlier control plane in this process
+		return cmapp.Run(ctx, c.Complete())
+	})
+	return nil
+}
+
+// startScheduler returns a channel that is closed when the scheduler has seen all objects.
+func (p *Plane) startScheduler() (synced <-chan struct{}, err error) {
+	s := schedoptions.NewOptions()
+	if err := parse(scheduler, *s.Flags, p.clientFlags(scheduler)); err != nil {
+		return nil, err
+	}
+	ready := make(chan struct{})
+	p.run(scheduler, func(ctx context.Context) error {
+		c, sched, err := schedapp.Setup(ctx, s)
+		if err != nil {
+			return err
+		}
+		go func() {
+			c.InformerFactory.Start(ctx.Done())
+			c.InformerFactory.WaitForCacheSync(ctx.Done())
+			if sched.WaitForHandlersSync(ctx) == nil {
+				close(ready)
+			}
+		}()
+		configz.Delete("componentconfig") // the scheduler's, of an earlier control plane in this process
+		return schedapp.Run(ctx, c, sched)
+	})
+	return ready, nil
+}

@@ -1,0 +1,184 @@
+// Package plane runs a real Kubernetes control plane inside this process: etcd, kube-apiserver, kube-controller-manager and
+// kube-scheduler, on loopback only, with its own certificates and a data directory that survives restarts. It takes minutes
+// to compile and 180 MB to link, so only commands and tests import it.
+package plane
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"os"
+	"path/filepath"
+	"sync"
+	"time"
+
+	"k8s.io/apiserver/pkg/authentication/authenticator"
+
+	"github.com/nodeless/nodeless/plane/datadir"
+)
+
+// Options say where a control plane keeps its state and how it is reached. Only DataDir is needed.
+type Options struct {
+	// DataDir holds etcd, pki, logs and kubeconfig. It is created (0700) when missing; one process at a time may use it.
+	DataDir string
+	// LogFile receives the components' logs; the default is DataDir/logs/control-plane.log. It is started anew at each
+	// Start and whenever it reaches 32 MiB; the one before is kept with the suffix ".1".
+	LogFile string
+	// AuditLog is a file in which the API server notes every request, one JSON object a line; "" = nowhere.
+	AuditLog string
+	// ClientQPS is the request rate per second of kube-controller-manager and kube-scheduler (burst: twice that), and of
+	// RESTConfig. The default is 1000: upstream's 20 to 50 make 1,000 pods of a Deployment take almost a minute.
+	ClientQPS int
+	// ServiceCIDR is the range of Service addresses, 10.96.0.0/16 by default. A cluster keeps the range it was made with.
+	ServiceCIDR string
+	// Port fixes kube-apiserver's port; if something else listens there, Start fails and names it. With 0 a free port is
+	// chosen once and kept; should another process have taken it meanwhile, a new one is chosen and the kubeconfig follows.
+	Port int
+	// Tokens decides on bearer tokens besides ServiceAccounts'; nil = nobody does.
+	Tokens authenticator.Token
+	// DialKubelet is how the API server reaches the addresses of nodes; nil = over the host's network.
+	DialKubelet func(ctx context.Context, network, address string) (net.Conn, error)
+	// Progress is called after each step of the start, from one goroutine at a time, with the time the step took.
+	Progress func(step string, took time.Duration)
+}
+
+// Plane is a running control plane. Its methods may be called from any goroutine.
+type Plane struct {
+	o     Options
+	dir   string
+	state state
+	pki   *pki
+
+	release  func()    // gives the data directory back
+	listener *closable // of kube-apiserver
+	etcd     *store
+	parts    map[string]*part
+
+	mu       sync.Mutex
+	err      error
+	stopping chan struct{}
+	stopOnce sync.Once
+	failed   chan struct{}
+	failOnce sync.Once
+	done     chan struct{}
+}
+
+// inUse is held while a control plane runs: its components register themselves in globals of this process.
+var inUse sync.Mutex
+
+// Start brings a control plane up and returns when it is ready: the API server says so, the scheduler has its caches and
+// the namespace default has its ServiceAccount, so that pods can be created at once. ctx bounds the start only; if it ends
+// before that, everything is taken down again. Afterwards the control plane runs until Stop, or until a part of it fails
+// (see Done and Err). One process can run one control plane at a time.
+//
+// It fails with a *datadir.InUseError if another process uses the data directory, a *PortError if Options.Port is taken, and a
+// *CorruptError if etcd's files are damaged.
+func Start(ctx context.Context, o Options) (*Plane, error) {
+	if err := o.complete(); err != nil {
+		return nil, err
+	}
+	if !inUse.TryLock() {
+		return nil, errors.New("start control plane: one already runs in this process; stop it first")
+	}
+	p := &Plane{
+		o: o, dir: o.DataDir, parts: map[string]*part{},
+		stopping: make(chan struct{}), failed: make(chan struct{}), done: make(chan struct{}),
+	}
+	go p.supervise()
+	if err := p.start(ctx); err != nil {
+		p.Stop(context.WithoutCancel(ctx)) //nolint:errcheck // the cause of the failed start says more
+		return nil, err
+	}
+	return p, nil
+}
+
+func (o *Options) complete() error {
+	if o.DataDir == "" {
+		return errors.New("start control plane: no data directory given")
+	}
+	dir, err := filepath.Abs(o.DataDir)
+	if err != nil {
+		return fmt.Errorf("data directory %s: %w", o.DataDir, err)
+	}
+	o.DataDir = dir
+	if o.LogFile == "" {
+		o.LogFile = filepath.Join(dir, "logs", "control-plane.log")
+	}
+	if o.ClientQPS == 0 {
+		o.ClientQPS = 1000
+	}
+	if o.ClientQPS < 0 {
+		return fmt.Errorf("client QPS %d: give a rate above 0", o.ClientQPS)
+	}
+	if o.Port < 0 || o.Port > 65535 {
+		return fmt.Errorf("port %d: give one between 1 and 65535, or 0 for any free port", o.Port)
+	}
+	if o.Progress == nil {
+		o.Progress = func(string, time.Duration) {}
+	}
+	return nil
+}
+
+// start takes the steps in order; what it has acquired is given back by shutdown, however far it came.
+func (p *Plane) start(ctx context.Context) error {
+	if err := p.prepare(); err != nil {
+		return err
+	}
+	for _, s := range []struct {
+		name string
+		run  func(context.Context) error
+	}{
+		{"etcd", p.startEtcd},
+		{"kube-apiserver", p.startAPIServer},
+		{"kube-controller-manager, kube-scheduler", p.startClients},
+	} {
+		began := time.Now()
+		if err := s.run(ctx); err != nil {
+			return err
+		}
+		p.o.Progress(s.name, time.Since(began))
+	}
+	return nil
+}
+
+// prepare takes the data directory, the port and the certificates.
+func (p *Plane) prepare() (err error) {
+	began := time.Now()
+	if err := os.MkdirAll(p.dir, 0o700); err != nil {
+		return fmt.Errorf("data directory: %w; choose another", err)
+	}
+	if p.release, err = datadir.Lock(p.dir); err != nil {
+		return err
+	}
+	if err := openLog(p.o.LogFile); err != nil {
+		return err
+	}
+	if p.state, err = loadState(p.dir); err != nil {
+		return err
+	}
+	if err := p.state.setServiceCIDR(p.o.ServiceCIDR); err != nil {
+		return err
+	}
+	before := p.state.Port
+	l, err := listen(p.o.Port, before)
+	if err != nil {
+		return err
+	}
+	p.listener = &closable{Listener: l}
+	p.state.Port = p.listener.Addr().(*net.TCPAddr).Port
+	if before != 0 && p.state.Port != before {
+		p.o.Progress(fmt.Sprintf("port %d is taken%s, using %d", before, holder(before), p.state.Port), time.Since(began))
+	}
+	if err := p.state.save(p.dir); err != nil {
+		return err
+	}
+	if p.pki, err = ensurePKI(filepath.Join(p.dir, "pki"), p.state.ServiceCIDR, time.Now()); err != nil {
+		return err
+	}
+	if err := p.writeKubeconfigs(); err != nil {
+		return err
+	}
+	p.o.Progress("certificates", time.Since(began))
+	return nil
+}

@@ -1,6 +1,0 @@
-// Command agent is the first process of a microVM: see package guest.
-package main
-
-import "github.com/nodeless/nodeless/podvm/guest"
-
-func main() { guest.Main() }

@@ -1,6 +1,0 @@
-// Command main is package enter as a program, /enter in a guest.
-package main
-
-import "github.com/nodeless/nodeless/podvm/guest/enter"
-
-func main() { enter.Main() }

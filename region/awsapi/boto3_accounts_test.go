@@ -1,0 +1,5 @@
+package awsapi
+
+import "testing"
+
+func TestBoto3SeesAccountClusterQueueAndParameters(t *testing.T) { tellBoto3(t, "accounts") }

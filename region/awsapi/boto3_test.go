@@ -1,0 +1,31 @@
+package awsapi
+
+import (
+	"os"
+	"os/exec"
+	"testing"
+)
+
+// debianPython sees Debian's packages, which a Python from elsewhere in PATH does not.
+const debianPython = "/usr/bin/python3"
+
+// tellBoto3 runs stories of testdata/boto3_story.py against a fresh region.
+func tellBoto3(t *testing.T, stories ...string) {
+	t.Helper()
+	if out, err := exec.CommandContext(t.Context(), debianPython, "-c", "import boto3").CombinedOutput(); err != nil {
+		if os.Getenv("NODELESS_REQUIRE_BOTO3") == "1" {
+			t.Fatalf("boto3 is required but absent: apt-get install -y python3-boto3\n%s", out)
+		}
+		t.Skip("boto3 is absent, so this client was not tried: apt-get install -y python3-boto3")
+	}
+	args := append([]string{"testdata/boto3_story.py", serve(t), "us-west-2", "nodeless", "nodeless"}, stories...)
+	if out, err := exec.CommandContext(t.Context(), debianPython, args...).CombinedOutput(); err != nil {
+		t.Errorf("%v\n%s", err, out)
+	}
+}
+
+func TestBoto3FindsTypesByFilterAndPage(t *testing.T) { tellBoto3(t, "types") }
+
+func TestBoto3ReadsThePriceList(t *testing.T) { tellBoto3(t, "prices") }
+
+func TestBoto3LaunchesFleetsAndReadsTheQueue(t *testing.T) { tellBoto3(t, "launches") }

@@ -1,0 +1,24 @@
+// Package awsapi is the HTTP face of a simulated region: it speaks the wire protocols of EC2, IAM, STS, SSM, SQS, EKS
+// and Price List on one loopback port, so that any AWS client runs against the simulation with
+//
+//	AWS_ENDPOINT_URL=http://127.0.0.1:PORT AWS_REGION=<the region's name> AWS_ACCESS_KEY_ID=any AWS_SECRET_ACCESS_KEY=any
+//
+// The package only translates between wire and region.Region, whose methods carry the meaning of each call. A request
+// says which service it wants by the credential scope of its Authorization header (…/REGION/SERVICE/aws4_request);
+// X-Amz-Target, Host and path help where that is absent. Signatures are not verified.
+//
+//	EC2 (2016-11-15), IAM (2010-05-08), STS (2011-06-15)  query protocol: form in, XML out
+//	SSM, Pricing                                          JSON 1.1, X-Amz-Target
+//	SQS                                                   JSON 1.0, and the query protocol (2012-11-05) of older clients
+//	EKS                                                   REST and JSON
+//
+// Which calls are answered is the table in operations.go; any other gets InvalidAction with its name.
+//
+// Every call passes the region's admission (throttling, injected faults and delays, the log of calls). What AWS does not
+// have, to watch and disturb the simulation, is below /_nodeless/ as JSON, for callers with Options.AdminToken; see admin.go.
+//
+// # Safety
+//
+// Only loopback may talk to it: Host must name loopback (no DNS rebinding) and an Origin header must too (no cross-site
+// requests from a browser); a request that Sec-Fetch-Site says comes from another site is refused. Bodies are bounded, and a panic becomes InternalError and a log entry.
+package awsapi

@@ -1,0 +1,119 @@
+package awsapi
+
+import (
+	"errors"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+
+	"github.com/aws/aws-sdk-go-v2/service/ec2"
+	"github.com/aws/aws-sdk-go-v2/service/eks"
+	"github.com/aws/smithy-go"
+)
+
+// refused is the code of a refusal that a client could read, which must name the action.
+func refused(t *testing.T, err error, action string) string {
+	t.Helper()
+	var e smithy.APIError
+	if !errors.As(err, &e) {
+		t.Fatalf("the client could not read the answer: %v", err)
+	}
+	if !strings.Contains(e.ErrorMessage(), action) {
+		t.Errorf("the refusal does not name %s: %s", action, e.ErrorMessage())
+	}
+	return e.ErrorCode()
+}
+
+func TestAnActionThatIsNotServedIsRefusedByNameInTheProtocolOfItsService(t *testing.T) {
+	_, _, config := memoryRegion(t)
+	_, err := ec2.NewFromConfig(config).DescribeVolumes(t.Context(), &ec2.DescribeVolumesInput{})
+	if code := refused(t, err, "DescribeVolumes of ec2"); code != "InvalidAction" {
+		t.Errorf("EC2 says %s", code)
+	}
+	cluster := "prod"
+	_, err = eks.NewFromConfig(config).ListNodegroups(t.Context(), &eks.ListNodegroupsInput{ClusterName: &cluster})
+	if code := refused(t, err, "ListNodegroups of eks"); code != "UnknownOperationException" {
+		t.Errorf("EKS says %s", code)
+	}
+}
+
+// Clients of services that the region does not have are not among our dependencies: their requests are written out.
+func TestAServiceThatIsNotServedAnswersInItsProtocol(t *testing.T) {
+	const query = "application/x-www-form-urlencoded; charset=utf-8"
+	at := serve(t)
+	for _, c := range []struct {
+		service, method, path, contentType, target, body string
+		wantType, want                                   string
+	}{
+		{"logs", "POST", "/", "application/x-amz-json-1.1", "Logs_20140328.DescribeLogGroups", "{}",
+			"application/json", `"message":"The simulated region does not serve DescribeLogGroups of logs"`},
+		{"autoscaling", "POST", "/", query, "", "Action=DescribeAutoScalingGroups&Version=2011-01-01",
+			"text/xml", "<ErrorResponse xmlns=\"http://autoscaling.amazonaws.com/doc/\"><Error><Type>Sender</Type><Code>InvalidAction</Code>" +
+				"<Message>The simulated region does not serve DescribeAutoScalingGroups of autoscaling</Message></Error>"},
+		{"s3", "GET", "/bucket", "", "", "", "text/xml", "<Error><Code>NotImplemented</Code><Message>The simulated region does not serve GET /bucket of s3</Message>"},
+		{"lambda", "GET", "/2015-03-31/functions/", "", "", "", "application/json", "GET /2015-03-31/functions/ of lambda"},
+	} {
+		status, header, body := send(t, at+c.path, c.method, c.body, map[string]string{
+			"Authorization": "AWS4-HMAC-SHA256 Credential=AKID/20260105/us-west-2/" + c.service + "/aws4_request, SignedHeaders=host, Signature=0",
+			"Content-Type":  c.contentType, "X-Amz-Target": c.target,
+		})
+		if status < 400 || !strings.HasPrefix(header.Get("Content-Type"), c.wantType) || !strings.Contains(body, c.want) {
+			t.Errorf("%s: %d %s %s\nwant %s", c.service, status, header.Get("Content-Type"), body, c.want)
+		}
+	}
+	status, header, body := send(t, at+"/service/GraniteServiceVersion20100801/operation/ListMetrics", "POST", "\xa0", map[string]string{
+		"Authorization":   "AWS4-HMAC-SHA256 Credential=AKID/20260105/us-west-2/monitoring/aws4_request, SignedHeaders=host, Signature=0",
+		"Smithy-Protocol": "rpc-v2-cbor", "Content-Type": "application/cbor",
+	})
+	const message = "The simulated region does not serve ListMetrics of monitoring"
+	want := "\xa2\x7a\x00\x00\x00\x06__type\x7a\x00\x00\x00\x19UnknownOperationException\x7a\x00\x00\x00\x07message\x7a\x00\x00\x00" + string(rune(len(message))) + message
+	if status != 400 || header.Get("Smithy-Protocol") != "rpc-v2-cbor" || header.Get("Content-Type") != "application/cbor" || body != want {
+		t.Errorf("monitoring: %d %v %q\nwant %q", status, header, body, want)
+	}
+}
+
+func TestATooLargeRequestIsRefusedInItsProtocol(t *testing.T) {
+	status, header, body := send(t, serve(t), "POST", strings.Repeat(" ", maxBody+1), map[string]string{"X-Amz-Target": "AmazonSSM.GetParameter"})
+	if status != http.StatusRequestEntityTooLarge || header.Get("Content-Type") != "application/x-amz-json-1.1" || !strings.Contains(body, "larger than 1 MiB") {
+		t.Errorf("%d %s %s", status, header.Get("Content-Type"), body)
+	}
+}
+
+func TestActionsOfEKSHaveTheNamesOfItsReference(t *testing.T) {
+	for request, want := range map[string]string{
+		"GET /clusters": "ListClusters", "POST /clusters": "CreateCluster", "GET /clusters/a": "DescribeCluster", "DELETE /clusters/a": "DeleteCluster",
+		"GET /clusters/a/access-entries": "ListAccessEntries", "GET /clusters/a/addons/b": "DescribeAddon",
+		"POST /clusters/a/fargate-profiles": "CreateFargateProfile", "GET /clusters/a/dreams": "", "GET /tags/arn": "", "PATCH /clusters/a": "",
+	} {
+		method, path, _ := strings.Cut(request, " ")
+		if got := eksAction(httptest.NewRequest(method, path, nil)); got != want {
+			t.Errorf("%s is %q, want %q", request, got, want)
+		}
+	}
+}
+
+// send makes a request and reads its answer.
+func send(t *testing.T, url, method, body string, headers map[string]string) (int, http.Header, string) {
+	t.Helper()
+	req, err := http.NewRequestWithContext(t.Context(), method, url, strings.NewReader(body))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for k, v := range headers {
+		if v != "" {
+			req.Header.Set(k, v)
+		}
+	}
+	answer, err := http.DefaultClient.Do(req)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = answer.Body.Close() }()
+	text, err := io.ReadAll(answer.Body)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return answer.StatusCode, answer.Header, string(text)
+}

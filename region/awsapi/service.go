@@ -1,0 +1,86 @@
+package awsapi
+
+import (
+	"net/http"
+	"net/url"
+	"strings"
+)
+
+// The services behind the one port, by the names SigV4 uses.
+const (
+	serviceEC2     = "ec2"
+	serviceIAM     = "iam"
+	serviceSTS     = "sts"
+	serviceSSM     = "ssm"
+	serviceSQS     = "sqs"
+	serviceEKS     = "eks"
+	servicePricing = "pricing"
+)
+
+// scope is what the credential of a signed request says: for which region and service.
+type scope struct{ region, service string }
+
+// credentialScope reads Authorization, or the X-Amz-Credential parameter of a presigned URL.
+// found is false if the request is unsigned.
+func credentialScope(req *http.Request) (s scope, found bool, err error) {
+	credential := req.URL.Query().Get("X-Amz-Credential")
+	if h := req.Header.Get("Authorization"); h != "" {
+		rest, ok := strings.CutPrefix(h, "AWS4-HMAC-SHA256")
+		if !ok {
+			return s, true, failure(http.StatusBadRequest, "IncompleteSignature", "Authorization header must begin with AWS4-HMAC-SHA256")
+		}
+		for _, field := range strings.Split(rest, ",") {
+			if c, ok := strings.CutPrefix(strings.TrimSpace(field), "Credential="); ok {
+				credential = c
+			}
+		}
+		if credential == "" {
+			return s, true, failure(http.StatusBadRequest, "IncompleteSignature", "Authorization header requires 'Credential' parameter")
+		}
+	}
+	if credential == "" {
+		return s, false, nil
+	}
+	parts := strings.Split(credential, "/")
+	if len(parts) < 5 || parts[len(parts)-1] != "aws4_request" {
+		return s, true, failure(http.StatusBadRequest, "IncompleteSignature",
+			"Credential must have the form KEY/DATE/REGION/SERVICE/aws4_request")
+	}
+	n := len(parts)
+	return scope{region: parts[n-3], service: parts[n-2]}, true, nil
+}
+
+// targets maps the prefix of X-Amz-Target to its service.
+var targets = map[string]string{
+	"AmazonSSM":           serviceSSM,
+	"AmazonSQS":           serviceSQS,
+	"AWSPriceListService": servicePricing,
+}
+
+// versions maps the API version of a query-protocol form to its service.
+var versions = map[string]string{
+	"2016-11-15": serviceEC2,
+	"2010-05-08": serviceIAM,
+	"2011-06-15": serviceSTS,
+	"2012-11-05": serviceSQS,
+}
+
+// guessService names the service of a request whose credential does not: by target, form version, path or host.
+// It is empty if nothing tells.
+func guessService(req *http.Request, values url.Values) string {
+	if prefix, _, ok := strings.Cut(req.Header.Get("X-Amz-Target"), "."); ok {
+		return targets[prefix]
+	}
+	if s := versions[values.Get("Version")]; s != "" {
+		return s
+	}
+	if req.URL.Path == "/clusters" || strings.HasPrefix(req.URL.Path, "/clusters/") {
+		return serviceEKS
+	}
+	first, _, _ := strings.Cut(req.Host, ".")
+	switch first {
+	case serviceEC2, serviceIAM, serviceSTS, serviceSSM, serviceSQS, serviceEKS, servicePricing:
+		return first
+	}
+	return ""
+}

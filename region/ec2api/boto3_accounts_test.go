@@ -1,5 +1,0 @@
-package ec2api
-
-import "testing"
-
-func TestBoto3SeesAccountClusterQueueAndParameters(t *testing.T) { tellBoto3(t, "accounts") }

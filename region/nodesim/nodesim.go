@@ -1,0 +1,182 @@
+// Package nodesim does for simulated machines what a kubelet, a CNI plugin and a cloud controller do for real ones:
+// a machine that has booted registers its Node with the labels and taints of its user data, keeps its lease, gives pods
+// addresses, runs them, ends them with their grace periods; when the machine is gone, its Node goes too.
+//
+// No container runs: processes are pretended. A pod that would end by itself (restartPolicy Never or OnFailure) succeeds
+// after the time its annotation nodeless.sh/run-for or the `sleep` in its command says, else after two seconds.
+//
+// Own code instead of kwok's packages: see docs/adr/0004-own-node-simulator.md.
+package nodesim
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"sync"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/fields"
+	"k8s.io/client-go/informers"
+	"k8s.io/client-go/kubernetes"
+	listers "k8s.io/client-go/listers/core/v1"
+	"k8s.io/client-go/rest"
+	"k8s.io/client-go/tools/cache"
+	"k8s.io/client-go/tools/record"
+	"k8s.io/client-go/util/workqueue"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/nodeless/nodeless/internal/kit/clock"
+	"github.com/nodeless/nodeless/internal/kit/lease"
+)
+
+// Options of a simulator.
+type Options struct {
+	REST     *rest.Config
+	Machines Machines
+	Clock    clock.Clock
+	Log      *slog.Logger
+	// Kubelets answers for the nodes' kubelets until its context ends; nil = nobody does. See package kubelet.
+	Kubelets func(context.Context, *Simulator) error
+}
+
+const (
+	// What fails is tried again, later each time, up to what a kubelet waits between tries to register (Kubernetes 1.36,
+	// pkg/kubelet/kubelet_node_status.go).
+	firstRetry, lastRetry = 20 * time.Millisecond, 7 * time.Second
+
+	workers = 16 // concurrent API writes; the API server on two cores is saturated before
+)
+
+// Simulator runs the machines of one region as Nodes of one cluster.
+type Simulator struct {
+	o      Options
+	client kubernetes.Interface
+	events record.EventBroadcaster
+	pods   listers.PodLister
+	byNode cache.Indexer
+	nodes  listers.NodeLister
+	queue  workqueue.TypedRateLimitingInterface[string]
+	mu     sync.Mutex
+	booted map[string]*machine  // by node name
+	gone   map[string]string    // by node name: the provider ID of a terminated machine whose Node may still be there
+	others map[string]bool      // nodes that are played without a machine
+	timers map[string]time.Time // by key: when it is looked at next
+}
+
+type machine struct {
+	Machine
+	ending     bool
+	registered bool // a kubelet makes its Node once; who takes it away has it away
+}
+
+const indexByNode = "node"
+
+// Run simulates until ctx is done. Machines that had booted before are taken up again, so a restart loses nothing.
+func Run(ctx context.Context, o Options) error {
+	cfg := rest.CopyConfig(o.REST)
+	cfg.ContentType = "application/vnd.kubernetes.protobuf"
+	cfg.AcceptContentTypes = "application/vnd.kubernetes.protobuf,application/json"
+	cfg.UserAgent = "nodeless-nodesim"
+	cfg.QPS, cfg.Burst = 2000, 4000
+	client, err := kubernetes.NewForConfig(cfg)
+	if err != nil {
+		return fmt.Errorf("node simulator: client: %w", err)
+	}
+	s := &Simulator{
+		o: o, client: client, events: events(ctx, client), booted: map[string]*machine{}, gone: map[string]string{}, others: map[string]bool{}, timers: map[string]time.Time{},
+		queue: workqueue.NewTypedRateLimitingQueue(workqueue.NewTypedItemExponentialFailureRateLimiter[string](firstRetry, lastRetry)),
+	}
+	defer s.events.Shutdown()
+	return s.run(ctx)
+}
+
+func (s *Simulator) run(ctx context.Context) error {
+	defer s.queue.ShutDown()
+	if err := s.watch(ctx); err != nil {
+		return err
+	}
+	s.releaseLost()
+	var wg sync.WaitGroup
+	for range workers {
+		wg.Go(func() { s.work(ctx) })
+	}
+	wg.Go(func() { lease.Keeper{Client: s.client, Clock: s.o.Clock, Log: s.o.Log, Nodes: s.beating}.Run(ctx) })
+	if s.o.Kubelets != nil {
+		wg.Go(func() {
+			if err := s.o.Kubelets(ctx, s); err != nil && ctx.Err() == nil {
+				s.o.Log.Error("node simulator: kubelets do not answer", "error", err)
+			}
+		})
+	}
+	for e := range s.o.Machines.Watch(ctx) {
+		s.apply(e)
+	}
+	s.queue.ShutDown()
+	wg.Wait()
+	return context.Cause(ctx)
+}
+
+// watch starts the informers on bound pods and on nodes, and waits until both are filled.
+func (s *Simulator) watch(ctx context.Context) error {
+	slim := informers.WithTransform(func(o any) (any, error) {
+		if m, ok := o.(metav1.Object); ok {
+			m.SetManagedFields(nil)
+		}
+		return o, nil
+	})
+	bound := informers.NewSharedInformerFactoryWithOptions(s.client, 0, slim,
+		informers.WithTweakListOptions(func(o *metav1.ListOptions) {
+			o.FieldSelector = fields.OneTermNotEqualSelector("spec.nodeName", "").String()
+		}))
+	all := informers.NewSharedInformerFactoryWithOptions(s.client, 0, slim)
+	pods, nodes := bound.Core().V1().Pods(), all.Core().V1().Nodes()
+	s.pods, s.nodes, s.byNode = pods.Lister(), nodes.Lister(), pods.Informer().GetIndexer()
+	err := pods.Informer().AddIndexers(cache.Indexers{indexByNode: func(o any) ([]string, error) {
+		return []string{o.(*corev1.Pod).Spec.NodeName}, nil
+	}})
+	if err != nil {
+		return fmt.Errorf("node simulator: %w", err)
+	}
+	if _, err := pods.Informer().AddEventHandler(s.handler("pod/")); err != nil {
+		return fmt.Errorf("node simulator: watch pods: %w", err)
+	}
+	if _, err := nodes.Informer().AddEventHandler(s.handler("node/")); err != nil {
+		return fmt.Errorf("node simulator: watch nodes: %w", err)
+	}
+	bound.Start(ctx.Done())
+	all.Start(ctx.Done())
+	if !cache.WaitForCacheSync(ctx.Done(), pods.Informer().HasSynced, nodes.Informer().HasSynced) {
+		return errors.New("node simulator: stopped before pods and nodes were read")
+	}
+	return nil
+}
+
+// releaseLost gives back the addresses of pods that went while nobody was watching.
+func (s *Simulator) releaseLost() {
+	alive := map[string]bool{}
+	for _, o := range s.byNode.List() {
+		alive[string(o.(*corev1.Pod).UID)] = true
+	}
+	for _, uid := range s.o.Machines.PodsWithIP() {
+		if !alive[uid] {
+			s.o.Machines.ReleasePodIP(uid)
+		}
+	}
+}
+
+// machine is the running machine behind a node, or what plays one; nil if there is neither.
+func (s *Simulator) machine(node string) *Machine {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	m := s.booted[node]
+	switch {
+	case m == nil:
+		return s.played(node)
+	case m.ending:
+		return nil
+	}
+	return &m.Machine
+}

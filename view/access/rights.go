@@ -1,0 +1,109 @@
+package access
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+
+	"golang.org/x/sync/errgroup"
+	authn "k8s.io/api/authentication/v1"
+	authz "k8s.io/api/authorization/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/nodeless/nodeless/controller/rbac"
+)
+
+func (r *Reviewer) rights(ctx context.Context, u *authn.UserInfo) (*Rights, error) {
+	who := authz.SubjectAccessReviewSpec{User: u.Username, Groups: u.Groups, UID: u.UID, Extra: map[string]authz.ExtraValue{}}
+	for k, v := range u.Extra {
+		who.Extra[k] = authz.ExtraValue(v)
+	}
+	out := &Rights{User: u.Username}
+	group, asking := errgroup.WithContext(ctx)
+	group.SetLimit(atOnce)
+	ask := func(into *bool, apiGroup, resource, namespace string) {
+		group.Go(func() (err error) {
+			*into, err = r.may(asking, who, apiGroup, resource, namespace)
+			return err
+		})
+	}
+	a := &out.Allow
+	ask(&a.Nodes, "", "nodes", "")
+	ask(&a.Pods, "", "pods", "")
+	ask(&a.Events, "", "events", "")
+	ask(&a.Claims, "karpenter.sh", "nodeclaims", "")
+	ask(&a.Pools, "karpenter.sh", "nodepools", "")
+	ask(&out.Decisions, "nodeless.sh", "decisionlogs", "")
+	needed := engineNeeds()
+	has := make([]bool, len(needed))
+	for i, n := range needed {
+		ask(&has[i], n[0], n[1], "")
+	}
+	if err := group.Wait(); err != nil {
+		return nil, err
+	}
+	if i := slices.Index(has, false); i >= 0 {
+		out.Lacks = strings.TrimSuffix(needed[i][1]+"."+needed[i][0], ".")
+	}
+	out.Engine = out.Lacks == ""
+	if !a.Pods {
+		if err := r.askNamespaces(ctx, who, out); err != nil {
+			return nil, err
+		}
+	}
+	if !a.Nodes && !a.Pods && len(a.Namespaces) == 0 {
+		return nil, fmt.Errorf("%s %w", u.Username, ErrNothing)
+	}
+	return out, nil
+}
+
+// engineNeeds are the kinds, as group and resource, that the engine's answers are made of.
+func engineNeeds() (out [][2]string) {
+	for _, rule := range rbac.ViewRules() {
+		for _, g := range rule.APIGroups {
+			for _, resource := range rule.Resources {
+				if resource != "events" && resource != "decisionlogs" {
+					out = append(out, [2]string{g, resource})
+				}
+			}
+		}
+	}
+	return out
+}
+
+// askNamespaces finds out whose pods may be listed, namespace by namespace.
+func (r *Reviewer) askNamespaces(ctx context.Context, who authz.SubjectAccessReviewSpec, out *Rights) error {
+	all := r.namespaces()
+	if len(all) > mostNamespaces {
+		out.Unasked, all = len(all)-mostNamespaces, all[:mostNamespaces]
+	}
+	may := make([]bool, len(all))
+	group, ctx := errgroup.WithContext(ctx)
+	group.SetLimit(atOnce)
+	for i, n := range all {
+		group.Go(func() (err error) {
+			may[i], err = r.may(ctx, who, "", "pods", n)
+			return err
+		})
+	}
+	if err := group.Wait(); err != nil {
+		return err
+	}
+	for i, n := range all {
+		if may[i] {
+			out.Allow.Namespaces = append(out.Allow.Namespaces, n)
+		}
+	}
+	return nil
+}
+
+// may asks whether somebody may list a kind, in a namespace or, if that is "", everywhere.
+func (r *Reviewer) may(ctx context.Context, who authz.SubjectAccessReviewSpec, group, resource, namespace string) (bool, error) {
+	who.ResourceAttributes = &authz.ResourceAttributes{Verb: "list", Group: group, Resource: resource, Namespace: namespace}
+	review, err := r.kube.AuthorizationV1().SubjectAccessReviews().Create(ctx, &authz.SubjectAccessReview{Spec: who}, metav1.CreateOptions{})
+	if err != nil {
+		return false, fmt.Errorf("the API server does not say what %s may do: %w", who.User, err)
+	}
+	return review.Status.Allowed, nil
+}

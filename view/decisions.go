@@ -1,0 +1,232 @@
+package view
+
+import (
+	"cmp"
+	"maps"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/nodeless/nodeless/explain/record"
+)
+
+// mostEntries of the log of decisions are kept; of a longer log the oldest pieces are left out.
+const mostEntries = 30_000
+
+// log is the log of decisions as far as it is kept, put together when somebody asks.
+type log struct {
+	pieces  map[string]piece
+	version uint64 // counts changes
+	none    string // why there are no decisions
+
+	folded  uint64 // the version that records are of
+	records []record.Record
+	ledger  record.Ledger
+	at      time.Time // of the ledger
+	of      uint64    // the version that the ledger is of
+
+	decisions orderOf[*record.Record]
+	savings   orderOf[*record.Saving]
+}
+
+type piece struct {
+	place   int64
+	entries []record.Entry
+}
+
+// SetPiece replaces a piece of the log of decisions: its place counts from 1, and no entries mean that it is gone.
+func (m *Model) SetPiece(name string, place int64, entries []record.Entry) {
+	defer m.change()()
+	l := &m.log
+	if l.version++; len(entries) == 0 {
+		delete(l.pieces, name)
+		return
+	}
+	if l.pieces == nil {
+		l.pieces = map[string]piece{}
+	}
+	l.pieces[name] = piece{place, entries}
+	kept := 0
+	for _, name := range slices.Backward(l.names()) {
+		if kept += len(l.pieces[name].entries); kept > mostEntries && kept > len(l.pieces[name].entries) {
+			delete(l.pieces, name)
+		}
+	}
+}
+
+// NoDecisions says why no decisions can be shown; "" takes it back.
+func (m *Model) NoDecisions(why string) {
+	defer m.change()()
+	m.log.none = why
+}
+
+// names are the pieces', the oldest first.
+func (l *log) names() []string {
+	return slices.SortedFunc(maps.Keys(l.pieces), func(a, b string) int { return cmp.Compare(l.pieces[a].place, l.pieces[b].place) })
+}
+
+// fold puts the log together if it is not yet.
+func (l *log) fold() []record.Record {
+	if l.folded != l.version {
+		var all []record.Entry
+		for _, name := range l.names() {
+			all = append(all, l.pieces[name].entries...)
+		}
+		l.records, l.folded = record.Fold(all), l.version
+	}
+	return l.records
+}
+
+// About is whose decisions are asked for. The zero value is everybody's.
+type About struct {
+	Kind, Name string // as record.Of has them: node, nodeclaim, nodepool, or pod and namespace/name
+	Claim      string // of a node
+}
+
+// String is KIND/NAME, "" for everybody.
+func (a About) String() string { return strings.Trim(a.Kind+"/"+a.Name, "/") }
+
+// records are those about somebody, by time.
+func (l *log) about(a About) []record.Record {
+	all := l.fold()
+	if a == (About{}) {
+		return all
+	}
+	return slices.DeleteFunc(slices.Clone(all), func(r record.Record) bool {
+		return !r.About(a.Kind, a.Name) && (a.Claim == "" || !r.About("nodeclaim", a.Claim))
+	})
+}
+
+// Decisions is a page of what was decided, the newest first unless the query sorts otherwise. Its rows must not be changed.
+func (m *Model) Decisions(about About, q Query) Page[*record.Record] {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	l := &m.log
+	o := &l.decisions
+	if q.Group = about.String() + " " + about.Claim; !o.fresh(l.version, q) {
+		records := l.about(about)
+		filter := ParseFilter(q.Filter)
+		var ranks []rank[*record.Record]
+		for i := range records {
+			r := &records[i]
+			text := func() string {
+				return strings.ToLower(string(r.Kind) + "\n" + ReasonOf(r) + "\n" + r.ID + "\n" + r.Line())
+			}
+			if len(filter.words) > 0 && !filter.matches(text(), func(key string) string { return decisionField(r, key) }) {
+				continue
+			}
+			by := rank[*record.Record]{of: r, name: r.ID, number: -seconds(r.Time)}
+			if q.Sort.Key == SortSaves {
+				by.number = r.SavesPerHour
+			}
+			ranks = append(ranks, by)
+		}
+		sorted(ranks, q.Sort)
+		for i := range ranks {
+			o.lines = append(o.lines, lineOf[*record.Record]{key: ranks[i].name, of: ranks[i].of})
+		}
+		o.of, o.shown = len(records), len(ranks)
+	}
+	return pageOf(o, q.Window)
+}
+
+// SortSaves orders decisions and savings by dollars an hour, and by dollars.
+const SortSaves = "saves"
+
+func decisionField(r *record.Record, key string) string {
+	switch key {
+	case "decision", "kind":
+		return string(r.Kind)
+	case "reason":
+		return ReasonOf(r)
+	case FieldPool:
+		for _, m := range r.Goes {
+			return m.Pool
+		}
+		for _, b := range r.Comes {
+			return b.Pool
+		}
+	}
+	return ""
+}
+
+// ReasonOf is for which reason machines go, or the rule that stands in the way; "-" if there is none.
+func ReasonOf(r *record.Record) string { return cmp.Or(r.Method, r.Rule, "-") }
+
+// Decided is how many decisions are kept, and why there are none if that is known.
+func (m *Model) Decided() (n int, none string) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return len(m.log.fold()), m.log.none
+}
+
+// Decision is one by its ID, nil if it is not kept. It must not be changed.
+func (m *Model) Decision(id string) *record.Record {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	all := m.log.fold()
+	if i := slices.IndexFunc(all, func(r record.Record) bool { return r.ID == id }); i >= 0 {
+		return &all[i]
+	}
+	return nil
+}
+
+// ledgerAt is what was saved until now; it is added up once a second at most.
+func (l *log) ledgerAt(now time.Time) *record.Ledger {
+	if records := l.fold(); l.of != l.version || !l.at.Equal(now.Truncate(time.Second)) {
+		l.of, l.at = l.version, now.Truncate(time.Second)
+		l.ledger = record.Savings(records, now, record.DefaultHorizon)
+	}
+	return &l.ledger
+}
+
+// Ledger is what was saved until now, without its list.
+func (m *Model) Ledger(now time.Time) record.Ledger {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	l := *m.log.ledgerAt(now)
+	l.Savings = nil
+	return l
+}
+
+// Savings is a page of what was saved, the newest first unless the query sorts otherwise. Its rows must not be changed.
+func (m *Model) Savings(now time.Time, q Query) Page[*record.Saving] {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	filter := ParseFilter(q.Filter)
+	var ranks []rank[*record.Saving]
+	all := m.log.ledgerAt(now).Savings
+	for i := range all {
+		s := &all[i]
+		field := func(key string) string {
+			return map[string]string{"reason": s.Method, FieldStatus: s.State, FieldPool: strings.Join(s.Pools, ",")}[key]
+		}
+		if len(filter.words) > 0 && !filter.matches(strings.ToLower(s.Method+"\n"+s.State+"\n"+s.What+"\n"+strings.Join(s.Pools, "\n")), field) {
+			continue
+		}
+		by := rank[*record.Saving]{of: s, name: s.Decision, number: -seconds(s.Time)}
+		if q.Sort.Key == SortSaves {
+			by.number = s.Dollars
+		}
+		ranks = append(ranks, by)
+	}
+	sorted(ranks, q.Sort)
+	o := &m.log.savings
+	o.lines, o.of, o.shown = o.lines[:0], len(all), len(ranks)
+	for i := range ranks {
+		o.lines = append(o.lines, lineOf[*record.Saving]{key: ranks[i].name, of: ranks[i].of})
+	}
+	return pageOf(o, q.Window)
+}
+
+// pageOf is the part of an order that is seen.
+func pageOf[T any](o *orderOf[T], w Window) Page[T] {
+	p := Page[T]{Lines: len(o.lines), Of: o.of, Shown: o.shown}
+	var seen []lineOf[T]
+	p.Window, seen = window(o.lines, w)
+	p.Rows = make([]T, len(seen))
+	for i, l := range seen {
+		p.Rows[i] = l.of
+	}
+	return p
+}

@@ -1,0 +1,204 @@
+package tui
+
+import (
+	"cmp"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/nodeless/nodeless/explain/record"
+	"github.com/nodeless/nodeless/view"
+)
+
+// decisionColumns are those of what was decided.
+func decisionColumns() []column[*record.Record] {
+	return []column[*record.Record]{
+		{title: "AGE", min: 5, fair: 6, rank: 1, right: true, text: func(s *scene, r **record.Record) string { return view.Age(s.now, (*r).Time) }},
+		{title: "DECISION", min: 8, rank: 0, text: func(_ *scene, r **record.Record) string { return string((*r).Kind) }, tone: decisionTone},
+		{title: "REASON", min: 13, fair: 15, max: 20, rank: 3, text: func(_ *scene, r **record.Record) string { return view.ReasonOf(*r) }},
+		{title: "SAVES/H", min: 8, fair: 9, rank: 4, right: true, sort: view.SortSaves, text: func(_ *scene, r **record.Record) string { return dollarsOr((*r).SavesPerHour) }},
+		{title: "ID", min: 12, rank: 5, wide: true, text: func(_ *scene, r **record.Record) string { return (*r).ID }},
+		{title: "WHAT", min: 34, fair: 40, max: 1000, rank: 2, text: func(_ *scene, r **record.Record) string { return (*r).Line() }},
+	}
+}
+
+// decisionTone makes what went wrong stand out; the kind says so too.
+func decisionTone(r **record.Record) tone {
+	switch (*r).Kind {
+	case record.Refuse, record.Broken, record.Lost:
+		return bad
+	case record.Depart:
+		return middling
+	case record.Launch, record.Remove, record.Replace:
+	}
+	return plain
+}
+
+// savingColumns are those of what decisions saved.
+func savingColumns() []column[*record.Saving] {
+	return []column[*record.Saving]{
+		{title: "AGE", min: 5, fair: 6, rank: 1, right: true, text: func(s *scene, r **record.Saving) string { return view.Age(s.now, (*r).Time) }},
+		{title: "REASON", min: 13, fair: 14, rank: 3, text: func(_ *scene, r **record.Saving) string { return (*r).Method }},
+		{title: "STATE", min: 8, rank: 4, text: func(_ *scene, r **record.Saving) string { return (*r).State }},
+		{title: "SAVED", min: 9, fair: 10, rank: 0, right: true, sort: view.SortSaves, text: func(_ *scene, r **record.Saving) string { return dollars((*r).Dollars) }, tone: savedTone},
+		{title: "NOW/H", min: 8, fair: 9, rank: 2, right: true, text: func(_ *scene, r **record.Saving) string { return dollars((*r).DollarsPerHour) }},
+		{title: "ID", min: 12, rank: 6, wide: true, text: func(_ *scene, r **record.Saving) string { return (*r).Decision }},
+		{title: "WHAT", min: 26, fair: 26, max: 1000, rank: 5, text: func(_ *scene, r **record.Saving) string { return (*r).What }},
+	}
+}
+
+func savedTone(r **record.Saving) tone {
+	if (*r).Dollars < 0 {
+		return bad
+	}
+	return good
+}
+
+// dollars is a sum of money with its sign in front; 0 has none.
+func dollars(d float64) string {
+	text := fmt.Sprintf("%.4f", max(d, -d))
+	if d < 0 && text != "0.0000" {
+		return "-$" + text
+	}
+	return "$" + text
+}
+
+func dollarsOr(d float64) string {
+	if d == 0 {
+		return "-"
+	}
+	return dollars(d)
+}
+
+// decided is what is shown where there are no decisions.
+func (a *App) undecided(none string) string {
+	if n, why := a.o.Model.Decided(); n == 0 && why != "" {
+		return why
+	}
+	return none
+}
+
+// ledgerLine is what was saved in all.
+func (a *App) ledgerLine(p *painter, s *scene) {
+	p.cell(" "+ledgerText(a.o.Model.Ledger(s.now), s.now), a.width, false, bold)
+	p.WriteByte('\n')
+}
+
+func ledgerText(l record.Ledger, now time.Time) string {
+	parts := []string{"saved " + dollars(l.Dollars) + " in " + view.Age(now, l.Since), "grows by " + dollars(l.DollarsPerHour) + "/h"}
+	if l.Unpriced > 0 {
+		parts = append(parts, fmt.Sprintf("%d left out, unpriced", l.Unpriced))
+	}
+	return strings.Join(append(parts, "w: against what"), " · ")
+}
+
+// aboutOf is the object of the chosen row, false where there is none.
+func (a *App) aboutOf() (view.About, bool) {
+	key := a.state().window.Key
+	if _, group := view.GroupOf(key); group || key == "" || key == view.NoPool {
+		return view.About{}, false
+	}
+	switch a.screen {
+	case Nodes:
+		r, ok := a.o.Model.Node(key)
+		if ok && !r.HasNode {
+			return view.About{Kind: "nodeclaim", Name: key}, true
+		}
+		return view.About{Kind: "node", Name: key, Claim: r.Claim}, true
+	case Pools:
+		return view.About{Kind: "nodepool", Name: key}, true
+	case Pending, pods:
+		return view.About{Kind: "pod", Name: key}, true
+	case Decisions, Savings:
+	}
+	return view.About{}, false
+}
+
+// drill goes from the chosen row to the decisions about it.
+func (a *App) drill() {
+	if about, ok := a.aboutOf(); ok {
+		from := a.screen
+		a.states[Decisions] = state{}
+		a.show(Decisions)
+		a.about, a.from = about, from
+	}
+}
+
+// aboutDecision is all of what is known of a decision.
+func aboutDecision(r *record.Record) []string {
+	out := []string{
+		"decision " + r.ID + "  " + string(r.Kind) + " " + strings.TrimPrefix(view.ReasonOf(r), "-"),
+		"time     " + r.Time.UTC().Format(time.RFC3339), "why      " + r.Why,
+	}
+	for _, b := range r.Comes {
+		out = append(out, fmt.Sprintf("comes    %s for pool %s, as %s; %d types would do", b.Chosen, b.Pool, cmp.Or(b.Claim, "-"), b.Types))
+		if b.RunnerUp != nil {
+			out = append(out, "         next best "+b.RunnerUp.String())
+		}
+		for _, o := range b.Others {
+			out = append(out, "         or "+o.String())
+		}
+	}
+	for _, m := range r.Goes {
+		out = append(out, "goes     "+cmp.Or(m.Node, m.Claim)+", "+m.Offer.String()+leaving(len(m.Pods)+m.PodsMore))
+	}
+	if n := len(r.Pods) + r.PodsMore; n > 0 {
+		text := fmt.Sprintf("pods     %d: %s", n, strings.Join(r.Pods, " "))
+		if r.PodsMore > 0 {
+			text += fmt.Sprintf(" and %d more", r.PodsMore)
+		}
+		out = append(out, text)
+	}
+	if r.SavesPerHour != 0 {
+		out = append(out, "saves    "+dollars(r.SavesPerHour)+"/h")
+	}
+	for _, o := range r.Outcomes {
+		line := fmt.Sprintf("then     %s %s %s, after %s", o.Time.UTC().Format(time.RFC3339), o.What, cmp.Or(o.Node, o.Claim), time.Duration(o.Seconds*float64(time.Second)).Round(time.Second))
+		if o.Text != "" {
+			line += ": " + o.Text
+		}
+		out = append(out, line)
+	}
+	return out
+}
+
+func leaving(n int) string {
+	if n == 0 {
+		return ""
+	}
+	return fmt.Sprintf(", with %d pods", n)
+}
+
+// aboutSaving is a decision and what it saved.
+func (a *App) aboutSaving(s *scene, id string) []string {
+	var out []string
+	for _, row := range a.o.Model.Savings(s.now, view.Query{}).Rows {
+		if row.Decision == id {
+			out = []string{
+				"saved    " + dollars(row.Dollars) + ", " + row.State + ", until " + row.Until.UTC().Format(time.RFC3339),
+				"         " + dollars(row.Gone) + " that what went would have cost",
+				"         less " + dollars(row.Replacements) + " for what came in its place and " + dollars(row.Launched) + " for what was launched since",
+			}
+		}
+	}
+	if r := a.o.Model.Decision(id); r != nil {
+		out = append(append(out, ""), aboutDecision(r)...)
+	}
+	return append(out, "", a.o.Model.Ledger(s.now).Counterfactual)
+}
+
+// mostLately is how many decisions are told with what they are about.
+const mostLately = 5
+
+// lately are the newest decisions about an object, a line each.
+func (a *App) lately(s *scene, about view.About) []string {
+	page := a.o.Model.Decisions(about, view.Query{Window: view.Window{Height: mostLately}})
+	var out []string
+	for _, r := range page.Rows {
+		out = append(out, "decided "+view.Age(s.now, r.Time)+" ago: "+r.Line())
+	}
+	if page.Shown > len(page.Rows) {
+		out = append(out, fmt.Sprintf("        %d more; d shows them", page.Shown-len(page.Rows)))
+	}
+	return out
+}

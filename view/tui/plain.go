@@ -1,0 +1,209 @@
+package tui
+
+import (
+	"encoding/json"
+	"fmt"
+	"io"
+	"slices"
+	"strings"
+	"time"
+	"unicode/utf8"
+
+	"sigs.k8s.io/yaml"
+
+	"github.com/nodeless/nodeless/explain/record"
+	"github.com/nodeless/nodeless/view"
+)
+
+// Print writes what there is once: a table of one screen, or all of it for programs.
+func Print(w io.Writer, o Options, output string, headers bool) error {
+	now := o.Now()
+	switch output {
+	case "json", "yaml":
+		return printDocument(w, o, output)
+	case "name":
+		return printNames(w, o, now)
+	}
+	s := &scene{now: now, unpriced: o.Prices == "", resources: o.Model.Resources()}
+	wide := output == "wide"
+	q := view.Query{Sort: o.Sort}
+	var rows [][]string
+	switch o.Screen {
+	case Pools:
+		rows = cells(s, poolColumns(s), o.Model.Pools(now, view.Query{}).Rows, wide)
+	case Pending:
+		rows = cells(s, podColumns(s, true), o.Model.Waiting(view.Query{}).Rows, true)
+	case Decisions:
+		rows = cells(s, decisionColumns(), o.Model.Decisions(view.About{}, view.Query{}).Rows, wide)
+	case Savings:
+		rows = cells(s, savingColumns(), o.Model.Savings(now, view.Query{}).Rows, wide)
+	case Nodes, pods:
+		var nodes []view.NodeRow
+		for _, l := range o.Model.Nodes(q).Rows {
+			nodes = append(nodes, l.Row)
+		}
+		rows = cells(s, nodeColumns(s, o.Labels), nodes, wide)
+	}
+	if !headers {
+		return printRows(w, rows[1:])
+	}
+	if err := printRows(w, rows); err != nil {
+		return err
+	}
+	text := total(o, s)
+	if o.Screen == Savings {
+		l := o.Model.Ledger(now)
+		text = strings.TrimSuffix(ledgerText(l, now), " · w: against what") + "\n" + l.Counterfactual
+	}
+	_, err := fmt.Fprintf(w, "\n%s\n", text)
+	return err
+}
+
+// total is the last line: what all of it is and costs.
+func total(o Options, s *scene) string {
+	t := o.Model.Totals()
+	parts := []string{fmt.Sprintf("%d nodes", t.Nodes)}
+	if t.OnTheirWay > 0 {
+		parts = append(parts, fmt.Sprintf("%d on their way", t.OnTheirWay))
+	}
+	for i, name := range s.resources {
+		parts = append(parts, fmt.Sprintf("%s %s/%s %s", name, view.Amount(name, t.Requests[i]), view.Amount(name, t.Allocatable[i]), view.Percent(view.Share(t.Requests[i], t.Allocatable[i]))))
+	}
+	parts = append(parts, fmt.Sprintf("pods %d pending %d running", t.Pending, t.Running))
+	if !s.unpriced {
+		parts = append(parts, view.PerHour(t.Price)+"/hour", view.PerMonth(t.Price)+"/month")
+		if t.Unpriced > 0 {
+			parts = append(parts, fmt.Sprintf("%d without a price", t.Unpriced))
+		}
+	}
+	return strings.Join(parts, " · ")
+}
+
+// cells are the titles and the texts of all columns.
+func cells[R any](s *scene, columns []column[R], of []R, wide bool) [][]string {
+	columns = slices.DeleteFunc(columns, func(c column[R]) bool { return c.wide && !wide })
+	out := make([][]string, 1+len(of))
+	for _, c := range columns {
+		out[0] = append(out[0], c.title)
+		for i := range of {
+			out[i+1] = append(out[i+1], view.Escape(c.text(s, &of[i])))
+		}
+	}
+	return out
+}
+
+// printRows writes columns as wide as they must be, with three blanks between, as kubectl does.
+func printRows(w io.Writer, rows [][]string) error {
+	var widths []int
+	for _, row := range rows {
+		for i, c := range row {
+			if i == len(widths) {
+				widths = append(widths, 0)
+			}
+			widths[i] = max(widths[i], width(c))
+		}
+	}
+	var b strings.Builder
+	for _, row := range rows {
+		for i, c := range row {
+			b.WriteString(c)
+			if i < len(row)-1 {
+				b.WriteString(strings.Repeat(" ", widths[i]-width(c)+3))
+			}
+		}
+		b.WriteByte('\n')
+	}
+	_, err := io.WriteString(w, b.String())
+	return err
+}
+
+func printNames(w io.Writer, o Options, now time.Time) error {
+	var b strings.Builder
+	switch o.Screen {
+	case Pools:
+		for _, r := range o.Model.Pools(now, view.Query{}).Rows {
+			if r.Name != "" {
+				fmt.Fprintf(&b, "nodepool.karpenter.sh/%s\n", r.Name)
+			}
+		}
+	case Pending:
+		for _, r := range o.Model.Waiting(view.Query{}).Rows {
+			fmt.Fprintf(&b, "pod/%s\n", r.Name)
+		}
+	case Decisions:
+		for _, r := range o.Model.Decisions(view.About{}, view.Query{}).Rows {
+			fmt.Fprintf(&b, "decision/%s\n", view.Escape(r.ID))
+		}
+	case Savings:
+		for _, r := range o.Model.Savings(now, view.Query{}).Rows {
+			fmt.Fprintf(&b, "decision/%s\n", view.Escape(r.Decision))
+		}
+	case Nodes, pods:
+		for _, l := range o.Model.Nodes(view.Query{Sort: o.Sort}).Rows {
+			if l.Row.HasNode {
+				fmt.Fprintf(&b, "node/%s\n", l.Row.Name)
+			} else {
+				fmt.Fprintf(&b, "nodeclaim.karpenter.sh/%s\n", l.Row.Name)
+			}
+		}
+	}
+	_, err := io.WriteString(w, b.String())
+	return err
+}
+
+func printDocument(w io.Writer, o Options, output string) error {
+	text, err := json.MarshalIndent(Document(o), "", "  ")
+	if err != nil {
+		return fmt.Errorf("print the cluster: %w", err)
+	}
+	text = append(harmless(text), '\n')
+	if output == "yaml" {
+		if text, err = yaml.JSONToYAML(text); err != nil {
+			return fmt.Errorf("print the cluster: %w", err)
+		}
+	}
+	_, err = w.Write(text)
+	return err
+}
+
+// Document is all of the cluster, or, of their own screens, what was decided or saved, as nodeless decisions and savings print it.
+func Document(o Options) any {
+	now := o.Now()
+	switch o.Screen {
+	case Decisions:
+		list := record.List{APIVersion: "nodeless.sh/v1alpha1", Kind: "DecisionList", Items: []record.Record{}}
+		for _, r := range slices.Backward(o.Model.Decisions(view.About{}, view.Query{}).Rows) {
+			list.Items = append(list.Items, *r)
+		}
+		return list
+	case Savings:
+		l := o.Model.Ledger(now)
+		l.Savings = []record.Saving{}
+		for _, s := range slices.Backward(o.Model.Savings(now, view.Query{}).Rows) {
+			l.Savings = append(l.Savings, *s)
+		}
+		return l
+	case Nodes, Pools, Pending, pods:
+	}
+	d := o.Model.Document(now, view.Query{Sort: o.Sort})
+	d.Context, d.Prices = o.Context, o.Prices
+	return d
+}
+
+// harmless escapes what JSON would leave as it is and a terminal would obey. Such characters are inside of strings alone.
+func harmless(text []byte) []byte {
+	out := make([]byte, 0, len(text))
+	for _, r := range string(text) {
+		if r >= 0x7f && r <= 0xffff && !view.Printable(r) {
+			out = fmt.Appendf(out, `\u%04x`, r)
+		} else {
+			out = utf8.AppendRune(out, r)
+		}
+	}
+	return out
+}
+
+func sortedNaturally(list []string) []string {
+	slices.SortFunc(list, view.Natural)
+	return list
+}

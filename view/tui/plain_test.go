@@ -1,0 +1,82 @@
+package tui
+
+import (
+	"encoding/json"
+	"strings"
+	"testing"
+
+	"github.com/nodeless/nodeless/explain/record"
+	"github.com/nodeless/nodeless/view"
+)
+
+func TestTablesForPrograms(t *testing.T) {
+	for _, screen := range []Screen{Nodes, Pools, Pending, Decisions, Savings} {
+		for _, output := range []string{"", "wide", "name"} {
+			var out strings.Builder
+			o := app(t, shop(t), 80, 24, false).o
+			o.Screen = screen
+			if err := Print(&out, o, output, true); err != nil {
+				t.Fatal(err)
+			}
+			golden(t, "print-"+Screens[screen]+"-"+output, out.String())
+		}
+	}
+	var out strings.Builder
+	o := app(t, shop(t), 80, 24, false).o
+	if err := Print(&out, o, "", false); err != nil || strings.Contains(out.String(), "NODE") || strings.Contains(out.String(), "hour") || strings.Count(out.String(), "\n") != 9 {
+		t.Errorf("without headers: %v\n%s", err, out.String())
+	}
+	o.Prices, out = "", strings.Builder{}
+	if err := Print(&out, o, "wide", true); err != nil || strings.Contains(out.String(), "$0") || strings.Contains(out.String(), "hour") {
+		t.Errorf("without prices: %v\n%s", err, out.String())
+	}
+}
+
+func TestADocumentForPrograms(t *testing.T) {
+	var out strings.Builder
+	o := app(t, shop(t), 80, 24, false).o
+	if err := Print(&out, o, "json", true); err != nil {
+		t.Fatal(err)
+	}
+	golden(t, "print-json", out.String())
+	var d view.Document
+	if err := json.Unmarshal([]byte(out.String()), &d); err != nil {
+		t.Fatal(err)
+	}
+	var sum float64
+	for _, n := range d.Nodes {
+		if n.PricePerHour != nil {
+			sum += *n.PricePerHour
+		}
+	}
+	if len(d.Nodes) != 9 || len(d.Pools) != 3 || len(d.Pending) != 2 || sum-d.Totals.PricePerHour > 1e-9 || d.Totals.PricePerHour-sum > 1e-9 {
+		t.Errorf("%d nodes for %v, %d pools, %d pending: %+v", len(d.Nodes), sum, len(d.Pools), len(d.Pending), d.Totals)
+	}
+	out = strings.Builder{}
+	if err := Print(&out, o, "yaml", true); err != nil || !strings.Contains(out.String(), "kind: ClusterView\n") {
+		t.Errorf("%v\n%s", err, out.String())
+	}
+}
+
+// What was decided and saved is for programs what nodeless decisions and savings print.
+func TestDecisionsForPrograms(t *testing.T) {
+	o := app(t, shop(t), 80, 24, false).o
+	var list record.List
+	var ledger record.Ledger
+	for screen, into := range map[Screen]any{Decisions: &list, Savings: &ledger} {
+		var out strings.Builder
+		o.Screen = screen
+		if err := Print(&out, o, "json", true); err != nil {
+			t.Fatal(err)
+		}
+		if err := json.Unmarshal([]byte(out.String()), into); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if list.Kind != "DecisionList" || len(list.Items) != 4 || list.Items[0].ID != "a1" || len(list.Items[0].Outcomes) != 1 {
+		t.Errorf("decisions: %+v", list)
+	}
+	if ledger.Kind != "SavingsLedger" || len(ledger.Savings) != 2 || ledger.Savings[0].Decision != "b2" || ledger.Dollars == 0 {
+		t.Errorf("savings: %+v", ledger)
+	}
+}

@@ -1,0 +1,115 @@
+package watcher
+
+import (
+	"maps"
+	"slices"
+	"strings"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	karpv1 "sigs.k8s.io/karpenter/pkg/apis/v1"
+
+	"github.com/nodeless/nodeless/controller/translate"
+	"github.com/nodeless/nodeless/view"
+)
+
+func (f *Feed) pool(o *karpv1.NodePool) *view.Pool {
+	p := &view.Pool{Name: o.Name, Ready: true}
+	if o.Spec.Weight != nil {
+		p.Weight = int(*o.Spec.Weight)
+	}
+	for _, c := range o.Status.Conditions {
+		if c.Type == "Ready" && c.Status != metav1.ConditionTrue {
+			p.Ready, p.Problem = false, c.Reason
+			if c.Message != "" {
+				p.Problem += ": " + c.Message
+			}
+		}
+	}
+	for _, name := range slices.Sorted(maps.Keys(o.Spec.Limits)) {
+		most, used := o.Spec.Limits[name], o.Status.Resources[name]
+		l := view.Limit{Resource: string(name), Used: used.String(), Most: most.String()}
+		if most.Sign() > 0 {
+			l.UsedShare = used.AsApproximateFloat64() / most.AsApproximateFloat64()
+		}
+		p.Limits = append(p.Limits, l)
+	}
+	for _, b := range o.Spec.Disruption.Budgets {
+		p.Budgets = append(p.Budgets, budget(b))
+	}
+	if o.Spec.Disruption.Budgets == nil {
+		p.Budgets = []string{"10%"} // the default of karpenter.sh/v1
+	}
+	rules := &karpv1.NodePool{ObjectMeta: metav1.ObjectMeta{Name: o.Name, Annotations: o.Annotations}}
+	rules.Spec.Disruption = o.Spec.Disruption
+	p.Allowed = func(now time.Time, nodes int) (out [len(view.Reasons)]int) {
+		for i, reason := range view.Reasons {
+			out[i] = min(nodes, translate.AllowedDisruptions(rules, karpv1.DisruptionReason(reason), now, nodes))
+		}
+		return out
+	}
+	return p
+}
+
+// budget is a budget in words: how many, for what, when.
+func budget(b karpv1.Budget) string {
+	words := []string{b.Nodes}
+	var reasons []string
+	for _, r := range b.Reasons {
+		reasons = append(reasons, string(r))
+	}
+	if len(reasons) > 0 {
+		words = append(words, strings.Join(reasons, "+"))
+	}
+	if b.Schedule != nil && b.Duration != nil {
+		words = append(words, *b.Schedule, "for", b.Duration.Duration.String())
+	}
+	return strings.Join(words, " ")
+}
+
+func (f *Feed) nodeSeen(old, now any) {
+	if n, ok := now.(*view.Node); ok {
+		f.o.Model.SetNode(n)
+	} else if n, ok := old.(*view.Node); ok {
+		f.o.Model.DeleteNode(n.Name)
+	}
+}
+
+func (f *Feed) claimSeen(old, now any) {
+	if c, ok := now.(*view.Claim); ok {
+		f.o.Model.SetClaim(c)
+	} else if c, ok := old.(*view.Claim); ok {
+		f.o.Model.DeleteClaim(c.Name)
+	}
+}
+
+func (f *Feed) poolSeen(old, now any) {
+	if p, ok := now.(*view.Pool); ok {
+		f.o.Model.SetPool(p)
+	} else if p, ok := old.(*view.Pool); ok {
+		f.o.Model.DeletePool(p.Name)
+	}
+}
+
+func (f *Feed) podSeen(old, now any) {
+	before, _ := old.(*view.Pod)
+	after, _ := now.(*view.Pod)
+	// A list after a lost watch shows a pod that was deleted and created again as a change.
+	if before != nil && (after == nil || after.UID != before.UID) {
+		f.o.Model.DeletePod(before.UID)
+	}
+	if after != nil {
+		f.o.Model.SetPod(after)
+	}
+}
+
+func (f *Feed) eventSeen(old, now any) {
+	before, _ := old.(*saying)
+	after, _ := now.(*saying)
+	switch {
+	case after != nil:
+		f.o.Model.Say(after.about, after.said)
+	case before != nil:
+		f.o.Model.Unsay(before.about, before.said.At)
+	}
+}

@@ -1,0 +1,186 @@
+package web
+
+import (
+	"context"
+	"fmt"
+	"net"
+	"net/http"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	kept "github.com/nodeless/nodeless/explain/record"
+	"github.com/nodeless/nodeless/explain/whatif"
+	"github.com/nodeless/nodeless/view"
+	"github.com/nodeless/nodeless/view/viewtest"
+)
+
+// stage is a page whose cluster and server the browser's script moves, by requests to a second address.
+type stage struct {
+	t       *testing.T
+	model   *view.Model
+	pods    []*view.Pod
+	address string
+	diary   *diary
+
+	mu   sync.Mutex
+	stop func()
+}
+
+// serve starts the page's server, at the address it had before if it had one.
+func (s *stage) serve() error {
+	if s.address == "" {
+		s.address = "127.0.0.1:0"
+	}
+	ctx, cancel := context.WithCancel(context.Background())
+	l, err := Listen(ctx, s.address)
+	if err != nil {
+		cancel()
+		return err
+	}
+	s.address = l.Addr().String()
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		o := Options{Context: "story", Token: storyToken, Prices: view.PriceSource(), Model: s.model, Forecast: foretell}
+		if s.diary != nil {
+			o.Decisions = s.diary
+		}
+		if err := New(o).Run(ctx, l); err != nil {
+			s.t.Error(err)
+		}
+	}()
+	s.stop = func() { cancel(); <-done }
+	return nil
+}
+
+// act does what the script asks for.
+func (s *stage) act(w http.ResponseWriter, r *http.Request) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	var err error
+	switch r.URL.Path {
+	case "/drop": // all pods of the first node go
+		for _, p := range s.pods {
+			if p.Node == viewtest.NodeName(0) {
+				s.model.DeletePod(p.UID)
+			}
+		}
+	case "/remove": // the second node goes
+		s.model.DeleteNode(viewtest.NodeName(1))
+		s.model.DeleteClaim(viewtest.Claim(1).Name)
+	case "/hostile":
+		n := *viewtest.Node(2)
+		n.Labels = map[string]string{"karpenter.sh/nodepool": hostile, hostile: hostile}
+		s.model.SetNode(&n)
+		s.model.SetPod(&view.Pod{UID: "uid-of-odd", Namespace: "shop", Name: "odd", Created: time.Now(), Verdict: hostile})
+		e := launched(61)
+		e.Decision.Why, e.Decision.Comes[0].Claim, e.Decision.Pods = hostile, hostile, []string{hostile}
+		s.diary.write(lately(e)...)
+	case "/decide":
+		s.diary.write(lately(launched(60))...)
+	case "/microvm":
+		n := *viewtest.Node(3)
+		n.Pod = "shop/alone"
+		s.model.SetNode(&n)
+	case "/down":
+		s.stop()
+		s.stop = func() {}
+	case "/up":
+		err = s.serve()
+	default:
+		http.NotFound(w, r)
+		return
+	}
+	if err != nil {
+		http.Error(w, err.Error(), http.StatusInternalServerError)
+	}
+}
+
+// lately moves what was decided in the story to the browser's time.
+func lately(entries ...kept.Entry) []kept.Entry {
+	by := time.Since(viewtest.Now)
+	for _, e := range entries {
+		if e.Decision != nil {
+			e.Decision.Time = e.Decision.Time.Add(by)
+		} else {
+			e.Outcome.Time = e.Outcome.Time.Add(by)
+		}
+	}
+	return entries
+}
+
+// foretell answers as a forecast does: one machine of two would go.
+func foretell(_ context.Context, q WhatIf) (any, error) {
+	if len(q.Scales) > 0 && !strings.Contains(q.Scales[0], "=") {
+		return nil, fmt.Errorf("--scale %q: want deployment/NAME=N", q.Scales[0])
+	}
+	before, after := whatif.State{Nodes: 2, DollarsPerMonth: 100}, whatif.State{Nodes: 1, DollarsPerMonth: 60}
+	m := whatif.Machine{Name: "ip-10-0-0-1", Type: "c6a.4xlarge"}
+	o := whatif.Outcome{
+		Changes: []string{"NodePool old goes" + hostile}, Before: before, Unchanged: before, After: after, Seconds: 130, Settled: true, Removed: []whatif.Machine{m},
+		Steps:     []whatif.Step{{AfterSeconds: 10, What: whatif.Remove, Method: "Drifted", Goes: []whatif.Machine{m}, Pods: 3, Budget: "10%", Why: "its pool is gone"}},
+		Evictions: []whatif.Eviction{{Pod: "shop/web-0", Node: m.Name, AfterSeconds: 12}}, Unplaced: []whatif.Without{{Name: "shop/big", Why: "no pool"}},
+	}
+	return struct {
+		whatif.Outcome
+		Differs bool `json:"differs"`
+	}{o, o.Differs()}, nil
+}
+
+// needBrowser skips where there is no browser, or fails if there has to be one.
+func needBrowser(t *testing.T) {
+	t.Helper()
+	problem := ""
+	if _, err := exec.LookPath("chromium"); err != nil {
+		problem = "no chromium: scripts/test-deps installs it"
+	} else if _, err := dist.Open("dist/index.html"); err != nil {
+		problem = "the page is not built: make page"
+	} else if _, err := os.Stat(filepath.Join("page", "node_modules", "playwright-core")); err != nil {
+		problem = "no playwright: npm ci --ignore-scripts in web/"
+	}
+	switch {
+	case problem == "":
+	case os.Getenv("NODELESS_REQUIRE_BROWSER") != "":
+		t.Fatal(problem)
+	default:
+		t.Skip(problem)
+	}
+}
+
+// A person goes through the page in a real browser; web/test/page.mjs is what they do and what they expect. SCREENSHOTS names the
+// folder for pictures.
+func TestAPersonGoesThroughThePage(t *testing.T) {
+	needBrowser(t)
+	s := &stage{t: t}
+	s.model, s.pods = viewtest.Cluster(60, 12)
+	s.diary = &diary{entries: lately(append(saved(), launched(1), launched(2))...)}
+	if err := s.serve(); err != nil {
+		t.Fatal(err)
+	}
+	defer func() { s.stop() }()
+	control, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	server := &http.Server{Handler: http.HandlerFunc(s.act), ReadHeaderTimeout: time.Minute}
+	go func() { _ = server.Serve(control) }()
+	defer server.Close()
+	pictures := os.Getenv("SCREENSHOTS")
+	if pictures == "" {
+		pictures = t.TempDir()
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), 3*time.Minute)
+	defer cancel()
+	script := exec.CommandContext(ctx, "node", "test/page.mjs", Link(s.address, storyToken), fmt.Sprintf("http://%s", control.Addr()), pictures)
+	script.Dir = filepath.Join("page")
+	out, err := script.CombinedOutput()
+	t.Logf("%s", out)
+	if err != nil {
+		t.Fatal(err)
+	}
+}

@@ -1,0 +1,120 @@
+package web
+
+import (
+	"context"
+	"errors"
+	"net/http"
+	"slices"
+	"strconv"
+	"strings"
+
+	kept "github.com/nodeless/nodeless/explain/record"
+)
+
+// usualDecisions and mostDecisions are how many are listed.
+const (
+	usualDecisions = 100
+	mostDecisions  = 1000
+)
+
+// decisionList are the newest that all words are found in, newest first.
+type decisionList struct {
+	Of      int        `json:"of"` // that were found
+	Kept    int        `json:"kept"`
+	Items   []decision `json:"items"`
+	Damaged []string   `json:"damaged,omitempty"`
+}
+
+type decision struct {
+	kept.Record `json:",inline"`
+	Became      string `json:"became,omitempty"`
+	Count       int    `json:"count"` // of pods
+}
+
+// list finds words in what decisions say and in the names of their pods and machines.
+func (s *Server) list(ctx context.Context, words string, most int) (*decisionList, error) {
+	if s.noDecisions != nil {
+		return nil, s.noDecisions
+	}
+	all, damaged, err := s.decided.all(s.lifetime(), ctx)
+	if err != nil {
+		return nil, err
+	}
+	out := &decisionList{Kept: len(all), Items: []decision{}}
+	for _, err := range damaged {
+		out.Damaged = append(out.Damaged, err.Error())
+	}
+	wanted := strings.Fields(strings.ToLower(words))
+	for _, r := range slices.Backward(all) {
+		if !found(&r, wanted) {
+			continue
+		}
+		if out.Of++; len(out.Items) < most {
+			d := decision{Record: r, Became: r.Became(), Count: len(r.Pods) + r.PodsMore}
+			for _, m := range r.Goes {
+				d.Count += len(m.Pods) + m.PodsMore
+			}
+			out.Items = append(out.Items, d)
+		}
+	}
+	return out, nil
+}
+
+func found(r *kept.Record, words []string) bool {
+	if len(words) == 0 {
+		return true
+	}
+	parts := append([]string{string(r.Kind), r.Method, r.Rule, r.Line()}, r.Pods...)
+	for _, m := range r.Goes {
+		parts = append(append(parts, m.Node, m.Claim, m.Pool, m.Type), m.Pods...)
+	}
+	for _, b := range r.Comes {
+		parts = append(parts, b.Claim, b.Pool, b.Chosen.Type)
+	}
+	hay := strings.ToLower(strings.Join(parts, "\n"))
+	return !slices.ContainsFunc(words, func(w string) bool { return !strings.Contains(hay, w) })
+}
+
+func (s *Server) decisions(r *http.Request) (any, error) {
+	most := usualDecisions
+	if text := r.URL.Query().Get("limit"); text != "" {
+		n, err := number(r, "limit")
+		if err != nil || n < 1 || n > mostDecisions {
+			return nil, failure{http.StatusBadRequest, errors.New("parameter limit=" + strconv.Quote(text) + ": give a whole number from 1 to 1000")}
+		}
+		most = int(n)
+	}
+	list, err := s.list(r.Context(), r.URL.Query().Get("q"), most)
+	if err != nil {
+		return nil, err
+	}
+	return escaped(list)
+}
+
+// ledger is what was saved until now, with the newest decisions first and no more of them than are listed.
+func (s *Server) ledger(ctx context.Context) (*kept.Ledger, error) {
+	if s.noDecisions != nil {
+		return nil, s.noDecisions
+	}
+	all, _, err := s.decided.all(s.lifetime(), ctx)
+	if err != nil {
+		return nil, err
+	}
+	l := kept.Savings(all, s.o.Clock.Now(), kept.DefaultHorizon)
+	slices.Reverse(l.Savings)
+	return &l, nil
+}
+
+func (s *Server) savings(r *http.Request) (any, error) {
+	l, err := s.ledger(r.Context())
+	if err != nil {
+		return nil, err
+	}
+	sums := map[string]float64{}
+	for i := range l.Savings {
+		sums[l.Savings[i].Method] += l.Savings[i].Dollars
+	}
+	of := len(l.Savings)
+	l.Savings = l.Savings[:min(of, usualDecisions)]
+	return escaped(map[string]any{"ledger": l, "of": of, "methods": sums})
+}

@@ -1,0 +1,175 @@
+package web
+
+import (
+	"crypto/rand"
+	"encoding/json"
+	"fmt"
+	"maps"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/nodeless/nodeless/view"
+)
+
+// bounds of a history. What is older becomes part of what it begins with.
+type bounds struct {
+	frames int // how many
+	bytes  int // their records, as text
+	kinds  int // how many, before everything begins anew
+}
+
+var usual = bounds{frames: 20000, bytes: 32 << 20, kinds: 20000}
+
+// history is the machines now, and how they came to be so: a base, and frames upon it. It is safe for concurrent use; frames and
+// records do not change.
+type history struct {
+	resources int
+	bounds    bounds
+
+	mu     sync.Mutex
+	epoch  string // of this process; the numbers of frames are its own
+	kinds  [][]byte
+	index  map[string]int // of kinds, by their text
+	base   map[uint64]*record
+	from   frame // what the base is: a frame whose records are in it
+	now    map[uint64]*record
+	frames []frame
+	bytes  int
+	grown  chan struct{} // closed when there is a new frame
+}
+
+// frame is one step: what changed at a moment.
+type frame struct {
+	seq    int64
+	at     time.Time
+	set    []*record
+	gone   []uint64
+	kinds  int // how many there were before it
+	totals totals
+	bytes  int
+}
+
+func newHistory(resources int, b bounds) *history {
+	h := &history{resources: resources, bounds: b, grown: make(chan struct{})}
+	h.reset()
+	return h
+}
+
+// reset forgets everything; whoever follows gets the machines anew.
+func (h *history) reset() {
+	h.epoch, h.kinds, h.index = strings.ToLower(rand.Text()[:12]), nil, map[string]int{}
+	h.base, h.now, h.frames, h.bytes = map[uint64]*record{}, map[uint64]*record{}, nil, 0
+	h.from = frame{}
+}
+
+// full reports whether there are more kinds than are kept; then the machines have to be told anew after a reset.
+func (h *history) full() bool {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return len(h.kinds) >= h.bounds.kinds
+}
+
+// add is a step that machines made.
+func (h *history) add(c *view.Changes, at time.Time) error {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	// Whoever asks for a frame's moment gives it in milliseconds.
+	f := frame{seq: h.last().seq + 1, at: at.Truncate(time.Millisecond), gone: c.Gone, kinds: len(h.kinds), totals: newTotals(&c.Totals, h.resources), bytes: 64 + 8*len(c.Gone)}
+	for i := range c.Set {
+		k, err := h.kindOf(&c.Set[i])
+		if err != nil {
+			return err
+		}
+		r, err := newRecord(&c.Set[i], k, h.resources)
+		if err != nil {
+			return err
+		}
+		if was := h.now[r.id]; was != nil && string(was.json) == string(r.json) {
+			continue
+		}
+		h.now[r.id] = r
+		f.set = append(f.set, r)
+		f.bytes += len(r.json) + 16
+	}
+	for _, id := range c.Gone {
+		delete(h.now, id)
+	}
+	h.frames = append(h.frames, f)
+	h.bytes += f.bytes
+	for len(h.frames) > 1 && (len(h.frames) > h.bounds.frames || h.bytes > h.bounds.bytes) {
+		h.from = h.frames[0]
+		h.from.apply(h.base)
+		h.from.set, h.from.gone = nil, nil
+		h.bytes -= h.from.bytes
+		h.frames = h.frames[1:]
+	}
+	close(h.grown)
+	h.grown = make(chan struct{})
+	return nil
+}
+
+func (h *history) kindOf(b *view.Box) (int, error) {
+	text, err := json.Marshal(newKind(b))
+	if err != nil {
+		return 0, fmt.Errorf("write the labels of %s: %w", b.Name, err)
+	}
+	i, known := h.index[string(text)]
+	if !known {
+		i = len(h.kinds)
+		h.index[string(text)] = i
+		h.kinds = append(h.kinds, text)
+	}
+	return i, nil
+}
+
+// last is the newest frame, or what the base is.
+func (h *history) last() *frame {
+	if len(h.frames) == 0 {
+		return &h.from
+	}
+	return &h.frames[len(h.frames)-1]
+}
+
+func (f *frame) apply(machines map[uint64]*record) {
+	for _, r := range f.set {
+		machines[r.id] = r
+	}
+	for _, id := range f.gone {
+		delete(machines, id)
+	}
+}
+
+// id is a frame's among those of all processes.
+func (h *history) id(f *frame) string { return h.epoch + "." + strconv.FormatInt(f.seq, 10) }
+
+// after are the frames after that of an id, of which the last may be the newest; false if they are not known any more, or never were.
+func (h *history) after(id string) ([]frame, bool) {
+	epoch, number, _ := strings.Cut(id, ".")
+	seq, err := strconv.ParseInt(number, 10, 64)
+	if epoch != h.epoch || err != nil || seq < h.from.seq || seq > h.last().seq {
+		return nil, false
+	}
+	return h.frames[seq-h.from.seq:], true
+}
+
+// at is the last frame that was there at a moment, or the oldest that is known; and the machines then.
+func (h *history) at(t time.Time) (frame, map[uint64]*record) {
+	n, _ := slices.BinarySearchFunc(h.frames, t, func(f frame, t time.Time) int {
+		if f.at.After(t) {
+			return 1
+		}
+		return -1
+	})
+	if n == len(h.frames) {
+		return *h.last(), h.now
+	}
+	machines, f := maps.Clone(h.base), h.from
+	for i := range n {
+		h.frames[i].apply(machines)
+		f = h.frames[i]
+	}
+	return f, machines
+}

@@ -1,0 +1,61 @@
+// The page of a real cluster: node cluster.mjs LINK FOLDER. lab/stories/web_test.go makes the cluster: pods run, and one, huge, waits.
+import assert from "node:assert/strict";
+import { mkdirSync } from "node:fs";
+import { join } from "node:path";
+import { enter, open } from "./browser.mjs";
+
+const [link, folder] = process.argv.slice(2);
+mkdirSync(folder, { recursive: true });
+const { browser, tab, wrong } = await open();
+const picture = (name) => tab.screenshot({ path: join(folder, name + ".png") });
+try {
+  tab.setDefaultTimeout(60000);
+  await enter(tab, link);
+  await tab.getByTestId("sums").getByText("1 waiting").waitFor();
+  await picture("real-cluster");
+
+  await tab.getByRole("link", { name: "Pending 1" }).click();
+  const row = tab.locator(".matrix tbody tr");
+  await row.getByRole("cell", { name: "cpu 5000", exact: true }).waitFor();
+  const cells = await row.locator("td").allTextContents();
+  assert.equal(cells[1], "1 nothing");
+  assert.match(cells[2], /^✗ .*cpu.*types left: Catalog \d+ →/);
+  await picture("real-pending");
+
+  await row.getByRole("button", { name: "default/huge" }).click();
+  const details = tab.getByRole("complementary", { name: "Details" });
+  await details.getByRole("button", { name: "Why?" }).click();
+  await details.getByText("nothing can take it, and no machine can be launched for it").first().waitFor();
+  await details.getByText("general-purpose").first().waitFor();
+  await picture("real-why");
+  assert.match(tab.url(), /#view=pending;pod=default\/huge$/);
+
+  await tab.getByRole("link", { name: "Decisions" }).click();
+  await tab.locator(".decisions tbody tr").filter({ hasText: "Launch" }).filter({ hasText: "ready in" }).first().waitFor();
+  await tab.getByRole("searchbox").fill("refuse huge");
+  await tab.locator(".decisions tbody tr").filter({ hasText: "Refuse" }).first().waitFor();
+  await picture("real-decisions");
+
+  await tab.getByRole("link", { name: "Savings" }).click();
+  await tab.getByTestId("saved").waitFor();
+
+  await tab.getByRole("link", { name: "What if" }).click();
+  await tab.getByLabel("these went").fill("nodepool/general-purpose");
+  await tab.getByRole("button", { name: "Forecast" }).click();
+  const told = tab.getByRole("region", { name: "Forecast" });
+  await told.getByText("NodePool general-purpose goes").waitFor();
+  await told.getByText(/No place for \(\d+\)/).waitFor();
+  await tab.getByLabel("these went").fill("");
+  await tab.getByLabel("these had so many pods").fill("deployment/web=400");
+  await tab.getByRole("button", { name: "Forecast" }).click();
+  await told.getByText(/Deployment default\/web/).waitFor();
+  await told.getByText("Launch").first().waitFor();
+  await picture("real-whatif");
+  await tab.getByLabel("these had so many pods").fill("deployment/no-such=4");
+  await tab.getByRole("button", { name: "Forecast" }).click();
+  await tab.getByRole("alert").getByText("there is none of that name").waitFor();
+  assert.deepEqual(wrong.filter((w) => !/status of 422/.test(w)), [], "errors that the browser saw");
+  console.log("ok: matrix, why, decisions, savings and what if of a real cluster");
+} finally {
+  await browser.close();
+}

@@ -1,0 +1,109 @@
+package web
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+	"sync"
+
+	"github.com/nodeless/nodeless/view/access"
+)
+
+// mostSeats are how many different rights are served at once, besides those of who may see everything. Each has a copy of what it may see.
+const mostSeats = 10
+
+// fewer are the bounds of a history that some people see.
+var fewer = bounds{frames: 2000, bytes: 4 << 20, kinds: 5000}
+
+// seats are Servers by what they may show.
+type seats struct {
+	mu    sync.Mutex
+	all   *seat // everything
+	byKey map[string]*seat
+	turn  int // counts who takes one
+}
+
+// seat is a Server for all who may see the same.
+type seat struct {
+	server  *Server
+	handler http.Handler
+	stop    func()
+	taken   int // by so many requests
+	last    int // the turn in which it was taken last
+}
+
+// take is the seat for somebody's rights; leave it afterwards.
+func (x *seats) take(s *Server, r *access.Rights) (*seat, error) {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	x.turn++
+	if r.All() {
+		if x.all == nil {
+			x.all = &seat{server: s, handler: s.routes()}
+		}
+		x.all.taken++
+		return x.all, nil
+	}
+	key := r.Key()
+	at := x.byKey[key]
+	if at == nil {
+		if len(x.byKey) >= mostSeats && !x.free() {
+			return nil, errCrowded
+		}
+		at = s.seatFor(r)
+		if x.byKey == nil {
+			x.byKey = map[string]*seat{}
+		}
+		x.byKey[key] = at
+	}
+	at.taken, at.last = at.taken+1, x.turn
+	return at, nil
+}
+
+func (x *seats) leave(at *seat) {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	at.taken--
+}
+
+// free takes away the seat that nobody has and that was left alone longest.
+func (x *seats) free() bool {
+	oldest := ""
+	for key, at := range x.byKey {
+		if at.taken == 0 && (oldest == "" || at.last < x.byKey[oldest].last) {
+			oldest = key
+		}
+	}
+	if oldest == "" {
+		return false
+	}
+	x.byKey[oldest].stop()
+	delete(x.byKey, oldest)
+	return true
+}
+
+// seatFor is a Server that follows a part of what s does.
+func (s *Server) seatFor(r *access.Rights) *seat {
+	m, stop := s.o.Model.Mirror(r.Allow)
+	if r.Unasked > 0 {
+		m.Note("allowed more", fmt.Sprintf("%d namespaces were not asked about: there are too many", r.Unasked))
+	}
+	o := s.o
+	o.Model, o.Fill, o.Gate = m, nil, nil
+	sub := New(o)
+	sub.history = newHistory(len(m.Resources()), fewer)
+	sub.life, sub.streams, sub.thinking, sub.decided, sub.asker = s.lifetime(), s.streams, s.thinking, s.decided, s.asker
+	if !r.Decisions {
+		sub.noDecisions = lacking("decisions and savings", "decisionlogs.nodeless.sh")
+	}
+	if !r.Engine {
+		sub.noEngine = lacking("the engine's answers", r.Lacks)
+	}
+	ctx, cancel := context.WithCancel(s.lifetime())
+	go sub.follow(ctx)
+	return &seat{server: sub, handler: sub.routes(), stop: func() { cancel(); stop() }}
+}
+
+func lacking(what, resource string) error {
+	return failure{http.StatusForbidden, fmt.Errorf("%s are for those who may list %s of the whole cluster; an administrator allows it: nodeless rbac --view --user NAME", what, resource)}
+}
