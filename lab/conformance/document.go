@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"time"
 )
@@ -49,22 +50,45 @@ func (c *conformance) document() error {
 	return os.WriteFile(path, []byte(before+begin+table+end+after), 0o644) //nolint:gosec // a document
 }
 
-// specTable has a line for each spec.
+// specTable has a line for each group of specs, which the first word of their names says, and one for each spec that failed.
 func (c *conformance) specTable(known map[string]spec) string {
-	var b strings.Builder
-	passed := 0
-	var sum time.Duration
-	for _, r := range c.results {
-		if r.Passed {
-			passed++
-		}
-		sum += r.Took
+	type group struct {
+		name                string
+		specs, passed, peer int
+		took                time.Duration
 	}
-	fmt.Fprintf(&b, "%d of %d passed on %s: %.0f s of specs in %.0f minutes, %d clusters side by side.\n\n",
-		passed, len(c.results), time.Now().UTC().Format("2 January 2006"), sum.Seconds(), time.Since(c.began).Minutes(), c.instances)
-	b.WriteString("| spec | Nodeless | seconds | Karpenter |\n|---|---|---:|---|\n")
+	var groups []group
+	var failed []string
+	total := group{name: "all"}
 	for _, r := range c.results {
-		fmt.Fprintf(&b, "| %s | %s | %.1f | %s |\n", r.Spec, verdict(r.Passed), r.Took.Seconds(), known[r.Spec].peer)
+		name, _, _ := strings.Cut(r.Spec, " ")
+		i := slices.IndexFunc(groups, func(g group) bool { return g.name == name })
+		if i < 0 {
+			i, groups = len(groups), append(groups, group{name: name})
+		}
+		for _, g := range []*group{&groups[i], &total} {
+			g.specs++
+			g.took += r.Took
+			if r.Passed {
+				g.passed++
+			}
+			if known[r.Spec].peer == "passed" {
+				g.peer++
+			}
+		}
+		if !r.Passed {
+			failed = append(failed, r.Spec)
+		}
+	}
+	var b strings.Builder
+	fmt.Fprintf(&b, "%d of %d passed on %s: %.0f s of specs in %.0f minutes, %d clusters side by side.\n\n",
+		total.passed, total.specs, time.Now().UTC().Format("2 January 2006"), total.took.Seconds(), time.Since(c.began).Minutes(), c.instances)
+	b.WriteString("| specs | Nodeless | seconds | Karpenter |\n|---|---:|---:|---:|\n")
+	for _, g := range append(groups, total) {
+		fmt.Fprintf(&b, "| %s | %d of %d | %.0f | %d |\n", g.name, g.passed, g.specs, g.took.Seconds(), g.peer)
+	}
+	for _, name := range failed {
+		fmt.Fprintf(&b, "\nFailed: %s\n", name)
 	}
 	return b.String()
 }
