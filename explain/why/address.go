@@ -21,11 +21,12 @@ const (
 const hostPods = 2
 
 // address answers about a pod that is on a node and gets no IP address there, and says nothing of others.
-func (q *question) address(ctx context.Context, of Subject, pod *corev1.Pod) {
+func (q *podQuestion) address(ctx context.Context) {
+	pod := q.pod
 	n := q.nodeNamed(pod.Spec.NodeName)
 	node := q.c.World.Node(pod.Spec.NodeName)
 	if n == nil || node == nil || pod.Status.Phase != corev1.PodPending || pod.Status.PodIP != "" ||
-		pod.DeletionTimestamp != nil || !q.lacksAddress(ctx, of, pod) {
+		pod.DeletionTimestamp != nil || !q.lacksAddress(ctx) {
 		return
 	}
 	q.conclude(q.a.State, NoAddress, "it is on %s and cannot start: no IP address is left for it there", machine(n))
@@ -65,13 +66,13 @@ func moreAddresses(used, room, takes int, class string) string {
 }
 
 // lacksAddress reports whether the last that was said of the pod's sandbox is that there is no address.
-func (q *question) lacksAddress(ctx context.Context, of Subject, pod *corev1.Pod) bool {
-	all, err := q.eventsOf(ctx, of)
+func (q *podQuestion) lacksAddress(ctx context.Context) bool {
+	all, err := q.past.events(ctx, q.of)
 	if err != nil {
 		return false // events says what could not be read
 	}
 	for i := len(all) - 1; i >= 0; i-- {
-		if e := &all[i]; e.Reason == reasonNoSandbox && e.InvolvedObject.UID == pod.UID {
+		if e := &all[i]; e.Reason == reasonNoSandbox && e.InvolvedObject.UID == q.pod.UID {
 			return strings.Contains(e.Message, textNoAddress)
 		}
 	}
@@ -79,7 +80,7 @@ func (q *question) lacksAddress(ctx context.Context, of Subject, pod *corev1.Pod
 }
 
 // classOf names the EC2NodeClass of a node.
-func (q *question) classOf(n *model.Node) string {
+func (q *podQuestion) classOf(n *model.Node) string {
 	if np := q.c.World.NodePool(n.Pool); np != nil {
 		return "EC2NodeClass " + np.Spec.Template.Spec.NodeClassRef.Name
 	}

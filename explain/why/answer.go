@@ -72,22 +72,24 @@ type question struct {
 	policy model.Policy
 	a      *Answer
 
-	read   bool // past and unread are known
-	past   history
-	unread error
+	past *archive
+}
+
+func newQuestion(c *capture.Cluster, s *model.Snapshot, policy model.Policy, of Subject) *question {
+	return &question{c: c, s: s, policy: policy, past: &archive{c: c}, a: &Answer{
+		APIVersion: "nodeless.sh/v1alpha1", Kind: "Answer", Subject: of, Server: c.Server(), Facts: []Fact{},
+	}}
 }
 
 // Ask answers about one object. The error says that there is nothing of that name, with what comes near it, or what could not be read.
 func Ask(ctx context.Context, c *capture.Cluster, policy model.Policy, of Subject) (*Answer, error) {
-	q := &question{c: c, s: c.Snapshot(), policy: policy, a: &Answer{
-		APIVersion: "nodeless.sh/v1alpha1", Kind: "Answer", Subject: of, Server: c.Server(), Facts: []Fact{},
-	}}
+	q := newQuestion(c, c.Snapshot(), policy, of)
 	found, err := q.about(ctx, of)
 	if err != nil {
 		return nil, err
 	}
 	if !found {
-		if gone, err := q.gone(ctx, of); !gone {
+		if gone, err := q.aboutGone(ctx, of); !gone {
 			return nil, q.unknown(of, err)
 		}
 	} else {
@@ -112,16 +114,16 @@ func Ask(ctx context.Context, c *capture.Cluster, policy model.Policy, of Subjec
 func (q *question) about(ctx context.Context, of Subject) (bool, error) {
 	switch of.Kind {
 	case PodKind:
-		return q.pod(ctx, of), nil
+		return q.aboutPod(ctx, of), nil
 	case NodeKind:
-		return q.node(of.Name), nil
+		return q.aboutNode(of.Name), nil
 	case ClaimKind:
-		return q.claim(of.Name), nil
+		return q.aboutClaim(of.Name), nil
 	case PoolKind:
-		return q.pool(of.Name), nil
+		return q.aboutPool(of.Name), nil
 	}
 	if of.Workload() {
-		return q.workload(ctx, of)
+		return (&workloadQuestion{q, of}).answer(ctx)
 	}
 	return false, fmt.Errorf("unknown kind %q: ask for a pod, a workload, a node, a nodeclaim or a nodepool", of.Kind)
 }

@@ -13,70 +13,80 @@ import (
 	"github.com/nodeless/nodeless/engine/reason"
 )
 
-// blocker is a reason to keep a machine in words, with when it clears.
-func (q *question) blocker(n *model.Node, r *model.Reason) Blocker {
+// blocker is a reason to keep a node in words, with when it clears.
+func (q *nodeQuestion) blocker(r *model.Reason) Blocker {
 	b := Blocker{Rule: r.Rule, Text: reason.Undone(*r), Group: r.Group}
-	at := func(t time.Time) {
-		if !t.IsZero() {
-			t = t.Add(time.Second - time.Nanosecond).Truncate(time.Second).UTC() // not before it is so
-			b.At = &t
-			b.Clears = "at " + stamp(t)
-		}
-	}
-	at(r.Until)
+	q.clearsAt(&b, r.Until)
 	switch r.Rule {
 	case model.RuleDoNotDisrupt:
 		b.Clears = fmt.Sprintf("when annotation %s is removed, or the pod ends", karpv1.DoNotDisruptAnnotationKey)
-		if n.DoNotDisrupt {
+		if q.n.DoNotDisrupt {
 			b.Clears = fmt.Sprintf("when annotation %s is removed from the node", karpv1.DoNotDisruptAnnotationKey)
-		} else if until := q.heldUntil(n, r.Object); until.Before(translate.Forever) {
-			at(until)
+		} else if until := q.heldUntil(r.Object); until.Before(translate.Forever) {
+			q.clearsAt(&b, until)
 		}
-	case model.RuleHeld:
-		b.Clears = "when more of its pods are ready, or the PodDisruptionBudget changes"
 	case model.RuleBudget:
-		q.budget(n, r, &b)
+		q.budget(r, &b)
 	case model.RuleTooYoung:
 		b.Clears += ", if no pod comes or goes before"
 		if left, err := time.ParseDuration(r.Detail); err == nil {
 			b.Text = fmt.Sprintf("consolidateAfter of pool %s is over in %s", r.Object, age(left))
 		}
-	case model.RuleNever, model.RuleWhenEmpty, model.RuleBalanced, model.RuleSmallSaving, model.RuleUnclear:
-		b.Clears = "when NodePool " + n.Pool + " says otherwise"
-		if r.Rule == model.RuleSmallSaving && r.BestOf != "" {
-			b.Clears = "when fewer pods come and go"
-		}
-	case model.RuleSpotToSpot:
-		b.Clears = "when the feature gate SpotToSpotConsolidation is on"
-		if r.Detail != "" {
-			b.Clears = "when more types cost less"
-		}
-	case model.RuleJob:
-		b.Clears = "when that pod has ended"
-	case model.RuleStatic:
-		b.Clears = "when spec.replicas of NodePool " + r.Object + " is less"
-	case model.RuleNoHelp:
-		b.Clears = "when the pool may launch larger types, or the DaemonSet requests less"
-	case model.RulePoolNotReady:
-		b.Clears = "when the pool is ready"
-	case model.RuleLimit:
-		b.Clears = "when limit nodes of NodePool " + r.Object + " is raised"
-	case model.RuleCapacity:
-		b.Clears = "when the cloud has capacity again"
-	case model.RuleNoPrice:
-		b.Clears = "when the price of its type is known"
-	case model.RuleNeeded:
-		if r.Until.IsZero() {
-			b.Clears = "when these pods are bound"
-		}
-	case model.RuleNotCheaper, model.RuleMoreMachines, model.RuleNoPlace, model.RuleFragile:
-		b.Clears = fmt.Sprintf("when pods, nodes or prices change; the controller looks at each change, and at least every %s", age(cycle.LookAgain))
+	default:
+		b.Clears = or(q.clears(r), b.Clears)
 	}
 	return b
 }
 
+// clearsAt sets when a blocker clears, rounded up to the second.
+func (q *nodeQuestion) clearsAt(b *Blocker, t time.Time) {
+	if !t.IsZero() {
+		t = t.Add(time.Second - time.Nanosecond).Truncate(time.Second).UTC()
+		b.At, b.Clears = &t, "at "+stamp(t)
+	}
+}
+
+// clears says what has to happen for a blocker to clear; "" where only its time does.
+func (q *nodeQuestion) clears(r *model.Reason) string {
+	switch r.Rule {
+	case model.RuleNever, model.RuleWhenEmpty, model.RuleBalanced, model.RuleSmallSaving, model.RuleUnclear:
+		if r.Rule == model.RuleSmallSaving && r.BestOf != "" {
+			return "when fewer pods come and go"
+		}
+		return "when NodePool " + q.n.Pool + " says otherwise"
+	case model.RuleSpotToSpot:
+		if r.Detail != "" {
+			return "when more types cost less"
+		}
+	case model.RuleStatic:
+		return "when spec.replicas of NodePool " + r.Object + " is less"
+	case model.RuleLimit:
+		return "when limit nodes of NodePool " + r.Object + " is raised"
+	case model.RuleNeeded:
+		if !r.Until.IsZero() {
+			return ""
+		}
+	case model.RuleNotCheaper, model.RuleMoreMachines, model.RuleNoPlace, model.RuleFragile:
+		return fmt.Sprintf("when pods, nodes or prices change; the controller looks at each change, and at least every %s", age(cycle.LookAgain))
+	}
+	return clears[r.Rule]
+}
+
+// clears is what has to happen for blockers of a rule to clear.
+var clears = map[model.Rule]string{
+	model.RuleHeld:         "when more of its pods are ready, or the PodDisruptionBudget changes",
+	model.RuleSpotToSpot:   "when the feature gate SpotToSpotConsolidation is on",
+	model.RuleJob:          "when that pod has ended",
+	model.RuleNoHelp:       "when the pool may launch larger types, or the DaemonSet requests less",
+	model.RulePoolNotReady: "when the pool is ready",
+	model.RuleCapacity:     "when the cloud has capacity again",
+	model.RuleNoPrice:      "when the price of its type is known",
+	model.RuleNeeded:       "when these pods are bound",
+}
+
 // budget says which budget keeps a machine, how much of it is used up and by whom.
-func (q *question) budget(n *model.Node, r *model.Reason, b *Blocker) {
+func (q *nodeQuestion) budget(r *model.Reason, b *Blocker) {
+	n := q.n
 	b.Clears = "when the budget allows more"
 	np := q.c.World.NodePool(n.Pool)
 	if np == nil {
@@ -113,8 +123,8 @@ func disruptionReason(n *model.Node) karpv1.DisruptionReason {
 }
 
 // heldUntil is until when a pod that is named as Reasons do must not be disrupted.
-func (q *question) heldUntil(n *model.Node, named string) time.Time {
-	for _, pod := range q.c.World.PodsOnNode(n.Name) {
+func (q *nodeQuestion) heldUntil(named string) time.Time {
+	for _, pod := range q.c.World.PodsOnNode(q.n.Name) {
 		if "pod "+pod.Namespace+"/"+pod.Name == named {
 			return translate.ReadPod(pod).HeldUntil
 		}

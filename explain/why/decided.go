@@ -8,6 +8,7 @@ import (
 
 	"k8s.io/apimachinery/pkg/types"
 
+	"github.com/nodeless/nodeless/explain/capture"
 	"github.com/nodeless/nodeless/explain/record"
 	"github.com/nodeless/nodeless/explain/record/store"
 )
@@ -15,39 +16,48 @@ import (
 // mostDecisions about an object that is there are told.
 const mostDecisions = 5
 
-// history is what was decided about a subject, by time, and the whole log for what follows from it.
+// history is what was decided about an object, by time, and the whole log.
 type history struct {
 	all, about []record.Record
+	damaged    []error // parts of the log that cannot be read
 }
 
-// history is what was decided about the subject of the question, read once. Where decisions are not kept there are none.
-func (q *question) history(ctx context.Context, of Subject) (history, error) {
-	if !q.read {
-		q.past, q.unread = q.readHistory(ctx, of)
-		q.read = true
+// archive reads what the cluster remembers about objects, also after they are gone: decisions and events.
+type archive struct {
+	c     *capture.Cluster
+	known *known
+}
+
+type known struct {
+	history
+	err error
+}
+
+// decisions are those about the subject of the question, read once. Where no decisions are recorded there are none.
+func (a *archive) decisions(ctx context.Context, of Subject) (history, error) {
+	if a.known == nil {
+		h, err := a.read(ctx, of)
+		a.known = &known{h, err}
 	}
-	return q.past, q.unread
+	return a.known.history, a.known.err
 }
 
-func (q *question) readHistory(ctx context.Context, of Subject) (history, error) {
-	reading, err := q.c.Decisions(ctx)
+func (a *archive) read(ctx context.Context, of Subject) (history, error) {
+	reading, err := a.c.Decisions(ctx)
 	if errors.Is(err, store.ErrNotKept) {
 		return history{}, nil
 	}
 	if err != nil {
 		return history{}, err
 	}
-	for _, damage := range reading.Damaged {
-		q.sayf("not known", "part of what was decided: %v", damage)
-	}
-	h := history{all: reading.Records}
+	h := history{all: reading.Records, damaged: reading.Damaged}
 	name := of.Name
 	if of.Kind == PodKind {
 		name = of.Namespace + "/" + of.Name
 	}
 	h.about = record.Of(h.all, of.Kind, name)
 	if of.Kind == PodKind {
-		h.about = q.ofThisPod(of, h.about)
+		h.about = a.ofThisPod(of, h.about)
 	}
 	if of.Kind == NodeKind { // its launch was decided when it had no name yet
 		for _, claim := range claimsOf(h.about, name) {
@@ -63,9 +73,9 @@ func (q *question) readHistory(ctx context.Context, of Subject) (history, error)
 }
 
 // ofThisPod are those of the records that are about the pod that is there now or, if there is none, about the last one of its name.
-func (q *question) ofThisPod(of Subject, records []record.Record) []record.Record {
+func (a *archive) ofThisPod(of Subject, records []record.Record) []record.Record {
 	name := of.Namespace + "/" + of.Name
-	if pod := q.c.World.Pod(types.NamespacedName{Namespace: of.Namespace, Name: of.Name}); pod != nil {
+	if pod := a.c.World.Pod(types.NamespacedName{Namespace: of.Namespace, Name: of.Name}); pod != nil {
 		return slices.DeleteFunc(records, func(r record.Record) bool {
 			return !r.AboutPod(name, string(pod.UID), pod.CreationTimestamp.Time)
 		})
@@ -97,6 +107,18 @@ func claimsOf(about []record.Record, node string) []string {
 	}
 	slices.Sort(out)
 	return slices.Compact(out)
+}
+
+// history is what was decided about the subject of the question; the first call names what cannot be read of it.
+func (q *question) history(ctx context.Context, of Subject) (history, error) {
+	first := q.past.known == nil
+	h, err := q.past.decisions(ctx, of)
+	if first {
+		for _, damage := range h.damaged {
+			q.sayf("not known", "part of what was decided: %v", damage)
+		}
+	}
+	return h, err
 }
 
 // decided adds what was decided lately about something that is there.

@@ -20,15 +20,15 @@ var objectKinds = map[string]string{PodKind: "Pod", NodeKind: "Node", ClaimKind:
 
 func objectKind(kind string) string { return or(objectKinds[kind], workloads[kind].kind) }
 
-// eventsOf are the events about a subject, oldest first: about the object that is there or, if there is none, about the last one of
+// events are the events about a subject, oldest first: about the object that is there or, if there is none, about the last one of
 // its name.
-func (q *question) eventsOf(ctx context.Context, of Subject) ([]corev1.Event, error) {
-	all, err := q.c.Events(ctx, of.Namespace, of.Name)
+func (a *archive) events(ctx context.Context, of Subject) ([]corev1.Event, error) {
+	all, err := a.c.Events(ctx, of.Namespace, of.Name)
 	if err != nil {
 		return nil, err
 	}
 	all = slices.DeleteFunc(all, func(e corev1.Event) bool { return e.InvolvedObject.Kind != objectKind(of.Kind) })
-	uid := q.uid(of)
+	uid := a.uid(of)
 	if uid == "" && len(all) > 0 {
 		uid = all[len(all)-1].InvolvedObject.UID
 	}
@@ -43,22 +43,22 @@ func about(e *corev1.Event, uid types.UID) bool {
 }
 
 // uid is the UID of the subject, "" if it is not there.
-func (q *question) uid(of Subject) types.UID {
+func (a *archive) uid(of Subject) types.UID {
 	switch of.Kind {
 	case PodKind:
-		if o := q.c.World.Pod(types.NamespacedName{Namespace: of.Namespace, Name: of.Name}); o != nil {
+		if o := a.c.World.Pod(types.NamespacedName{Namespace: of.Namespace, Name: of.Name}); o != nil {
 			return o.UID
 		}
 	case NodeKind:
-		if o := q.c.World.Node(of.Name); o != nil {
+		if o := a.c.World.Node(of.Name); o != nil {
 			return o.UID
 		}
 	case ClaimKind:
-		if o := q.c.World.Claim(of.Name); o != nil {
+		if o := a.c.World.Claim(of.Name); o != nil {
 			return o.UID
 		}
 	case PoolKind:
-		if o := q.c.World.NodePool(of.Name); o != nil {
+		if o := a.c.World.NodePool(of.Name); o != nil {
 			return o.UID
 		}
 	}
@@ -67,7 +67,7 @@ func (q *question) uid(of Subject) types.UID {
 
 // events adds what was said of the object. Who may not read events is told so, and has the rest of the answer.
 func (q *question) events(ctx context.Context, of Subject) {
-	all, err := q.eventsOf(ctx, of)
+	all, err := q.past.events(ctx, of)
 	if err != nil {
 		q.sayf("events", "not read: %v", err)
 		return
@@ -123,7 +123,7 @@ func times(e *corev1.Event) int32 {
 // said adds what was said of something that is not there any more, and reports whether anything was. alone = there is nothing else to
 // say of it.
 func (q *question) said(ctx context.Context, of Subject, alone bool) (bool, error) {
-	all, err := q.eventsOf(ctx, of)
+	all, err := q.past.events(ctx, of)
 	if err != nil || len(all) == 0 {
 		return false, err
 	}

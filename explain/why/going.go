@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"strings"
 
-	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	karpv1 "sigs.k8s.io/karpenter/pkg/apis/v1"
 
@@ -14,12 +13,13 @@ import (
 )
 
 // goes answers about a machine that is going.
-func (q *question) goes(n *model.Node, node *corev1.Node, claim *karpv1.NodeClaim, state string) {
+func (q *nodeQuestion) goes() {
+	claim := q.claim
 	why := translate.Departure(claim, q.c.World.NodePool(claim.Labels[karpv1.NodePoolLabelKey]), q.s.Now)
-	if why == "" && node != nil && node.DeletionTimestamp != nil {
+	if why == "" && q.node != nil && q.node.DeletionTimestamp != nil {
 		why = "its Node was deleted by hand or by another program"
 	}
-	q.conclude(state, Goes, "it goes: %s", or(why, "it is tainted "+karpv1.DisruptedTaintKey))
+	q.conclude(q.state(), Goes, "it goes: %s", or(why, "it is tainted "+karpv1.DisruptedTaintKey))
 	if c, ok, err := translate.CommandOf(claim); ok && err == nil {
 		q.command(&c)
 	}
@@ -29,12 +29,12 @@ func (q *question) goes(n *model.Node, node *corev1.Node, claim *karpv1.NodeClai
 			q.say("at the latest", until)
 		}
 	}
-	q.leaving(n)
-	q.progress(claim)
+	q.leaving()
+	q.progress()
 }
 
 // command says how far the command is by which machines go.
-func (q *question) command(c *translate.Command) {
+func (q *nodeQuestion) command(c *translate.Command) {
 	q.sayf("command", "%s, begun %s ago: %s", c.ID[:min(12, len(c.ID))], q.ago(c.Since), strings.Join(victims(*c), ", "))
 	if c.Launches == 0 {
 		q.say("in its place", "nothing: there is room on other machines")
@@ -59,7 +59,7 @@ func (q *question) command(c *translate.Command) {
 }
 
 // commands is how many are under way.
-func (q *question) commands() int {
+func (q *nodeQuestion) commands() int {
 	ids := map[string]bool{}
 	for _, claim := range q.c.World.Claims() {
 		if c, ok, err := translate.CommandOf(claim); ok && err == nil {
@@ -70,7 +70,8 @@ func (q *question) commands() int {
 }
 
 // leaving says which pods are still on a machine that goes, and what keeps them.
-func (q *question) leaving(n *model.Node) {
+func (q *nodeQuestion) leaving() {
+	n := q.n
 	var pods, kept []string
 	for _, pod := range q.c.World.PodsOnNode(n.Name) {
 		info := translate.ReadPod(pod)
@@ -104,7 +105,8 @@ var steps = []string{
 }
 
 // progress says how far a machine is, step by step.
-func (q *question) progress(claim *karpv1.NodeClaim) {
+func (q *nodeQuestion) progress() {
+	claim := q.claim
 	for _, step := range steps {
 		for _, c := range claim.Status.Conditions {
 			if c.Type != step || c.Type == karpv1.ConditionTypeDrifted && c.Status != metav1.ConditionTrue {

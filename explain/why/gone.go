@@ -9,16 +9,24 @@ import (
 	"github.com/nodeless/nodeless/explain/record"
 )
 
-// gone answers about something that is not there any more, by what was decided of it and what was said of it, and reports whether
+// goneQuestion is a question about an object that no longer exists.
+type goneQuestion struct {
+	*question
+	of Subject
+	h  history
+}
+
+// aboutGone answers about something that is not there any more, by what was decided of it and what was said of it, and reports whether
 // anything was. The error is what could not be read.
-func (q *question) gone(ctx context.Context, of Subject) (bool, error) {
+func (q *question) aboutGone(ctx context.Context, of Subject) (bool, error) {
 	h, unread := q.history(ctx, of)
 	if len(h.about) > 0 {
 		q.a.Decisions = h.about
+		g := goneQuestion{q, of, h}
 		if of.Kind == PodKind {
-			q.gonePod(of, h)
+			g.pod()
 		} else {
-			q.goneMachine(of, h)
+			g.node()
 		}
 	}
 	events, err := q.said(ctx, of, len(h.about) == 0)
@@ -34,8 +42,9 @@ func (q *question) gone(ctx context.Context, of Subject) (bool, error) {
 	return false, err
 }
 
-// gonePod says what was decided for a pod.
-func (q *question) gonePod(of Subject, h history) {
+// pod says what was decided for a pod.
+func (q *goneQuestion) pod() {
+	h := q.h
 	last := &h.about[len(h.about)-1]
 	what := "it was among the pods for which a machine was launched"
 	switch last.Kind {
@@ -59,11 +68,12 @@ func (q *question) gonePod(of Subject, h history) {
 	}
 }
 
-// goneMachine says when and why a machine came and went, and what that saved; of a pool, what became of its machines.
-func (q *question) goneMachine(of Subject, h history) {
+// node says when and why a machine came and went, and what that saved; of a pool, what became of its machines.
+func (q *goneQuestion) node() {
+	of, h := q.of, q.h
 	var last *record.Record
 	for i := range h.about {
-		if r := &h.about[i]; q.isEnd(of, r) {
+		if r := &h.about[i]; q.isEnd(r) {
 			last = r
 		}
 	}
@@ -81,8 +91,8 @@ func (q *question) goneMachine(of Subject, h history) {
 		switch {
 		case of.Kind == PoolKind:
 			q.sayf("decided", "%s ago: %s", q.ago(r.Time), r.Line())
-		case q.isEnd(of, r):
-			q.end(of, r, h)
+		case q.isEnd(r):
+			q.end(r)
 		default:
 			q.launchedAs(r, of.Name)
 		}
@@ -90,12 +100,12 @@ func (q *question) goneMachine(of Subject, h history) {
 }
 
 // isEnd reports whether a decision is one by which the machine was to go.
-func (q *question) isEnd(of Subject, r *record.Record) bool {
-	return slices.ContainsFunc(r.Goes, func(m record.Machine) bool { return m.Claim == of.Name || m.Node == of.Name })
+func (q *goneQuestion) isEnd(r *record.Record) bool {
+	return slices.ContainsFunc(r.Goes, func(m record.Machine) bool { return m.Claim == q.of.Name || m.Node == q.of.Name })
 }
 
 // launchedAs says which machine was launched, for whom, and what else could have been had.
-func (q *question) launchedAs(r *record.Record, name string) {
+func (q *goneQuestion) launchedAs(r *record.Record, name string) {
 	if len(r.Comes) == 0 {
 		return
 	}
@@ -119,7 +129,8 @@ func (q *question) launchedAs(r *record.Record, name string) {
 }
 
 // end says why and when a machine went, what was on it, what came in its place and what that saved.
-func (q *question) end(of Subject, r *record.Record, h history) {
+func (q *goneQuestion) end(r *record.Record) {
+	of := q.of
 	i := slices.IndexFunc(r.Goes, func(m record.Machine) bool { return m.Claim == of.Name || m.Node == of.Name })
 	m := r.Goes[i]
 	q.sayf("went because", "%s (%s)", r.Why, r.Method)
@@ -135,7 +146,7 @@ func (q *question) end(of Subject, r *record.Record, h history) {
 	if o := r.Outcome(record.Gone, m.Claim); o != nil {
 		q.sayf("was gone", "%s after that, %s ago%s", took(o.Seconds), q.ago(o.Time), because("", o.Text))
 	}
-	for _, s := range record.Savings(h.all, q.s.Now, record.DefaultHorizon).Savings {
+	for _, s := range record.Savings(q.h.all, q.s.Now, record.DefaultHorizon).Savings {
 		if s.Decision == r.ID {
 			q.sayf("saved", "$%.4f so far (%s), against what \"nodeless savings\" says", s.Dollars, s.State)
 		}

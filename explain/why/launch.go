@@ -12,7 +12,7 @@ import (
 const mostAlternatives = 5
 
 // launch says which machine is bought, for whom, and what others would cost.
-func (q *question) launch(l *model.Launch) {
+func (q *podQuestion) launch(l *model.Launch) {
 	data := q.launchOf(l)
 	q.a.Launch = &data
 	q.sayf("buys", "%s of pool %s, for %s together: %s", reason.Candidate(l.Chosen), l.Pool,
@@ -37,7 +37,7 @@ func (q *question) launchOf(l *model.Launch) Launch {
 }
 
 // comparison sets the chosen type beside the next best.
-func (q *question) comparison(l *model.Launch) string {
+func (q *podQuestion) comparison(l *model.Launch) string {
 	if l.RunnerUp.Type == "" {
 		return "nothing else would do"
 	}

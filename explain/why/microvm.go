@@ -6,7 +6,6 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	karpv1 "sigs.k8s.io/karpenter/pkg/apis/v1"
 
-	"github.com/nodeless/nodeless/engine/model"
 	"github.com/nodeless/nodeless/microvm/fargate"
 )
 
@@ -17,18 +16,19 @@ func onFargate(node *corev1.Node, claim *karpv1.NodeClaim) bool {
 }
 
 // microVM answers about the node of one pod alone.
-func (q *question) microVM(n *model.Node, state string) {
+func (q *nodeQuestion) microVM() {
 	whose := "one pod"
-	for _, pod := range q.c.World.PodsOnNode(n.Name) {
+	for _, pod := range q.c.World.PodsOnNode(q.n.Name) {
 		if pod.Spec.SchedulerName == fargate.SchedulerName {
 			whose = "pod " + pod.Namespace + "/" + pod.Name
 		}
 	}
-	q.conclude(state, Stays, "it belongs to %s alone, and is removed when that pod ends or is deleted", whose)
+	q.conclude(q.state(), Stays, "it belongs to %s alone, and is removed when that pod ends or is deleted", whose)
 }
 
 // waitsForMicroVM answers about a pod that a FargateProfile selected and that has no node yet: it is refused, or its node starts.
-func (q *question) waitsForMicroVM(pod *corev1.Pod, waited string) {
+func (q *podQuestion) waitsForMicroVM() {
+	pod, waited := q.pod, q.waited()
 	if claim := q.c.World.Claim(fargate.ClaimName(pod.UID)); claim != nil && claim.DeletionTimestamp == nil {
 		q.conclude(waited, Launches, "its microVM starts: %s", or(firstLacking(claim), "kubelet has to start the pod"))
 		q.say("nodeclaim", claim.Name)

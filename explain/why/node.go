@@ -14,64 +14,72 @@ import (
 	"github.com/nodeless/nodeless/engine/reason"
 )
 
-// node answers about a Node, and reports whether it is there.
-func (q *question) node(name string) bool {
+// nodeQuestion is a question about a node: a Node, its NodeClaim, or both; node or claim may be nil.
+type nodeQuestion struct {
+	*question
+	n     *model.Node
+	node  *corev1.Node
+	claim *karpv1.NodeClaim
+}
+
+// aboutNode answers about a Node, and reports whether it exists.
+func (q *question) aboutNode(name string) bool {
 	object := q.c.World.Node(name)
 	n := q.nodeNamed(name)
 	if object == nil || n == nil {
 		return false
 	}
-	q.machine(n, object, q.c.World.Claim(n.Claim))
+	(&nodeQuestion{q, n, object, q.c.World.Claim(n.Claim)}).answer()
 	return true
 }
 
-// claim answers about a NodeClaim, and reports whether it is there.
-func (q *question) claim(name string) bool {
+// aboutClaim answers about a NodeClaim, and reports whether it exists.
+func (q *question) aboutClaim(name string) bool {
 	claim := q.c.World.Claim(name)
 	n := q.nodeOfClaim(name)
 	if claim == nil || n == nil {
 		return false
 	}
-	q.machine(n, q.c.World.Node(n.Name), claim)
+	(&nodeQuestion{q, n, q.c.World.Node(n.Name), claim}).answer()
 	return true
 }
 
-// machine answers about a machine: a Node, a NodeClaim, or both.
-func (q *question) machine(n *model.Node, node *corev1.Node, claim *karpv1.NodeClaim) {
-	state := q.stateOf(n, node)
-	q.describe(n, node, claim)
+func (q *nodeQuestion) answer() {
+	n, state := q.n, q.state()
+	q.describe()
 	switch {
-	case onFargate(node, claim) && n.State == model.Initialized && !n.Deleting:
-		q.microVM(n, state)
+	case onFargate(q.node, q.claim) && n.State == model.Initialized && !n.Deleting:
+		q.microVM()
 		return
-	case claim == nil:
+	case q.claim == nil:
 		q.conclude(state, NotOurs, "it belongs to no NodeClaim: nobody here takes it away")
 		q.say("who can", "whoever made it: a node group, another provisioner, a person")
 		return
 	case n.Deleting:
-		q.goes(n, node, claim, state)
+		q.goes()
 		return
 	case n.State != model.Initialized:
-		q.conclude(state, OnItsWay, "it is on its way: %s", firstLacking(claim))
-		q.progress(claim)
-		q.came(claim)
+		q.conclude(state, OnItsWay, "it is on its way: %s", firstLacking(q.claim))
+		q.progress()
+		q.came()
 		return
 	}
-	q.came(claim)
-	q.kept(n, state)
+	q.came()
+	q.kept()
 }
 
-func (q *question) stateOf(n *model.Node, node *corev1.Node) string {
+func (q *nodeQuestion) state() string {
+	n := q.n
 	since := q.ago(n.Created)
 	switch {
 	case n.Deleting:
 		return "Going"
-	case node == nil:
+	case q.node == nil:
 		return "Launching for " + since
 	case n.State != model.Initialized:
 		return "Registered"
 	}
-	if _, ready := translate.ReadySince(node); !ready {
+	if _, ready := translate.ReadySince(q.node); !ready {
 		return "NotReady"
 	}
 	if n.Cordoned {
@@ -81,7 +89,8 @@ func (q *question) stateOf(n *model.Node, node *corev1.Node) string {
 }
 
 // describe says what the machine is and what is on it.
-func (q *question) describe(n *model.Node, node *corev1.Node, claim *karpv1.NodeClaim) {
+func (q *nodeQuestion) describe() {
+	n := q.n
 	what := strings.TrimSpace(n.Type + " " + n.CapacityType)
 	if n.Zone != "" {
 		what += " in " + n.Zone
@@ -92,11 +101,11 @@ func (q *question) describe(n *model.Node, node *corev1.Node, claim *karpv1.Node
 	if n.Pool != "" {
 		what += ", pool " + n.Pool
 	}
-	if node != nil && claim != nil {
-		what += ", nodeclaim " + claim.Name
+	if q.node != nil && q.claim != nil {
+		what += ", nodeclaim " + q.claim.Name
 	}
 	q.sayf("machine", "%s, %s old", or(what, "of unknown type"), q.ago(n.Created))
-	if node == nil {
+	if q.node == nil {
 		return
 	}
 	pods, daemons := 0, 0
@@ -120,11 +129,12 @@ func (q *question) describe(n *model.Node, node *corev1.Node, claim *karpv1.Node
 		text += "; asked for: " + strings.Join(used, ", ")
 	}
 	q.say("runs", text)
-	q.overhead(n)
+	q.overhead()
 }
 
 // came says for what the machine was launched.
-func (q *question) came(claim *karpv1.NodeClaim) {
+func (q *nodeQuestion) came() {
+	claim := q.claim
 	if c, replaces, err := translate.ReplacingOf(claim); replaces && err == nil {
 		q.sayf("came because", "it takes the place of %s (%s)", listed(victims(c), 3), strings.ToLower(string(c.Method)))
 		return
@@ -150,7 +160,8 @@ func amounts(list corev1.ResourceList) string {
 }
 
 // kept says what keeps the machine, one thing after another, and what would become of it without them.
-func (q *question) kept(n *model.Node, state string) {
+func (q *nodeQuestion) kept() {
+	n, state := q.n, q.state()
 	m, ok := query.OfMachine(q.s, q.policy, n.Name)
 	if !ok {
 		return
@@ -173,9 +184,9 @@ func (q *question) kept(n *model.Node, state string) {
 			"had to get older", age(cycle.LookAgain), age(cycle.RipenAtLeast))
 		return
 	}
-	q.conclude(state, Stays, "it stays: %s", q.blocker(n, &m.Blockers[0]).Text)
+	q.conclude(state, Stays, "it stays: %s", q.blocker(&m.Blockers[0]).Text)
 	for i := range m.Blockers {
-		b := q.blocker(n, &m.Blockers[i])
+		b := q.blocker(&m.Blockers[i])
 		q.a.Blockers = append(q.a.Blockers, b)
 		label := "kept because"
 		if i > 0 {

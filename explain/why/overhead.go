@@ -12,7 +12,8 @@ import (
 )
 
 // overhead says how much of a node the pods of DaemonSets ask for.
-func (q *question) overhead(n *model.Node) {
+func (q *nodeQuestion) overhead() {
+	n := q.n
 	var names []string
 	var sum model.Resources
 	for i := range n.Pods {

@@ -56,7 +56,8 @@ func quoted(text string) string { return "'" + strings.ReplaceAll(text, "'", `'\
 
 // patchOf is the change to the pod, to what its pods are made from, or to the pool; nil where it is no edit of one object that can be
 // read.
-func (q *question) patchOf(ctx context.Context, pod *corev1.Pod, c *model.Change) *Patch {
+func (q *podQuestion) patchOf(ctx context.Context, c *model.Change) *Patch {
+	pod := q.pod
 	if ops, ofPool := poolOps(q.c.World.NodePool(c.Pool), c); ofPool {
 		if len(ops) == 0 {
 			return nil
@@ -72,7 +73,7 @@ func (q *question) patchOf(ctx context.Context, pod *corev1.Pod, c *model.Change
 		// Of a pod that waits the API lets tolerations be added, and nothing else that matters here be changed.
 		return &Patch{Kind: "pod", Namespace: pod.Namespace, Name: pod.Name, Ops: ops, Anew: c.Rule != model.RuleTaint}
 	}
-	kind, name, template := q.template(ctx, pod, owner)
+	kind, name, template := q.template(ctx, owner)
 	if template == nil {
 		return nil
 	}
@@ -84,7 +85,8 @@ func (q *question) patchOf(ctx context.Context, pod *corev1.Pod, c *model.Change
 }
 
 // template is what the pods of a workload are made from, nil if that cannot be read or cannot be changed.
-func (q *question) template(ctx context.Context, pod *corev1.Pod, owner *metav1.OwnerReference) (kind, name string, template *corev1.PodTemplateSpec) {
+func (q *podQuestion) template(ctx context.Context, owner *metav1.OwnerReference) (kind, name string, template *corev1.PodTemplateSpec) {
+	pod := q.pod
 	read := func(kind, name string, o client.Object, template *corev1.PodTemplateSpec) (string, string, *corev1.PodTemplateSpec) {
 		if err := q.c.Get(ctx, client.ObjectKey{Namespace: pod.Namespace, Name: name}, o); err != nil {
 			return "", "", nil

@@ -4,10 +4,7 @@ import (
 	"context"
 	"time"
 
-	corev1 "k8s.io/api/core/v1"
-
 	"github.com/nodeless/nodeless/controller/cluster"
-	"github.com/nodeless/nodeless/controller/translate"
 	"github.com/nodeless/nodeless/engine/model"
 	"github.com/nodeless/nodeless/engine/query"
 	"github.com/nodeless/nodeless/engine/reason"
@@ -18,16 +15,17 @@ import (
 const longestBackoff = cluster.MostBackoff + 2*time.Minute
 
 // pending answers about a pod that waits for a place.
-func (q *question) pending(ctx context.Context, pod *corev1.Pod, info *translate.Pod, waited string) {
-	p, ok := query.OfPod(q.s, q.policy, info.Key)
+func (q *podQuestion) pending(ctx context.Context) {
+	waited := q.waited()
+	p, ok := query.OfPod(q.s, q.policy, q.info.Key)
 	if !ok {
 		q.conclude(waited, NotOurs, "nothing is decided about it now")
 		return
 	}
 	var none *record.Record
 	if p.Launch != nil {
-		if none = q.soldOut(ctx, info.Key); none != nil {
-			p, _ = query.SoldOut(q.s, q.policy, info.Key)
+		if none = q.soldOut(ctx); none != nil {
+			p, _ = query.SoldOut(q.s, q.policy, q.info.Key)
 		}
 	}
 	switch {
@@ -46,7 +44,7 @@ func (q *question) pending(ctx context.Context, pod *corev1.Pod, info *translate
 	default:
 		q.conclude(waited, NoMachine, "nothing can take it, and no machine can be launched for it")
 	}
-	q.asks(pod, p.Shape)
+	q.asks(p.Shape)
 	if p.Node != nil && p.Node.State != model.Initialized {
 		if claim := q.c.World.Claim(p.Node.Claim); claim != nil {
 			q.say("still lacks", firstLacking(claim))
@@ -57,19 +55,19 @@ func (q *question) pending(ctx context.Context, pod *corev1.Pod, info *translate
 		q.launch(p.Launch)
 	}
 	if p.Reason != nil && q.a.Verdict != Soon {
-		q.reason(ctx, pod, &p)
+		q.reason(ctx, &p)
 	}
 	if none != nil && none.Again != "" {
 		q.sayf("asked again", "first %s, said the controller %s ago; later each time that there is none", none.Again, q.ago(none.Time))
 	}
-	q.scheduler(pod)
+	q.scheduler()
 }
 
 // soldOut is the last that was decided about a pod, if that is that the cloud has none of the machines it could have, else nil. The
 // controller alone knows it. It asks the cloud again and again, and each time that there is none it says so again: what it said long ago
 // holds no more.
-func (q *question) soldOut(ctx context.Context, pod model.PodKey) *record.Record {
-	h, err := q.history(ctx, Subject{Kind: PodKind, Namespace: pod.Namespace, Name: pod.Name})
+func (q *podQuestion) soldOut(ctx context.Context) *record.Record {
+	h, err := q.history(ctx, q.of)
 	if err != nil || len(h.about) == 0 { // decided says what could not be read
 		return nil
 	}

@@ -18,8 +18,9 @@ import (
 )
 
 // placed answers about a pod that is on a node.
-func (q *question) placed(ctx context.Context, pod *corev1.Pod, info *translate.Pod) {
-	state := string(pod.Status.Phase)
+func (q *podQuestion) placed(ctx context.Context) {
+	info := &q.info
+	state := string(q.pod.Status.Phase)
 	if info.Deleting {
 		state = "Terminating"
 	}
@@ -33,7 +34,6 @@ func (q *question) placed(ctx context.Context, pod *corev1.Pod, info *translate.
 		q.conclude(state, Placed, "it is bound to node %s, which %s", info.Node, gone)
 		return
 	}
-	bound := boundAt(pod)
 	switch {
 	case info.Daemon():
 		q.conclude(state, Placed, "it is on %s, and goes with it", machine(n))
@@ -43,21 +43,21 @@ func (q *question) placed(ctx context.Context, pod *corev1.Pod, info *translate.
 		q.conclude(state, Placed, "it is on %s", machine(n))
 	}
 	claim := q.c.World.Claim(n.Claim)
-	q.say("came there", q.arrival(info, claim, n, bound))
+	q.say("came there", q.arrival(claim, n))
 	if s := q.shapeOf(n, info.Key); s != nil {
-		q.asks(pod, s)
+		q.asks(s)
 	}
 	q.paid(n, claim)
-	q.moves(pod, info, n)
+	q.moves(n)
 }
 
 // existed reports whether anything that is kept tells of a node of that name.
-func (q *question) existed(ctx context.Context, node string) bool {
+func (q *podQuestion) existed(ctx context.Context, node string) bool {
 	of := Subject{Kind: NodeKind, Name: node}
-	if h, err := q.readHistory(ctx, of); err == nil && len(h.about) > 0 {
+	if h, err := q.past.read(ctx, of); err == nil && len(h.about) > 0 {
 		return true
 	}
-	events, err := q.eventsOf(ctx, of)
+	events, err := q.past.events(ctx, of)
 	return err == nil && len(events) > 0
 }
 
@@ -88,7 +88,8 @@ func boundAt(pod *corev1.Pod) time.Time {
 }
 
 // arrival says how the pod came to its machine.
-func (q *question) arrival(info *translate.Pod, claim *karpv1.NodeClaim, n *model.Node, bound time.Time) string {
+func (q *podQuestion) arrival(claim *karpv1.NodeClaim, n *model.Node) string {
+	info, bound := &q.info, boundAt(q.pod)
 	waited := ""
 	if !bound.IsZero() && !bound.Before(info.Created) {
 		waited = fmt.Sprintf(", %s after it was created", age(bound.Sub(info.Created)))
@@ -124,7 +125,7 @@ func victims(c translate.Command) []string {
 }
 
 // shapeOf is the shape of a pod on a machine, nil if it is not known.
-func (q *question) shapeOf(n *model.Node, key model.PodKey) *model.Shape {
+func (q *podQuestion) shapeOf(n *model.Node, key model.PodKey) *model.Shape {
 	for i := range n.Pods {
 		if p := &n.Pods[i]; p.PodKey == key && p.Shape >= 0 && p.Shape < len(q.s.Shapes) {
 			return &q.s.Shapes[p.Shape]
@@ -134,7 +135,7 @@ func (q *question) shapeOf(n *model.Node, key model.PodKey) *model.Shape {
 }
 
 // paid says what a machine costs, and what else would have done by its claim at today's prices.
-func (q *question) paid(n *model.Node, claim *karpv1.NodeClaim) {
+func (q *podQuestion) paid(n *model.Node, claim *karpv1.NodeClaim) {
 	if n.Price > 0 {
 		text := reason.Dollars(n.Price)
 		if n.Pool != "" {
@@ -165,7 +166,8 @@ func (q *question) paid(n *model.Node, claim *karpv1.NodeClaim) {
 }
 
 // moves says whether the pod may be moved.
-func (q *question) moves(pod *corev1.Pod, info *translate.Pod, n *model.Node) {
+func (q *podQuestion) moves(n *model.Node) {
+	info := &q.info
 	switch {
 	case info.Daemon():
 		return

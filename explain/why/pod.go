@@ -14,25 +14,38 @@ import (
 	"github.com/nodeless/nodeless/engine/model"
 	"github.com/nodeless/nodeless/engine/query"
 	"github.com/nodeless/nodeless/engine/reason"
+	"github.com/nodeless/nodeless/engine/suggest"
 	"github.com/nodeless/nodeless/microvm/fargate"
 )
 
-// pod answers about a pod, and reports whether it is there.
-func (q *question) pod(ctx context.Context, of Subject) bool {
+// podQuestion is a question about one pod.
+type podQuestion struct {
+	*question
+	of   Subject
+	pod  *corev1.Pod
+	info translate.Pod
+}
+
+// aboutPod answers about a pod, and reports whether it exists.
+func (q *question) aboutPod(ctx context.Context, of Subject) bool {
 	pod := q.c.World.Pod(types.NamespacedName{Namespace: of.Namespace, Name: of.Name})
 	if pod == nil {
 		return false
 	}
-	info := translate.ReadPod(pod)
-	phase := string(pod.Status.Phase)
-	waited := "Pending for " + q.ago(info.Created)
+	(&podQuestion{q, of, pod, translate.ReadPod(pod)}).answer(ctx)
+	return true
+}
+
+func (q *podQuestion) answer(ctx context.Context) {
+	pod, info := q.pod, &q.info
+	waited := q.waited()
 	switch {
 	case info.Terminal:
-		q.conclude(phase, Ended, "it has ended%s", because(pod.Status.Reason, pod.Status.Message))
+		q.conclude(string(pod.Status.Phase), Ended, "it has ended%s", because(pod.Status.Reason, pod.Status.Message))
 		q.say("node", info.Node)
 	case info.Node != "":
-		q.placed(ctx, pod, &info)
-		q.address(ctx, of, pod)
+		q.placed(ctx)
+		q.address(ctx)
 	case info.Deleting:
 		q.conclude("Terminating", Ended, "it is being deleted since %s ago%s", q.ago(pod.DeletionTimestamp.Time), held(pod))
 	case len(pod.Spec.SchedulingGates) > 0:
@@ -43,16 +56,18 @@ func (q *question) pod(ctx context.Context, of Subject) bool {
 		q.conclude(waited, NotOurs, "it waits for its scheduling gates to be taken away: %s", strings.Join(gates, ", "))
 		q.say("who can", "whoever put them there; no scheduler and no provisioner looks at it before")
 	case info.Apart:
-		q.waitsForMicroVM(pod, waited)
+		q.waitsForMicroVM()
 	case info.Daemon():
-		q.daemon(&info, waited)
+		q.daemon()
 	case !info.Waiting:
 		q.conclude(waited, NotOurs, "it is for scheduler %q; machines are launched for pods of %s", pod.Spec.SchedulerName, corev1.DefaultSchedulerName)
 	default:
-		q.pending(ctx, pod, &info, waited)
+		q.pending(ctx)
 	}
-	return true
 }
+
+// waited is the state of a pod that has no node.
+func (q *podQuestion) waited() string { return "Pending for " + q.ago(q.info.Created) }
 
 func because(reason, message string) string {
 	switch {
@@ -74,8 +89,9 @@ func held(pod *corev1.Pod) string {
 }
 
 // daemon answers about a DaemonSet's pod without a place.
-func (q *question) daemon(info *translate.Pod, waited string) {
-	q.conclude(waited, NoMachine, "it is the pod of DaemonSet %s for node %s alone, and waits for room there", info.DaemonSet, or(info.Only, "?"))
+func (q *podQuestion) daemon() {
+	info := &q.info
+	q.conclude(q.waited(), NoMachine, "it is the pod of DaemonSet %s for node %s alone, and waits for room there", info.DaemonSet, or(info.Only, "?"))
 	n := q.nodeNamed(info.Only)
 	if n == nil {
 		return
@@ -93,7 +109,7 @@ func (q *question) daemon(info *translate.Pod, waited string) {
 }
 
 // asks says what the pod wants of a machine.
-func (q *question) asks(pod *corev1.Pod, shape *model.Shape) {
+func (q *podQuestion) asks(shape *model.Shape) {
 	text := q.amounts(shape.Requests)
 	if len(shape.Required) > 0 {
 		text += "; " + shape.Required.String()
@@ -106,7 +122,7 @@ func (q *question) asks(pod *corev1.Pod, shape *model.Shape) {
 		text += joint + term.String()
 	}
 	q.say("asks for", text)
-	if owner := owner(pod); owner != "" {
+	if owner := owner(q.pod); owner != "" {
 		q.say("owner", owner)
 	}
 }
@@ -131,7 +147,7 @@ func owner(pod *corev1.Pod) string {
 }
 
 // refusals says why machines that are there do not take it.
-func (q *question) refusals(p *query.Pod) {
+func (q *podQuestion) refusals(p *query.Pod) {
 	all := len(q.s.Nodes)
 	if all == 0 {
 		q.say("existing nodes", "there are none")
@@ -149,7 +165,7 @@ func (q *question) refusals(p *query.Pod) {
 }
 
 // reason says what stands in the way in each pool, and what would help.
-func (q *question) reason(ctx context.Context, pod *corev1.Pod, p *query.Pod) {
+func (q *podQuestion) reason(ctx context.Context, p *query.Pod) {
 	r := p.Reason
 	q.a.Reason = reasonOf(r)
 	if r.Rule == model.RuleNoPool && q.mayNotRead("nodepools.karpenter.sh") {
@@ -163,7 +179,7 @@ func (q *question) reason(ctx context.Context, pod *corev1.Pod, p *query.Pod) {
 	}
 	q.verdicts(r)
 	for i := range p.Options {
-		q.option(ctx, pod, p, i)
+		q.option(ctx, &p.Options[i], i == 0)
 	}
 	if len(p.Options) == 0 {
 		q.say("smallest change", "no single change that would help was found")
@@ -171,22 +187,21 @@ func (q *question) reason(ctx context.Context, pod *corev1.Pod, p *query.Pod) {
 }
 
 // option says one of the changes that would help, and how to make it.
-func (q *question) option(ctx context.Context, pod *corev1.Pod, p *query.Pod, i int) {
-	o := &p.Options[i]
-	c := changeOf(o, q.patchOf(ctx, pod, &o.Change))
+func (q *podQuestion) option(ctx context.Context, o *suggest.Option, smallest bool) {
+	c := changeOf(o, q.patchOf(ctx, &o.Change))
 	q.a.Changes = append(q.a.Changes, *c)
-	if i > 0 {
+	if !smallest {
 		q.say("or", c.sentence(o.Node))
 		return
 	}
 	q.a.Change = c
 	q.say("smallest change", c.sentence(o.Node))
-	q.say("do it", remedy(pod, &o.Change))
+	q.say("do it", remedy(q.pod, &o.Change))
 	q.say(commandLabel, c.Command)
 }
 
 // verdicts says what each pool answered; those that say the same are named together. What was said already is left out.
-func (q *question) verdicts(r *model.Reason) {
+func (q *podQuestion) verdicts(r *model.Reason) {
 	var texts []string
 	pools, whole := map[string][]string{}, map[string]string{}
 	for _, v := range r.Pools {
@@ -211,7 +226,7 @@ func (q *question) verdicts(r *model.Reason) {
 }
 
 // besideDaemons says of a type that is too small that it is so beside the pods of DaemonSets.
-func (q *question) besideDaemons(v model.PoolVerdict) string {
+func (q *podQuestion) besideDaemons(v model.PoolVerdict) string {
 	resource := slices.Index(q.s.ResourceNames, v.Object)
 	pool := slices.IndexFunc(q.s.Pools, func(p model.Pool) bool { return p.Name == v.Pool })
 	if v.Rule != model.RuleResource || v.BestOf == "" || resource < 0 || pool < 0 {
@@ -226,8 +241,8 @@ func (q *question) besideDaemons(v model.PoolVerdict) string {
 }
 
 // scheduler says what kube-scheduler has against it.
-func (q *question) scheduler(pod *corev1.Pod) {
-	for _, c := range pod.Status.Conditions {
+func (q *podQuestion) scheduler() {
+	for _, c := range q.pod.Status.Conditions {
 		if c.Type == corev1.PodScheduled && c.Status == corev1.ConditionFalse && c.Message != "" {
 			q.say("kube-scheduler", c.Message)
 		}

@@ -13,13 +13,26 @@ import (
 	"github.com/nodeless/nodeless/engine/reason"
 )
 
-// pool answers about a NodePool, and reports whether it is there.
-func (q *question) pool(name string) bool {
+// poolQuestion is a question about a NodePool.
+type poolQuestion struct {
+	*question
+	np *karpv1.NodePool
+	p  query.Pool
+}
+
+// aboutPool answers about a NodePool, and reports whether it exists.
+func (q *question) aboutPool(name string) bool {
 	np := q.c.World.NodePool(name)
 	p, ok := query.OfPool(q.s, q.policy, name)
 	if np == nil || !ok {
 		return false
 	}
+	(&poolQuestion{q, np, p}).answer()
+	return true
+}
+
+func (q *poolQuestion) answer() {
+	np, p := q.np, &q.p
 	switch {
 	case p.Pool.NotReady != "":
 		q.conclude("NotReady", NotReady, "it launches nothing: %s", p.Pool.NotReady)
@@ -40,16 +53,16 @@ func (q *question) pool(name string) bool {
 	}
 	class := translate.ClassRef(np.Spec.Template.Spec.NodeClassRef)
 	q.sayf("node class", "%s %s", class.Kind, class.Name)
-	q.mayLaunch(&p)
-	q.limits(p.Pool)
-	q.machines(name)
-	q.disruption(np, p.Pool)
-	q.waiting(&p)
-	return true
+	q.mayLaunch()
+	q.limits()
+	q.machines()
+	q.disruption()
+	q.waiting()
 }
 
 // mayLaunch says what the pool can buy.
-func (q *question) mayLaunch(p *query.Pool) {
+func (q *poolQuestion) mayLaunch() {
+	p := &q.p
 	q.say("requires", p.Pool.Requirements.String())
 	if len(p.Pool.Taints) > 0 {
 		var taints []string
@@ -75,7 +88,8 @@ func taintText(t model.Taint) string {
 }
 
 // limits says how much of its limits a pool uses.
-func (q *question) limits(p *model.Pool) {
+func (q *poolQuestion) limits() {
+	p := q.p.Pool
 	var parts []string
 	for r, set := range p.Limits.Set {
 		if set && r < len(q.s.ResourceNames) {
@@ -90,11 +104,11 @@ func (q *question) limits(p *model.Pool) {
 }
 
 // machines says what the pool has and costs.
-func (q *question) machines(pool string) {
+func (q *poolQuestion) machines() {
 	total, ready, going, n := model.Price(0), 0, 0, 0
 	for i := range q.s.Nodes {
 		m := &q.s.Nodes[i]
-		if m.Pool != pool {
+		if m.Pool != q.np.Name {
 			continue
 		}
 		n++
@@ -110,9 +124,9 @@ func (q *question) machines(pool string) {
 }
 
 // disruption says when machines of the pool may go.
-func (q *question) disruption(np *karpv1.NodePool, p *model.Pool) {
-	d := &p.Disruption
-	text := string(np.Spec.Disruption.ConsolidationPolicy)
+func (q *poolQuestion) disruption() {
+	d := &q.p.Pool.Disruption
+	text := string(q.np.Spec.Disruption.ConsolidationPolicy)
 	switch {
 	case d.Never:
 		text += ", never for their price (consolidateAfter: Never)"
@@ -121,7 +135,7 @@ func (q *question) disruption(np *karpv1.NodePool, p *model.Pool) {
 	}
 	q.say("machines go", text)
 	budgets := fmt.Sprintf("now %d empty, %d drifted, %d underused", d.AllowedEmpty, d.AllowedDrifted, d.AllowedUnderused)
-	if next := translate.NextWindow(np, q.s.Now); !next.IsZero() {
+	if next := translate.NextWindow(q.np, q.s.Now); !next.IsZero() {
 		budgets += "; a schedule turns at " + stamp(next)
 	}
 	q.say("budgets let go", budgets)
@@ -131,7 +145,8 @@ func (q *question) disruption(np *karpv1.NodePool, p *model.Pool) {
 }
 
 // waiting says what the pool does for pods that wait.
-func (q *question) waiting(p *query.Pool) {
+func (q *poolQuestion) waiting() {
+	p := &q.p
 	for i := range p.Launches {
 		l := &p.Launches[i]
 		q.a.Launches = append(q.a.Launches, q.launchOf(l))

@@ -58,7 +58,7 @@ func remedy(pod *corev1.Pod, c *model.Change) string {
 }
 
 // mayNotRead reports whether a kind is there and may not be read.
-func (q *question) mayNotRead(kind string) bool {
+func (q *podQuestion) mayNotRead(kind string) bool {
 	return slices.ContainsFunc(q.c.Gaps(), func(gap error) bool {
 		var lacks *capture.Lacking
 		return errors.As(gap, &lacks) && lacks.Kind == kind && !lacks.NotServed

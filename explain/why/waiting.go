@@ -42,7 +42,7 @@ type PoolCell struct {
 // AllWaiting asks the engine about every pod that waits.
 func AllWaiting(c *capture.Cluster, policy model.Policy) *Matrix {
 	s := c.Snapshot()
-	q := &question{c: c, s: s, policy: policy, a: &Answer{}}
+	q := newQuestion(c, s, policy, Subject{})
 	m := &Matrix{APIVersion: "nodeless.sh/v1alpha1", Kind: "WaitingPods", Pools: []string{}, Shapes: []ShapeRow{}, Prices: c.Prices()}
 	for i := range s.Pools {
 		m.Pools = append(m.Pools, s.Pools[i].Name)

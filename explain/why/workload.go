@@ -33,12 +33,19 @@ const mostAsked, mostOnNodes = 8, 5
 // verdicts of pods, those first that somebody has to look at.
 var byConcern = []string{NoMachine, NotOurs, Soon, Launches, HasRoom, Placed, Ended}
 
-// workload gives one answer about all pods of a workload, and reports whether it is there. What is said of the first pod of the most
+// workloadQuestion is a question about all pods of a workload.
+type workloadQuestion struct {
+	*question
+	of Subject
+}
+
+// answer gives one answer about all pods of a workload, and reports whether it is there. What is said of the first pod of the most
 // worrying sort is said in full.
-func (q *question) workload(ctx context.Context, of Subject) (bool, error) {
+func (q *workloadQuestion) answer(ctx context.Context) (bool, error) {
+	of := q.of
 	pods := slices.DeleteFunc(q.c.World.Pods(of.Namespace), func(p *corev1.Pod) bool { return !belongs(p, of) })
 	if len(pods) == 0 {
-		return q.withoutPods(ctx, of)
+		return q.withoutPods(ctx)
 	}
 	asked := 0
 	for _, pod := range pods {
@@ -75,20 +82,20 @@ func verdictText(verdict string) string {
 }
 
 // ofPod asks about one pod; whole = with a plan, if it has no node.
-func (q *question) ofPod(ctx context.Context, pod *corev1.Pod, whole bool) PodAnswer {
+func (q *workloadQuestion) ofPod(ctx context.Context, pod *corev1.Pod, whole bool) PodAnswer {
 	out := PodAnswer{Name: pod.Name, Node: pod.Spec.NodeName}
 	if pod.Spec.NodeName == "" && !whole {
 		return out
 	}
 	of := Subject{Kind: PodKind, Namespace: pod.Namespace, Name: pod.Name}
-	one := &question{c: q.c, s: q.s, policy: q.policy, a: &Answer{Subject: of, Facts: []Fact{}}}
-	one.pod(ctx, of)
+	one := newQuestion(q.c, q.s, q.policy, of)
+	one.aboutPod(ctx, of)
 	out.Verdict, out.Summary, out.State, out.whole = one.a.Verdict, one.a.Summary, one.a.State, one.a
 	return out
 }
 
 // onNodes says where the pods are that have a place.
-func (q *question) onNodes() {
+func (q *workloadQuestion) onNodes() {
 	on := map[string]int{}
 	var nodes []string
 	for i := range q.a.Pods {
@@ -110,7 +117,7 @@ func (q *question) onNodes() {
 }
 
 // groups says of each sort of answer how many pods have it, and all of the first of the worst sort.
-func (q *question) groups(worst string) {
+func (q *workloadQuestion) groups(worst string) {
 	var summaries []string
 	first, count := map[string]*PodAnswer{}, map[string]int{}
 	for i := range q.a.Pods {
@@ -160,7 +167,8 @@ func belongs(pod *corev1.Pod, of Subject) bool {
 }
 
 // withoutPods answers about a workload that has no pods, and reports whether it is there.
-func (q *question) withoutPods(ctx context.Context, of Subject) (bool, error) {
+func (q *workloadQuestion) withoutPods(ctx context.Context) (bool, error) {
+	of := q.of
 	object := map[string]client.Object{
 		"deployment": &appsv1.Deployment{}, "replicaset": &appsv1.ReplicaSet{}, "statefulset": &appsv1.StatefulSet{},
 		"daemonset": &appsv1.DaemonSet{}, "job": &batchv1.Job{}, "cronjob": &batchv1.CronJob{}, "replicationcontroller": &corev1.ReplicationController{},
