@@ -14,10 +14,10 @@ type Drifter interface {
 
 // Launched is what is known of a machine since its launch.
 type Launched struct {
-	MachineID string
-	Class     ClassRef
-	Type      string
-	ImageID   string
+	InstanceID string
+	Class      ClassRef
+	Type       string
+	ImageID    string
 	// Annotations are those of the NodeClaim; hashes of its class are among them.
 	Annotations map[string]string
 }

@@ -50,9 +50,9 @@ type Provider interface {
 	// Calling it again is harmless.
 	Terminate(ctx context.Context, id string) error
 	// Get finds one machine by id; ErrNotFound if it is gone (terminated counts as gone).
-	Get(ctx context.Context, id string) (Machine, error)
+	Get(ctx context.Context, id string) (Instance, error)
 	// List is every machine of this cluster that is not terminated, whoever launched it, found by tag.
-	List(ctx context.Context) ([]Machine, error)
+	List(ctx context.Context) ([]Instance, error)
 }
 
 // LaunchRequest asks for one machine out of several candidates.
@@ -74,12 +74,12 @@ type LaunchRequest struct {
 
 // LaunchResult is a machine that was started.
 type LaunchResult struct {
-	Machine   Machine
+	Instance  Instance
 	Exhausted []model.OfferingKey // offerings the cloud had no capacity for
 }
 
-// Machine is an instance as the cloud knows it.
-type Machine struct {
+// Instance is an instance as the cloud knows it.
+type Instance struct {
 	ID           string // such as i-0123456789abcdef0
 	ProviderID   string // as in Node.spec.providerID, such as aws:///us-west-2a/i-0123456789abcdef0
 	Claim        string // from its tags
@@ -92,7 +92,7 @@ type Machine struct {
 	// Subnet and SecurityGroups are where the machine is in the cloud's network; "" and nil when not known (from Launch).
 	Subnet         string
 	SecurityGroups []string
-	State          MachineState
+	State          InstanceState
 	Launched       time.Time
 	// Labels are what the cloud decides about the Node: instance type, zone, capacity type, arch and so on.
 	Labels map[string]string
@@ -100,16 +100,16 @@ type Machine struct {
 	Capacity, Allocatable model.Resources
 }
 
-// MachineState is the life of a machine.
-type MachineState string
+// InstanceState is the life of a machine.
+type InstanceState string
 
 // States of a machine.
 const (
-	Pending     MachineState = "pending"
-	Running     MachineState = "running"
-	Stopping    MachineState = "stopping"
-	Terminating MachineState = "shutting-down"
-	Terminated  MachineState = "terminated"
+	Pending     InstanceState = "pending"
+	Running     InstanceState = "running"
+	Stopping    InstanceState = "stopping"
+	Terminating InstanceState = "shutting-down"
+	Terminated  InstanceState = "terminated"
 )
 
 // Interrupter is a provider that hears of machines that will be taken away.
@@ -122,21 +122,21 @@ type Interrupter interface {
 	Done(ctx context.Context, notices ...Interruption) error
 }
 
-// Examiner is a provider that checks by itself whether its machines are sound.
-type Examiner interface {
-	// Ailing is the machines that fail the cloud's checks for a while already, or that it announces maintenance of. It says
+// HealthChecker is a provider that checks by itself whether its machines are sound.
+type HealthChecker interface {
+	// Unhealthy is the machines that fail the cloud's checks for a while already, or that it announces maintenance of. It says
 	// so again as long as it is so. Fails with ErrUnauthorized where the caller may not know.
-	Ailing(ctx context.Context) ([]Interruption, error)
+	Unhealthy(ctx context.Context) ([]Interruption, error)
 }
 
 // Interruption is a notice about machines.
 type Interruption struct {
-	MachineIDs []string
-	Kind       InterruptionKind
-	At         time.Time // when it came about; zero if the notice does not say
-	Sent       time.Time // when it was put where it was found; zero if that is not known
-	Note       string    // of Malformed: what is wrong
-	Handle     string    // the provider's own, for Done
+	InstanceIDs []string
+	Kind        InterruptionKind
+	At          time.Time // when it came about; zero if the notice does not say
+	Sent        time.Time // when it was put where it was found; zero if that is not known
+	Note        string    // of Malformed: what is wrong
+	Handle      string    // the provider's own, for Done
 }
 
 // InterruptionKind says what will happen, or has. Its values are those of Karpenter's metric label message_type.
@@ -148,8 +148,8 @@ const (
 	ReservationInterruption InterruptionKind = "capacity_reservation_interrupted"
 	RebalanceRecommendation InterruptionKind = "rebalance_recommendation"
 	ScheduledChange         InterruptionKind = "scheduled_change"
-	MachineStopping         InterruptionKind = "instance_stopped"
-	MachineTerminating      InterruptionKind = "instance_terminated"
+	InstanceStopping        InterruptionKind = "instance_stopped"
+	InstanceTerminating     InterruptionKind = "instance_terminated"
 	InstanceFailed          InterruptionKind = "instance_status" // the check of the machine itself fails
 	SystemFailed            InterruptionKind = "system_status"   // the check of the host below it fails
 	MaintenanceDue          InterruptionKind = "event_status"    // the cloud plans to stop, restart or retire it

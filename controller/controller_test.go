@@ -29,10 +29,10 @@ func TestMain(m *testing.M) { planetest.Main(m) }
 // region is a cloud in memory whose machines are only counted.
 type region struct {
 	mu       sync.Mutex
-	machines map[string]cloud.Machine
+	machines map[string]cloud.Instance
 }
 
-func newRegion() *region { return &region{machines: map[string]cloud.Machine{}} }
+func newRegion() *region { return &region{machines: map[string]cloud.Instance{}} }
 
 func (r *region) Name() string { return "memory" }
 
@@ -43,9 +43,9 @@ func (r *region) Catalog(context.Context, cloud.ClassRef) ([]model.InstanceType,
 func (r *region) Launch(_ context.Context, req cloud.LaunchRequest) (cloud.LaunchResult, error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	m := cloud.Machine{ID: "i-" + req.Claim, ProviderID: "aws:///a/i-" + req.Claim, Claim: req.Claim, State: cloud.Running, Launched: time.Now()}
+	m := cloud.Instance{ID: "i-" + req.Claim, ProviderID: "aws:///a/i-" + req.Claim, Claim: req.Claim, State: cloud.Running, Launched: time.Now()}
 	r.machines[m.ID] = m
-	return cloud.LaunchResult{Machine: m}, nil
+	return cloud.LaunchResult{Instance: m}, nil
 }
 
 func (r *region) Terminate(_ context.Context, id string) error {
@@ -58,19 +58,19 @@ func (r *region) Terminate(_ context.Context, id string) error {
 	return nil
 }
 
-func (r *region) Get(_ context.Context, id string) (cloud.Machine, error) {
+func (r *region) Get(_ context.Context, id string) (cloud.Instance, error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if m, ok := r.machines[id]; ok {
 		return m, nil
 	}
-	return cloud.Machine{}, cloud.ErrNotFound
+	return cloud.Instance{}, cloud.ErrNotFound
 }
 
-func (r *region) List(context.Context) ([]cloud.Machine, error) {
+func (r *region) List(context.Context) ([]cloud.Instance, error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	var out []cloud.Machine
+	var out []cloud.Instance
 	for _, m := range r.machines {
 		out = append(out, m)
 	}

@@ -23,10 +23,10 @@ var ailments = []ec2types.Filter{
 	{Name: awssdk.String("event.code"), Values: []string{"instance-reboot", "system-reboot", "system-maintenance", "instance-retirement", "instance-stop"}},
 }
 
-var _ cloud.Examiner = (*Provider)(nil)
+var _ cloud.HealthChecker = (*Provider)(nil)
 
 // Ailing asks EC2 for instances that fail its checks for two minutes or have maintenance ahead. They may be anybody's.
-func (p *Provider) Ailing(ctx context.Context) ([]cloud.Interruption, error) {
+func (p *Provider) Unhealthy(ctx context.Context) ([]cloud.Interruption, error) {
 	seen := map[string]bool{}
 	var out []cloud.Interruption
 	var failed []error
@@ -53,7 +53,7 @@ func (p *Provider) Ailing(ctx context.Context) ([]cloud.Interruption, error) {
 func ailmentsOf(s ec2types.InstanceStatus, now time.Time) []cloud.Interruption {
 	var out []cloud.Interruption
 	add := func(kind cloud.InterruptionKind, at time.Time) {
-		out = append(out, cloud.Interruption{MachineIDs: []string{awssdk.ToString(s.InstanceId)}, Kind: kind, At: at})
+		out = append(out, cloud.Interruption{InstanceIDs: []string{awssdk.ToString(s.InstanceId)}, Kind: kind, At: at})
 	}
 	if since, ok := failedSince(s.InstanceStatus); ok && now.Sub(since) >= ailingAfter {
 		add(cloud.InstanceFailed, since)

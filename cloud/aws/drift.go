@@ -33,18 +33,18 @@ func (p *Provider) Drifted(ctx context.Context, m cloud.Launched) (_ string, err
 	}
 	class, err := p.readyClass(m.Class)
 	if err != nil {
-		return "", fmt.Errorf("drift of machine %s: %w", m.MachineID, err)
+		return "", fmt.Errorf("drift of machine %s: %w", m.InstanceID, err)
 	}
 	catalog, err := p.catalogOf(ctx, class)
 	if err != nil {
-		return "", fmt.Errorf("drift of machine %s: %w", m.MachineID, err)
+		return "", fmt.Errorf("drift of machine %s: %w", m.InstanceID, err)
 	}
 	if image, ok := catalog.images[m.Type]; ok && m.ImageID != "" && image < len(class.Status.AMIs) && class.Status.AMIs[image].ID != m.ImageID {
 		return amiDrift, nil
 	}
-	now, err := p.Get(ctx, m.MachineID)
+	now, err := p.Get(ctx, m.InstanceID)
 	if err != nil {
-		return "", fmt.Errorf("drift of machine %s: %w", m.MachineID, err)
+		return "", fmt.Errorf("drift of machine %s: %w", m.InstanceID, err)
 	}
 	return networkDrift(class, now), nil
 }
@@ -58,7 +58,7 @@ func hashDiffers(class *ec2v1.EC2NodeClass, claim map[string]string) bool {
 }
 
 // networkDrift compares where a machine is with where the class would put it. What EC2 does not say is not compared.
-func networkDrift(class *ec2v1.EC2NodeClass, m cloud.Machine) string {
+func networkDrift(class *ec2v1.EC2NodeClass, m cloud.Instance) string {
 	if len(m.SecurityGroups) > 0 && len(class.Status.SecurityGroups) > 0 {
 		var want []string
 		for _, g := range class.Status.SecurityGroups {

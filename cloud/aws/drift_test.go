@@ -13,8 +13,8 @@ import (
 )
 
 // launchedWith is what the claim of a machine says of it when its class had a hash.
-func launchedWith(m cloud.Machine, hash, version string) cloud.Launched {
-	return cloud.Launched{MachineID: m.ID, Class: classRef, Type: m.Type, ImageID: m.ImageID, Annotations: map[string]string{
+func launchedWith(m cloud.Instance, hash, version string) cloud.Launched {
+	return cloud.Launched{InstanceID: m.ID, Class: classRef, Type: m.Type, ImageID: m.ImageID, Annotations: map[string]string{
 		ec2v1.AnnotationEC2NodeClassHash: hash, ec2v1.AnnotationEC2NodeClassHashVersion: version,
 	}}
 }
@@ -42,7 +42,7 @@ func TestAMachineDriftsWhenItsClassAsksForOtherThings(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			_, p, class := stage(t)
 			hashed(class, "1", "v4")
-			m := mustLaunch(t, p, requestFor("c", model.OneOf(model.LabelZone, "us-west-2a"))).Machine
+			m := mustLaunch(t, p, requestFor("c", model.OneOf(model.LabelZone, "us-west-2a"))).Instance
 			c.change(class)
 			got, err := p.Drifted(t.Context(), launchedWith(m, "1", "v4"))
 			if err != nil || got != c.want {
@@ -85,11 +85,11 @@ func (*calls) UserData(string, int)             {}
 
 func TestQuestionsAboutDriftAreMeasured(t *testing.T) {
 	_, p, _ := stage(t)
-	m := mustLaunch(t, p, requestFor("c")).Machine
+	m := mustLaunch(t, p, requestFor("c")).Instance
 	var seen calls
 	p.Observe(&seen)
 	for _, id := range []string{m.ID, "i-unknown"} {
-		_, _ = p.Drifted(t.Context(), cloud.Launched{MachineID: id, Class: classRef, Type: m.Type, ImageID: m.ImageID})
+		_, _ = p.Drifted(t.Context(), cloud.Launched{InstanceID: id, Class: classRef, Type: m.Type, ImageID: m.ImageID})
 	}
 	if got := strings.Join(seen, ", "); got != "Get, Drifted, Get failed, Drifted failed" {
 		t.Errorf("told of %s", got)
@@ -98,8 +98,8 @@ func TestQuestionsAboutDriftAreMeasured(t *testing.T) {
 
 func TestDriftOfWhatCannotBeComparedIsNotGuessed(t *testing.T) {
 	_, p, class := stage(t)
-	m := mustLaunch(t, p, requestFor("c")).Machine
-	if _, err := p.Drifted(t.Context(), cloud.Launched{MachineID: "i-unknown", Class: classRef, Type: m.Type, ImageID: m.ImageID}); !errors.Is(err, cloud.ErrNotFound) {
+	m := mustLaunch(t, p, requestFor("c")).Instance
+	if _, err := p.Drifted(t.Context(), cloud.Launched{InstanceID: "i-unknown", Class: classRef, Type: m.Type, ImageID: m.ImageID}); !errors.Is(err, cloud.ErrNotFound) {
 		t.Errorf("a machine that is gone: %v", err)
 	}
 	class.StatusConditions().SetFalse(ec2v1.ConditionTypeSubnetsReady, "SubnetsNotFound", "none")
@@ -112,7 +112,7 @@ func TestTheOrderOfSecurityGroupsIsNoDrift(t *testing.T) {
 	class := newClass("default")
 	class.Status.SecurityGroups = []ec2v1.SecurityGroup{{ID: "sg-2"}, {ID: "sg-1"}}
 	for _, groups := range [][]string{{"sg-1", "sg-2"}, {"sg-2", "sg-1"}} {
-		if got := networkDrift(class, cloud.Machine{SecurityGroups: groups}); got != "" {
+		if got := networkDrift(class, cloud.Instance{SecurityGroups: groups}); got != "" {
 			t.Errorf("groups %v: %s", groups, got)
 		}
 	}

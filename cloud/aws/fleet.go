@@ -16,17 +16,17 @@ import (
 
 // call makes one CreateFleet for choices, which are of one capacity type. It fails with errNothing when EC2 took the call
 // and started nothing; what it said is then in tried, exhausted and full.
-func (l *launch) call(ctx context.Context, choices []choice) (cloud.Machine, error) {
+func (l *launch) call(ctx context.Context, choices []choice) (cloud.Instance, error) {
 	kind := choices[0].CapacityType
 	subnets := l.p.bestSubnets(l.class, l.full)
 	byTemplate, err := l.group(ctx, choices, kind)
 	if err != nil {
-		return cloud.Machine{}, err
+		return cloud.Instance{}, err
 	}
 	in := l.input(byTemplate, kind, subnets)
 	out, err := l.p.ec2.CreateFleet(ctx, in)
 	if err != nil {
-		return cloud.Machine{}, l.refused(err, choices, byTemplate)
+		return cloud.Instance{}, l.refused(err, choices, byTemplate)
 	}
 	for _, i := range out.Instances {
 		if len(i.InstanceIds) > 0 {
@@ -34,7 +34,7 @@ func (l *launch) call(ctx context.Context, choices []choice) (cloud.Machine, err
 			return l.started(i, kind, byTemplate), nil
 		}
 	}
-	return cloud.Machine{}, l.failed(out.Errors, choices, subnets, byTemplate)
+	return cloud.Instance{}, l.failed(out.Errors, choices, subnets, byTemplate)
 }
 
 // group sorts choices by the launch template they need, and makes sure that these exist. Names are in the order of the
@@ -124,8 +124,8 @@ func (l *launch) input(groups []templateGroup, kind string, subnets map[string]e
 }
 
 // started is the machine a fleet has given.
-func (l *launch) started(i ec2types.CreateFleetInstance, kind string, groups []templateGroup) cloud.Machine {
-	m := cloud.Machine{
+func (l *launch) started(i ec2types.CreateFleetInstance, kind string, groups []templateGroup) cloud.Instance {
+	m := cloud.Instance{
 		ID: i.InstanceIds[0], Type: string(i.InstanceType), CapacityType: kind, State: cloud.Pending, Launched: l.p.now(),
 		Claim: l.req.Claim, Pool: l.req.Pool, Class: cloudName(l.class),
 	}
@@ -154,7 +154,7 @@ func (l *launch) started(i ec2types.CreateFleetInstance, kind string, groups []t
 }
 
 // describeAs adds what the catalogue knows about a machine: provider id, labels, capacity, allocatable.
-func (p *Provider) describeAs(m cloud.Machine, c *classCatalog) cloud.Machine {
+func (p *Provider) describeAs(m cloud.Instance, c *classCatalog) cloud.Instance {
 	m.ProviderID = providerID(m.Zone, m.ID)
 	m.Labels = map[string]string{model.LabelZone: m.Zone, model.LabelCapacityType: m.CapacityType}
 	if id := c.zoneIDs[m.Zone]; id != "" {

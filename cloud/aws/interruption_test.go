@@ -20,8 +20,8 @@ func TestNoticesOfEventBridge(t *testing.T) {
 		{`{"source":"aws.ec2","detail-type":"EC2 Spot Instance Interruption Warning","time":"2026-01-01T00:00:00Z","detail":{"instance-id":"i-1","instance-action":"terminate"}}`, cloud.SpotInterruption, "i-1"},
 		{`{"source":"aws.ec2","detail-type":"EC2 Capacity Reservation Instance Interruption Warning","detail":{"instance-id":"i-1","instance-action":"terminate"}}`, cloud.ReservationInterruption, "i-1"},
 		{`{"source":"aws.ec2","detail-type":"EC2 Instance Rebalance Recommendation","detail":{"instance-id":"i-1"}}`, cloud.RebalanceRecommendation, "i-1"},
-		{`{"source":"aws.ec2","detail-type":"EC2 Instance State-change Notification","detail":{"instance-id":"i-1","state":"stopping"}}`, cloud.MachineStopping, "i-1"},
-		{`{"source":"aws.ec2","detail-type":"EC2 Instance State-change Notification","detail":{"instance-id":"i-1","state":"terminated"}}`, cloud.MachineTerminating, "i-1"},
+		{`{"source":"aws.ec2","detail-type":"EC2 Instance State-change Notification","detail":{"instance-id":"i-1","state":"stopping"}}`, cloud.InstanceStopping, "i-1"},
+		{`{"source":"aws.ec2","detail-type":"EC2 Instance State-change Notification","detail":{"instance-id":"i-1","state":"terminated"}}`, cloud.InstanceTerminating, "i-1"},
 		{`{"source":"aws.ec2","detail-type":"EC2 Instance State-change Notification","detail":{"instance-id":"i-1","state":"running"}}`, cloud.NoOp, ""},
 		{`{"source":"aws.health","detail-type":"AWS Health Event","detail":{"service":"EC2","eventTypeCategory":"scheduledChange","affectedEntities":[{"entityValue":"i-1"},{"entityValue":"vol-1"},{"entityValue":"i-2"}]}}`, cloud.ScheduledChange, "i-1 i-2"},
 		{`{"source":"aws.health","detail-type":"AWS Health Event","detail":{"service":"EC2","eventTypeCategory":"scheduledChange","affectedEntities":[{"entityValue":"vol-1"}]}}`, cloud.NoOp, ""},
@@ -37,7 +37,7 @@ func TestNoticesOfEventBridge(t *testing.T) {
 		{``, cloud.Malformed, ""},
 	} {
 		got := parseNotice(tc.body)
-		if got.Kind != tc.want || strings.Join(got.MachineIDs, " ") != tc.ids || (got.Kind == cloud.Malformed) != (got.Note != "") {
+		if got.Kind != tc.want || strings.Join(got.InstanceIDs, " ") != tc.ids || (got.Kind == cloud.Malformed) != (got.Note != "") {
 			t.Errorf("%s gave %+v, want %q of %q", tc.body, got, tc.want, tc.ids)
 		}
 	}

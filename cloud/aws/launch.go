@@ -55,7 +55,7 @@ func (p *Provider) Launch(ctx context.Context, req cloud.LaunchRequest) (_ cloud
 		tried: map[model.OfferingKey]bool{}, exhausted: map[model.OfferingKey]bool{}, full: map[string]bool{},
 	}
 	machine, err := l.run(ctx)
-	result := cloud.LaunchResult{Machine: machine, Exhausted: sortedKeysOf(l.exhausted)}
+	result := cloud.LaunchResult{Instance: machine, Exhausted: sortedKeysOf(l.exhausted)}
 	if err != nil {
 		return result, fmt.Errorf("launch for claim %s: %w", req.Claim, err)
 	}
@@ -80,7 +80,7 @@ type launch struct {
 // errNothing: the call was made and started nothing; other choices may do better.
 var errNothing = errors.New("nothing was launched")
 
-func (l *launch) run(ctx context.Context) (cloud.Machine, error) {
+func (l *launch) run(ctx context.Context) (cloud.Instance, error) {
 	cause := error(nil)
 	for range maxCalls {
 		choices := next(l.choices, l.tried)
@@ -106,17 +106,17 @@ func (l *launch) run(ctx context.Context) (cloud.Machine, error) {
 			l.state.next++
 			l.state.mismatch = time.Time{}
 		default:
-			return cloud.Machine{}, err
+			return cloud.Instance{}, err
 		}
 	}
 	if len(l.choices) == 0 {
-		return cloud.Machine{}, fmt.Errorf("all requested instance types were unavailable during launch: no available offering holds %v and satisfies [%s]: %w",
+		return cloud.Instance{}, fmt.Errorf("all requested instance types were unavailable during launch: no available offering holds %v and satisfies [%s]: %w",
 			named(l.req.Requests), l.req.Requirements, cloud.ErrNoCapacity)
 	}
 	if cause == nil {
 		cause = errNothing
 	}
-	return cloud.Machine{}, fmt.Errorf("%d of %d offerings tried: %w: %w", len(l.tried), len(l.choices), cause, cloud.ErrNoCapacity)
+	return cloud.Instance{}, fmt.Errorf("%d of %d offerings tried: %w: %w", len(l.tried), len(l.choices), cause, cloud.ErrNoCapacity)
 }
 
 // named lists the resources that are asked for, by name.
@@ -132,10 +132,10 @@ func named(r model.Resources) []string {
 
 // earlier finds the machine that an earlier call with this launch's token started. Without one, it waits for EC2's lists
 // to settle before it believes that there is none: they lag behind its launches.
-func (l *launch) earlier(ctx context.Context) (cloud.Machine, error) {
+func (l *launch) earlier(ctx context.Context) (cloud.Instance, error) {
 	machines, err := l.p.machinesByToken(ctx, l.req.Token)
 	if err != nil {
-		return cloud.Machine{}, err
+		return cloud.Instance{}, err
 	}
 	gone := false
 	for _, m := range machines {
@@ -149,9 +149,9 @@ func (l *launch) earlier(ctx context.Context) (cloud.Machine, error) {
 		l.state.mismatch = now
 	}
 	if gone || now.Sub(l.state.mismatch) >= settleAfter {
-		return cloud.Machine{}, nil
+		return cloud.Instance{}, nil
 	}
-	return cloud.Machine{}, fmt.Errorf("an earlier launch with the same token is known to EC2, its machine is not listed yet; trying again until %s have passed",
+	return cloud.Instance{}, fmt.Errorf("an earlier launch with the same token is known to EC2, its machine is not listed yet; trying again until %s have passed",
 		settleAfter)
 }
 

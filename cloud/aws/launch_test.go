@@ -45,7 +45,7 @@ func TestLaunchTagsAndBootsTheMachine(t *testing.T) {
 	req.Labels = map[string]string{"team": "blue", "node-role.kubernetes.io/app": "x"}
 	req.Taints = []model.Taint{{Key: "dedicated", Value: "batch", Effect: model.NoSchedule}}
 	req.StartupTaints = []model.Taint{{Key: "cilium", Effect: model.NoExecute}}
-	m := mustLaunch(t, p, req).Machine
+	m := mustLaunch(t, p, req).Instance
 	if m.ImageID != "ami-arm" || m.Labels["kubernetes.io/arch"] != "arm64" || m.Labels["topology.k8s.aws/zone-id"] == "" {
 		t.Errorf("machine %+v", m)
 	}
@@ -79,12 +79,12 @@ func TestLaunchTagsAndBootsTheMachine(t *testing.T) {
 
 func TestLaunchPicksPlainAndCheapMachines(t *testing.T) {
 	_, p, _ := stage(t)
-	if m := mustLaunch(t, p, requestFor("any")).Machine; m.Type != "t3.medium" || m.CapacityType != model.Spot || m.Zone == "us-west-2c" {
+	if m := mustLaunch(t, p, requestFor("any")).Instance; m.Type != "t3.medium" || m.CapacityType != model.Spot || m.Zone == "us-west-2c" {
 		t.Errorf("launched %s %s in %s; spot in us-west-2c costs more than on demand", m.Type, m.CapacityType, m.Zone)
 	}
 	gpu := requestFor("gpu")
 	gpu.Requests[model.NvidiaGPU] = 1
-	if m := mustLaunch(t, p, gpu).Machine; m.Type != "g5.xlarge" || m.ImageID != "ami-gpu" {
+	if m := mustLaunch(t, p, gpu).Instance; m.Type != "g5.xlarge" || m.ImageID != "ami-gpu" {
 		t.Errorf("launched %s for a pod with a GPU", m.Type)
 	}
 }
@@ -116,9 +116,9 @@ func TestLaunchesSpreadOverZonesThatCostTheSame(t *testing.T) {
 	zones := map[string]int{}
 	for i := range 90 {
 		req := requestFor(fmt.Sprintf("c%d", i), model.OneOf(model.LabelInstanceType, "m5.large"), model.OneOf(model.LabelCapacityType, model.OnDemand))
-		zone := mustLaunch(t, p, req).Machine.Zone
+		zone := mustLaunch(t, p, req).Instance.Zone
 		zones[zone]++
-		if other := mustLaunch(t, again, req).Machine.Zone; other != zone {
+		if other := mustLaunch(t, again, req).Instance.Zone; other != zone {
 			t.Errorf("%s was launched in %s, another controller launches it in %s", req.Claim, zone, other)
 		}
 	}
@@ -159,8 +159,8 @@ func TestLaunchWithoutTheSpotRoleGoesOnDemand(t *testing.T) {
 	a, p, _ := stage(t)
 	a.fail["CreateFleet"] = []error{apiError(codeNoSpotRole, "no role")}
 	result := mustLaunch(t, p, requestFor("c", model.OneOf(model.LabelInstanceType, "m5.large")))
-	if result.Machine.CapacityType != model.OnDemand || len(result.Exhausted) != 3 {
-		t.Errorf("launched %s, exhausted %v", result.Machine.CapacityType, result.Exhausted)
+	if result.Instance.CapacityType != model.OnDemand || len(result.Exhausted) != 3 {
+		t.Errorf("launched %s, exhausted %v", result.Instance.CapacityType, result.Exhausted)
 	}
 }
 
@@ -216,7 +216,7 @@ func TestLaunchWaitsForAMachineThatIsNotListedYet(t *testing.T) {
 		t.Fatalf("launch while lists lag: %v", err)
 	}
 	a.hidden = false
-	if m := mustLaunch(t, after, changed).Machine; m.Type != "m5.large" {
+	if m := mustLaunch(t, after, changed).Instance; m.Type != "m5.large" {
 		t.Errorf("found %s", m.Type)
 	}
 	if got := len(a.alive()); got != 1 {
@@ -251,13 +251,13 @@ func TestLaunchGoesOnWhenTheEarlierOneGaveNothing(t *testing.T) {
 func TestLaunchGoesOnWhenTheEarlierInstanceEnds(t *testing.T) {
 	a, first, class := stage(t)
 	onDemand := model.OneOf(model.LabelCapacityType, model.OnDemand)
-	ended := mustLaunch(t, first, requestFor("c", onDemand, model.OneOf(model.LabelInstanceType, "m5.large"))).Machine
+	ended := mustLaunch(t, first, requestFor("c", onDemand, model.OneOf(model.LabelInstanceType, "m5.large"))).Instance
 	a.mu.Lock()
 	a.instances[0].State = &ec2types.InstanceState{Name: ec2types.InstanceStateNameShuttingDown}
 	a.mu.Unlock()
 	after := connect(t, a.config(), map[string]*ec2v1.EC2NodeClass{"default": class})
 	changed := requestFor("c", onDemand, model.OneOf(model.LabelInstanceType, "t3.medium"))
-	if m := mustLaunch(t, after, changed).Machine; m.ID == ended.ID || m.Type != "t3.medium" {
+	if m := mustLaunch(t, after, changed).Instance; m.ID == ended.ID || m.Type != "t3.medium" {
 		t.Errorf("got %s %s; %s is shutting down", m.Type, m.ID, ended.ID)
 	}
 }

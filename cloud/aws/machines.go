@@ -15,11 +15,11 @@ import (
 )
 
 // Get finds one machine by id. Calls at about the same time share one DescribeInstances.
-func (p *Provider) Get(ctx context.Context, id string) (_ cloud.Machine, err error) {
+func (p *Provider) Get(ctx context.Context, id string) (_ cloud.Instance, err error) {
 	defer p.called("Get", p.now(), &err)
 	m, err := p.get.do(ctx, id)
 	if err != nil {
-		return cloud.Machine{}, fmt.Errorf("get machine %s: %w", id, err)
+		return cloud.Instance{}, fmt.Errorf("get machine %s: %w", id, err)
 	}
 	return m, nil
 }
@@ -34,7 +34,7 @@ func (p *Provider) Terminate(ctx context.Context, id string) (err error) {
 }
 
 // List is every machine of the cluster that is not terminated.
-func (p *Provider) List(ctx context.Context) (_ []cloud.Machine, err error) {
+func (p *Provider) List(ctx context.Context) (_ []cloud.Instance, err error) {
 	defer p.called("List", p.now(), &err)
 	machines, err := p.describe(ctx, &ec2.DescribeInstancesInput{MaxResults: awssdk.Int32(1000), Filters: []ec2types.Filter{
 		filter("tag-key", ec2v1.NodeClaimTagKey),
@@ -48,7 +48,7 @@ func (p *Provider) List(ctx context.Context) (_ []cloud.Machine, err error) {
 }
 
 // machinesByToken are the machines launched with a token, in whatever state.
-func (p *Provider) machinesByToken(ctx context.Context, token string) ([]cloud.Machine, error) {
+func (p *Provider) machinesByToken(ctx context.Context, token string) ([]cloud.Instance, error) {
 	machines, err := p.describe(ctx, &ec2.DescribeInstancesInput{MaxResults: awssdk.Int32(1000), Filters: []ec2types.Filter{
 		filter("tag:"+tagToken, token), filter("tag:"+ec2v1.EKSClusterNameTagKey, p.o.ClusterName),
 	}})
@@ -58,8 +58,8 @@ func (p *Provider) machinesByToken(ctx context.Context, token string) ([]cloud.M
 	return machines, nil
 }
 
-func (p *Provider) describe(ctx context.Context, in *ec2.DescribeInstancesInput) ([]cloud.Machine, error) {
-	var out []cloud.Machine
+func (p *Provider) describe(ctx context.Context, in *ec2.DescribeInstancesInput) ([]cloud.Instance, error) {
+	var out []cloud.Instance
 	pages := ec2.NewDescribeInstancesPaginator(p.ec2, in)
 	for pages.HasMorePages() {
 		page, err := pages.NextPage(ctx)
@@ -72,13 +72,13 @@ func (p *Provider) describe(ctx context.Context, in *ec2.DescribeInstancesInput)
 			}
 		}
 	}
-	slices.SortFunc(out, func(a, b cloud.Machine) int { return compareStrings(a.ID, b.ID) })
+	slices.SortFunc(out, func(a, b cloud.Instance) int { return compareStrings(a.ID, b.ID) })
 	return out, nil
 }
 
 // machineOf translates EC2's view of an instance.
-func machineOf(i ec2types.Instance) cloud.Machine {
-	m := cloud.Machine{
+func machineOf(i ec2types.Instance) cloud.Instance {
+	m := cloud.Instance{
 		ID: awssdk.ToString(i.InstanceId), Type: string(i.InstanceType), ImageID: awssdk.ToString(i.ImageId),
 		CapacityType: model.OnDemand, Launched: awssdk.ToTime(i.LaunchTime), Subnet: awssdk.ToString(i.SubnetId),
 	}
@@ -115,7 +115,7 @@ func machineOf(i ec2types.Instance) cloud.Machine {
 }
 
 // machineState translates; a stopped instance is one that stops, since nothing here starts it again.
-func machineState(s ec2types.InstanceStateName) cloud.MachineState {
+func machineState(s ec2types.InstanceStateName) cloud.InstanceState {
 	switch s {
 	case ec2types.InstanceStateNamePending:
 		return cloud.Pending
@@ -130,12 +130,12 @@ func machineState(s ec2types.InstanceStateName) cloud.MachineState {
 }
 
 // describeMachines answers a batch of Get.
-func (p *Provider) describeMachines(ctx context.Context, ids []string) map[string]outcome[cloud.Machine] {
+func (p *Provider) describeMachines(ctx context.Context, ids []string) map[string]outcome[cloud.Instance] {
 	machines, err := p.describe(ctx, &ec2.DescribeInstancesInput{InstanceIds: ids})
-	return settle(ctx, ids, err, p.describeMachines, func(out map[string]outcome[cloud.Machine]) {
+	return settle(ctx, ids, err, p.describeMachines, func(out map[string]outcome[cloud.Instance]) {
 		for _, m := range machines {
 			if m.State != cloud.Terminated {
-				out[m.ID] = outcome[cloud.Machine]{value: m}
+				out[m.ID] = outcome[cloud.Instance]{value: m}
 			}
 		}
 	})

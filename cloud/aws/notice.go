@@ -52,11 +52,11 @@ func parseNotice(body string) cloud.Interruption {
 	}
 	for _, id := range ids {
 		if strings.HasPrefix(id, "i-") {
-			out.MachineIDs = append(out.MachineIDs, id)
+			out.InstanceIDs = append(out.InstanceIDs, id)
 		}
 	}
 	switch {
-	case len(out.MachineIDs) > 0:
+	case len(out.InstanceIDs) > 0:
 	case out.Kind == cloud.ScheduledChange: // of volumes, hosts, the whole account
 		out.Kind = cloud.NoOp
 	default:
@@ -77,9 +77,9 @@ func (e *envelope) kind() cloud.InterruptionKind {
 	case "aws.ec2/EC2 Instance State-change Notification":
 		switch strings.ToLower(e.Detail.State) {
 		case "stopping", "stopped":
-			return cloud.MachineStopping
+			return cloud.InstanceStopping
 		case "shutting-down", "terminated":
-			return cloud.MachineTerminating
+			return cloud.InstanceTerminating
 		}
 	case "aws.health/AWS Health Event":
 		if e.Detail.Service == "EC2" && e.Detail.Category == "scheduledChange" {

@@ -16,7 +16,7 @@ func TestPricesOfOurOwnAreTheOrderOfTheFleet(t *testing.T) {
 		for i, zone := range fakeZones {
 			req.Prices[model.OfferingKey{Type: "m5.large", Zone: zone, CapacityType: kind}] = model.Price(1000 + i)
 		}
-		if m := mustLaunch(t, p, req).Machine; m.Type != "m5.large" {
+		if m := mustLaunch(t, p, req).Instance; m.Type != "m5.large" {
 			t.Errorf("%s: launched %s; m5.large is cheaper by far", kind, m.Type)
 		}
 		for _, f := range a.fleets {

@@ -89,7 +89,7 @@ type Provider struct {
 	subnets   *subnetBook
 	templates *templateBook
 	launches  *launchBook
-	get       *batcher[cloud.Machine]
+	get       *batcher[cloud.Instance]
 	kill      *batcher[struct{}]
 	queue     queue
 

@@ -9,7 +9,7 @@ import (
 )
 
 func (t *teller) terminateTwice() {
-	m := t.launch(t.request("mortal")).Machine
+	m := t.launch(t.request("mortal")).Instance
 	for range 2 {
 		if err := t.p.Terminate(context.Background(), m.ID); err != nil && !errors.Is(err, cloud.ErrNotFound) {
 			t.Fatalf("terminate: %v", err)
@@ -23,8 +23,8 @@ func (t *teller) terminateTwice() {
 }
 
 func (t *teller) gone() {
-	m := t.launch(t.request("leaver")).Machine
-	stays := t.launch(t.request("stayer")).Machine
+	m := t.launch(t.request("leaver")).Instance
+	stays := t.launch(t.request("stayer")).Instance
 	if got, err := t.p.Get(context.Background(), m.ID); err != nil || got.Claim != "leaver" || keyOf(got) != keyOf(m) || got.ProviderID != m.ProviderID {
 		t.Errorf("get gives %+v, %v; launched was %+v", got, err, m)
 	}
@@ -44,7 +44,7 @@ func (t *teller) gone() {
 }
 
 func (t *teller) unknown() {
-	m := t.launch(t.request("neighbour")).Machine
+	m := t.launch(t.request("neighbour")).Instance
 	ids := []string{m.ID, "i-0123456789abcdef0"}
 	errs := make([]error, len(ids))
 	var all sync.WaitGroup
@@ -66,7 +66,7 @@ func (t *teller) unknown() {
 }
 
 func (t *teller) foundAgain() {
-	m := t.launch(t.request("lost")).Machine
+	m := t.launch(t.request("lost")).Instance
 	t.p = t.cloud.Connect(t.T)
 	found, there := t.listed("lost")
 	if !there || found.ID != m.ID || found.Pool != "general" || found.Class != t.cloud.Ready.Name || keyOf(found) != keyOf(m) {

@@ -34,7 +34,7 @@ func (t *teller) nextBest() {
 		dry = append(dry, o.OfferingKey)
 	}
 	t.cloud.Exhaust(t.T, dry...)
-	m := t.launch(t.request("second", model.OneOf(model.LabelCapacityType, model.OnDemand))).Machine
+	m := t.launch(t.request("second", model.OneOf(model.LabelCapacityType, model.OnDemand))).Instance
 	i := slices.IndexFunc(offers, func(o offer) bool { return o.OfferingKey == keyOf(m) })
 	if i < rest || offers[i].price != offers[rest].price {
 		t.Errorf("launched %v, the next best is %v", keyOf(m), offers[rest].OfferingKey)
@@ -50,16 +50,16 @@ func (t *teller) spotFallsThrough() {
 	req := t.request("faller", model.OneOf(model.LabelInstanceType, onDemand.Type), model.OneOf(model.LabelZone, onDemand.Zone),
 		model.OneOf(model.LabelCapacityType, model.Spot, model.OnDemand))
 	result := t.launch(req)
-	if keyOf(result.Machine) != onDemand.OfferingKey {
-		t.Errorf("launched %v, want %v", keyOf(result.Machine), onDemand.OfferingKey)
+	if keyOf(result.Instance) != onDemand.OfferingKey {
+		t.Errorf("launched %v, want %v", keyOf(result.Instance), onDemand.OfferingKey)
 	}
 	if !slices.Contains(result.Exhausted, spot) {
 		t.Errorf("exhausted %v does not name %v", result.Exhausted, spot)
 	}
 	t.p = t.cloud.Connect(t.T)
 	req.Unavailable = map[model.OfferingKey]bool{spot: true}
-	if again := t.launch(req).Machine; again.ID != result.Machine.ID {
-		t.Errorf("after a restart %s, before %s", again.ID, result.Machine.ID)
+	if again := t.launch(req).Instance; again.ID != result.Instance.ID {
+		t.Errorf("after a restart %s, before %s", again.ID, result.Instance.ID)
 	}
 	t.alive(1)
 }
@@ -70,7 +70,7 @@ func (t *teller) triedAgain() {
 	if _, err := t.p.Launch(context.Background(), t.request("stubborn", exactly(offers[0])...)); !errors.Is(err, cloud.ErrNoCapacity) {
 		t.Fatalf("error %v, want ErrNoCapacity", err)
 	}
-	if m := t.launch(t.request("stubborn", exactly(offers[1])...)).Machine; keyOf(m) != offers[1].OfferingKey {
+	if m := t.launch(t.request("stubborn", exactly(offers[1])...)).Instance; keyOf(m) != offers[1].OfferingKey {
 		t.Errorf("launched %v, want %v", keyOf(m), offers[1].OfferingKey)
 	}
 	t.alive(1)
@@ -90,7 +90,7 @@ func (t *teller) unavailable() {
 			req.Unavailable[o.OfferingKey] = true
 		}
 	}
-	if m := t.launch(req).Machine; m.Type != offers[other].Type {
+	if m := t.launch(req).Instance; m.Type != offers[other].Type {
 		t.Errorf("launched %v; all of %s was said to be unavailable", keyOf(m), offers[0].Type)
 	}
 }

@@ -43,7 +43,7 @@ func (t *teller) catalogue() {
 
 func (t *teller) obeys() {
 	want := t.offers()[3]
-	m := t.launch(t.request("obeys", exactly(want)...)).Machine
+	m := t.launch(t.request("obeys", exactly(want)...)).Instance
 	if keyOf(m) != want.OfferingKey {
 		t.Errorf("launched %v, required %v", keyOf(m), want.OfferingKey)
 	}
@@ -60,7 +60,7 @@ func (t *teller) obeys() {
 
 func (t *teller) cheapest() {
 	offers := t.offers()
-	m := t.launch(t.request("cheap", model.OneOf(model.LabelCapacityType, model.OnDemand))).Machine
+	m := t.launch(t.request("cheap", model.OneOf(model.LabelCapacityType, model.OnDemand))).Instance
 	i := slices.IndexFunc(offers, func(o offer) bool { return o.OfferingKey == keyOf(m) })
 	if i < 0 || offers[i].price != offers[0].price {
 		t.Errorf("launched %v; %v costs %v", keyOf(m), offers[0].OfferingKey, offers[0].price)
@@ -69,7 +69,7 @@ func (t *teller) cheapest() {
 
 func (t *teller) sameToken() {
 	req := t.request("twin", model.OneOf(model.LabelCapacityType, model.OnDemand))
-	first, second := t.launch(req).Machine, t.launch(req).Machine
+	first, second := t.launch(req).Instance, t.launch(req).Instance
 	if first.ID != second.ID {
 		t.Errorf("one token gave %s and %s", first.ID, second.ID)
 	}
@@ -78,13 +78,13 @@ func (t *teller) sameToken() {
 
 func (t *teller) sameTokenAfterRestart() {
 	offers := t.offers()
-	first := t.launch(t.request("phoenix", exactly(offers[0])...)).Machine
+	first := t.launch(t.request("phoenix", exactly(offers[0])...)).Instance
 	for _, rs := range [][]model.Requirement{
 		exactly(offers[0]), exactly(offers[1]),
 		{model.OneOf(model.LabelCapacityType, model.Spot, model.OnDemand)},
 	} {
 		t.p = t.cloud.Connect(t.T)
-		if again := t.launch(t.request("phoenix", rs...)).Machine; again.ID != first.ID || keyOf(again) != keyOf(first) {
+		if again := t.launch(t.request("phoenix", rs...)).Instance; again.ID != first.ID || keyOf(again) != keyOf(first) {
 			t.Errorf("after a restart, asked for %v: machine %s %v, before %s %v", rs, again.ID, keyOf(again), first.ID, keyOf(first))
 		}
 	}
@@ -97,8 +97,8 @@ func (t *teller) fresh() {
 	if !ok {
 		t.Skip("the provider knows nothing of drift")
 	}
-	m := t.launch(t.request("fresh")).Machine
-	about := cloud.Launched{MachineID: m.ID, Class: t.cloud.Ready, Type: m.Type, ImageID: m.ImageID}
+	m := t.launch(t.request("fresh")).Instance
+	about := cloud.Launched{InstanceID: m.ID, Class: t.cloud.Ready, Type: m.Type, ImageID: m.ImageID}
 	if got, err := drifter.Drifted(context.Background(), about); err != nil || got != "" {
 		t.Errorf("a machine that was just launched has drifted: %q, %v", got, err)
 	}
@@ -118,7 +118,7 @@ func (t *teller) many() {
 			if err != nil {
 				t.Errorf("launch %d: %v", i, err)
 			}
-			ids[i] = result.Machine.ID
+			ids[i] = result.Instance.ID
 		})
 	}
 	all.Wait()

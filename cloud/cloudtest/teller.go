@@ -84,7 +84,7 @@ func exactly(o offer) []model.Requirement {
 	}
 }
 
-func keyOf(m cloud.Machine) model.OfferingKey {
+func keyOf(m cloud.Instance) model.OfferingKey {
 	return model.OfferingKey{Type: m.Type, Zone: m.Zone, CapacityType: m.CapacityType}
 }
 
@@ -97,15 +97,15 @@ func (t *teller) alive(want int) {
 }
 
 // listed is the machine of a claim in List, if it is there.
-func (t *teller) listed(claim string) (cloud.Machine, bool) {
+func (t *teller) listed(claim string) (cloud.Instance, bool) {
 	t.Helper()
 	machines, err := t.p.List(context.Background())
 	if err != nil {
 		t.Fatalf("list: %v", err)
 	}
-	i := slices.IndexFunc(machines, func(m cloud.Machine) bool { return m.Claim == claim })
+	i := slices.IndexFunc(machines, func(m cloud.Instance) bool { return m.Claim == claim })
 	if i < 0 {
-		return cloud.Machine{}, false
+		return cloud.Instance{}, false
 	}
 	return machines[i], true
 }

@@ -42,7 +42,7 @@ func tell(t *testing.T, change ...func(*karpv1.NodePool)) *story {
 	if err != nil {
 		t.Fatal(err)
 	}
-	s := &story{T: t, api: api, region: &region{api: api, machines: map[string]cloud.Machine{}}, ns: planetest.Namespace(t, p)}
+	s := &story{T: t, api: api, region: &region{api: api, machines: map[string]cloud.Instance{}}, ns: planetest.Namespace(t, p)}
 	s.start()
 	t.Cleanup(func() { s.stop() })
 	t.Cleanup(s.clean)

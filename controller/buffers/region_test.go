@@ -22,7 +22,7 @@ type region struct {
 	api client.Client
 
 	mu       sync.Mutex
-	machines map[string]cloud.Machine
+	machines map[string]cloud.Instance
 }
 
 func (r *region) Name() string { return "memory" }
@@ -42,7 +42,7 @@ func (r *region) Catalog(context.Context, cloud.ClassRef) ([]model.InstanceType,
 
 func (r *region) Launch(ctx context.Context, req cloud.LaunchRequest) (cloud.LaunchResult, error) {
 	capacity, allocatable := size()
-	m := cloud.Machine{
+	m := cloud.Instance{
 		ID: "i-" + req.Claim, ProviderID: "aws:///a/i-" + req.Claim, Claim: req.Claim, Pool: req.Pool, Type: "c5.large", Zone: "a",
 		CapacityType: model.OnDemand, State: cloud.Running, Launched: time.Now(), Capacity: capacity, Allocatable: allocatable,
 		Labels: map[string]string{
@@ -52,11 +52,11 @@ func (r *region) Launch(ctx context.Context, req cloud.LaunchRequest) (cloud.Lau
 	r.mu.Lock()
 	r.machines[m.ID] = m
 	r.mu.Unlock()
-	return cloud.LaunchResult{Machine: m}, r.boot(ctx, &m, req.Labels)
+	return cloud.LaunchResult{Instance: m}, r.boot(ctx, &m, req.Labels)
 }
 
 // boot registers the machine's Node as a kubelet would.
-func (r *region) boot(ctx context.Context, m *cloud.Machine, labels map[string]string) error {
+func (r *region) boot(ctx context.Context, m *cloud.Instance, labels map[string]string) error {
 	node := &corev1.Node{
 		ObjectMeta: metav1.ObjectMeta{Name: "node-" + m.Claim, Labels: map[string]string{corev1.LabelHostname: "node-" + m.Claim}},
 		Spec:       corev1.NodeSpec{ProviderID: m.ProviderID, Taints: []corev1.Taint{karpv1.UnregisteredNoExecuteTaint}},
@@ -87,19 +87,19 @@ func (r *region) Terminate(_ context.Context, id string) error {
 	return nil
 }
 
-func (r *region) Get(_ context.Context, id string) (cloud.Machine, error) {
+func (r *region) Get(_ context.Context, id string) (cloud.Instance, error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if m, ok := r.machines[id]; ok {
 		return m, nil
 	}
-	return cloud.Machine{}, cloud.ErrNotFound
+	return cloud.Instance{}, cloud.ErrNotFound
 }
 
-func (r *region) List(context.Context) ([]cloud.Machine, error) {
+func (r *region) List(context.Context) ([]cloud.Instance, error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	var out []cloud.Machine
+	var out []cloud.Instance
 	for _, m := range r.machines {
 		out = append(out, m)
 	}

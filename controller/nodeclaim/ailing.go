@@ -23,7 +23,7 @@ var categories = map[cloud.InterruptionKind]string{
 }
 
 // examine gives machines up that the cloud's checks find broken, until ctx is done or the cloud does not let us ask.
-func (l *Lifecycle) examine(ctx context.Context, source cloud.Examiner) {
+func (l *Lifecycle) examine(ctx context.Context, source cloud.HealthChecker) {
 	counted := map[string]bool{}
 	refused := false
 	l.every(ctx, func() time.Duration {
@@ -31,7 +31,7 @@ func (l *Lifecycle) examine(ctx context.Context, source cloud.Examiner) {
 			<-ctx.Done()
 			return 0
 		}
-		got, err := source.Ailing(ctx)
+		got, err := source.Unhealthy(ctx)
 		if err != nil && ctx.Err() == nil {
 			refused = errors.Is(err, cloud.ErrUnauthorized)
 			l.o.Log.Warn("asking which machines fail the cloud's checks failed", "error", err, "again", !refused)
@@ -49,7 +49,7 @@ func (l *Lifecycle) examine(ctx context.Context, source cloud.Examiner) {
 func (l *Lifecycle) takeAiling(ctx context.Context, got []cloud.Interruption, counted map[string]bool) map[string]bool {
 	now := map[string]bool{}
 	for _, n := range got {
-		for _, id := range n.MachineIDs {
+		for _, id := range n.InstanceIDs {
 			if l.o.World.ClaimByMachineID(id) == nil {
 				continue
 			}
@@ -60,7 +60,7 @@ func (l *Lifecycle) takeAiling(ctx context.Context, got []cloud.Interruption, co
 			}
 		}
 		if err := l.interrupted(ctx, n); err != nil {
-			l.o.Log.Warn("a machine that fails the cloud's checks was not given up; it is tried again", "machines", n.MachineIDs, "error", err)
+			l.o.Log.Warn("a machine that fails the cloud's checks was not given up; it is tried again", "machines", n.InstanceIDs, "error", err)
 		}
 	}
 	return now

@@ -64,7 +64,7 @@ func (l *Lifecycle) collect(ctx context.Context) error {
 }
 
 // collectMachine ends a machine whose claim is gone, or has another machine.
-func (l *Lifecycle) collectMachine(ctx context.Context, m cloud.Machine) error {
+func (l *Lifecycle) collectMachine(ctx context.Context, m cloud.Instance) error {
 	if l.now().Sub(m.Launched) < youngest || m.State == cloud.Terminating || m.State == cloud.Terminated || m.Claim == "" || l.isInFlight(m.Claim) {
 		return nil
 	}
@@ -86,7 +86,7 @@ func (l *Lifecycle) collectMachine(ctx context.Context, m cloud.Machine) error {
 }
 
 // foreign reports whether a claim is known to have another machine.
-func foreign(claim *karpv1.NodeClaim, m cloud.Machine) bool {
+func foreign(claim *karpv1.NodeClaim, m cloud.Instance) bool {
 	return claim.Status.ProviderID != "" && machineID(claim.Status.ProviderID) != m.ID
 }
 

@@ -154,7 +154,7 @@ func (l *Lifecycle) askCloud(ctx context.Context, name string) (time.Duration, e
 	l.drifts[claim.UID] = check
 	l.mu.Unlock()
 	said, err := drifter.Drifted(ctx, cloud.Launched{
-		MachineID: machineID(claim.Status.ProviderID), Class: translate.ClassRef(claim.Spec.NodeClassRef),
+		InstanceID: machineID(claim.Status.ProviderID), Class: translate.ClassRef(claim.Spec.NodeClassRef),
 		Type: claim.Labels[model.LabelInstanceType], ImageID: claim.Status.ImageID, Annotations: claim.Annotations,
 	})
 	l.mu.Lock()

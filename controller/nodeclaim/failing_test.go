@@ -71,7 +71,7 @@ func TestAMachineThatCannotStartMakesItsPoolBackOff(t *testing.T) {
 		s.region.set(func() {
 			delete(s.region.machines, id)
 			s.region.ending = cloud.Ending{Code: code, Message: "it ended", AtLaunch: atLaunch}
-			s.region.notices = append(s.region.notices, cloud.Interruption{MachineIDs: []string{id}, Kind: cloud.MachineTerminating, Handle: id})
+			s.region.notices = append(s.region.notices, cloud.Interruption{InstanceIDs: []string{id}, Kind: cloud.InstanceTerminating, Handle: id})
 		})
 		s.passing(100*time.Millisecond, name+" is gone", gone(s, claim))
 	}

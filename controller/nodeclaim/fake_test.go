@@ -14,26 +14,26 @@ import (
 // region is a cloud in memory. It outlives the controllers of a test.
 type region struct {
 	mu       sync.Mutex
-	machines map[string]*cloud.Machine // by ID
-	tokens   map[string]string         // token → ID
-	launches int                       // machines that were really started
-	fail     error                     // what the next launches answer
-	hold     chan struct{}             // launches wait until it is closed
-	lingers  bool                      // terminated machines stay shutting-down
-	hidden   bool                      // lists lag: they show nothing
-	lists    int                       // how often machines were listed
-	lose     error                     // what the next launches answer although they start a machine
-	empty    []model.OfferingKey       // reported by launches that succeed
-	requests []cloud.LaunchRequest     // all that came
-	notices  []cloud.Interruption      // not done yet
-	drifted  string                    // what it says of all machines
-	unsold   bool                      // its only type is not in the catalogue
-	ailing   []cloud.Interruption      // what the checks find
-	ending   cloud.Ending              // why machines end
+	machines map[string]*cloud.Instance // by ID
+	tokens   map[string]string          // token → ID
+	launches int                        // machines that were really started
+	fail     error                      // what the next launches answer
+	hold     chan struct{}              // launches wait until it is closed
+	lingers  bool                       // terminated machines stay shutting-down
+	hidden   bool                       // lists lag: they show nothing
+	lists    int                        // how often machines were listed
+	lose     error                      // what the next launches answer although they start a machine
+	empty    []model.OfferingKey        // reported by launches that succeed
+	requests []cloud.LaunchRequest      // all that came
+	notices  []cloud.Interruption       // not done yet
+	drifted  string                     // what it says of all machines
+	unsold   bool                       // its only type is not in the catalogue
+	ailing   []cloud.Interruption       // what the checks find
+	ending   cloud.Ending               // why machines end
 }
 
 func newRegion() *region {
-	return &region{machines: map[string]*cloud.Machine{}, tokens: map[string]string{}}
+	return &region{machines: map[string]*cloud.Instance{}, tokens: map[string]string{}}
 }
 
 func (r *region) Name() string { return "memory" }
@@ -79,7 +79,7 @@ func (r *region) Launch(ctx context.Context, req cloud.LaunchRequest) (cloud.Lau
 		r.tokens[req.Token] = id
 		var size model.Resources
 		size[model.CPU], size[model.Memory], size[model.Pods] = 2000, 8<<30, 29
-		r.machines[id] = &cloud.Machine{
+		r.machines[id] = &cloud.Instance{
 			ID: id, ProviderID: "aws:///a/" + id, Claim: req.Claim, Pool: req.Pool, Type: "m5.large", Zone: "a", CapacityType: model.Spot,
 			ImageID: "ami-1", State: cloud.Running, Launched: time.Now(), Capacity: size, Allocatable: size,
 			Labels: map[string]string{model.LabelInstanceType: "m5.large", model.LabelZone: "a", model.LabelCapacityType: model.Spot},
@@ -97,7 +97,7 @@ func (r *region) Launch(ctx context.Context, req cloud.LaunchRequest) (cloud.Lau
 			return cloud.LaunchResult{}, ctx.Err()
 		}
 	}
-	return cloud.LaunchResult{Machine: m, Exhausted: empty}, nil
+	return cloud.LaunchResult{Instance: m, Exhausted: empty}, nil
 }
 
 func (r *region) Terminate(_ context.Context, id string) error {
@@ -115,23 +115,23 @@ func (r *region) Terminate(_ context.Context, id string) error {
 	return nil
 }
 
-func (r *region) Get(_ context.Context, id string) (cloud.Machine, error) {
+func (r *region) Get(_ context.Context, id string) (cloud.Instance, error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if m := r.machines[id]; m != nil {
 		return *m, nil
 	}
-	return cloud.Machine{}, fmt.Errorf("get %s: %w", id, cloud.ErrNotFound)
+	return cloud.Instance{}, fmt.Errorf("get %s: %w", id, cloud.ErrNotFound)
 }
 
-func (r *region) List(context.Context) ([]cloud.Machine, error) {
+func (r *region) List(context.Context) ([]cloud.Instance, error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.lists++
 	if r.hidden {
 		return nil, nil
 	}
-	var out []cloud.Machine
+	var out []cloud.Instance
 	for _, m := range r.machines {
 		out = append(out, *m)
 	}
@@ -165,7 +165,7 @@ func (r *region) Done(_ context.Context, notices ...cloud.Interruption) error {
 	return nil
 }
 
-func (r *region) Ailing(context.Context) ([]cloud.Interruption, error) {
+func (r *region) Unhealthy(context.Context) ([]cloud.Interruption, error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	return slices.Clone(r.ailing), nil
@@ -174,12 +174,12 @@ func (r *region) Ailing(context.Context) ([]cloud.Interruption, error) {
 // stray is a machine that some claim's launch has left behind.
 func (r *region) stray(id, claim string, launched time.Time) {
 	r.set(func() {
-		r.machines[id] = &cloud.Machine{ID: id, ProviderID: "aws:///a/" + id, Claim: claim, State: cloud.Running, Launched: launched}
+		r.machines[id] = &cloud.Instance{ID: id, ProviderID: "aws:///a/" + id, Claim: claim, State: cloud.Running, Launched: launched}
 	})
 }
 
 // state is a machine's, "" if there is none.
-func (r *region) state(id string) cloud.MachineState {
+func (r *region) state(id string) cloud.InstanceState {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if m := r.machines[id]; m != nil {

@@ -55,7 +55,7 @@ func (l *Lifecycle) machineOf(ctx context.Context, claim *karpv1.NodeClaim) (str
 	none := l.failed[claim.UID] || !l.sent[claim.UID]
 	l.mu.Unlock()
 	if launched {
-		return got.Machine.ID, 0, nil
+		return got.Instance.ID, 0, nil
 	}
 	if none {
 		return "", 0, nil
@@ -67,7 +67,7 @@ func (l *Lifecycle) machineOf(ctx context.Context, claim *karpv1.NodeClaim) (str
 	for _, m := range machines {
 		if m.Claim == claim.Name && m.State != cloud.Terminated {
 			l.mu.Lock()
-			l.launched[claim.UID] = cloud.LaunchResult{Machine: m}
+			l.launched[claim.UID] = cloud.LaunchResult{Instance: m}
 			l.mu.Unlock()
 			return m.ID, 0, nil
 		}

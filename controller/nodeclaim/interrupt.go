@@ -50,8 +50,8 @@ var notices = map[cloud.InterruptionKind]notice{
 	cloud.MaintenanceDue:          {"InstanceUnhealthy", corev1.EventTypeWarning, unhealthy, depart},
 	cloud.InstanceFailed:          {"InstanceUnhealthy", corev1.EventTypeWarning, unhealthy, force},
 	cloud.SystemFailed:            {"InstanceUnhealthy", corev1.EventTypeWarning, unhealthy, force},
-	cloud.MachineStopping:         {"InstanceStopping", corev1.EventTypeWarning, "Instance is stopping", leave},
-	cloud.MachineTerminating:      {"InstanceTerminating", corev1.EventTypeWarning, "Instance is terminating", leave},
+	cloud.InstanceStopping:        {"InstanceStopping", corev1.EventTypeWarning, "Instance is stopping", leave},
+	cloud.InstanceTerminating:     {"InstanceTerminating", corev1.EventTypeWarning, "Instance is terminating", leave},
 }
 
 // interruptions acts on the cloud's notices until ctx is done.
@@ -90,7 +90,7 @@ func (l *Lifecycle) takeNotices(ctx context.Context, source cloud.Interrupter, g
 		wg.Go(func() {
 			defer func() { <-slots }()
 			if err := l.interrupted(ctx, n); err != nil {
-				l.o.Log.Warn("an interruption notice was not acted on; it comes again", "machines", n.MachineIDs, "kind", n.Kind, "error", err)
+				l.o.Log.Warn("an interruption notice was not acted on; it comes again", "machines", n.InstanceIDs, "kind", n.Kind, "error", err)
 				return
 			}
 			mu.Lock()
@@ -122,7 +122,7 @@ func (l *Lifecycle) interrupted(ctx context.Context, i cloud.Interruption) error
 		return nil
 	}
 	var failed []error
-	for _, id := range i.MachineIDs {
+	for _, id := range i.InstanceIDs {
 		if claim := l.o.World.ClaimByMachineID(id); claim != nil {
 			if err := l.respond(ctx, claim, i.Kind, n); err != nil {
 				failed = append(failed, fmt.Errorf("interruption of %s: %w", id, err))
@@ -160,7 +160,7 @@ func (l *Lifecycle) respond(ctx context.Context, claim *karpv1.NodeClaim, kind c
 
 // endInterrupted has a claim deleted since the cloud takes its machine.
 func (l *Lifecycle) endInterrupted(ctx context.Context, claim *karpv1.NodeClaim, kind cloud.InterruptionKind) error {
-	if kind == cloud.MachineTerminating || kind == cloud.MachineStopping {
+	if kind == cloud.InstanceTerminating || kind == cloud.InstanceStopping {
 		l.ended(ctx, claim)
 	}
 	if err := l.deleteClaim(ctx, claim, string(kind)); err != nil {

@@ -48,11 +48,11 @@ func TestNoticesComeTwiceLateAndUnreadable(t *testing.T) {
 	s := tellQuickly(t)
 	claim, stopped := s.ready("twice"), s.ready("stopped")
 	notice := func(handle string, kind cloud.InterruptionKind, ids ...string) cloud.Interruption {
-		return cloud.Interruption{MachineIDs: ids, Kind: kind, Handle: handle, At: s.clock.Now()}
+		return cloud.Interruption{InstanceIDs: ids, Kind: kind, Handle: handle, At: s.clock.Now()}
 	}
 	s.region.set(func() {
 		s.region.notices = []cloud.Interruption{
-			notice("1", cloud.MachineTerminating, "i-stopped"), notice("2", cloud.SpotInterruption, "i-stopped"), // the warning comes after the end
+			notice("1", cloud.InstanceTerminating, "i-stopped"), notice("2", cloud.SpotInterruption, "i-stopped"), // the warning comes after the end
 			notice("3", cloud.SpotInterruption, "i-twice"), notice("4", cloud.SpotInterruption, "i-twice"),
 			notice("5", cloud.NoOp), {Kind: cloud.Malformed, Note: "not JSON", Handle: "6"}, notice("7", cloud.SpotInterruption, "i-nobody"),
 			notice("8", "something new", "i-twice"),
@@ -81,8 +81,8 @@ func TestAMachineThatFailsTheCloudsChecksIsForcedOut(t *testing.T) {
 	})
 	s.region.set(func() {
 		s.region.ailing = []cloud.Interruption{
-			{MachineIDs: []string{"i-broken"}, Kind: cloud.InstanceFailed, At: s.clock.Now()},
-			{MachineIDs: []string{"i-somebody-elses"}, Kind: cloud.SystemFailed, At: s.clock.Now()},
+			{InstanceIDs: []string{"i-broken"}, Kind: cloud.InstanceFailed, At: s.clock.Now()},
+			{InstanceIDs: []string{"i-somebody-elses"}, Kind: cloud.SystemFailed, At: s.clock.Now()},
 		}
 	})
 	s.passing(time.Second, "the claim is being deleted, and its time is up", func(ctx context.Context) error {
@@ -117,7 +117,7 @@ func TestAnInterruptedMachineTakesNoNewPods(t *testing.T) {
 		p.Annotations = map[string]string{karpv1.DoNotDisruptAnnotationKey: "true"}
 	})
 	s.region.set(func() {
-		s.region.notices = []cloud.Interruption{{MachineIDs: []string{"i-refusing"}, Kind: cloud.ScheduledChange, Handle: "1"}}
+		s.region.notices = []cloud.Interruption{{InstanceIDs: []string{"i-refusing"}, Kind: cloud.ScheduledChange, Handle: "1"}}
 	})
 	node := &corev1.Node{}
 	s.passing(100*time.Millisecond, "its Node is tainted", func(ctx context.Context) error {

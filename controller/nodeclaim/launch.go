@@ -68,7 +68,7 @@ func (l *Lifecycle) launch(ctx context.Context, name string) (_ time.Duration, e
 	case err != nil:
 		return 0, errors.Join(fmt.Errorf("launch: %w", err), l.launchUnknown(ctx, claim, "LaunchFailed", err))
 	}
-	return 0, l.writeLaunched(ctx, claim, got.Machine)
+	return 0, l.writeLaunched(ctx, claim, got.Instance)
 }
 
 // prepare is for claims that somebody else made: without the finalizer a deletion would leave the machine behind, and by
@@ -110,11 +110,11 @@ func (l *Lifecycle) ask(ctx context.Context, claim *karpv1.NodeClaim) (cloud.Lau
 	l.metrics.Launched(l.now().Sub(start))
 	switch {
 	case err == nil:
-		l.addOverlaid(req.Pool, &got.Machine)
+		l.addOverlaid(req.Pool, &got.Instance)
 		l.mu.Lock()
 		l.launched[claim.UID] = got
 		l.mu.Unlock()
-		l.o.World.MarkAvailable(model.OfferingKey{Type: got.Machine.Type, Zone: got.Machine.Zone, CapacityType: got.Machine.CapacityType})
+		l.o.World.MarkAvailable(model.OfferingKey{Type: got.Instance.Type, Zone: got.Instance.Zone, CapacityType: got.Instance.CapacityType})
 	case errors.Is(err, cloud.ErrClassNotReady), errors.Is(err, cloud.ErrUnauthorized), errors.Is(err, cloud.ErrRefused):
 		l.setSent(claim.UID, sentBefore) // this call started nothing
 	}
@@ -206,7 +206,7 @@ func truncate(message string) string {
 }
 
 // writeLaunched notes on the claim what was launched: labels first, so that a claim that is Launched has them.
-func (l *Lifecycle) writeLaunched(ctx context.Context, claim *karpv1.NodeClaim, m cloud.Machine) error {
+func (l *Lifecycle) writeLaunched(ctx context.Context, claim *karpv1.NodeClaim, m cloud.Instance) error {
 	before := claim.DeepCopy()
 	if claim.Labels == nil {
 		claim.Labels = map[string]string{}

@@ -131,7 +131,7 @@ func (l *Lifecycle) Run(ctx context.Context) error {
 	if source, ok := l.o.Cloud.(cloud.Interrupter); ok {
 		wg.Go(func() { l.interruptions(ctx, source) })
 	}
-	if source, ok := l.o.Cloud.(cloud.Examiner); ok {
+	if source, ok := l.o.Cloud.(cloud.HealthChecker); ok {
 		wg.Go(func() { l.examine(ctx, source) })
 	}
 	wg.Wait()

@@ -197,9 +197,9 @@ func TestASpotInterruptionEndsAClaimAndItsOfferingIsAvoidedForAWhile(t *testing.
 	advised, taken := s.ready("advised"), s.ready("taken")
 	s.region.set(func() {
 		s.region.notices = []cloud.Interruption{
-			{MachineIDs: []string{"i-advised"}, Kind: cloud.RebalanceRecommendation, Handle: "1"},
-			{MachineIDs: []string{"i-unknown"}, Kind: cloud.SpotInterruption, Handle: "2"},
-			{MachineIDs: []string{"i-taken"}, Kind: cloud.SpotInterruption, Handle: "3"},
+			{InstanceIDs: []string{"i-advised"}, Kind: cloud.RebalanceRecommendation, Handle: "1"},
+			{InstanceIDs: []string{"i-unknown"}, Kind: cloud.SpotInterruption, Handle: "2"},
+			{InstanceIDs: []string{"i-taken"}, Kind: cloud.SpotInterruption, Handle: "3"},
 		}
 	})
 	s.untilGone(taken)

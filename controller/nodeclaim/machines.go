@@ -14,21 +14,21 @@ func machineID(providerID string) string { return providerID[strings.LastIndex(p
 // lister shares a list of all machines among those who asked before it was begun: a thousand claims deleted at once cost
 // two lists.
 type lister struct {
-	list    func(context.Context) ([]cloud.Machine, error)
+	list    func(context.Context) ([]cloud.Instance, error)
 	asked   atomic.Int64
 	turn    chan struct{} // holds one token: whoever has it may look at the rest; a slow list holds up nobody who is told to end
 	covered int64         // the last question that machines answers
-	last    []cloud.Machine
+	last    []cloud.Instance
 }
 
-func newLister(list func(context.Context) ([]cloud.Machine, error)) *lister {
+func newLister(list func(context.Context) ([]cloud.Instance, error)) *lister {
 	s := &lister{list: list, turn: make(chan struct{}, 1)}
 	s.turn <- struct{}{}
 	return s
 }
 
 // machines is every machine of the cluster, by a list begun after the call.
-func (s *lister) machines(ctx context.Context) ([]cloud.Machine, error) {
+func (s *lister) machines(ctx context.Context) ([]cloud.Instance, error) {
 	mine := s.asked.Add(1)
 	select {
 	case <-s.turn:

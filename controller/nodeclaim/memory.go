@@ -51,7 +51,7 @@ func (l *Lifecycle) forget(uid types.UID, id string) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if id == "" {
-		id = l.launched[uid].Machine.ID
+		id = l.launched[uid].Instance.ID
 	}
 	l.forgetClaim(uid)
 	delete(l.gone, id)
@@ -96,7 +96,7 @@ func (l *Lifecycle) sweep(ctx context.Context) error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	for _, got := range l.launched {
-		machines[got.Machine.ID] = true
+		machines[got.Instance.ID] = true
 	}
 	l.keep(uids, names, machines)
 	return nil

@@ -23,7 +23,7 @@ func (l *Lifecycle) askOverlaid(req *cloud.LaunchRequest) {
 
 // addOverlaid adds to a machine what NodeOverlays say that its type has besides: until its Node says so itself, pods that wait
 // for it must count on it.
-func (l *Lifecycle) addOverlaid(pool string, m *cloud.Machine) {
+func (l *Lifecycle) addOverlaid(pool string, m *cloud.Instance) {
 	f := l.o.World.Overlaid(pool)
 	if f == nil {
 		return

@@ -47,17 +47,17 @@ func (r region) Catalog(context.Context, cloud.ClassRef) ([]model.InstanceType, 
 func (r region) Launch(_ context.Context, req cloud.LaunchRequest) (cloud.LaunchResult, error) {
 	r.asked <- req
 	size := model.Resources{model.CPU: 2000, model.Memory: 4 << 30, model.Pods: 29}
-	return cloud.LaunchResult{Machine: cloud.Machine{
+	return cloud.LaunchResult{Instance: cloud.Instance{
 		ID: "i-" + req.Claim, ProviderID: "aws:///a/i-" + req.Claim, Claim: req.Claim, Type: "m5.large", Zone: "a", CapacityType: model.OnDemand,
 		State: cloud.Running, Capacity: size, Allocatable: size, Labels: map[string]string{model.LabelInstanceType: "m5.large"},
 	}}, nil
 }
 
 func (region) Terminate(context.Context, string) error { return cloud.ErrNotFound }
-func (region) Get(context.Context, string) (cloud.Machine, error) {
-	return cloud.Machine{}, cloud.ErrNotFound
+func (region) Get(context.Context, string) (cloud.Instance, error) {
+	return cloud.Instance{}, cloud.ErrNotFound
 }
-func (region) List(context.Context) ([]cloud.Machine, error) { return nil, nil }
+func (region) List(context.Context) ([]cloud.Instance, error) { return nil, nil }
 
 func (region) Resolve(_ context.Context, class *ec2v1.EC2NodeClass) error {
 	conditions := class.StatusConditions()

@@ -31,7 +31,7 @@ func TestMain(m *testing.M) { planetest.Main(m) }
 // region is a cloud in memory: one type, and classes that are fine until told otherwise.
 type region struct {
 	mu        sync.Mutex
-	machines  map[string]cloud.Machine
+	machines  map[string]cloud.Instance
 	bad       string   // why no class can be resolved
 	finalized []string // classes
 }
@@ -53,12 +53,12 @@ func (r *region) Catalog(context.Context, cloud.ClassRef) ([]model.InstanceType,
 func (r *region) Launch(_ context.Context, req cloud.LaunchRequest) (cloud.LaunchResult, error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	m := cloud.Machine{
+	m := cloud.Instance{
 		ID: "i-" + req.Claim, ProviderID: "aws:///a/i-" + req.Claim, Claim: req.Claim, Type: "m5.large", Zone: "a", CapacityType: model.Spot,
 		State: cloud.Running, Launched: time.Now(), Capacity: size(), Allocatable: size(), Labels: map[string]string{model.LabelInstanceType: "m5.large"},
 	}
 	r.machines[m.ID] = m
-	return cloud.LaunchResult{Machine: m}, nil
+	return cloud.LaunchResult{Instance: m}, nil
 }
 
 func (r *region) Terminate(_ context.Context, id string) error {
@@ -71,19 +71,19 @@ func (r *region) Terminate(_ context.Context, id string) error {
 	return nil
 }
 
-func (r *region) Get(_ context.Context, id string) (cloud.Machine, error) {
+func (r *region) Get(_ context.Context, id string) (cloud.Instance, error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if m, ok := r.machines[id]; ok {
 		return m, nil
 	}
-	return cloud.Machine{}, cloud.ErrNotFound
+	return cloud.Instance{}, cloud.ErrNotFound
 }
 
-func (r *region) List(context.Context) ([]cloud.Machine, error) {
+func (r *region) List(context.Context) ([]cloud.Instance, error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	var out []cloud.Machine
+	var out []cloud.Instance
 	for _, m := range r.machines {
 		out = append(out, m)
 	}
@@ -131,7 +131,7 @@ func tell(t *testing.T) *story {
 	if err != nil {
 		t.Fatal(err)
 	}
-	s := &story{T: t, api: api, region: &region{machines: map[string]cloud.Machine{}}}
+	s := &story{T: t, api: api, region: &region{machines: map[string]cloud.Instance{}}}
 	ctx, cancel := context.WithCancel(context.Background())
 	done := make(chan error, 1)
 	go func() {

@@ -34,14 +34,14 @@ func (b both) Terminate(ctx context.Context, id string) error {
 	return b.Provider.Terminate(ctx, id)
 }
 
-func (b both) Get(ctx context.Context, id string) (cloud.Machine, error) {
+func (b both) Get(ctx context.Context, id string) (cloud.Instance, error) {
 	if isMicroVM(id) {
 		return b.vms.get(ctx, id)
 	}
 	return b.Provider.Get(ctx, id)
 }
 
-func (b both) List(ctx context.Context) ([]cloud.Machine, error) {
+func (b both) List(ctx context.Context) ([]cloud.Instance, error) {
 	machines, err := b.Provider.List(ctx)
 	if err != nil {
 		return nil, err
@@ -66,15 +66,15 @@ func (b both) Done(ctx context.Context, notices ...cloud.Interruption) error {
 	return nil
 }
 
-func (b both) Ailing(ctx context.Context) ([]cloud.Interruption, error) {
-	if source, ok := b.Provider.(cloud.Examiner); ok {
-		return source.Ailing(ctx)
+func (b both) Unhealthy(ctx context.Context) ([]cloud.Interruption, error) {
+	if source, ok := b.Provider.(cloud.HealthChecker); ok {
+		return source.Unhealthy(ctx)
 	}
 	return nil, nil
 }
 
 func (b both) Drifted(ctx context.Context, m cloud.Launched) (string, error) {
-	if source, ok := b.Provider.(cloud.Drifter); ok && !isMicroVM(m.MachineID) {
+	if source, ok := b.Provider.(cloud.Drifter); ok && !isMicroVM(m.InstanceID) {
 		return source.Drifted(ctx, m)
 	}
 	return "", nil

@@ -60,7 +60,7 @@ func (s *Scheduler) launch(ctx context.Context, req cloud.LaunchRequest) (cloud.
 	}
 	m.Allocatable = m.Capacity
 	m.Capacity[model.Pods] = 1 // for its own; for others there is no room
-	return cloud.LaunchResult{Machine: m}, nil
+	return cloud.LaunchResult{Instance: m}, nil
 }
 
 // again has a pod wait a while after its microVM could not be started.
@@ -74,9 +74,9 @@ func (s *Scheduler) again(pod *corev1.Pod, why error) {
 		fmt.Sprintf("Pod provisioning failed (will retry) for pod: %s/%s: %v", pod.Namespace, pod.Name, why))
 }
 
-func (s *Scheduler) machine(uid types.UID, d Description) cloud.Machine {
+func (s *Scheduler) machine(uid types.UID, d Description) cloud.Instance {
 	id := machineID(uid)
-	return cloud.Machine{ID: id, ProviderID: providerID(d.Name, id), Claim: fargate.ClaimName(uid), Zone: d.Zone, State: cloud.Running}
+	return cloud.Instance{ID: id, ProviderID: providerID(d.Name, id), Claim: fargate.ClaimName(uid), Zone: d.Zone, State: cloud.Running}
 }
 
 // terminate takes a microVM away; ErrNotFound when that is done.
@@ -98,21 +98,21 @@ func (s *Scheduler) isLost(host string) bool {
 	return lost && s.o.Clock.Now().Sub(since) >= s.o.HostGrace
 }
 
-func (s *Scheduler) get(ctx context.Context, id string) (cloud.Machine, error) {
+func (s *Scheduler) get(ctx context.Context, id string) (cloud.Instance, error) {
 	for name, h := range s.allHosts() {
 		_, err := h.Status(ctx, id)
 		switch {
 		case err == nil:
 			return s.machine(podOf(id), h.Describe()), nil
 		case !errors.Is(err, ErrUnknown) && !s.isLost(name):
-			return cloud.Machine{}, fmt.Errorf("look for %s on host %s: %w", id, name, err)
+			return cloud.Instance{}, fmt.Errorf("look for %s on host %s: %w", id, name, err)
 		}
 	}
-	return cloud.Machine{}, fmt.Errorf("%s: %w", id, cloud.ErrNotFound)
+	return cloud.Instance{}, fmt.Errorf("%s: %w", id, cloud.ErrNotFound)
 }
 
-func (s *Scheduler) list(ctx context.Context) ([]cloud.Machine, error) {
-	var out []cloud.Machine
+func (s *Scheduler) list(ctx context.Context) ([]cloud.Instance, error) {
+	var out []cloud.Instance
 	for name, h := range s.allHosts() {
 		ids, err := h.List(ctx)
 		if err != nil {

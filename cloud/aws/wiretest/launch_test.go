@@ -79,7 +79,7 @@ func TestMachinesSpreadOverZones(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		zones[result.Machine.Zone]++
+		zones[result.Instance.Zone]++
 	}
 	for zone, n := range zones {
 		if n > 20 {

@@ -83,7 +83,7 @@ func TestAilingMachinesAreFound(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		ids = append(ids, got.Machine.ID)
+		ids = append(ids, got.Instance.ID)
 	}
 	p.clock.Advance(10 * time.Second) // they run: of others EC2 tells no status
 	for i, check := range []string{"instance", "system", "instance-retirement"} {
@@ -93,13 +93,13 @@ func TestAilingMachinesAreFound(t *testing.T) {
 	}
 	want := func(kinds map[string]cloud.InterruptionKind) {
 		t.Helper()
-		got, err := provider.Ailing(t.Context())
+		got, err := provider.Unhealthy(t.Context())
 		if err != nil || len(got) != len(kinds) {
 			t.Fatalf("ailing are %+v, %v, want %v", got, err, kinds)
 		}
 		for _, n := range got {
-			if kinds[n.MachineIDs[0]] != n.Kind {
-				t.Errorf("%v: %s, want %v", n.MachineIDs, n.Kind, kinds)
+			if kinds[n.InstanceIDs[0]] != n.Kind {
+				t.Errorf("%v: %s, want %v", n.InstanceIDs, n.Kind, kinds)
 			}
 		}
 	}

@@ -52,10 +52,10 @@ func TestTypesLabelsAndClassesOfOnesOwn(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if m := result.Machine; m.Type != "big" || m.Labels["example.com/rack"] != "rack-big" || m.Labels[model.LabelOS] != "windows" || m.Class != "labclass/default" {
+	if m := result.Instance; m.Type != "big" || m.Labels["example.com/rack"] != "rack-big" || m.Labels[model.LabelOS] != "windows" || m.Class != "labclass/default" {
 		t.Errorf("launched %+v", m)
 	}
-	instance, _ := p.region.Instance(result.Machine.ID)
+	instance, _ := p.region.Instance(result.Instance.ID)
 	if text := string(instance.UserData); !strings.Contains(text, "example.com/labclass=default") || strings.Contains(text, "ec2nodeclass") {
 		t.Errorf("the Node will not say its class: %s", text)
 	}
@@ -63,8 +63,8 @@ func TestTypesLabelsAndClassesOfOnesOwn(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	sameAmounts(t, "capacity", result.Machine.Capacity, capacity)
-	sameAmounts(t, "allocatable", result.Machine.Allocatable, allocatable)
+	sameAmounts(t, "capacity", result.Instance.Capacity, capacity)
+	sameAmounts(t, "allocatable", result.Instance.Allocatable, allocatable)
 	if _, err := provider.Launch(t.Context(), cloud.LaunchRequest{
 		Token: "u", Claim: "d", Class: class, Requirements: model.NewRequirements(model.OneOf("example.com/rack", "rack-none")),
 	}); err == nil {

@@ -61,7 +61,7 @@ func (p *place) compareRoom(t *testing.T) {
 	}
 	var m nodesim.Machine
 	for _, i := range p.region.Instances() {
-		if i.ID == result.Machine.ID {
+		if i.ID == result.Instance.ID {
 			m = nodesim.Machine{UserData: i.UserData, RootDisk: i.NodeDiskGiB << 30}
 		}
 	}
