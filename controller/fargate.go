@@ -94,12 +94,5 @@ func (f *fargateRooms) serve(ctx context.Context) error {
 const webhookWait = 10 * time.Second
 
 func (f *fargateRooms) awaitWebhook(ctx context.Context, c clock.Clock) {
-	late := make(chan struct{})
-	timer := c.AfterFunc(webhookWait, func() { close(late) })
-	defer timer.Stop()
-	select {
-	case <-f.ready:
-	case <-ctx.Done():
-	case <-late:
-	}
+	_ = clock.SleepOr(ctx, c, webhookWait, f.ready)
 }

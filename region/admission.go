@@ -4,6 +4,8 @@ import (
 	"context"
 	"maps"
 	"time"
+
+	"github.com/nodeless/nodeless/internal/kit/clock"
 )
 
 // Bucket is a token bucket: a call takes one token, or is refused with RequestLimitExceeded.
@@ -104,15 +106,7 @@ func (r *Region) admit(ctx context.Context, api string) error {
 func (r *Region) wait(ctx context.Context, d time.Duration) error {
 	r.mu.Unlock()
 	defer r.mu.Lock()
-	over := make(chan struct{})
-	t := r.clock.AfterFunc(d, func() { close(over) })
-	defer t.Stop()
-	select {
-	case <-over:
-		return nil
-	case <-ctx.Done():
-		return ctx.Err()
-	}
+	return clock.Sleep(ctx, r.clock, d)
 }
 
 func (r *Region) throttle(api string) error {

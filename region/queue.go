@@ -8,6 +8,8 @@ import (
 	"slices"
 	"strings"
 	"time"
+
+	"github.com/nodeless/nodeless/internal/kit/clock"
 )
 
 // queue is an SQS queue.
@@ -132,15 +134,7 @@ func (r *Region) PollMessages(ctx context.Context, name string, n int, visibilit
 		if err != nil || len(got) > 0 || arrived == nil {
 			return got, err
 		}
-		due := make(chan struct{})
-		timer := r.clock.AfterFunc(look, func() { close(due) })
-		select {
-		case <-arrived:
-		case <-due:
-		case <-ctx.Done():
-		}
-		timer.Stop()
-		if ctx.Err() != nil {
+		if clock.SleepOr(ctx, r.clock, look, arrived) != nil {
 			return nil, nil //nolint:nilerr // a caller who left gets no messages, which is no fault
 		}
 	}

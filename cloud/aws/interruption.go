@@ -12,8 +12,10 @@ import (
 	awssdk "github.com/aws/aws-sdk-go-v2/aws"
 	"github.com/aws/aws-sdk-go-v2/service/sqs"
 	sqstypes "github.com/aws/aws-sdk-go-v2/service/sqs/types"
+	"golang.org/x/sync/errgroup"
 
 	"github.com/nodeless/nodeless/cloud"
+	"github.com/nodeless/nodeless/internal/kit/clock"
 )
 
 // How messages are taken from the queue (node-groups-and-ips.md §5.2; SQS gives and deletes at most ten in a call).
@@ -37,7 +39,7 @@ type queue struct {
 // twenty seconds. Without a queue it waits and returns nothing.
 func (p *Provider) Interruptions(ctx context.Context) ([]cloud.Interruption, error) {
 	if p.o.InterruptionQueue == "" {
-		return nil, p.sleep(ctx, pollWait)
+		return nil, clock.Sleep(ctx, p.o.Clock, pollWait)
 	}
 	url, err := p.queueURL(ctx)
 	if err != nil {
@@ -117,20 +119,19 @@ func (p *Provider) Done(ctx context.Context, notices ...cloud.Interruption) erro
 	}
 	var mu sync.Mutex
 	var failed []error
-	var wg sync.WaitGroup
-	slots := make(chan struct{}, burst)
+	var group errgroup.Group
+	group.SetLimit(burst)
 	for part := range slices.Chunk(notices, pollMax) {
-		slots <- struct{}{}
-		wg.Go(func() {
-			defer func() { <-slots }()
+		group.Go(func() error {
 			if err := p.deleteMessages(ctx, url, part); err != nil {
 				mu.Lock()
 				failed = append(failed, err)
 				mu.Unlock()
 			}
+			return nil
 		})
 	}
-	wg.Wait()
+	_ = group.Wait() // failed has all errors
 	return errors.Join(failed...)
 }
 
@@ -166,17 +167,4 @@ func (p *Provider) queueURL(ctx context.Context) (string, error) {
 	defer p.queue.mu.Unlock()
 	p.queue.url = awssdk.ToString(out.QueueUrl)
 	return p.queue.url, nil
-}
-
-// sleep waits on the provider's clock.
-func (p *Provider) sleep(ctx context.Context, d time.Duration) error {
-	over := make(chan struct{})
-	timer := p.o.Clock.AfterFunc(d, func() { close(over) })
-	defer timer.Stop()
-	select {
-	case <-over:
-		return nil
-	case <-ctx.Done():
-		return ctx.Err()
-	}
 }

@@ -18,19 +18,15 @@ import (
 	"github.com/nodeless/nodeless/engine/model"
 	"github.com/nodeless/nodeless/engine/reason"
 	"github.com/nodeless/nodeless/internal/kit/clock"
+	"github.com/nodeless/nodeless/internal/kit/events"
 )
-
-// EventRecorder records Kubernetes events; client-go's record.EventRecorder is one.
-type EventRecorder interface {
-	Event(object runtime.Object, eventtype, reason, message string)
-}
 
 // Options are what an Actor needs.
 type Options struct {
 	// Client writes, and reads claims, one when a name is taken, all in Recall: what it reads must not come from a cache. Required.
 	Client   client.Client
 	World    *cluster.World            // required
-	Recorder EventRecorder             // default: events are dropped
+	Recorder events.Recorder           // default: events are dropped
 	Clock    clock.Clock               // default the real one
 	Explain  func(model.Reason) string // default engine/reason
 	Log      *slog.Logger              // default slog.Default

@@ -40,24 +40,24 @@ type room struct {
 	clock     *clock.Virtual
 	world     *cluster.World
 	actor     *Actor
-	events    *events
+	events    *recorder
 	leave     func() // ends the watch
 }
 
-// events keeps what was recorded, as "Reason object message".
-type events struct {
+// recorder keeps what was recorded, as "Reason object message".
+type recorder struct {
 	mu   sync.Mutex
 	seen []string
 }
 
-func (e *events) Event(o runtime.Object, _, reason, message string) {
+func (e *recorder) Event(o runtime.Object, _, reason, message string) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	e.seen = append(e.seen, reason+" "+o.(client.Object).GetName()+" "+message)
 }
 
 // count is how many events begin like this.
-func (e *events) count(prefix string) int {
+func (e *recorder) count(prefix string) int {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	n := 0
@@ -87,7 +87,7 @@ func catalog() []model.InstanceType {
 // enter makes a room with a pool of its own, limited to so many CPUs.
 func enter(t *testing.T, cpuLimit string) *room {
 	p := planetest.Start(t)
-	r := &room{t: t, namespace: planetest.Namespace(t, p), events: &events{}, clock: clock.NewVirtual(time.Now())}
+	r := &room{t: t, namespace: planetest.Namespace(t, p), events: &recorder{}, clock: clock.NewVirtual(time.Now())}
 	r.pool = "pool-" + r.namespace
 	ctx := context.Background()
 	var err error
@@ -447,7 +447,7 @@ func (r *room) bind(node string) {
 }
 
 func TestAPodThatTheSchedulerLeavesOutIsSeen(t *testing.T) {
-	e := &events{}
+	e := &recorder{}
 	w := cluster.New(cluster.Options{})
 	pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "web", UID: "u"}}
 	pod.Status.Conditions = []corev1.PodCondition{{Type: corev1.PodScheduled, Status: corev1.ConditionFalse, Message: "0/1 nodes are available: port taken"}}

@@ -6,6 +6,7 @@ import (
 	"sync"
 	"time"
 
+	"golang.org/x/sync/errgroup"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	karpv1 "sigs.k8s.io/karpenter/pkg/apis/v1"
@@ -25,16 +26,15 @@ func (a *Actor) Advance(ctx context.Context, s *model.Snapshot, stillTrue StillT
 	f := a.find()
 	var r Result
 	var mu sync.Mutex
-	var wg sync.WaitGroup
-	slots := make(chan struct{}, a.o.Parallel)
+	var group errgroup.Group
+	group.SetLimit(a.o.Parallel)
 	do := func(step func() Result) {
-		slots <- struct{}{}
-		wg.Go(func() {
-			defer func() { <-slots }()
+		group.Go(func() error {
 			part := step()
 			mu.Lock()
 			defer mu.Unlock()
 			r.Add(part)
+			return nil
 		})
 	}
 	open := a.open(f.commands)
@@ -51,7 +51,7 @@ func (a *Actor) Advance(ctx context.Context, s *model.Snapshot, stillTrue StillT
 	for _, claim := range a.tainted(s) {
 		do(func() Result { return a.heal(ctx, claim, false) })
 	}
-	wg.Wait()
+	_ = group.Wait() // r has all errors
 	a.log(&r)
 	return r, nextLimit(open, limit, a.o.Clock.Now())
 }

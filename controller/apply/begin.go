@@ -7,6 +7,7 @@ import (
 	"slices"
 	"sync"
 
+	"golang.org/x/sync/errgroup"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
 
@@ -27,8 +28,8 @@ func (a *Actor) begin(ctx context.Context, s *model.Snapshot, commands []model.C
 	known, going := knownClaims(s), a.victimsUnderWay()
 	taken := newTally()
 	var mu sync.Mutex
-	var wg sync.WaitGroup
-	slots := make(chan struct{}, a.o.Parallel)
+	var group errgroup.Group
+	group.SetLimit(a.o.Parallel)
 	for i := range commands {
 		c := &commands[i]
 		record, orders, err := a.prepare(s, c, taken, going)
@@ -36,16 +37,15 @@ func (a *Actor) begin(ctx context.Context, s *model.Snapshot, commands []model.C
 			r.Refused = append(r.Refused, Refusal{Object: "command " + c.ID, Why: err.Error()})
 			continue
 		}
-		slots <- struct{}{}
-		wg.Go(func() {
-			defer func() { <-slots }()
+		group.Go(func() error {
 			part := a.start(ctx, s, record, orders, known)
 			mu.Lock()
 			defer mu.Unlock()
 			r.Add(part)
+			return nil
 		})
 	}
-	wg.Wait()
+	_ = group.Wait() // r has all errors
 }
 
 // victimsUnderWay are the commands that machines are part of, marked or not yet, by the UID of the NodeClaim. A victim that could

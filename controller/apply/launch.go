@@ -10,6 +10,7 @@ import (
 	"strings"
 	"sync"
 
+	"golang.org/x/sync/errgroup"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/types"
 	karpv1 "sigs.k8s.io/karpenter/pkg/apis/v1"
@@ -41,32 +42,31 @@ type order struct {
 func (a *Actor) launch(ctx context.Context, s *model.Snapshot, launches []model.Launch, r *Result) map[string]string {
 	claims := map[string]string{}
 	var mu sync.Mutex
-	var wg sync.WaitGroup
-	slots := make(chan struct{}, a.o.Parallel)
+	var group errgroup.Group
+	group.SetLimit(a.o.Parallel)
 	known := knownClaims(s)
 	for _, o := range a.admit(s, launches, newTally(), r) {
-		slots <- struct{}{}
-		wg.Go(func() {
-			defer func() { <-slots }()
+		group.Go(func() error {
 			name, created, err := a.create(ctx, o, known)
 			mu.Lock()
 			defer mu.Unlock()
 			switch {
 			case errors.Is(err, errTaken):
 				r.Refused = append(r.Refused, Refusal{Object: "NodeClaim " + name, Why: err.Error()})
-				return
+				return nil
 			case err != nil:
 				r.Errors = append(r.Errors, err)
-				return
+				return nil
 			case created:
 				r.Created = append(r.Created, name)
 			default:
 				r.Existing = append(r.Existing, name)
 			}
 			claims[o.launch.ID] = name
+			return nil
 		})
 	}
-	wg.Wait()
+	_ = group.Wait() // r has all errors
 	return claims
 }
 

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"sync"
 
+	"golang.org/x/sync/errgroup"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	karpv1 "sigs.k8s.io/karpenter/pkg/apis/v1"
@@ -17,13 +18,11 @@ import (
 // remove deletes the claims of machines that should go, those of which it is still true, several at a time.
 func (a *Actor) remove(ctx context.Context, s *model.Snapshot, removals []model.Removal, r *Result) {
 	var mu sync.Mutex
-	var wg sync.WaitGroup
-	slots := make(chan struct{}, a.o.Parallel)
+	var group errgroup.Group
+	group.SetLimit(a.o.Parallel)
 	for i := range removals {
 		m := &removals[i]
-		slots <- struct{}{}
-		wg.Go(func() {
-			defer func() { <-slots }()
+		group.Go(func() error {
 			claim, why := a.stillTrue(s, m)
 			var err error
 			if why == "" {
@@ -45,9 +44,10 @@ func (a *Actor) remove(ctx context.Context, s *model.Snapshot, removals []model.
 			default:
 				r.Errors = append(r.Errors, err)
 			}
+			return nil
 		})
 	}
-	wg.Wait()
+	_ = group.Wait() // r has all errors
 }
 
 // stillTrue compares the machine now with the plan's snapshot, and says what has changed that matters.

@@ -19,8 +19,8 @@ var (
 )
 
 // lonePod is a reporter about one pod, default/web, that waits.
-func lonePod() (*reporter, *events) {
-	e, w := &events{}, cluster.New(cluster.Options{})
+func lonePod() (*reporter, *recorder) {
+	e, w := &recorder{}, cluster.New(cluster.Options{})
 	w.Update(&corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "web", UID: "u"}})
 	return newReporter(New(Options{World: w, Recorder: e}).o), e
 }

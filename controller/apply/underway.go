@@ -11,6 +11,7 @@ import (
 
 	"github.com/nodeless/nodeless/controller/translate"
 	"github.com/nodeless/nodeless/engine/model"
+	"github.com/nodeless/nodeless/internal/kit/conditions"
 )
 
 // How long the replacements of a command may take: longer while many commands are under way, since the cloud is asked for
@@ -117,7 +118,7 @@ func (u *underway) broken(now time.Time, patience time.Duration) (why, message s
 // waiting is the first replacement that is not initialized yet, nil if all are.
 func (u *underway) waiting() *karpv1.NodeClaim {
 	for _, name := range slices.Sorted(maps.Keys(u.replacements)) {
-		if claim := u.replacements[name]; !conditionTrue(claim, karpv1.ConditionTypeInitialized) {
+		if claim := u.replacements[name]; !conditions.IsTrue(claim, karpv1.ConditionTypeInitialized) {
 			return claim
 		}
 	}
@@ -140,15 +141,6 @@ func Patience(commands int) time.Duration {
 	return min(max(time.Duration(commands)*perCommand, leastPatience), mostPatience)
 }
 
-func conditionTrue(claim *karpv1.NodeClaim, kind string) bool {
-	for i := range claim.Status.Conditions {
-		if c := &claim.Status.Conditions[i]; c.Type == kind {
-			return c.Status == "True"
-		}
-	}
-	return false
-}
-
 func disruptionReason(claim *karpv1.NodeClaim) bool {
-	return conditionTrue(claim, karpv1.ConditionTypeDisruptionReason)
+	return conditions.IsTrue(claim, karpv1.ConditionTypeDisruptionReason)
 }

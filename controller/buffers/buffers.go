@@ -13,7 +13,6 @@ import (
 
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
-	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -21,24 +20,20 @@ import (
 
 	"github.com/nodeless/nodeless/controller/cluster"
 	"github.com/nodeless/nodeless/internal/kit/clock"
+	"github.com/nodeless/nodeless/internal/kit/events"
 	"github.com/nodeless/nodeless/internal/kit/informer"
-	"github.com/nodeless/nodeless/internal/kit/latest"
+	"github.com/nodeless/nodeless/internal/kit/mutationcache"
 	"github.com/nodeless/nodeless/internal/kit/workqueue"
 )
 
-// EventRecorder records Kubernetes events; client-go's record.EventRecorder is one.
-type EventRecorder interface {
-	Event(object runtime.Object, eventtype, reason, message string)
-}
-
 // Options are what a Keeper needs.
 type Options struct {
-	Cache    cache.Cache    // required
-	Client   client.Client  // required; writes statuses
-	World    *cluster.World // required
-	Recorder EventRecorder  // required
-	Clock    clock.Clock    // default the real one
-	Log      *slog.Logger   // default slog.Default
+	Cache    cache.Cache     // required
+	Client   client.Client   // required; writes statuses
+	World    *cluster.World  // required
+	Recorder events.Recorder // required
+	Clock    clock.Clock     // default the real one
+	Log      *slog.Logger    // default slog.Default
 }
 
 // Keeper keeps the buffers of a cluster. It is safe for concurrent use.
@@ -46,7 +41,7 @@ type Keeper struct {
 	ctx   context.Context // handlers of events read the cache, which may not be filled when it is told to end
 	o     Options
 	queue *workqueue.Queue
-	wrote latest.Objects[*autoscaling.CapacityBuffer]
+	wrote mutationcache.Cache[*autoscaling.CapacityBuffer]
 
 	mu      sync.Mutex
 	watched map[string]bool                    // kinds that buffers refer to

@@ -39,7 +39,7 @@ func (k *Keeper) buffer(ctx context.Context, key string) (time.Duration, error) 
 		k.forget(at)
 		return 0, nil
 	}
-	b := k.wrote.Of(cached).DeepCopy()
+	b := k.wrote.Newest(cached).DeepCopy()
 	r, err := k.reserve(ctx, b)
 	if err != nil || b.DeletionTimestamp != nil {
 		return 0, err
@@ -56,7 +56,7 @@ func (k *Keeper) buffer(ctx context.Context, key string) (time.Duration, error) 
 	if err := k.o.Client.Status().Patch(ctx, b, client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{})); err != nil {
 		return 0, client.IgnoreNotFound(err)
 	}
-	k.wrote.Wrote(b.DeepCopy())
+	k.wrote.Mutated(b.DeepCopy())
 	k.mu.Lock()
 	k.last[at] = k.o.Clock.Now()
 	k.mu.Unlock()

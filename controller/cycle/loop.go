@@ -63,12 +63,7 @@ func recall(ctx context.Context, o Options) bool {
 			return false
 		}
 		o.Log.Warn("nothing is decided before all NodeClaims are known; it is tried again", "in", retry, "error", err)
-		again := make(chan struct{})
-		timer := o.Clock.AfterFunc(retry, func() { close(again) })
-		select {
-		case <-again:
-		case <-ctx.Done():
-			timer.Stop()
+		if clock.Sleep(ctx, o.Clock, retry) != nil {
 			return false
 		}
 	}

@@ -8,6 +8,8 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	karpv1 "sigs.k8s.io/karpenter/pkg/apis/v1"
+
+	"github.com/nodeless/nodeless/internal/kit/conditions"
 )
 
 // How long a claim may take (karpenter.md §3.1).
@@ -88,7 +90,7 @@ func (l *Lifecycle) expire(ctx context.Context, t *turn) (bool, error) {
 // askLaunch hands a claim that has no machine to the launch workers, and gives up on one that takes too long. It is tried once
 // however old it seems: nobody may have been there, or the API server's clock may be behind ours.
 func (l *Lifecycle) askLaunch(ctx context.Context, t *turn) (bool, error) {
-	if conditionTrue(t.claim, karpv1.ConditionTypeLaunched) {
+	if conditions.IsTrue(t.claim, karpv1.ConditionTypeLaunched) {
 		return true, nil
 	}
 	left := t.claim.CreationTimestamp.Add(launchTimeout).Sub(l.now())

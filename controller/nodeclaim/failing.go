@@ -12,6 +12,7 @@ import (
 	"github.com/nodeless/nodeless/cloud"
 	"github.com/nodeless/nodeless/controller/cluster"
 	"github.com/nodeless/nodeless/controller/translate"
+	"github.com/nodeless/nodeless/internal/kit/conditions"
 )
 
 const (
@@ -50,7 +51,7 @@ func (l *Lifecycle) backOff(claim *karpv1.NodeClaim, f cluster.LaunchFailure) {
 // off.
 func (l *Lifecycle) ended(ctx context.Context, claim *karpv1.NodeClaim) {
 	source, ok := l.o.Cloud.(cloud.Ender)
-	if !ok || claim.Labels[karpv1.NodePoolLabelKey] == "" || conditionTrue(claim, karpv1.ConditionTypeRegistered) {
+	if !ok || claim.Labels[karpv1.NodePoolLabelKey] == "" || conditions.IsTrue(claim, karpv1.ConditionTypeRegistered) {
 		return
 	}
 	why, err := source.Ended(ctx, machineID(claim.Status.ProviderID))

@@ -18,6 +18,7 @@ import (
 	"github.com/nodeless/nodeless/cloud"
 	"github.com/nodeless/nodeless/controller/translate"
 	"github.com/nodeless/nodeless/engine/model"
+	"github.com/nodeless/nodeless/internal/kit/conditions"
 )
 
 // A class that was made in one go with its claim is not known or not resolved for a moment: a claim is not given up for it
@@ -35,7 +36,7 @@ func (l *Lifecycle) launch(ctx context.Context, name string) (_ time.Duration, e
 		l.claims.Add(name)
 	}()
 	claim, err := l.readClaim(ctx, name)
-	if claim == nil || err != nil || claim.DeletionTimestamp != nil || conditionTrue(claim, karpv1.ConditionTypeLaunched) {
+	if claim == nil || err != nil || claim.DeletionTimestamp != nil || conditions.IsTrue(claim, karpv1.ConditionTypeLaunched) {
 		return 0, err
 	}
 	l.noteTried(claim.UID)

@@ -14,7 +14,6 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
-	"k8s.io/apimachinery/pkg/runtime"
 	"sigs.k8s.io/controller-runtime/pkg/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	karpv1 "sigs.k8s.io/karpenter/pkg/apis/v1"
@@ -24,24 +23,20 @@ import (
 	"github.com/nodeless/nodeless/controller/gates"
 	"github.com/nodeless/nodeless/controller/metrics"
 	"github.com/nodeless/nodeless/internal/kit/clock"
-	"github.com/nodeless/nodeless/internal/kit/latest"
+	"github.com/nodeless/nodeless/internal/kit/events"
+	"github.com/nodeless/nodeless/internal/kit/mutationcache"
 	"github.com/nodeless/nodeless/internal/kit/workqueue"
 )
 
-// EventRecorder records Kubernetes events; client-go's record.EventRecorder is one.
-type EventRecorder interface {
-	Event(object runtime.Object, eventtype, reason, message string)
-}
-
 // Options are what a Lifecycle needs.
 type Options struct {
-	Cloud    cloud.Provider // required
-	Cache    cache.Cache    // required; New adds indexes to it, so it must not be started before
-	Client   client.Client  // required; must read from the API server itself
-	World    *cluster.World // required
-	Recorder EventRecorder  // required
-	Clock    clock.Clock    // default the real one
-	Log      *slog.Logger   // default slog.Default
+	Cloud    cloud.Provider  // required
+	Cache    cache.Cache     // required; New adds indexes to it, so it must not be started before
+	Client   client.Client   // required; must read from the API server itself
+	World    *cluster.World  // required
+	Recorder events.Recorder // required
+	Clock    clock.Clock     // default the real one
+	Log      *slog.Logger    // default slog.Default
 	// Annotations are what a claim gets noted at its launch beside what it has, such as its node class's hash; may be nil.
 	Annotations func(*karpv1.NodeClaim) map[string]string
 	// RefreshClass reads a node class anew, past the cache; may be nil.
@@ -73,8 +68,8 @@ type Lifecycle struct {
 
 	claims, launches, nodes, drifting *workqueue.Queue
 
-	wroteClaims latest.Objects[*karpv1.NodeClaim]
-	wroteNodes  latest.Objects[*corev1.Node]
+	wroteClaims mutationcache.Cache[*karpv1.NodeClaim]
+	wroteNodes  mutationcache.Cache[*corev1.Node]
 	lists       *lister
 
 	policies []cloud.RepairPolicy // what the cloud wants repaired

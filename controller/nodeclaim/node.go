@@ -14,6 +14,7 @@ import (
 	karpv1 "sigs.k8s.io/karpenter/pkg/apis/v1"
 
 	"github.com/nodeless/nodeless/cloud"
+	"github.com/nodeless/nodeless/internal/kit/conditions"
 )
 
 // excludeLabel takes a Node out of load balancers.
@@ -25,7 +26,7 @@ func (l *Lifecycle) node(ctx context.Context, name string) (time.Duration, error
 	if err := l.o.Cache.Get(ctx, client.ObjectKey{Name: name}, node); err != nil {
 		return 0, client.IgnoreNotFound(err)
 	}
-	node = l.wroteNodes.Of(node).DeepCopy()
+	node = l.wroteNodes.Newest(node).DeepCopy()
 	if node.DeletionTimestamp == nil || !slices.Contains(node.Finalizers, karpv1.TerminationFinalizer) {
 		return 0, nil
 	}
@@ -51,7 +52,7 @@ func (l *Lifecycle) node(ctx context.Context, name string) (time.Duration, error
 		if err := l.noteTerminating(ctx, before, claim); err != nil {
 			return 0, err
 		}
-		if before != nil && !conditionTrue(before, karpv1.ConditionTypeDrained) {
+		if before != nil && !conditions.IsTrue(before, karpv1.ConditionTypeDrained) {
 			l.metrics.NodeDrained(node)
 		}
 		if again, err := l.terminate(ctx, id); again > 0 || err != nil {
@@ -67,7 +68,7 @@ func (l *Lifecycle) claimOfNode(ctx context.Context, node *corev1.Node) (*karpv1
 	if err != nil || len(claims) == 0 {
 		return nil, err
 	}
-	return l.wroteClaims.Of(&claims[0]).DeepCopy(), nil
+	return l.wroteClaims.Newest(&claims[0]).DeepCopy(), nil
 }
 
 // lost reports whether the machine of a Node is gone already, so that there is nothing to drain.

@@ -54,7 +54,7 @@ func (l *Lifecycle) readClaim(ctx context.Context, name string) (*karpv1.NodeCla
 		}
 		return nil, fmt.Errorf("read NodeClaim %s: %w", name, err)
 	}
-	return l.wroteClaims.Of(claim).DeepCopy(), nil
+	return l.wroteClaims.Newest(claim).DeepCopy(), nil
 }
 
 // claimsOf is the claims with a provider ID.
@@ -80,7 +80,7 @@ func (l *Lifecycle) nodesOf(ctx context.Context, providerID string) ([]*corev1.N
 	}
 	out := make([]*corev1.Node, len(list.Items))
 	for i := range list.Items {
-		out[i] = l.wroteNodes.Of(&list.Items[i]).DeepCopy()
+		out[i] = l.wroteNodes.Newest(&list.Items[i]).DeepCopy()
 	}
 	return out, nil
 }

@@ -11,8 +11,6 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	karpv1 "sigs.k8s.io/karpenter/pkg/apis/v1"
-
-	"github.com/awslabs/operatorpkg/status"
 )
 
 func equal(a, b any) bool { return equality.Semantic.DeepEqual(a, b) }
@@ -52,7 +50,7 @@ func (l *Lifecycle) writeStatus(ctx context.Context, before, claim *karpv1.NodeC
 
 func (l *Lifecycle) observe(claim *karpv1.NodeClaim) {
 	kept := claim.DeepCopy()
-	l.wroteClaims.Wrote(kept)
+	l.wroteClaims.Mutated(kept)
 	l.o.World.ObserveClaim(kept)
 }
 
@@ -68,7 +66,7 @@ func (l *Lifecycle) writeNode(ctx context.Context, before, node *corev1.Node) er
 	if err := l.o.Client.Patch(ctx, node, patch); err != nil {
 		return fmt.Errorf("update Node %s: %w", node.Name, err)
 	}
-	l.wroteNodes.Wrote(node.DeepCopy())
+	l.wroteNodes.Mutated(node.DeepCopy())
 	return nil
 }
 
@@ -121,9 +119,4 @@ func (l *Lifecycle) dropFinalizer(ctx context.Context, claim *karpv1.NodeClaim) 
 	l.metrics.ClaimTerminated(before, l.now())
 	l.forget(before.UID, machineID(before.Status.ProviderID))
 	return nil
-}
-
-// conditionTrue reads a condition without filling in those that are missing.
-func conditionTrue(claim *karpv1.NodeClaim, kind string) bool {
-	return claim.StatusConditions(status.WithObservedOnly()).IsTrue(kind)
 }

@@ -13,7 +13,7 @@ import (
 	"sigs.k8s.io/karpenter/pkg/apis/v1alpha1"
 
 	"github.com/nodeless/nodeless/internal/kit/clock"
-	"github.com/nodeless/nodeless/internal/kit/latest"
+	"github.com/nodeless/nodeless/internal/kit/mutationcache"
 	"github.com/nodeless/nodeless/internal/kit/workqueue"
 )
 
@@ -28,7 +28,7 @@ type Keeper struct {
 	client client.Client
 	source Source
 	queue  *workqueue.Queue
-	wrote  latest.Objects[*v1alpha1.NodeOverlay]
+	wrote  mutationcache.Cache[*v1alpha1.NodeOverlay]
 }
 
 // New is a Keeper.
@@ -62,7 +62,7 @@ func (k *Keeper) overlay(ctx context.Context, name string) error {
 		}
 		return fmt.Errorf("read NodeOverlay %s: %w", name, err)
 	}
-	o := k.wrote.Of(cached).DeepCopy()
+	o := k.wrote.Newest(cached).DeepCopy()
 	before := o.DeepCopy()
 	conditions := o.StatusConditions()
 	if verdict.Reason != "" {
@@ -76,6 +76,6 @@ func (k *Keeper) overlay(ctx context.Context, name string) error {
 	if err := k.client.Status().Patch(ctx, o, client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{})); err != nil {
 		return client.IgnoreNotFound(err)
 	}
-	k.wrote.Wrote(o.DeepCopy())
+	k.wrote.Mutated(o.DeepCopy())
 	return nil
 }

@@ -94,7 +94,7 @@ func (k *Keeper) stampClass(ctx context.Context, ref cloud.ClassRef, h handle, b
 	if err := k.o.Client.Patch(ctx, object, locked(before)); err != nil {
 		return nil, fmt.Errorf("update %s: %w", title(ref), err)
 	}
-	k.o.Classes.wrote.Wrote(object.DeepCopyObject().(client.Object))
+	k.o.Classes.wrote.Mutated(object.DeepCopyObject().(client.Object))
 	return object, nil
 }
 
@@ -115,7 +115,7 @@ func (k *Keeper) resolve(ctx context.Context, ref cloud.ClassRef, h handle, befo
 	if writeErr := k.o.Client.Status().Patch(ctx, object, locked(before)); writeErr != nil {
 		return class, errors.Join(err, fmt.Errorf("update status of %s: %w", title(ref), writeErr))
 	}
-	k.o.Classes.wrote.Wrote(object)
+	k.o.Classes.wrote.Mutated(object)
 	return class, err
 }
 

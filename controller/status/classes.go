@@ -12,7 +12,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/nodeless/nodeless/cloud"
-	"github.com/nodeless/nodeless/internal/kit/latest"
+	"github.com/nodeless/nodeless/internal/kit/mutationcache"
 )
 
 // Group and kind of the classes that are always there.
@@ -25,7 +25,7 @@ const (
 type Classes struct {
 	ctx     context.Context
 	reader  client.Reader
-	wrote   latest.Objects[client.Object]
+	wrote   mutationcache.Cache[client.Object]
 	handles map[schema.GroupKind]handle
 }
 
@@ -62,7 +62,7 @@ func (c *Classes) Refresh(ctx context.Context, api client.Reader, ref cloud.Clas
 	}
 	o := h.empty()
 	if err := api.Get(ctx, client.ObjectKey{Name: ref.Name}, o); err == nil {
-		c.wrote.Wrote(o)
+		c.wrote.Mutated(o)
 	}
 }
 
@@ -77,7 +77,7 @@ func (c *Classes) object(ref cloud.ClassRef) client.Object {
 	if err := c.reader.Get(c.ctx, client.ObjectKey{Name: ref.Name}, o); err != nil {
 		return nil
 	}
-	return c.wrote.Of(o)
+	return c.wrote.Newest(o)
 }
 
 // unknown is why a reference to a kind that is not known cannot be followed.

@@ -31,7 +31,7 @@ func (k *Keeper) pool(ctx context.Context, name string) (time.Duration, error) {
 		}
 		return 0, fmt.Errorf("read NodePool %s: %w", name, err)
 	}
-	pool := k.wrotePools.Of(cached).DeepCopy()
+	pool := k.wrotePools.Newest(cached).DeepCopy()
 	if err := k.stampPool(ctx, pool); err != nil {
 		return 0, err
 	}
@@ -48,7 +48,7 @@ func (k *Keeper) pool(ctx context.Context, name string) (time.Duration, error) {
 	if err := k.o.Client.Status().Patch(ctx, pool, locked(before)); err != nil {
 		return 0, client.IgnoreNotFound(err)
 	}
-	k.wrotePools.Wrote(pool.DeepCopy())
+	k.wrotePools.Mutated(pool.DeepCopy())
 	k.mu.Lock()
 	k.lastPool[name] = k.o.Clock.Now()
 	k.mu.Unlock()
@@ -82,7 +82,7 @@ func (k *Keeper) stampPool(ctx context.Context, pool *karpv1.NodePool) error {
 	if err := k.o.Client.Patch(ctx, pool, client.MergeFrom(before)); err != nil {
 		return fmt.Errorf("annotate NodePool %s: %w", pool.Name, err)
 	}
-	k.wrotePools.Wrote(pool.DeepCopy())
+	k.wrotePools.Mutated(pool.DeepCopy())
 	return nil
 }
 

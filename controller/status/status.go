@@ -11,7 +11,6 @@ import (
 	ec2v1 "github.com/aws/karpenter-provider-aws/pkg/apis/v1"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
-	"k8s.io/apimachinery/pkg/runtime"
 	"sigs.k8s.io/controller-runtime/pkg/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	karpv1 "sigs.k8s.io/karpenter/pkg/apis/v1"
@@ -21,8 +20,9 @@ import (
 	"github.com/nodeless/nodeless/controller/translate"
 	"github.com/nodeless/nodeless/engine/model"
 	"github.com/nodeless/nodeless/internal/kit/clock"
+	"github.com/nodeless/nodeless/internal/kit/events"
 	"github.com/nodeless/nodeless/internal/kit/informer"
-	"github.com/nodeless/nodeless/internal/kit/latest"
+	"github.com/nodeless/nodeless/internal/kit/mutationcache"
 	"github.com/nodeless/nodeless/internal/kit/workqueue"
 )
 
@@ -41,20 +41,15 @@ type Finalizer interface {
 	Finalize(ctx context.Context, class *ec2v1.EC2NodeClass) error
 }
 
-// EventRecorder records Kubernetes events; client-go's record.EventRecorder is one.
-type EventRecorder interface {
-	Event(object runtime.Object, eventtype, reason, message string)
-}
-
 // Options are what a Keeper needs.
 type Options struct {
 	// Provider offers machines; if it is a Resolver and a Finalizer too, classes are resolved and finalized with it.
 	Provider Catalog
-	Classes  *Classes       // required; the provider reads it too
-	Cache    cache.Cache    // required
-	Client   client.Client  // required; must read from the API server itself
-	World    *cluster.World // required
-	Recorder EventRecorder  // required
+	Classes  *Classes        // required; the provider reads it too
+	Cache    cache.Cache     // required
+	Client   client.Client   // required; must read from the API server itself
+	World    *cluster.World  // required
+	Recorder events.Recorder // required
 	// ClassHash is the value of a class's hash annotation, "" for none; default the class's own.
 	ClassHash func(*ec2v1.EC2NodeClass) string
 	// OnClass is told of classes that changed; may be nil.
@@ -69,7 +64,7 @@ type Options struct {
 type Keeper struct {
 	o              Options
 	pools, classes *workqueue.Queue
-	wrotePools     latest.Objects[*karpv1.NodePool]
+	wrotePools     mutationcache.Cache[*karpv1.NodePool]
 
 	mu       sync.Mutex
 	lastPool map[string]time.Time // when a pool's status was last written

@@ -10,6 +10,7 @@ import (
 	karpv1 "sigs.k8s.io/karpenter/pkg/apis/v1"
 
 	"github.com/nodeless/nodeless/engine/model"
+	"github.com/nodeless/nodeless/internal/kit/conditions"
 )
 
 // Annotations by which a command under way is found again by any process.
@@ -85,7 +86,7 @@ func readCommand(claim *karpv1.NodeClaim, key string) (Command, bool, error) {
 
 // Terminating reports whether the cloud was asked to end the machine of a claim.
 func Terminating(claim *karpv1.NodeClaim) bool {
-	return isTrue(claim, karpv1.ConditionTypeInstanceTerminating)
+	return conditions.IsTrue(claim, karpv1.ConditionTypeInstanceTerminating)
 }
 
 // HasDeadline reports whether the machine of a claim goes by a time whatever its pods say.

@@ -8,6 +8,7 @@ import (
 	karpv1 "sigs.k8s.io/karpenter/pkg/apis/v1"
 
 	"github.com/nodeless/nodeless/engine/model"
+	"github.com/nodeless/nodeless/internal/kit/conditions"
 )
 
 // Node translates a machine from its Node, its NodeClaim or both; at least one is there. Pods, Used, LastPodEvent of
@@ -81,7 +82,7 @@ func (n *Names) fromClaim(out *model.Node, claim *karpv1.NodeClaim) {
 	out.Created = claim.CreationTimestamp.Time
 	out.Deadline = claim.Spec.TerminationGracePeriod != nil
 	out.LastPodEvent = claim.Status.LastPodEventTime.Time
-	out.Deleting = out.Deleting || claim.DeletionTimestamp != nil || isTrue(claim, karpv1.ConditionTypeInstanceTerminating)
+	out.Deleting = out.Deleting || claim.DeletionTimestamp != nil || conditions.IsTrue(claim, karpv1.ConditionTypeInstanceTerminating)
 	_, _, interrupted := Interrupted(claim)
 	out.Deleting = out.Deleting || interrupted
 	out.DoNotDisrupt = out.DoNotDisrupt || claim.Annotations[karpv1.DoNotDisruptAnnotationKey] == "true"
@@ -96,15 +97,6 @@ func (n *Names) fromClaim(out *model.Node, claim *karpv1.NodeClaim) {
 			out.Drifted, out.DriftedSince = c.Reason, c.LastTransitionTime.Time
 		}
 	}
-}
-
-func isTrue(claim *karpv1.NodeClaim, condition string) bool {
-	for i := range claim.Status.Conditions {
-		if c := &claim.Status.Conditions[i]; c.Type == condition {
-			return c.Status == metav1.ConditionTrue
-		}
-	}
-	return false
 }
 
 // managedState is how far a machine with a Node and a NodeClaim is, and since when it is initialized. The Node's label decides, which is
@@ -132,12 +124,11 @@ func unmanagedState(node *corev1.Node) (model.NodeState, time.Time) {
 
 // ReadySince is when the node became ready, and whether it is.
 func ReadySince(node *corev1.Node) (time.Time, bool) {
-	for i := range node.Status.Conditions {
-		if c := &node.Status.Conditions[i]; c.Type == corev1.NodeReady {
-			return c.LastTransitionTime.Time, c.Status == corev1.ConditionTrue
-		}
+	c := conditions.OfNode(node, corev1.NodeReady)
+	if c == nil {
+		return time.Time{}, false
 	}
-	return time.Time{}, false
+	return c.LastTransitionTime.Time, c.Status == corev1.ConditionTrue
 }
 
 func orElse(r, other model.Resources) model.Resources {

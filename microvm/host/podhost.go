@@ -18,12 +18,12 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
-	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/cache"
 
 	"github.com/nodeless/nodeless/api/v1alpha1"
+	"github.com/nodeless/nodeless/internal/kit/events"
 	"github.com/nodeless/nodeless/microvm/fargate"
 	"github.com/nodeless/nodeless/microvm/image"
 	"github.com/nodeless/nodeless/microvm/kubelet"
@@ -33,11 +33,6 @@ import (
 	"github.com/nodeless/nodeless/microvm/vmm"
 	"github.com/nodeless/nodeless/microvm/wire"
 )
-
-// EventRecorder records Kubernetes events; client-go's record.EventRecorder is one.
-type EventRecorder interface {
-	Event(object runtime.Object, eventtype, reason, message string)
-}
 
 // Options are what a Host needs.
 type Options struct {
@@ -50,8 +45,8 @@ type Options struct {
 	AsNode *rest.Config
 	// ClientCA is the PEM of who signs client certificates of the cluster.
 	ClientCA []byte
-	Recorder EventRecorder // required; its source is what a kubelet's is
-	Log      *slog.Logger  // default slog.Default
+	Recorder events.Recorder // required; its source is what a kubelet's is
+	Log      *slog.Logger    // default slog.Default
 
 	// Engine is what pods are run on; default Auto, which is never Namespace.
 	Engine v1alpha1.Engine

@@ -5,6 +5,8 @@ import (
 	"fmt"
 
 	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/nodeless/nodeless/internal/kit/clock"
 )
 
 // tellAway writes on the MicroVMHosts of hosts of which nothing is heard that they are away, since they cannot: again and again, until ctx is done.
@@ -21,13 +23,7 @@ func (h *Hosts) tellAway(ctx context.Context) {
 				h.o.Log.Warn("it is not written that a microVM host is away; it is tried again", "host", host.name, "error", err)
 			}
 		}
-		due := make(chan struct{})
-		timer := h.o.Clock.AfterFunc(h.o.Away/5, func() { close(due) })
-		select {
-		case <-due:
-		case <-ctx.Done():
-			timer.Stop()
-		}
+		_ = clock.Sleep(ctx, h.o.Clock, h.o.Away/5)
 	}
 }
 

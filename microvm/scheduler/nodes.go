@@ -14,6 +14,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	karpv1 "sigs.k8s.io/karpenter/pkg/apis/v1"
 
+	"github.com/nodeless/nodeless/internal/kit/clock"
 	"github.com/nodeless/nodeless/internal/kit/lease"
 )
 
@@ -78,15 +79,7 @@ func (s *Scheduler) watchHosts(ctx context.Context) {
 				s.o.Log.Warn("a microVM host's Nodes are not up to date; it is tried again", "host", name, "error", err)
 			}
 		}
-		due := make(chan struct{})
-		timer := s.o.Clock.AfterFunc(min(hostsEvery, s.o.HostGrace/2), func() { close(due) })
-		select {
-		case <-ctx.Done():
-			timer.Stop()
-		case <-s.hostNews:
-			timer.Stop()
-		case <-due:
-		}
+		_ = clock.SleepOr(ctx, s.o.Clock, min(hostsEvery, s.o.HostGrace/2), s.hostNews)
 	}
 }
 

@@ -34,7 +34,7 @@ func (s *Scheduler) pod(ctx context.Context, key string) (time.Duration, error) 
 	if !isOurs(pod) {
 		return 0, nil
 	}
-	pod = s.wrotePods.Of(pod).DeepCopy()
+	pod = s.wrotePods.Newest(pod).DeepCopy()
 	switch {
 	case pod.DeletionTimestamp != nil:
 		s.settled(key)

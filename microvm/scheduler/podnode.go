@@ -10,7 +10,6 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
-	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/kubernetes"
 	"sigs.k8s.io/controller-runtime/pkg/cache"
@@ -20,16 +19,12 @@ import (
 	"github.com/nodeless/nodeless/api/v1alpha1"
 	"github.com/nodeless/nodeless/controller/translate"
 	"github.com/nodeless/nodeless/internal/kit/clock"
-	"github.com/nodeless/nodeless/internal/kit/latest"
+	"github.com/nodeless/nodeless/internal/kit/events"
 	"github.com/nodeless/nodeless/internal/kit/lease"
+	"github.com/nodeless/nodeless/internal/kit/mutationcache"
 	"github.com/nodeless/nodeless/internal/kit/workqueue"
 	"github.com/nodeless/nodeless/microvm/fargate"
 )
-
-// EventRecorder records Kubernetes events; client-go's record.EventRecorder is one.
-type EventRecorder interface {
-	Event(object runtime.Object, eventtype, reason, message string)
-}
 
 // Options are what a Scheduler needs.
 type Options struct {
@@ -37,7 +32,7 @@ type Options struct {
 	Client   client.Client        // required; reads from the API server itself
 	Kube     kubernetes.Interface // required; for leases
 	Names    *translate.Names     // required
-	Recorder EventRecorder        // required; its source is fargate-scheduler
+	Recorder events.Recorder      // required; its source is fargate-scheduler
 	Hosts    []Host               // those that are there from the beginning
 	// HostGrace is how long a host may be away before its pods are given up; default 50 s, when a Node of any kind is called
 	// unknown (kube-controller-manager --node-monitor-grace-period).
@@ -57,7 +52,7 @@ type Scheduler struct {
 	queue    *workqueue.Queue // pods, as namespace/name
 	profiles *workqueue.Queue // names of profiles whose status may have changed
 
-	wrotePods latest.Objects[*corev1.Pod]
+	wrotePods mutationcache.Cache[*corev1.Pod]
 	leads     atomic.Bool   // Run was called
 	hostNews  chan struct{} // a host may have gone or come back
 
@@ -123,7 +118,7 @@ func (s *Scheduler) Run(ctx context.Context) error {
 	wg.Go(func() { s.profiles.Run(ctx, 1, s.profile) })
 	wg.Go(func() { s.watchHosts(ctx) })
 	wg.Go(func() {
-		lease.Keeper{Client: s.o.Kube, Clock: s.o.Clock, Log: s.o.Log, Nodes: s.beating}.Run(ctx)
+		lease.Renewer{Client: s.o.Kube, Clock: s.o.Clock, Log: s.o.Log, Nodes: s.beating}.Run(ctx)
 	})
 	wg.Wait()
 	return nil

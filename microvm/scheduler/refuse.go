@@ -36,7 +36,7 @@ func (s *Scheduler) patchStatus(ctx context.Context, before, pod *corev1.Pod) er
 	if err != nil {
 		return client.IgnoreNotFound(fmt.Errorf("write the status of pod %s/%s: %w", pod.Namespace, pod.Name, err))
 	}
-	s.wrotePods.Wrote(pod.DeepCopy())
+	s.wrotePods.Mutated(pod.DeepCopy())
 	return nil
 }
 

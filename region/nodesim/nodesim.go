@@ -17,6 +17,7 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/fields"
 	"k8s.io/client-go/informers"
 	"k8s.io/client-go/kubernetes"
@@ -25,8 +26,6 @@ import (
 	"k8s.io/client-go/tools/cache"
 	"k8s.io/client-go/tools/record"
 	"k8s.io/client-go/util/workqueue"
-
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/nodeless/nodeless/internal/kit/clock"
 	"github.com/nodeless/nodeless/internal/kit/lease"
@@ -103,7 +102,7 @@ func (s *Simulator) run(ctx context.Context) error {
 	for range workers {
 		wg.Go(func() { s.work(ctx) })
 	}
-	wg.Go(func() { lease.Keeper{Client: s.client, Clock: s.o.Clock, Log: s.o.Log, Nodes: s.beating}.Run(ctx) })
+	wg.Go(func() { lease.Renewer{Client: s.client, Clock: s.o.Clock, Log: s.o.Log, Nodes: s.beating}.Run(ctx) })
 	if s.o.Kubelets != nil {
 		wg.Go(func() {
 			if err := s.o.Kubelets(ctx, s); err != nil && ctx.Err() == nil {

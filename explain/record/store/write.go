@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/nodeless/nodeless/explain/record"
+	"github.com/nodeless/nodeless/internal/kit/clock"
 )
 
 // write writes whenever there is something, but not more often than it must.
@@ -82,13 +83,5 @@ func (r *Recorder) counted(done int, err error) {
 
 // sleep reports whether ctx is still alive after so long.
 func (r *Recorder) sleep(ctx context.Context, d time.Duration) bool {
-	over := make(chan struct{})
-	timer := r.o.Clock.AfterFunc(d, func() { close(over) })
-	defer timer.Stop()
-	select {
-	case <-over:
-		return true
-	case <-ctx.Done():
-		return false
-	}
+	return clock.Sleep(ctx, r.o.Clock, d) == nil
 }

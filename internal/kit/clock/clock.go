@@ -2,6 +2,7 @@
 package clock
 
 import (
+	"context"
 	"slices"
 	"sync"
 	"time"
@@ -29,6 +30,23 @@ func (Real) Now() time.Time { return time.Now() }
 
 // AfterFunc is time.AfterFunc.
 func (Real) AfterFunc(d time.Duration, f func()) Timer { return time.AfterFunc(d, f) }
+
+// Sleep waits until d has passed on the clock c, and returns nil, or until ctx is done, and returns its error.
+func Sleep(ctx context.Context, c Clock, d time.Duration) error { return SleepOr(ctx, c, d, nil) }
+
+// SleepOr is Sleep that ends early, without an error, when wake delivers or is closed.
+func SleepOr(ctx context.Context, c Clock, d time.Duration, wake <-chan struct{}) error {
+	due := make(chan struct{})
+	timer := c.AfterFunc(d, func() { close(due) })
+	defer timer.Stop()
+	select {
+	case <-ctx.Done():
+		return ctx.Err()
+	case <-wake:
+	case <-due:
+	}
+	return nil
+}
 
 // Virtual is a clock that moves only when told to. It is safe for concurrent use.
 type Virtual struct {

@@ -1,4 +1,4 @@
-package latest
+package mutationcache
 
 import (
 	"testing"
@@ -12,22 +12,22 @@ func node(version string) *corev1.Node {
 }
 
 func TestTheNewerOfCacheAndWriteIsRead(t *testing.T) {
-	var o Objects[*corev1.Node]
+	var c Cache[*corev1.Node]
 	want := func(cached, version string) {
 		t.Helper()
-		if got := o.Of(node(cached)).ResourceVersion; got != version {
+		if got := c.Newest(node(cached)).ResourceVersion; got != version {
 			t.Errorf("with %s in the cache %s is read, want %s", cached, got, version)
 		}
 	}
 	want("8", "8")
-	o.Wrote(node("10"))
-	o.Wrote(node("9"))   // an answer that came late
-	want("8", "10")      // the cache has not seen it
-	want("9", "10")      // nor this
-	want("100", "100")   // versions are numbers
-	want("8", "8")       // what the cache had overtaken is forgotten
-	o.Wrote(node("101")) // and written anew
+	c.Mutated(node("10"))
+	c.Mutated(node("9"))   // an answer that came late
+	want("8", "10")        // the cache has not seen it
+	want("9", "10")        // nor this
+	want("100", "100")     // versions are numbers
+	want("8", "8")         // what the cache had overtaken is forgotten
+	c.Mutated(node("101")) // and written anew
 	want("8", "101")
-	o.Forget("u")
+	c.Forget("u")
 	want("8", "8")
 }
