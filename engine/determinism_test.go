@@ -10,7 +10,7 @@ import (
 	"github.com/nodeless/nodeless/engine"
 	"github.com/nodeless/nodeless/engine/model"
 	"github.com/nodeless/nodeless/engine/scenario"
-	"github.com/nodeless/nodeless/engine/scenario/gen"
+	"github.com/nodeless/nodeless/lab/gen"
 )
 
 // bothPlans are the plans of Provision and Disrupt as JSON.
@@ -85,7 +85,7 @@ func TestAPlanDoesNotDependOnTheOrderOfItsInput(t *testing.T) {
 	for i, s := range snapshots {
 		first := bothPlans(t, s, policies[i])
 		for seed := range uint64(5) {
-			shuffled := gen.Canonical(gen.Shuffle(s, seed))
+			shuffled := model.Canonical(gen.Shuffle(s, seed))
 			if again := bothPlans(t, shuffled, policies[i]); !bytes.Equal(again, first) {
 				t.Fatalf("sample %d, order %d: another plan:\n%s\n%s", i, seed, first, again)
 			}
@@ -97,7 +97,7 @@ func TestAPlanIsTheSameAfterTheClusterWasWrittenDown(t *testing.T) {
 	snapshots, policies := samples()
 	for i, s := range snapshots {
 		first := bothPlans(t, s, policies[i])
-		back, policy, err := scenario.Scenario(scenario.Cluster(s, policies[i]))
+		back, policy, err := scenario.Parse(scenario.Format(s, policies[i]))
 		if err != nil {
 			t.Fatal(err)
 		}

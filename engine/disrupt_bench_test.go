@@ -10,7 +10,7 @@ import (
 	"github.com/nodeless/nodeless/engine"
 	"github.com/nodeless/nodeless/engine/check"
 	"github.com/nodeless/nodeless/engine/model"
-	"github.com/nodeless/nodeless/engine/scenario/gen"
+	"github.com/nodeless/nodeless/lab/gen"
 )
 
 // underused is a cluster of so many machines, each planned for ten pods of 50 shapes, of which every keep-th pod is still there:
@@ -44,7 +44,7 @@ func underused(nodes, keep int) *model.Snapshot {
 		slices.SortFunc(n.Pods, func(a, b model.BoundPod) int { return cmp.Compare(a.Name, b.Name) })
 		s.Nodes = append(s.Nodes, n)
 	}
-	return gen.Canonical(s)
+	return model.Canonical(s)
 }
 
 // One call of Disrupt on 500 machines with 5,000 pods, as it is made between two answers to pods. Processor time on the project's

@@ -5,7 +5,7 @@ import (
 
 	"github.com/nodeless/nodeless/engine"
 	"github.com/nodeless/nodeless/engine/model"
-	"github.com/nodeless/nodeless/engine/scenario/gen"
+	"github.com/nodeless/nodeless/lab/gen"
 )
 
 // 792 types × 3 zones × 2 capacity types, no machines yet; measured on the project's 2-core box (Xeon, go1.26.8, quiet), 21

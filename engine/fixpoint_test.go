@@ -8,7 +8,7 @@ import (
 	"github.com/nodeless/nodeless/engine"
 	"github.com/nodeless/nodeless/engine/model"
 	"github.com/nodeless/nodeless/engine/scenario"
-	"github.com/nodeless/nodeless/engine/scenario/gen"
+	"github.com/nodeless/nodeless/lab/gen"
 )
 
 // carriedOut is the cluster after a plan of Disrupt: machines are gone, their pods where the plan said, and what was launched
@@ -56,7 +56,7 @@ func carriedOut(t *testing.T, s *model.Snapshot, plan model.Plan) *model.Snapsho
 		}
 		out.Nodes = append(out.Nodes, n)
 	}
-	return gen.Canonical(gen.Shuffle(&out, 0))
+	return model.Canonical(gen.Shuffle(&out, 0))
 }
 
 func launchedNode(s *model.Snapshot, l *model.Launch) model.Node {
@@ -115,13 +115,13 @@ func TestConsolidationComesToAnEnd(t *testing.T) {
 		s, policy := gen.Disruptive(seed), gen.DisruptionPolicy(seed)
 		s.Pending = nil
 		for i := range s.Nodes {
-			s.Nodes[i].Drifted, s.Nodes[i].Lacks = "", nil
+			s.Nodes[i].Drifted, s.Nodes[i].MissingDaemons = "", nil
 		}
 		for i := range s.Pools {
 			s.Pools[i].Static = false
 			s.Pools[i].Disruption.ConsolidateAfter, s.Pools[i].Disruption.SoftExpireAfter = 0, 0
 		}
-		settles(t, scenario.Cluster(s, policy), s, policy)
+		settles(t, scenario.Format(s, policy), s, policy)
 		if t.Failed() {
 			return
 		}

@@ -11,7 +11,7 @@ import (
 	"github.com/nodeless/nodeless/engine/check"
 	"github.com/nodeless/nodeless/engine/model"
 	"github.com/nodeless/nodeless/engine/scenario"
-	"github.com/nodeless/nodeless/engine/scenario/gen"
+	"github.com/nodeless/nodeless/lab/gen"
 )
 
 // manyPods are texts whose plan takes long.
@@ -20,7 +20,7 @@ var manyPods = regexp.MustCompile(`pods\s+\+?[0-9]{3}`)
 // Whatever cluster a text says, there is a plan for it, and it can be judged and told.
 func FuzzEngine(f *testing.F) {
 	for seed := range uint64(12) {
-		f.Add(scenario.Cluster(gen.Constrained(seed), gen.Policy(seed)))
+		f.Add(scenario.Format(gen.Constrained(seed), gen.Policy(seed)))
 	}
 	for _, pattern := range []string{"testdata/*.txt", "testdata/pending/*.txt"} {
 		files, _ := filepath.Glob(pattern)
@@ -37,7 +37,7 @@ func FuzzEngine(f *testing.F) {
 		if len(text) > 3000 || strings.Count(text, "\n") > 60 || manyPods.MatchString(text) {
 			t.Skip("takes long")
 		}
-		s, policy, err := scenario.Scenario(text)
+		s, policy, err := scenario.Parse(text)
 		if err != nil {
 			t.Skip("not a cluster")
 		}
@@ -48,7 +48,7 @@ func FuzzEngine(f *testing.F) {
 			for _, v := range check.Plan(s, policy, plan) {
 				t.Error(v.Error())
 			}
-			if scenario.Plan(s, plan) == "" {
+			if scenario.FormatPlan(s, plan) == "" {
 				t.Error("a plan without words")
 			}
 		}

@@ -8,7 +8,7 @@ import (
 
 	"github.com/nodeless/nodeless/engine"
 	"github.com/nodeless/nodeless/engine/model"
-	"github.com/nodeless/nodeless/engine/scenario/gen"
+	"github.com/nodeless/nodeless/lab/gen"
 )
 
 // hopeless is a cluster of so many pools in which one pod can have a node and so many others, each of a shape of its
@@ -50,7 +50,7 @@ func hopeless(pools, pods int) *model.Snapshot {
 		s.Shapes = append(s.Shapes, shape)
 		s.Pending = append(s.Pending, model.Pod{PodKey: model.PodKey{Namespace: "default", Name: name, UID: name}, Shape: len(s.Shapes) - 1})
 	}
-	return gen.Canonical(s)
+	return model.Canonical(s)
 }
 
 // BenchmarkHopelessPods compares how long a plan takes, and how much memory it allocates, in a cluster with ten

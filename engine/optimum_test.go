@@ -63,7 +63,7 @@ func tiny(r *rand.Rand) (*model.Snapshot, model.Policy) {
 		t := model.InstanceType{
 			Name: fmt.Sprintf("t%d.x", i), Capacity: amounts, Allocatable: amounts,
 			Requirements: model.NewRequirements(model.OneOf(model.LabelInstanceType, fmt.Sprintf("t%d.x", i))),
-			AttachLimits: []model.AttachLimit{{Driver: "ebs", Most: int64(1 + r.IntN(3))}},
+			AttachLimits: []model.AttachLimit{{Driver: "ebs", Max: int64(1 + r.IntN(3))}},
 		}
 		for _, zone := range []string{"a", "b"} {
 			price := model.Price(40_000*cores + int64(r.IntN(60_000)))
@@ -176,7 +176,7 @@ func (b *brute) machines(set int) (out []machineOf) {
 		best := machineOf{set: set, price: -1}
 		for k := range b.s.Pools[0].Types {
 			t := &b.s.Pools[0].Types[k]
-			if !asked.Fits(t.Allocatable) || int64(len(volumes)) > t.AttachLimits[0].Most {
+			if !asked.Fits(t.Allocatable) || int64(len(volumes)) > t.AttachLimits[0].Max {
 				continue
 			}
 			for _, o := range t.Offerings {

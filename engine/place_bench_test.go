@@ -6,7 +6,7 @@ import (
 
 	"github.com/nodeless/nodeless/engine"
 	"github.com/nodeless/nodeless/engine/model"
-	"github.com/nodeless/nodeless/engine/scenario/gen"
+	"github.com/nodeless/nodeless/lab/gen"
 )
 
 // A thousand machines, nearly full, and a thousand pods of 30 shapes that look for room there first. Measured as above:
@@ -21,7 +21,7 @@ func BenchmarkProvisionOntoExisting(b *testing.B) {
 			Labels: t.Requirements.And(model.NewRequirements(model.OneOf(model.LabelZone, "zone-b"), model.OneOf(model.LabelCapacityType, model.Spot))),
 		})
 	}
-	gen.Canonical(s)
+	model.Canonical(s)
 	b.ReportAllocs()
 	for b.Loop() {
 		if p := engine.Provision(s, model.Policy{}); len(p.Placements) == 0 {
@@ -116,5 +116,5 @@ func running(nodes, pods, shapes int, how string) *model.Snapshot {
 		}
 		s.Nodes = append(s.Nodes, n)
 	}
-	return gen.Canonical(s)
+	return model.Canonical(s)
 }

@@ -8,7 +8,7 @@ import (
 	"github.com/nodeless/nodeless/engine/check"
 	"github.com/nodeless/nodeless/engine/model"
 	"github.com/nodeless/nodeless/engine/reason"
-	"github.com/nodeless/nodeless/engine/scenario/gen"
+	"github.com/nodeless/nodeless/lab/gen"
 )
 
 // seeds of each generator; every fourth is planned again, in the same and in another order.
@@ -57,7 +57,7 @@ func TestEveryPlanKeepsEveryPromise(t *testing.T) {
 		if again := judge(t, seed, s, model.Policy{}); again != once {
 			t.Fatalf("seed %d: two plans for one snapshot:\n%s\n%s", seed, once, again)
 		}
-		shuffled := gen.Canonical(gen.Shuffle(s, seed))
+		shuffled := model.Canonical(gen.Shuffle(s, seed))
 		if other := judge(t, seed, shuffled, model.Policy{}); other != once {
 			t.Fatalf("seed %d: another order gives another plan:\n%s\n%s", seed, once, other)
 		}
@@ -81,7 +81,7 @@ func TestPlansToDisruptKeepEveryPromise(t *testing.T) {
 		if seed%4 > 0 {
 			continue
 		}
-		if other := judge(t, seed, gen.Canonical(gen.Shuffle(s, seed)), policy); other != once {
+		if other := judge(t, seed, model.Canonical(gen.Shuffle(s, seed)), policy); other != once {
 			t.Fatalf("seed %d: another order gives another plan:\n%s\n%s", seed, once, other)
 		}
 	}
@@ -110,7 +110,7 @@ func TestPlansOfConstrainedPodsKeepEveryPromise(t *testing.T) {
 		if seed%4 > 0 {
 			continue
 		}
-		if other := judge(t, seed, gen.Canonical(gen.Shuffle(s, seed)), policy); other != once {
+		if other := judge(t, seed, model.Canonical(gen.Shuffle(s, seed)), policy); other != once {
 			t.Fatalf("seed %d: another order gives another plan:\n%s\n%s", seed, once, other)
 		}
 		if t.Failed() {

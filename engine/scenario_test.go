@@ -44,7 +44,7 @@ func runScenario(t *testing.T, file string) {
 		t.Fatal(err)
 	}
 	cluster, want, _ := strings.Cut(string(raw), dashes)
-	s, policy, err := scenario.Scenario(cluster)
+	s, policy, err := scenario.Parse(cluster)
 	if err != nil {
 		t.Fatalf("%s: %v", file, err)
 	}
@@ -53,9 +53,9 @@ func runScenario(t *testing.T, file string) {
 	for _, v := range append(violations, check.Answered(s, provision)...) {
 		t.Error(v.Error())
 	}
-	got := scenario.Plan(s, provision)
+	got := scenario.FormatPlan(s, provision)
 	if len(s.Nodes) > 0 {
-		got += "then\n" + scenario.Plan(s, disrupt)
+		got += "then\n" + scenario.FormatPlan(s, disrupt)
 	}
 	if *update {
 		if err := os.WriteFile(file, []byte(strings.TrimRight(cluster, "\n")+"\n"+dashes[1:]+got), 0o644); err != nil {

@@ -36,7 +36,7 @@ node n1 pool=general type=c2 zone=a deleting command=x`, ""},
 		"the room is taken": {model.Underutilized, `
 node n1 pool=general type=c2 zone=a deleting command=x
 node n2 pool=general type=c2 zone=a ready=1h runs(a as web, b as web)
-pod web-1 as=web from=n1`, model.RuleMoreMachines},
+pod web-1 as=web from=n1`, model.RuleMoreNodes},
 		"a drifted machine's pods may need another": {model.Drifted, `
 node n1 pool=general type=c2 zone=a deleting command=x drifted=NodePoolDrifted
 pod web-1 as=web from=n1`, ""},
@@ -54,7 +54,7 @@ node n1 pool=general type=c2 zone=a deleting command=x do-not-disrupt`, model.Ru
 		"a pod of it was annotated": {model.Underutilized, `
 node n1 pool=general type=c2 zone=a deleting command=x runs(web-1 as web do-not-disrupt)`, model.RuleDoNotDisrupt},
 		"a budget holds a pod": {model.Drifted, `
-node n1 pool=general type=c2 zone=a deleting command=x drifted=NodePoolDrifted runs(web-1 as web held=pdb)`, model.RuleHeld},
+node n1 pool=general type=c2 zone=a deleting command=x drifted=NodePoolDrifted runs(web-1 as web held=pdb)`, model.RuleEvictionBlocked},
 		"a budget holds a pod of a machine with a deadline": {model.Drifted, `
 node n1 pool=general type=c2 zone=a deleting deadline command=x drifted=NodePoolDrifted runs(web-1 as web held=pdb)`, ""},
 		"the window has closed": {model.Underutilized, `
@@ -80,7 +80,7 @@ node n1 pool=full type=c2 zone=a deleting command=x`, model.RuleNotCrowded},
 pool full disrupt(drifted=9) wish(replace-crowded)
 node n1 pool=full type=c2 zone=a deleting command=x lacks(kube-system/agent=2m)`, ""},
 	} {
-		s, policy, err := scenario.Scenario(stillTypes + c.cluster)
+		s, policy, err := scenario.Parse(stillTypes + c.cluster)
 		if err != nil {
 			t.Fatalf("%s: %v", name, err)
 		}

@@ -81,7 +81,7 @@ node n1 pool=general type=m8 zone=a capacity-type=on-demand price=0.4 ready=5h r
 			"the disruption budget of pool general allows 0 now"},
 		"a PodDisruptionBudget that never allows": {`pool general disrupt(underused=9)
 node n1 pool=general type=m8 zone=a capacity-type=on-demand price=0.4 ready=5h
-     runs(web-1 as web age=5h held="PodDisruptionBudget default/web allows no eviction")`, model.RuleHeld,
+     runs(web-1 as web age=5h held="PodDisruptionBudget default/web allows no eviction")`, model.RuleEvictionBlocked,
 			"pod default/web-1 cannot be evicted now: PodDisruptionBudget default/web allows no eviction"},
 		"a pod that no offering can hold": {`pool general disrupt(underused=9)
 shape big cpu=64

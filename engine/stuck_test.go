@@ -12,7 +12,7 @@ import (
 	"github.com/nodeless/nodeless/engine/check"
 	"github.com/nodeless/nodeless/engine/model"
 	"github.com/nodeless/nodeless/engine/scenario"
-	"github.com/nodeless/nodeless/engine/scenario/gen"
+	"github.com/nodeless/nodeless/lab/gen"
 )
 
 // course is what became of a cluster that was looked at every quarter of an hour.
@@ -124,7 +124,7 @@ func asScheduled(t *testing.T) func(*model.Snapshot, model.Plan) *model.Snapshot
 			out.Nodes = append(out.Nodes, n)
 		}
 		out.Pending = nil
-		return gen.Canonical(gen.Shuffle(out, 0))
+		return model.Canonical(gen.Shuffle(out, 0))
 	}
 }
 
@@ -151,7 +151,7 @@ func schedule(s *model.Snapshot, p model.BoundPod) {
 
 func clusterOf(t *testing.T, text string) (*model.Snapshot, model.Policy) {
 	t.Helper()
-	s, policy, err := scenario.Scenario(text)
+	s, policy, err := scenario.Parse(text)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -171,7 +171,7 @@ node n1 pool=general type=s16 zone=a capacity-type=on-demand price=0.8 ready=2h
      runs(db as big age=2h, web-1 as small age=2h, web-2 as small age=2h, web-3 as small age=2h)`)
 	c := until(t, s, policy, asPlanned(t))
 	if c.rounds != 1 || price(c.end) != 500_000 || c.moves != 4 {
-		t.Errorf("%d rounds, %d moves, it costs %s", c.rounds, c.moves, scenario.Cluster(c.end, policy))
+		t.Errorf("%d rounds, %d moves, it costs %s", c.rounds, c.moves, scenario.Format(c.end, policy))
 	}
 }
 
@@ -229,7 +229,7 @@ func churning(seed uint64) *model.Snapshot {
 		s.Pending = append(s.Pending, model.Pod{PodKey: model.PodKey{Namespace: "default", Name: fmt.Sprintf("pod-%03d", i), UID: fmt.Sprint(i)},
 			Shape: r.IntN(len(s.Shapes)), Created: s.Now.Add(-6 * time.Hour)})
 	}
-	s = gen.Canonical(s)
+	s = model.Canonical(s)
 	plan := engine.Provision(s, model.Policy{})
 	pods := map[model.PodKey]model.Pod{}
 	for _, p := range s.Pending {
@@ -246,7 +246,7 @@ func churning(seed uint64) *model.Snapshot {
 		}
 		s.Nodes = append(s.Nodes, n)
 	}
-	return gen.Canonical(s)
+	return model.Canonical(s)
 }
 
 // Where kube-scheduler places pods otherwise than it was counted on, consolidation still comes to an end, and the cluster is

@@ -36,7 +36,7 @@ func served(s *model.Snapshot, plan model.Plan) (placed, launched map[bool]int) 
 }
 
 func TestPlaceholdersGetWhatOthersLeave(t *testing.T) {
-	s, _, err := scenario.Scenario(placeholders)
+	s, _, err := scenario.Parse(placeholders)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -9,7 +9,7 @@ import (
 
 	"github.com/nodeless/nodeless/engine"
 	"github.com/nodeless/nodeless/engine/model"
-	"github.com/nodeless/nodeless/engine/scenario/gen"
+	"github.com/nodeless/nodeless/lab/gen"
 )
 
 // settled is a cluster of about so many machines with 20 pods each, as engine.Provision buys them for deployments of 50 shapes, of
@@ -29,7 +29,7 @@ func settled(machines, leave int) *model.Snapshot {
 			x.Spread = []model.Spread{{Topology: model.LabelHostname, MaxSkew: 8, Hard: true, Pods: own}}
 		}
 	}
-	s = gen.Canonical(s)
+	s = model.Canonical(s)
 	p := &s.Pools[0]
 	p.Types = slices.DeleteFunc(p.Types, func(t model.InstanceType) bool {
 		return t.Capacity[model.CPU] > 32_000 || t.Capacity[model.CPU] < 16_000
@@ -55,7 +55,7 @@ func settled(machines, leave int) *model.Snapshot {
 		}
 		out.Nodes = append(out.Nodes, n)
 	}
-	return gen.Canonical(&out)
+	return model.Canonical(&out)
 }
 
 // processorTime is what this process has used of all cores: other processes do not count.

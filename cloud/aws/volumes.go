@@ -20,5 +20,5 @@ func (s sizing) attachLimits(t *ec2types.InstanceTypeInfo) []model.AttachLimit {
 	if e.AttachmentLimitType != ec2types.AttachmentLimitTypeDedicated {
 		most--
 	}
-	return []model.AttachLimit{{Driver: ebsDriver, Most: max(most, 0)}}
+	return []model.AttachLimit{{Driver: ebsDriver, Max: max(most, 0)}}
 }

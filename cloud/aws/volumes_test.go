@@ -12,13 +12,13 @@ func TestVolumesThatPodsCanHave(t *testing.T) {
 		return &ec2types.InstanceTypeInfo{EbsInfo: &ec2types.EbsInfo{MaximumEbsAttachments: awssdk.Int32(most), AttachmentLimitType: kind}}
 	}
 	s := sizing{disks: 2}
-	if got := s.attachLimits(says(27, ec2types.AttachmentLimitTypeShared)); len(got) != 1 || got[0].Driver != "ebs.csi.aws.com" || got[0].Most != 24 {
+	if got := s.attachLimits(says(27, ec2types.AttachmentLimitTypeShared)); len(got) != 1 || got[0].Driver != "ebs.csi.aws.com" || got[0].Max != 24 {
 		t.Errorf("shared: %+v", got)
 	}
-	if got := s.attachLimits(says(128, ec2types.AttachmentLimitTypeDedicated)); got[0].Most != 126 {
+	if got := s.attachLimits(says(128, ec2types.AttachmentLimitTypeDedicated)); got[0].Max != 126 {
 		t.Errorf("dedicated: %+v", got)
 	}
-	if got := s.attachLimits(says(1, "")); got[0].Most != 0 {
+	if got := s.attachLimits(says(1, "")); got[0].Max != 0 {
 		t.Errorf("none left: %+v", got)
 	}
 	if got := s.attachLimits(&ec2types.InstanceTypeInfo{}); got != nil {

@@ -70,7 +70,7 @@ func readText(raw []byte) (*model.Snapshot, model.Policy, *string, error) {
 		return c.Snapshot, c.Policy, nil, err
 	}
 	cluster, want := cutExpected(strings.ReplaceAll(string(raw), "\r\n", "\n"))
-	s, policy, err := scenario.Scenario(cluster)
+	s, policy, err := scenario.Parse(cluster)
 	if err != nil {
 		return nil, policy, nil, err
 	}

@@ -71,9 +71,9 @@ func (r *simulated) sum() {
 
 // text is the plan as scenarios expect it.
 func (r *simulated) text(s *model.Snapshot) string {
-	out := scenario.Plan(s, r.Provision)
+	out := scenario.FormatPlan(s, r.Provision)
 	if r.Disrupt != nil {
-		out += "then\n" + scenario.Plan(s, *r.Disrupt)
+		out += "then\n" + scenario.FormatPlan(s, *r.Disrupt)
 	}
 	return out
 }

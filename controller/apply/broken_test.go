@@ -124,7 +124,7 @@ func TestASearchThatWasCutIsNoVerdict(t *testing.T) {
 		"it passes by itself":   {model.Reason{Rule: model.RuleNotInitialized}, ""},
 		"the budget says so":    {model.Reason{Rule: model.RuleBudget}, ""},
 		"nothing is cheaper":    {model.Reason{Rule: model.RuleNotCheaper}, "Unconsolidatable"},
-		"it would take another": {model.Reason{Rule: model.RuleMoreMachines}, "Unconsolidatable"},
+		"it would take another": {model.Reason{Rule: model.RuleMoreNodes}, "Unconsolidatable"},
 	} {
 		if got, _ := verdictOn(&c.why); got != c.want {
 			t.Errorf("%s: %q, want %q", name, got, c.want)

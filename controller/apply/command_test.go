@@ -60,7 +60,7 @@ func (r *room) replace(s *model.Snapshot, claims ...string) model.Command {
 			c.Removals = append(c.Removals, model.Removal{Node: n.Name, Claim: n.Claim, Pool: n.Pool, Method: c.Method, Saves: n.Price})
 		}
 	}
-	c.Launches = engine.Provision(s.Leaving(names), model.Policy{}).Launches
+	c.Launches = engine.Provision(s.Draining(names), model.Policy{}).Launches
 	if len(c.Removals) != len(claims) || len(c.Launches) != 1 {
 		r.t.Fatalf("a command of %d removals and %d launches", len(c.Removals), len(c.Launches))
 	}

@@ -155,9 +155,9 @@ func (a *Actor) withinLimits(o order, used model.Resources, nodes int64) error {
 	}
 	names := a.o.World.Names().List()
 	for i, set := range p.Limits.Set {
-		if set && o.expect.Capacity[i] > 0 && used[i]+o.expect.Capacity[i] > p.Limits.Most[i] {
+		if set && o.expect.Capacity[i] > 0 && used[i]+o.expect.Capacity[i] > p.Limits.Max[i] {
 			return fmt.Errorf("limit of %s %s would be exceeded: %s in use, %s more wanted", names[i],
-				model.Quantity(names[i], p.Limits.Most[i]), model.Quantity(names[i], used[i]), model.Quantity(names[i], o.expect.Capacity[i]))
+				model.Quantity(names[i], p.Limits.Max[i]), model.Quantity(names[i], used[i]), model.Quantity(names[i], o.expect.Capacity[i]))
 		}
 	}
 	return nil

@@ -123,9 +123,9 @@ func verdictOn(why *model.Reason) (reason string, within time.Duration) {
 		return "", 0
 	}
 	switch why.Rule {
-	case model.RuleDoNotDisrupt, model.RuleHeld, model.RuleNoHelp, model.RuleUnclear:
+	case model.RuleDoNotDisrupt, model.RuleEvictionBlocked, model.RuleNoHelp, model.RuleUnclear:
 		return "DisruptionBlocked", blockedSaid
-	case model.RuleNever, model.RuleWhenEmpty, model.RuleNoPlace, model.RuleNotCheaper, model.RuleMoreMachines, model.RuleSpotToSpot,
+	case model.RuleNever, model.RuleWhenEmpty, model.RuleNoPlace, model.RuleNotCheaper, model.RuleMoreNodes, model.RuleSpotToSpot,
 		model.RuleBalanced, model.RulePayback, model.RuleFragile, model.RuleNoPrice, model.RuleSmallSaving:
 		return "Unconsolidatable", unconsolidatableSaid
 	}

@@ -127,7 +127,7 @@ func (r *reporter) unplaced(s *model.Snapshot, unplaced []model.Unplaced) {
 		created[s.Pending[i].PodKey] = s.Pending[i].Created
 	}
 	for _, u := range unplaced {
-		if u.Reason.Rule.Passing() || onlyNotReady(u.Reason) && s.Now.Sub(created[u.Pod]) < settle {
+		if u.Reason.Rule.Transient() || onlyNotReady(u.Reason) && s.Now.Sub(created[u.Pod]) < settle {
 			continue
 		}
 		r.say(u.Pod, corev1.EventTypeWarning, "FailedScheduling", "Failed to schedule pod, "+r.o.Explain(u.Reason), s.Now, &r.failed)

@@ -12,12 +12,12 @@ import (
 
 // lacking are the pods of DaemonSets that wait for one machine each.
 type lacking struct {
-	on map[string]map[types.NamespacedName]model.Lacking // by the Node's name
+	on map[string]map[types.NamespacedName]model.MissingDaemon // by the Node's name
 	of map[types.NamespacedName]string                   // the Node, by pod
 }
 
 func newLacking() lacking {
-	return lacking{on: map[string]map[types.NamespacedName]model.Lacking{}, of: map[types.NamespacedName]string{}}
+	return lacking{on: map[string]map[types.NamespacedName]model.MissingDaemon{}, of: map[types.NamespacedName]string{}}
 }
 
 // noteLacking keeps up to date that a pod waits for the Node, or for none if that is "".
@@ -32,9 +32,9 @@ func (w *World) noteLacking(key types.NamespacedName, node string, p *translate.
 	delete(w.lacking.of, key)
 	if node != "" {
 		if w.lacking.on[node] == nil {
-			w.lacking.on[node] = map[types.NamespacedName]model.Lacking{}
+			w.lacking.on[node] = map[types.NamespacedName]model.MissingDaemon{}
 		}
-		w.lacking.on[node][key], w.lacking.of[key] = model.Lacking{DaemonSet: p.DaemonSet, Since: p.Created}, node
+		w.lacking.on[node][key], w.lacking.of[key] = model.MissingDaemon{DaemonSet: p.DaemonSet, Since: p.Created}, node
 	}
 	w.machines.touchPods(before)
 	w.machines.touchPods(node)
@@ -42,13 +42,13 @@ func (w *World) noteLacking(key types.NamespacedName, node string, p *translate.
 }
 
 // lacks are the DaemonSets whose pods wait for a Node, by name; of several pods of one the first that came.
-func (w *World) lacks(node string) []model.Lacking {
-	var out []model.Lacking
+func (w *World) lacks(node string) []model.MissingDaemon {
+	var out []model.MissingDaemon
 	for _, l := range w.lacking.on[node] {
 		out = append(out, l)
 	}
-	slices.SortFunc(out, func(a, b model.Lacking) int {
+	slices.SortFunc(out, func(a, b model.MissingDaemon) int {
 		return cmp.Or(cmp.Compare(a.DaemonSet, b.DaemonSet), a.Since.Compare(b.Since))
 	})
-	return slices.CompactFunc(out, func(a, b model.Lacking) bool { return a.DaemonSet == b.DaemonSet })
+	return slices.CompactFunc(out, func(a, b model.MissingDaemon) bool { return a.DaemonSet == b.DaemonSet })
 }

@@ -28,15 +28,15 @@ func TestAMachineKnowsWhichDaemonSetsWaitForIt(t *testing.T) {
 	w.Update(nodeOf("m", 1))
 	w.Update(daemonPod("a", "agent", "n", "", 2))
 	w.Update(daemonPod("b", "proxy", "n", "", 2))
-	lacks := func(node string) []model.Lacking {
+	lacks := func(node string) []model.MissingDaemon {
 		for _, n := range w.Snapshot().Nodes {
 			if n.Name == node {
-				return n.Lacks
+				return n.MissingDaemons
 			}
 		}
 		return nil
 	}
-	if got := lacks("n"); len(got) != 2 || got[0] != (model.Lacking{DaemonSet: "default/agent", Since: noon}) || got[1].DaemonSet != "default/proxy" {
+	if got := lacks("n"); len(got) != 2 || got[0] != (model.MissingDaemon{DaemonSet: "default/agent", Since: noon}) || got[1].DaemonSet != "default/proxy" {
 		t.Fatalf("two wait: %+v", got)
 	}
 	if got := lacks("m"); len(got) != 0 {

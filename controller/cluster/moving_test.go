@@ -148,7 +148,7 @@ func TestABudgetHoldsPods(t *testing.T) {
 	w.Update(nodeOf("n", 1))
 	w.Update(claimOf("c", "n", 2))
 	w.Update(generation(labelled("a", "web", 3)))
-	held := func() string { return w.Snapshot().Nodes[0].Pods[0].Held }
+	held := func() string { return w.Snapshot().Nodes[0].Pods[0].EvictionBlocked }
 	say := func(what string, got bool) {
 		t.Helper()
 		if !got {

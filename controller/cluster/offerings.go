@@ -138,7 +138,7 @@ func (o *offerings) mark(types []model.InstanceType, now time.Time) []model.Inst
 			if &out[i].Offerings[0] == &types[i].Offerings[0] {
 				out[i].Offerings = slices.Clone(types[i].Offerings)
 			}
-			out[i].Offerings[j].Available, out[i].Offerings[j].Again = false, o.exhausted[k].until
+			out[i].Offerings[j].Available, out[i].Offerings[j].RetryAt = false, o.exhausted[k].until
 		}
 	}
 	return out

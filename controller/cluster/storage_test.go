@@ -161,7 +161,7 @@ func TestANodeSaysHowManyVolumesItTakes(t *testing.T) {
 	}
 	w.Update(driver(25, 1)) // before its node
 	w.Update(nodeOf("n", 2))
-	want := []model.AttachLimit{{Driver: "ebs.csi.aws.com", Most: 25}}
+	want := []model.AttachLimit{{Driver: "ebs.csi.aws.com", Max: 25}}
 	if got := w.Snapshot().Nodes[0].AttachLimits; !reflect.DeepEqual(got, want) {
 		t.Fatalf("got %+v", got)
 	}
@@ -170,7 +170,7 @@ func TestANodeSaysHowManyVolumesItTakes(t *testing.T) {
 		t.Error("nothing changed, and it was told")
 	}
 	w.Update(driver(24, 4))
-	if got := w.Snapshot().Nodes[0].AttachLimits; got[0].Most != 24 || !changed(w) {
+	if got := w.Snapshot().Nodes[0].AttachLimits; got[0].Max != 24 || !changed(w) {
 		t.Errorf("got %+v", got)
 	}
 	w.Delete(driver(24, 5))
@@ -205,7 +205,7 @@ func TestAPodThatLeavesIsStillThere(t *testing.T) {
 	p := podOf("a", "n", "1", 2)
 	p.DeletionTimestamp = &metav1.Time{Time: noon}
 	w.Update(p)
-	if n := w.Snapshot().Nodes[0]; len(n.Pods) != 1 || !n.Pods[0].Leaving || n.Used[model.CPU] != 1000 {
+	if n := w.Snapshot().Nodes[0]; len(n.Pods) != 1 || !n.Pods[0].Terminating || n.Used[model.CPU] != 1000 {
 		t.Errorf("got %+v", n)
 	}
 }

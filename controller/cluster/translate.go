@@ -47,7 +47,7 @@ func (w *World) addPods(m *machine, now time.Time) {
 	m.pods = slices.SortedFunc(maps.Values(at.pods), compareKeys)
 	w.splitMoving(m, now)
 	if m.node != nil {
-		m.full.Lacks = w.lacks(m.node.Name)
+		m.full.MissingDaemons = w.lacks(m.node.Name)
 	}
 	m.full.Pods = make([]model.BoundPod, len(m.pods))
 	m.full.LastPodEvent = later(m.full.LastPodEvent, at.left)
@@ -58,8 +58,8 @@ func (w *World) addPods(m *machine, now time.Time) {
 			m.wake = p.HeldUntil
 		}
 		m.full.Pods[i] = model.BoundPod{
-			Pod: p.model(), Daemon: p.Daemon(), DoNotDisrupt: held, Terminal: p.Terminal, Leaving: p.Deleting,
-			Held: p.heldBy(), EvictionCost: p.EvictionCost, Job: w.jobs.runOf(p),
+			Pod: p.model(), Daemon: p.Daemon(), DoNotDisrupt: held, Terminal: p.Terminal, Terminating: p.Deleting,
+			EvictionBlocked: p.heldBy(), EvictionCost: p.EvictionCost, Job: w.jobs.runOf(p),
 		}
 		m.full.LastPodEvent = later(m.full.LastPodEvent, p.Event)
 		if !p.Terminal {

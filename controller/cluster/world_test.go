@@ -205,8 +205,8 @@ func TestExhaustedOfferingsComeBackLaterAndLater(t *testing.T) {
 	if available() || !w.Unavailable()[key] || !w.Snapshot().Pools[0].Types[0].Offerings[1].Available {
 		t.Fatal("only that offering is exhausted")
 	}
-	if out := w.Snapshot().Pools[0].Types[0].Offerings[0]; !out.Again.Equal(c.Now().Add(45*time.Second)) || w.BackIn([]model.OfferingKey{key}) != 45*time.Second {
-		t.Errorf("it is tried again at %s", out.Again)
+	if out := w.Snapshot().Pools[0].Types[0].Offerings[0]; !out.RetryAt.Equal(c.Now().Add(45*time.Second)) || w.BackIn([]model.OfferingKey{key}) != 45*time.Second {
+		t.Errorf("it is tried again at %s", out.RetryAt)
 	}
 	changed(w)
 	c.Advance(45 * time.Second)

@@ -44,8 +44,8 @@ func causes(policy *model.DisruptionPolicy, n *model.Node) []time.Time {
 		out = append(out, n.Created.Add(policy.SoftExpireAfter))
 	}
 	if policy.ReplaceCrowded {
-		for _, l := range n.Lacks {
-			out = append(out, l.Since.Add(model.CrowdedPatience))
+		for _, l := range n.MissingDaemons {
+			out = append(out, l.Since.Add(model.CrowdedOutAfter))
 		}
 	}
 	return out

@@ -112,7 +112,7 @@ func (l *loop) turn(ctx context.Context) {
 	default:
 	}
 	d := l.provision(ctx)
-	due := Sooner(d.Plan.Again, l.advance(ctx, &d))
+	due := Sooner(d.Plan.RecheckAt, l.advance(ctx, &d))
 	due = Sooner(due, l.disrupt(ctx, &d))
 	l.fill(ctx)
 	now := l.o.Clock.Now()
@@ -141,9 +141,9 @@ func (l *loop) provision(ctx context.Context) Decision {
 		d.Result = l.o.Actor.Apply(ctx, s, plan)
 		var promised map[model.PodKey]string
 		if l.o.Promise {
-			promised = plan.Promises(s, d.Result.Claims)
+			promised = plan.PendingClaims(s, d.Result.Claims)
 		}
-		l.o.World.Nominate(plan.Nominees(s), promised)
+		l.o.World.Nominate(plan.NominatedNodes(s), promised)
 		d.Plan = l.explain(s, plan)
 		l.o.Actor.Report(s, d.Plan, d.Result.Claims)
 	}

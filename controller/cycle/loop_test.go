@@ -181,7 +181,7 @@ func TestPodsThatWaitForOthersToEndAreAnsweredInTime(t *testing.T) {
 	turns := begin(t, s, Options{Provision: func(s *model.Snapshot, _ model.Policy) model.Plan {
 		plan := model.Plan{Unplaced: []model.Unplaced{{Pod: s.Pending[0].PodKey, Reason: model.Reason{Rule: model.RuleSoon}}}}
 		if s.Now.Before(until) {
-			plan.Again = until
+			plan.RecheckAt = until
 		}
 		return plan
 	}})

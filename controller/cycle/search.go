@@ -65,7 +65,7 @@ func (c *search) looked(s *model.Snapshot, p *model.Plan, known time.Time, done 
 	c.last, c.at, c.kept = s, s.Now, merged(c.kept, p.Kept)
 	c.held = c.pausing(s.Now)
 	if !c.held {
-		c.after, c.searched, c.again = p.After, s.Now, ripening(c.again, p.Again, s.Now)
+		c.after, c.searched, c.again = p.After, s.Now, ripening(c.again, p.RecheckAt, s.Now)
 		c.rest = known.Add(min(rests*known.Sub(s.Now), mostPause))
 	}
 	if !done || c.held {

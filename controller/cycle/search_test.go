@@ -191,7 +191,7 @@ func TestTheNextCauseToReplaceAMachineIsAwaited(t *testing.T) {
 	now := time.Date(2026, 6, 3, 12, 0, 0, 0, time.UTC)
 	s := &model.Snapshot{Now: now, Pools: []model.Pool{{Name: "p", Disruption: model.DisruptionPolicy{Never: true}}}, Nodes: []model.Node{{
 		Name: "n", Claim: "c", Pool: "p", State: model.Initialized, Created: now.Add(-23 * time.Hour),
-		Lacks: []model.Lacking{{DaemonSet: "kube-system/agent", Since: now.Add(-20 * time.Second)}},
+		MissingDaemons: []model.MissingDaemon{{DaemonSet: "kube-system/agent", Since: now.Add(-20 * time.Second)}},
 	}}}
 	if at, ok := NextDue(s); ok {
 		t.Errorf("nobody asked for it: %s", at)
@@ -238,7 +238,7 @@ func TestASearchGoesOnWhenPodsAreOldEnough(t *testing.T) {
 		if looks++; looks > 1 {
 			return model.Plan{}
 		}
-		return model.Plan{Again: s.Now.Add(90 * time.Second)}
+		return model.Plan{RecheckAt: s.Now.Add(90 * time.Second)}
 	}})
 	await(t, turns)
 	for s.Now().Sub(noon) < 90*time.Second {

@@ -33,8 +33,8 @@ func (v *view) offerings(ch chan<- prometheus.Metric) {
 				if o.Available {
 					available = 1
 				}
-				if !o.Available && o.Again.After(v.now) {
-					offeringBackoff.put(ch, o.Again.Sub(v.now).Seconds(), t.Name, o.CapacityType, o.Zone)
+				if !o.Available && o.RetryAt.After(v.now) {
+					offeringBackoff.put(ch, o.RetryAt.Sub(v.now).Seconds(), t.Name, o.CapacityType, o.Zone)
 				}
 				offeringPrice.put(ch, dollars(o.Price), t.Name, o.CapacityType, o.Zone)
 				offeringAvailable.put(ch, available, t.Name, o.CapacityType, o.Zone)

@@ -242,7 +242,7 @@ func TestAPoolThatCannotBeReadIsNotReady(t *testing.T) {
 	np := nodePool("p")
 	np.Spec.Limits = karpv1.Limits(amounts("cpu", "10500m", "nodes", "7"))
 	p, err := NewNames().Pool(np, PoolState{Now: noon, Budgeted: 10, Going: 1})
-	if err != nil || p.NotReady != "" || p.Limits.Most[model.CPU] != 10500 || p.Limits.Nodes != 7 || p.Disruption.AllowedEmpty != 0 {
+	if err != nil || p.NotReady != "" || p.Limits.Max[model.CPU] != 10500 || p.Limits.Nodes != 7 || p.Disruption.AllowedEmpty != 0 {
 		t.Errorf("got %+v, %v", p, err)
 	}
 	for _, key := range []string{model.LabelPool, "karpenter.k8s.aws/ec2nodeclass"} {

@@ -98,7 +98,7 @@ func (n *Names) limits(spec karpv1.Limits) (model.Limits, error) {
 			return l, fmt.Errorf("spec.limits.%s: more than %d different resources are in use", name, model.MaxResources)
 		}
 		l.Set[i] = true
-		l.Most[i] = limitAmount(q, i == model.CPU)
+		l.Max[i] = limitAmount(q, i == model.CPU)
 	}
 	return l, nil
 }

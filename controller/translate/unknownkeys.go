@@ -70,7 +70,7 @@ func meantKey(key string) string {
 	name := bareName(key)
 	best, least := "", 3
 	for _, known := range slices.Sorted(slices.Values(karpv1.WellKnownLabels.UnsortedList())) {
-		if d := suggest.Letters(name, bareName(known)); d < least {
+		if d := suggest.EditDistance(name, bareName(known)); d < least {
 			best, least = known, d
 		}
 	}

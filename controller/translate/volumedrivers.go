@@ -58,7 +58,7 @@ func AttachLimits(c *storagev1.CSINode) []model.AttachLimit {
 	var out []model.AttachLimit
 	for _, d := range c.Spec.Drivers {
 		if d.Allocatable != nil && d.Allocatable.Count != nil {
-			out = append(out, model.AttachLimit{Driver: d.Name, Most: int64(*d.Allocatable.Count)})
+			out = append(out, model.AttachLimit{Driver: d.Name, Max: int64(*d.Allocatable.Count)})
 		}
 	}
 	slices.SortFunc(out, func(a, b model.AttachLimit) int { return cmp.Compare(a.Driver, b.Driver) })

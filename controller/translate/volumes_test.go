@@ -151,7 +151,7 @@ func TestVolumesNobodyCanJudge(t *testing.T) {
 func TestAttachLimits(t *testing.T) {
 	var c storagev1.CSINode
 	must(t, yaml.UnmarshalStrict([]byte(`spec: {drivers: [{name: b, nodeID: i, allocatable: {count: 25}}, {name: c, nodeID: i}, {name: a, nodeID: i, allocatable: {count: 0}}]}`), &c))
-	if got, want := AttachLimits(&c), []model.AttachLimit{{Driver: "a"}, {Driver: "b", Most: 25}}; !reflect.DeepEqual(got, want) {
+	if got, want := AttachLimits(&c), []model.AttachLimit{{Driver: "a"}, {Driver: "b", Max: 25}}; !reflect.DeepEqual(got, want) {
 		t.Errorf("got %+v", got)
 	}
 	if AttachLimits(nil) != nil {

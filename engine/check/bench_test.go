@@ -8,7 +8,7 @@ import (
 	"github.com/nodeless/nodeless/engine"
 	"github.com/nodeless/nodeless/engine/check"
 	"github.com/nodeless/nodeless/engine/model"
-	"github.com/nodeless/nodeless/engine/scenario/gen"
+	"github.com/nodeless/nodeless/lab/gen"
 )
 
 // constrained is a plan for so many pods under as many constraints as it happens to satisfy: every shape of ten spreads over

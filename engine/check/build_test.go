@@ -45,7 +45,7 @@ type builder struct {
 
 func build(t *testing.T, text string) *builder {
 	t.Helper()
-	s, policy, err := scenario.Scenario(text)
+	s, policy, err := scenario.Parse(text)
 	if err != nil {
 		t.Fatal(err)
 	}

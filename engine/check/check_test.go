@@ -56,7 +56,7 @@ func TestTheJudgeSeesWhatIsWrong(t *testing.T) {
 			p.Placements[0].Node = p.Removals[0].Node
 		},
 	} {
-		s, policy, err := scenario.Scenario(cluster)
+		s, policy, err := scenario.Parse(cluster)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -64,7 +64,7 @@ func TestTheJudgeSeesWhatIsWrong(t *testing.T) {
 		gone := engine.Disrupt(s, policy)
 		plan.Removals, plan.Kept = gone.Removals, gone.Kept
 		if len(plan.Placements) != 1 || len(plan.Launches) != 1 || len(plan.Removals) != 1 || plan.Removals[0].Node != s.Nodes[0].Name {
-			t.Fatalf("the good plan is another one now:\n%s", scenario.Plan(s, plan))
+			t.Fatalf("the good plan is another one now:\n%s", scenario.FormatPlan(s, plan))
 		}
 		if found := check.Plan(s, policy, plan); len(found) > 0 {
 			t.Fatalf("the good plan is not good: %v", found)

@@ -58,8 +58,8 @@ func (j *judge) victim(n *model.Node, c *model.Command, r model.Removal) int64 {
 	cost := int64(1000)
 	for i := range n.Pods {
 		p := &n.Pods[i]
-		there := !p.Terminal && !p.Leaving
-		if there && (p.DoNotDisrupt || p.Held != "") && (c.Method != model.Drifted || !n.Deadline) {
+		there := !p.Terminal && !p.Terminating
+		if there && (p.DoNotDisrupt || p.EvictionBlocked != "") && (c.Method != model.Drifted || !n.Deadline) {
 			j.fail("disruptable", object, "%s must not be disrupted", podName(p.PodKey))
 		}
 		if leaves(p) {
@@ -144,7 +144,7 @@ func (j *judge) moved(c *model.Command, going map[string]bool) {
 
 // leaves reports whether the pod needs a place when its machine goes.
 func leaves(p *model.BoundPod) bool {
-	return !p.Daemon && !p.Terminal && !p.Leaving && !p.DoNotDisrupt && p.Held == ""
+	return !p.Daemon && !p.Terminal && !p.Terminating && !p.DoNotDisrupt && p.EvictionBlocked == ""
 }
 
 // without is the cluster in which those machines take no pods and those that leave them wait, with the room that is kept.

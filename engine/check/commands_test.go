@@ -9,7 +9,7 @@ import (
 	"github.com/nodeless/nodeless/engine"
 	"github.com/nodeless/nodeless/engine/check"
 	"github.com/nodeless/nodeless/engine/model"
-	"github.com/nodeless/nodeless/engine/scenario/gen"
+	"github.com/nodeless/nodeless/lab/gen"
 )
 
 // commandOf is the first command with the method and, if launches, with a replacement; nil if there is none.
@@ -88,7 +88,7 @@ var commandMutations = []mutation{
 		return true
 	})},
 	{"a pod behind a PodDisruptionBudget", "disruptable", ofVictim(func(p *plan, n *model.Node) bool {
-		n.Pods = append(slices.Clone(n.Pods), model.BoundPod{Pod: model.Pod{Shape: -1}, Held: "PodDisruptionBudget a/b allows no eviction"})
+		n.Pods = append(slices.Clone(n.Pods), model.BoundPod{Pod: model.Pod{Shape: -1}, EvictionBlocked: "PodDisruptionBudget a/b allows no eviction"})
 		n.Deadline = false
 		return true
 	})},

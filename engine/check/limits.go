@@ -24,8 +24,8 @@ func (j *judge) limits() {
 		}
 		plus := planned[p.Name]
 		for r, set := range p.Limits.Set {
-			if total := p.Usage.Plus(plus); set && plus[r] > 0 && total[r] > p.Limits.Most[r] {
-				j.fail("limit", "pool "+p.Name, "resource %d: %d used, %d planned, limit %d", r, p.Usage[r], plus[r], p.Limits.Most[r])
+			if total := p.Usage.Plus(plus); set && plus[r] > 0 && total[r] > p.Limits.Max[r] {
+				j.fail("limit", "pool "+p.Name, "resource %d: %d used, %d planned, limit %d", r, p.Usage[r], plus[r], p.Limits.Max[r])
 			}
 		}
 		if n := launches[p.Name]; p.Limits.NodesSet && max(p.NodeCount, 0)+n > p.Limits.Nodes {

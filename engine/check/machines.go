@@ -86,7 +86,7 @@ func (j *judge) gather() {
 		j.machines = append(j.machines, m)
 		for k := range n.Pods {
 			if p := &n.Pods[k]; !p.Terminal {
-				if l := j.put(m, &p.Pod, false); l != nil && p.Leaving {
+				if l := j.put(m, &p.Pod, false); l != nil && p.Terminating {
 					l.leaving++
 				}
 			}

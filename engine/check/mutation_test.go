@@ -14,7 +14,7 @@ import (
 	"github.com/nodeless/nodeless/engine/check"
 	"github.com/nodeless/nodeless/engine/model"
 	"github.com/nodeless/nodeless/engine/scenario"
-	"github.com/nodeless/nodeless/engine/scenario/gen"
+	"github.com/nodeless/nodeless/lab/gen"
 )
 
 // plan is what a mutation spoils: its own copy of a snapshot, a policy and a good plan.
@@ -324,7 +324,7 @@ var mutations = []mutation{
 			}
 			most += largest
 		}
-		pool.Limits.Set[model.CPU], pool.Limits.Most[model.CPU] = true, pool.Usage[model.CPU]+most-1
+		pool.Limits.Set[model.CPU], pool.Limits.Max[model.CPU] = true, pool.Usage[model.CPU]+most-1
 		return true
 	}},
 	{"minValues one short", "min values", func(p *plan) bool {
@@ -400,7 +400,7 @@ var mutations = []mutation{
 		p.shape(l.Pods[0]).Volumes = []model.Volume{{ID: "v", Driver: "ebs"}, {ID: "w", Driver: "ebs"}}
 		for i := range pool.Types {
 			if pool.Types[i].Name == l.Types[len(l.Types)-1] {
-				pool.Types[i].AttachLimits = []model.AttachLimit{{Driver: "ebs", Most: 1}}
+				pool.Types[i].AttachLimits = []model.AttachLimit{{Driver: "ebs", Max: 1}}
 			}
 		}
 		return true
@@ -585,7 +585,7 @@ func eachScenario(t *testing.T, add func(file string, s *model.Snapshot, policy 
 			t.Fatal(err)
 		}
 		text, _, _ := strings.Cut(string(raw), "\n----------\n")
-		s, policy, err := scenario.Scenario(text)
+		s, policy, err := scenario.Parse(text)
 		if err != nil {
 			t.Fatalf("%s: %v", file, err)
 		}

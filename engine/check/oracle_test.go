@@ -8,7 +8,7 @@ import (
 	"github.com/nodeless/nodeless/engine/check"
 	"github.com/nodeless/nodeless/engine/model"
 	"github.com/nodeless/nodeless/engine/rules"
-	"github.com/nodeless/nodeless/engine/scenario/gen"
+	"github.com/nodeless/nodeless/lab/gen"
 )
 
 // The judge looks for an order by rules of thumb. Here all orders of a few pods are tried against the rules of the search,
@@ -26,7 +26,7 @@ func TestTheJudgeFindsAnOrderIfThereIsOne(t *testing.T) {
 				s.Nodes[i].Pods = nil // where a pod runs, its node is there
 			}
 			for k := range s.Nodes[i].Pods {
-				s.Nodes[i].Pods[k].Leaving = r.IntN(8) == 0
+				s.Nodes[i].Pods[k].Terminating = r.IntN(8) == 0
 			}
 		}
 		s.Pending = s.Pending[:min(len(s.Pending), 1+r.IntN(6))]

@@ -80,7 +80,7 @@ func (j *judge) removed(n *model.Node, m model.Method, t *tally) {
 		j.fail("disruptable", object, "is not initialized, or must not be disrupted")
 	}
 	for _, p := range n.Pods {
-		if !p.Terminal && (!p.Daemon || p.DoNotDisrupt && !p.Leaving) {
+		if !p.Terminal && (!p.Daemon || p.DoNotDisrupt && !p.Terminating) {
 			j.fail("empty", object, "%s is still there", podName(p.PodKey))
 		}
 	}

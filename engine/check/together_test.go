@@ -202,7 +202,7 @@ func TestPodsThatLookAtEachOther(t *testing.T) {
 		"running pods that leave do not": {
 			zones + "shape old cpu=1 labels(app=web)\nnode na pool=general type=c8 zone=a capacity-type=spot runs(x as old)\nnode nb pool=general type=c8 zone=b capacity-type=spot\n" +
 				"pods 1 web cpu=1 labels(app=web) spread(zone skew=1: app=web)",
-			func(b *builder) { b.s.Nodes[0].Pods[0].Leaving = true; b.place("na", "web-1") }, "",
+			func(b *builder) { b.s.Nodes[0].Pods[0].Terminating = true; b.place("na", "web-1") }, "",
 		},
 		"pods that only count help a stuck spread": {
 			threeNodes + "pods 4 web cpu=1 labels(app=web) spread(zone skew=1: app=web)\npods 3 other cpu=1 labels(app=web)",

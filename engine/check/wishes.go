@@ -41,7 +41,7 @@ func (j *judge) due(n *model.Node, how model.Method) {
 			j.fail("expired", object, "is not too old for pool %s", n.Pool)
 		}
 	case model.CrowdedOut:
-		waits := slices.ContainsFunc(n.Lacks, func(l model.Lacking) bool { return j.s.Now.Sub(l.Since) >= time.Minute })
+		waits := slices.ContainsFunc(n.MissingDaemons, func(l model.MissingDaemon) bool { return j.s.Now.Sub(l.Since) >= time.Minute })
 		full := false
 		for i := range n.Used {
 			full = full || n.Used[i] > n.Allocatable[i]

@@ -60,7 +60,7 @@ var wishMutations = []mutation{
 	{"an old machine's pod is behind a PodDisruptionBudget, deadline or not", "disruptable", ofVictims(model.Expired, false, func(p *plan, c *model.Command, _ *model.Pool) {
 		n := p.victim(c)
 		n.Deadline = true
-		n.Pods = append(n.Pods[:len(n.Pods):len(n.Pods)], model.BoundPod{Pod: model.Pod{Shape: -1}, Held: "PodDisruptionBudget a/b allows no eviction"})
+		n.Pods = append(n.Pods[:len(n.Pods):len(n.Pods)], model.BoundPod{Pod: model.Pod{Shape: -1}, EvictionBlocked: "PodDisruptionBudget a/b allows no eviction"})
 	})},
 	{"the pool does not ask for room for daemons", "crowded", ofVictims(model.CrowdedOut, false, func(_ *plan, _ *model.Command, pool *model.Pool) {
 		pool.Disruption.ReplaceCrowded = false
@@ -68,10 +68,10 @@ var wishMutations = []mutation{
 	{"there is room for the DaemonSet's pod", "crowded", ofVictims(model.CrowdedOut, false, func(p *plan, c *model.Command, _ *model.Pool) {
 		p.victim(c).Used = model.Resources{}
 	})},
-	{"no DaemonSet's pod waits", "crowded", ofVictims(model.CrowdedOut, false, func(p *plan, c *model.Command, _ *model.Pool) { p.victim(c).Lacks = nil })},
+	{"no DaemonSet's pod waits", "crowded", ofVictims(model.CrowdedOut, false, func(p *plan, c *model.Command, _ *model.Pool) { p.victim(c).MissingDaemons = nil })},
 	{"a DaemonSet's pod waits for a moment only", "crowded", ofVictims(model.CrowdedOut, false, func(p *plan, c *model.Command, _ *model.Pool) {
-		for i := range p.victim(c).Lacks {
-			p.victim(c).Lacks[i].Since = p.Now
+		for i := range p.victim(c).MissingDaemons {
+			p.victim(c).MissingDaemons[i].Since = p.Now
 		}
 	})},
 	{"a Job's pod is moved a second before it is done", "job", ofVictims(model.Underutilized, false, func(p *plan, c *model.Command, pool *model.Pool) {

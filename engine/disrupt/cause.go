@@ -16,8 +16,8 @@ func cause(s *model.Snapshot, d *model.DisruptionPolicy, n *model.Node) (model.M
 	case expired(s, d, n):
 		return model.Expired, n.Created.Add(d.SoftExpireAfter)
 	case d.ReplaceCrowded && tooFull(n):
-		for _, l := range n.Lacks {
-			if !s.Now.Before(l.Since.Add(model.CrowdedPatience)) {
+		for _, l := range n.MissingDaemons {
+			if !s.Now.Before(l.Since.Add(model.CrowdedOutAfter)) {
 				return model.CrowdedOut, l.Since
 			}
 		}
@@ -53,7 +53,7 @@ func (r *run) noHelp(n *model.Node, plan *model.Plan) model.Reason {
 		return model.Reason{}
 	}
 	if l := &plan.Launches[0]; slices.Contains(l.Types, n.Type) {
-		return model.Reason{Rule: model.RuleNoHelp, Object: n.Lacks[0].DaemonSet, BestOf: n.Type}
+		return model.Reason{Rule: model.RuleNoHelp, Object: n.MissingDaemons[0].DaemonSet, BestOf: n.Type}
 	}
 	return model.Reason{}
 }

@@ -39,7 +39,7 @@ func (r *run) orGroup(node string, own model.Reason) model.Reason {
 		return own
 	}
 	switch own.Rule {
-	case model.RuleNotCheaper, model.RuleMoreMachines, model.RuleNoPlace, model.RuleFragile:
+	case model.RuleNotCheaper, model.RuleMoreNodes, model.RuleNoPlace, model.RuleFragile:
 		return group
 	case model.RulePayback:
 		if sooner(&group, &own) {

@@ -47,7 +47,7 @@ func (r *run) unfinished(n *model.Node, p *model.BoundPod) (unfinished, bool) {
 	if p.Job == nil || !p.Moves() {
 		return unfinished{}, false
 	}
-	left, known := p.Job.Left(r.s.Now)
+	left, known := p.Job.Remaining(r.s.Now)
 	ran := max(r.s.Now.Sub(p.Job.Started), 0)
 	return unfinished{p.PodKey, left, float64(float64(n.Price) * share(r.s, n, p) * ran.Seconds())}, known
 }

@@ -196,7 +196,7 @@ func (r *run) plan() model.Plan {
 			p.Kept = append(p.Kept, model.Kept{Node: r.s.Nodes[i].Name, Reason: reason})
 		}
 	}
-	p.Again = r.again
+	p.RecheckAt = r.again
 	return p
 }
 

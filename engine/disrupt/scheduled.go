@@ -27,7 +27,7 @@ func (c *consolidation) fragile(p *proposal) (model.Reason, astray) {
 		if len(p.plan.Launches) == 0 {
 			return places.State(), nil
 		}
-		s, state := *c.world.now, places.State().Fresh()
+		s, state := *c.world.now, places.State().Fork()
 		s.Pools = slices.Clone(s.Pools)
 		for i := range p.plan.Launches {
 			launched = append(launched, state.AddNode(ready(&s, &p.plan.Launches[i], p.moving)))

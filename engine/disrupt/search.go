@@ -28,7 +28,7 @@ func (k *known) serves(candidates []*model.Node, commands int) bool {
 
 // NewSearch begins a search.
 func NewSearch(s *model.Snapshot, policy model.Policy) *Search {
-	return &Search{s: s.Joined(), policy: policy}
+	return &Search{s: s.WithExpected(), policy: policy}
 }
 
 // From is what Run gives for the policy with this cursor.

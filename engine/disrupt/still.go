@@ -27,7 +27,7 @@ func StillTrue(s *model.Snapshot, policy model.Policy, c model.Command) model.Re
 		}
 		victims[r.Node] = true
 	}
-	overlay := s.Joined().Leaving(victims)
+	overlay := s.WithExpected().Draining(victims)
 	leaving := func(p model.Pod) bool { return victims[p.From] }
 	if !slices.ContainsFunc(overlay.Pending, leaving) {
 		return model.Reason{}
@@ -55,7 +55,7 @@ func unserved(s *model.Snapshot, draft *solve.Draft, launchesDo bool, of func(mo
 	for i := range plan.Launches {
 		for _, k := range plan.Launches[i].Pods {
 			if those[k] && !launchesDo {
-				return model.Reason{Rule: model.RuleMoreMachines, Object: podName(k), Detail: "1"}
+				return model.Reason{Rule: model.RuleMoreNodes, Object: podName(k), Detail: "1"}
 			}
 		}
 	}
@@ -80,7 +80,7 @@ func protected(n *model.Node, eventual bool) model.Reason {
 		case p.DoNotDisrupt:
 			return model.Reason{Rule: model.RuleDoNotDisrupt, Object: podName(p.PodKey)}
 		default:
-			return model.Reason{Rule: model.RuleHeld, Object: podName(p.PodKey), Detail: p.Held}
+			return model.Reason{Rule: model.RuleEvictionBlocked, Object: podName(p.PodKey), Detail: p.EvictionBlocked}
 		}
 	}
 	return model.Reason{}

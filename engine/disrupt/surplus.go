@@ -58,7 +58,7 @@ func rank(n *model.Node) int {
 	switch {
 	case n.State == model.InFlight:
 		return 0
-	case slices.ContainsFunc(n.Pods, func(p model.BoundPod) bool { return p.DoNotDisrupt && !p.Terminal && !p.Leaving }):
+	case slices.ContainsFunc(n.Pods, func(p model.BoundPod) bool { return p.DoNotDisrupt && !p.Terminal && !p.Terminating }):
 		return 3
 	case occupied(n):
 		return 2

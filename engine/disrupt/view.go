@@ -61,7 +61,7 @@ func (v *view) without(victims []*model.Node, f func(places *solve.Places, movin
 	other := make([]model.Node, len(at))
 	for k, i := range at {
 		other[k] = v.s.Nodes[i]
-		moving = other[k].Leave(v.s.Shapes, moving)
+		moving = other[k].Drain(v.s.Shapes, moving)
 		v.places.Exchange(i, &other[k])
 	}
 	model.SortPending(moving)

@@ -9,7 +9,7 @@ import (
 
 	"github.com/nodeless/nodeless/engine/model"
 	"github.com/nodeless/nodeless/engine/rules"
-	"github.com/nodeless/nodeless/engine/scenario/gen"
+	"github.com/nodeless/nodeless/lab/gen"
 	"github.com/nodeless/nodeless/engine/solve"
 )
 
@@ -34,7 +34,7 @@ func TestSharedWhatIfsAnswerAsFreshOnes(t *testing.T) {
 			for _, n := range victims {
 				names[n.Name] = true
 			}
-			fresh := c.world.open(to).s.Leaving(names)
+			fresh := c.world.open(to).s.Draining(names)
 			want, plan := solve.Placements(fresh, policy), solve.ProvisionPods(fresh, policy).Explained()
 			firstFit := policy
 			firstFit.Solver = model.FirstFit

@@ -68,7 +68,7 @@ func overtaken(s *model.Snapshot, n *model.Node, how model.Method) model.Reason 
 		return model.Reason{Rule: model.RuleNotDrifted, Object: n.Name}
 	case how == model.Expired && !expired(s, &d, n):
 		return model.Reason{Rule: model.RuleNotExpired, Object: n.Name}
-	case how == model.CrowdedOut && (!d.ReplaceCrowded || len(n.Lacks) == 0): // its pods that move count no more: it looks less full
+	case how == model.CrowdedOut && (!d.ReplaceCrowded || len(n.MissingDaemons) == 0): // its pods that move count no more: it looks less full
 		return model.Reason{Rule: model.RuleNotCrowded, Object: n.Name}
 	}
 	return model.Reason{}

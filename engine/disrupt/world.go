@@ -71,7 +71,7 @@ func (w *world) apply(plan *model.Plan, victims []*model.Node) {
 	for _, n := range victims {
 		names[n.Name] = true
 	}
-	w.now = done(w.now.Leaving(names), plan)
+	w.now = done(w.now.Draining(names), plan)
 	for i := range plan.Launches {
 		w.closed[launchName(&plan.Launches[i])] = true
 	}
@@ -97,7 +97,7 @@ func (w *world) moveAway(places []model.Placement, victims []*model.Node) {
 	var changed []int
 	for _, v := range victims {
 		if at, ok := find(w.now.Nodes, v.Name); ok {
-			moving = w.now.Nodes[at].Leave(w.s.Shapes, moving)
+			moving = w.now.Nodes[at].Drain(w.s.Shapes, moving)
 			changed = append(changed, at)
 		}
 	}

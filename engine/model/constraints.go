@@ -84,7 +84,7 @@ type Volume struct {
 // AttachLimit is the number of volumes of a CSI driver that a node can take.
 type AttachLimit struct {
 	Driver string
-	Most   int64
+	Max    int64 `json:"Most"`
 }
 
 // AttachLimitOf is the most volumes of the driver, and whether there is a limit.
@@ -93,7 +93,7 @@ func AttachLimitOf(limits []AttachLimit, driver string) (int64, bool) {
 	if i < 0 {
 		return 0, false
 	}
-	return limits[i].Most, true
+	return limits[i].Max, true
 }
 
 // Value is the value of the label with the key, and whether it is there.

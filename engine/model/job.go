@@ -11,7 +11,7 @@ type JobRun struct {
 
 // Left is how long the pod is likely to run on, and whether anything is known of that: until the median of the earlier ones that
 // ran longer than it has, and not beyond its deadline.
-func (j *JobRun) Left(now time.Time) (time.Duration, bool) {
+func (j *JobRun) Remaining(now time.Time) (time.Duration, bool) {
 	ran := now.Sub(j.Started)
 	longer := j.Past
 	for len(longer) > 0 && longer[0] <= ran {

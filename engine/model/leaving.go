@@ -8,23 +8,23 @@ import (
 // Moves reports whether the pod has to find another place when its machine goes. The others go with the machine, are going
 // already, or cannot be told to go now: nobody knows when these will need a place.
 func (p *BoundPod) Moves() bool {
-	return !p.Daemon && !p.Terminal && !p.Leaving && !p.Protected()
+	return !p.Daemon && !p.Terminal && !p.Terminating && !p.Protected()
 }
 
 // Protected reports whether the pod must not be evicted now, be it a daemon's or not.
 func (p *BoundPod) Protected() bool {
-	return !p.Terminal && !p.Leaving && (p.DoNotDisrupt || p.Held != "")
+	return !p.Terminal && !p.Terminating && (p.DoNotDisrupt || p.EvictionBlocked != "")
 }
 
 // Leaving is the cluster in which these machines, by Name, are going: they are Deleting, and their pods that move are Pending,
 // From there. What does not change is shared with s.
-func (s *Snapshot) Leaving(names map[string]bool) *Snapshot {
+func (s *Snapshot) Draining(names map[string]bool) *Snapshot {
 	out := *s
 	out.Nodes = slices.Clone(s.Nodes)
 	var moving []Pod
 	for i := range out.Nodes {
 		if n := &out.Nodes[i]; names[n.Name] {
-			moving = n.Leave(s.Shapes, moving)
+			moving = n.Drain(s.Shapes, moving)
 		}
 	}
 	if len(moving) == 0 {
@@ -36,7 +36,7 @@ func (s *Snapshot) Leaving(names map[string]bool) *Snapshot {
 }
 
 // Joined is the cluster in which the successors that are expected wait already.
-func (s *Snapshot) Joined() *Snapshot {
+func (s *Snapshot) WithExpected() *Snapshot {
 	if len(s.Expected) == 0 {
 		return s
 	}
@@ -54,7 +54,7 @@ func SortPending(pods []Pod) {
 }
 
 // Leave makes the node one that goes, and adds its pods that move to the list.
-func (n *Node) Leave(shapes []Shape, moving []Pod) []Pod {
+func (n *Node) Drain(shapes []Shape, moving []Pod) []Pod {
 	n.Deleting = true
 	var stay []BoundPod
 	for i := range n.Pods {

@@ -16,14 +16,14 @@ func TestPodsOfAMachineThatGoesWaitForAPlace(t *testing.T) {
 		Nodes: []Node{
 			{Name: "goes", Used: Resources{CPU: 700, Pods: 7}, Pods: []BoundPod{
 				{Pod: pod("old", time.Hour)}, {Pod: pod("young", time.Second)}, {Pod: pod("daemon", time.Hour), Daemon: true},
-				{Pod: pod("done", time.Hour), Terminal: true}, {Pod: pod("leaving", time.Hour), Leaving: true},
-				{Pod: pod("held", time.Hour), Held: "PodDisruptionBudget default/one allows no eviction"},
+				{Pod: pod("done", time.Hour), Terminal: true}, {Pod: pod("leaving", time.Hour), Terminating: true},
+				{Pod: pod("held", time.Hour), EvictionBlocked: "PodDisruptionBudget default/one allows no eviction"},
 				{Pod: pod("sacred", time.Hour), DoNotDisrupt: true},
 			}},
 			{Name: "stays", Pods: []BoundPod{{Pod: pod("other", time.Hour)}}},
 		},
 	}
-	out := s.Leaving(map[string]bool{"goes": true})
+	out := s.Draining(map[string]bool{"goes": true})
 	var waiting string
 	for _, p := range out.Pending {
 		waiting += p.Name + "@" + p.From + " "

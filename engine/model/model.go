@@ -130,18 +130,18 @@ type Node struct {
 	Price          Price     // 0 if not known
 	State          NodeState
 	Created        time.Time
-	Initialized    time.Time  // zero if not yet
-	LastPodEvent   time.Time  // last time a pod came or went, zero if never
-	Pods           []BoundPod // by Namespace, Name
-	Deleting       bool       // being drained or terminated: takes no pods
-	Cordoned       bool       // spec.unschedulable: takes no pods
-	DoNotDisrupt   bool       // annotation karpenter.sh/do-not-disrupt on the node
-	Drifted        string     // reason of drift, "" if none
-	DriftedSince   time.Time  // when it drifted
-	Expires        time.Time  // when the claim's expireAfter is over, zero if never
-	Lacks          []Lacking  // DaemonSets whose pods wait for it, by DaemonSet; Used counts what they ask
-	NominatedUntil time.Time  // pods had their place there a moment ago and may be on their way: it stays until then; zero if not
-	Command        string     // ID of the Command by which the machine is to go, "" if there is none; then Deleting too
+	Initialized    time.Time       // zero if not yet
+	LastPodEvent   time.Time       // last time a pod came or went, zero if never
+	Pods           []BoundPod      // by Namespace, Name
+	Deleting       bool            // being drained or terminated: takes no pods
+	Cordoned       bool            // spec.unschedulable: takes no pods
+	DoNotDisrupt   bool            // annotation karpenter.sh/do-not-disrupt on the node
+	Drifted        string          // reason of drift, "" if none
+	DriftedSince   time.Time       // when it drifted
+	Expires        time.Time       // when the claim's expireAfter is over, zero if never
+	MissingDaemons []MissingDaemon `json:"Lacks"` // DaemonSets whose pods wait for it, by DaemonSet; Used counts what they ask
+	NominatedUntil time.Time       // pods had their place there a moment ago and may be on their way: it stays until then; zero if not
+	Command        string          // ID of the Command by which the machine is to go, "" if there is none; then Deleting too
 	// Deadline: the claim has a terminationGracePeriod, so that its pods leave in the end, whatever protects them. Drift waits
 	// for none of them then (karpenter.sh/v1: the "eventual" disruption class).
 	Deadline     bool
@@ -157,10 +157,10 @@ type BoundPod struct {
 	Daemon       bool // owned by a DaemonSet or the node itself: goes with the node
 	DoNotDisrupt bool
 	Terminal     bool // Succeeded or Failed
-	Leaving      bool // has a deletionTimestamp: topology spread does not count it any more, all else does
+	Terminating  bool `json:"Leaving"` // has a deletionTimestamp: topology spread does not count it any more, all else does
 	// Held is why the pod cannot be evicted now though nothing on it says so, such as "PodDisruptionBudget shop/web allows no
 	// eviction"; "" if it can.
-	Held string
+	EvictionBlocked string `json:"Held"`
 	// EvictionCost is what moving the pod counts for, in thousandths: 1000 is an ordinary pod (karpenter.md §8.2: deletion cost
 	// and priority); never below −10000 or above 10000.
 	EvictionCost int32
@@ -192,7 +192,7 @@ type DisruptionPolicy struct {
 // Limits are a pool's spec.limits: resource index → most that may exist. Only indices with Set count.
 type Limits struct {
 	Set      [MaxResources]bool
-	Most     Resources
+	Max      Resources `json:"Most"`
 	NodesSet bool
 	Nodes    int64
 }
@@ -231,7 +231,7 @@ type Offering struct {
 	CapacityType string
 	Price        Price
 	Available    bool      // false while the cloud lately had none
-	Again        time.Time // when one that is not available is tried again; zero if that is not known
+	RetryAt      time.Time `json:"Again"` // when one that is not available is tried again; zero if that is not known
 }
 
 // OfferingKey names an offering.

@@ -25,10 +25,10 @@ func (w *Window) Binds(how Method) bool {
 
 // CrowdedPatience is how long a DaemonSet's pod must have waited for room on a machine before that is CrowdedOut: kube-scheduler
 // may be about to make some by evicting pods of lower priority.
-const CrowdedPatience = time.Minute
+const CrowdedOutAfter = time.Minute
 
 // Lacking is a DaemonSet whose pod waits for one machine, which no other can take.
-type Lacking struct {
+type MissingDaemon struct {
 	DaemonSet string // namespace/name
 	Since     time.Time
 }

@@ -15,11 +15,11 @@ type Plan struct {
 	// go on there. The zero value = it came to the end.
 	After Cursor
 	// Again is when a machine that stays for no more than its pods' age may go though nothing has changed; zero if there is none.
-	Again time.Time
+	RecheckAt time.Time `json:"Again"`
 	// LowerBound: no set of launches for these pods that goes by the pools' weights counts for less, in the policy's effective
 	// prices; 0 = not computed.
-	LowerBound Price
-	Counts     Price // what the launches count for, in the policy's effective prices: under the default policy what they cost
+	LowerBound     Price
+	EffectivePrice Price `json:"Counts"` // what the launches count for, in the policy's effective prices: under the default policy what they cost
 }
 
 // Placement says that an existing machine, or one on its way, has room for the pod.

@@ -1,7 +1,7 @@
 package model
 
 // Nominees are the machines on which the plan places pods that will come there. A placeholder never comes.
-func (p *Plan) Nominees(s *Snapshot) map[string]bool {
+func (p *Plan) NominatedNodes(s *Snapshot) map[string]bool {
 	out, never := map[string]bool{}, virtual(s)
 	for _, x := range p.Placements {
 		if !never[x.Pod] {
@@ -27,7 +27,7 @@ func virtual(s *Snapshot) map[PodKey]bool {
 
 // Promises are the claims of the machines that are yet to be ready and on which a plan gives pods that wait their places, by pod;
 // claims has those of its launches.
-func (p *Plan) Promises(s *Snapshot, claims map[string]string) map[PodKey]string {
+func (p *Plan) PendingClaims(s *Snapshot, claims map[string]string) map[PodKey]string {
 	if len(p.Launches)+len(p.Placements) == 0 {
 		return nil
 	}

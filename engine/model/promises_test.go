@@ -30,11 +30,11 @@ func TestPromises(t *testing.T) {
 		Launches:   []model.Launch{{ID: "1", Pods: []model.PodKey{key("new"), key("leaves"), key("room")}}, {ID: "2", Pods: []model.PodKey{key("failed")}}},
 		Placements: []model.Placement{{Pod: key("flies"), Node: "flying"}, {Pod: key("fits"), Node: "ready"}, {Pod: key("stays"), Node: "ready"}},
 	}
-	got := p.Promises(s, map[string]string{"1": "claim-1"})
+	got := p.PendingClaims(s, map[string]string{"1": "claim-1"})
 	if want := map[model.PodKey]string{key("new"): "claim-1", key("flies"): "flying", key("stays"): "claim-ready"}; !maps.Equal(got, want) {
 		t.Errorf("promised are %v, want %v", got, want)
 	}
-	if got := new(model.Plan).Promises(s, nil); got != nil {
+	if got := new(model.Plan).PendingClaims(s, nil); got != nil {
 		t.Errorf("an empty plan promises %v", got)
 	}
 }

@@ -35,38 +35,38 @@ const (
 	RuleNeeded         Rule = "Needed"         // pods that wait have their place there
 	RuleNotInitialized Rule = "NotInitialized" // the machine is still on its way
 
-	RuleBudget       Rule = "Budget"
-	RuleDoNotDisrupt Rule = "DoNotDisrupt"
-	RuleTooYoung     Rule = "TooYoung" // consolidateAfter is not over
-	RuleNever        Rule = "Never"    // consolidateAfter: Never
-	RuleHeld         Rule = "Held"     // a pod there cannot be evicted now, such as behind a PodDisruptionBudget
-	RuleGone         Rule = "Gone"     // the machine is not there any more
-	RuleNotDrifted   Rule = "NotDrifted"
-	RuleNoPlace      Rule = "NoPlace"      // a pod there would find no other place
-	RuleNotCheaper   Rule = "NotCheaper"   // the pods cost as much elsewhere
-	RuleMoreMachines Rule = "MoreMachines" // the pods would need more machines
-	RuleSpotToSpot   Rule = "SpotToSpot"   // only another spot machine would be cheaper
-	RuleWhenEmpty    Rule = "WhenEmpty"    // consolidationPolicy: WhenEmpty, and pods run there
-	RuleBalanced     Rule = "Balanced"     // consolidationPolicy: Balanced, and what is saved is not worth the pods' moves
-	RuleFragile      Rule = "Fragile"      // kube-scheduler may not find the places that a plan has for the pods
-	RulePayback      Rule = "Payback"      // the pods are too young: they may be gone before their moves have paid
-	RuleNoPrice      Rule = "NoPrice"      // what the machine costs is not known
-	RuleStatic       Rule = "Static"       // a static pool keeps its replicas
-	RuleWindow       Rule = "Window"       // not at this time
-	RuleUnclear      Rule = "Unclear"      // what the pool's owner said of disruption cannot be read
-	RuleSmallSaving  Rule = "SmallSaving"  // less is saved than the pool wants
-	RuleNotExpired   Rule = "NotExpired"
-	RuleNotCrowded   Rule = "NotCrowded"
-	RuleJob          Rule = "Job"    // a Job's pod there will be done sooner than moving it pays
-	RuleNoHelp       Rule = "NoHelp" // another machine of its kind would be no better
+	RuleBudget          Rule = "Budget"
+	RuleDoNotDisrupt    Rule = "DoNotDisrupt"
+	RuleTooYoung        Rule = "TooYoung" // consolidateAfter is not over
+	RuleNever           Rule = "Never"    // consolidateAfter: Never
+	RuleEvictionBlocked Rule = "Held"     // a pod there cannot be evicted now, such as behind a PodDisruptionBudget
+	RuleGone            Rule = "Gone"     // the machine is not there any more
+	RuleNotDrifted      Rule = "NotDrifted"
+	RuleNoPlace         Rule = "NoPlace"      // a pod there would find no other place
+	RuleNotCheaper      Rule = "NotCheaper"   // the pods cost as much elsewhere
+	RuleMoreNodes       Rule = "MoreMachines" // the pods would need more machines
+	RuleSpotToSpot      Rule = "SpotToSpot"   // only another spot machine would be cheaper
+	RuleWhenEmpty       Rule = "WhenEmpty"    // consolidationPolicy: WhenEmpty, and pods run there
+	RuleBalanced        Rule = "Balanced"     // consolidationPolicy: Balanced, and what is saved is not worth the pods' moves
+	RuleFragile         Rule = "Fragile"      // kube-scheduler may not find the places that a plan has for the pods
+	RulePayback         Rule = "Payback"      // the pods are too young: they may be gone before their moves have paid
+	RuleNoPrice         Rule = "NoPrice"      // what the machine costs is not known
+	RuleStatic          Rule = "Static"       // a static pool keeps its replicas
+	RuleWindow          Rule = "Window"       // not at this time
+	RuleUnclear         Rule = "Unclear"      // what the pool's owner said of disruption cannot be read
+	RuleSmallSaving     Rule = "SmallSaving"  // less is saved than the pool wants
+	RuleNotExpired      Rule = "NotExpired"
+	RuleNotCrowded      Rule = "NotCrowded"
+	RuleJob             Rule = "Job"    // a Job's pod there will be done sooner than moving it pays
+	RuleNoHelp          Rule = "NoHelp" // another machine of its kind would be no better
 )
 
 // Passing reports whether the next plan is likely to say something else though nobody changes anything: nothing is the matter yet, or
 // what it is will be known.
-func (r Rule) Passing() bool { return r == RuleSteps || r == RuleSoon || r == RuleUnexplained }
+func (r Rule) Transient() bool { return r == RuleSteps || r == RuleSoon || r == RuleUnexplained }
 
 // OfPods reports whether the rule is about other pods, whatever the pools have.
-func (r Rule) OfPods() bool {
+func (r Rule) BetweenPods() bool {
 	switch r {
 	case RuleAffinity, RuleAntiAffinity, RuleSpread, RuleHostPort, RuleVolumeInUse:
 		return true

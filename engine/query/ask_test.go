@@ -11,7 +11,7 @@ import (
 	"github.com/nodeless/nodeless/engine/query"
 	"github.com/nodeless/nodeless/engine/reason"
 	"github.com/nodeless/nodeless/engine/scenario"
-	"github.com/nodeless/nodeless/engine/scenario/gen"
+	"github.com/nodeless/nodeless/lab/gen"
 )
 
 const types = `
@@ -23,7 +23,7 @@ type s8 cpu=8 memory=32Gi pods=60 offers(a on-demand 0.4, b on-demand 0.4)
 
 func cluster(t *testing.T, text string) (*model.Snapshot, model.Policy) {
 	t.Helper()
-	s, policy, err := scenario.Scenario(types + text)
+	s, policy, err := scenario.Parse(types + text)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -78,7 +78,7 @@ func TestTheWaysToLaunchAreComparedByPrice(t *testing.T) {
 }
 
 // rules are those of the blockers, and what becomes of the machine without them.
-func rules(m query.Machine) string {
+func rules(m query.Node) string {
 	var out []string
 	for _, b := range m.Blockers {
 		out = append(out, string(b.Rule))
@@ -107,7 +107,7 @@ func TestAMachineNamesAllThatKeepsIt(t *testing.T) {
 		"it is not ours": {"node n1 type=s2 zone=a unmanaged", ""},
 	} {
 		s, policy := cluster(t, tc.cluster)
-		m, ok := query.OfMachine(s, policy, "n1")
+		m, ok := query.OfNode(s, policy, "n1")
 		if got := rules(m); !ok || got != tc.want {
 			t.Errorf("%s: %q, want %q", name, got, tc.want)
 		}
@@ -119,16 +119,16 @@ func TestTheFirstBlockerIsTheEnginesOwn(t *testing.T) {
 	asked := 0
 	for seed := range uint64(60) {
 		s := gen.Disruptive(seed)
-		before := scenario.Plan(s, disrupt.Run(s, model.Policy{}))
+		before := scenario.FormatPlan(s, disrupt.Run(s, model.Policy{}))
 		plan := disrupt.Run(s, model.Policy{})
 		for _, k := range plan.Kept[:min(3, len(plan.Kept))] {
-			m, ok := query.OfMachine(s, model.Policy{}, k.Node)
+			m, ok := query.OfNode(s, model.Policy{}, k.Node)
 			if !ok || k.Reason.Rule != model.RuleSteps && (len(m.Blockers) == 0 || m.Blockers[0].Rule != k.Reason.Rule) {
 				t.Errorf("seed %d: %s: %s, asked %s", seed, k.Node, k.Reason.Rule, rules(m))
 			}
 			asked++
 		}
-		if after := scenario.Plan(s, disrupt.Run(s, model.Policy{})); after != before {
+		if after := scenario.FormatPlan(s, disrupt.Run(s, model.Policy{})); after != before {
 			t.Errorf("seed %d: asking changed the cluster:\n%s\nafter\n%s", seed, before, after)
 		}
 	}
@@ -196,7 +196,7 @@ shape web cpu=1500m
 node n1 pool=general type=s2 zone=a capacity-type=on-demand price=0.1 ready=1h runs(web-1 as web age=30s)
 node n2 pool=general type=s2 zone=a capacity-type=on-demand price=0.1 ready=1h runs(web-2 as web age=30s)
 `)
-		m, ok := query.OfMachine(s, policy, "n1")
+		m, ok := query.OfNode(s, policy, "n1")
 		if got := rules(m); !ok || got != want {
 			t.Fatalf("%s: %q, want %q", budget, got, want)
 		}
@@ -227,8 +227,8 @@ func TestATimeThatIsSaidIsTrue(t *testing.T) {
 				continue
 			}
 			said[k.Reason.Rule]++
-			if k.Reason.Rule == model.RulePayback && (plan.Again.IsZero() || plan.Again.After(k.Reason.Until)) {
-				t.Errorf("seed %d: %s may go at %s, and the next look is at %s", seed, k.Node, k.Reason.Until, plan.Again)
+			if k.Reason.Rule == model.RulePayback && (plan.RecheckAt.IsZero() || plan.RecheckAt.After(k.Reason.Until)) {
+				t.Errorf("seed %d: %s may go at %s, and the next look is at %s", seed, k.Node, k.Reason.Until, plan.RecheckAt)
 			}
 			then := *s
 			then.Now = k.Reason.Until

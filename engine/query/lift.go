@@ -24,8 +24,8 @@ func lift(s *model.Snapshot, policy model.Policy, node string, r *model.Reason) 
 			return &out, policy, free(n, func(b *model.BoundPod) bool { return b.DoNotDisrupt && called(b) == r.Object })
 		}
 		n.DoNotDisrupt = false
-	case model.RuleHeld:
-		return &out, policy, free(n, func(b *model.BoundPod) bool { return b.Held != "" && called(b) == r.Object })
+	case model.RuleEvictionBlocked:
+		return &out, policy, free(n, func(b *model.BoundPod) bool { return b.EvictionBlocked != "" && called(b) == r.Object })
 	case model.RuleBudget:
 		d.AllowedEmpty, d.AllowedDrifted, d.AllowedUnderused = math.MaxInt32, math.MaxInt32, math.MaxInt32
 	case model.RuleTooYoung, model.RuleNeeded:
@@ -70,7 +70,7 @@ func free(n *model.Node, of func(*model.BoundPod) bool) bool {
 	found := false
 	for i := range n.Pods {
 		if of(&n.Pods[i]) {
-			n.Pods[i].DoNotDisrupt, n.Pods[i].Held, found = false, "", true
+			n.Pods[i].DoNotDisrupt, n.Pods[i].EvictionBlocked, found = false, "", true
 		}
 	}
 	return found

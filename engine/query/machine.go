@@ -12,7 +12,7 @@ import (
 const mostBlockers = 12
 
 // Machine is what becomes of a machine, and what keeps it.
-type Machine struct {
+type Node struct {
 	Node *model.Node
 	// Blockers are why it stays, each as it is once those before it are out of the way. The first is what the engine says now. The
 	// last cannot be thought away, or nothing is left that keeps it: then Removal or Command is what would become of it.
@@ -20,17 +20,17 @@ type Machine struct {
 	More     bool // there are further blockers
 	Removal  *model.Removal
 	Command  *model.Command
-	World    *model.Snapshot // in which Removal and Command were decided: without Blockers
+	Snapshot    *model.Snapshot // in which Removal and Command were decided: without Blockers
 }
 
 // OfMachine asks what becomes of a machine, and whether there is one of that name. Of machines that are not ours, or that are going
 // already, nothing is decided.
-func OfMachine(s *model.Snapshot, policy model.Policy, node string) (Machine, bool) {
+func OfNode(s *model.Snapshot, policy model.Policy, node string) (Node, bool) {
 	i := slices.IndexFunc(s.Nodes, func(n model.Node) bool { return n.Name == node })
 	if i < 0 {
-		return Machine{}, false
+		return Node{}, false
 	}
-	out := Machine{Node: &s.Nodes[i], World: s}
+	out := Node{Node: &s.Nodes[i], Snapshot: s}
 	group := []string{node} // that is looked at
 	plan := disrupt.Run(s, policy)
 	for range mostBlockers {
@@ -39,25 +39,25 @@ func OfMachine(s *model.Snapshot, policy model.Policy, node string) (Machine, bo
 		case goes || reason.Rule == "":
 			return out, true
 		case reason.Rule == model.RuleSteps:
-			plan = disrupt.Run(only(out.World, group), policy) // alone it is looked at for sure
+			plan = disrupt.Run(only(out.Snapshot, group), policy) // alone it is looked at for sure
 			continue
 		case len(reason.Group) > 0:
 			group = reason.Group
 		}
 		out.Blockers = append(out.Blockers, reason)
-		next, changed, ok := lift(out.World, policy, node, &reason)
+		next, changed, ok := lift(out.Snapshot, policy, node, &reason)
 		if !ok {
 			if next, plan, ok = out.unbudgeted(policy, &reason); !ok {
 				return out, true
 			}
-			out.World = next
+			out.Snapshot = next
 			continue
 		}
-		out.World, policy = next, changed
+		out.Snapshot, policy = next, changed
 		if reason.Until.IsZero() {
-			plan = disrupt.Run(only(out.World, group), policy)
+			plan = disrupt.Run(only(out.Snapshot, group), policy)
 		} else {
-			plan = disrupt.Run(out.World, policy) // for others the time has come, too
+			plan = disrupt.Run(out.Snapshot, policy) // for others the time has come, too
 		}
 	}
 	out.More = true
@@ -66,23 +66,23 @@ func OfMachine(s *model.Snapshot, policy model.Policy, node string) (Machine, bo
 
 // unbudgeted looks for a group with which the machine would be replaced if its pool's budget let all of it go, where alone nothing cheaper
 // takes its place. It adds that budget to the blockers, and gives the world without it and what is decided there.
-func (m *Machine) unbudgeted(policy model.Policy, alone *model.Reason) (*model.Snapshot, model.Plan, bool) {
-	i := slices.IndexFunc(m.World.Pools, func(p model.Pool) bool { return p.Name == m.Node.Pool })
+func (m *Node) unbudgeted(policy model.Policy, alone *model.Reason) (*model.Snapshot, model.Plan, bool) {
+	i := slices.IndexFunc(m.Snapshot.Pools, func(p model.Pool) bool { return p.Name == m.Node.Pool })
 	switch alone.Rule {
-	case model.RuleNotCheaper, model.RuleMoreMachines, model.RuleNoPlace, model.RuleFragile:
+	case model.RuleNotCheaper, model.RuleMoreNodes, model.RuleNoPlace, model.RuleFragile:
 	default:
 		return nil, model.Plan{}, false
 	}
-	if i < 0 || m.World.Pools[i].Disruption.AllowedUnderused >= len(m.World.Nodes) {
+	if i < 0 || m.Snapshot.Pools[i].Disruption.AllowedUnderused >= len(m.Snapshot.Nodes) {
 		return nil, model.Plan{}, false
 	}
-	budget := model.Reason{Rule: model.RuleBudget, Object: m.Node.Pool, Detail: strconv.Itoa(max(m.World.Pools[i].Disruption.AllowedUnderused, 0))}
-	next, _, ok := lift(m.World, policy, m.Node.Name, &budget)
+	budget := model.Reason{Rule: model.RuleBudget, Object: m.Node.Pool, Detail: strconv.Itoa(max(m.Snapshot.Pools[i].Disruption.AllowedUnderused, 0))}
+	next, _, ok := lift(m.Snapshot, policy, m.Node.Name, &budget)
 	if !ok {
 		return nil, model.Plan{}, false
 	}
 	plan := disrupt.Run(next, policy)
-	var there Machine
+	var there Node
 	if reason, goes := there.read(&plan, m.Node.Name); !goes {
 		budget.Group = reason.Group
 	} else if there.Command != nil && len(there.Command.Removals) > 1 {
@@ -98,7 +98,7 @@ func (m *Machine) unbudgeted(policy model.Policy, alone *model.Reason) (*model.S
 }
 
 // read finds the machine in a plan: why it stays, or that it goes.
-func (m *Machine) read(plan *model.Plan, node string) (model.Reason, bool) {
+func (m *Node) read(plan *model.Plan, node string) (model.Reason, bool) {
 	for i := range plan.Removals {
 		if plan.Removals[i].Node == node {
 			m.Removal = &plan.Removals[i]

@@ -43,7 +43,7 @@ func All(s *model.Snapshot, policy model.Policy) []Waiting {
 	views := make([]*rules.View, len(s.Pools))
 	for i := range s.Pools {
 		views[i] = rules.NewView(&s.Pools[i], s.Daemons)
-		views[i].Under(&policy)
+		views[i].ApplyPolicy(&policy)
 	}
 	rows := map[int]*Waiting{}
 	var order []int
@@ -84,7 +84,7 @@ func All(s *model.Snapshot, policy model.Policy) []Waiting {
 // blocked are the pools' answers where something that no pool can help keeps all pods of the shape waiting, such as a volume that is not
 // there: then no pool could give them a machine.
 func blocked(w *Waiting) []PoolAnswer {
-	if w.Reason == nil || len(w.Reason.Pools) > 0 || w.Launching > 0 || w.Reason.Rule.Passing() {
+	if w.Reason == nil || len(w.Reason.Pools) > 0 || w.Launching > 0 || w.Reason.Rule.Transient() {
 		return w.Pools
 	}
 	for i := range w.Pools {
@@ -101,7 +101,7 @@ func blocked(w *Waiting) []PoolAnswer {
 func answers(s *model.Snapshot, views []*rules.View, shape int) []PoolAnswer {
 	out := make([]PoolAnswer, len(views))
 	for i, v := range views {
-		verdict := v.Verdict(&s.Shapes[shape], v.Room(), s.ResourceNames)
+		verdict := v.Verdict(&s.Shapes[shape], v.Headroom(), s.ResourceNames)
 		out[i] = PoolAnswer{Could: verdict.Rule == model.RuleSteps, Verdict: verdict}
 	}
 	return out

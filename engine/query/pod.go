@@ -14,7 +14,7 @@ import (
 
 // Rules besides the model's by which machines that are there refuse a pod.
 const (
-	RuleGoing    model.Rule = "Going"    // the machine goes
+	RuleDeleting    model.Rule = "Going"    // the machine goes
 	RuleCordoned model.Rule = "Cordoned" // somebody closed it
 	RuleFull     model.Rule = "Full"     // other pods leave too little of a resource
 )
@@ -78,7 +78,7 @@ const mostOptions = 3
 
 // options finds the changes that would help. A plan has looked for the smallest of some shapes only.
 func (p *Pod) options(s *model.Snapshot) {
-	all := suggest.Several(s, p.Shape, p.Reason, mostOptions)
+	all := suggest.Options(s, p.Shape, p.Reason, mostOptions)
 	smallest := &p.Reason.Change
 	if *smallest == (model.Change{}) && len(all) > 0 {
 		*smallest = all[0].Change
@@ -120,7 +120,7 @@ func refusals(s *model.Snapshot, shape int) (out []Refusal, open int) {
 // refusal is what a machine's own state, labels, taints and room have against a shape; the zero Reason if nothing.
 func refusal(s *model.Snapshot, shape *model.Shape, n *model.Node, types []model.InstanceType) model.Reason {
 	if n.Deleting {
-		return model.Reason{Rule: RuleGoing}
+		return model.Reason{Rule: RuleDeleting}
 	}
 	if n.Cordoned {
 		return model.Reason{Rule: RuleCordoned}

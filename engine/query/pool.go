@@ -34,7 +34,7 @@ func OfPool(s *model.Snapshot, policy model.Policy, pool string) (Pool, bool) {
 	}
 	out := Pool{Pool: &s.Pools[i], Offered: len(s.Pools[i].Types)}
 	v := rules.NewView(out.Pool, s.Daemons)
-	v.Under(&policy)
+	v.ApplyPolicy(&policy)
 	out.offers(v)
 	plan := soon.Provision(s, policy.At(s)).Plan
 	taken := map[model.PodKey]bool{}
@@ -54,7 +54,7 @@ func OfPool(s *model.Snapshot, policy model.Policy, pool string) (Pool, bool) {
 		}
 		verdict, known := verdicts[p.Shape]
 		if !known {
-			verdict = v.Verdict(&s.Shapes[p.Shape], v.Room(), s.ResourceNames)
+			verdict = v.Verdict(&s.Shapes[p.Shape], v.Headroom(), s.ResourceNames)
 			verdicts[p.Shape] = verdict
 		}
 		if verdict.Rule == model.RuleSteps {

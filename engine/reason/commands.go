@@ -82,7 +82,7 @@ func moves(r model.Reason) string {
 		return grouped(r)
 	}
 	switch r.Rule {
-	case model.RuleHeld:
+	case model.RuleEvictionBlocked:
 		return r.Object + " cannot be evicted now: " + r.Detail
 	case model.RuleGone:
 		return r.Object + " is not there any more"
@@ -90,7 +90,7 @@ func moves(r model.Reason) string {
 		return r.Object + " is as its pool and node class say again"
 	case model.RuleNoPlace:
 		return r.Object + " would find no other place: " + or(nowhere(r.Pools), r.Detail)
-	case model.RuleMoreMachines:
+	case model.RuleMoreNodes:
 		return fmt.Sprintf("its pods would need %s more", plural(r.Detail, "machine"))
 	case model.RuleNotCheaper:
 		if r.Best == "" {

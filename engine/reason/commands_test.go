@@ -34,8 +34,8 @@ func TestACommandSaysWhatTakesTheMachinesPlace(t *testing.T) {
 
 func TestEveryRuleThatKeepsAMachineHasASentence(t *testing.T) {
 	for _, rule := range []model.Rule{
-		model.RuleNeeded, model.RuleNotInitialized, model.RuleBudget, model.RuleDoNotDisrupt, model.RuleTooYoung, model.RuleNever, model.RuleHeld,
-		model.RuleGone, model.RuleNotDrifted, model.RuleNoPlace, model.RuleNotCheaper, model.RuleMoreMachines, model.RuleSpotToSpot,
+		model.RuleNeeded, model.RuleNotInitialized, model.RuleBudget, model.RuleDoNotDisrupt, model.RuleTooYoung, model.RuleNever, model.RuleEvictionBlocked,
+		model.RuleGone, model.RuleNotDrifted, model.RuleNoPlace, model.RuleNotCheaper, model.RuleMoreNodes, model.RuleSpotToSpot,
 		model.RuleWhenEmpty, model.RuleBalanced, model.RuleNoPrice, model.RuleStatic, model.RuleNoPool, model.RuleSteps, model.RulePoolNotReady,
 		model.RuleLimit, model.RuleCapacity, model.RulePayback, model.RuleFragile,
 	} {

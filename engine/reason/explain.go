@@ -31,7 +31,7 @@ func because(r model.Reason) string {
 	case model.RuleSoon:
 		return fmt.Sprintf("pods are likely to end on %s before another machine would be ready; if none has by %s, one is launched", r.Object, r.Detail)
 	}
-	if own := (model.PoolVerdict{Rule: r.Rule, Object: r.Object, Detail: r.Detail, Best: r.Best, BestOf: r.BestOf}); len(r.Pools) == 0 || r.Rule.OfPods() {
+	if own := (model.PoolVerdict{Rule: r.Rule, Object: r.Object, Detail: r.Detail, Best: r.Best, BestOf: r.BestOf}); len(r.Pools) == 0 || r.Rule.BetweenPods() {
 		return verdict(own)
 	}
 	parts := make([]string, len(r.Pools))

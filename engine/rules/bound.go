@@ -58,7 +58,7 @@ func (st *State) gather() {
 			p := &pods[i]
 			switch last := len(all) - 1; {
 			case !st.counts(p):
-			case p.Leaving:
+			case p.Terminating:
 				w.leaving[p.Shape] = append(w.leaving[p.Shape], run{int32(node), 1})
 			case last >= 0 && all[last].shape == int32(p.Shape) && all[last].node == int32(node):
 				all[last].n++
@@ -130,11 +130,11 @@ func (st *State) addBound(node int, pods []model.BoundPod) {
 		if !st.counts(p) {
 			continue
 		}
-		if r := (run{int32(node), 1}); p.Leaving {
+		if r := (run{int32(node), 1}); p.Terminating {
 			w.leaving[p.Shape] = append(w.leaving[p.Shape], r)
 		} else {
 			w.remember(p.Shape, r)
 		}
-		st.record(p.Shape, node, 1, p.Leaving)
+		st.record(p.Shape, node, 1, p.Terminating)
 	}
 }

@@ -19,7 +19,7 @@ var daemonTolerations = []model.Toleration{
 }
 
 // RunsOn are the types on which a daemon may run in some zone and capacity type.
-func (v *View) RunsOn(d *model.Shape) Bits {
+func (v *View) DaemonTypes(d *model.Shape) Bits {
 	out := NewBits(len(v.Pool.Types))
 	if _, bad := model.Untolerated(v.Pool.Taints, slices.Concat(d.Tolerations, daemonTolerations)); bad {
 		return out
@@ -35,7 +35,7 @@ func (v *View) RunsOn(d *model.Shape) Bits {
 // addDaemons charges each type with the daemons that may run on it in some zone and capacity type.
 func (v *View) addDaemons(daemons []model.Daemon) {
 	for i := range daemons {
-		on := v.RunsOn(&daemons[i].Shape)
+		on := v.DaemonTypes(&daemons[i].Shape)
 		requests := daemons[i].Shape.Requests.NonNegative()
 		if ports := daemons[i].Shape.HostPorts; len(ports) > 0 && !on.Empty() {
 			v.DaemonPorts = append(v.DaemonPorts, DaemonPorts{on, ports})
@@ -55,7 +55,7 @@ func (v *View) addDaemons(daemons []model.Daemon) {
 }
 
 // DaemonsLeave reports whether no daemon takes a port that conflicts with these on machines of the type.
-func (v *View) DaemonsLeave(ports []model.HostPort, t int) bool {
+func (v *View) DaemonPortsAllow(ports []model.HostPort, t int) bool {
 	for _, d := range v.DaemonPorts {
 		for _, port := range ports {
 			if port.Port > 0 && d.Types.Has(t) && slices.ContainsFunc(d.Ports, port.Conflicts) {

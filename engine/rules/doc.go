@@ -43,7 +43,7 @@ func (b Bits) All() iter.Seq[int] {
 }
 
 // Meets reports whether some member is in both sets, which are of the same size.
-func (b Bits) Meets(o Bits) bool {
+func (b Bits) Intersects(o Bits) bool {
 	for i, w := range b {
 		if w&o[i] != 0 {
 			return true

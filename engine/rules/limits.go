@@ -3,13 +3,13 @@ package rules
 import "github.com/nodeless/nodeless/engine/model"
 
 // Allows reports whether one more machine of this capacity keeps the limits.
-func (r Room) Allows(l *model.Limits, capacity *model.Resources) bool {
+func (r Headroom) Allows(l *model.Limits, capacity *model.Resources) bool {
 	return r.Nodes > 0 && overLimit(&r, l, capacity) < 0
 }
 
 // overLimit is the first limited resource of which the capacity is more than is left, or -1. A resource that is used up
 // beyond its limit stops only machines that have it.
-func overLimit(r *Room, l *model.Limits, capacity *model.Resources) int {
+func overLimit(r *Headroom, l *model.Limits, capacity *model.Resources) int {
 	for i, set := range l.Set {
 		if set && capacity[i] > 0 && capacity[i] > r.Left[i] {
 			return i
@@ -19,14 +19,14 @@ func overLimit(r *Room, l *model.Limits, capacity *model.Resources) int {
 }
 
 // Less is what is left after one machine that may be as large as this.
-func (r Room) Less(largest model.Resources) Room {
+func (r Headroom) Minus(largest model.Resources) Headroom {
 	r.Left = r.Left.Minus(largest.NonNegative())
 	r.Nodes--
 	return r
 }
 
 // Plus is what is left once such a machine is not launched after all.
-func (r Room) Plus(largest model.Resources) Room {
+func (r Headroom) Plus(largest model.Resources) Headroom {
 	r.Left = r.Left.Plus(largest.NonNegative())
 	r.Nodes++
 	return r

@@ -6,7 +6,7 @@ import (
 
 	"github.com/nodeless/nodeless/engine/model"
 	"github.com/nodeless/nodeless/engine/rules"
-	"github.com/nodeless/nodeless/engine/scenario/gen"
+	"github.com/nodeless/nodeless/lab/gen"
 )
 
 // What is counted when it is first asked for is as if it had been counted from the beginning.
@@ -16,8 +16,8 @@ func TestWhenOneAsksDoesNotMatter(t *testing.T) {
 		r := rand.New(rand.NewPCG(seed, 1))
 		early, late := rules.NewState(s), rules.NewState(fewerNodes(s, len(s.Nodes)/2))
 		for shape := range s.Shapes {
-			early.Owned(shape)
-			early.Against(shape)
+			early.OwnerCounters(shape)
+			early.AvoidedByCounters(shape)
 		}
 		for i := len(s.Nodes) / 2; i < len(s.Nodes); i++ {
 			late.AddNode(s.Nodes[i])

@@ -38,7 +38,7 @@ type wanted struct {
 }
 
 // NewScreen prepares views for what they may launch within the rooms.
-func NewScreen(views []*View, rooms []Room, policy *model.Policy) *Screen {
+func NewScreen(views []*View, rooms []Headroom, policy *model.Policy) *Screen {
 	s := &Screen{
 		views: views, open: NewBits(len(views)), front: make([][]int, len(views)),
 		custom: map[string]*labelIndex{}, wanted: map[string]*wanted{}, tolerated: map[string]Bits{},
@@ -65,7 +65,7 @@ func NewScreen(views []*View, rooms []Room, policy *model.Policy) *Screen {
 	return s
 }
 
-func (s *Screen) addView(v *View, room Room, policy *model.Policy) {
+func (s *Screen) addView(v *View, room Headroom, policy *model.Policy) {
 	types, largest := NewBits(len(v.Net)), model.Resources{}
 	for t := range v.Net {
 		capacity := &v.Pool.Types[t].Capacity
@@ -193,7 +193,7 @@ func (s *Screen) leaves(w model.Requirement) *wanted {
 			if out.types[c] == nil {
 				out.types[c] = s.catalogs[c].index(w.Key).allowing(w)
 			}
-			ok = s.types[i].Meets(out.types[c])
+			ok = s.types[i].Intersects(out.types[c])
 		default:
 			if custom == nil {
 				custom = s.customIndex(w.Key).allowing(w)

@@ -5,7 +5,7 @@ import (
 
 	"github.com/nodeless/nodeless/engine/model"
 	"github.com/nodeless/nodeless/engine/rules"
-	"github.com/nodeless/nodeless/engine/scenario/gen"
+	"github.com/nodeless/nodeless/lab/gen"
 )
 
 // Whatever a pool could launch for a shape, the screen lets through; and it stops most of what no pool can.
@@ -14,10 +14,10 @@ func TestTheScreenStopsNothingThatCanBeLaunched(t *testing.T) {
 	for seed := range uint64(400) {
 		s, policy := gen.Random(seed), model.Policy{}
 		var views []*rules.View
-		var rooms []rules.Room
+		var rooms []rules.Headroom
 		for i := range s.Pools {
 			v := rules.NewView(&s.Pools[i], s.Daemons)
-			views, rooms = append(views, v), append(rooms, v.Room())
+			views, rooms = append(views, v), append(rooms, v.Headroom())
 		}
 		screen := rules.NewScreen(views, rooms, &policy)
 		for i := range s.Shapes {

@@ -70,7 +70,7 @@ func NewState(s *model.Snapshot) *State {
 
 // Fresh is a State as NewState makes it of the same snapshot, in which nothing was asked or bound. What costs time to find out of the
 // snapshot's nodes it takes from st, which must not change meanwhile, and to which no nodes were added.
-func (st *State) Fresh() *State {
+func (st *State) Fork() *State {
 	out := NewState(st.s)
 	out.from = st
 	return out

@@ -110,7 +110,7 @@ func TestVolumes(t *testing.T) {
 	}
 	ebs := func(id string) model.Volume { return model.Volume{ID: id, Driver: "ebs"} }
 	small, big := node("small", "a"), node("big", "b")
-	small.AttachLimits = []model.AttachLimit{{Driver: "ebs", Most: 2}}
+	small.AttachLimits = []model.AttachLimit{{Driver: "ebs", Max: 2}}
 
 	t.Run("a node takes so many of a driver, each counted once", func(t *testing.T) {
 		st := cluster([]model.Node{small, big}, with("web", ebs("v1"), ebs("v2")), with("other", ebs("v2"), ebs("v3")), with("same", ebs("v2")))
@@ -125,7 +125,7 @@ func TestVolumes(t *testing.T) {
 	})
 	t.Run("a node that has more than its limit takes who attaches nothing new", func(t *testing.T) {
 		full := node("full", "a")
-		full.AttachLimits = []model.AttachLimit{{Driver: "ebs", Most: 1}}
+		full.AttachLimits = []model.AttachLimit{{Driver: "ebs", Max: 1}}
 		st := cluster([]model.Node{full}, with("same", ebs("v2")), with("web", ebs("v1"), ebs("v2")))
 		st.Bind(1, 0)
 		expect(t, st, "")
@@ -176,7 +176,7 @@ func TestSpread(t *testing.T) {
 	})
 	t.Run("pods that are being deleted do not count", func(t *testing.T) {
 		crowded := a
-		crowded.Pods = []model.BoundPod{{Pod: model.Pod{Shape: 0}, Leaving: true}}
+		crowded.Pods = []model.BoundPod{{Pod: model.Pod{Shape: 0}, Terminating: true}}
 		expect(t, cluster([]model.Node{crowded, b}, spread(app("web"), model.LabelZone, 1)), "", "")
 	})
 	t.Run("a pod that its own selector does not match does not count", func(t *testing.T) {

@@ -23,31 +23,31 @@ func (st *State) DomainOf(topology, node int) int32 { return st.domains(topology
 
 // Near are the counters of pods one of which must be in the domain, by affinity term of the shape; alone says that the
 // first pod of a group may go without.
-func (st *State) Near(shape int) (counters []int, alone bool) {
+func (st *State) AffinityCounters(shape int) (counters []int, alone bool) {
 	a := &st.shape(shape).affinity
 	return a.near, a.self
 }
 
 // Apart are the counters of pods none of which may be in the domain, by anti-affinity term of the shape.
-func (st *State) Apart(shape int) []int { return st.shape(shape).affinity.apart }
+func (st *State) AntiAffinityCounters(shape int) []int { return st.shape(shape).affinity.apart }
 
 // Against are the counters of pods with an anti-affinity term that the shape matches.
-func (st *State) Against(shape int) []int32 {
+func (st *State) AvoidedByCounters(shape int) []int32 {
 	st.shape(shape)
 	return st.pods.againstOf(shape)
 }
 
 // Counting are the counters that count pods of the shape for what they are.
-func (st *State) Counting(shape int) []int32 { return st.pods.countersOf(shape) }
+func (st *State) PodCounters(shape int) []int32 { return st.pods.countersOf(shape) }
 
 // Owned are the counters that count pods of the shape for their anti-affinity terms.
-func (st *State) Owned(shape int) []int {
+func (st *State) OwnerCounters(shape int) []int {
 	st.own(shape)
 	return st.owners.counters[shape]
 }
 
 // Spreads are the DoNotSchedule constraints of the shape.
-func (st *State) Spreads(shape int) []SpreadTerm { return st.shape(shape).spread }
+func (st *State) SpreadTerms(shape int) []SpreadTerm { return st.shape(shape).spread }
 
 // SoftSpread is a ScheduleAnyway constraint of the shape as if it were hard.
 func (st *State) SoftSpread(shape int, c *model.Spread) SpreadTerm {
@@ -67,10 +67,10 @@ func (st *State) CounterTopology(counter int) int { return st.counters[counter].
 func (st *State) Counters() int { return len(st.counters) }
 
 // At is what a counter has counted on nodes of a domain.
-func (st *State) At(counter int, domain int32) int32 { return st.counters[counter].at(domain) }
+func (st *State) CountIn(counter int, domain int32) int32 { return st.counters[counter].at(domain) }
 
 // Counted is what a counter has counted on nodes of all domains, and on nodes whose domain is not known.
-func (st *State) Counted(counter int) (total, unknown int64) {
+func (st *State) CountTotal(counter int) (total, unknown int64) {
 	c := &st.counters[counter]
 	return c.total, c.unknown
 }

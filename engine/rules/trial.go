@@ -26,7 +26,7 @@ func (st *State) Try(f func()) {
 // Exchange puts another version of a machine in its place: with the same name, labels, taints, state and pods that are Leaving, but
 // other pods beside them, or Deleting. What was there is in n afterwards, so that the same call takes it back. It changes the
 // State's snapshot, whose Nodes must be nobody else's. Of pods that were bound there since then it knows no more.
-func (st *State) Exchange(node int, n *model.Node) {
+func (st *State) Swap(node int, n *model.Node) {
 	at := st.node(node)
 	st.countOn(node, at.Pods, -1)
 	*at, *n = *n, *at
@@ -45,7 +45,7 @@ func (st *State) countOn(node int, pods []model.BoundPod, n int32) {
 		return // who is there is looked at when somebody asks
 	}
 	for i := range pods {
-		if p := &pods[i]; st.counts(p) && !p.Leaving {
+		if p := &pods[i]; st.counts(p) && !p.Terminating {
 			st.pods.where.remember(p.Shape, run{int32(node), n})
 			st.record(p.Shape, node, n, false)
 		}
@@ -76,7 +76,7 @@ func (st *State) ByReadiness() (nodes []int, soft bool) {
 				if !n.Deleting {
 					x.nodes = append(x.nodes, i)
 				}
-				x.soft = x.soft || HasSoft(n.Taints)
+				x.soft = x.soft || HasPreferNoSchedule(n.Taints)
 			}
 		}
 		if len(st.joined) > 0 { // the others come by name
@@ -88,7 +88,7 @@ func (st *State) ByReadiness() (nodes []int, soft bool) {
 }
 
 // HasSoft reports whether one of the taints is only to be avoided.
-func HasSoft(taints []model.Taint) bool {
+func HasPreferNoSchedule(taints []model.Taint) bool {
 	return slices.ContainsFunc(taints, func(t model.Taint) bool { return t.Effect == model.PreferNoSchedule })
 }
 

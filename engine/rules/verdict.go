@@ -9,7 +9,7 @@ import (
 // Verdict says why a pod of the shape cannot have a machine of the pool: which rule left no type, and how many each left
 // before. room is what the limits leave. names are the snapshot's resources. Slow and plain: it runs only for shapes that
 // found no place.
-func (v *View) Verdict(s *model.Shape, room Room, names []string) model.PoolVerdict {
+func (v *View) Verdict(s *model.Shape, room Headroom, names []string) model.PoolVerdict {
 	out := model.PoolVerdict{Pool: v.Pool.Name}
 	if v.Pool.NotReady != "" {
 		out.Rule, out.Detail = model.RulePoolNotReady, v.Pool.NotReady
@@ -55,7 +55,7 @@ func TaintText(t model.Taint) string {
 	return text + ":" + string(t.Effect)
 }
 
-func (v *View) funnel(s *model.Shape, wants model.Requirements, room Room, names []string, out *model.PoolVerdict) {
+func (v *View) funnel(s *model.Shape, wants model.Requirements, room Headroom, names []string, out *model.PoolVerdict) {
 	o, key := v.option(wants)
 	left := indices(o.Types)
 	if key != "" || len(left) == 0 {
@@ -186,7 +186,7 @@ func (v *View) blameResource(s *model.Shape, types []int, names []string, out *m
 }
 
 // blameLimit names the limit that even the smallest type which fits would exceed.
-func (v *View) blameLimit(types []int, room Room, names []string, out *model.PoolVerdict) {
+func (v *View) blameLimit(types []int, room Headroom, names []string, out *model.PoolVerdict) {
 	l := &v.Pool.Limits
 	if room.Nodes <= 0 {
 		out.Object, out.Detail = "nodes", model.Quantity("", l.Nodes)
@@ -204,8 +204,8 @@ func (v *View) blameLimit(types []int, room Room, names []string, out *model.Poo
 		return
 	}
 	name := resourceName(names, over)
-	out.Object, out.Detail = name, model.Quantity(name, l.Most[over])
-	out.Best = model.Quantity(name, model.Resources{0: l.Most[over]}.Minus(model.Resources{0: room.Left[over]})[0])
+	out.Object, out.Detail = name, model.Quantity(name, l.Max[over])
+	out.Best = model.Quantity(name, model.Resources{0: l.Max[over]}.Minus(model.Resources{0: room.Left[over]})[0])
 	out.BestOf = v.Pool.Types[smallest].Name
 }
 

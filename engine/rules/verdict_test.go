@@ -14,8 +14,8 @@ func volumePool() *model.Pool {
 	}
 	small, large := model.Resources{model.CPU: 2000, model.Pods: 10}, model.Resources{model.CPU: 16000, model.Pods: 10}
 	return &model.Pool{Name: "p", Types: []model.InstanceType{
-		{Name: "large", Capacity: large, Allocatable: large, Offerings: []model.Offering{offer("b")}, AttachLimits: []model.AttachLimit{{Driver: "ebs", Most: 3}}},
-		{Name: "small", Capacity: small, Allocatable: small, Offerings: []model.Offering{offer("a"), offer("b")}, AttachLimits: []model.AttachLimit{{Driver: "ebs", Most: 1}}},
+		{Name: "large", Capacity: large, Allocatable: large, Offerings: []model.Offering{offer("b")}, AttachLimits: []model.AttachLimit{{Driver: "ebs", Max: 3}}},
+		{Name: "small", Capacity: small, Allocatable: small, Offerings: []model.Offering{offer("a"), offer("b")}, AttachLimits: []model.AttachLimit{{Driver: "ebs", Max: 1}}},
 	}}
 }
 
@@ -39,7 +39,7 @@ func TestVolumesNarrowTheFunnel(t *testing.T) {
 	} {
 		v := NewView(volumePool(), nil)
 		shape := model.Shape{Requests: model.Resources{model.CPU: c.cpu, model.Pods: 1}, Volumes: c.volumes}
-		got := v.Verdict(&shape, v.Room(), model.WellKnownResources)
+		got := v.Verdict(&shape, v.Headroom(), model.WellKnownResources)
 		if text := fmt.Sprint(got.Rule, " ", got.Object, " ", got.Funnel); text != c.want {
 			t.Errorf("%s:\ngot  %s\nwant %s", name, text, c.want)
 		}

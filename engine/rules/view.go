@@ -69,7 +69,7 @@ func NewView(p *model.Pool, daemons []model.Daemon) *View {
 
 // Under makes the view the policy's: its effective prices are those by which offerings are compared, and minValues are as
 // strict as it wants.
-func (v *View) Under(policy *model.Policy) {
+func (v *View) ApplyPolicy(policy *model.Policy) {
 	v.BestEffort = policy.MinValues == model.BestEffort
 	if policy.NodeFee <= 0 && policy.SpotRisk <= 0 && len(policy.Performance) == 0 {
 		return
@@ -175,14 +175,14 @@ func TypeLabel(t *model.InstanceType, key string) (model.Requirement, bool) {
 }
 
 // Room is what the pool's limits still allow after launches were planned.
-type Room struct {
+type Headroom struct {
 	Left  model.Resources // only where Limits.Set
 	Nodes int64
 }
 
 // Room is what the pool may still launch before anything is planned.
-func (v *View) Room() Room {
-	r := Room{Left: v.Pool.Limits.Most.Minus(v.Pool.Usage), Nodes: math.MaxInt64}
+func (v *View) Headroom() Headroom {
+	r := Headroom{Left: v.Pool.Limits.Max.Minus(v.Pool.Usage), Nodes: math.MaxInt64}
 	if v.Pool.Limits.NodesSet {
 		r.Nodes = v.Pool.Limits.Nodes - max(v.Pool.NodeCount, 0)
 	}

@@ -3,7 +3,7 @@ package rules
 import (
 	"testing"
 
-	"github.com/nodeless/nodeless/engine/scenario/gen"
+	"github.com/nodeless/nodeless/lab/gen"
 )
 
 func TestAnAffinityIsTheSameByValueAndByNode(t *testing.T) {

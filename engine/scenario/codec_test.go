@@ -6,7 +6,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/nodeless/nodeless/engine/scenario/gen"
+	"github.com/nodeless/nodeless/lab/gen"
 )
 
 func TestACaseComesBackAsItWas(t *testing.T) {
@@ -87,7 +87,7 @@ func TestBadScenariosNameLineAndField(t *testing.T) {
 		"policy cutoff=low":               "cutoff=low",
 		"policy verbose":                  `unknown field "verbose"`,
 	} {
-		if _, _, err := Scenario(text); err == nil || !strings.Contains(err.Error(), want) {
+		if _, _, err := Parse(text); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%q: error %v, want it to name %s", text, err, want)
 		}
 	}

@@ -9,7 +9,7 @@ import (
 	"testing"
 
 	"github.com/nodeless/nodeless/engine/model"
-	"github.com/nodeless/nodeless/engine/scenario/gen"
+	"github.com/nodeless/nodeless/lab/gen"
 )
 
 // Any text is an error that names a line, or a cluster that can be written down again.
@@ -19,7 +19,7 @@ func FuzzScenario(f *testing.F) {
 	f.Add("pods 1 a blocked(\"x\\\"y\") volume(\"a b\" alone: zone=a; rack=\"1 2\")\npod \"x/y\"/z as=a uid=u age=none")
 	f.Add("now 2020-01-01T00:00:00Z\npolicy largest(cpu=1, resource-20=3) performance(c=1) cutoff=-5 solver=first-fit preferences=respect node-fee=1e3")
 	for seed := range uint64(8) {
-		f.Add(Cluster(gen.Constrained(seed), gen.Policy(seed)))
+		f.Add(Format(gen.Constrained(seed), gen.Policy(seed)))
 	}
 	for _, pattern := range []string{"../testdata/*.txt", "../testdata/pending/*.txt"} {
 		files, _ := filepath.Glob(pattern)
@@ -36,7 +36,7 @@ func FuzzScenario(f *testing.F) {
 		if len(text) > 5000 || regexp.MustCompile(`pods\s+\+?[0-9]{4}`).MatchString(text) {
 			t.Skip("takes long")
 		}
-		s, policy, err := Scenario(text)
+		s, policy, err := Parse(text)
 		if err != nil {
 			if !strings.Contains(err.Error(), "line ") {
 				t.Fatalf("%v names no line", err)

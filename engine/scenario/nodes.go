@@ -58,7 +58,7 @@ func (p *parser) addNode(l *line) (err error) {
 	if n.Taints, err = taints(lists(l.group("taint"))); err != nil {
 		return err
 	}
-	if n.Lacks, err = p.lacks(lists(l.group("lacks"))); err != nil {
+	if n.MissingDaemons, err = p.lacks(lists(l.group("lacks"))); err != nil {
 		return err
 	}
 	if n.AttachLimits, err = attachLimits(lists(l.group("attach"))); err != nil {

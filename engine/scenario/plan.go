@@ -12,7 +12,7 @@ import (
 
 // Plan writes a plan for people: equal launches and equal answers once, pods by the name before their number, without
 // identities. Empty plans are "nothing".
-func Plan(s *model.Snapshot, p model.Plan) string {
+func FormatPlan(s *model.Snapshot, p model.Plan) string {
 	var b strings.Builder
 	b.WriteString(placements(p))
 	b.WriteString(launches(p))
@@ -98,8 +98,8 @@ func launches(p model.Plan) string {
 	}
 	if len(texts) > 0 {
 		counts := ""
-		if p.Counts != total {
-			counts = ", counts for " + reason.Dollars(p.Counts)
+		if p.EffectivePrice != total {
+			counts = ", counts for " + reason.Dollars(p.EffectivePrice)
 		}
 		if p.LowerBound > 0 || total == 0 {
 			counts += ", at least " + reason.Dollars(p.LowerBound)

@@ -175,11 +175,11 @@ func (p *parser) bound(item, node string) (b model.BoundPod, err error) {
 		case "terminal":
 			b.Terminal = true
 		case "leaving":
-			b.Leaving = true
+			b.Terminating = true
 		case "do-not-disrupt":
 			b.DoNotDisrupt = true
 		case "held":
-			b.Held = leaf(value)
+			b.EvictionBlocked = leaf(value)
 		case "cost":
 			b.EvictionCost, err = whole[int32](value)
 		case "job":

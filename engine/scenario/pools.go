@@ -65,7 +65,7 @@ func (p *parser) limits(pool *model.Pool, limits, usage []string) error {
 		}
 	}
 	var err error
-	if pool.Limits.Most, err = p.override(model.Resources{}, resources); err != nil {
+	if pool.Limits.Max, err = p.override(model.Resources{}, resources); err != nil {
 		return fmt.Errorf("limit: %w", err)
 	}
 	resources = nil

@@ -7,7 +7,6 @@ import (
 	"time"
 
 	"github.com/nodeless/nodeless/engine/model"
-	"github.com/nodeless/nodeless/engine/scenario/gen"
 )
 
 // Now is the time in every scenario that does not say another.
@@ -17,7 +16,7 @@ var Now = time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
 var kinds = []string{"now", "ended", "resource", "namespace", "type", "shape", "pods", "pod", "pool", "daemon", "node", "policy"}
 
 // Scenario reads a cluster from text, in canonical order. Errors name the line and the field.
-func Scenario(text string) (*model.Snapshot, model.Policy, error) {
+func Parse(text string) (*model.Snapshot, model.Policy, error) {
 	p := parser{s: &model.Snapshot{Now: Now, ResourceNames: slices.Clone(model.WellKnownResources)}, shapes: map[string]int{}, taken: map[string]bool{}}
 	lines, err := scan(text)
 	if err != nil {
@@ -38,7 +37,7 @@ func Scenario(text string) (*model.Snapshot, model.Policy, error) {
 			return nil, p.policy, fmt.Errorf("line %d: %w", l.number, err)
 		}
 	}
-	return gen.Canonical(p.s), p.policy, nil
+	return model.Canonical(p.s), p.policy, nil
 }
 
 type parser struct {

@@ -49,7 +49,7 @@ func (p *parser) addType(l *line) (err error) {
 			if err != nil {
 				return fmt.Errorf("offer %q: %w", item, err)
 			}
-			o.Again = p.s.Now.Add(in)
+			o.RetryAt = p.s.Now.Add(in)
 		}
 		t.Offerings = append(t.Offerings, o)
 	}

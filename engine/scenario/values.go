@@ -217,7 +217,7 @@ func attachLimits(items []string) ([]model.AttachLimit, error) {
 		if _, twice := model.AttachLimitOf(out, leaf(driver)); twice {
 			return nil, fmt.Errorf("attach(%s): the driver is given twice", item)
 		}
-		out = append(out, model.AttachLimit{Driver: leaf(driver), Most: n})
+		out = append(out, model.AttachLimit{Driver: leaf(driver), Max: n})
 	}
 	slices.SortFunc(out, func(a, b model.AttachLimit) int { return strings.Compare(a.Driver, b.Driver) })
 	return out, nil

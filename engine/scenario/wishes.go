@@ -89,19 +89,19 @@ func (w *writer) wishItems(p *model.DisruptionPolicy) []string {
 }
 
 // lacks reads the DaemonSets whose pods wait for a node.
-func (p *parser) lacks(items []string) ([]model.Lacking, error) {
-	var out []model.Lacking
+func (p *parser) lacks(items []string) ([]model.MissingDaemon, error) {
+	var out []model.MissingDaemon
 	for _, item := range items {
 		name, text, _ := cut(item, "=")
 		ago, err := time.ParseDuration(text)
 		if err != nil {
 			return nil, fmt.Errorf("lacks(%s): want namespace/name=how long: %w", item, err)
 		}
-		out = append(out, model.Lacking{DaemonSet: leaf(name), Since: p.s.Now.Add(-ago)})
+		out = append(out, model.MissingDaemon{DaemonSet: leaf(name), Since: p.s.Now.Add(-ago)})
 	}
 	return out, nil
 }
 
-func (w *writer) lackItem(l model.Lacking) string {
+func (w *writer) lackItem(l model.MissingDaemon) string {
 	return quote(l.DaemonSet) + "=" + w.s.Now.Sub(l.Since).String()
 }

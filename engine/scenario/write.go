@@ -11,7 +11,7 @@ import (
 
 // Cluster writes a snapshot and a policy as a scenario, which Scenario reads as an equal one: equal in all but the keys of
 // shapes and what depends on them, their order.
-func Cluster(s *model.Snapshot, policy model.Policy) string {
+func Format(s *model.Snapshot, policy model.Policy) string {
 	w := writer{s: s, namesOf: map[int]string{}, again: map[string]int{}}
 	if !s.Now.Equal(Now) {
 		w.line(declare("now", s.Now.UTC().Format(time.RFC3339Nano)))
@@ -95,8 +95,8 @@ func (w *writer) typeLine(t *declaredType) *declaration {
 	d.group("offers", mapped(t.Offerings, func(o model.Offering) string {
 		item := quote(o.Zone) + " " + quote(o.CapacityType) + " " + dollars(o.Price)
 		switch {
-		case !o.Available && !o.Again.IsZero():
-			item += " out=" + o.Again.Sub(w.s.Now).String()
+		case !o.Available && !o.RetryAt.IsZero():
+			item += " out=" + o.RetryAt.Sub(w.s.Now).String()
 		case !o.Available:
 			item += " out"
 		}
@@ -134,7 +134,7 @@ func (w *writer) poolLine(p *model.Pool) *declaration {
 	for i, set := range p.Limits.Set {
 		if set {
 			name := resourceName(w.s.ResourceNames, i)
-			limit = append(limit, name+"="+exactly(name, p.Limits.Most[i]))
+			limit = append(limit, name+"="+exactly(name, p.Limits.Max[i]))
 		}
 	}
 	if p.Limits.NodesSet {

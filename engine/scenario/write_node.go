@@ -39,7 +39,7 @@ func (w *writer) nodeLine(n *model.Node) *declaration {
 	d.word("cordoned", n.Cordoned)
 	d.word("do-not-disrupt", n.DoNotDisrupt)
 	d.amount("drifted", n.Drifted, "")
-	d.group("lacks", mapped(n.Lacks, w.lackItem))
+	d.group("lacks", mapped(n.MissingDaemons, w.lackItem))
 	d.group("runs", mapped(n.Pods, func(b model.BoundPod) string { return w.boundItem(&b, n.Name) }))
 	return d
 }
@@ -111,9 +111,9 @@ func (w *writer) boundItem(b *model.BoundPod, node string) string {
 	}
 	d.word("daemon", b.Daemon)
 	d.word("terminal", b.Terminal)
-	d.word("leaving", b.Leaving)
+	d.word("leaving", b.Terminating)
 	d.word("do-not-disrupt", b.DoNotDisrupt)
-	d.amount("held", b.Held, "")
+	d.amount("held", b.EvictionBlocked, "")
 	if b.EvictionCost != ordinaryCost {
 		d.word(fmt.Sprintf("cost=%d", b.EvictionCost), true)
 	}

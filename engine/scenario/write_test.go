@@ -8,7 +8,7 @@ import (
 	"testing"
 
 	"github.com/nodeless/nodeless/engine/model"
-	"github.com/nodeless/nodeless/engine/scenario/gen"
+	"github.com/nodeless/nodeless/lab/gen"
 )
 
 // content is a snapshot and a policy as text, in which nothing and an empty list are the same.
@@ -24,8 +24,8 @@ func content(t *testing.T, s *model.Snapshot, policy model.Policy) string {
 // comesBack fails unless the snapshot is the same after it was written and read.
 func comesBack(t *testing.T, s *model.Snapshot, policy model.Policy) {
 	t.Helper()
-	text := Cluster(s, policy)
-	back, backPolicy, err := Scenario(text)
+	text := Format(s, policy)
+	back, backPolicy, err := Parse(text)
 	if err != nil {
 		t.Fatalf("%v in\n%s", err, text)
 	}
@@ -36,7 +36,7 @@ func comesBack(t *testing.T, s *model.Snapshot, policy model.Policy) {
 			t.Fatalf("changed on its way, line %d:\n%s\n--- want\n%s\n%s", i, strings.Join(got[from:i+1], "\n"), want[i], text)
 		}
 	}
-	if again := Cluster(back, backPolicy); again != text {
+	if again := Format(back, backPolicy); again != text {
 		t.Fatalf("written twice, it differs:\n%s\n---\n%s", text, again)
 	}
 }
@@ -53,7 +53,7 @@ func TestEveryScenarioComesBackFromItsText(t *testing.T) {
 			t.Fatal(err)
 		}
 		cluster, _, _ := strings.Cut(string(raw), "\n-----")
-		s, policy, err := Scenario(cluster)
+		s, policy, err := Parse(cluster)
 		if err != nil {
 			t.Fatalf("%s: %v", file, err)
 		}

@@ -91,7 +91,7 @@ func tolerationItem(t model.Toleration) string {
 	return item
 }
 
-func attachItem(l model.AttachLimit) string { return fmt.Sprintf("%s=%d", quote(l.Driver), l.Most) }
+func attachItem(l model.AttachLimit) string { return fmt.Sprintf("%s=%d", quote(l.Driver), l.Max) }
 
 // selectorItem writes which pods; own is the namespace that goes without saying.
 func selectorItem(s *model.Selector, own string) string {

@@ -31,7 +31,7 @@ func (p *problem) why(g *group) model.Reason {
 			out.Best, out.BestOf = verdict.Best, verdict.BestOf
 		}
 	}
-	if out.Rule == model.RuleSteps && !p.partial || g.refused.OfPods() {
+	if out.Rule == model.RuleSteps && !p.partial || g.refused.BetweenPods() {
 		if reason, ok := p.blame(g); ok {
 			for i := range out.Pools {
 				if v := &out.Pools[i]; v.Rule == model.RuleSteps {
@@ -67,7 +67,7 @@ func (p *problem) lookCloser(g *group, view int, verdict *model.PoolVerdict) {
 	if len(options) == 0 {
 		for _, port := range g.shape.HostPorts {
 			for i := range p.s.Daemons {
-				if d := &p.s.Daemons[i]; slices.ContainsFunc(d.Shape.HostPorts, port.Conflicts) && !v.RunsOn(&d.Shape).Empty() {
+				if d := &p.s.Daemons[i]; slices.ContainsFunc(d.Shape.HostPorts, port.Conflicts) && !v.DaemonTypes(&d.Shape).Empty() {
 					verdict.Object, verdict.Detail = port.String(), "DaemonSet "+d.Namespace+"/"+d.Name
 					end(verdict, model.RuleHostPort)
 					return

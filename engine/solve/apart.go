@@ -40,23 +40,23 @@ func (p *problem) keepApart() {
 	}
 	spreads, terms := map[int]int64{}, map[int]bool{}
 	for _, g := range waiting {
-		for _, t := range p.state.Spreads(g.index) {
+		for _, t := range p.state.SpreadTerms(g.index) {
 			if t.Topology == host {
 				if most, ok := spreads[t.Counter]; !ok || t.MaxSkew < most {
 					spreads[t.Counter] = t.MaxSkew
 				}
 			}
 		}
-		for _, c := range p.state.Apart(g.index) {
+		for _, c := range p.state.AntiAffinityCounters(g.index) {
 			terms[c] = true
 		}
 	}
 	known := map[string]int{}
 	for _, g := range waiting {
 		k := kind{class: g.parts[0].class, custom: p.customOf(g.parts[0].class)}
-		counting := p.state.Counting(g.index)
-		near, _ := p.state.Near(g.index)
-		early := len(p.state.Spreads(g.index))+len(near) > 0 // pods without needs can be bound after those that spread
+		counting := p.state.PodCounters(g.index)
+		near, _ := p.state.AffinityCounters(g.index)
+		early := len(p.state.SpreadTerms(g.index))+len(near) > 0 // pods without needs can be bound after those that spread
 		for _, c := range counting {
 			if most, ok := spreads[int(c)]; ok && early {
 				s := take(g, fmt.Sprint("spread ", c), int(min(max(most, 1), 1<<30)))
@@ -70,7 +70,7 @@ func (p *problem) keepApart() {
 				k.matches = append(k.matches, int(c))
 			}
 		}
-		k.owns = slices.Compact(slices.Sorted(slices.Values(p.state.Apart(g.index))))
+		k.owns = slices.Compact(slices.Sorted(slices.Values(p.state.AntiAffinityCounters(g.index))))
 		slices.Sort(k.matches)
 		for _, c := range k.owns {
 			if slices.Contains(k.matches, c) {

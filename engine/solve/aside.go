@@ -64,7 +64,7 @@ func (p *problem) withHope() *model.Snapshot {
 
 // nearest is the rule of the pool that came nearest to a node for the group.
 func (p *problem) nearest(g *group) model.Rule {
-	if g.refused.OfPods() {
+	if g.refused.BetweenPods() {
 		return g.refused
 	}
 	var nearest model.Rule

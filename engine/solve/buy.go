@@ -141,7 +141,7 @@ func (s *shop) serve(first, spill bool) bool {
 			if !s.rooms[b.view].Allows(&s.views[b.view].Pool.Limits, &proto.largest) {
 				break
 			}
-			s.rooms[b.view] = s.rooms[b.view].Less(proto.largest)
+			s.rooms[b.view] = s.rooms[b.view].Minus(proto.largest)
 			m := *proto
 			m.takes = s.draw(x.Takes, b)
 			s.machines = append(s.machines, &m)
@@ -199,7 +199,7 @@ func (s *shop) fewer(b *binOf, x binpack.Pattern) bool {
 		if !s.rooms[b.view].Allows(&s.views[b.view].Pool.Limits, &m.largest) {
 			return false
 		}
-		s.rooms[b.view] = s.rooms[b.view].Less(m.largest)
+		s.rooms[b.view] = s.rooms[b.view].Minus(m.largest)
 		m.takes = s.draw(some, b)
 		s.machines = append(s.machines, m)
 		return true

@@ -103,7 +103,7 @@ func optionsIn(v *rules.View, c *class) []rules.Option {
 	for _, o := range options {
 		o.Types = slices.Clone(o.Types)
 		for t := range v.Net {
-			if o.Types.Has(t) && !v.DaemonsLeave(c.ports, t) {
+			if o.Types.Has(t) && !v.DaemonPortsAllow(c.ports, t) {
 				o.Types[t/64] &^= 1 << (t % 64)
 			}
 		}

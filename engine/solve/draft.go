@@ -125,9 +125,9 @@ func (x *explaining) explain(p *problem, g *group, before *remembered) {
 func (x *explaining) mostChanges(p *problem) int {
 	const tries = 2000
 	if x.goOn == nil {
-		return suggest.MostShapes
+		return suggest.MaxShapes
 	}
-	return max(1, min(suggest.MostShapes, tries/max(len(p.views), 1)))
+	return max(1, min(suggest.MaxShapes, tries/max(len(p.views), 1)))
 }
 
 func (x *explaining) give(p *problem, g *group, reason *model.Reason) {
@@ -159,9 +159,9 @@ func (p *problem) withoutHope() []model.Unplaced {
 
 // roomOf is what the limits of a pool leave for a group: one that was set aside could launch nothing before anything
 // was planned.
-func (p *problem) roomOf(g *group, view int) rules.Room {
+func (p *problem) roomOf(g *group, view int) rules.Headroom {
 	if g.aside {
-		return p.views[view].Room()
+		return p.views[view].Headroom()
 	}
 	return p.rooms[view]
 }

@@ -31,7 +31,7 @@ func (p *problem) launch() {
 	}
 	p.plan.LowerBound = p.bound
 	for _, m := range p.machines {
-		p.plan.Counts += m.counts
+		p.plan.EffectivePrice += m.counts
 	}
 }
 

@@ -46,7 +46,7 @@ func TestALaunchAsksForItsPodsAndDaemonSetsOnce(t *testing.T) {
 // planFor plans for a scenario in which there is one instance type.
 func planFor(t *testing.T, pods string) model.Plan {
 	t.Helper()
-	s, policy, err := scenario.Scenario("type c8 cpu=8 memory=16Gi pods=58 offers(a on-demand 0.4)\npool general\n" + pods)
+	s, policy, err := scenario.Parse("type c8 cpu=8 memory=16Gi pods=58 offers(a on-demand 0.4)\npool general\n" + pods)
 	if err != nil {
 		t.Fatal(err)
 	}

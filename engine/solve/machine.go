@@ -104,14 +104,14 @@ func (p *problem) lookedAt(m *machine) []string {
 		}
 	}
 	for _, t := range m.takes {
-		near, _ := p.state.Near(t.group.index)
-		for _, c := range slices.Concat(near, p.state.Apart(t.group.index)) {
+		near, _ := p.state.AffinityCounters(t.group.index)
+		for _, c := range slices.Concat(near, p.state.AntiAffinityCounters(t.group.index)) {
 			add(p.state.CounterTopology(c))
 		}
-		for _, s := range p.state.Spreads(t.group.index) {
+		for _, s := range p.state.SpreadTerms(t.group.index) {
 			add(s.Topology)
 		}
-		for _, c := range p.state.Counting(t.group.index) {
+		for _, c := range p.state.PodCounters(t.group.index) {
 			if p.users[int(c)] > 0 {
 				add(p.state.CounterTopology(int(c)))
 			}

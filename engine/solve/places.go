@@ -34,11 +34,11 @@ func placesIn(s, pods *model.Snapshot) *Places {
 
 // Exchange puts another version of a machine in its place: see rules.State.Exchange. A machine that takes pods may be exchanged for
 // one that takes none, and back.
-func (x *Places) Exchange(node int, n *model.Node) { x.state.Exchange(node, n) }
+func (x *Places) Exchange(node int, n *model.Node) { x.state.Swap(node, n) }
 
 // Change is Exchange for a machine that still takes pods, if it did.
 func (x *Places) Change(node int, n *model.Node) {
-	x.state.Exchange(node, n)
+	x.state.Swap(node, n)
 	x.order.Changed(node)
 }
 
@@ -81,7 +81,7 @@ func (x *Places) viewsOf(s *model.Snapshot, policy *model.Policy) []*rules.View 
 	var out []*rules.View
 	for i := range s.Pools {
 		v := rules.NewView(&s.Pools[i], s.Daemons)
-		v.Under(policy)
+		v.ApplyPolicy(policy)
 		out = append(out, v)
 	}
 	x.views = out
@@ -89,7 +89,7 @@ func (x *Places) viewsOf(s *model.Snapshot, policy *model.Policy) []*rules.View 
 }
 
 // screenOf is the screen of the views before anything is planned.
-func (x *Places) screenOf(views []*rules.View, rooms []rules.Room, policy *model.Policy) *rules.Screen {
+func (x *Places) screenOf(views []*rules.View, rooms []rules.Headroom, policy *model.Policy) *rules.Screen {
 	if x.screen == nil {
 		x.screen = rules.NewScreen(views, rooms, policy)
 	}

@@ -41,7 +41,7 @@ func preferred(s *model.Snapshot, policy model.Policy, plain *Draft) *Draft {
 	switch {
 	case weight == 0, len(plan.Plan.Unplaced) > len(plain.Plan.Unplaced): // others lost their places to those that are choosy
 		return plain
-	case policy.Preferences != model.Respect && plan.Plan.Counts > plain.Plan.Counts+worth(weight, policy.PreferencePrice):
+	case policy.Preferences != model.Respect && plan.Plan.EffectivePrice > plain.Plan.EffectivePrice+worth(weight, policy.PreferencePrice):
 		return plain
 	}
 	plan.Plan.LowerBound = min(plan.Plan.LowerBound, plain.Plan.LowerBound)

@@ -37,7 +37,7 @@ type problem struct {
 	apart    []kind
 	users    map[int]int // by counter: groups that wait and look at it
 	views    []*rules.View
-	rooms    []rules.Room // by view
+	rooms    []rules.Headroom // by view
 	screen   *rules.Screen
 	tiers    [][]int      // views by weight, heaviest first
 	ordered  [][]cheapest // by view: see byPrice
@@ -145,7 +145,7 @@ func mostTypes(policy *model.Policy) int {
 
 // attempt plans once.
 func attempt(s *model.Snapshot, policy model.Policy, known lessons, shared *Places) *problem {
-	p := &problem{s: s, known: known, policy: &policy, maxTypes: policy.MaxTypes, steps: policy.MaxSteps, classOf: map[string]int{}, users: map[int]int{}, shared: shared, state: shared.state.Fresh()}
+	p := &problem{s: s, known: known, policy: &policy, maxTypes: policy.MaxTypes, steps: policy.MaxSteps, classOf: map[string]int{}, users: map[int]int{}, shared: shared, state: shared.state.Fork()}
 	p.order = shared.order.For(p.state)
 	p.maxTypes = mostTypes(&policy)
 	if p.steps <= 0 {
@@ -190,7 +190,7 @@ func (p *problem) waiting() bool {
 func (p *problem) open() {
 	p.views = p.shared.viewsOf(p.s, p.policy)
 	for _, v := range p.views {
-		p.rooms = append(p.rooms, v.Room())
+		p.rooms = append(p.rooms, v.Headroom())
 	}
 	order := make([]int, len(p.views))
 	for i := range order {

@@ -81,11 +81,11 @@ func (p *problem) regrow(i, planned int, from *firstfit.Machine, more []take) {
 			t.group.refused = model.RuleMinValues
 		}
 		if i < planned {
-			p.rooms[m.view] = p.rooms[m.view].Less(p.machines[i].largest)
+			p.rooms[m.view] = p.rooms[m.view].Minus(p.machines[i].largest)
 		}
 		return
 	}
-	p.rooms[m.view] = p.rooms[m.view].Less(m.largest)
+	p.rooms[m.view] = p.rooms[m.view].Minus(m.largest)
 	if i < planned {
 		p.machines[i] = m
 	} else {
@@ -141,7 +141,7 @@ func (p *problem) firstFit() {
 			}
 			continue
 		}
-		p.rooms[m.view] = p.rooms[m.view].Less(m.largest)
+		p.rooms[m.view] = p.rooms[m.view].Minus(m.largest)
 		p.machines = append(p.machines, m)
 	}
 	for _, g := range p.groups {

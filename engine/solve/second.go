@@ -27,13 +27,13 @@ func secondOpinion(s *model.Snapshot, policy model.Policy, first *Draft, shared 
 	second.Plan.Unplaced = sortedByPod(second.Plan.Unplaced, func(x *model.Unplaced) *model.PodKey { return &x.Pod })
 	plan, other := &first.Plan, &second.Plan
 	if cmp.Or(cmp.Compare(waitOn(s, other), waitOn(s, plan)), cmp.Compare(len(other.Unplaced), len(plan.Unplaced)),
-		cmp.Compare(relaxed(other), relaxed(plan)), cmp.Compare(other.Counts, plan.Counts)) >= 0 {
+		cmp.Compare(relaxed(other), relaxed(plan)), cmp.Compare(other.EffectivePrice, plan.EffectivePrice)) >= 0 {
 		return first
 	}
 	if plan.Partial { // what nobody looked at is not refused
 		return first
 	}
-	other.LowerBound = min(plan.LowerBound, other.Counts)
+	other.LowerBound = min(plan.LowerBound, other.EffectivePrice)
 	p.groups = nil
 	second.from = append(second.from, p)
 	return second
@@ -88,7 +88,7 @@ func (p *problem) doubtful() bool {
 		return false
 	}
 	const near = 1.005
-	if float64(p.plan.Counts) > float64(p.plan.LowerBound)*near {
+	if float64(p.plan.EffectivePrice) > float64(p.plan.LowerBound)*near {
 		return true
 	}
 	return slices.ContainsFunc(left, func(g *group) bool {

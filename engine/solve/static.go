@@ -64,15 +64,15 @@ func Static(s *model.Snapshot, policy model.Policy, pool string, n int64, identi
 		return nil
 	}
 	v := rules.NewView(&s.Pools[i], s.Daemons)
-	v.Under(&policy)
-	p := &problem{s: s, policy: &policy, maxTypes: mostTypes(&policy), state: rules.NewState(&model.Snapshot{}), views: []*rules.View{v}, rooms: []rules.Room{v.Room()}}
+	v.ApplyPolicy(&policy)
+	p := &problem{s: s, policy: &policy, maxTypes: mostTypes(&policy), state: rules.NewState(&model.Snapshot{}), views: []*rules.View{v}, rooms: []rules.Headroom{v.Headroom()}}
 	var out []model.Launch
 	for k := range min(n, mostStatic) {
 		m := &machine{zones: allTrue(len(v.Zones)), capacity: allTrue(len(v.Capacities)), open: bearing(v), relax: v.BestEffort}
 		if !p.complete(m) {
 			break
 		}
-		p.rooms[0] = p.rooms[0].Less(m.largest)
+		p.rooms[0] = p.rooms[0].Minus(m.largest)
 		l := p.launchOf(m, nil)
 		sum := sha256.Sum256([]byte(l.ID + " " + identity + strconv.FormatInt(k, 10)))
 		l.ID = hex.EncodeToString(sum[:16])
@@ -105,7 +105,7 @@ func addLaunches(plan *model.Plan, policy model.Policy, launches []model.Launch)
 	if len(plan.Launches) == 0 || plan.LowerBound > 0 { // else the bound is not known
 		plan.LowerBound = min(plan.LowerBound, math.MaxInt64-counts) + counts
 	}
-	plan.Counts += counts
+	plan.EffectivePrice += counts
 	plan.Launches = append(plan.Launches, launches...)
 	slices.SortStableFunc(plan.Launches, func(a, b model.Launch) int { return cmp.Compare(a.ID, b.ID) })
 }

@@ -73,7 +73,7 @@ func (p *problem) bears(m *machine, t int) bool {
 		return false
 	}
 	for _, limit := range x.AttachLimits {
-		if n := p.attached(m, limit.Driver); n > 0 && n > limit.Most {
+		if n := p.attached(m, limit.Driver); n > 0 && n > limit.Max {
 			return false
 		}
 	}

@@ -27,10 +27,10 @@ func (p *problem) assignZones() {
 	var spread, near []*group
 	waiting := p.groupsLeft()
 	for _, g := range waiting {
-		p.state.Spreads(g.index) // the State counts for whom it was asked about
-		p.state.Near(g.index)
-		p.state.Apart(g.index)
-		p.state.Owned(g.index)
+		p.state.SpreadTerms(g.index) // the State counts for whom it was asked about
+		p.state.AffinityCounters(g.index)
+		p.state.AntiAffinityCounters(g.index)
+		p.state.OwnerCounters(g.index)
 		for _, v := range g.shape.Volumes {
 			z.shared[v.ID] += g.left()
 		}
@@ -38,20 +38,20 @@ func (p *problem) assignZones() {
 	z.count(waiting)
 	for _, g := range waiting {
 		g.parts = []part{{class: g.class, n: g.left()}}
-		if slices.ContainsFunc(p.state.Spreads(g.index), func(t rules.SpreadTerm) bool { return t.Self > t.MaxSkew }) {
+		if slices.ContainsFunc(p.state.SpreadTerms(g.index), func(t rules.SpreadTerm) bool { return t.Self > t.MaxSkew }) {
 			g.refused, g.parts = model.RuleSpread, nil // not even one pod keeps the skew where none is
 			continue
 		}
 		if z.forbid(g); g.rest || g.refused != "" {
 			continue
 		}
-		terms, _ := p.state.Near(g.index)
+		terms, _ := p.state.AffinityCounters(g.index)
 		switch {
 		case !z.regular(g):
 			g.rest = true
 		case len(terms) > 0:
 			near = append(near, g)
-		case slices.ContainsFunc(p.state.Spreads(g.index), func(t rules.SpreadTerm) bool { return t.Topology == z.zone }):
+		case slices.ContainsFunc(p.state.SpreadTerms(g.index), func(t rules.SpreadTerm) bool { return t.Topology == z.zone }):
 			spread = append(spread, g)
 		}
 	}
@@ -77,18 +77,18 @@ func (p *problem) groupsLeft() []*group {
 // regular reports whether all constraints of the group on other pods are about zones or single machines, and none wants
 // others on the same machine or none in the same zone.
 func (z *zoning) regular(g *group) bool {
-	for _, t := range z.state.Spreads(g.index) {
+	for _, t := range z.state.SpreadTerms(g.index) {
 		if t.Topology != z.zone && t.Topology != z.host {
 			return false
 		}
 	}
-	terms, _ := z.state.Near(g.index)
+	terms, _ := z.state.AffinityCounters(g.index)
 	for _, c := range terms {
 		if z.state.CounterTopology(c) != z.zone {
 			return false
 		}
 	}
-	for _, c := range z.state.Apart(g.index) {
+	for _, c := range z.state.AntiAffinityCounters(g.index) {
 		if z.state.CounterTopology(c) != z.host {
 			return false
 		}
@@ -103,8 +103,8 @@ func (z *zoning) forbid(g *group) {
 		return
 	}
 	var bad []int32
-	for _, c := range z.state.Against(g.index) {
-		total, unknown := z.state.Counted(int(c))
+	for _, c := range z.state.AvoidedByCounters(g.index) {
+		total, unknown := z.state.CountTotal(int(c))
 		switch topology := z.state.CounterTopology(int(c)); {
 		case total+unknown == 0 || topology == z.host:
 		case topology != z.zone || unknown > 0:
@@ -112,7 +112,7 @@ func (z *zoning) forbid(g *group) {
 			return
 		default:
 			for _, d := range z.domains(z.zones) {
-				if z.state.At(int(c), d) > 0 {
+				if z.state.CountIn(int(c), d) > 0 {
 					bad = append(bad, d)
 				}
 			}
@@ -155,7 +155,7 @@ func (z *zoning) domains(zones []string) []int32 {
 
 // at is what a counter counts in a domain, with what is planned.
 func (z *zoning) at(counter int, d int32) int64 {
-	n := int64(z.state.At(counter, d))
+	n := int64(z.state.CountIn(counter, d))
 	if counter < len(z.planned) && d >= 0 && int(d) < len(z.planned[counter]) {
 		n += z.planned[counter][d]
 	}
@@ -164,7 +164,7 @@ func (z *zoning) at(counter int, d int32) int64 {
 
 // plan counts n pods of the group in a zone.
 func (z *zoning) plan(g *group, d int32, n int64) {
-	for _, c := range z.state.Counting(g.index) {
+	for _, c := range z.state.PodCounters(g.index) {
 		if z.state.CounterTopology(int(c)) != z.zone {
 			continue
 		}

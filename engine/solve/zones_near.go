@@ -27,11 +27,11 @@ func (z *zoning) follow(near, waiting []*group) {
 
 // join places the group near pods that are there, or as the first of its kind; false if it has to wait.
 func (z *zoning) join(g *group) bool {
-	terms, alone := z.state.Near(g.index)
+	terms, alone := z.state.AffinityCounters(g.index)
 	zones := z.feasible(g, g.left())
 	first := alone
 	for _, c := range terms {
-		total, unknown := z.state.Counted(c)
+		total, unknown := z.state.CountTotal(c)
 		if total+unknown > 0 {
 			first = false
 		}
@@ -47,7 +47,7 @@ func (z *zoning) join(g *group) bool {
 	if len(zones) == 0 {
 		return false
 	}
-	if slices.ContainsFunc(z.state.Spreads(g.index), func(t rules.SpreadTerm) bool { return t.Topology == z.zone }) {
+	if slices.ContainsFunc(z.state.SpreadTerms(g.index), func(t rules.SpreadTerm) bool { return t.Topology == z.zone }) {
 		if first {
 			zones = zones[:1]
 		}
@@ -104,14 +104,14 @@ func (z *zoning) settle(g *group, zone string) {
 
 // lead gives a zone to a group that the waiting one wants near and that is free to go anywhere.
 func (z *zoning) lead(g *group, waiting []*group) bool {
-	terms, _ := z.state.Near(g.index)
+	terms, _ := z.state.AffinityCounters(g.index)
 	own := z.feasible(g, g.left())
 	for _, c := range terms {
 		for _, h := range waiting {
 			if h == g || h.rest || h.refused != "" || len(h.parts) != 1 || len(z.classes[h.parts[0].class].zones) == 1 {
 				continue
 			}
-			if needs, _ := z.state.Near(h.index); len(needs) > 0 || !slices.Contains(z.state.Counting(h.index), int32(c)) {
+			if needs, _ := z.state.AffinityCounters(h.index); len(needs) > 0 || !slices.Contains(z.state.PodCounters(h.index), int32(c)) {
 				continue
 			}
 			both := slices.DeleteFunc(z.feasible(h, h.left()), func(name string) bool { return !slices.Contains(own, name) })

@@ -60,7 +60,7 @@ func (z *zoning) spread(g *group, zones []string) {
 	}
 	domains := z.domains(zones)
 	var terms []constraint
-	for _, t := range z.state.Spreads(g.index) {
+	for _, t := range z.state.SpreadTerms(g.index) {
 		if t.Topology != z.zone {
 			continue
 		}
@@ -117,7 +117,7 @@ func (z *zoning) spread(g *group, zones []string) {
 // roomFor are nodes that have room for pods of the group once the skew allows them there. Nil for groups with other
 // constraints on pods: those are not looked at twice.
 func (z *zoning) roomFor(g *group) []int {
-	others := len(z.state.Spreads(g.index)) > 1 || len(g.shape.Affinity)+len(g.shape.AntiAffinity) > 0 || len(z.state.Against(g.index)) > 0
+	others := len(z.state.SpreadTerms(g.index)) > 1 || len(g.shape.Affinity)+len(g.shape.AntiAffinity) > 0 || len(z.state.AvoidedByCounters(g.index)) > 0
 	if others || len(z.s.Nodes) == 0 {
 		return nil
 	}
@@ -153,7 +153,7 @@ func (z *zoning) openTo(g *group, n int, terms []constraint, zones []string, dom
 	for i := range terms {
 		own[terms[i].Counter] = true
 	}
-	for _, c := range z.state.Counting(g.index) {
+	for _, c := range z.state.PodCounters(g.index) {
 		if z.state.CounterTopology(int(c)) != z.zone {
 			continue
 		}
@@ -179,9 +179,9 @@ func (z *zoning) openTo(g *group, n int, terms []constraint, zones []string, dom
 // count counts the groups that look at each counter.
 func (z *zoning) count(groups []*group) {
 	for _, g := range groups {
-		near, _ := z.state.Near(g.index)
-		looks := slices.Concat(near, z.state.Apart(g.index))
-		for _, t := range z.state.Spreads(g.index) {
+		near, _ := z.state.AffinityCounters(g.index)
+		looks := slices.Concat(near, z.state.AntiAffinityCounters(g.index))
+		for _, t := range z.state.SpreadTerms(g.index) {
 			looks = append(looks, t.Counter)
 		}
 		slices.Sort(looks)

@@ -66,8 +66,8 @@ func withRoom(s *model.Snapshot, p model.Policy, patience time.Duration, room ma
 		until := x.Created.Add(patience)
 		plan.Unplaced = append(plan.Unplaced, model.Unplaced{Pod: x.PodKey, Reason: model.Reason{
 			Rule: model.RuleSoon, Object: node, Detail: until.UTC().Format(time.RFC3339)}})
-		if plan.Again.IsZero() || until.Before(plan.Again) {
-			plan.Again = until
+		if plan.RecheckAt.IsZero() || until.Before(plan.RecheckAt) {
+			plan.RecheckAt = until
 		}
 	}
 	slices.SortFunc(plan.Unplaced, func(a, b model.Unplaced) int {

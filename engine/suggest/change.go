@@ -14,7 +14,7 @@ import (
 )
 
 // MostShapes is for how many shapes without a place a plan should ask; the rest goes without a change.
-const MostShapes = 20
+const MaxShapes = 20
 
 // mostTries is how often one shape may ask the rules: twice for each change that is considered in a pool.
 const mostTries = 128
@@ -24,7 +24,7 @@ type search struct {
 	s      *model.Snapshot
 	shape  *model.Shape
 	views  []*rules.View
-	rooms  []rules.Room
+	rooms  []rules.Headroom
 	reason *model.Reason
 	tries  int
 	fitted Option // the machine of the last fit; its Change is not set
@@ -37,7 +37,7 @@ type search struct {
 // In the order in which they are tried: create what does not exist, raise a limit, tolerate a taint, allow one more value of
 // a label, ask for less, wait, keep fewer minValues, have fewer volumes, let a pool launch more. What other pods stand in the
 // way of has an answer of its own: prefer what is required of them, do without a host port, wait for a volume.
-func Smallest(s *model.Snapshot, shape *model.Shape, views []*rules.View, rooms []rules.Room, reason *model.Reason) model.Change {
+func Smallest(s *model.Snapshot, shape *model.Shape, views []*rules.View, rooms []rules.Headroom, reason *model.Reason) model.Change {
 	for c := range changes(s, shape, views, rooms, reason) {
 		return c.Change
 	}
@@ -45,7 +45,7 @@ func Smallest(s *model.Snapshot, shape *model.Shape, views []*rules.View, rooms 
 }
 
 // changes are those that would place a pod of the shape, in the order in which they are tried.
-func changes(s *model.Snapshot, shape *model.Shape, views []*rules.View, rooms []rules.Room, reason *model.Reason) iter.Seq[Option] {
+func changes(s *model.Snapshot, shape *model.Shape, views []*rules.View, rooms []rules.Headroom, reason *model.Reason) iter.Seq[Option] {
 	return func(yield func(Option) bool) {
 		if len(s.Pools) == 0 {
 			yield(Option{Change: model.Change{Rule: model.RuleNoPool, Object: "NodePool", To: "created"}})
@@ -68,11 +68,11 @@ func changes(s *model.Snapshot, shape *model.Shape, views []*rules.View, rooms [
 	}
 }
 
-func newSearch(s *model.Snapshot, shape *model.Shape, views []*rules.View, rooms []rules.Room, reason *model.Reason) *search {
+func newSearch(s *model.Snapshot, shape *model.Shape, views []*rules.View, rooms []rules.Headroom, reason *model.Reason) *search {
 	if len(views) == 0 {
 		for i := range s.Pools {
 			v := rules.NewView(&s.Pools[i], s.Daemons)
-			views, rooms = append(views, v), append(rooms, v.Room())
+			views, rooms = append(views, v), append(rooms, v.Headroom())
 		}
 	}
 	return &search{s: s, shape: shape, views: views, rooms: rooms, reason: reason}
@@ -104,7 +104,7 @@ func (c *search) ways() []func() model.Change {
 }
 
 // fits reports whether the rules give a new machine of the view to the shape. strict: see neighbours.
-func (c *search) fits(shape *model.Shape, v *rules.View, room rules.Room, strict bool) bool {
+func (c *search) fits(shape *model.Shape, v *rules.View, room rules.Headroom, strict bool) bool {
 	if c.tries >= mostTries {
 		return false
 	}
@@ -135,7 +135,7 @@ type machine struct {
 }
 
 // machines are those that hold the shape within the room, available now; taints and the pool's state are not looked at.
-func (c *search) machines(shape *model.Shape, v *rules.View, room rules.Room) []machine {
+func (c *search) machines(shape *model.Shape, v *rules.View, room rules.Headroom) []machine {
 	if c.tries >= mostTries {
 		return nil
 	}
@@ -147,7 +147,7 @@ func (c *search) machines(shape *model.Shape, v *rules.View, room rules.Room) []
 	var out []machine
 	for _, o := range v.Options(alone.Required, alone.AnyOf) {
 		for t := range v.Pool.Types {
-			if !o.Types.Has(t) || !alone.Requests.Fits(v.Net[t]) || !room.Allows(&v.Pool.Limits, &v.Pool.Types[t].Capacity) || !v.DaemonsLeave(shape.HostPorts, t) {
+			if !o.Types.Has(t) || !alone.Requests.Fits(v.Net[t]) || !room.Allows(&v.Pool.Limits, &v.Pool.Types[t].Capacity) || !v.DaemonPortsAllow(shape.HostPorts, t) {
 				continue
 			}
 			for _, f := range v.Offers[t] {

@@ -20,13 +20,13 @@ type m48 cpu=192 memory=768Gi pods=737 allocatable(cpu=191450m, memory=740Gi) la
 // of is the change for the first pod that gets nothing.
 func of(t *testing.T, cluster string) model.Change {
 	t.Helper()
-	s, policy, err := scenario.Scenario(types + cluster)
+	s, policy, err := scenario.Parse(types + cluster)
 	if err != nil {
 		t.Fatal(err)
 	}
 	plan := engine.Provision(s, policy)
 	if len(plan.Unplaced) == 0 {
-		t.Fatalf("every pod has its place:\n%s", scenario.Plan(s, plan))
+		t.Fatalf("every pod has its place:\n%s", scenario.FormatPlan(s, plan))
 	}
 	reason := plan.Unplaced[0].Reason
 	for i := range s.Pending {
@@ -123,7 +123,7 @@ shape db labels(app=db) cpu=1
 		{"pool p\npods 1 web cpu=1 memory=1Ti blocked(\"persistentVolumeClaim data does not exist\")" + nodes, model.Reason{Rule: model.RuleBlocked},
 			""},
 	} {
-		s, _, err := scenario.Scenario(types + c.cluster)
+		s, _, err := scenario.Parse(types + c.cluster)
 		if err != nil {
 			t.Fatalf("%s: %v", c.cluster, err)
 		}

@@ -101,7 +101,7 @@ func (c *search) avoided(shape *model.Shape) bool {
 }
 
 // besides reports whether a machine of the view can be beside the pods that are there. It looks at one of each zone.
-func (c *search) besides(shape *model.Shape, v *rules.View, room rules.Room) bool {
+func (c *search) besides(shape *model.Shape, v *rules.View, room rules.Headroom) bool {
 	alone := len(shape.Affinity)+len(shape.AntiAffinity)+len(shape.Spread) == 0
 	for i := 0; alone && i < len(c.s.Shapes); i++ {
 		alone = !c.avoids(i, shape)

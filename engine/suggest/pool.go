@@ -30,7 +30,7 @@ func (c *search) raiseLimit() model.Change {
 			if to := c.limitNeeded(v, room, r); to > 0 {
 				return model.Change{
 					Rule: model.RuleLimit, Object: "limit " + c.name(r), Pool: v.Pool.Name,
-					From: model.Quantity(c.name(r), l.Most[r]), To: model.Quantity(c.name(r), to),
+					From: model.Quantity(c.name(r), l.Max[r]), To: model.Quantity(c.name(r), to),
 				}
 			}
 		}
@@ -39,7 +39,7 @@ func (c *search) raiseLimit() model.Change {
 }
 
 // limitNeeded is the least limit of the resource with which the pool would give a machine, 0 if none would.
-func (c *search) limitNeeded(v *rules.View, room rules.Room, r int) int64 {
+func (c *search) limitNeeded(v *rules.View, room rules.Headroom, r int) int64 {
 	open := room
 	open.Left[r] = math.MaxInt64
 	var amounts []int64
@@ -49,7 +49,7 @@ func (c *search) limitNeeded(v *rules.View, room rules.Room, r int) int64 {
 	if len(amounts) == 0 {
 		return 0
 	}
-	most := v.Pool.Limits.Most
+	most := v.Pool.Limits.Max
 	used := most.Minus(room.Left)
 	// The smallest machine is enough, unless minValues need others beside it.
 	for _, amount := range []int64{slices.Min(amounts), slices.Max(amounts)} {

@@ -9,7 +9,7 @@ import (
 	"github.com/nodeless/nodeless/engine"
 	"github.com/nodeless/nodeless/engine/model"
 	"github.com/nodeless/nodeless/engine/reason"
-	"github.com/nodeless/nodeless/engine/scenario/gen"
+	"github.com/nodeless/nodeless/lab/gen"
 	"github.com/nodeless/nodeless/engine/suggest"
 )
 
@@ -77,7 +77,7 @@ func edit(s *model.Snapshot, shape int, c model.Change) (*model.Snapshot, bool) 
 		if name == "nodes" {
 			pool.Limits.Nodes = parse(name, c.To)
 		} else {
-			pool.Limits.Most[slices.Index(s.ResourceNames, name)] = parse(name, c.To)
+			pool.Limits.Max[slices.Index(s.ResourceNames, name)] = parse(name, c.To)
 		}
 	case model.RulePoolNotReady:
 		pool.NotReady = ""

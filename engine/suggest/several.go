@@ -28,7 +28,7 @@ func (c *search) foreign(o *Option) bool {
 }
 
 // Several are up to so many single changes, each of another sort, the smallest first.
-func Several(s *model.Snapshot, shape *model.Shape, reason *model.Reason, most int) []Option {
+func Options(s *model.Snapshot, shape *model.Shape, reason *model.Reason, most int) []Option {
 	var out []Option
 	for o := range changes(s, shape, nil, nil, reason) {
 		if out = append(out, o); len(out) == most {
@@ -39,7 +39,7 @@ func Several(s *model.Snapshot, shape *model.Shape, reason *model.Reason, most i
 }
 
 // cheapest is the cheapest node of the view that holds the shape.
-func (c *search) cheapest(shape *model.Shape, v *rules.View, room rules.Room) Option {
+func (c *search) cheapest(shape *model.Shape, v *rules.View, room rules.Headroom) Option {
 	tries := c.tries
 	defer func() { c.tries = tries }() // to look at a price is no try
 	c.tries = 0

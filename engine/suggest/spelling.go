@@ -22,7 +22,7 @@ func misspelled(v *rules.View, r model.Requirement, name string) uint64 {
 		if slices.ContainsFunc(v.Pool.Types, func(t model.InstanceType) bool { return t.Name == asked }) {
 			return 0
 		}
-		nearest = min(nearest, Letters(asked, name))
+		nearest = min(nearest, EditDistance(asked, name))
 	}
 	if nearest > mostSlips {
 		return math.MaxUint64
@@ -31,7 +31,7 @@ func misspelled(v *rules.View, r model.Requirement, name string) uint64 {
 }
 
 // Letters is how many letters have to be put in, left out or changed to make b of a (Levenshtein's distance).
-func Letters(a, b string) int {
+func EditDistance(a, b string) int {
 	x, y := []rune(a), []rune(b)
 	row := make([]int, len(y)+1)
 	for j := range row {

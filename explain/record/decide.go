@@ -143,7 +143,7 @@ func MachineOf(n *model.Node, most int) Machine {
 	}
 	var keys []model.PodKey
 	for i := range n.Pods {
-		if p := &n.Pods[i]; !p.Daemon && !p.Terminal && !p.Leaving {
+		if p := &n.Pods[i]; !p.Daemon && !p.Terminal && !p.Terminating {
 			keys = append(keys, p.PodKey)
 		}
 	}
@@ -209,7 +209,7 @@ const settle = 5 * time.Second
 // passing reports whether a reason is none yet: the search goes on, or pods or pools are waited for that are about to end, or to be ready.
 func passing(r model.Reason, waited time.Duration) bool {
 	notReady := func(v model.PoolVerdict) bool { return v.Rule == model.RulePoolNotReady }
-	return r.Rule.Passing() || waited < settle && (r.Rule == model.RulePoolNotReady || slices.ContainsFunc(r.Pools, notReady))
+	return r.Rule.Transient() || waited < settle && (r.Rule == model.RulePoolNotReady || slices.ContainsFunc(r.Pools, notReady))
 }
 
 // reasonKey is what has to change for a reason to be another: not the amounts that are in use at the moment.

@@ -31,7 +31,7 @@ func Digest(s *model.Snapshot) string {
 		p := &s.Pools[i]
 		d.words(p.Name, p.NotReady)
 		d.numbers(int64(len(p.Types)), p.Limits.Nodes)
-		d.numbers(p.Limits.Most[:]...)
+		d.numbers(p.Limits.Max[:]...)
 	}
 	return hex.EncodeToString(d.Sum(nil)[:8])
 }

@@ -214,9 +214,9 @@ func (r *run) provision() bool {
 	}
 	var promised map[model.PodKey]string
 	if r.Gates.Nominations {
-		promised = plan.Promises(s, claims)
+		promised = plan.PendingClaims(s, claims)
 	}
-	r.world.Nominate(plan.Nominees(s), promised)
+	r.world.Nominate(plan.NominatedNodes(s), promised)
 	return len(plan.Launches) > 0
 }
 
@@ -238,7 +238,7 @@ func (r *run) disrupt(ctx context.Context) (bool, error) {
 		for _, c := range plan.Commands {
 			done = r.begin(s, c) || done
 		}
-		r.again, r.kept = cycle.Sooner(r.again, plan.Again), append(r.kept, plan.Kept...)
+		r.again, r.kept = cycle.Sooner(r.again, plan.RecheckAt), append(r.kept, plan.Kept...)
 		if policy.After = plan.After; policy.After == (model.Cursor{}) {
 			return done, nil
 		}

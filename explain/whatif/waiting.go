@@ -27,7 +27,7 @@ func (r *run) daemonsPending(s *model.Snapshot) []DaemonPending {
 		if n.Deleting || r.nodes[n.Name] == nil {
 			continue
 		}
-		for _, l := range n.Lacks {
+		for _, l := range n.MissingDaemons {
 			out = append(out, DaemonPending{DaemonSet: l.DaemonSet, Node: n.Name, Why: shortOf(s, n), Then: r.aboutCrowded(s, n, l.DaemonSet)})
 		}
 	}

@@ -74,8 +74,8 @@ func cannotLaunch(p *model.Pool, policy *model.Policy) string {
 	open := *p
 	open.Taints, open.Limits = nil, model.Limits{}
 	v := rules.NewView(&open, nil)
-	v.Under(policy)
-	verdict := v.Verdict(&model.Shape{}, rules.Room{Nodes: 1}, nil)
+	v.ApplyPolicy(policy)
+	verdict := v.Verdict(&model.Shape{}, rules.Headroom{Nodes: 1}, nil)
 	switch verdict.Rule {
 	case model.RulePoolNotReady, model.RuleCatalog, model.RuleRequirement, model.RuleMinValues:
 		return reason.Verdict(verdict)

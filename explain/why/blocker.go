@@ -66,7 +66,7 @@ func (q *nodeQuestion) clears(r *model.Reason) string {
 		if !r.Until.IsZero() {
 			return ""
 		}
-	case model.RuleNotCheaper, model.RuleMoreMachines, model.RuleNoPlace, model.RuleFragile:
+	case model.RuleNotCheaper, model.RuleMoreNodes, model.RuleNoPlace, model.RuleFragile:
 		return fmt.Sprintf("when pods, nodes or prices change; the controller looks at each change, and at least every %s", age(cycle.LookAgain))
 	}
 	return clears[r.Rule]
@@ -74,7 +74,7 @@ func (q *nodeQuestion) clears(r *model.Reason) string {
 
 // clears is what has to happen for blockers of a rule to clear.
 var clears = map[model.Rule]string{
-	model.RuleHeld:         "when more of its pods are ready, or the PodDisruptionBudget changes",
+	model.RuleEvictionBlocked:         "when more of its pods are ready, or the PodDisruptionBudget changes",
 	model.RuleSpotToSpot:   "when the feature gate SpotToSpotConsolidation is on",
 	model.RuleJob:          "when that pod has ended",
 	model.RuleNoHelp:       "when the pool may launch larger types, or the DaemonSet requests less",
@@ -88,11 +88,11 @@ var clears = map[model.Rule]string{
 func (q *nodeQuestion) budget(r *model.Reason, b *Blocker) {
 	n := q.n
 	b.Clears = "when the budget allows more"
-	np := q.c.World.NodePool(n.Pool)
+	np := q.c.Snapshot.NodePool(n.Pool)
 	if np == nil {
 		return
 	}
-	machines, going := q.c.World.Budgeted(n.Pool)
+	machines, going := q.c.Snapshot.Budgeted(n.Pool)
 	if name, most := translate.Strictest(np, disruptionReason(n), q.s.Now, machines); name != "" {
 		named := fmt.Sprintf("%s of NodePool %s lets %d of its %s be removed at a time", name, n.Pool, most, counted(machines, "node"))
 		if going > 0 {
@@ -124,7 +124,7 @@ func disruptionReason(n *model.Node) karpv1.DisruptionReason {
 
 // heldUntil is until when a pod that is named as Reasons do must not be disrupted.
 func (q *nodeQuestion) heldUntil(named string) time.Time {
-	for _, pod := range q.c.World.PodsOnNode(q.n.Name) {
+	for _, pod := range q.c.Snapshot.PodsOnNode(q.n.Name) {
 		if "pod "+pod.Namespace+"/"+pod.Name == named {
 			return translate.ReadPod(pod).HeldUntil
 		}

@@ -24,23 +24,23 @@ type nodeQuestion struct {
 
 // aboutNode answers about a Node, and reports whether it exists.
 func (q *question) aboutNode(name string) bool {
-	object := q.c.World.Node(name)
+	object := q.c.Snapshot.Node(name)
 	n := q.nodeNamed(name)
 	if object == nil || n == nil {
 		return false
 	}
-	(&nodeQuestion{q, n, object, q.c.World.Claim(n.Claim)}).answer()
+	(&nodeQuestion{q, n, object, q.c.Snapshot.Claim(n.Claim)}).answer()
 	return true
 }
 
 // aboutClaim answers about a NodeClaim, and reports whether it exists.
 func (q *question) aboutClaim(name string) bool {
-	claim := q.c.World.Claim(name)
+	claim := q.c.Snapshot.Claim(name)
 	n := q.nodeOfClaim(name)
 	if claim == nil || n == nil {
 		return false
 	}
-	(&nodeQuestion{q, n, q.c.World.Node(n.Name), claim}).answer()
+	(&nodeQuestion{q, n, q.c.Snapshot.Node(n.Name), claim}).answer()
 	return true
 }
 
@@ -139,7 +139,7 @@ func (q *nodeQuestion) came() {
 		q.sayf("came because", "it takes the place of %s (%s)", listed(victims(c), 3), strings.ToLower(string(c.Method)))
 		return
 	}
-	if np := q.c.World.NodePool(claim.Labels[karpv1.NodePoolLabelKey]); np != nil && np.Spec.Replicas != nil {
+	if np := q.c.Snapshot.NodePool(claim.Labels[karpv1.NodePoolLabelKey]); np != nil && np.Spec.Replicas != nil {
 		q.sayf("came because", "pool %s is static and keeps %s, whatever pods there are", np.Name, counted(int(*np.Spec.Replicas), "replica"))
 		return
 	}
@@ -162,16 +162,16 @@ func amounts(list corev1.ResourceList) string {
 // kept says what keeps the machine, one thing after another, and what would become of it without them.
 func (q *nodeQuestion) kept() {
 	n, state := q.n, q.state()
-	m, ok := query.OfMachine(q.s, q.policy, n.Name)
+	m, ok := query.OfNode(q.s, q.policy, n.Name)
 	if !ok {
 		return
 	}
 	then := ""
 	switch {
 	case m.Removal != nil:
-		then = reason.Removal(m.World, *m.Removal)
+		then = reason.Removal(m.Snapshot, *m.Removal)
 	case m.Command != nil:
-		then = reason.Command(m.World, *m.Command)
+		then = reason.Command(m.Snapshot, *m.Command)
 	}
 	if len(m.Blockers) == 0 && then == "" {
 		q.conclude(state, Stays, "nothing was decided about it")

@@ -42,7 +42,7 @@ func (q *podQuestion) placed(ctx context.Context) {
 	default:
 		q.conclude(state, Placed, "it is on %s", machine(n))
 	}
-	claim := q.c.World.Claim(n.Claim)
+	claim := q.c.Snapshot.Claim(n.Claim)
 	q.say("came there", q.arrival(claim, n))
 	if s := q.shapeOf(n, info.Key); s != nil {
 		q.asks(s)
@@ -182,8 +182,8 @@ func (q *podQuestion) moves(n *model.Node) {
 		return
 	}
 	for i := range n.Pods {
-		if p := &n.Pods[i]; p.PodKey == info.Key && p.Held != "" {
-			q.sayf("may it move", "not now: %s", p.Held)
+		if p := &n.Pods[i]; p.PodKey == info.Key && p.EvictionBlocked != "" {
+			q.sayf("may it move", "not now: %s", p.EvictionBlocked)
 			return
 		}
 	}

@@ -28,7 +28,7 @@ type podQuestion struct {
 
 // aboutPod answers about a pod, and reports whether it exists.
 func (q *question) aboutPod(ctx context.Context, of Subject) bool {
-	pod := q.c.World.Pod(types.NamespacedName{Namespace: of.Namespace, Name: of.Name})
+	pod := q.c.Snapshot.Pod(types.NamespacedName{Namespace: of.Namespace, Name: of.Name})
 	if pod == nil {
 		return false
 	}
@@ -98,7 +98,7 @@ func (q *podQuestion) daemon() {
 	}
 	q.sayf("room there", "%s left of %s", or(n.Free().NonNegative().Amounts(q.s.ResourceNames), "nothing"), or(n.Type, "a node of unknown type"))
 	switch {
-	case onFargate(q.c.World.Node(n.Name), q.c.World.Claim(n.Claim)):
+	case onFargate(q.c.Snapshot.Node(n.Name), q.c.Snapshot.Claim(n.Claim)):
 		q.sayf("what helps", "a microVM takes no pod but its own: keep the DaemonSet off such nodes with a required nodeAffinity: {key: %s, operator: NotIn, values: [%s]}",
 			fargate.ComputeType, fargate.ComputeTypeFargate)
 	case n.Pool != "":
@@ -174,7 +174,7 @@ func (q *podQuestion) reason(ctx context.Context, p *query.Pod) {
 	}
 	because := *r
 	because.Change = model.Change{}
-	if len(r.Pools) == 0 || r.Rule.OfPods() {
+	if len(r.Pools) == 0 || r.Rule.BetweenPods() {
 		q.say("stands in the way", reason.Pod(because))
 	}
 	q.verdicts(r)
@@ -206,7 +206,7 @@ func (q *podQuestion) verdicts(r *model.Reason) {
 	pools, whole := map[string][]string{}, map[string]string{}
 	for _, v := range r.Pools {
 		text := funnel(v) + q.besideDaemons(v)
-		if r.Rule.OfPods() && v.Rule == r.Rule {
+		if r.Rule.BetweenPods() && v.Rule == r.Rule {
 			text = strings.ReplaceAll(reason.Funnel(v), ", ", " → ")
 		}
 		key := strings.ReplaceAll(text, "pool "+v.Pool, "the pool")

@@ -22,7 +22,7 @@ type poolQuestion struct {
 
 // aboutPool answers about a NodePool, and reports whether it exists.
 func (q *question) aboutPool(name string) bool {
-	np := q.c.World.NodePool(name)
+	np := q.c.Snapshot.NodePool(name)
 	p, ok := query.OfPool(q.s, q.policy, name)
 	if np == nil || !ok {
 		return false
@@ -94,7 +94,7 @@ func (q *poolQuestion) limits() {
 	for r, set := range p.Limits.Set {
 		if set && r < len(q.s.ResourceNames) {
 			name := q.s.ResourceNames[r]
-			parts = append(parts, fmt.Sprintf("%s %s of %s", name, model.Quantity(name, p.Usage[r]), model.Quantity(name, p.Limits.Most[r])))
+			parts = append(parts, fmt.Sprintf("%s %s of %s", name, model.Quantity(name, p.Usage[r]), model.Quantity(name, p.Limits.Max[r])))
 		}
 	}
 	if p.Limits.NodesSet {

@@ -113,16 +113,16 @@ func (q *question) names(of Subject) []string {
 		}
 	case NodeKind:
 		for i := range q.s.Nodes {
-			if q.c.World.Node(q.s.Nodes[i].Name) != nil {
+			if q.c.Snapshot.Node(q.s.Nodes[i].Name) != nil {
 				out = append(out, q.s.Nodes[i].Name)
 			}
 		}
 	case ClaimKind:
-		for _, c := range q.c.World.Claims() {
+		for _, c := range q.c.Snapshot.Claims() {
 			out = append(out, c.Name)
 		}
 	case PoolKind:
-		for _, p := range q.c.World.NodePools() {
+		for _, p := range q.c.Snapshot.NodePools() {
 			out = append(out, p.Name)
 		}
 	}
@@ -182,7 +182,7 @@ func nearest(asked string, names []string) []string {
 	}
 	var near []candidate
 	for _, name := range names {
-		far := suggest.Letters(asked, name)
+		far := suggest.EditDistance(asked, name)
 		if strings.HasPrefix(name, asked) || strings.HasPrefix(asked, name) {
 			far = min(far, 1)
 		}

@@ -121,7 +121,7 @@ func (c *claim) state(w way) *rules.State {
 		pods := n.Pods
 		n.Pods = nil
 		for _, p := range pods {
-			if !p.Terminal && !p.Leaving {
+			if !p.Terminal && !p.Terminating {
 				n.Used = n.Used.Minus(empty.Shapes[p.Shape].Requests)
 				late[i] = append(late[i], p.Shape)
 			} else {

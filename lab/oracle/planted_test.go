@@ -27,7 +27,7 @@ var planted = map[string]func(n *model.Node, s *model.Shape){
 	"places of volumes":    func(n *model.Node, s *model.Shape) { each(s.Volumes, func(v *model.Volume) { v.Topology = nil }) },
 	"lone use of volumes":  func(n *model.Node, s *model.Shape) { each(s.Volumes, func(v *model.Volume) { v.Alone = false }) },
 	"drivers":              func(n *model.Node, s *model.Shape) { each(s.Volumes, func(v *model.Volume) { v.Driver = "" }) },
-	"one of the limits":    func(n *model.Node, s *model.Shape) { each(n.AttachLimits, func(l *model.AttachLimit) { l.Most++ }) },
+	"one of the limits":    func(n *model.Node, s *model.Shape) { each(n.AttachLimits, func(l *model.AttachLimit) { l.Max++ }) },
 	"unusable claims":      func(n *model.Node, s *model.Shape) { s.Blocked = "" },
 	"affinity":             func(n *model.Node, s *model.Shape) { s.Affinity = nil },
 	"all but one affinity": func(n *model.Node, s *model.Shape) { s.Affinity = s.Affinity[:min(1, len(s.Affinity))] },
@@ -47,7 +47,7 @@ var planted = map[string]func(n *model.Node, s *model.Shape){
 	"nodeTaintsPolicy": func(n *model.Node, s *model.Shape) {
 		each(s.Spread, func(c *model.Spread) { c.Untainted = !c.Untainted })
 	},
-	"pods that leave": func(n *model.Node, s *model.Shape) { each(n.Pods, func(p *model.BoundPod) { p.Leaving = false }) },
+	"pods that leave": func(n *model.Node, s *model.Shape) { each(n.Pods, func(p *model.BoundPod) { p.Terminating = false }) },
 	"pods that ended": func(n *model.Node, s *model.Shape) { each(n.Pods, func(p *model.BoundPod) { p.Terminal = false }) },
 	"labels of pods":  func(n *model.Node, s *model.Shape) { s.Labels = nil },
 }

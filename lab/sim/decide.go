@@ -56,8 +56,8 @@ func (r *run) provision() error {
 	}
 	if failed || len(plan.Unplaced) > 0 {
 		r.planFirst, r.planDue = r.now, r.now+resync
-		if !plan.Again.IsZero() {
-			r.planDue = max(min(r.planDue, plan.Again.Sub(r.epoch)), r.now+1)
+		if !plan.RecheckAt.IsZero() {
+			r.planDue = max(min(r.planDue, plan.RecheckAt.Sub(r.epoch)), r.now+1)
 		}
 		if failed {
 			r.planDue = r.now + time.Second // with other types, now that some are known to have no capacity
@@ -104,8 +104,8 @@ func (r *run) disrupt() error {
 		for _, c := range plan.Commands {
 			r.begin(c, r.byName)
 		}
-		if !plan.Again.IsZero() && (again.IsZero() || plan.Again.Before(again)) {
-			again = plan.Again
+		if !plan.RecheckAt.IsZero() && (again.IsZero() || plan.RecheckAt.Before(again)) {
+			again = plan.RecheckAt
 		}
 		if r.after = plan.After; r.after == (model.Cursor{}) {
 			break

@@ -32,12 +32,12 @@ func (p *Packer) counter(c int) *counts {
 }
 
 func (p *Packer) isAbout(c, shape int) bool {
-	for _, i := range p.st.Counting(shape) {
+	for _, i := range p.st.PodCounters(shape) {
 		if int(i) == c {
 			return true
 		}
 	}
-	for _, i := range p.st.Owned(shape) {
+	for _, i := range p.st.OwnerCounters(shape) {
 		if i == c {
 			return true
 		}
@@ -82,11 +82,11 @@ func (c *counts) countable(m *machine) bool {
 
 // record counts n pods of a shape on a machine in all counters that are about them.
 func (p *Packer) record(shape, m int, n int32) {
-	for _, c := range p.st.Counting(shape) {
+	for _, c := range p.st.PodCounters(shape) {
 		p.counter(int(c))
 		p.add(int(c), m, n)
 	}
-	for _, c := range p.st.Owned(shape) {
+	for _, c := range p.st.OwnerCounters(shape) {
 		p.counter(c)
 		p.add(c, m, n)
 	}

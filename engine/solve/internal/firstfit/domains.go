@@ -9,7 +9,7 @@ import (
 
 // prepare brings what the form knows of domains up to the counts of now.
 func (p *Packer) prepare(f *form) {
-	against := p.st.Against(f.shape)
+	against := p.st.AvoidedByCounters(f.shape)
 	if f.prepared == p.version && len(f.all) == len(f.own)+len(against) {
 		return
 	}
@@ -26,7 +26,7 @@ func (p *Packer) prepare(f *form) {
 		g := &f.groups[i]
 		g.free = g.alone
 		for _, c := range g.counters {
-			total, _ := p.st.Counted(c)
+			total, _ := p.st.CountTotal(c)
 			g.free = g.free && total+p.counter(c).total == 0
 		}
 	}
@@ -59,7 +59,7 @@ func (p *Packer) leastOf(c *constraint) int32 {
 
 // at is the number of pods that are sure to be in a domain.
 func (p *Packer) at(counter int, domain int32) int32 {
-	return p.st.At(counter, domain) + get(p.counter(counter).at, int(domain))
+	return p.st.CountIn(counter, domain) + get(p.counter(counter).at, int(domain))
 }
 
 // allows reports whether one more pod may go to the domain.
@@ -68,7 +68,7 @@ func (p *Packer) allows(f *form, c *constraint, domain int32) bool {
 	case nearPods:
 		return f.groups[c.group].free || p.at(c.counter, domain) > 0
 	case apartFrom:
-		_, unknown := p.st.Counted(c.counter)
+		_, unknown := p.st.CountTotal(c.counter)
 		return unknown == 0 && p.at(c.counter, domain) == 0 && get(p.counter(c.counter).maybe, int(domain)) == 0
 	}
 	return int64(p.at(c.counter, domain))+int64(c.self)-int64(c.least) <= int64(c.skew)

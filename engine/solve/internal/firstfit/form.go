@@ -76,20 +76,20 @@ func (p *Packer) form(shape, i int) *form {
 // addTerms interns the form's affinities and spreads, required and wished for.
 func (p *Packer) addTerms(f *form) {
 	s := f.chain.shape
-	near, alone := p.st.Near(f.shape)
+	near, alone := p.st.AffinityCounters(f.shape)
 	p.addCompany(f, near, alone)
 	for i := range f.wish.near {
 		c, self := p.st.PodTerm(f.shape, &f.wish.near[i].PodTerm)
 		p.addCompany(f, []int{c}, self)
 	}
-	for _, c := range p.st.Apart(f.shape) {
+	for _, c := range p.st.AntiAffinityCounters(f.shape) {
 		f.own = append(f.own, p.constraint(apartFrom, c))
 	}
 	for i := range f.wish.apart {
 		c, _ := p.st.PodTerm(f.shape, &f.wish.apart[i].PodTerm)
 		f.own = append(f.own, p.constraint(apartFrom, c))
 	}
-	hard := p.st.Spreads(f.shape)
+	hard := p.st.SpreadTerms(f.shape)
 	for i := range s.Spread {
 		if s.Spread[i].Hard {
 			p.addSpread(f, &s.Spread[i], hard[0])

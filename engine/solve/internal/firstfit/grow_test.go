@@ -9,14 +9,14 @@ import (
 	"github.com/nodeless/nodeless/engine/model"
 	"github.com/nodeless/nodeless/engine/rules"
 	"github.com/nodeless/nodeless/engine/scenario"
-	"github.com/nodeless/nodeless/engine/scenario/gen"
+	"github.com/nodeless/nodeless/lab/gen"
 	"github.com/nodeless/nodeless/engine/solve/internal/firstfit"
 )
 
 // packer reads the upper half of a scenario.
 func packer(t *testing.T, cluster string) (*firstfit.Packer, *model.Snapshot, []*rules.View) {
 	t.Helper()
-	s, policy, err := scenario.Scenario(cluster)
+	s, policy, err := scenario.Parse(cluster)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -26,10 +26,10 @@ func packer(t *testing.T, cluster string) (*firstfit.Packer, *model.Snapshot, []
 
 func over(s *model.Snapshot, policy model.Policy) (*firstfit.Packer, []*rules.View) {
 	var views []*rules.View
-	var rooms []rules.Room
+	var rooms []rules.Headroom
 	for i := range s.Pools {
 		v := rules.NewView(&s.Pools[i], s.Daemons)
-		views, rooms = append(views, v), append(rooms, v.Room())
+		views, rooms = append(views, v), append(rooms, v.Headroom())
 	}
 	return firstfit.New(s, policy, rules.NewState(s), views, rooms), views
 }

@@ -163,7 +163,7 @@ func (p *Packer) fitTypes(f *form, m *machine, pool *pool) (model.Rule, bool) {
 			continue
 		}
 		offered = true
-		if len(shape.HostPorts) > 0 && !pool.v.DaemonsLeave(shape.HostPorts, i) {
+		if len(shape.HostPorts) > 0 && !pool.v.DaemonPortsAllow(shape.HostPorts, i) {
 			remove(t.types, i)
 			continue
 		}
@@ -226,7 +226,7 @@ func (p *Packer) attaches(t *model.InstanceType, have []*model.Volume, more []mo
 				ids[v.ID], fresh = true, true
 			}
 		}
-		if fresh && int64(len(ids)) > limit.Most {
+		if fresh && int64(len(ids)) > limit.Max {
 			return false
 		}
 	}

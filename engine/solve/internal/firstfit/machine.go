@@ -53,7 +53,7 @@ func (p *Packer) launch(shape int, m *machine) int {
 	for t := next(m.types, 0); t >= 0 && rules.Limited(limits); t = next(m.types, t+1) {
 		largest = largest.Max(pool.v.Pool.Types[t].Capacity)
 	}
-	p.rooms[m.view] = p.rooms[m.view].Less(largest)
+	p.rooms[m.view] = p.rooms[m.view].Minus(largest)
 	if rules.Limited(limits) || limits.NodesSet {
 		pool.within = nil
 	}

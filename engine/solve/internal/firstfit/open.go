@@ -50,7 +50,7 @@ func (p *Packer) Machines() []Machine {
 func (p *Packer) settle(i int) {
 	m, t := p.machines[i], &p.try
 	for _, sc := range m.shapes {
-		for _, counter := range p.st.Apart(sc.Shape) {
+		for _, counter := range p.st.AntiAffinityCounters(sc.Shape) {
 			of := p.topology(m.view, p.st.CounterTopology(counter))
 			p.domains = p.possible(p.domains[:0], of, m.types, m.zones, m.capacity, m.custom)
 			if len(p.domains) < 2 {

@@ -14,7 +14,7 @@ type Packer struct {
 	policy *model.Policy
 	st     *rules.State
 	pools  []*pool
-	rooms  []rules.Room
+	rooms  []rules.Headroom
 	nodes  []int // those with room for some pod, in order of preference
 
 	machines []*machine
@@ -39,14 +39,14 @@ type ask struct {
 }
 
 // New prepares a packer for the pools' views, of which rooms says what the limits leave.
-func New(s *model.Snapshot, policy model.Policy, st *rules.State, views []*rules.View, rooms []rules.Room) *Packer {
+func New(s *model.Snapshot, policy model.Policy, st *rules.State, views []*rules.View, rooms []rules.Headroom) *Packer {
 	p := &Packer{
 		s: s, policy: &policy, st: st, rooms: slices.Clone(rooms),
 		chains: make([]*chain, len(s.Shapes)), alone: map[string]bool{}, drivers: map[string]string{}, inUse: map[string]bool{},
 	}
 	for _, v := range views {
 		p.pools = append(p.pools, newPool(v, p.policy))
-		p.soft = p.soft || rules.HasSoft(v.Pool.Taints)
+		p.soft = p.soft || rules.HasPreferNoSchedule(v.Pool.Taints)
 	}
 	var asked model.Resources
 	for i := range s.Shapes {

@@ -114,7 +114,7 @@ func (p *Packer) admits(f *form, node int) model.Rule {
 
 func (p *Packer) bind(shape, node int) {
 	p.st.Bind(shape, node)
-	if len(p.st.Counting(shape)) > 0 || len(p.st.Owned(shape)) > 0 {
+	if len(p.st.PodCounters(shape)) > 0 || len(p.st.OwnerCounters(shape)) > 0 {
 		p.version++
 	}
 }

@@ -61,7 +61,7 @@ func newPool(v *rules.View, policy *model.Policy) *pool {
 }
 
 // allowed are the types that the room of the pool's limits still allows.
-func (p *pool) allowed(room *rules.Room) rules.Bits {
+func (p *pool) allowed(room *rules.Headroom) rules.Bits {
 	if p.within == nil {
 		p.within = rules.NewBits(len(p.v.Offers))
 		for t := range p.v.Pool.Types {

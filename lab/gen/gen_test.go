@@ -20,7 +20,7 @@ func TestCanonicalUndoesEveryShuffle(t *testing.T) {
 	for seed := range uint64(100) {
 		for _, s := range []*model.Snapshot{Random(seed), Constrained(seed)} {
 			want := text(t, s)
-			if got := text(t, Canonical(Shuffle(s, seed+7))); got != want {
+			if got := text(t, model.Canonical(Shuffle(s, seed+7))); got != want {
 				t.Fatalf("seed %d:\n%s\nbecame\n%s", seed, want, got)
 			}
 			if text(t, s) != want {

@@ -39,7 +39,7 @@ func Disruptive(seed uint64) *model.Snapshot {
 		}
 	}
 	wish(s, seed)
-	return Canonical(s)
+	return model.Canonical(s)
 }
 
 // DisruptionPolicy is a policy for such a cluster; every other is the default.
@@ -109,11 +109,11 @@ func (r source) machine(s *model.Snapshot, name string) (model.Node, bool) {
 func (r source) occupy(s *model.Snapshot, n *model.Node) {
 	for i := range r.IntN(5) {
 		p := model.BoundPod{
-			Pod: r.pod(s, fmt.Sprintf("bound-%s-%d", n.Name, i)), Daemon: r.chance(10), Terminal: r.chance(5), Leaving: r.chance(5),
+			Pod: r.pod(s, fmt.Sprintf("bound-%s-%d", n.Name, i)), Daemon: r.chance(10), Terminal: r.chance(5), Terminating: r.chance(5),
 			DoNotDisrupt: r.chance(4), EvictionCost: pick[int32](r, 1000, 1000, 1000, -500, 3000),
 		}
 		if r.chance(5) {
-			p.Held = "PodDisruptionBudget shop/web allows no eviction"
+			p.EvictionBlocked = "PodDisruptionBudget shop/web allows no eviction"
 		}
 		requests := s.Shapes[p.Shape].Requests.NonNegative()
 		if p.Terminal || !requests.Fits(n.Free()) {

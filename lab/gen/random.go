@@ -31,7 +31,7 @@ func Random(seed uint64) *model.Snapshot {
 	s := r.snapshot(r.shape)
 	nominate(s, seed)
 	churn(s, seed)
-	return Canonical(s)
+	return model.Canonical(s)
 }
 
 // nominate gives pods of every third seed places that an earlier plan gave them, and that may no longer be.
@@ -121,11 +121,11 @@ func (r source) pool(name string, types []model.InstanceType) model.Pool {
 		p.Taints = []model.Taint{{Key: "gpu", Value: "true", Effect: pick(r, model.NoSchedule, model.NoExecute, model.PreferNoSchedule)}}
 	}
 	if r.chance(30) {
-		p.Limits.Set[model.CPU], p.Limits.Most[model.CPU] = true, int64(r.IntN(80_000))
+		p.Limits.Set[model.CPU], p.Limits.Max[model.CPU] = true, int64(r.IntN(80_000))
 		p.Usage[model.CPU] = int64(r.IntN(20_000))
 	}
 	if r.chance(10) {
-		p.Limits.Set[model.Memory], p.Limits.Most[model.Memory] = true, pick[int64](r, 64<<30, -1, math.MaxInt64)
+		p.Limits.Set[model.Memory], p.Limits.Max[model.Memory] = true, pick[int64](r, 64<<30, -1, math.MaxInt64)
 	}
 	if r.chance(15) {
 		p.Limits.NodesSet, p.Limits.Nodes = true, int64(r.IntN(8))

@@ -38,7 +38,7 @@ func Constrained(seed uint64) *model.Snapshot {
 		r.furnish(s, &s.Nodes[i])
 	}
 	nominate(s, seed)
-	return Canonical(s)
+	return model.Canonical(s)
 }
 
 // sociable takes away what a daemon seldom has: rules about other pods.
@@ -70,7 +70,7 @@ func (r source) furnish(s *model.Snapshot, n *model.Node) {
 func (r source) attachLimits(percent int) (out []model.AttachLimit) {
 	for _, driver := range []string{"ebs", "efs"} {
 		if r.chance(percent) {
-			out = append(out, model.AttachLimit{Driver: driver, Most: pick[int64](r, 1, 1, 2, 3, 25, 0, -1)})
+			out = append(out, model.AttachLimit{Driver: driver, Max: pick[int64](r, 1, 1, 2, 3, 25, 0, -1)})
 		}
 	}
 	return out

@@ -2,6 +2,8 @@ package gen
 
 import (
 	"fmt"
+	"slices"
+	"strings"
 	"time"
 
 	"github.com/nodeless/nodeless/engine/model"
@@ -33,7 +35,7 @@ func Catalog() []model.InstanceType {
 			}
 		}
 	}
-	sortTypes(out)
+	slices.SortFunc(out, func(a, b model.InstanceType) int { return strings.Compare(a.Name, b.Name) })
 	return out
 }
 
@@ -94,5 +96,5 @@ func Large(pods, shapes int) *model.Snapshot {
 			PodKey: model.PodKey{Namespace: "default", Name: fmt.Sprintf("pod-%06d", i), UID: fmt.Sprintf("uid-%06d", i)}, Shape: i % shapes,
 		})
 	}
-	return Canonical(s)
+	return model.Canonical(s)
 }

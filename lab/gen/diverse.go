@@ -17,7 +17,7 @@ func Diverse(pods, types int) *model.Snapshot {
 	at := map[string]int{}
 	for i := range pods {
 		shape := r.diverse(i * 5 / max(pods, 1))
-		k := KeyOf(&shape)
+		k := model.KeyOf(&shape)
 		if _, known := at[k]; !known {
 			at[k] = len(s.Shapes)
 			s.Shapes = append(s.Shapes, shape)
@@ -25,7 +25,7 @@ func Diverse(pods, types int) *model.Snapshot {
 		name := fmt.Sprintf("pod-%06d", i)
 		s.Pending = append(s.Pending, model.Pod{PodKey: model.PodKey{Namespace: "default", Name: name, UID: "uid-" + name}, Shape: at[k]})
 	}
-	return Canonical(s)
+	return model.Canonical(s)
 }
 
 // every is n of the types, taken evenly over all of them.

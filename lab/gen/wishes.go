@@ -37,7 +37,7 @@ func wish(s *model.Snapshot, seed uint64) {
 	for i := range s.Nodes {
 		r.jobs(s, &s.Nodes[i])
 		if n := &s.Nodes[i]; r.chance(30) {
-			n.Lacks = []model.Lacking{{DaemonSet: "kube-system/agent", Since: s.Now.Add(-time.Duration(r.IntN(300)) * time.Second)}}
+			n.MissingDaemons = []model.MissingDaemon{{DaemonSet: "kube-system/agent", Since: s.Now.Add(-time.Duration(r.IntN(300)) * time.Second)}}
 			n.Used = n.Used.Plus(n.Free().NonNegative()).Plus(model.Resources{model.CPU: 1})
 		}
 	}

@@ -55,28 +55,10 @@ func (r source) shuffledShape(s model.Shape) model.Shape {
 	s.AntiAffinity = append([]model.PodTerm(nil), s.AntiAffinity...)
 	s.PreferredPods = append([]model.PodPreference(nil), s.PreferredPods...)
 	s.Spread = append([]model.Spread(nil), s.Spread...)
-	for _, selector := range selectors(&s) {
+	for _, selector := range s.Selectors() {
 		selector.Namespaces = shuffled(r, selector.Namespaces)
 	}
 	return s
-}
-
-// selectors are all of a shape, in order.
-func selectors(s *model.Shape) []*model.Selector {
-	var out []*model.Selector
-	for i := range s.Affinity {
-		out = append(out, &s.Affinity[i].Pods)
-	}
-	for i := range s.AntiAffinity {
-		out = append(out, &s.AntiAffinity[i].Pods)
-	}
-	for i := range s.PreferredPods {
-		out = append(out, &s.PreferredPods[i].Pods)
-	}
-	for i := range s.Spread {
-		out = append(out, &s.Spread[i].Pods)
-	}
-	return out
 }
 
 func shuffled[T any](r source, from []T) []T {
