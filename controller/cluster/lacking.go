@@ -13,7 +13,7 @@ import (
 // lacking are the pods of DaemonSets that wait for one machine each.
 type lacking struct {
 	on map[string]map[types.NamespacedName]model.MissingDaemon // by the Node's name
-	of map[types.NamespacedName]string                   // the Node, by pod
+	of map[types.NamespacedName]string                         // the Node, by pod
 }
 
 func newLacking() lacking {

@@ -9,8 +9,8 @@ import (
 
 	"github.com/nodeless/nodeless/engine/model"
 	"github.com/nodeless/nodeless/engine/rules"
-	"github.com/nodeless/nodeless/lab/gen"
 	"github.com/nodeless/nodeless/engine/solve"
+	"github.com/nodeless/nodeless/lab/gen"
 )
 
 // What-ifs share what is known of a cluster, and take back what they did. Each must answer as one that begins anew from the cluster as it

@@ -20,7 +20,7 @@ type Node struct {
 	More     bool // there are further blockers
 	Removal  *model.Removal
 	Command  *model.Command
-	Snapshot    *model.Snapshot // in which Removal and Command were decided: without Blockers
+	Snapshot *model.Snapshot // in which Removal and Command were decided: without Blockers
 }
 
 // OfMachine asks what becomes of a machine, and whether there is one of that name. Of machines that are not ours, or that are going

@@ -14,7 +14,7 @@ import (
 
 // Rules besides the model's by which machines that are there refuse a pod.
 const (
-	RuleDeleting    model.Rule = "Going"    // the machine goes
+	RuleDeleting model.Rule = "Going"    // the machine goes
 	RuleCordoned model.Rule = "Cordoned" // somebody closed it
 	RuleFull     model.Rule = "Full"     // other pods leave too little of a resource
 )

@@ -9,8 +9,8 @@ import (
 	"github.com/nodeless/nodeless/engine"
 	"github.com/nodeless/nodeless/engine/model"
 	"github.com/nodeless/nodeless/engine/reason"
-	"github.com/nodeless/nodeless/lab/gen"
 	"github.com/nodeless/nodeless/engine/suggest"
+	"github.com/nodeless/nodeless/lab/gen"
 )
 
 // A change that is named, made as a person would make it from the words, gives the pod its place.
