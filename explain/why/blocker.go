@@ -74,25 +74,25 @@ func (q *nodeQuestion) clears(r *model.Reason) string {
 
 // clears is what has to happen for blockers of a rule to clear.
 var clears = map[model.Rule]string{
-	model.RuleEvictionBlocked:         "when more of its pods are ready, or the PodDisruptionBudget changes",
-	model.RuleSpotToSpot:   "when the feature gate SpotToSpotConsolidation is on",
-	model.RuleJob:          "when that pod has ended",
-	model.RuleNoHelp:       "when the pool may launch larger types, or the DaemonSet requests less",
-	model.RulePoolNotReady: "when the pool is ready",
-	model.RuleCapacity:     "when the cloud has capacity again",
-	model.RuleNoPrice:      "when the price of its type is known",
-	model.RuleNeeded:       "when these pods are bound",
+	model.RuleEvictionBlocked: "when more of its pods are ready, or the PodDisruptionBudget changes",
+	model.RuleSpotToSpot:      "when the feature gate SpotToSpotConsolidation is on",
+	model.RuleJob:             "when that pod has ended",
+	model.RuleNoHelp:          "when the pool may launch larger types, or the DaemonSet requests less",
+	model.RulePoolNotReady:    "when the pool is ready",
+	model.RuleCapacity:        "when the cloud has capacity again",
+	model.RuleNoPrice:         "when the price of its type is known",
+	model.RuleNeeded:          "when these pods are bound",
 }
 
 // budget says which budget keeps a machine, how much of it is used up and by whom.
 func (q *nodeQuestion) budget(r *model.Reason, b *Blocker) {
 	n := q.n
 	b.Clears = "when the budget allows more"
-	np := q.c.Snapshot.NodePool(n.Pool)
+	np := q.c.World.NodePool(n.Pool)
 	if np == nil {
 		return
 	}
-	machines, going := q.c.Snapshot.Budgeted(n.Pool)
+	machines, going := q.c.World.Budgeted(n.Pool)
 	if name, most := translate.Strictest(np, disruptionReason(n), q.s.Now, machines); name != "" {
 		named := fmt.Sprintf("%s of NodePool %s lets %d of its %s be removed at a time", name, n.Pool, most, counted(machines, "node"))
 		if going > 0 {
@@ -124,7 +124,7 @@ func disruptionReason(n *model.Node) karpv1.DisruptionReason {
 
 // heldUntil is until when a pod that is named as Reasons do must not be disrupted.
 func (q *nodeQuestion) heldUntil(named string) time.Time {
-	for _, pod := range q.c.Snapshot.PodsOnNode(q.n.Name) {
+	for _, pod := range q.c.World.PodsOnNode(q.n.Name) {
 		if "pod "+pod.Namespace+"/"+pod.Name == named {
 			return translate.ReadPod(pod).HeldUntil
 		}

@@ -95,9 +95,9 @@ func TestWhatRunsOnANodeOfItsOwn(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	refused := c.Snapshot.Pod(types.NamespacedName{Namespace: "shop", Name: "refused"}).DeepCopy()
+	refused := c.World.Pod(types.NamespacedName{Namespace: "shop", Name: "refused"}).DeepCopy()
 	refused.Status.Conditions[0].Message = "Pod not supported on Fargate: fields not supported: HostNetwork" // a dump leaves it out
-	c.Snapshot.Update(refused)
+	c.World.Update(refused)
 	for question, want := range map[string][]string{
 		"pod/runs":                 {"a node of its own", "fargate-scheduler gave it a node of its own", "may it move", "no: its node runs no other pod"},
 		"pod/refused":              {"it gets no microVM: Pod not supported on Fargate", "POD_UNSUPPORTED_ON_FARGATE", "compute-type: ec2", "profile     apps"},

@@ -42,7 +42,7 @@ func (q *podQuestion) placed(ctx context.Context) {
 	default:
 		q.conclude(state, Placed, "it is on %s", machine(n))
 	}
-	claim := q.c.Snapshot.Claim(n.Claim)
+	claim := q.c.World.Claim(n.Claim)
 	q.say("came there", q.arrival(claim, n))
 	if s := q.shapeOf(n, info.Key); s != nil {
 		q.asks(s)

@@ -113,16 +113,16 @@ func (q *question) names(of Subject) []string {
 		}
 	case NodeKind:
 		for i := range q.s.Nodes {
-			if q.c.Snapshot.Node(q.s.Nodes[i].Name) != nil {
+			if q.c.World.Node(q.s.Nodes[i].Name) != nil {
 				out = append(out, q.s.Nodes[i].Name)
 			}
 		}
 	case ClaimKind:
-		for _, c := range q.c.Snapshot.Claims() {
+		for _, c := range q.c.World.Claims() {
 			out = append(out, c.Name)
 		}
 	case PoolKind:
-		for _, p := range q.c.Snapshot.NodePools() {
+		for _, p := range q.c.World.NodePools() {
 			out = append(out, p.Name)
 		}
 	}
