@@ -13,7 +13,7 @@ import (
 
 const qmpFile = "qmp.sock"
 
-// qmp is a connection to QEMU's monitor (QMP, docs/interop/qmp-spec.txt).
+// qmp is a connection to QEMU's monitor (QMP, "QEMU Machine Protocol Specification").
 type qmp struct {
 	conn net.Conn
 	in   *json.Decoder

@@ -26,7 +26,7 @@ func (s *Simulator) event(node string, about runtime.Object, eventType, reason, 
 }
 
 // The event of a pod that gets no address, as EKS has it: the kubelet's reason and words (Kubernetes 1.36, pkg/kubelet/events and
-// pkg/kubelet/kuberuntime/kuberuntime_manager.go) around containerd's and those of the VPC CNI (amazon-vpc-cni-k8s 1.23, cmd/routed-eni-cni-plugin/cni.go).
+// pkg/kubelet/kuberuntime/kuberuntime_manager.go) around containerd's and those of the VPC CNI (amazon-vpc-cni-k8s 1.23: routed-eni-cni-plugin/cni.go).
 const (
 	reasonNoSandbox  = "FailedCreatePodSandBox"
 	messageNoAddress = "Failed to create pod sandbox: rpc error: code = Unknown desc = failed to setup network for sandbox %q: " +

@@ -102,7 +102,7 @@ func answer(t testing.TB, s *services.Snapshot, name string, kind uint16) string
 	return text
 }
 
-// The specification's records (github.com/kubernetes/dns, docs/specification.md, 1.1.0), one by one.
+// The specification's records (github.com/kubernetes/dns, specification 1.1.0), one by one.
 func TestAnswers(t *testing.T) {
 	s := parse(t, objects)
 	for _, c := range []struct {
