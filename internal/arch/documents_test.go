@@ -56,7 +56,7 @@ func TestReadmeCommandsExist(t *testing.T) {
 
 // Links between documents lead to files that are there, and to headings that are in them. What is in blocks of code is no link.
 func TestLinksLeadSomewhere(t *testing.T) {
-	files := []string{"README.md", "README.ko.md", "CONTRIBUTING.md", "SECURITY.md", "CHANGELOG.md"}
+	files := []string{"README.md", "README.ko.md", "ARCHITECTURE.md", "CONTRIBUTING.md", "SECURITY.md", "CHANGELOG.md"}
 	for _, pattern := range []string{"docs/*.md", "docs/adr/*.md", "docs/experiments/*.md"} {
 		found, err := filepath.Glob(filepath.Join("..", "..", pattern))
 		if err != nil || len(found) == 0 {
