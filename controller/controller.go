@@ -112,7 +112,7 @@ func build(ctx context.Context, o Options, kube kubernetes.Interface) (*rooms, e
 		if r.fargate, err = r.buildFargate(ctx, o, kube, api); err != nil {
 			return nil, fmt.Errorf("controller: %w", err)
 		}
-		machines = r.fargate.scheduler.Beside(provider)
+		machines = r.fargate.scheduler.Multiplex(provider)
 	}
 	o.Gates = nominating(o, version)
 	r.nominates = o.Gates.Nominations

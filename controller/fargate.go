@@ -15,6 +15,7 @@ import (
 	"github.com/nodeless/nodeless/controller/admission"
 	"github.com/nodeless/nodeless/internal/kit/clock"
 	"github.com/nodeless/nodeless/internal/kit/informer"
+	"github.com/nodeless/nodeless/microvm"
 	"github.com/nodeless/nodeless/microvm/fargate"
 	"github.com/nodeless/nodeless/microvm/remote"
 	"github.com/nodeless/nodeless/microvm/scheduler"
@@ -22,9 +23,9 @@ import (
 
 // Fargate is what pods in microVMs need.
 type Fargate struct {
-	Hosts     []scheduler.Host
-	HostGrace time.Duration // podnode.Options.HostGrace
-	HostAway  time.Duration // podremote.Options.Away
+	Hosts     []microvm.Host
+	HostGrace time.Duration // scheduler.Options.HostGrace
+	HostAway  time.Duration // remote.Options.Away
 	// At is where API servers reach the Listener, which the controller closes.
 	At       admission.Place
 	Listener net.Listener
@@ -62,7 +63,7 @@ func (r *rooms) buildFargate(ctx context.Context, o Options, kube kubernetes.Int
 	return f, err
 }
 
-func names(hosts []scheduler.Host) []string {
+func names(hosts []microvm.Host) []string {
 	var out []string
 	for _, h := range hosts {
 		out = append(out, h.Describe().Name)

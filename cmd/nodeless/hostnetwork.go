@@ -16,12 +16,12 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/kubernetes"
 
+	"github.com/nodeless/nodeless/microvm"
 	"github.com/nodeless/nodeless/microvm/agent"
 	"github.com/nodeless/nodeless/microvm/host"
 	"github.com/nodeless/nodeless/microvm/network"
 	"github.com/nodeless/nodeless/microvm/network/ruleset"
 	"github.com/nodeless/nodeless/microvm/sandbox"
-	"github.com/nodeless/nodeless/microvm/scheduler"
 )
 
 // hostNetwork connects the microVMs of a host with each other, other hosts' and Services. Without root there is none: they are in user mode.
@@ -32,7 +32,7 @@ type hostNetwork struct {
 }
 
 // network gives the host's microVMs a network in the options, if that is possible here.
-func (o *hostOptions) network(ctx context.Context, id *agent.Identity, kubelets scheduler.Kubelets, p *host.Options) (*hostNetwork, error) {
+func (o *hostOptions) network(ctx context.Context, id *agent.Identity, kubelets microvm.KubeletEndpoints, p *host.Options) (*hostNetwork, error) {
 	h := &hostNetwork{log: p.Log}
 	err := o.routed(ctx, h, id, kubelets, p)
 	if err == nil {
@@ -48,7 +48,7 @@ func (o *hostOptions) network(ctx context.Context, id *agent.Identity, kubelets 
 }
 
 // routed makes the network's parts; nothing of it runs before run.
-func (o *hostOptions) routed(ctx context.Context, h *hostNetwork, id *agent.Identity, kubelets scheduler.Kubelets, p *host.Options) error {
+func (o *hostOptions) routed(ctx context.Context, h *hostNetwork, id *agent.Identity, kubelets microvm.KubeletEndpoints, p *host.Options) error {
 	if os.Geteuid() != 0 {
 		return errors.New("this process is not root")
 	}

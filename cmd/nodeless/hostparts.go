@@ -17,10 +17,10 @@ import (
 	typedcorev1 "k8s.io/client-go/kubernetes/typed/core/v1"
 	"k8s.io/client-go/tools/record"
 
+	"github.com/nodeless/nodeless/microvm"
 	"github.com/nodeless/nodeless/microvm/agent"
 	"github.com/nodeless/nodeless/microvm/host"
 	"github.com/nodeless/nodeless/microvm/image"
-	"github.com/nodeless/nodeless/microvm/scheduler"
 )
 
 // serve runs the parts until ctx is done or one of them fails.
@@ -42,7 +42,7 @@ func (o *hostOptions) serve(ctx context.Context, id *agent.Identity, vms *host.H
 }
 
 // kubelets are where this host serves the kubelet APIs of its microVMs.
-func (o *hostOptions) kubelets(server, pods string) (k scheduler.Kubelets, err error) {
+func (o *hostOptions) kubelets(server, pods string) (k microvm.KubeletEndpoints, err error) {
 	k.FirstPort = uint16(o.kubeletPort)
 	if k.Pods, err = netip.ParsePrefix(pods); err != nil {
 		return k, fmt.Errorf("spec.podCIDR of the MicroVMHost: %w", err)
@@ -67,7 +67,7 @@ func (o *hostOptions) kubelets(server, pods string) (k scheduler.Kubelets, err e
 }
 
 // podHost is what runs the microVMs.
-func (o *hostOptions) podHost(ctx context.Context, id *agent.Identity, kubelets scheduler.Kubelets, log *slog.Logger) (host.Options, func(), error) {
+func (o *hostOptions) podHost(ctx context.Context, id *agent.Identity, kubelets microvm.KubeletEndpoints, log *slog.Logger) (host.Options, func(), error) {
 	kube, err := kubernetes.NewForConfig(id.REST)
 	if err != nil {
 		return host.Options{}, nil, err

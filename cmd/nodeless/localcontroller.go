@@ -16,7 +16,7 @@ import (
 	"github.com/nodeless/nodeless/controller/cycle"
 	"github.com/nodeless/nodeless/internal/kit/clock"
 	"github.com/nodeless/nodeless/internal/kit/httpguard"
-	"github.com/nodeless/nodeless/microvm/scheduler"
+	"github.com/nodeless/nodeless/microvm"
 )
 
 func (l *local) startController(run, start context.Context) error {
@@ -65,7 +65,7 @@ func (l *local) fargate(ctx context.Context) (*controller.Fargate, error) {
 	}
 	f.At = f.At.WithSecret(httpguard.NewToken())
 	if l.microVMs != nil {
-		f.Hosts = []scheduler.Host{l.microVMs}
+		f.Hosts = []microvm.Host{l.microVMs}
 	}
 	return f, nil
 }

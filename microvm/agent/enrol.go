@@ -20,7 +20,7 @@ import (
 
 	"github.com/nodeless/nodeless/api/v1alpha1"
 	"github.com/nodeless/nodeless/controller/rbac"
-	"github.com/nodeless/nodeless/microvm/scheduler"
+	"github.com/nodeless/nodeless/microvm"
 )
 
 // Enrolment is what a host is given by whoever administers the cluster.
@@ -91,7 +91,7 @@ func Enrol(ctx context.Context, cfg *rest.Config, e Enrolment) (string, error) {
 func nodesIn(pods netip.Prefix) []string {
 	var names []string
 	for a := pods.Masked().Addr(); pods.Contains(a); a = a.Next() {
-		names = append(names, scheduler.JoinedNodeName(a))
+		names = append(names, microvm.JoinedNodeName(a))
 	}
 	return names
 }

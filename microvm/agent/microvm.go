@@ -12,7 +12,8 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/nodeless/nodeless/api/v1alpha1"
-	"github.com/nodeless/nodeless/microvm/scheduler"
+	"github.com/nodeless/nodeless/microvm"
+	"github.com/nodeless/nodeless/microvm/fargate"
 )
 
 // microVM brings one microVM a step further.
@@ -50,7 +51,7 @@ func (a *Agent) end(ctx context.Context, vm *v1alpha1.MicroVM) error {
 }
 
 func (a *Agent) remove(ctx context.Context, id string) error {
-	if err := a.o.Host.Remove(ctx, id); err != nil && !errors.Is(err, scheduler.ErrUnknown) {
+	if err := a.o.Host.Remove(ctx, id); err != nil && !errors.Is(err, microvm.ErrUnknown) {
 		return err
 	}
 	a.mu.Lock()
@@ -65,7 +66,7 @@ func (a *Agent) begin(ctx context.Context, vm *v1alpha1.MicroVM) {
 		vm.Status.Ended = true // before it began
 		return
 	}
-	ip, err := a.o.Host.Start(ctx, scheduler.Spec{ID: vm.Name, Pod: &vm.Spec.Pod, Size: scheduler.SizeOf(vm.Spec.Size), Profile: vm.Spec.Profile})
+	ip, err := a.o.Host.Start(ctx, microvm.Spec{ID: vm.Name, Pod: &vm.Spec.Pod, Size: fargate.SizeOf(vm.Spec.Size), Profile: vm.Spec.Profile})
 	if err != nil {
 		vm.Status.Error = err.Error()
 		return
@@ -79,7 +80,7 @@ func (a *Agent) follow(ctx context.Context, vm *v1alpha1.MicroVM) error {
 		return err
 	}
 	status, err := a.o.Host.Status(ctx, vm.Name)
-	if errors.Is(err, scheduler.ErrUnknown) {
+	if errors.Is(err, microvm.ErrUnknown) {
 		lost := vm.Spec.Pod.Status
 		if vm.Status.Pod != nil {
 			lost = *vm.Status.Pod
@@ -109,7 +110,7 @@ func (a *Agent) stop(ctx context.Context, vm *v1alpha1.MicroVM) error {
 	if stopping && told <= *vm.Spec.StopGraceSeconds {
 		return nil
 	}
-	if err := a.o.Host.Stop(ctx, vm.Name, *vm.Spec.StopGraceSeconds); err != nil && !errors.Is(err, scheduler.ErrUnknown) {
+	if err := a.o.Host.Stop(ctx, vm.Name, *vm.Spec.StopGraceSeconds); err != nil && !errors.Is(err, microvm.ErrUnknown) {
 		return err
 	}
 	a.mu.Lock()

@@ -14,7 +14,7 @@ import (
 	"github.com/nodeless/nodeless/microvm/network"
 )
 
-// Peers are the other hosts of a cluster whose microVMs have a network. It implements podnet.Peers.
+// Peers are the other hosts of a cluster whose microVMs have a network. It implements network.Peers.
 type Peers struct {
 	self    string
 	cache   cache.Cache
@@ -44,13 +44,13 @@ func (p *Peers) Run(ctx context.Context) error {
 	return nil
 }
 
-// Synced implements podnet.Peers.
+// Synced implements network.Peers.
 func (p *Peers) Synced(ctx context.Context) bool {
 	_, err := p.cache.GetInformer(ctx, &v1alpha1.MicroVMHost{})
 	return err == nil && p.cache.WaitForCacheSync(ctx)
 }
 
-// List implements podnet.Peers.
+// List implements network.Peers.
 func (p *Peers) List() []network.Peer {
 	var hosts v1alpha1.MicroVMHostList
 	ctx := context.Background() // nothing is waited for
@@ -67,7 +67,7 @@ func (p *Peers) List() []network.Peer {
 	return all
 }
 
-// Changed implements podnet.Peers.
+// Changed implements network.Peers.
 func (p *Peers) Changed() <-chan struct{} { return p.changed }
 
 // see tells of changes, and not of hosts that have said again that they are there.

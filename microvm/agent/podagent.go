@@ -1,5 +1,5 @@
 // Package agent is what a machine that has joined a cluster as a microVM host does there ("nodeless host"): it says what it has and that it is there
-// (MicroVMHost), runs what it is told to (MicroVM) and says what becomes of it. The microVMs themselves are package podhost's; the other side is podremote.
+// (MicroVMHost), runs what it is told to (MicroVM) and says what becomes of it. The microVMs themselves are package host's; the other side is podremote.
 package agent
 
 import (
@@ -22,16 +22,16 @@ import (
 	"github.com/nodeless/nodeless/internal/kit/clock"
 	"github.com/nodeless/nodeless/internal/kit/informer"
 	"github.com/nodeless/nodeless/internal/kit/workqueue"
-	"github.com/nodeless/nodeless/microvm/scheduler"
+	"github.com/nodeless/nodeless/microvm"
 )
 
 // Options are what an Agent needs; all without a default are required.
 type Options struct {
 	REST *rest.Config // with the host's own identity
 	Name string       // of the host
-	Host scheduler.Host
+	Host microvm.Host
 	// Kubelets are where Host serves kubelet APIs.
-	Kubelets scheduler.Kubelets
+	Kubelets microvm.KubeletEndpoints
 	// OverlayPort is where packets for microVMs are taken from other hosts; 0: nowhere.
 	OverlayPort uint16
 	// Every is how often the host says that it is there; default 5 s.
@@ -173,8 +173,8 @@ func (a *Agent) say(ctx context.Context, ready, starting bool, message string) e
 		Ready: ready, Starting: starting, Message: message, Heartbeat: &now, Engine: d.Engine, Architecture: d.Arch, Region: d.Region, Zone: d.Zone,
 		KubeletVersion: d.Version, KernelVersion: d.Kernel, Address: a.o.Kubelets.Host.String(), KubeletPort: int32(a.o.Kubelets.FirstPort), OverlayPort: int32(a.o.OverlayPort),
 		Capacity: corev1.ResourceList{
-			corev1.ResourceCPU: *resource.NewMilliQuantity(d.Room.MilliCPU, resource.DecimalSI), corev1.ResourceMemory: *resource.NewQuantity(d.Room.MemoryBytes, resource.BinarySI),
-			corev1.ResourcePods: *resource.NewQuantity(int64(d.MostPods), resource.DecimalSI),
+			corev1.ResourceCPU: *resource.NewMilliQuantity(d.Capacity.MilliCPU, resource.DecimalSI), corev1.ResourceMemory: *resource.NewQuantity(d.Capacity.MemoryBytes, resource.BinarySI),
+			corev1.ResourcePods: *resource.NewQuantity(int64(d.MaxPods), resource.DecimalSI),
 		},
 	}
 	if err := a.client.Status().Patch(ctx, host, client.MergeFrom(before)); err != nil {

@@ -65,8 +65,7 @@ const (
 // Requests are what the containers of a pod ask for together: the sum of those that run long, or the most that one needs
 // while the pod starts, whichever is more, for each resource apart. Sidecars count as upstream Kubernetes counts them.
 func Requests(pod *corev1.Pod) Size {
-	list := resourcehelper.PodRequests(pod, resourcehelper.PodResourcesOptions{})
-	return Size{MilliCPU: list.Cpu().MilliValue(), MemoryBytes: list.Memory().Value(), StorageBytes: list.StorageEphemeral().Value()}
+	return SizeOf(resourcehelper.PodRequests(pod, resourcehelper.PodResourcesOptions{}))
 }
 
 // Provision is the size of the microVM of a pod; ok is false if Fargate has none that large. overheadBytes is the guest's own
@@ -135,4 +134,14 @@ func (s Size) List() corev1.ResourceList {
 		corev1.ResourceMemory:           *resource.NewQuantity(s.MemoryBytes, resource.BinarySI),
 		corev1.ResourceEphemeralStorage: *resource.NewQuantity(s.StorageBytes, resource.BinarySI),
 	}
+}
+
+// SizeOf returns the size that resources describe; Size.List does the reverse.
+func SizeOf(r corev1.ResourceList) Size {
+	return Size{MilliCPU: r.Cpu().MilliValue(), MemoryBytes: r.Memory().Value(), StorageBytes: r.StorageEphemeral().Value()}
+}
+
+// Add returns the sum of two sizes.
+func (s Size) Add(t Size) Size {
+	return Size{s.MilliCPU + t.MilliCPU, s.MemoryBytes + t.MemoryBytes, s.StorageBytes + t.StorageBytes}
 }

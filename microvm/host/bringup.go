@@ -21,7 +21,7 @@ func (m *machine) bringUp() {
 	m.mu.Lock()
 	defer close(m.up)
 	m.mu.Unlock()
-	defer m.h.watchers.Tell(m.record.ID) // that it is no longer brought up may be its end
+	defer m.h.watchers.Notify(m.record.ID) // that it is no longer brought up may be its end
 	if m.h.o.AsNode != nil && !m.awaitBinding() {
 		return
 	}
@@ -155,7 +155,7 @@ func (m *machine) wait(pod *corev1.Pod, container string, why corev1.ContainerSt
 	m.waiting = waiting
 	m.mu.Unlock()
 	if news {
-		m.h.watchers.Tell(m.record.ID)
+		m.h.watchers.Notify(m.record.ID)
 	}
 	return news
 }

@@ -10,12 +10,12 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/nodeless/nodeless/internal/kit/kubeversion"
+	"github.com/nodeless/nodeless/microvm"
 	"github.com/nodeless/nodeless/microvm/fargate"
-	"github.com/nodeless/nodeless/microvm/scheduler"
 )
 
-// mostPods is a kubelet's default with which large machines are run.
-const mostPods = 250
+// maxPods is a kubelet's default with which large machines are run.
+const maxPods = 250
 
 // machineRoom is what microVMs may have together: this machine's CPUs, and three quarters of its memory. The disk is taken as it is written.
 func machineRoom() (fargate.Size, error) {
@@ -26,13 +26,13 @@ func machineRoom() (fargate.Size, error) {
 	return fargate.Size{MilliCPU: int64(runtime.NumCPU()) * 1000, MemoryBytes: int64(info.Totalram) * int64(info.Unit) / 4 * 3}, nil
 }
 
-// Describe implements podnode.Host.
-func (h *Host) Describe() scheduler.Description {
+// Describe implements microvm.Host.
+func (h *Host) Describe() microvm.Description {
 	h.mu.Lock()
 	s := h.state
 	h.mu.Unlock()
-	d := scheduler.Description{
-		Name: h.o.Name, Region: h.o.Region, Zone: h.o.Zone, Arch: runtime.GOARCH, Engine: engineOf(s.found), Room: h.room, MostPods: mostPods,
+	d := microvm.Description{
+		Name: h.o.Name, Region: h.o.Region, Zone: h.o.Zone, Arch: runtime.GOARCH, Engine: engineOf(s.found), Capacity: h.room, MaxPods: maxPods,
 		Abilities: fargate.DefaultAbilities(), Version: kubeversion.Version, Kernel: s.kernel, Kubelet: h.kubeletAt,
 	}
 	switch {
@@ -71,7 +71,7 @@ func (h *Host) probe(ctx context.Context) {
 			h.state.kernel = kernelVersion(d, found)
 		}
 		h.mu.Unlock()
-		h.watchers.Tell("")
+		h.watchers.Notify("")
 		if err == nil {
 			h.o.Log.Info("pods can be run here", "driver", found.Driver, "accelerator", found.Accelerator, "version", found.Version, "boot", found.Boot)
 			if found.Warning != "" {

@@ -29,7 +29,7 @@ func (m *machine) follow(vm *sandbox.VM) {
 				m.h.event(pod, "", corev1.EventTypeWarning, "MicroVMFailed", s.Failure)
 			}
 		}
-		m.h.watchers.Tell(m.record.ID)
+		m.h.watchers.Notify(m.record.ID)
 		if s.Phase == sandbox.Ended {
 			if !m.again(s) {
 				m.release()

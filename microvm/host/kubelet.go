@@ -17,7 +17,7 @@ import (
 	"github.com/nodeless/nodeless/microvm/wire"
 )
 
-// NodeAt implements podkubelet.Backend.
+// NodeAt implements kubelet.Backend.
 func (h *Host) NodeAt(local netip.AddrPort) (string, bool) {
 	for _, m := range h.all() {
 		if h.kubeletAt(m.record.address()) == local {
@@ -27,7 +27,7 @@ func (h *Host) NodeAt(local netip.AddrPort) (string, bool) {
 	return "", false
 }
 
-// Pod implements podkubelet.Backend.
+// Pod implements kubelet.Backend.
 func (h *Host) Pod(namespace, name string) (*corev1.Pod, bool) {
 	for _, m := range h.all() {
 		if m.record.Namespace == namespace && m.record.Name == name {
@@ -39,7 +39,7 @@ func (h *Host) Pod(namespace, name string) (*corev1.Pod, bool) {
 	return nil, false
 }
 
-// Pods implements podkubelet.Backend and podmetrics.Source.
+// Pods implements kubelet.Backend and metricsapi.Source.
 func (h *Host) Pods(node string) []*corev1.Pod {
 	var out []*corev1.Pod
 	for _, m := range h.all() {
@@ -83,7 +83,7 @@ func (h *Host) vmOf(pod *corev1.Pod) (*sandbox.VM, error) {
 // flushLimit is how long a reader of a log waits for the last lines of a container that has ended.
 const flushLimit = 5 * time.Second
 
-// Log implements podkubelet.Backend.
+// Log implements kubelet.Backend.
 func (h *Host) Log(pod *corev1.Pod, container string, previous bool) (kubelet.LogFile, error) {
 	vm, err := h.vmOf(pod)
 	if err != nil {
@@ -150,7 +150,7 @@ func runs(vm *sandbox.VM, container string, run int) bool {
 	return s != nil && s.State == wire.Running && s.Restarts == run
 }
 
-// Exec implements podkubelet.Backend.
+// Exec implements kubelet.Backend.
 func (h *Host) Exec(ctx context.Context, pod *corev1.Pod, container string, argv []string, s kubelet.Streams) error {
 	vm, err := h.vmOf(pod)
 	if err != nil {
@@ -163,7 +163,7 @@ func (h *Host) Exec(ctx context.Context, pod *corev1.Pod, container string, argv
 	return err
 }
 
-// Attach implements podkubelet.Backend.
+// Attach implements kubelet.Backend.
 func (h *Host) Attach(ctx context.Context, pod *corev1.Pod, container string, s kubelet.Streams) error {
 	vm, err := h.vmOf(pod)
 	if err != nil {
@@ -198,7 +198,7 @@ func streams(ctx context.Context, s kubelet.Streams) sandbox.Streams {
 	return out
 }
 
-// PortForward implements podkubelet.Backend.
+// PortForward implements kubelet.Backend.
 func (h *Host) PortForward(ctx context.Context, pod *corev1.Pod, port int32, stream io.ReadWriteCloser) error {
 	vm, err := h.vmOf(pod)
 	if err != nil {
@@ -207,7 +207,7 @@ func (h *Host) PortForward(ctx context.Context, pod *corev1.Pod, port int32, str
 	return vm.PortForward(ctx, int(port), stream)
 }
 
-// Nodes implements podmetrics.Source.
+// Nodes implements metricsapi.Source.
 func (h *Host) Nodes() []*corev1.Node {
 	var out []*corev1.Node
 	if h.nodes == nil {

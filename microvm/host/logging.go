@@ -106,7 +106,7 @@ func sameData(a, b *corev1.ConfigMap) bool {
 // storedLog is a VM's log as the router reads it.
 type storedLog struct{ *sandbox.VM }
 
-// Tail implements podlog.Log.
+// Tail implements logs.Log.
 func (s storedLog) Tail(container string, after int64) (logs.Tail, error) {
 	t, err := s.VM.Tail(container, after)
 	if err != nil {

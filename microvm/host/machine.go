@@ -11,10 +11,10 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 
+	"github.com/nodeless/nodeless/microvm"
 	"github.com/nodeless/nodeless/microvm/image"
 	"github.com/nodeless/nodeless/microvm/logs"
 	"github.com/nodeless/nodeless/microvm/sandbox"
-	"github.com/nodeless/nodeless/microvm/scheduler"
 	"github.com/nodeless/nodeless/microvm/wire"
 )
 
@@ -48,8 +48,8 @@ func newMachine(h *Host, r record) *machine {
 	return m
 }
 
-// Start implements podnode.Host.
-func (h *Host) Start(_ context.Context, spec scheduler.Spec) (netip.Addr, error) {
+// Start implements microvm.Host.
+func (h *Host) Start(_ context.Context, spec microvm.Spec) (netip.Addr, error) {
 	if d := h.Describe(); !d.Ready {
 		return netip.Addr{}, errors.New(d.Message)
 	}
@@ -92,7 +92,7 @@ func (h *Host) machine(id string) (*machine, error) {
 	if m := h.machines[id]; m != nil {
 		return m, nil
 	}
-	return nil, scheduler.ErrUnknown
+	return nil, microvm.ErrUnknown
 }
 
 // all machines.
@@ -106,7 +106,7 @@ func (h *Host) all() []*machine {
 	return out
 }
 
-// List implements podnode.Host.
+// List implements microvm.Host.
 func (h *Host) List(context.Context) ([]string, error) {
 	var ids []string
 	for _, m := range h.all() {
@@ -116,7 +116,7 @@ func (h *Host) List(context.Context) ([]string, error) {
 	return ids, nil
 }
 
-// Stop implements podnode.Host.
+// Stop implements microvm.Host.
 func (h *Host) Stop(_ context.Context, id string, graceSeconds int64) error {
 	m, err := h.machine(id)
 	if err != nil {
@@ -140,7 +140,7 @@ func (m *machine) stop(vm *sandbox.VM, grace time.Duration) {
 	}
 }
 
-// Remove implements podnode.Host.
+// Remove implements microvm.Host.
 func (h *Host) Remove(ctx context.Context, id string) error {
 	m, err := h.machine(id)
 	if err != nil {
@@ -184,7 +184,7 @@ func (m *machine) remove() {
 	m.h.o.Links.Release(m.record.Place)
 	m.h.forget(m)
 	close(m.gone)
-	m.h.watchers.Tell(m.record.ID)
+	m.h.watchers.Notify(m.record.ID)
 }
 
 // release lets the images go: nothing runs on them any more.

@@ -19,10 +19,10 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/client-go/kubernetes"
 
+	"github.com/nodeless/nodeless/microvm"
 	"github.com/nodeless/nodeless/microvm/fargate"
 	"github.com/nodeless/nodeless/microvm/image"
 	"github.com/nodeless/nodeless/microvm/image/build"
-	"github.com/nodeless/nodeless/microvm/scheduler"
 	"github.com/nodeless/nodeless/microvm/vmm"
 	"github.com/nodeless/nodeless/plane"
 	"github.com/nodeless/nodeless/plane/planetest"
@@ -123,7 +123,7 @@ func (tr *trial) start(t *testing.T) {
 }
 
 // pod makes one, and has the host run it.
-func (tr *trial) pod(t *testing.T, name string, c corev1.Container) (scheduler.Spec, netip.Addr) {
+func (tr *trial) pod(t *testing.T, name string, c corev1.Container) (microvm.Spec, netip.Addr) {
 	t.Helper()
 	grace := int64(0)
 	c.Name = "main"
@@ -134,7 +134,7 @@ func (tr *trial) pod(t *testing.T, name string, c corev1.Container) (scheduler.S
 	if err != nil {
 		t.Fatal(err)
 	}
-	spec := scheduler.Spec{ID: "microvm-" + string(pod.UID), Pod: pod, Size: fargate.Size{MilliCPU: 100, MemoryBytes: 128 << 20, StorageBytes: 64 << 20}}
+	spec := microvm.Spec{ID: "microvm-" + string(pod.UID), Pod: pod, Size: fargate.Size{MilliCPU: 100, MemoryBytes: 128 << 20, StorageBytes: 64 << 20}}
 	at, err := tr.Start(t.Context(), spec)
 	if err != nil {
 		t.Fatal(err)
@@ -178,13 +178,13 @@ func TestWhatComesBeforeAMachineIsToldAndTriedAgain(t *testing.T) {
 	}
 	tr.waits(t, settings.ID, "ContainerCreating", "this machine is out of order")
 	tr.events.has(t, "FailedCreatePodSandBox: Failed to create the microVM")
-	for _, s := range []scheduler.Spec{never, nowhere, misnamed, settings} {
+	for _, s := range []microvm.Spec{never, nowhere, misnamed, settings} {
 		tr.goes(t, s)
 	}
 }
 
 // goes stops and removes a microVM, of which nothing is left then.
-func (tr *trial) goes(t *testing.T, spec scheduler.Spec) {
+func (tr *trial) goes(t *testing.T, spec microvm.Spec) {
 	t.Helper()
 	if err := tr.Stop(t.Context(), spec.ID, 0); err != nil {
 		t.Error(err)
@@ -198,7 +198,7 @@ func (tr *trial) goes(t *testing.T, spec scheduler.Spec) {
 	if err := tr.Remove(t.Context(), spec.ID); err != nil {
 		t.Error(err)
 	}
-	if err := tr.Remove(t.Context(), spec.ID); !errors.Is(err, scheduler.ErrUnknown) {
+	if err := tr.Remove(t.Context(), spec.ID); !errors.Is(err, microvm.ErrUnknown) {
 		t.Errorf("removed twice: %v", err)
 	}
 	if _, err := os.Stat(tr.recordFile(spec.ID)); !errors.Is(err, os.ErrNotExist) {

@@ -1,5 +1,5 @@
 // Package host runs the pods of FargateProfiles in microVMs of this machine. It joins package microvm/sandbox, which runs machines, and microvm/image, which
-// gets their images, with the cluster: it is a podnode.Host for fargate-scheduler, a podkubelet.Backend for kubectl, and a podmetrics.Source for kubectl
+// gets their images, with the cluster: it is a microvm.Host for fargate-scheduler, a kubelet.Backend for kubectl, and a metricsapi.Source for kubectl
 // top. What a pod refers to is read by the kubelet's own libraries, and given to running guests anew when it changes.
 //
 // Machines do not need this process. What is known of each beside the machine itself is a small record on disk; a later process goes on from there.
@@ -24,12 +24,12 @@ import (
 
 	"github.com/nodeless/nodeless/api/v1alpha1"
 	"github.com/nodeless/nodeless/internal/kit/events"
+	"github.com/nodeless/nodeless/microvm"
 	"github.com/nodeless/nodeless/microvm/fargate"
 	"github.com/nodeless/nodeless/microvm/image"
 	"github.com/nodeless/nodeless/microvm/kubelet"
 	"github.com/nodeless/nodeless/microvm/logs"
 	"github.com/nodeless/nodeless/microvm/sandbox"
-	"github.com/nodeless/nodeless/microvm/scheduler"
 	"github.com/nodeless/nodeless/microvm/vmm"
 	"github.com/nodeless/nodeless/microvm/wire"
 )
@@ -62,7 +62,7 @@ type Options struct {
 	// Pods lists and watches the pods that may run here; default those of fargate-scheduler, which the host needs to be allowed to see.
 	Pods cache.ListerWatcher
 	// Kubelets are where the kubelet API of each microVM is served; nil = on loopback, for an API server on this machine (ADR 18).
-	Kubelets *scheduler.Kubelets
+	Kubelets *microvm.KubeletEndpoints
 	// Unapproved leaves it to others to approve the serving certificates.
 	Unapproved bool
 	// Room is what microVMs may have together; what is 0 is this machine's.
@@ -127,7 +127,7 @@ type Host struct {
 	mu       sync.Mutex
 	state    state
 	machines map[string]*machine // by the microVM's ID
-	watchers scheduler.Watchers
+	watchers microvm.Watchers
 }
 
 // state is what is known of the host.

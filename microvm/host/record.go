@@ -11,8 +11,8 @@ import (
 
 	"k8s.io/apimachinery/pkg/types"
 
+	"github.com/nodeless/nodeless/microvm"
 	"github.com/nodeless/nodeless/microvm/fargate"
-	"github.com/nodeless/nodeless/microvm/scheduler"
 	"github.com/nodeless/nodeless/microvm/wire"
 )
 
@@ -60,9 +60,9 @@ func (r record) address() netip.Addr {
 // node is the name of the microVM's Node.
 func (h *Host) node(r record) string {
 	if h.o.Kubelets != nil { // this machine has joined
-		return scheduler.JoinedNodeName(r.address())
+		return microvm.JoinedNodeName(r.address())
 	}
-	return scheduler.NodeName(r.address(), h.o.Region)
+	return microvm.NodeName(r.address(), h.o.Region)
 }
 
 // recall reads what earlier processes have left: the microVMs there are. What goes on with them is decided by resume. Machines that no record goes with

@@ -14,9 +14,9 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/tools/cache"
 
+	"github.com/nodeless/nodeless/microvm"
 	"github.com/nodeless/nodeless/microvm/fargate"
 	"github.com/nodeless/nodeless/microvm/sandbox"
-	"github.com/nodeless/nodeless/microvm/scheduler"
 )
 
 const byUID = "uid"
@@ -41,7 +41,7 @@ func (h *Host) informers() error {
 		}
 	}})
 	if h.o.Pods == nil {
-		onHost := func(o *metav1.ListOptions) { o.LabelSelector = scheduler.HostLabel + "=" + h.o.Name }
+		onHost := func(o *metav1.ListOptions) { o.LabelSelector = microvm.HostLabel + "=" + h.o.Name }
 		h.nodes = cache.NewSharedIndexInformer(cache.NewFilteredListWatchFromClient(client, "nodes", "", onHost), &corev1.Node{}, 0, cache.Indexers{})
 	}
 	return err
@@ -78,9 +78,9 @@ func (h *Host) Run(ctx context.Context) error {
 	h.mu.Lock()
 	h.state.resumed = true
 	h.mu.Unlock()
-	h.watchers.Tell("")
+	h.watchers.Notify("")
 	for _, m := range h.all() {
-		h.watchers.Tell(m.record.ID)
+		h.watchers.Notify(m.record.ID)
 	}
 	wg.Go(func() { h.probe(ctx) })
 	wg.Go(func() { h.refresh(ctx) })

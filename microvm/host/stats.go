@@ -15,7 +15,7 @@ import (
 // sample is a measurement of a guest; its time is the guest's.
 type sample struct{ wire.Stats }
 
-// Window implements podmetrics.Source: the time over which usage of CPU is measured.
+// Window implements metricsapi.Source: the time over which usage of CPU is measured.
 func (h *Host) Window() time.Duration { return h.o.Pauses.Measure }
 
 // measureAll measures all guests again and again.
@@ -61,7 +61,7 @@ func (m *machine) measured() bool {
 	return m.samples[1].UnixNano != 0
 }
 
-// Stats implements podkubelet.Backend and podmetrics.Source.
+// Stats implements kubelet.Backend and metricsapi.Source.
 func (h *Host) Stats(_ context.Context, node string) (*stats.Summary, error) {
 	for _, m := range h.all() {
 		if h.node(m.record) == node {

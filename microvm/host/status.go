@@ -5,30 +5,30 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 
+	"github.com/nodeless/nodeless/microvm"
 	"github.com/nodeless/nodeless/microvm/podspec"
-	"github.com/nodeless/nodeless/microvm/scheduler"
 )
 
-// Status implements podnode.Host.
-func (h *Host) Status(_ context.Context, id string) (scheduler.Status, error) {
+// Status implements microvm.Host.
+func (h *Host) Status(_ context.Context, id string) (microvm.Status, error) {
 	m, err := h.machine(id)
 	if err != nil {
-		return scheduler.Status{}, err
+		return microvm.Status{}, err
 	}
 	return m.status(m.current()), nil
 }
 
 // status is what has become of the pod, which is nil if nobody knows it any more.
-func (m *machine) status(pod *corev1.Pod) scheduler.Status {
+func (m *machine) status(pod *corev1.Pod) microvm.Status {
 	a := m.account(pod)
-	out := scheduler.Status{Ended: a.Ended}
+	out := microvm.Status{Ended: a.Ended}
 	if pod != nil {
 		out.Pod = podspec.Status(pod, a)
 	}
 	return out
 }
 
-// Watch implements podnode.Host.
+// Watch implements microvm.Host.
 func (h *Host) Watch(ctx context.Context, changed func(id string)) {
 	h.watchers.Watch(ctx, changed, func() (ids []string) {
 		for _, m := range h.all() {

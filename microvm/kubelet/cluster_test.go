@@ -15,8 +15,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/kubernetes"
 
-	"github.com/nodeless/nodeless/plane/kubectl"
 	"github.com/nodeless/nodeless/plane"
+	"github.com/nodeless/nodeless/plane/kubectl"
 	"github.com/nodeless/nodeless/plane/planetest"
 )
 

@@ -1,6 +1,6 @@
 // Package metricsapi serves metrics.k8s.io, from which kubectl top and autoscalers read, for the nodes of microVM pods: in the process
 // of `nodeless up`, where there is no metrics-server. In a cluster that has one, it is left alone: it finds the same figures through
-// package podkubelet.
+// package kubelet.
 package metricsapi
 
 import (

@@ -21,7 +21,7 @@ import (
 	"github.com/nodeless/nodeless/api/v1alpha1"
 	"github.com/nodeless/nodeless/controller/rbac"
 	"github.com/nodeless/nodeless/internal/kit/workqueue"
-	"github.com/nodeless/nodeless/microvm/scheduler"
+	"github.com/nodeless/nodeless/microvm"
 )
 
 // approve decides about the serving certificates that hosts ask for, until ctx is done: a host serves the kubelet API of its own Nodes, at its own address.
@@ -130,11 +130,11 @@ func (h *Hosts) notItsNode(ctx context.Context, host, node, address string) (str
 	why := fmt.Sprintf("there is no Node %s on the host", node)
 	for i := range nodes.Items {
 		n := &nodes.Items[i]
-		its := n.Labels[scheduler.HostLabel] == host
+		its := n.Labels[microvm.HostLabel] == host
 		if its && n.Name == node {
 			why = ""
 		}
-		if !its && n.Labels[scheduler.HostLabel] == "" && slices.ContainsFunc(n.Status.Addresses, func(a corev1.NodeAddress) bool { return a.Address == address }) {
+		if !its && n.Labels[microvm.HostLabel] == "" && slices.ContainsFunc(n.Status.Addresses, func(a corev1.NodeAddress) bool { return a.Address == address }) {
 			return fmt.Sprintf("the address %s is that of Node %s", address, n.Name), nil
 		}
 	}

@@ -11,11 +11,11 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/nodeless/nodeless/api/v1alpha1"
+	"github.com/nodeless/nodeless/microvm"
 	"github.com/nodeless/nodeless/microvm/fargate"
-	"github.com/nodeless/nodeless/microvm/scheduler"
 )
 
-// Host is a host that has joined. It implements podnode.Host and podnode.Follower.
+// Host is a host that has joined. It implements microvm.Host and microvm.Follower.
 type Host struct {
 	o    *Options
 	name string
@@ -25,7 +25,7 @@ type Host struct {
 	heard    time.Time // by our clock: the host's may be wrong
 	added    bool
 	news     chan struct{} // closed when a microVM changes
-	watchers scheduler.Watchers
+	watchers microvm.Watchers
 }
 
 func newHost(o *Options, name string) *Host {
@@ -64,17 +64,17 @@ func (h *Host) tell(id string) {
 	close(h.news)
 	h.news = make(chan struct{})
 	h.mu.Unlock()
-	h.watchers.Tell(id)
+	h.watchers.Notify(id)
 }
 
-// Describe implements podnode.Host.
-func (h *Host) Describe() scheduler.Description {
+// Describe implements microvm.Host.
+func (h *Host) Describe() microvm.Description {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	s := &h.said.Status
-	d := scheduler.Description{
+	d := microvm.Description{
 		Name: h.name, Region: s.Region, Zone: s.Zone, Arch: s.Architecture, Engine: s.Engine, Version: s.KubeletVersion, Kernel: s.KernelVersion,
-		Room: fargate.Size{MilliCPU: s.Capacity.Cpu().MilliValue(), MemoryBytes: s.Capacity.Memory().Value()}, MostPods: int(s.Capacity.Pods().Value()),
+		Capacity: fargate.Size{MilliCPU: s.Capacity.Cpu().MilliValue(), MemoryBytes: s.Capacity.Memory().Value()}, MaxPods: int(s.Capacity.Pods().Value()),
 		Abilities: fargate.DefaultAbilities(), Unschedulable: h.said.Spec.Unschedulable, Ready: s.Ready, Starting: s.Starting, Message: s.Message,
 	}
 	if k, err := h.kubelets(); err == nil {
@@ -93,7 +93,7 @@ func (h *Host) Describe() scheduler.Description {
 }
 
 // kubelets is where the host serves kubelet APIs. h.mu is held.
-func (h *Host) kubelets() (k scheduler.Kubelets, err error) {
+func (h *Host) kubelets() (k microvm.KubeletEndpoints, err error) {
 	if k.Host, err = netip.ParseAddr(h.said.Status.Address); err != nil {
 		return k, err
 	}
@@ -102,7 +102,7 @@ func (h *Host) kubelets() (k scheduler.Kubelets, err error) {
 	return k, err
 }
 
-// Watch implements podnode.Host.
+// Watch implements microvm.Host.
 func (h *Host) Watch(ctx context.Context, changed func(id string)) {
 	h.watchers.Watch(ctx, changed, func() []string {
 		ids, _ := h.List(ctx) // it fails when the cache ends
@@ -110,7 +110,7 @@ func (h *Host) Watch(ctx context.Context, changed func(id string)) {
 	})
 }
 
-// List implements podnode.Host.
+// List implements microvm.Host.
 func (h *Host) List(ctx context.Context) ([]string, error) {
 	var list v1alpha1.MicroVMList
 	if err := h.o.Cache.List(ctx, &list, client.InNamespace(v1alpha1.HostNamespace(h.name)), client.UnsafeDisableDeepCopy); err != nil {

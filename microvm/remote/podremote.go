@@ -21,12 +21,12 @@ import (
 	"github.com/nodeless/nodeless/internal/kit/clock"
 	"github.com/nodeless/nodeless/internal/kit/informer"
 	"github.com/nodeless/nodeless/internal/kit/workqueue"
-	"github.com/nodeless/nodeless/microvm/scheduler"
+	"github.com/nodeless/nodeless/microvm"
 )
 
-// Registry is who is told of hosts; podnode.Scheduler is one.
+// Registry is who is told of hosts; scheduler.Scheduler is one.
 type Registry interface {
-	AddHost(scheduler.Host)
+	AddHost(microvm.Host)
 	RemoveHost(name string)
 }
 

@@ -14,7 +14,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/nodeless/nodeless/api/v1alpha1"
-	"github.com/nodeless/nodeless/microvm/scheduler"
+	"github.com/nodeless/nodeless/microvm"
 )
 
 // How long a host may take to say a new microVM's address, and to take a microVM away, before it is asked again.
@@ -28,8 +28,8 @@ func (h *Host) key(id string) client.ObjectKey {
 	return client.ObjectKey{Namespace: v1alpha1.HostNamespace(h.name), Name: id}
 }
 
-// Start implements podnode.Host.
-func (h *Host) Start(ctx context.Context, spec scheduler.Spec) (netip.Addr, error) {
+// Start implements microvm.Host.
+func (h *Host) Start(ctx context.Context, spec microvm.Spec) (netip.Addr, error) {
 	if d := h.Describe(); !d.Ready {
 		return netip.Addr{}, errors.New(d.Message)
 	}
@@ -123,27 +123,27 @@ func (h *Host) read(ctx context.Context, id string) (*v1alpha1.MicroVM, error) {
 	vm := &v1alpha1.MicroVM{}
 	err := h.o.Cache.Get(ctx, h.key(id), vm)
 	if apierrors.IsNotFound(err) {
-		return nil, scheduler.ErrUnknown
+		return nil, microvm.ErrUnknown
 	}
 	return vm, err
 }
 
-// Status implements podnode.Host.
-func (h *Host) Status(ctx context.Context, id string) (scheduler.Status, error) {
+// Status implements microvm.Host.
+func (h *Host) Status(ctx context.Context, id string) (microvm.Status, error) {
 	vm, err := h.read(ctx, id)
 	if err != nil {
-		return scheduler.Status{}, err
+		return microvm.Status{}, err
 	}
 	if vm.Status.Pod == nil {
-		return scheduler.Status{Pod: vm.Spec.Pod.Status, Ended: vm.Status.Ended}, nil
+		return microvm.Status{Pod: vm.Spec.Pod.Status, Ended: vm.Status.Ended}, nil
 	}
-	return scheduler.Status{Pod: *vm.Status.Pod, Ended: vm.Status.Ended}, nil
+	return microvm.Status{Pod: *vm.Status.Pod, Ended: vm.Status.Ended}, nil
 }
 
-// Follow implements podnode.Follower.
+// Follow implements microvm.Follower.
 func (h *Host) Follow(ctx context.Context, id string, pod *corev1.Pod) error {
 	vm, err := h.read(ctx, id)
-	if errors.Is(err, scheduler.ErrUnknown) {
+	if errors.Is(err, microvm.ErrUnknown) {
 		return nil
 	}
 	if err != nil {
@@ -158,7 +158,7 @@ func (h *Host) Follow(ctx context.Context, id string, pod *corev1.Pod) error {
 	return client.IgnoreNotFound(h.o.Client.Patch(ctx, vm, client.MergeFrom(before)))
 }
 
-// Stop implements podnode.Host.
+// Stop implements microvm.Host.
 func (h *Host) Stop(ctx context.Context, id string, graceSeconds int64) error {
 	vm, err := h.read(ctx, id)
 	if err != nil {
@@ -168,12 +168,12 @@ func (h *Host) Stop(ctx context.Context, id string, graceSeconds int64) error {
 	vm.Spec.StopGraceSeconds = &graceSeconds
 	err = h.o.Client.Patch(ctx, vm, client.MergeFrom(before))
 	if apierrors.IsNotFound(err) {
-		return scheduler.ErrUnknown
+		return microvm.ErrUnknown
 	}
 	return err
 }
 
-// Remove implements podnode.Host.
+// Remove implements microvm.Host.
 func (h *Host) Remove(ctx context.Context, id string) error {
 	vm, err := h.read(ctx, id)
 	if err != nil {
@@ -188,7 +188,7 @@ func (h *Host) Remove(ctx context.Context, id string) error {
 	defer cancel()
 	err = h.await(ctx, func() (bool, error) {
 		_, err := h.read(ctx, id)
-		if errors.Is(err, scheduler.ErrUnknown) {
+		if errors.Is(err, microvm.ErrUnknown) {
 			return true, nil
 		}
 		return false, err

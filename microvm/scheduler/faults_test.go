@@ -14,7 +14,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/nodeless/nodeless/api/v1alpha1"
-	"github.com/nodeless/nodeless/microvm/scheduler"
+	"github.com/nodeless/nodeless/microvm"
 	"github.com/nodeless/nodeless/plane/planetest"
 )
 
@@ -175,7 +175,7 @@ func TestHowPodsEnd(t *testing.T) {
 
 func TestWithoutHostsEverythingSaysSo(t *testing.T) {
 	w := start(t)
-	var none []scheduler.Host
+	var none []microvm.Host
 	w.controller(t, none...)
 	waiting := w.pod("waits", "100m")
 	w.create(t, waiting)

@@ -10,15 +10,15 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"github.com/nodeless/nodeless/microvm"
 	"github.com/nodeless/nodeless/microvm/fargate"
-	"github.com/nodeless/nodeless/microvm/scheduler"
 )
 
 // memoryHost is a host whose microVMs are only noted: their containers run from the moment they are started until they are
 // stopped.
 type memoryHost struct {
 	mu      sync.Mutex
-	d       scheduler.Description
+	d       microvm.Description
 	vms     map[string]*memoryVM
 	next    netip.Addr
 	changed func(string)
@@ -27,7 +27,7 @@ type memoryHost struct {
 }
 
 type memoryVM struct {
-	spec   scheduler.Spec
+	spec   microvm.Spec
 	ip     netip.Addr
 	phase  corev1.PodPhase
 	stuck  bool // does not end when it is stopped
@@ -38,13 +38,13 @@ type memoryVM struct {
 func newHost(name, address string) *memoryHost {
 	able := fargate.DefaultAbilities()
 	able.Volumes = append(able.Volumes, fargate.EFS)
-	return &memoryHost{vms: map[string]*memoryVM{}, next: netip.MustParseAddr(address), d: scheduler.Description{
-		Name: name, Region: "eu-west-1", Zone: "eu-west-1a", Arch: "amd64", Engine: "TCG", Room: fargate.Size{MilliCPU: 4000, MemoryBytes: 8 << 30}, MostPods: 100,
+	return &memoryHost{vms: map[string]*memoryVM{}, next: netip.MustParseAddr(address), d: microvm.Description{
+		Name: name, Region: "eu-west-1", Zone: "eu-west-1a", Arch: "amd64", Engine: "TCG", Capacity: fargate.Size{MilliCPU: 4000, MemoryBytes: 8 << 30}, MaxPods: 100,
 		Abilities: able, Version: "v1.36.2", Kernel: "6.1.0", Ready: true,
 	}}
 }
 
-func (h *memoryHost) Describe() scheduler.Description {
+func (h *memoryHost) Describe() microvm.Description {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	return h.d
@@ -60,7 +60,7 @@ func (h *memoryHost) change(f func()) {
 	}
 }
 
-func (h *memoryHost) Start(_ context.Context, spec scheduler.Spec) (netip.Addr, error) {
+func (h *memoryHost) Start(_ context.Context, spec microvm.Spec) (netip.Addr, error) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	h.starts++
@@ -78,15 +78,15 @@ func (h *memoryHost) Start(_ context.Context, spec scheduler.Spec) (netip.Addr, 
 	return vm.ip, nil
 }
 
-func (h *memoryHost) Status(_ context.Context, id string) (scheduler.Status, error) {
+func (h *memoryHost) Status(_ context.Context, id string) (microvm.Status, error) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	vm := h.vms[id]
 	if vm == nil {
-		return scheduler.Status{}, scheduler.ErrUnknown
+		return microvm.Status{}, microvm.ErrUnknown
 	}
 	running := vm.phase == corev1.PodRunning
-	s := scheduler.Status{Ended: !running, Pod: corev1.PodStatus{Phase: vm.phase}}
+	s := microvm.Status{Ended: !running, Pod: corev1.PodStatus{Phase: vm.phase}}
 	ready := corev1.ConditionFalse
 	if running {
 		ready = corev1.ConditionTrue
@@ -112,7 +112,7 @@ func (h *memoryHost) Stop(_ context.Context, id string, grace int64) error {
 	}
 	h.mu.Unlock()
 	if vm == nil {
-		return scheduler.ErrUnknown
+		return microvm.ErrUnknown
 	}
 	if !vm.stuck {
 		h.exit(id, corev1.PodSucceeded)
@@ -135,7 +135,7 @@ func (h *memoryHost) Remove(_ context.Context, id string) error {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	if h.vms[id] == nil {
-		return scheduler.ErrUnknown
+		return microvm.ErrUnknown
 	}
 	delete(h.vms, id)
 	return nil

@@ -14,20 +14,18 @@ import (
 	karpv1 "sigs.k8s.io/karpenter/pkg/apis/v1"
 
 	"github.com/nodeless/nodeless/api/v1alpha1"
+	"github.com/nodeless/nodeless/microvm"
 	"github.com/nodeless/nodeless/microvm/fargate"
 )
 
 // Labels and annotations of the NodeClaim and the Node of a pod.
 const (
 	labelPod      = "nodeless.sh/pod-uid" // the pod's UID: by it claim, Node and microVM are found again
-	labelHost     = HostLabel
+	labelHost     = microvm.HostLabel
 	labelEngine   = "nodeless.sh/engine"
 	annotationPod = "nodeless.sh/pod" // namespace/name
 	annotationIP  = "nodeless.sh/pod-ip"
 )
-
-// HostLabel is the label that names the host of a microVM on its NodeClaim and Node.
-const HostLabel = "nodeless.sh/host"
 
 // classKind is the kind that NodeClaims of microVMs name as their node class.
 const classKind = "FargateProfile"
@@ -35,8 +33,7 @@ const classKind = "FargateProfile"
 // idPrefix begins the ID of every microVM; a machine of any cloud has another.
 const idPrefix = "microvm-"
 
-// machineID is a pod's.
-func machineID(uid types.UID) string { return idPrefix + string(uid) }
+func vmID(uid types.UID) string { return idPrefix + string(uid) }
 
 // podOf is the UID of a microVM's pod, "" if the ID is no microVM's.
 func podOf(id string) types.UID {
@@ -53,7 +50,7 @@ func providerID(host, id string) string { return "nodeless:///" + host + "/" + i
 var taint = corev1.Taint{Key: fargate.ComputeType, Value: fargate.ComputeTypeFargate, Effect: corev1.TaintEffectNoSchedule}
 
 // newClaim is the NodeClaim of a pod on a host.
-func newClaim(pod *corev1.Pod, profile string, host Description, size fargate.Size) *karpv1.NodeClaim {
+func newClaim(pod *corev1.Pod, profile string, host microvm.Description, size fargate.Size) *karpv1.NodeClaim {
 	labels := hostLabels(host, size)
 	labels[fargate.ComputeType], labels[fargate.ProfileLabel], labels[labelPod] = fargate.ComputeTypeFargate, profile, string(pod.UID)
 	return &karpv1.NodeClaim{
@@ -72,7 +69,7 @@ func newClaim(pod *corev1.Pod, profile string, host Description, size fargate.Si
 }
 
 // hostLabels are those that the host decides.
-func hostLabels(host Description, size fargate.Size) map[string]string {
+func hostLabels(host microvm.Description, size fargate.Size) map[string]string {
 	labels := map[string]string{
 		corev1.LabelArchStable: host.Arch, corev1.LabelOSStable: "linux", labelHost: host.Name, labelEngine: host.Engine,
 		karpv1.CapacityTypeLabelKey: karpv1.CapacityTypeOnDemand,
@@ -88,45 +85,19 @@ func hostLabels(host Description, size fargate.Size) map[string]string {
 	return labels
 }
 
-// sizeOf is what a claim of ours holds of its host.
-func sizeOf(claim *karpv1.NodeClaim) fargate.Size {
-	return SizeOf(claim.Spec.Resources.Requests)
-}
-
-// SizeOf is a size that is written as resources; fargate.Size.List does the reverse.
-func SizeOf(r corev1.ResourceList) fargate.Size {
-	return fargate.Size{MilliCPU: r.Cpu().MilliValue(), MemoryBytes: r.Memory().Value(), StorageBytes: r.StorageEphemeral().Value()}
-}
-
-// JoinedNodeName is the name of the Node of a microVM on a host that has joined. It follows from the address alone, so that it is known beforehand as whom
-// the host may speak (package rbac).
-func JoinedNodeName(ip netip.Addr) string { return NodeName(ip, "") }
-
-// NodeName is the name of the Node of a microVM with an address, as on Fargate.
-func NodeName(ip netip.Addr, region string) string {
-	name := "fargate-ip-" + strings.NewReplacer(".", "-", ":", "-").Replace(ip.StringExpanded())
-	switch region {
-	case "":
-		return name
-	case "us-east-1":
-		return name + ".ec2.internal"
-	}
-	return name + "." + region + ".compute.internal"
-}
-
 // unregistered is taken away when the claim takes the Node for its own. Its effect is NoSchedule, not upstream's NoExecute:
 // the pod is bound at that moment, and Kubernetes' taint eviction, whose copy of the Node may be a moment old, would delete it.
 var unregistered = corev1.Taint{Key: karpv1.UnregisteredTaintKey, Effect: corev1.TaintEffectNoSchedule}
 
 // newNode is the Node of a claim whose microVM has an address. Nothing but its own pod fits on it: that one is bound by
 // fargate-scheduler, which does not ask for room, and for kube-scheduler there is none.
-func newNode(claim *karpv1.NodeClaim, host Description, ip netip.Addr, now metav1.Time) *corev1.Node {
-	name := NodeName(ip, host.Region)
+func newNode(claim *karpv1.NodeClaim, host microvm.Description, ip netip.Addr, now metav1.Time) *corev1.Node {
+	name := microvm.NodeName(ip, host.Region)
 	if host.Address.IsValid() { // it is another machine
-		name = JoinedNodeName(ip)
+		name = microvm.JoinedNodeName(ip)
 	}
 	hostname := strings.TrimPrefix(name, "fargate-")
-	size := sizeOf(claim)
+	size := fargate.SizeOf(claim.Spec.Resources.Requests)
 	capacity, allocatable := size.List(), size.List()
 	capacity[corev1.ResourcePods], allocatable[corev1.ResourcePods] = resource.MustParse("1"), resource.MustParse("0")
 	labels := maps.Clone(claim.Labels)
@@ -141,7 +112,7 @@ func newNode(claim *karpv1.NodeClaim, host Description, ip netip.Addr, now metav
 	node := &corev1.Node{
 		ObjectMeta: metav1.ObjectMeta{Name: name, Labels: labels, Annotations: map[string]string{annotationPod: claim.Annotations[annotationPod], annotationIP: ip.String()}},
 		Spec: corev1.NodeSpec{
-			ProviderID: providerID(host.Name, machineID(types.UID(claim.Labels[labelPod]))),
+			ProviderID: providerID(host.Name, vmID(podUID(claim))),
 			Taints:     []corev1.Taint{taint, unregistered},
 		},
 		Status: corev1.NodeStatus{
@@ -168,7 +139,7 @@ func osImage(engine string) string {
 
 // setKubelet says where the API server finds the Node's kubelet API, if that is anywhere: InternalIP stays the pod's address, as on Fargate (ADR 18),
 // unless the host is another machine (ADR 25).
-func setKubelet(status *corev1.NodeStatus, host Description, ip netip.Addr) {
+func setKubelet(status *corev1.NodeStatus, host microvm.Description, ip netip.Addr) {
 	if host.Kubelet == nil {
 		return
 	}

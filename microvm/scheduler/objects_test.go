@@ -8,6 +8,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	karpv1 "sigs.k8s.io/karpenter/pkg/apis/v1"
+
+	"github.com/nodeless/nodeless/microvm"
 )
 
 // The pod is bound right after its Node is made. A taint of effect NoExecute, even one that is gone a moment later, would
@@ -16,7 +18,7 @@ func TestANewNodeEvictsNobody(t *testing.T) {
 	claim := &karpv1.NodeClaim{ObjectMeta: metav1.ObjectMeta{
 		Name: "web", Labels: map[string]string{labelPod: string(types.UID("u"))}, Annotations: map[string]string{annotationPod: "shop/web"},
 	}}
-	node := newNode(claim, Description{Name: "h1", Arch: "amd64", Engine: "KVM"}, netip.MustParseAddr("10.77.1.2"), metav1.Now())
+	node := newNode(claim, microvm.Description{Name: "h1", Arch: "amd64", Engine: "KVM"}, netip.MustParseAddr("10.77.1.2"), metav1.Now())
 	keys := map[string]bool{}
 	for _, taint := range node.Spec.Taints {
 		keys[taint.Key] = true

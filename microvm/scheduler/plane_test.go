@@ -26,8 +26,8 @@ import (
 	"github.com/nodeless/nodeless/controller/admission"
 	"github.com/nodeless/nodeless/controller/rbac"
 	"github.com/nodeless/nodeless/lab/stacktest"
+	"github.com/nodeless/nodeless/microvm"
 	"github.com/nodeless/nodeless/microvm/fargate"
-	"github.com/nodeless/nodeless/microvm/scheduler"
 	"github.com/nodeless/nodeless/plane/planetest"
 )
 
@@ -72,7 +72,7 @@ func (w *world) create(t *testing.T, o client.Object) {
 }
 
 // controller runs one with hosts; pods of the profile are changed from when this returns.
-func (w *world) controller(t *testing.T, hosts ...scheduler.Host) *stacktest.Replica {
+func (w *world) controller(t *testing.T, hosts ...microvm.Host) *stacktest.Replica {
 	t.Helper()
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {

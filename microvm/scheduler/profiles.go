@@ -15,11 +15,19 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/nodeless/nodeless/api/v1alpha1"
-	"github.com/nodeless/nodeless/microvm/fargate"
 )
 
-// profile writes the status of one profile.
-func (s *Scheduler) profile(ctx context.Context, name string) (time.Duration, error) {
+// profiles writes the statuses of FargateProfiles.
+type profiles struct {
+	o     *Options
+	pods  *records
+	hosts *hosts
+}
+
+func newProfiles(o *Options, pods *records, hosts *hosts) *profiles { return &profiles{o, pods, hosts} }
+
+// update writes the status of one profile.
+func (s *profiles) update(ctx context.Context, name string) (time.Duration, error) {
 	p := &v1alpha1.FargateProfile{}
 	if err := s.o.Cache.Get(ctx, client.ObjectKey{Name: name}, p); err != nil {
 		return 0, client.IgnoreNotFound(err)
@@ -52,30 +60,20 @@ func (s *Scheduler) profile(ctx context.Context, name string) (time.Duration, er
 	return 0, nil
 }
 
-// usage is what the microVMs of a profile hold together.
-func (s *Scheduler) usage(profile string) corev1.ResourceList {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	var sum fargate.Size
-	n := int64(0)
-	for _, h := range s.held {
-		if h.profile == profile {
-			sum.MilliCPU += h.size.MilliCPU
-			sum.MemoryBytes += h.size.MemoryBytes
-			n++
-		}
-	}
+// usage returns what the microVMs of a profile have together.
+func (s *profiles) usage(profile string) corev1.ResourceList {
+	sum, pods := used(s.pods.reservations(), func(r reservation) bool { return r.profile == profile })
 	list := sum.List()
 	delete(list, corev1.ResourceEphemeralStorage)
-	list[corev1.ResourcePods] = *resource.NewQuantity(n, resource.DecimalSI)
+	list[corev1.ResourcePods] = *resource.NewQuantity(int64(pods), resource.DecimalSI)
 	return list
 }
 
-// ready says whether pods of a profile get microVMs.
-func (s *Scheduler) ready(spec *v1alpha1.FargateProfileSpec) metav1.Condition {
+// ready returns whether pods of a profile get microVMs.
+func (s *profiles) ready(spec *v1alpha1.FargateProfileSpec) metav1.Condition {
 	c := metav1.Condition{Type: v1alpha1.ConditionReady, Status: metav1.ConditionFalse, Reason: v1alpha1.ReasonNoHost}
 	var good, bad []string
-	for name, h := range s.allHosts() {
+	for name, h := range s.hosts.all() {
 		d := h.Describe()
 		switch why := wrongEngine(d.Engine, spec.Engine); {
 		case !d.Ready:

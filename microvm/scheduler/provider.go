@@ -12,115 +12,112 @@ import (
 
 	"github.com/nodeless/nodeless/cloud"
 	"github.com/nodeless/nodeless/engine/model"
+	"github.com/nodeless/nodeless/microvm"
 	"github.com/nodeless/nodeless/microvm/fargate"
 )
 
-// A microVM that cannot be started is tried again, later each time.
+// provider launches and terminates microVMs as cloud.Provider does for instances.
+type provider struct {
+	o     *Options
+	pods  *records
+	hosts *hosts
+}
+
+func newProvider(o *Options, pods *records, hosts *hosts) *provider { return &provider{o, pods, hosts} }
+
+// The pause before a microVM that could not be started is tried again; it doubles each time.
 const (
-	firstAgain = time.Second
-	mostAgain  = time.Minute
+	firstRetry = time.Second
+	maxRetry   = time.Minute
 )
 
-// launch starts the microVM of a claim: image and kernel are fetched and booted while the Node is being made.
-func (s *Scheduler) launch(ctx context.Context, req cloud.LaunchRequest) (cloud.LaunchResult, error) {
+// launch starts the microVM of a NodeClaim. Image and kernel are fetched and booted while the Node is being created.
+func (p *provider) launch(ctx context.Context, req cloud.LaunchRequest) (cloud.LaunchResult, error) {
 	uid := types.UID(req.Labels[labelPod])
 	if uid == "" {
-		return cloud.LaunchResult{}, fmt.Errorf("%w: NodeClaims of a FargateProfile are made for pods, by %s alone", cloud.ErrClassNotReady, fargate.SchedulerName)
+		return cloud.LaunchResult{}, fmt.Errorf("%w: NodeClaims of a FargateProfile are made for pods, by %s alone",
+			cloud.ErrClassNotReady, fargate.SchedulerName)
 	}
-	s.mu.Lock()
-	h, held := s.held[uid]
-	key, there := s.pods[uid]
-	s.mu.Unlock()
-	host := s.host(req.Labels[labelHost])
-	if !held || !there || host == nil {
+	r, host := p.pods.get(uid), p.hosts.get(req.Labels[labelHost])
+	if r.claim == nil || r.key == (types.NamespacedName{}) || host == nil {
 		return cloud.LaunchResult{}, fmt.Errorf("%w: the pod or its host is gone", cloud.ErrNoCapacity)
 	}
 	pod := &corev1.Pod{}
-	err := s.o.Cache.Get(ctx, key, pod)
+	err := p.o.Cache.Get(ctx, r.key, pod)
 	if apierrors.IsNotFound(err) || err == nil && (pod.UID != uid || pod.DeletionTimestamp != nil) {
-		return cloud.LaunchResult{}, fmt.Errorf("%w: pod %s is gone", cloud.ErrNoCapacity, key)
+		return cloud.LaunchResult{}, fmt.Errorf("%w: pod %s is gone", cloud.ErrNoCapacity, r.key)
 	}
 	if err != nil {
-		return cloud.LaunchResult{}, fmt.Errorf("read pod %s: %w", key, err)
+		return cloud.LaunchResult{}, fmt.Errorf("read pod %s: %w", r.key, err)
 	}
-	ip, err := host.Start(ctx, Spec{ID: machineID(uid), Pod: pod, Size: h.size, Profile: h.profile})
+	ip, err := host.Start(ctx, r.claim.spec(pod))
 	if err != nil {
-		s.again(pod, err)
-		return cloud.LaunchResult{}, fmt.Errorf("%w: start the microVM of pod %s on host %s: %w", cloud.ErrNoCapacity, key, h.host, err)
+		p.delay(pod, err)
+		return cloud.LaunchResult{}, fmt.Errorf("%w: start the microVM of pod %s on host %s: %w",
+			cloud.ErrNoCapacity, r.key, r.claim.host, err)
 	}
-	s.mu.Lock()
-	s.addrs[uid] = ip
-	delete(s.failed, uid)
-	s.mu.Unlock()
-	m := s.machine(uid, host.Describe())
-	m.Labels, m.Launched = hostLabels(host.Describe(), h.size), s.o.Clock.Now()
-	list := h.size.List()
-	if m.Capacity, err = s.o.Names.Resources(list); err != nil {
-		return cloud.LaunchResult{}, fmt.Errorf("size of pod %s: %w", key, err)
+	p.pods.update(uid, func(r *record) { r.address, r.failures, r.retryAt = ip, 0, time.Time{} })
+	m := p.instance(uid, host.Describe())
+	m.Labels, m.Launched = hostLabels(host.Describe(), r.claim.size), p.o.Clock.Now()
+	if m.Capacity, err = p.o.Names.Resources(r.claim.size.List()); err != nil {
+		return cloud.LaunchResult{}, fmt.Errorf("size of pod %s: %w", r.key, err)
 	}
 	m.Allocatable = m.Capacity
-	m.Capacity[model.Pods] = 1 // for its own; for others there is no room
+	m.Capacity[model.Pods] = 1 // for its own pod; there is no room for others
 	return cloud.LaunchResult{Instance: m}, nil
 }
 
-// again has a pod wait a while after its microVM could not be started.
-func (s *Scheduler) again(pod *corev1.Pod, why error) {
-	s.mu.Lock()
-	f := s.failed[pod.UID]
-	wait := min(firstAgain<<min(f.times, 10), mostAgain)
-	s.failed[pod.UID] = failure{times: f.times + 1, until: s.o.Clock.Now().Add(wait)}
-	s.mu.Unlock()
-	s.o.Recorder.Event(pod, corev1.EventTypeWarning, "FailedScheduling",
+// delay makes a pod wait after its microVM could not be started.
+func (p *provider) delay(pod *corev1.Pod, why error) {
+	p.pods.update(pod.UID, func(r *record) {
+		r.retryAt = p.o.Clock.Now().Add(min(firstRetry<<min(r.failures, 10), maxRetry))
+		r.failures++
+	})
+	p.o.Recorder.Event(pod, corev1.EventTypeWarning, "FailedScheduling",
 		fmt.Sprintf("Pod provisioning failed (will retry) for pod: %s/%s: %v", pod.Namespace, pod.Name, why))
 }
 
-func (s *Scheduler) machine(uid types.UID, d Description) cloud.Instance {
-	id := machineID(uid)
-	return cloud.Instance{ID: id, ProviderID: providerID(d.Name, id), Claim: fargate.ClaimName(uid), Zone: d.Zone, State: cloud.Running}
+func (p *provider) instance(uid types.UID, d microvm.Description) cloud.Instance {
+	id := vmID(uid)
+	return cloud.Instance{
+		ID: id, ProviderID: providerID(d.Name, id), Claim: fargate.ClaimName(uid), Zone: d.Zone, State: cloud.Running,
+	}
 }
 
-// terminate takes a microVM away; ErrNotFound when that is done.
-func (s *Scheduler) terminate(ctx context.Context, id string) error {
-	for name, h := range s.allHosts() {
+// terminate removes a microVM; it returns ErrNotFound when that is done.
+func (p *provider) terminate(ctx context.Context, id string) error {
+	for name, h := range p.hosts.all() {
 		err := h.Remove(ctx, id)
-		if err != nil && !errors.Is(err, ErrUnknown) && !s.isLost(name) {
+		if err != nil && !errors.Is(err, microvm.ErrUnknown) && !p.hosts.givenUp(name) {
 			return fmt.Errorf("remove %s from host %s: %w", id, name, err)
 		}
 	}
 	return fmt.Errorf("%s: %w", id, cloud.ErrNotFound)
 }
 
-// isLost reports whether a host has been away for so long that its pods were given up.
-func (s *Scheduler) isLost(host string) bool {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	since, lost := s.lost[host]
-	return lost && s.o.Clock.Now().Sub(since) >= s.o.HostGrace
-}
-
-func (s *Scheduler) get(ctx context.Context, id string) (cloud.Instance, error) {
-	for name, h := range s.allHosts() {
+func (p *provider) get(ctx context.Context, id string) (cloud.Instance, error) {
+	for name, h := range p.hosts.all() {
 		_, err := h.Status(ctx, id)
 		switch {
 		case err == nil:
-			return s.machine(podOf(id), h.Describe()), nil
-		case !errors.Is(err, ErrUnknown) && !s.isLost(name):
+			return p.instance(podOf(id), h.Describe()), nil
+		case !errors.Is(err, microvm.ErrUnknown) && !p.hosts.givenUp(name):
 			return cloud.Instance{}, fmt.Errorf("look for %s on host %s: %w", id, name, err)
 		}
 	}
 	return cloud.Instance{}, fmt.Errorf("%s: %w", id, cloud.ErrNotFound)
 }
 
-func (s *Scheduler) list(ctx context.Context) ([]cloud.Instance, error) {
+func (p *provider) list(ctx context.Context) ([]cloud.Instance, error) {
 	var out []cloud.Instance
-	for name, h := range s.allHosts() {
+	for name, h := range p.hosts.all() {
 		ids, err := h.List(ctx)
 		if err != nil {
 			return nil, fmt.Errorf("list microVMs of host %s: %w", name, err)
 		}
 		for _, id := range ids {
 			if uid := podOf(id); uid != "" {
-				out = append(out, s.machine(uid, h.Describe()))
+				out = append(out, p.instance(uid, h.Describe()))
 			}
 		}
 	}

@@ -21,8 +21,8 @@ import (
 
 	"github.com/nodeless/nodeless/api/v1alpha1"
 	"github.com/nodeless/nodeless/controller/rbac"
+	"github.com/nodeless/nodeless/microvm"
 	"github.com/nodeless/nodeless/microvm/agent"
-	"github.com/nodeless/nodeless/microvm/scheduler"
 	"github.com/nodeless/nodeless/plane/planetest"
 )
 
@@ -82,7 +82,7 @@ func (r *remote) as(node string) kubernetes.Interface {
 // run is the host's process.
 func (r *remote) run() {
 	r.t.Helper()
-	a, err := agent.New(agent.Options{REST: r.id.REST, Name: r.id.Host, Host: r.memoryHost, Every: 200 * time.Millisecond, Kubelets: scheduler.Kubelets{
+	a, err := agent.New(agent.Options{REST: r.id.REST, Name: r.id.Host, Host: r.memoryHost, Every: 200 * time.Millisecond, Kubelets: microvm.KubeletEndpoints{
 		Host: netip.MustParseAddr("192.0.2.7"), FirstPort: 20000, Pods: netip.MustParsePrefix(r.pods),
 	}})
 	if err != nil {

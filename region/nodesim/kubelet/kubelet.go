@@ -52,22 +52,22 @@ func Serve(ctx context.Context, o Options) error {
 	return server.Serve(ctx, o.Network)
 }
 
-// backend implements podkubelet.Backend.
+// backend implements kubelet.Backend.
 type backend struct {
 	Nodes
 	network *Network
 	logs    *logs
 }
 
-// NodeAt implements podkubelet.Backend.
+// NodeAt implements kubelet.Backend.
 func (b *backend) NodeAt(local netip.AddrPort) (string, bool) { return b.network.nodeAt(local) }
 
-// Log implements podkubelet.Backend.
+// Log implements kubelet.Backend.
 func (b *backend) Log(pod *corev1.Pod, container string, _ bool) (kubelet.LogFile, error) {
 	return b.logs.file(pod, container)
 }
 
-// Refuse implements podkubelet.Refuser.
+// Refuse implements kubelet.Refuser.
 func (b *backend) Refuse(pod *corev1.Pod, what string) error {
 	return fmt.Errorf("%s: pod %s/%s is on a simulated machine, where no container runs; pods that a FargateProfile selects really run",
 		what, pod.Namespace, pod.Name)
@@ -75,22 +75,22 @@ func (b *backend) Refuse(pod *corev1.Pod, what string) error {
 
 var errSimulated = errors.New("a simulated machine runs nothing")
 
-// Exec implements podkubelet.Backend; Refuse comes before it.
+// Exec implements kubelet.Backend; Refuse comes before it.
 func (*backend) Exec(context.Context, *corev1.Pod, string, []string, kubelet.Streams) error {
 	return errSimulated
 }
 
-// Attach implements podkubelet.Backend; Refuse comes before it.
+// Attach implements kubelet.Backend; Refuse comes before it.
 func (*backend) Attach(context.Context, *corev1.Pod, string, kubelet.Streams) error {
 	return errSimulated
 }
 
-// PortForward implements podkubelet.Backend; Refuse comes before it.
+// PortForward implements kubelet.Backend; Refuse comes before it.
 func (*backend) PortForward(context.Context, *corev1.Pod, int32, io.ReadWriteCloser) error {
 	return errSimulated
 }
 
-// Stats implements podkubelet.Backend.
+// Stats implements kubelet.Backend.
 func (*backend) Stats(context.Context, string) (*stats.Summary, error) {
 	return nil, errors.New("nothing can be measured on a simulated machine")
 }

@@ -7,14 +7,15 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	"github.com/nodeless/nodeless/api/v1alpha1"
+	"github.com/nodeless/nodeless/microvm"
 	"github.com/nodeless/nodeless/microvm/fargate"
 )
 
 const gib = 1 << 30
 
 func host(name string, cpus, memory int64, change func(*candidate)) candidate {
-	c := candidate{Description: Description{
-		Name: name, Zone: "z1", Arch: "amd64", Engine: "KVM", Ready: true, MostPods: 10, Room: fargate.Size{MilliCPU: cpus * 1000, MemoryBytes: memory * gib},
+	c := candidate{Description: microvm.Description{
+		Name: name, Zone: "z1", Arch: "amd64", Engine: "KVM", Ready: true, MaxPods: 10, Capacity: fargate.Size{MilliCPU: cpus * 1000, MemoryBytes: memory * gib},
 	}}
 	if change != nil {
 		change(&c)

@@ -9,12 +9,13 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	"github.com/nodeless/nodeless/api/v1alpha1"
+	"github.com/nodeless/nodeless/microvm"
 	"github.com/nodeless/nodeless/microvm/fargate"
 )
 
 // candidate is a host and what microVMs on it have already.
 type candidate struct {
-	Description
+	microvm.Description
 	used fargate.Size
 	pods int
 }
@@ -53,8 +54,8 @@ const noCapacity = "Fargate capacity is unavailable at this time. Please try aga
 
 // freeShare is the part of its memory that a host has left with one microVM more, in millionths.
 func (c *candidate) freeShare(size fargate.Size) int64 {
-	left := c.Room.MemoryBytes - c.used.MemoryBytes - size.MemoryBytes
-	return int64(float64(left) / float64(c.Room.MemoryBytes) * 1e6)
+	left := c.Capacity.MemoryBytes - c.used.MemoryBytes - size.MemoryBytes
+	return int64(float64(left) / float64(c.Capacity.MemoryBytes) * 1e6)
 }
 
 // unfit says why a host cannot take a pod now; "" if it can.
@@ -74,12 +75,12 @@ func unfit(h candidate, spec *v1alpha1.FargateProfileSpec, pod *corev1.Pod, size
 	if !allows(pod, []string{corev1.LabelArchStable}, h.Arch) {
 		return "the pod asks for another architecture than " + h.Arch
 	}
-	switch free := h.Room.MilliCPU - h.used.MilliCPU; {
+	switch free := h.Capacity.MilliCPU - h.used.MilliCPU; {
 	case free < size.MilliCPU:
 		return fmt.Sprintf("%dm CPU are free, the pod gets %dm", max(free, 0), size.MilliCPU)
-	case h.Room.MemoryBytes-h.used.MemoryBytes < size.MemoryBytes:
-		return fmt.Sprintf("%dMi memory are free, the pod gets %dMi", max(h.Room.MemoryBytes-h.used.MemoryBytes, 0)>>20, size.MemoryBytes>>20)
-	case h.MostPods > 0 && h.pods >= h.MostPods:
+	case h.Capacity.MemoryBytes-h.used.MemoryBytes < size.MemoryBytes:
+		return fmt.Sprintf("%dMi memory are free, the pod gets %dMi", max(h.Capacity.MemoryBytes-h.used.MemoryBytes, 0)>>20, size.MemoryBytes>>20)
+	case h.MaxPods > 0 && h.pods >= h.MaxPods:
 		return fmt.Sprintf("it has %d pods, as many as it may", h.pods)
 	}
 	return ""

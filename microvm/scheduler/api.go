@@ -1,0 +1,70 @@
+package scheduler
+
+import (
+	"context"
+	"fmt"
+	"slices"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	karpv1 "sigs.k8s.io/karpenter/pkg/apis/v1"
+
+	"github.com/nodeless/nodeless/internal/kit/mutationcache"
+	"github.com/nodeless/nodeless/microvm/fargate"
+)
+
+// api writes pods, their Nodes and NodeClaims, and reads back what it wrote before the cache does.
+type api struct {
+	o     *Options
+	wrote mutationcache.Cache[*corev1.Pod]
+}
+
+func newAPI(o *Options) *api { return &api{o: o} }
+
+// latest returns a copy of a pod from the cache, or of what was written since.
+func (a *api) latest(pod *corev1.Pod) *corev1.Pod { return a.wrote.Newest(pod).DeepCopy() }
+
+// patchPod writes a pod's status where it differs from before. A pod that is gone is no error.
+func (a *api) patchPod(ctx context.Context, before, pod *corev1.Pod) error {
+	err := a.o.Client.Status().Patch(ctx, pod, client.StrategicMergeFrom(before))
+	if err != nil {
+		return client.IgnoreNotFound(fmt.Errorf("write the status of pod %s/%s: %w", pod.Namespace, pod.Name, err))
+	}
+	a.wrote.Mutated(pod.DeepCopy())
+	return nil
+}
+
+// deletePod removes a pod from the API, as a kubelet does when nothing of it runs any more.
+func (a *api) deletePod(ctx context.Context, pod *corev1.Pod) error {
+	err := a.o.Client.Delete(ctx, pod.DeepCopy(), client.GracePeriodSeconds(0), client.Preconditions{UID: &pod.UID})
+	if err != nil && !apierrors.IsNotFound(err) && !apierrors.IsConflict(err) {
+		return fmt.Errorf("remove pod %s/%s: %w", pod.Namespace, pod.Name, err)
+	}
+	return nil
+}
+
+// deleteClaim deletes a pod's NodeClaim; controller/nodeclaim does the rest.
+func (a *api) deleteClaim(ctx context.Context, pod types.UID) error {
+	claim := &karpv1.NodeClaim{ObjectMeta: metav1.ObjectMeta{Name: fargate.ClaimName(pod)}}
+	if err := a.o.Client.Delete(ctx, claim); client.IgnoreNotFound(err) != nil {
+		return fmt.Errorf("delete NodeClaim %s, whose pod is gone: %w", claim.Name, err)
+	}
+	return nil
+}
+
+// setCondition sets a condition. Its transition time stays if its status does.
+func setCondition(status *corev1.PodStatus, c corev1.PodCondition, now metav1.Time) {
+	c.LastTransitionTime = now
+	i := slices.IndexFunc(status.Conditions, func(have corev1.PodCondition) bool { return have.Type == c.Type })
+	if i < 0 {
+		status.Conditions = append(status.Conditions, c)
+		return
+	}
+	if have := &status.Conditions[i]; have.Status == c.Status && !have.LastTransitionTime.IsZero() {
+		c.LastTransitionTime = have.LastTransitionTime
+	}
+	status.Conditions[i] = c
+}

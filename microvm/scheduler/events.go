@@ -1,0 +1,141 @@
+package scheduler
+
+import (
+	"context"
+	"fmt"
+	"net/netip"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	karpv1 "sigs.k8s.io/karpenter/pkg/apis/v1"
+
+	"github.com/nodeless/nodeless/api/v1alpha1"
+	"github.com/nodeless/nodeless/internal/kit/informer"
+	"github.com/nodeless/nodeless/microvm/fargate"
+)
+
+// byProfile is the cache's index of pods by profile. The value ours, which cannot be the name of a profile, finds all pods of
+// fargate-scheduler.
+const (
+	byProfile = "nodeless.sh/fargate-profile"
+	ours      = "*"
+)
+
+// watch registers the index and the event handlers. A handler gets an object's states before and after a change, nil where the
+// object does not exist.
+func (s *Scheduler) watch(ctx context.Context) error {
+	err := s.o.Cache.IndexField(ctx, &corev1.Pod{}, byProfile, func(o client.Object) []string {
+		pod, ok := o.(*corev1.Pod)
+		if !ok || !isOurs(pod) {
+			return nil
+		}
+		return []string{ours, pod.Labels[fargate.ProfileLabel]}
+	})
+	if err != nil {
+		return fmt.Errorf("index pods: %w", err)
+	}
+	for _, h := range []struct {
+		object client.Object
+		seen   func(old, now client.Object)
+	}{
+		{&corev1.Pod{}, s.sawPod},
+		{&karpv1.NodeClaim{}, s.sawClaim},
+		{&corev1.Node{}, s.sawNode},
+		{&v1alpha1.FargateProfile{}, s.sawProfile},
+		{&corev1.PersistentVolumeClaim{}, s.sawVolume},
+		{&corev1.PersistentVolume{}, s.sawVolume},
+	} {
+		if err := informer.Watch(ctx, s.o.Cache, h.object, h.seen); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// newest returns the newest state of an object: the last one if it is gone.
+func newest(old, now client.Object) client.Object {
+	if now == nil {
+		return old
+	}
+	return now
+}
+
+// podUID returns the UID of the pod that a NodeClaim or Node is for, "" if it is not one of ours.
+func podUID(o client.Object) types.UID { return types.UID(o.GetLabels()[labelPod]) }
+
+func (s *Scheduler) sawPod(old, now client.Object) {
+	pod, ok := newest(old, now).(*corev1.Pod)
+	if !ok || !isOurs(pod) {
+		return
+	}
+	key := client.ObjectKeyFromObject(pod)
+	if now != nil {
+		s.pods.update(pod.UID, func(p *record) { p.key = key })
+	} else {
+		s.api.wrote.Forget(pod.UID)
+		if s.pods.podGone(pod.UID) { // its NodeClaim goes by UID, since another pod may have the name
+			s.work.add(string(pod.UID))
+		}
+	}
+	s.work.add(key.String())
+	s.work.addProfile(pod.Labels[fargate.ProfileLabel])
+}
+
+func (s *Scheduler) sawClaim(old, now client.Object) {
+	claim, ok := newest(old, now).(*karpv1.NodeClaim)
+	if !ok || podUID(claim) == "" {
+		return
+	}
+	if now == nil {
+		s.pods.update(podUID(claim), func(p *record) { p.claim, p.address = nil, netip.Addr{} })
+		s.work.addWaiting(nil)
+	} else {
+		s.pods.claimed(claim)
+	}
+	s.work.addPod(podUID(claim))
+	s.work.addProfile(claim.Labels[fargate.ProfileLabel])
+}
+
+func (s *Scheduler) sawNode(old, now client.Object) {
+	uid, name := podUID(newest(old, now)), ""
+	if uid == "" {
+		return
+	}
+	if now != nil {
+		name = now.GetName()
+	}
+	s.pods.update(uid, func(p *record) { p.node = name })
+	s.work.addPod(uid)
+}
+
+// sawProfile queues the waiting pods of a profile whose spec changes, which Fargate never does.
+func (s *Scheduler) sawProfile(old, now client.Object) {
+	if old != nil && now != nil && old.GetGeneration() == now.GetGeneration() {
+		return // a change of the status
+	}
+	name := newest(old, now).GetName()
+	s.work.addProfile(name)
+	s.work.addWaiting(func(pod *corev1.Pod) bool { return pod.Labels[fargate.ProfileLabel] == name })
+}
+
+// sawVolume queues the waiting pods that have volumes.
+func (s *Scheduler) sawVolume(old, now client.Object) {
+	before, ok1 := old.(*corev1.PersistentVolumeClaim)
+	after, ok2 := now.(*corev1.PersistentVolumeClaim)
+	if ok1 && ok2 && before.Spec.VolumeName == after.Spec.VolumeName && before.Status.Phase == after.Status.Phase {
+		return
+	}
+	s.work.addWaiting(func(pod *corev1.Pod) bool { return len(pod.Spec.Volumes) > 0 })
+}
+
+// hostChanged is called by hosts when a microVM changes, and with "" when a host changes.
+func (s *Scheduler) hostChanged(id string) {
+	if id != "" {
+		s.work.addPod(podOf(id))
+		return
+	}
+	s.monitor.wake()
+	s.work.addWaiting(nil)
+	s.work.addProfiles()
+}

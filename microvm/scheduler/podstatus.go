@@ -1,0 +1,174 @@
+package scheduler
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/equality"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/utils/ptr"
+
+	"github.com/nodeless/nodeless/microvm"
+)
+
+// podStatus is the kubelet's part for bound pods: it writes what their hosts report, and ends them.
+type podStatus struct {
+	o     *Options
+	pods  *records
+	hosts *hosts
+	api   *api
+	nodes *nodes
+}
+
+func newPodStatus(o *Options, pods *records, hosts *hosts, api *api, nodes *nodes) *podStatus {
+	return &podStatus{o: o, pods: pods, hosts: hosts, api: api, nodes: nodes}
+}
+
+// stopSlack is how much longer than its grace a microVM may take to end its pod before it is removed as it is.
+const stopSlack = 30 * time.Second
+
+// report writes what its host reports of a bound pod, and ends the pod at its active deadline. It returns the time left until then,
+// 0 if there is no deadline.
+func (s *podStatus) report(ctx context.Context, pod *corev1.Pod) (time.Duration, error) {
+	host := s.hosts.of(s.pods.get(pod.UID))
+	if host == nil {
+		return 0, nil // hostMonitor decides
+	}
+	if err := s.nodes.updateKubelet(ctx, pod, host.Describe()); err != nil || terminal(pod) {
+		return 0, err
+	}
+	if follower, ok := host.(microvm.Follower); ok {
+		if err := follower.Follow(ctx, vmID(pod.UID), pod); err != nil {
+			return 0, fmt.Errorf("tell the host of pod %s/%s what is new: %w", pod.Namespace, pod.Name, err)
+		}
+	}
+	status, err := host.Status(ctx, vmID(pod.UID))
+	switch {
+	case errors.Is(err, microvm.ErrUnknown):
+		status = microvm.Status{Pod: corev1.PodStatus{
+			Phase: corev1.PodFailed, Reason: "MicroVMLost", Message: "The microVM of the pod is gone from its host",
+			ContainerStatuses: pod.Status.ContainerStatuses,
+		}}
+	case err != nil:
+		return 0, fmt.Errorf("status of pod %s/%s: %w", pod.Namespace, pod.Name, err)
+	}
+	left, err := s.enforceDeadline(ctx, host, pod, &status)
+	return left, errors.Join(err, s.write(ctx, pod, status.Pod))
+}
+
+// write updates a pod's status to what its host reports, if it differs.
+func (s *podStatus) write(ctx context.Context, pod *corev1.Pod, reported corev1.PodStatus) error {
+	before := pod.DeepCopy()
+	now := metav1.NewTime(s.o.Clock.Now())
+	to := &pod.Status
+	to.Phase, to.Reason, to.Message = reported.Phase, reported.Reason, reported.Message
+	to.InitContainerStatuses, to.ContainerStatuses = reported.InitContainerStatuses, reported.ContainerStatuses
+	to.EphemeralContainerStatuses = reported.EphemeralContainerStatuses
+	to.ObservedGeneration = pod.Generation
+	for _, c := range reported.Conditions {
+		if c.Type != corev1.PodScheduled {
+			setCondition(to, c, now)
+		}
+	}
+	if to.StartTime == nil {
+		to.StartTime = &now
+	}
+	if ip := s.nodes.address(ctx, pod); to.PodIP == "" && ip.IsValid() {
+		to.PodIP, to.PodIPs = ip.String(), []corev1.PodIP{{IP: ip.String()}}
+		to.HostIP, to.HostIPs = ip.String(), []corev1.HostIP{{IP: ip.String()}} // on Fargate they are the same
+	}
+	if equality.Semantic.DeepEqual(before.Status, pod.Status) {
+		return nil
+	}
+	return s.api.patchPod(ctx, before, pod)
+}
+
+// end stops a pod that is being deleted, and removes it from the API when nothing of it runs any more.
+func (s *podStatus) end(ctx context.Context, pod *corev1.Pod) (time.Duration, error) {
+	id, host := vmID(pod.UID), s.hosts.of(s.pods.get(pod.UID))
+	if pod.Spec.NodeName == "" || host == nil {
+		return 0, s.api.deletePod(ctx, pod)
+	}
+	status, err := host.Status(ctx, id)
+	if errors.Is(err, microvm.ErrUnknown) {
+		return 0, s.api.deletePod(ctx, pod)
+	}
+	if err != nil {
+		return 0, fmt.Errorf("status of pod %s/%s, which ends: %w", pod.Namespace, pod.Name, err)
+	}
+	if err := s.write(ctx, pod, status.Pod); err != nil {
+		return 0, err
+	}
+	if status.Ended {
+		return 0, s.api.deletePod(ctx, pod)
+	}
+	// The DeletionTimestamp is when the grace is over.
+	if left := pod.DeletionTimestamp.Add(stopSlack).Sub(s.o.Clock.Now()); left > 0 {
+		return left, s.stop(ctx, host, pod, ptr.Deref(pod.DeletionGracePeriodSeconds, 0))
+	}
+	s.o.Log.Warn("removing a microVM that did not end its pod in time", "pod", pod.Namespace+"/"+pod.Name)
+	if err := host.Remove(ctx, id); err != nil && !errors.Is(err, microvm.ErrUnknown) {
+		return 0, fmt.Errorf("remove the microVM of pod %s/%s: %w", pod.Namespace, pod.Name, err)
+	}
+	return 0, s.api.deletePod(ctx, pod)
+}
+
+// stop tells a host once to stop a pod, and again if the pod is to end sooner.
+func (s *podStatus) stop(ctx context.Context, host microvm.Host, pod *corev1.Pod, grace int64) error {
+	if told := s.pods.get(pod.UID).stopGrace; told != nil && *told <= grace {
+		return nil
+	}
+	if err := host.Stop(ctx, vmID(pod.UID), grace); err != nil && !errors.Is(err, microvm.ErrUnknown) {
+		return fmt.Errorf("stop pod %s/%s: %w", pod.Namespace, pod.Name, err)
+	}
+	s.pods.update(pod.UID, func(p *record) { p.stopGrace = &grace })
+	return nil
+}
+
+// The kubelet's words for a pod that ran longer than its activeDeadlineSeconds (pkg/kubelet/active_deadline.go, Kubernetes 1.36).
+const (
+	deadlineReason  = "DeadlineExceeded"
+	deadlineMessage = "Pod was active on the node longer than the specified deadline"
+)
+
+// enforceDeadline stops a pod that has been active for longer than it may, and makes its status say so once nothing of it runs. It
+// returns how long the pod may still be active, 0 if it has no deadline.
+func (s *podStatus) enforceDeadline(
+	ctx context.Context, host microvm.Host, pod *corev1.Pod, status *microvm.Status,
+) (time.Duration, error) {
+	if pod.Spec.ActiveDeadlineSeconds == nil || pod.Status.StartTime == nil {
+		return 0, nil
+	}
+	// In whole seconds, as the API stores start times and the ends of containers.
+	deadline := pod.Status.StartTime.Truncate(time.Second).Add(time.Duration(*pod.Spec.ActiveDeadlineSeconds) * time.Second)
+	// The containers are done before the microVM is.
+	done := status.Ended || status.Pod.Phase == corev1.PodFailed || status.Pod.Phase == corev1.PodSucceeded
+	left := deadline.Sub(s.o.Clock.Now())
+	switch {
+	case done && endedBefore(&status.Pod, deadline):
+		return 0, nil
+	case left > 0:
+		return left, nil
+	case done:
+		status.Pod.Phase, status.Pod.Reason, status.Pod.Message = corev1.PodFailed, deadlineReason, deadlineMessage
+		s.o.Recorder.Event(pod, corev1.EventTypeNormal, deadlineReason, deadlineMessage)
+		return 0, nil
+	}
+	return 0, s.stop(ctx, host, pod, ptr.Deref(pod.Spec.TerminationGracePeriodSeconds, corev1.DefaultTerminationGracePeriodSeconds))
+}
+
+// endedBefore reports whether the last of a pod's containers that ran had ended before t.
+func endedBefore(s *corev1.PodStatus, t time.Time) bool {
+	var last time.Time
+	for _, list := range [][]corev1.ContainerStatus{s.InitContainerStatuses, s.ContainerStatuses} {
+		for i := range list {
+			if e := list[i].State.Terminated; e != nil && e.FinishedAt.After(last) {
+				last = e.FinishedAt.Time
+			}
+		}
+	}
+	return !last.IsZero() && last.Before(t)
+}

@@ -1,0 +1,153 @@
+package scheduler
+
+import (
+	"net/netip"
+	"sync"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
+	karpv1 "sigs.k8s.io/karpenter/pkg/apis/v1"
+
+	"github.com/nodeless/nodeless/microvm"
+	"github.com/nodeless/nodeless/microvm/fargate"
+)
+
+// record is what is remembered of one pod. It exists while the pod, its NodeClaim or its Node does. All of it can be learned again
+// from the API server and the hosts.
+type record struct {
+	key       types.NamespacedName // of the pod; zero before it is seen and after it is gone
+	waiting   bool                 // no host has been found yet
+	failures  int                  // attempts in a row to start the microVM that failed
+	retryAt   time.Time            // not before then is it tried again
+	stopGrace *int64               // the grace in seconds with which the host was told to stop the pod
+	claim     *reservation         // from the choice of a host until the NodeClaim is gone
+	address   netip.Addr           // of the microVM, once its host has returned it
+	node      string               // name of the Node
+}
+
+// reservation is the room of a pod on a host.
+type reservation struct {
+	host, profile string
+	size          fargate.Size
+}
+
+// spec returns what the host of a reservation is to run.
+func (r *reservation) spec(pod *corev1.Pod) microvm.Spec {
+	return microvm.Spec{ID: vmID(pod.UID), Pod: pod, Size: r.size, Profile: r.profile}
+}
+
+// records holds a record per pod.
+type records struct {
+	mu    sync.Mutex
+	byUID map[types.UID]*record
+}
+
+func newRecords() *records { return &records{byUID: map[types.UID]*record{}} }
+
+// get returns a copy of a pod's record, the zero value if there is none.
+func (r *records) get(uid types.UID) record {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if p := r.byUID[uid]; p != nil {
+		return *p
+	}
+	return record{}
+}
+
+// update changes a pod's record, which is dropped when neither pod nor NodeClaim nor Node is left in it.
+func (r *records) update(uid types.UID, change func(*record)) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.updateLocked(uid, change)
+}
+
+func (r *records) updateLocked(uid types.UID, change func(*record)) {
+	p := r.byUID[uid]
+	if p == nil {
+		p = &record{}
+		r.byUID[uid] = p
+	}
+	change(p)
+	if p.key == (types.NamespacedName{}) && p.claim == nil && p.node == "" {
+		delete(r.byUID, uid)
+	}
+}
+
+// podGone forgets a pod and returns whether it still has a reservation.
+func (r *records) podGone(uid types.UID) (reserved bool) {
+	r.update(uid, func(p *record) {
+		*p = record{claim: p.claim, address: p.address, node: p.node}
+		reserved = p.claim != nil
+	})
+	return reserved
+}
+
+// settled marks a pod as one that does not wait for a host.
+func (r *records) settled(uid types.UID) { r.update(uid, func(p *record) { p.waiting = false }) }
+
+// claimed remembers the reservation that a NodeClaim stands for.
+func (r *records) claimed(claim *karpv1.NodeClaim) {
+	r.update(podUID(claim), func(p *record) {
+		p.claim = &reservation{
+			host: claim.Labels[labelHost], profile: claim.Labels[fargate.ProfileLabel],
+			size: fargate.SizeOf(claim.Spec.Resources.Requests),
+		}
+	})
+}
+
+// reserve gives a pod the room that choose picks, nil for none. It does both in one step: choose sees all other reservations, and
+// none is added meanwhile.
+func (r *records) reserve(uid types.UID, choose func(others []reservation) *reservation) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if chosen := choose(r.reservationsLocked()); chosen != nil {
+		r.updateLocked(uid, func(p *record) { p.claim = chosen })
+	}
+}
+
+// reservations returns the room of all pods.
+func (r *records) reservations() []reservation {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.reservationsLocked()
+}
+
+func (r *records) reservationsLocked() []reservation {
+	var all []reservation
+	for _, p := range r.byUID {
+		if p.claim != nil {
+			all = append(all, *p.claim)
+		}
+	}
+	return all
+}
+
+// each returns the records for which want is true.
+func (r *records) each(want func(record) bool) map[types.UID]record {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	out := map[types.UID]record{}
+	for uid, p := range r.byUID {
+		if want(*p) {
+			out[uid] = *p
+		}
+	}
+	return out
+}
+
+// onHost returns the records of pods with room on a host.
+func (r *records) onHost(name string) map[types.UID]record {
+	return r.each(func(p record) bool { return p.claim != nil && p.claim.host == name })
+}
+
+// used sums the reservations for which want is true.
+func used(all []reservation, want func(reservation) bool) (sum fargate.Size, pods int) {
+	for _, r := range all {
+		if want(r) {
+			sum = sum.Add(r.size)
+			pods++
+		}
+	}
+	return sum, pods
+}
