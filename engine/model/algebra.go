@@ -4,7 +4,7 @@ import (
 	"slices"
 )
 
-// And is the intersection of two requirements on the same key.
+// And returns the intersection of two requirements on the same key.
 func (r Requirement) And(o Requirement) Requirement {
 	out := r.intersect(o)
 	if out.AllowsAbsence() && (!r.AllowsAbsence() || !o.AllowsAbsence()) {
@@ -37,7 +37,7 @@ func (r Requirement) intersect(o Requirement) Requirement {
 	return out
 }
 
-// Overlaps reports whether some value, or the label's absence, satisfies both.
+// Overlaps reports whether some value, or the absence of the label, satisfies both requirements.
 func (r Requirement) Overlaps(o Requirement) bool {
 	if r.AllowsAbsence() && o.AllowsAbsence() {
 		return true
@@ -57,7 +57,8 @@ func (r Requirement) Overlaps(o Requirement) bool {
 	return false
 }
 
-// SubsetOf reports whether whatever satisfies r satisfies o too: a label of which only r is known is sure to satisfy o.
+// SubsetOf reports whether everything that satisfies r also satisfies o. A label known only to satisfy r then
+// certainly satisfies o.
 func (r Requirement) SubsetOf(o Requirement) bool {
 	if r.AllowsAbsence() && !o.AllowsAbsence() {
 		return false
@@ -84,7 +85,7 @@ func (r Requirement) SubsetOf(o Requirement) bool {
 
 func sameBound(a, b *int64) bool { return a != nil && b != nil && *a == *b }
 
-// tighter is the stricter of two optional bounds: the larger for sign 1, the smaller for sign -1.
+// tighter returns the stricter of two optional bounds: the larger if sign is 1, the smaller if sign is -1.
 func tighter(a, b *int64, sign int64) *int64 {
 	switch {
 	case a == nil:

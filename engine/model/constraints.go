@@ -5,35 +5,35 @@ import (
 	"strconv"
 )
 
-// Label is a key and its value, of a pod or a namespace.
+// Label is a label of a pod or a namespace.
 type Label struct{ Key, Value string }
 
-// NodeNameField is the key by which a Requirement speaks of the node's name (node affinity matchFields on metadata.name). A
-// colon cannot stand in a label's key.
+// NodeNameField is the key of a Requirement on the node's name (node affinity matchFields on metadata.name). A label
+// key cannot contain a colon.
 const NodeNameField = "field:metadata.name"
 
-// Namespace is a namespace with its labels, for namespaceSelector.
+// Namespace is a namespace with the labels that a namespaceSelector sees.
 type Namespace struct {
 	Name   string
 	Labels []Label // by Key
 }
 
-// Selector chooses pods by namespace and label.
+// Selector selects pods by namespace and labels.
 type Selector struct {
 	Namespaces      []string // sorted, distinct
 	InMatching      bool     // also namespaces whose labels satisfy NamespaceLabels; empty NamespaceLabels = all namespaces
 	NamespaceLabels Requirements
-	Nothing         bool         // labelSelector is missing: it matches no pod
-	Labels          Requirements // on the pod's labels; empty = every pod. matchLabelKeys are merged into it
+	Nothing         bool         // labelSelector is missing: selects no pod
+	Labels          Requirements // on the pod's labels; empty = every pod; matchLabelKeys are merged in
 }
 
-// PodTerm is a required affinity or anti-affinity to other pods: same (or no) value of the Topology label.
+// PodTerm is a required pod affinity or anti-affinity term: the same (or no common) value of the Topology label.
 type PodTerm struct {
 	Topology string
 	Pods     Selector
 }
 
-// PodPreference is a wish to be near other pods (Weight 1..100) or away from them (−100..−1).
+// PodPreference is a preferred pod affinity (Weight 1..100) or anti-affinity (-100..-1).
 type PodPreference struct {
 	Weight int32
 	PodTerm
@@ -43,22 +43,22 @@ type PodPreference struct {
 type Spread struct {
 	Topology   string
 	MaxSkew    int32
-	MinDomains int32 // with fewer eligible domains the global minimum counts as 0; 0 = no such rule
+	MinDomains int32 // with fewer eligible domains the global minimum counts as 0; 0 = no minimum
 	Hard       bool  // DoNotSchedule; else ScheduleAnyway, a preference
 	Pods       Selector
-	// AnyNode: domains of nodes that the pod's own node affinity rules out count too (nodeAffinityPolicy: Ignore).
+	// AnyNode includes nodes that the pod's node affinity excludes (nodeAffinityPolicy: Ignore).
 	AnyNode bool
-	// Untainted: nodes with taints that the pod does not tolerate do not count (nodeTaintsPolicy: Honor).
+	// Untainted excludes nodes with taints that the pod does not tolerate (nodeTaintsPolicy: Honor).
 	Untainted bool
 }
 
-// HostPort is a port of the node that a pod takes for itself. IP "0.0.0.0" is every address.
+// HostPort is a port that the pod occupies on its node. IP "0.0.0.0" means every address.
 type HostPort struct {
 	IP, Protocol string
 	Port         int32
 }
 
-// String is the port as people write it, such as "TCP 8080", with the address if it is not every one.
+// String formats the port for people, such as "TCP 8080", with the address unless it is every address.
 func (p HostPort) String() string {
 	text := p.Protocol + " " + strconv.Itoa(int(p.Port))
 	if p.IP != "" && p.IP != "0.0.0.0" {
@@ -67,27 +67,27 @@ func (p HostPort) String() string {
 	return text
 }
 
-// Conflicts reports whether both cannot be had on one node.
+// Conflicts reports whether one node cannot serve both ports.
 func (p HostPort) Conflicts(o HostPort) bool {
 	const every = "0.0.0.0"
 	return p.Port == o.Port && p.Protocol == o.Protocol && (p.IP == o.IP || p.IP == every || o.IP == every)
 }
 
-// Volume is what a pod's volume demands of its node.
+// Volume is what a pod's volume requires of the node.
 type Volume struct {
-	ID       string         // who uses the same volume has the same ID; it is attached to a node once
+	ID       string         // identifies the volume: it attaches to a node once, however many pods use it
 	Driver   string         // CSI driver whose attach limit it counts against, "" if none
-	Topology []Requirements // node labels of which one conjunction must hold: of the bound PV or the StorageClass; none = anywhere
+	Topology []Requirements // node labels, of which one conjunction must hold: from the bound PV or the StorageClass; none = anywhere
 	Alone    bool           // ReadWriteOncePod: no other pod may use it at the same time
 }
 
-// AttachLimit is the number of volumes of a CSI driver that a node can take.
+// AttachLimit is the number of volumes of a CSI driver that a node can attach.
 type AttachLimit struct {
 	Driver string
 	Max    int64 `json:"Most"`
 }
 
-// AttachLimitOf is the most volumes of the driver, and whether there is a limit.
+// AttachLimitOf returns the limit for the driver, and whether there is one.
 func AttachLimitOf(limits []AttachLimit, driver string) (int64, bool) {
 	i := slices.IndexFunc(limits, func(l AttachLimit) bool { return l.Driver == driver })
 	if i < 0 {
@@ -96,7 +96,7 @@ func AttachLimitOf(limits []AttachLimit, driver string) (int64, bool) {
 	return limits[i].Max, true
 }
 
-// Value is the value of the label with the key, and whether it is there.
+// Value returns the value of the label with the key, and whether the label exists.
 func Value(labels []Label, key string) (string, bool) {
 	for _, l := range labels {
 		if l.Key == key {
@@ -117,7 +117,8 @@ func (rs Requirements) Matches(labels []Label) bool {
 	return true
 }
 
-// Matches reports whether the selector chooses a pod with these labels in the namespace, whose own labels are given.
+// Matches reports whether the selector selects a pod with these labels in the given namespace, which has the labels
+// ofNamespace.
 func (s *Selector) Matches(namespace string, ofNamespace, labels []Label) bool {
 	if s.Nothing {
 		return false

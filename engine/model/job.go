@@ -2,15 +2,15 @@ package model
 
 import "time"
 
-// JobRun is what is known of how long a Job's pod will run on.
+// JobRun is what is known about how long a Job's pod will keep running.
 type JobRun struct {
 	Started time.Time
-	Past    []time.Duration // how long earlier pods of the Job, or of its CronJob, ran that succeeded; ascending
-	EndsBy  time.Time       // when its activeDeadlineSeconds are over, zero if it has none
+	Past    []time.Duration // run times of earlier successful pods of the Job or its CronJob; ascending
+	EndsBy  time.Time       // when activeDeadlineSeconds expires; zero if there is no deadline
 }
 
-// Left is how long the pod is likely to run on, and whether anything is known of that: until the median of the earlier ones that
-// ran longer than it has, and not beyond its deadline.
+// Remaining estimates how much longer the pod will run, and reports whether there is anything to base an estimate on.
+// The estimate is the median of the earlier runs that took longer than this one has so far, capped by the deadline.
 func (j *JobRun) Remaining(now time.Time) (time.Duration, bool) {
 	ran := now.Sub(j.Started)
 	longer := j.Past

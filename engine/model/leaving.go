@@ -5,19 +5,19 @@ import (
 	"slices"
 )
 
-// Moves reports whether the pod has to find another place when its machine goes. The others go with the machine, are going
-// already, or cannot be told to go now: nobody knows when these will need a place.
+// Moves reports whether the pod needs another place when its node is removed. The others are deleted with the node,
+// are terminating already, or cannot be evicted now, so that nobody knows when they will need a place.
 func (p *BoundPod) Moves() bool {
 	return !p.Daemon && !p.Terminal && !p.Terminating && !p.Protected()
 }
 
-// Protected reports whether the pod must not be evicted now, be it a daemon's or not.
+// Protected reports whether the pod must not be evicted now, whether or not a DaemonSet owns it.
 func (p *BoundPod) Protected() bool {
 	return !p.Terminal && !p.Terminating && (p.DoNotDisrupt || p.EvictionBlocked != "")
 }
 
-// Leaving is the cluster in which these machines, by Name, are going: they are Deleting, and their pods that move are Pending,
-// From there. What does not change is shared with s.
+// Draining returns the cluster as it is when the named nodes are being drained: they are Deleting, and their pods
+// that move are Pending, with From set. The result shares with s whatever does not change.
 func (s *Snapshot) Draining(names map[string]bool) *Snapshot {
 	out := *s
 	out.Nodes = slices.Clone(s.Nodes)
@@ -35,7 +35,7 @@ func (s *Snapshot) Draining(names map[string]bool) *Snapshot {
 	return &out
 }
 
-// Joined is the cluster in which the successors that are expected wait already.
+// WithExpected returns the cluster in which the expected pods are pending already.
 func (s *Snapshot) WithExpected() *Snapshot {
 	if len(s.Expected) == 0 {
 		return s
@@ -46,14 +46,14 @@ func (s *Snapshot) WithExpected() *Snapshot {
 	return &out
 }
 
-// SortPending puts pods into the order of Snapshot.Pending.
+// SortPending sorts pods into the order of Snapshot.Pending.
 func SortPending(pods []Pod) {
 	slices.SortStableFunc(pods, func(a, b Pod) int {
 		return cmp.Or(a.Created.Compare(b.Created), cmp.Compare(a.Namespace, b.Namespace), cmp.Compare(a.Name, b.Name))
 	})
 }
 
-// Leave makes the node one that goes, and adds its pods that move to the list.
+// Drain marks the node as Deleting and moves its pods that need another place to the end of moving, which it returns.
 func (n *Node) Drain(shapes []Shape, moving []Pod) []Pod {
 	n.Deleting = true
 	var stay []BoundPod

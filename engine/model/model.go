@@ -25,28 +25,31 @@ const (
 	Reserved = "reserved"
 )
 
-// Snapshot is a cluster at one instant. It is never changed after it was made; several may share structure.
+// Snapshot is a cluster at one instant. It is immutable once made; several snapshots may share structure.
 type Snapshot struct {
 	Now           time.Time
-	ResourceNames []string    // by resource index; begins with WellKnownResources
-	Shapes        []Shape     // distinct pod shapes, by Key
-	Pending       []Pod       // pods that wait for a place, by Created, then Namespace, Name
-	Expected      []Pod       // pods that were driven off machines that go and whose successors are yet to come, in the same order: room for these is not free for others
-	Nodes         []Node      // machines that exist or are on their way, by Name
-	Pools         []Pool      // by Weight descending, then Name
-	Daemons       []Daemon    // DaemonSets, by Namespace, Name
-	Namespaces    []Namespace // by Name
-	// Ended is how many pods have succeeded or failed in the last RecentlyEnded, but those that were evicted: kubelets say of them that they did.
+	ResourceNames []string // by resource index; begins with WellKnownResources
+	Shapes        []Shape  // distinct pod shapes, by Key
+	Pending       []Pod    // pods waiting for a place, by Created, then Namespace, Name
+	// Expected are pods not created yet that will replace evicted ones, in the order of Pending. Their room is
+	// reserved.
+	Expected   []Pod
+	Nodes      []Node      // nodes that exist or are being launched, by Name
+	Pools      []Pool      // by Weight descending, then Name
+	Daemons    []Daemon    // DaemonSets, by Namespace, Name
+	Namespaces []Namespace // by Name
+	// Ended counts the pods that succeeded or failed within RecentlyEnded. Evicted pods, which kubelets report as
+	// failed, are not counted.
 	Ended int
-	// Running is how many pods are on Nodes, but daemons' and those that ended, if whoever made the snapshot has counted them; else 0. It
-	// saves looking at each.
+	// Running counts the pods on Nodes other than DaemonSet pods and ended ones; 0 if the maker of the snapshot has not
+	// counted them.
 	Running int
 }
 
-// RecentlyEnded is for how long the end of a pod is news.
+// RecentlyEnded is the period over which Snapshot.Ended counts.
 const RecentlyEnded = 10 * time.Minute
 
-// PodKey identifies one pod through its life.
+// PodKey identifies one pod throughout its life.
 type PodKey struct{ Namespace, Name, UID string }
 
 // Pod is one pod of a shape.
@@ -55,116 +58,116 @@ type Pod struct {
 	Shape    int // index into Snapshot.Shapes
 	Priority int32
 	Created  time.Time
-	// From is the node that the pod is on and has to leave, since the machine goes; "" for a pod that waits unbound. Such a
-	// pod is in Snapshot.Pending and no longer among its node's Pods: its next place is prepared before it is evicted.
+	// From is the node that the pod runs on and has to leave because the node is being removed; "" for an unbound pod.
+	// Such a pod is in Snapshot.Pending and not among its node's Pods: its next place is prepared before it is evicted.
 	From string
-	// Nominated is the machine on which kube-scheduler keeps room for the pod, since an earlier plan gave it its place there
+	// Nominated is the node on which kube-scheduler reserves room for the pod because an earlier plan placed it there
 	// (status.nominatedNodeName); "" for none.
 	Nominated string
-	// Virtual: nobody waits for a place. The pod stands for room that a CapacityBuffer keeps free; it gets what others leave,
-	// whatever its priority, and the policy's cut-off is not for it.
+	// Virtual marks a placeholder for capacity that a CapacityBuffer reserves. It gets what other pods leave, whatever
+	// its priority, and ignores the policy's priority cutoff.
 	Virtual bool
 }
 
-// Shape is all that decides where a pod may go; equal pods share one.
+// Shape holds everything that decides where a pod may run. Equal pods share one shape.
 type Shape struct {
 	Key         string    // canonical text of everything below; unique in a snapshot
 	Requests    Resources // init containers, sidecars and overhead included; Pods is 1
 	Required    Requirements
-	AnyOf       []Requirements // required node affinity terms: at least one must hold; none = no such rule
+	AnyOf       []Requirements // required node affinity terms: at least one must hold; empty = no constraint
 	Preferred   []Preference
 	Tolerations []Toleration
 
-	Namespace     string    // with Labels, what other pods' selectors see
+	Namespace     string    // with Labels, what selectors of other pods see
 	Labels        []Label   // by Key
-	Affinity      []PodTerm // required; canonical order is the pod's own
+	Affinity      []PodTerm // required; in the pod's own order
 	AntiAffinity  []PodTerm // required
 	PreferredPods []PodPreference
 	Spread        []Spread
 	HostPorts     []HostPort
 	Volumes       []Volume
 
-	// Blocked says what must happen before any machine can take the pod, such as "persistentVolumeClaim data does not exist";
-	// "" if nothing must.
+	// Blocked says what must happen before any node can take the pod, such as "persistentVolumeClaim data does not
+	// exist"; "" if nothing must.
 	Blocked string
-	// Unmodelled names constraints of the pod that this engine does not decide, such as "resourceClaims"; such a pod is not
-	// given a machine but a Reason, never a wrong machine.
+	// Unmodelled names constraints that the engine does not decide, such as "resourceClaims". Such a pod gets a Reason
+	// rather than a wrong node.
 	Unmodelled []string
 }
 
-// Preference is a node affinity the pod would rather have, with its weight 1..100.
+// Preference is a preferred node affinity term with weight 1..100.
 type Preference struct {
 	Weight int32
 	Terms  Requirements
 }
 
-// Daemon is a DaemonSet: a pod of its shape runs on every node it fits.
+// Daemon is a DaemonSet: one pod of its shape runs on every node it fits.
 type Daemon struct {
 	Namespace, Name string
 	Shape           Shape
 }
 
-// NodeState is how far a machine is on its way.
+// NodeState is how far a node has come in its life cycle.
 type NodeState int
 
 // States of a machine, in order.
 const (
-	InFlight    NodeState = iota // claimed; no Node object yet
-	Registered                   // the Node exists; startup work is not over
+	InFlight    NodeState = iota // launched or about to be; there is no Node object yet
+	Registered                   // the Node exists but startup has not finished
 	Initialized                  // ready for pods, all resources there
 )
 
-// Node is a machine: managed or not, existing or on its way.
+// Node is a node, managed or not, that exists or is being launched.
 type Node struct {
 	Name           string // the Node's name; the NodeClaim's while there is no Node
-	Claim          string // NodeClaim, "" if not managed by us
+	Claim          string // NodeClaim, "" if the node is not managed
 	Pool           string // NodePool, "" if none
 	Type           string
 	Zone           string
 	CapacityType   string
-	Labels         Requirements // each label as key In [value]; for a machine in flight what its claim requires
-	Taints         []Taint      // what counts for scheduling: startup and boot-time taints are left out until Initialized
+	Labels         Requirements // each label as key In [value]; for a node in flight the requirements of its claim
+	Taints         []Taint      // those that matter for scheduling: startup and boot-time taints are left out until Initialized
 	Capacity       Resources    // counts against the pool's limits
 	Allocatable    Resources
-	Used           Resources // requests of pods bound to it, plus daemons that will come
-	Price          Price     // 0 if not known
+	Used           Resources // requests of its pods and of daemon pods that will come
+	Price          Price     // 0 if unknown
 	State          NodeState
 	Created        time.Time
-	Initialized    time.Time       // zero if not yet
-	LastPodEvent   time.Time       // last time a pod came or went, zero if never
-	Pods           []BoundPod      // by Namespace, Name
-	Deleting       bool            // being drained or terminated: takes no pods
-	Cordoned       bool            // spec.unschedulable: takes no pods
-	DoNotDisrupt   bool            // annotation karpenter.sh/do-not-disrupt on the node
-	Drifted        string          // reason of drift, "" if none
-	DriftedSince   time.Time       // when it drifted
-	Expires        time.Time       // when the claim's expireAfter is over, zero if never
-	MissingDaemons []MissingDaemon `json:"Lacks"` // DaemonSets whose pods wait for it, by DaemonSet; Used counts what they ask
-	NominatedUntil time.Time       // pods had their place there a moment ago and may be on their way: it stays until then; zero if not
-	Command        string          // ID of the Command by which the machine is to go, "" if there is none; then Deleting too
+	Initialized    time.Time  // zero if not yet
+	LastPodEvent   time.Time  // last time a pod was bound or removed; zero if never
+	Pods           []BoundPod // by Namespace, Name
+	Deleting       bool       // being drained or terminated: accepts no pods
+	Cordoned       bool       // spec.unschedulable: accepts no pods
+	DoNotDisrupt   bool       // annotation karpenter.sh/do-not-disrupt on the node
+	Drifted        string     // reason of drift, "" if none
+	DriftedSince   time.Time
+	Expires        time.Time       // when the claim's expireAfter passes; zero if never
+	MissingDaemons []MissingDaemon `json:"Lacks"` // DaemonSets whose pods wait for this node, by DaemonSet; Used includes their requests
+	NominatedUntil time.Time       // recently nominated for pods that may be on their way: not disrupted before; zero if none
+	Command        string          // ID of the Command that removes the node, "" if none; implies Deleting
 	// Deadline: the claim has a terminationGracePeriod, so that its pods leave in the end, whatever protects them. Drift waits
 	// for none of them then (karpenter.sh/v1: the "eventual" disruption class).
 	Deadline     bool
 	AttachLimits []AttachLimit // of CSINode, by Driver
 }
 
-// Free is what can still be requested.
+// Free returns what pods can still request.
 func (n *Node) Free() Resources { return n.Allocatable.Minus(n.Used) }
 
-// BoundPod is a pod that has its place. Shape is below 0 if nothing of it matters to others.
+// BoundPod is a pod on a node. Shape is negative if the pod has no influence on others.
 type BoundPod struct {
 	Pod
-	Daemon       bool // owned by a DaemonSet or the node itself: goes with the node
+	Daemon       bool // owned by a DaemonSet or the node itself: deleted with the node
 	DoNotDisrupt bool
 	Terminal     bool // Succeeded or Failed
-	Terminating  bool `json:"Leaving"` // has a deletionTimestamp: topology spread does not count it any more, all else does
-	// Held is why the pod cannot be evicted now though nothing on it says so, such as "PodDisruptionBudget shop/web allows no
-	// eviction"; "" if it can.
+	Terminating  bool `json:"Leaving"` // has a deletionTimestamp: topology spread ignores it, everything else counts it
+	// EvictionBlocked says why the pod cannot be evicted now although the pod itself allows it, such as
+	// "PodDisruptionBudget shop/web allows no eviction"; "" if it can be.
 	EvictionBlocked string `json:"Held"`
-	// EvictionCost is what moving the pod counts for, in thousandths: 1000 is an ordinary pod (karpenter.md §8.2: deletion cost
-	// and priority); never below −10000 or above 10000.
+	// EvictionCost is the cost of moving the pod in thousandths of an ordinary pod, between -10000 and 10000
+	// (karpenter.md §8.2: deletion cost and priority).
 	EvictionCost int32
-	Job          *JobRun // of a Job's pod that has begun; nil for others
+	Job          *JobRun // set for a running pod of a Job
 }
 
 // DisruptionPolicy is a pool's spec.disruption.
@@ -173,23 +176,24 @@ type DisruptionPolicy struct {
 	Never            bool // consolidateAfter: Never
 	WhenEmptyOnly    bool // consolidationPolicy: WhenEmpty
 	Balanced         bool // consolidationPolicy: Balanced
-	AllowedEmpty     int  // nodes the budgets allow to go now for being empty; computed by controller/translate, cron and all
-	AllowedDrifted   int  // … for drift
-	AllowedUnderused int  // … for under-use
+	AllowedEmpty     int  // empty nodes that the budgets allow to remove now; controller/translate evaluates schedules and percentages
+	AllowedDrifted   int  // the same for drifted nodes
+	AllowedUnderused int  // the same for underutilized nodes
 
-	Window Window // the times at which machines may go; the zero value = any
-	// Unclear is why nothing of the pool may be disrupted: what its owner said of disruption cannot be read. "" = it can.
+	Window Window // when nodes may be disrupted; the zero value = any time
+	// Unclear says why nothing of the pool may be disrupted: one of its disruption annotations is invalid. "" = they
+	// are valid.
 	Unclear string
-	// MinSaving is what consolidation must save an hour for each machine that goes, MinSavingPercent in percent of what they
-	// cost, 0 to 100; 0 = anything.
+	// MinSaving is what consolidation must save per hour and removed node, MinSavingPercent the same in percent of the
+	// nodes' price, 0 to 100; 0 = anything.
 	MinSaving        Price
 	MinSavingPercent int
-	SoftExpireAfter  time.Duration // machines this old are replaced, as if they had drifted; 0 = never
-	ReplaceCrowded   bool          // so are machines on which a DaemonSet's pod has no room
-	WaitForJobs      bool          // consolidation waits for pods of Jobs that will be done sooner than moving them pays
+	SoftExpireAfter  time.Duration // replaces nodes of this age as if they had drifted; 0 = never
+	ReplaceCrowded   bool          // replaces nodes that have no room for a DaemonSet's pod
+	WaitForJobs      bool          // consolidation waits for Job pods that will finish before moving them pays
 }
 
-// Limits are a pool's spec.limits: resource index → most that may exist. Only indices with Set count.
+// Limits are a pool's spec.limits, by resource index. Only indices in Set count.
 type Limits struct {
 	Set      [MaxResources]bool
 	Max      Resources `json:"Most"`
@@ -197,42 +201,42 @@ type Limits struct {
 	Nodes    int64
 }
 
-// Pool is a NodePool that may launch machines.
+// Pool is a NodePool that may launch nodes.
 type Pool struct {
 	Name          string
 	Weight        int32
-	Requirements  Requirements // spec requirements, template labels and the pool's own label
+	Requirements  Requirements
 	Taints        []Taint
 	StartupTaints []Taint
 	Limits        Limits
-	Usage         Resources // capacity of all its machines, also those in flight or going
+	Usage         Resources // capacity of all its nodes, including those in flight and being removed
 	NodeCount     int64
-	Types         []InstanceType // what its node class offers; shared, by Name
+	Types         []InstanceType // what its node class offers, by Name; shared
 	NotReady      string         // why it may not launch now, "" if it may
 	Disruption    DisruptionPolicy
-	// Static pools have Replicas machines, whatever pods there are; none is launched in them for a pod.
+	// Static pools keep Replicas nodes, whatever the pods; no pod causes a launch in them.
 	Static   bool
 	Replicas int64
 }
 
-// InstanceType is a kind of machine.
+// InstanceType is a type of instance that pools can launch.
 type InstanceType struct {
 	Name         string
 	Requirements Requirements // its labels, each In [value]
 	Capacity     Resources
 	Allocatable  Resources     // capacity less reserved resources and eviction thresholds
 	Offerings    []Offering    // by Zone, CapacityType
-	AttachLimits []AttachLimit // by Driver; a driver that is not named has no limit
+	AttachLimits []AttachLimit // by Driver; a driver without an entry has no limit
 }
 
-// Offering is a type that can be had in a zone on a capacity type, at a price.
+// Offering is a type in a zone on a capacity type, at a price.
 type Offering struct {
 	Zone         string
 	CapacityType string
 	Price        Price
-	Available    bool      // false while the cloud lately had none
-	RetryAt      time.Time `json:"Again"` // when one that is not available is tried again; zero if that is not known
+	Available    bool      // false while the cloud reported insufficient capacity recently
+	RetryAt      time.Time `json:"Again"` // when an unavailable offering is tried again; zero if unknown
 }
 
-// OfferingKey names an offering.
+// OfferingKey identifies an offering.
 type OfferingKey struct{ Type, Zone, CapacityType string }

@@ -2,15 +2,15 @@ package model
 
 import "time"
 
-// Window is the times at which machines of a pool may go, as computed by controller/translate, cron and time zone and all.
+// Window is the pool's disruption window as of now; controller/translate evaluates cron expressions and time zones.
 type Window struct {
-	Empty, Drifted, Underused bool // the reasons it binds, as in budgets; none = there is no window
+	Empty, Drifted, Underused bool // the methods it restricts, as in budgets; none = there is no window
 	Open                      bool
-	Until                     time.Time // when it opens or closes next; zero if it never does
+	Until                     time.Time // when it opens or closes next; zero if never
 }
 
-// Binds reports whether machines may go by the method only while the window is open. What replaces a machine whatever it
-// costs is bound as drift is.
+// Binds reports whether the method may remove nodes only while the window is open. Expired and CrowdedOut count as
+// drift.
 func (w *Window) Binds(how Method) bool {
 	switch how {
 	case Empty:
@@ -23,11 +23,11 @@ func (w *Window) Binds(how Method) bool {
 	return false
 }
 
-// CrowdedPatience is how long a DaemonSet's pod must have waited for room on a machine before that is CrowdedOut: kube-scheduler
-// may be about to make some by evicting pods of lower priority.
+// CrowdedOutAfter is how long a DaemonSet's pod must have waited for room on a node before the node counts as
+// CrowdedOut: until then kube-scheduler may still preempt pods of lower priority.
 const CrowdedOutAfter = time.Minute
 
-// Lacking is a DaemonSet whose pod waits for one machine, which no other can take.
+// MissingDaemon is a DaemonSet whose pod waits for one particular node.
 type MissingDaemon struct {
 	DaemonSet string // namespace/name
 	Since     time.Time

@@ -6,47 +6,49 @@ import (
 	"time"
 )
 
-// Solver is the way a plan is searched for.
+// Solver selects the algorithm that searches for a plan.
 type Solver string
 
 // The solvers.
 const (
 	Staged   Solver = ""         // the engine's own: LP bound, patterns, neighbourhood search
-	FirstFit Solver = "FirstFit" // pod by pod into growing machines, as Karpenter does: the baseline of comparisons
+	FirstFit Solver = "FirstFit" // pod by pod into growing nodes, as Karpenter does: the baseline for comparisons
 )
 
-// Preferences is what becomes of preferred affinities, PreferNoSchedule taints and ScheduleAnyway spreads.
+// Preferences says how preferred affinities, PreferNoSchedule taints and ScheduleAnyway spreads are treated.
 type Preferences string
 
 // What becomes of preferences.
 const (
-	Priced  Preferences = ""        // each is kept as far as it costs no more than its price
-	Respect Preferences = "Respect" // each is kept if at all possible
-	Ignore  Preferences = "Ignore"  // none is looked at
+	// The treatments of preferences.
+	Priced  Preferences = ""        // each is honored as far as that costs no more than its price
+	Respect Preferences = "Respect" // each is honored if at all possible
+	Ignore  Preferences = "Ignore"  // all are ignored
 )
 
-// MinValues is what becomes of a pool's minValues that a machine cannot keep.
+// MinValues says what happens if a launch cannot meet a pool's minValues.
 type MinValues string
 
 // What becomes of minValues.
 const (
-	Strict     MinValues = ""           // no machine is launched without them
-	BestEffort MinValues = "BestEffort" // for pods that get nothing otherwise they are lowered to what can be had
+	Strict     MinValues = ""           // nothing is launched
+	BestEffort MinValues = "BestEffort" // for pods that would get nothing they are lowered to what is available
 )
 
-// Policy is what is a matter of choice, not of correctness. The zero value is the default.
+// Policy holds what is a matter of choice rather than correctness. The zero value is the default.
 type Policy struct {
-	// MaxTypes is the most instance types a launch may name; 0 = 60 (as Karpenter's AWS provider).
+	// MaxTypes is the maximum number of instance types in a launch; 0 = 60 (as in Karpenter's AWS provider).
 	MaxTypes int
-	// MaxSteps bounds the search in steps; 0 = the default. A plan that was cut says so in Partial.
+	// MaxSteps bounds the search in steps; 0 = the default. A plan that was cut short is Partial.
 	MaxSteps int
 	Solver   Solver
-	// Preferences says what becomes of preferences; PreferencePrice is what one of weight 100 may cost an hour when Priced.
+	// Preferences says how preferences are treated; PreferencePrice is what one of weight 100 may cost per hour when
+	// Priced.
 	Preferences     Preferences
 	PreferencePrice Price
-	// MinValues says what becomes of minValues that cannot be kept.
+	// MinValues says what happens if minValues cannot be met.
 	MinValues MinValues
-	// NodeFee is what every machine costs an hour beside its price: agents, licences, blast radius.
+	// NodeFee is the hourly cost of every node beside its instance: agents, licences, blast radius.
 	NodeFee Price
 	// ChurnFee is what every machine counts for beside that in a cluster in which all pods are gone after RecentlyEnded, and in part where
 	// fewer are: see At. 0 = the default, below that none. It decides what is launched for pods that wait, not what is worth keeping.
@@ -57,42 +59,42 @@ type Policy struct {
 	// ChurnSaving is what consolidation must save there at least, in percent of what the machines that go cost: see LeastSaving. 0 = the default,
 	// below that anything.
 	ChurnSaving int
-	// SpotRisk is what the risk of interruption adds to spot prices when offerings are compared, in percent.
+	// SpotRisk is the percentage that the risk of interruption adds to spot prices when offerings are compared.
 	SpotRisk int
-	// Largest is the most of each resource one machine may have; 0 = any amount.
+	// Largest is the maximum of each resource that one node may have; 0 = unlimited.
 	Largest Resources
-	// Performance says of instance families how much faster they are than others at the same vCPUs; their prices count as
-	// so much lower. By Family.
+	// Performance gives the relative speed of instance families with the same vCPUs; faster ones count as that much
+	// cheaper. By Family.
 	Performance []Performance
-	// PriorityCutoff: pods of lower priority get no machine launched for them (they may use room that is there).
+	// PriorityCutoff: nothing is launched for pods of lower priority; they may use existing capacity.
 	PriorityCutoff    int32
 	HasPriorityCutoff bool
-	// SpotToSpot lets a spot machine be replaced by a cheaper spot machine.
+	// SpotToSpot allows replacing a spot node by a cheaper spot node.
 	SpotToSpot bool
 	// Handover is for how long a machine and its replacement are paid at once; 0 = a minute, below that it is not counted. What moves
 	// pays this back, and MovePrice for each pod, within the time for which the pods can be expected to be there: see Remaining. Where
 	// pools wait for Jobs it counts against a move too.
 	Handover  time.Duration
 	MovePrice Price // once, for a pod of EvictionCost 1000; 0 = moves cost nothing
-	// MaxWhatIfs bounds the plans that one Disrupt tries for machines whose pods have to move; 0 = the default, below that none.
-	// After is where it begins: see Plan.After.
+	// MaxWhatIfs bounds the plans that one Disrupt tries for nodes whose pods have to move; 0 = the default, negative =
+	// none. After is where it begins: see Plan.After.
 	MaxWhatIfs int
 	After      Cursor
 }
 
-// Cursor says which machine a Disrupt that stopped early looked at last: of each pool that had a turn a drifted one, as
-// "pool=since/machine" with commas between them, or when it had been through those one that may be too dear. The zero value is the
-// beginning.
+// Cursor says where a Disrupt that stopped early continues. Drifted lists the drifted node that each pool's turn
+// reached, as "pool=since/node" separated by commas; Underutilized is the last node that consolidation tried, once
+// drift was complete. The zero value is the beginning.
 type Cursor struct{ Drifted, Underutilized string }
 
-// Performance is the speed of an instance family, in percent of the usual: 120 = a fifth faster.
+// Performance is the speed of an instance family in percent of the usual: 120 = a fifth faster.
 type Performance struct {
-	Family  string // such as "m8g": what stands before the dot in a type's name
+	Family  string // such as "m8g": the part of a type's name before the dot
 	Percent int
 }
 
-// Effective is what an offering counts for when offerings are compared: its price with the policy's risk, speed and fee.
-// Under the default policy it is the price itself. It is never negative and never above 2^40.
+// Effective returns the price by which offerings are compared: the offering's price with the policy's risk, speed and
+// fee. Under the default policy it is the price itself. It is never negative and never above 2^40.
 func (p *Policy) Effective(typeName string, o *Offering) Price {
 	const most = 1 << 40
 	price := min(max(o.Price, 0), most)
@@ -108,7 +110,7 @@ func (p *Policy) Effective(typeName string, o *Offering) Price {
 	return min(price+min(max(p.NodeFee, 0), most), most)
 }
 
-// Admits reports whether a machine of this capacity is not larger than the policy wants.
+// Admits reports whether the policy allows nodes of this capacity.
 func (p *Policy) Admits(capacity *Resources) bool {
 	for i, most := range p.Largest {
 		if most > 0 && capacity[i] > most {

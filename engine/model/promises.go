@@ -1,6 +1,6 @@
 package model
 
-// Nominees are the machines on which the plan places pods that will come there. A placeholder never comes.
+// NominatedNodes returns the nodes on which the plan places real pods; placeholders never arrive.
 func (p *Plan) NominatedNodes(s *Snapshot) map[string]bool {
 	out, never := map[string]bool{}, virtual(s)
 	for _, x := range p.Placements {
@@ -11,7 +11,7 @@ func (p *Plan) NominatedNodes(s *Snapshot) map[string]bool {
 	return out
 }
 
-// virtual are the placeholders among the pods that wait, nil if there are none.
+// virtual returns the placeholders among the pending pods, nil if there are none.
 func virtual(s *Snapshot) map[PodKey]bool {
 	var out map[PodKey]bool
 	for i := range s.Pending {
@@ -25,13 +25,13 @@ func virtual(s *Snapshot) map[PodKey]bool {
 	return out
 }
 
-// Promises are the claims of the machines that are yet to be ready and on which a plan gives pods that wait their places, by pod;
-// claims has those of its launches.
+// PendingClaims returns, by pod, the claims of nodes that are not ready yet and on which the plan places waiting
+// pods. claims maps the IDs of its launches to their claims.
 func (p *Plan) PendingClaims(s *Snapshot, claims map[string]string) map[PodKey]string {
 	if len(p.Launches)+len(p.Placements) == 0 {
 		return nil
 	}
-	nominated := make(map[PodKey]string, len(s.Pending)) // pods that can be
+	nominated := make(map[PodKey]string, len(s.Pending)) // by pods that can be nominated
 	for i := range s.Pending {
 		if pod := &s.Pending[i]; pod.From == "" && !pod.Virtual {
 			nominated[pod.PodKey] = pod.Nominated

@@ -6,8 +6,8 @@ import (
 	"strings"
 )
 
-// Quantity writes an amount of a resource as a person would: cpu in cores or millicores, bytes in Gi or Mi, the rest in
-// pieces.
+// Quantity formats an amount of a resource for people: cpu in cores or millicores, bytes in Gi or Mi, everything else
+// as a number.
 func Quantity(resource string, amount int64) string {
 	switch {
 	case resource == "cpu":
@@ -21,7 +21,7 @@ func Quantity(resource string, amount int64) string {
 	return strconv.FormatInt(amount, 10)
 }
 
-// bytes keeps one decimal where the amount is not whole, and falls to the smaller unit below ten.
+// bytes keeps one decimal of amounts that are not whole, and uses the smaller unit below ten.
 func bytes(n int64) string {
 	const ki, mi, gi, ti = int64(1) << 10, int64(1) << 20, int64(1) << 30, int64(1) << 40
 	switch {
@@ -41,7 +41,7 @@ func bytes(n int64) string {
 	return strconv.FormatInt(n, 10)
 }
 
-// Amounts writes the amounts that are not zero, such as "cpu 2, memory 4Gi", in the order of names.
+// Amounts formats the nonzero amounts, such as "cpu 2, memory 4Gi", in the order of names.
 func (r Resources) Amounts(names []string) string {
 	var parts []string
 	for i, n := range r {

@@ -2,70 +2,70 @@ package model
 
 import "time"
 
-// Rule names the constraint that decided.
+// Rule identifies the constraint that decided.
 type Rule string
 
 // Rules a Reason can name.
 const (
+	// The rules that a Reason can name.
 	RuleUnmodelled   Rule = "Unmodelled"   // a constraint of the pod that the engine does not decide
-	RuleBlocked      Rule = "Blocked"      // something must happen before any machine can take the pod
-	RulePriority     Rule = "Priority"     // the pod's priority is below what machines are launched for
+	RuleBlocked      Rule = "Blocked"      // something must happen before any node can take the pod
+	RulePriority     Rule = "Priority"     // the pod's priority is below the policy's cutoff
 	RulePoolNotReady Rule = "PoolNotReady" // the pool or its node class is not ready
 	RuleTaint        Rule = "Taint"
 	RuleRequirement  Rule = "Requirement" // node selector or affinity against pool, type or offering
 	RuleResource     Rule = "Resource"    // no type is large enough, or none has the resource
 	RuleLimit        Rule = "Limit"       // the pool's limit would be exceeded
-	RuleCapacity     Rule = "Capacity"    // all offerings that fit are out of stock for now
+	RuleCapacity     Rule = "Capacity"    // no offering that fits has capacity at the moment
 	RuleMinValues    Rule = "MinValues"
 	RuleAffinity     Rule = "PodAffinity"
-	RuleAntiAffinity Rule = "PodAntiAffinity" // the pod's own, or that of a pod that is there
+	RuleAntiAffinity Rule = "PodAntiAffinity" // the pod's own, or that of a running pod
 	RuleSpread       Rule = "TopologySpread"
 	RuleHostPort     Rule = "HostPort"
-	RuleVolume       Rule = "Volume"      // where its volumes can be
-	RuleVolumeLimit  Rule = "VolumeLimit" // how many volumes a node can take
+	RuleVolume       Rule = "Volume"      // no node can reach the pod's volumes
+	RuleVolumeLimit  Rule = "VolumeLimit" // the node cannot attach that many volumes
 	RuleVolumeInUse  Rule = "VolumeInUse" // ReadWriteOncePod
 	RuleNoPool       Rule = "NoPool"      // there is no pool at all
 
-	RuleCatalog Rule = "Catalog" // the types the pool's node class offers: where each funnel begins
-	RuleSteps   Rule = "Steps"   // the search was cut (Plan.Partial); the next plan goes on
-	// RuleUnexplained: no node can be launched for the pod now, and why is not worked out yet: other pods come first.
+	RuleCatalog Rule = "Catalog" // the types that the pool's node class offers: the top of each funnel
+	RuleSteps   Rule = "Steps"   // the search was cut short (Plan.Partial); the next plan continues
+	// RuleUnexplained: no node can be launched for the pod now, and the reason has not been worked out yet.
 	RuleUnexplained Rule = "Unexplained"
 	RuleSoon        Rule = "Soon" // pods are likely to end on a machine that is there before another one would be ready
 
-	RuleNeeded         Rule = "Needed"         // pods that wait have their place there
-	RuleNotInitialized Rule = "NotInitialized" // the machine is still on its way
+	RuleNeeded         Rule = "Needed"         // pending pods are placed there
+	RuleNotInitialized Rule = "NotInitialized" // the node is not ready yet
 
 	RuleBudget          Rule = "Budget"
 	RuleDoNotDisrupt    Rule = "DoNotDisrupt"
-	RuleTooYoung        Rule = "TooYoung" // consolidateAfter is not over
+	RuleTooYoung        Rule = "TooYoung" // consolidateAfter has not passed
 	RuleNever           Rule = "Never"    // consolidateAfter: Never
-	RuleEvictionBlocked Rule = "Held"     // a pod there cannot be evicted now, such as behind a PodDisruptionBudget
-	RuleGone            Rule = "Gone"     // the machine is not there any more
+	RuleEvictionBlocked Rule = "Held"     // a pod there cannot be evicted now, for instance because of a PodDisruptionBudget
+	RuleGone            Rule = "Gone"     // the node does not exist any more
 	RuleNotDrifted      Rule = "NotDrifted"
 	RuleNoPlace         Rule = "NoPlace"      // a pod there would find no other place
 	RuleNotCheaper      Rule = "NotCheaper"   // the pods cost as much elsewhere
-	RuleMoreNodes       Rule = "MoreMachines" // the pods would need more machines
-	RuleSpotToSpot      Rule = "SpotToSpot"   // only another spot machine would be cheaper
+	RuleMoreNodes       Rule = "MoreMachines" // the pods would need more nodes
+	RuleSpotToSpot      Rule = "SpotToSpot"   // only another spot node would be cheaper
 	RuleWhenEmpty       Rule = "WhenEmpty"    // consolidationPolicy: WhenEmpty, and pods run there
-	RuleBalanced        Rule = "Balanced"     // consolidationPolicy: Balanced, and what is saved is not worth the pods' moves
-	RuleFragile         Rule = "Fragile"      // kube-scheduler may not find the places that a plan has for the pods
-	RulePayback         Rule = "Payback"      // the pods are too young: they may be gone before their moves have paid
-	RuleNoPrice         Rule = "NoPrice"      // what the machine costs is not known
+	RuleBalanced        Rule = "Balanced"     // consolidationPolicy: Balanced, and the saving is not worth the moves
+	RuleFragile         Rule = "Fragile"      // kube-scheduler may not find the places that the plan assumes
+	RulePayback         Rule = "Payback"      // the pods are too young: they may end before their moves have paid off
+	RuleNoPrice         Rule = "NoPrice"      // the price of the node is unknown
 	RuleStatic          Rule = "Static"       // a static pool keeps its replicas
-	RuleWindow          Rule = "Window"       // not at this time
-	RuleUnclear         Rule = "Unclear"      // what the pool's owner said of disruption cannot be read
-	RuleSmallSaving     Rule = "SmallSaving"  // less is saved than the pool wants
+	RuleWindow          Rule = "Window"       // outside the pool's disruption window
+	RuleUnclear         Rule = "Unclear"      // a disruption annotation of the pool is invalid
+	RuleSmallSaving     Rule = "SmallSaving"  // the saving is less than the pool asks for
 	RuleNotExpired      Rule = "NotExpired"
 	RuleNotCrowded      Rule = "NotCrowded"
-	RuleJob             Rule = "Job"    // a Job's pod there will be done sooner than moving it pays
-	RuleNoHelp          Rule = "NoHelp" // another machine of its kind would be no better
+	RuleJob             Rule = "Job"    // a Job's pod there will finish before moving it pays
+	RuleNoHelp          Rule = "NoHelp" // another node of the same type would be no better
 )
 
-// Passing reports whether the next plan is likely to say something else though nobody changes anything: nothing is the matter yet, or
-// what it is will be known.
+// Transient reports whether the next plan is likely to say something else although nothing changes.
 func (r Rule) Transient() bool { return r == RuleSteps || r == RuleSoon || r == RuleUnexplained }
 
-// OfPods reports whether the rule is about other pods, whatever the pools have.
+// BetweenPods reports whether the rule is about other pods, so that no pool can help.
 func (r Rule) BetweenPods() bool {
 	switch r {
 	case RuleAffinity, RuleAntiAffinity, RuleSpread, RuleHostPort, RuleVolumeInUse:
@@ -74,35 +74,35 @@ func (r Rule) BetweenPods() bool {
 	return false
 }
 
-// Reason is why something did not happen, as data. engine/reason makes sentences of it.
+// Reason is why something did not happen, as data. Package engine/reason turns it into sentences.
 type Reason struct {
 	Rule   Rule
 	Object string // what the rule was about: a taint, a label key, a resource name, a PDB …
-	Detail string // the value that was asked or offered, as a person would write it
+	Detail string // the requested or offered value, formatted for people
 	Best   string // what came nearest, such as "740Gi" of a resource, "" if nothing did
 	BestOf string // whose Best is: an instance type
 	Pools  []PoolVerdict
-	More   int // pools whose verdicts are left out of Pools: none of them came nearer to a node
-	// Group is, of a node that would be replaced together with others but for this Reason, all of them by name; nil if the Reason is
-	// about the node alone.
+	More   int // number of pools left out of Pools: none of them came closer
+	// Group names all nodes of a group that would be replaced together but for this Reason; nil if the Reason is about
+	// one node.
 	Group []string
-	// Until is when time alone takes the Reason away, zero if it does not. The controller looks again then.
+	// Until is when the Reason ends with time alone, zero if it does not. The controller looks again then.
 	Until  time.Time
-	Change Change // the smallest single change that would place it; zero if none is known
+	Change Change // the smallest single change that would place the pod; zero if unknown
 }
 
-// Change is one edit after which a pod would have its place.
+// Change is one edit after which a pod would have a place.
 type Change struct {
-	Rule     Rule   // the rule that would no longer stand in the way
+	Rule     Rule   // the rule that would no longer be in the way
 	Object   string // what to edit: a label key, a resource, "limit cpu", a taint
-	Pool     string // whose machines it would then get, "" if it is not about a pool
-	From, To string // as a person writes them; To "" = remove it
-	// Arch is the architecture of the node that the pod would get, where the pod does not ask for it and it is not the usual one, or where
-	// it is what is changed: its image must be built for that.
+	Pool     string // the pool that would then launch for the pod, "" if no pool is involved
+	From, To string // formatted for people; To "" = remove it
+	// Arch is the architecture of the resulting node if the pod does not ask for one and it is not the usual one, or if
+	// the change is about it: the pod's image must support it.
 	Arch string
 }
 
-// PoolVerdict is what one pool answered to one pod: a funnel of how many of its types were left after each rule.
+// PoolVerdict is one pool's answer to one pod: a funnel of how many of its types each rule left.
 type PoolVerdict struct {
 	Pool   string
 	Rule   Rule // the rule that left nothing

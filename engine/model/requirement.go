@@ -8,7 +8,7 @@ import (
 	"strings"
 )
 
-// Operator relates a label key to values, as in Kubernetes node selectors plus Gte and Lte of karpenter.sh/v1.
+// Operator relates a label key to values: those of Kubernetes node selectors, and Gte and Lte of karpenter.sh/v1.
 type Operator string
 
 // The operators of karpenter.sh/v1 requirements.
@@ -23,22 +23,21 @@ const (
 	Lte          Operator = "Lte"
 )
 
-// Requirement is the set of values a label may take: either the listed values, or (Complement) every value but the
-// listed ones; Gte and Lte bound it as an integer. The empty, not complemented set is DoesNotExist.
-// Representation as in karpenter.sh/v1 (reference karpenter.md §2).
+// Requirement is the set of values that a label may have: the listed values or, with Complement, every value but
+// those. Gte and Lte bound it as an integer. The empty set without Complement is DoesNotExist. The representation is
+// that of karpenter.sh/v1 (reference karpenter.md §2).
 type Requirement struct {
 	Key        string
 	Complement bool
-	Values     []string // sorted, without duplicates
+	Values     []string // sorted, distinct
 	Gte, Lte   *int64
-	MinValues  int // at least so many distinct values must remain among the candidate types; 0 = no such rule
-	// Present says that the label must be there although the rest would allow its absence: of "Exists and NotIn", and of
+	MinValues  int // minimum number of distinct values among the candidate types; 0 = no minimum
+	// Present requires the label to exist although the rest would allow its absence: for "Exists and NotIn", and for
 	// contradictions such as "In [a] and NotIn [a]", which nothing satisfies.
 	Present bool
 }
 
-// NewRequirement builds a requirement; it fails on an operator it does not know and on bounds that are not one
-// integer.
+// NewRequirement returns a requirement. It fails if the operator is unknown or a bound is not exactly one integer.
 func NewRequirement(key string, op Operator, values ...string) (Requirement, error) {
 	r := Requirement{Key: key}
 	switch op {
@@ -64,7 +63,8 @@ func NewRequirement(key string, op Operator, values ...string) (Requirement, err
 	return r, nil
 }
 
-// bounded turns an integer comparison into inclusive bounds; nothing satisfies a strict bound beyond the integers.
+// bounded turns an integer comparison into inclusive bounds. Nothing satisfies a strict bound beyond the range of
+// integers.
 func bounded(r Requirement, op Operator, n int64) Requirement {
 	switch op {
 	case Gt:
@@ -90,7 +90,7 @@ func bounded(r Requirement, op Operator, n int64) Requirement {
 	return r
 }
 
-// OneOf is the requirement key In values.
+// OneOf returns the requirement key In values.
 func OneOf(key string, values ...string) Requirement {
 	return Requirement{Key: key, Values: sortedSet(values)}
 }
@@ -113,7 +113,7 @@ func (r Requirement) within(value string) bool {
 	return err == nil && (r.Gte == nil || n >= *r.Gte) && (r.Lte == nil || n <= *r.Lte)
 }
 
-// IsDoesNotExist reports whether no value is left: the label must be absent.
+// IsDoesNotExist reports whether no value is allowed: the label must be absent.
 func (r Requirement) IsDoesNotExist() bool { return !r.Complement && len(r.Values) == 0 && !r.Present }
 
 // Impossible reports whether neither a value nor the label's absence satisfies r.
@@ -124,7 +124,7 @@ func (r Requirement) AllowsAbsence() bool {
 	return r.IsDoesNotExist() || (r.Complement && len(r.Values) > 0 && r.Gte == nil && r.Lte == nil && !r.Present)
 }
 
-// String is the requirement as a person writes it, such as "kubernetes.io/arch In [amd64 arm64]".
+// String formats the requirement for people, such as "kubernetes.io/arch In [amd64 arm64]".
 func (r Requirement) String() string {
 	var bounds []string
 	if r.Gte != nil {
@@ -151,7 +151,7 @@ func (r Requirement) String() string {
 	return strings.Join(strings.Fields(r.Key+" "+set+" "+strings.Join(bounds, " and ")), " ")
 }
 
-// listed are values in a row. The empty value is seen: In [""] is not In [].
+// listed joins values and makes the empty one visible: In [""] is not In [].
 func listed(values []string) string {
 	if !slices.Contains(values, "") {
 		return strings.Join(values, " ")

@@ -6,7 +6,7 @@ import (
 	"strings"
 )
 
-// Requirements are requirements on distinct keys that must all hold, sorted by key.
+// Requirements are requirements on distinct keys, sorted by key, all of which must hold.
 type Requirements []Requirement
 
 // NewRequirements sorts by key and intersects requirements on the same key.
@@ -23,7 +23,7 @@ func NewRequirements(rs ...Requirement) Requirements {
 	return out
 }
 
-// Get is the requirement on key, and whether there is one.
+// Get returns the requirement on key, and whether there is one.
 func (rs Requirements) Get(key string) (Requirement, bool) {
 	i, ok := slices.BinarySearchFunc(rs, key, func(r Requirement, k string) int { return cmp.Compare(r.Key, k) })
 	if !ok {
@@ -32,7 +32,7 @@ func (rs Requirements) Get(key string) (Requirement, bool) {
 	return rs[i], true
 }
 
-// And is the intersection of both, key by key.
+// And returns the intersection of both, key by key.
 func (rs Requirements) And(o Requirements) Requirements {
 	if len(o) == 0 {
 		return rs
@@ -40,9 +40,9 @@ func (rs Requirements) And(o Requirements) Requirements {
 	return NewRequirements(slices.Concat(rs, o)...)
 }
 
-// Conflict is the first key on which have (what a pool, type or node offers) cannot satisfy want, or "" if there is
-// none. A key that have does not mention is unmet, unless want allows the label to be absent or open(key) says that
-// the key may still get any value (a well-known label that a type or offering decides).
+// Conflict returns the first key on which rs, the labels that a pool, type or node offers, cannot satisfy want; "" if
+// there is none. A key missing from rs is unmet unless want allows its absence or open(key) reports that the key may
+// still get any value (a well-known label that a type or an offering decides).
 func (rs Requirements) Conflict(want Requirements, open func(key string) bool) string {
 	for _, w := range want {
 		h, ok := rs.Get(w.Key)

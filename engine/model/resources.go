@@ -2,13 +2,15 @@ package model
 
 import "math"
 
-// MaxResources is the number of resources one snapshot can tell apart. The first len(WellKnownResources) indices are
-// fixed; the rest are given out by the owner of the snapshot (controller/cluster) as it meets other names.
+// MaxResources is the number of resources that one snapshot can distinguish. The first len(WellKnownResources)
+// indices are fixed; the owner of the snapshot (controller/cluster) assigns the others as it meets further names.
 const MaxResources = 24
 
 // Indices of the resources every snapshot knows. Units: CPU in millicores, memory and ephemeral storage in bytes,
 // everything else in pieces.
 const (
+	// Indices of the resources that every snapshot knows. Units: CPU in millicores, memory and ephemeral storage in
+	// bytes, everything else in pieces.
 	CPU = iota
 	Memory
 	EphemeralStorage
@@ -33,11 +35,11 @@ var WellKnownResources = []string{
 	"eks.amazonaws.com/nitro-sandbox",
 }
 
-// Resources is an amount of each resource, by index; what an index means is said by Snapshot.ResourceNames.
+// Resources is an amount of each resource, by index. Snapshot.ResourceNames says what an index means.
 type Resources [MaxResources]int64
 
-// Plus is the sum of both, index by index. Sums beyond the integers stay at their end: absurd amounts of a malformed
-// pod must not wrap round to something that fits.
+// Plus returns the sum, index by index. It saturates: absurd amounts of a malformed pod must not wrap around to
+// something that fits.
 func (r Resources) Plus(o Resources) Resources {
 	for i := range r {
 		sum := r[i] + o[i]
@@ -52,7 +54,7 @@ func (r Resources) Plus(o Resources) Resources {
 	return r
 }
 
-// Minus is r less o, index by index; it may go below zero. It stays at the end of the integers as Plus does.
+// Minus returns r less o, index by index; it may be negative. It saturates as Plus does.
 func (r Resources) Minus(o Resources) Resources {
 	for i := range r {
 		diff := r[i] - o[i]
@@ -67,7 +69,7 @@ func (r Resources) Minus(o Resources) Resources {
 	return r
 }
 
-// Times is n times r, index by index, staying at the end of the integers.
+// Times returns n times r, index by index. It saturates as Plus does.
 func (r Resources) Times(n int64) Resources {
 	for i := range r {
 		if r[i] == 0 || n == 0 {
@@ -86,14 +88,14 @@ func (r Resources) Times(n int64) Resources {
 	return r
 }
 
-// NonNegative is r with zero for every amount below it: a malformed pod cannot give resources to a machine.
+// NonNegative replaces negative amounts by zero: a malformed pod cannot add resources to a node.
 func (r Resources) NonNegative() Resources { return r.Max(Resources{}) }
 
-// Fits reports whether a request r can be taken out of free. A resource that is not requested never stands in the
-// way, even where free is below zero.
+// Fits reports whether free has room for the request r. A resource that is not requested never matters, even if free
+// is negative there.
 func (r Resources) Fits(free Resources) bool { return r.Shortest(free) < 0 }
 
-// Shortest is the lowest index of which free holds less than r asks, or -1 if r fits.
+// Shortest returns the lowest index of which free holds less than r requests, or -1 if r fits.
 func (r Resources) Shortest(free Resources) int {
 	for i := range r {
 		if r[i] > 0 && r[i] > free[i] {
@@ -103,7 +105,7 @@ func (r Resources) Shortest(free Resources) int {
 	return -1
 }
 
-// Max is the larger of both, index by index.
+// Max returns the larger of both, index by index.
 func (r Resources) Max(o Resources) Resources {
 	for i := range r {
 		r[i] = max(r[i], o[i])
@@ -111,11 +113,11 @@ func (r Resources) Max(o Resources) Resources {
 	return r
 }
 
-// IsZero reports whether nothing is asked.
+// IsZero reports whether all amounts are zero.
 func (r Resources) IsZero() bool { return r == Resources{} }
 
 // Price is an amount of money per hour, in millionths of a US dollar, so that sums are exact.
 type Price int64
 
-// Dollars is the price in US dollars per hour, for people.
+// Dollars returns the price in US dollars per hour, for display.
 func (p Price) Dollars() float64 { return float64(p) / 1e6 }

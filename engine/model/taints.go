@@ -10,14 +10,14 @@ const (
 	NoExecute        Effect = "NoExecute"
 )
 
-// Taint keeps pods away that do not tolerate it.
+// Taint keeps away pods that do not tolerate it.
 type Taint struct {
 	Key, Value string
 	Effect     Effect
 }
 
-// Toleration lets a pod onto nodes with a matching taint. Empty Key with Exists matches every taint; empty Effect
-// every effect.
+// Toleration lets a pod onto nodes with a matching taint. An empty Key with Exists matches every taint, an empty
+// Effect every effect.
 type Toleration struct {
 	Key, Value string
 	Exists     bool // operator Exists; else Equal
@@ -35,8 +35,8 @@ func (t Toleration) Tolerates(taint Taint) bool {
 	return t.Key == taint.Key && (t.Exists || t.Value == taint.Value)
 }
 
-// Untolerated is the first taint with effect NoSchedule or NoExecute that no toleration matches, and whether there is
-// one.
+// Untolerated returns the first taint with effect NoSchedule or NoExecute that no toleration matches, and whether
+// there is one.
 func Untolerated(taints []Taint, tolerations []Toleration) (Taint, bool) {
 taints:
 	for _, taint := range taints {

@@ -5,9 +5,10 @@ import "github.com/nodeless/nodeless/engine/model"
 // owners are the pods with anti-affinity terms, which keep away those that match. They are counted by terms: those that
 // match a shape that was looked at, and those that were asked for.
 type owners struct {
-	terms    []ownedTerm
-	of       [][]int // by shape: its terms
-	counters [][]int // by shape: of its terms, as far as they are counted
+	*counters
+	terms   []ownedTerm
+	of      [][]int // by shape: its terms
+	byShape [][]int // by shape: the counters of those of its terms that are counted
 }
 
 // ownedTerm is a term, and the shapes that have it.
@@ -17,8 +18,9 @@ type ownedTerm struct {
 	counted bool
 }
 
-func (o *owners) init(s *model.Snapshot) {
-	o.of, o.counters = make([][]int, len(s.Shapes)), make([][]int, len(s.Shapes))
+func newOwners(cs *counters) *owners {
+	s := cs.s
+	o := &owners{counters: cs, of: make([][]int, len(s.Shapes)), byShape: make([][]int, len(s.Shapes))}
 	var text []byte
 	index := map[string]int{}
 	for i := range s.Shapes {
@@ -36,37 +38,38 @@ func (o *owners) init(s *model.Snapshot) {
 			o.of[i] = append(o.of[i], known)
 		}
 	}
+	return o
 }
 
 // meet counts those who keep the shape away.
-func (st *State) meet(s *model.Shape) {
-	for i := range st.owners.terms {
-		if t := &st.owners.terms[i]; !t.counted && st.pods.chooses(&t.Pods, s) {
-			st.countOwners(t)
+func (o *owners) meet(s *model.Shape) {
+	for i := range o.terms {
+		if t := &o.terms[i]; !t.counted && o.pods.chooses(&t.Pods, s) {
+			o.countOwners(t)
 		}
 	}
 }
 
 // own counts pods of the shape by all its terms.
-func (st *State) own(shape int) {
-	for _, i := range st.owners.of[shape] {
-		if t := &st.owners.terms[i]; !t.counted {
-			st.countOwners(t)
+func (o *owners) own(shape int) {
+	for _, i := range o.of[shape] {
+		if t := &o.terms[i]; !t.counted {
+			o.countOwners(t)
 		}
 	}
 }
 
 // countOwners counts pods that have the term, and makes those whom it matches look at it.
-func (st *State) countOwners(t *ownedTerm) {
+func (o *owners) countOwners(t *ownedTerm) {
 	t.counted = true
-	key := counterKey{pods: st.pods.selector(&t.Pods), topology: st.topology(t.Topology), owners: true}
-	c := st.counterFor(key)
-	for _, id := range st.pods.matched[key.pods] {
-		st.pods.against[id] = append(st.pods.against[id], int32(c))
+	key := counterKey{pods: o.pods.selector(&t.Pods), topology: o.topology(t.Topology), owners: true}
+	c := o.counterFor(key)
+	for _, id := range o.pods.matched[key.pods] {
+		o.pods.against[id] = append(o.pods.against[id], int32(c))
 	}
-	st.gather()
+	o.pods.gather()
 	for _, shape := range t.shapes {
-		st.owners.counters[shape] = append(st.owners.counters[shape], c)
-		st.countAll(c, shape, true)
+		o.byShape[shape] = append(o.byShape[shape], c)
+		o.countAll(c, shape, true)
 	}
 }

@@ -63,39 +63,39 @@ func (l *levels) minimum(minDomains int) int64 {
 }
 
 // spreadOf interns the shape's hard constraints.
-func (st *State) spreadOf(s *model.Shape) []SpreadTerm {
+func (cs *counters) spreadOf(s *model.Shape) []SpreadTerm {
 	var out []SpreadTerm
 	var keys []int
 	for i := range s.Spread {
 		if s.Spread[i].Hard {
-			keys = append(keys, st.topology(s.Spread[i].Topology))
+			keys = append(keys, cs.topology(s.Spread[i].Topology))
 		}
 	}
 	for i := range s.Spread {
 		if c := &s.Spread[i]; c.Hard {
-			out = append(out, st.spreadBy(s, c, keys))
+			out = append(out, cs.spreadBy(s, c, keys))
 		}
 	}
 	return out
 }
 
-func (st *State) spreadBy(s *model.Shape, c *model.Spread, keys []int) SpreadTerm {
-	pods := st.pods.selector(&c.Pods)
-	x := SpreadTerm{Topology: st.topology(c.Topology), MaxSkew: int64(c.MaxSkew), MinDomains: int(c.MinDomains)}
-	if st.pods.chooses(&c.Pods, s) {
+func (cs *counters) spreadBy(s *model.Shape, c *model.Spread, keys []int) SpreadTerm {
+	pods := cs.pods.selector(&c.Pods)
+	x := SpreadTerm{Topology: cs.topology(c.Topology), MaxSkew: int64(c.MaxSkew), MinDomains: int(c.MinDomains)}
+	if cs.pods.chooses(&c.Pods, s) {
 		x.Self = 1
 	}
 	if !c.Pods.Nothing && len(c.Pods.Labels) == 0 {
-		pods = st.pods.selector(&model.Selector{Nothing: true}) // an empty selector matches the pod itself and counts nobody
+		pods = cs.pods.selector(&model.Selector{Nothing: true}) // an empty selector matches the pod itself and counts nobody
 	}
-	e := st.eligibleFor(s, c, x.Topology, keys)
-	x.Counter = st.counterFor(counterKey{pods: pods, topology: x.Topology, nodes: 1 + e})
+	e := cs.eligibleFor(s, c, x.Topology, keys)
+	x.Counter = cs.counterFor(counterKey{pods: pods, topology: x.Topology, nodes: 1 + e})
 	return x
 }
 
 // eligibleFor finds the nodes that count for a constraint, and their domains.
-func (st *State) eligibleFor(s *model.Shape, c *model.Spread, topology int, keys []int) int {
-	labels := st.static.affinity(s)
+func (cs *counters) eligibleFor(s *model.Shape, c *model.Spread, topology int, keys []int) int {
+	labels := cs.affinity(s)
 	text := fmt.Sprint(topology, keys)
 	if !c.AnyNode {
 		text += fmt.Sprint(" affinity ", labels)
@@ -103,29 +103,29 @@ func (st *State) eligibleFor(s *model.Shape, c *model.Spread, topology int, keys
 	if c.Untainted {
 		text += " untainted" + tolerationsText(s.Tolerations)
 	}
-	i, ok := st.eligibleOf[text]
+	i, ok := cs.eligibleOf[text]
 	if !ok {
-		i = len(st.eligibles)
-		st.eligibleOf[text] = i
+		i = len(cs.eligibles)
+		cs.eligibleOf[text] = i
 		e := &eligible{shape: s, spread: c, topology: topology, keys: keys, labels: labels}
-		st.eligibles = append(st.eligibles, e)
-		for node := range st.Nodes() {
-			st.consider(e, node)
+		cs.eligibles = append(cs.eligibles, e)
+		for node := range cs.Nodes() {
+			cs.consider(e, node)
 		}
 	}
 	return i
 }
 
 // consider lets a node count if it may, and reports whether that makes a new domain.
-func (st *State) consider(e *eligible, node int) bool {
+func (cs *counters) consider(e *eligible, node int) bool {
 	for node/64 >= len(e.in) {
 		e.in = append(e.in, 0)
 	}
-	if !st.countsFor(e, node) {
+	if !cs.countsFor(e, node) {
 		return false
 	}
 	e.in.Set(node)
-	domain := st.domains(e.topology).byNode[node]
+	domain := cs.domains(e.topology).byNode[node]
 	for int(domain) >= len(e.nodes) {
 		e.nodes = append(e.nodes, 0)
 	}
@@ -139,37 +139,37 @@ func (st *State) consider(e *eligible, node int) bool {
 
 // countsFor reports whether pods on the node count: it has all keys of the pod's constraints, and the pod may run there as
 // far as the constraint asks.
-func (st *State) countsFor(e *eligible, node int) bool {
+func (cs *counters) countsFor(e *eligible, node int) bool {
 	for _, t := range e.keys {
-		if st.domains(t).byNode[node] < 0 {
+		if cs.domains(t).byNode[node] < 0 {
 			return false
 		}
 	}
-	return (e.spread.AnyNode || st.affine(e.labels, node)) &&
-		(!e.spread.Untainted || !untolerated(st.node(node).Taints, e.shape.Tolerations))
+	return (e.spread.AnyNode || cs.affine(e.labels, node)) &&
+		(!e.spread.Untainted || !untolerated(cs.node(node).Taints, e.shape.Tolerations))
 }
 
 // addToSpread lets a node that joins be a domain, without pods at first.
-func (st *State) addToSpread(node int) {
-	for _, e := range st.eligibles {
-		if !st.consider(e, node) {
+func (cs *counters) addToSpread(node int) {
+	for _, e := range cs.eligibles {
+		if !cs.consider(e, node) {
 			continue
 		}
 		for _, c := range e.counters {
-			st.counters[c].spread.enter(0)
+			cs.all[c].spread.enter(0)
 		}
 	}
 }
 
 // spreads reports whether one more pod of the shape keeps its skews.
-func (st *State) spreads(x *shapeState, node int) bool {
+func (cs *counters) spreads(x *shapeState, node int) bool {
 	for i := range x.spread {
 		s := &x.spread[i]
-		domain := st.domains(s.Topology).byNode[node]
+		domain := cs.domains(s.Topology).byNode[node]
 		if domain < 0 {
 			return false
 		}
-		c := &st.counters[s.Counter]
+		c := &cs.all[s.Counter]
 		if int64(c.at(domain))+s.Self-c.spread.minimum(s.MinDomains) > s.MaxSkew {
 			return false
 		}

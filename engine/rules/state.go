@@ -2,32 +2,30 @@ package rules
 
 import "github.com/nodeless/nodeless/engine/model"
 
-// State answers, for a cluster in which pods are being bound one after another, what kube-scheduler's filters would say of
-// the next one. Nodes and shapes are indices; what a shape asks of other pods is interned to counters when it is first
-// looked at, so shapes that nobody asks about cost nothing. It is not safe for concurrent use.
+// State answers what kube-scheduler's filters would say of the next pod in a cluster to which pods are being bound one
+// after another. It is made of one part for each kind of constraint; all of them see the same nodes.
+//
+//   - capacity: resource requests
+//   - nodeRules: labels, taints and volume topology of nodes
+//   - attachments: host ports and volumes
+//   - counters and owners: topology spread, affinity and anti-affinity between pods
+//
+// Nodes and shapes are indices. What a shape asks of other pods becomes counters when the shape is first looked at, so
+// that shapes nobody asks about cost nothing. A State must not be used by several goroutines at once.
 type State struct {
-	s          *model.Snapshot
-	from       *State       // of the same snapshot, which knows already; nil if there is none: see Fresh
-	joined     []model.Node // after the snapshot's
-	room       room
-	shapes     []shapeState
-	types      map[string][]model.InstanceType
-	static     static
-	pods       podIndex
-	owners     owners
-	topologies []topology
-	counters   []counter
-	eligibles  []*eligible
-	trying     bool // what is bound is noted in trail, to be taken back
-	trail      []bind
-	ready      *readiness // nil until it is asked for
-	holding    bool       // ports and volumes are counted: some shape that was looked at has some
-	ports      ports
-	volumes    volumes
-
-	topologyOf map[string]int
-	eligibleOf map[string]int // by what decides it
-	counterOf  map[counterKey]int
+	*nodes
+	*topologies
+	*capacity
+	*nodeRules
+	*counters
+	pods        *podIndex
+	owners      *owners
+	attachments *attachments
+	base        *State // what it was forked from, nil if nothing
+	shapes      []shapeState
+	trying      bool // changes are recorded in trail, to be undone
+	trail       []bind
+	ready       *readiness // nil until it is asked for
 }
 
 // ask is an amount of one resource.
@@ -39,41 +37,37 @@ type ask struct {
 // shapeState is a shape as the filters see it.
 type shapeState struct {
 	ready    bool
-	refused  model.Rule // what stands in the way everywhere
+	refused  model.Rule // what stands in the way on every node
 	asks     []ask
-	static   int // class, -1 if nothing is asked of labels and taints: see static
+	class    int // of nodeRules
 	ports    []int
 	volumes  []int
 	spread   []SpreadTerm
 	affinity affinityState
 }
 
-// NewState counts in the pods that are bound: shape and Terminal of Node.Pods. Their resources are part of Node.Used. A
-// node's index is that in s.Nodes.
-func NewState(s *model.Snapshot) *State {
-	st := &State{
-		s:          s,
-		shapes:     make([]shapeState, len(s.Shapes)),
-		types:      make(map[string][]model.InstanceType, len(s.Pools)),
-		topologyOf: map[string]int{},
-		eligibleOf: map[string]int{},
-		counterOf:  map[counterKey]int{},
-	}
-	for i := range s.Pools {
-		st.types[s.Pools[i].Name] = s.Pools[i].Types
-	}
-	st.static.init(len(s.Nodes))
-	st.pods.init(s)
-	st.owners.init(s)
-	return st
-}
+// NewState returns the state of a snapshot, whose nodes keep their indices. Pods that are bound count by Shape and
+// Terminal of Node.Pods; their resources are part of Node.Used.
+func NewState(s *model.Snapshot) *State { return newState(s, nil) }
 
-// Fresh is a State as NewState makes it of the same snapshot, in which nothing was asked or bound. What costs time to find out of the
-// snapshot's nodes it takes from st, which must not change meanwhile, and to which no nodes were added.
-func (st *State) Fork() *State {
-	out := NewState(st.s)
-	out.from = st
-	return out
+// Fork returns a state of the same snapshot in which nothing was asked or bound. It shares with st what is expensive to
+// find out about the snapshot's nodes; st must not change meanwhile and must have no added nodes.
+func (st *State) Fork() *State { return newState(st.s, st) }
+
+func newState(s *model.Snapshot, base *State) *State {
+	from := base
+	if from == nil {
+		from = &State{}
+	}
+	ns := newNodes(s)
+	ts := newTopologies(ns, from.topologies)
+	nr, pods := newNodeRules(ns, ts), newPodIndex(ns, from.pods)
+	cs := newCounters(ns, ts, nr, pods)
+	return &State{
+		nodes: ns, topologies: ts, capacity: &capacity{nodes: ns, base: from.capacity}, nodeRules: nr, counters: cs,
+		pods: pods, owners: newOwners(cs), attachments: &attachments{nodes: ns, pods: pods},
+		base: base, shapes: make([]shapeState, len(s.Shapes)),
+	}
 }
 
 // Allows is "" if the scheduler would bind a pod of the shape to the node now, else a rule that says no.
@@ -94,18 +88,10 @@ func (st *State) Admits(shape, node int) model.Rule {
 	if !st.hasRoom(x.asks, node) {
 		return model.RuleResource
 	}
-	if rule := st.staticRule(x, node); rule != "" {
+	if rule := st.nodeRule(x, node); rule != "" {
 		return rule
 	}
-	if len(x.ports) > 0 && st.ports.taken(x.ports, node) {
-		return model.RuleHostPort
-	}
-	if len(x.volumes) > 0 {
-		if rule := st.volumeRule(x, node); rule != "" {
-			return rule
-		}
-	}
-	return ""
+	return st.attachments.rule(x, node)
 }
 
 // AllowsPods is what Allows says of other pods alone: spread and affinity, the shape's own and that of pods that are there.
@@ -142,51 +128,30 @@ func (st *State) move(shape, node int, n int32) {
 // record counts n pods of the shape on the node in everything that is about such pods.
 func (st *State) record(shape, node int, n int32, leaving bool) {
 	for _, c := range st.pods.countersOf(shape) {
-		if !leaving || st.counters[c].spread == nil {
+		if !leaving || st.counters.all[c].spread == nil {
 			st.count(int(c), node, n)
 		}
 	}
-	for _, c := range st.owners.counters[shape] {
+	for _, c := range st.owners.byShape[shape] {
 		st.count(c, node, n)
 	}
-	if st.holding {
-		st.hold(shape, node, n)
+	if st.attachments.counted {
+		st.attachments.hold(shape, node, n)
 	}
 }
 
 // AddNode lets a machine that is planned join as a node, with the pods it names. It gives its index.
 func (st *State) AddNode(n model.Node) int {
 	node := st.Nodes()
-	st.joined = append(st.joined, n)
-	for r := range st.room {
-		if st.room[r] != nil {
-			st.room[r] = append(st.room[r], unused(&n, r))
-		}
-	}
-	st.static.grow()
-	for t := range st.topologies {
-		if x := &st.topologies[t]; x.filled {
-			x.add(st.domainOf(x, node))
-		}
-	}
+	st.added = append(st.added, n)
+	st.capacity.add(&n)
+	st.nodeRules.grow()
+	st.topologies.addNode(node)
 	st.addToSpread(node)
 	if st.pods.where.gathered {
 		st.addBound(node, n.Pods)
 	}
 	return node
-}
-
-// Nodes is the number of nodes, those that joined included.
-func (st *State) Nodes() int { return len(st.s.Nodes) + len(st.joined) }
-
-// Node is a node by its index; it is not to be changed.
-func (st *State) Node(i int) *model.Node { return st.node(i) }
-
-func (st *State) node(i int) *model.Node {
-	if i < len(st.s.Nodes) {
-		return &st.s.Nodes[i]
-	}
-	return &st.joined[i-len(st.s.Nodes)]
 }
 
 // shape prepares a shape when it is first looked at.
@@ -209,13 +174,17 @@ func (st *State) prepare(i int, x *shapeState) {
 	case s.Blocked != "":
 		x.refused = model.RuleBlocked
 	}
-	x.static = st.static.classOf(s)
+	x.class = st.classOf(s)
 	if len(s.HostPorts) > 0 || len(s.Volumes) > 0 {
-		st.openHeld()
-		x.ports = st.ports.ids(s.HostPorts)
-		x.volumes = st.volumes.ids(s.Volumes)
+		st.attachments.open()
+		x.ports, x.volumes = st.attachments.ports.ids(s.HostPorts), st.attachments.volumes.ids(s.Volumes)
 	}
 	x.spread = st.spreadOf(s)
 	x.affinity = st.affinityOf(s)
-	st.meet(s)
+	st.owners.meet(s)
+}
+
+// HasRoom reports whether the node has room for a pod of the shape now, whatever else the pod wants.
+func (st *State) HasRoom(shape, node int) bool {
+	return st.known(shape, node) && st.hasRoom(st.shape(shape).asks, node)
 }

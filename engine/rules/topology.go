@@ -25,6 +25,27 @@ type topology struct {
 	filled bool // the nodes have their domains
 }
 
+// topologies are the label keys by which pods spread or are together or apart, and the domain of each node by them.
+type topologies struct {
+	*nodes
+	base  *topologies // of the State that this one was forked from, nil if none
+	all   []topology
+	index map[string]int // by key
+}
+
+func newTopologies(ns *nodes, base *topologies) *topologies {
+	return &topologies{nodes: ns, base: base, index: map[string]int{}}
+}
+
+// addNode gives a node that was added its domains.
+func (ts *topologies) addNode(node int) {
+	for i := range ts.all {
+		if t := &ts.all[i]; t.filled {
+			t.add(ts.domainOf(t, node))
+		}
+	}
+}
+
 // share is the same topology for another State.
 func (t *topology) share() topology {
 	out := *t
@@ -68,37 +89,37 @@ func (t *topology) named(name string) int32 {
 }
 
 // topology is the index of a key.
-func (st *State) topology(key string) int {
-	i, ok := st.topologyOf[key]
+func (ts *topologies) topology(key string) int {
+	i, ok := ts.index[key]
 	if !ok {
-		i = len(st.topologies)
-		st.topologyOf[key] = i
-		st.topologies = append(st.topologies, topology{key: key})
+		i = len(ts.all)
+		ts.index[key] = i
+		ts.all = append(ts.all, topology{key: key})
 	}
 	return i
 }
 
 // domains is a topology in which the nodes have their domains. Many plans ask for one of which they then need nothing: it costs a look at
 // each node.
-func (st *State) domains(i int) *topology {
-	t := &st.topologies[i]
+func (ts *topologies) domains(i int) *topology {
+	t := &ts.all[i]
 	if t.filled {
 		return t
 	}
-	if st.from != nil && len(st.joined) == 0 {
-		*t = st.from.domains(st.from.topology(t.key)).share()
+	if ts.base != nil && len(ts.added) == 0 {
+		*t = ts.base.domains(ts.base.topology(t.key)).share()
 		return t
 	}
-	t.filled, t.byNode = true, make([]int32, 0, st.Nodes())
-	for node := range st.Nodes() {
-		t.add(st.domainOf(t, node))
+	t.filled, t.byNode = true, make([]int32, 0, ts.Nodes())
+	for node := range ts.Nodes() {
+		t.add(ts.domainOf(t, node))
 	}
 	return t
 }
 
 // domainOf is the value of the label, or NoDomain or unknownDomain.
-func (st *State) domainOf(t *topology, node int) (string, int32) {
-	n, key := st.node(node), t.key
+func (ts *topologies) domainOf(t *topology, node int) (string, int32) {
+	n, key := ts.node(node), t.key
 	r, ok := t.label(n.Labels)
 	switch {
 	case ok && !r.Complement && len(r.Values) == 1:
@@ -110,7 +131,7 @@ func (st *State) domainOf(t *topology, node int) (string, int32) {
 	case n.State != model.InFlight:
 		return "", unknownDomain
 	}
-	return st.domainInFlight(key, n, ok)
+	return ts.domainInFlight(key, n, ok)
 }
 
 // label is the requirement on the topology's key. Nodes of a cluster tend to have the same labels, so it is where it was.
@@ -127,7 +148,7 @@ func (t *topology) label(labels model.Requirements) (*model.Requirement, bool) {
 }
 
 // domainInFlight is what the claim and its possible types leave open of a label.
-func (st *State) domainInFlight(key string, n *model.Node, claimed bool) (string, int32) {
+func (ts *topologies) domainInFlight(key string, n *model.Node, claimed bool) (string, int32) {
 	switch {
 	case key == model.LabelZone && n.Zone != "":
 		return n.Zone, 0
@@ -137,7 +158,7 @@ func (st *State) domainInFlight(key string, n *model.Node, claimed bool) (string
 		return "", unknownDomain
 	}
 	name, absent := "", 0
-	types := possibleTypes(n, st.types[n.Pool])
+	types := possibleTypes(n, ts.types[n.Pool])
 	for _, t := range types {
 		label, ok := TypeLabel(t, key)
 		switch {
@@ -157,3 +178,22 @@ func (st *State) domainInFlight(key string, n *model.Node, claimed bool) (string
 	}
 	return "", unknownDomain
 }
+
+// Topology is the index of a label key by which pods are near or apart.
+func (ts *topologies) Topology(key string) int { return ts.topology(key) }
+
+// TopologyKey is the label key of a topology.
+func (ts *topologies) TopologyKey(topology int) string { return ts.all[topology].key }
+
+// Domain is the index of a value of a topology's key; it need not be a node's.
+func (ts *topologies) Domain(topology int, value string) int32 {
+	return ts.domains(topology).named(value)
+}
+
+// DomainName is the value of a topology's key in a domain.
+func (ts *topologies) DomainName(topology int, domain int32) string {
+	return ts.domains(topology).names[domain]
+}
+
+// DomainOf is the domain of a node, below 0 if it has none or it is not known yet.
+func (ts *topologies) DomainOf(topology, node int) int32 { return ts.domains(topology).byNode[node] }

@@ -12,7 +12,7 @@ func TestAnAffinityIsTheSameByValueAndByNode(t *testing.T) {
 		s := gen.Constrained(seed)
 		st := NewState(s)
 		for i := range s.Shapes {
-			class := &st.static.affs[st.static.affinity(&s.Shapes[i])]
+			class := &st.affinities[st.affinity(&s.Shapes[i])]
 			class.judged, class.byValue = manyNodes, st.wantsOf(class.wants)
 			if class.byValue == nil {
 				continue

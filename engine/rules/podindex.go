@@ -10,7 +10,8 @@ import (
 // podIndex knows where pods are and which of them a selector matches. Pods with the same namespace and labels are one
 // identity; who is who is found out when the first selector is looked at.
 type podIndex struct {
-	s          *model.Snapshot
+	*nodes
+	base       *podIndex // of the State that this one was forked from, nil if none
 	where      whereabouts
 	namespaces map[string][]model.Label
 	of         []int     // identity by shape; nil while no selector was looked at
@@ -24,9 +25,8 @@ type podIndex struct {
 	matched   [][]int32 // identities by selector, ascending
 }
 
-func (p *podIndex) init(s *model.Snapshot) {
-	p.s, p.selectors = s, map[string]int{}
-	p.where.init(len(s.Shapes))
+func newPodIndex(ns *nodes, base *podIndex) *podIndex {
+	return &podIndex{nodes: ns, base: base, selectors: map[string]int{}, where: newWhereabouts(len(ns.s.Shapes))}
 }
 
 // open finds the identities, and indexes them by label.

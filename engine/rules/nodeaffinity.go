@@ -13,7 +13,7 @@ type want struct {
 }
 
 // wantsOf prepares the alternatives of an affinity; nil if they ask for what is not the same for nodes with the same value.
-func (st *State) wantsOf(alternatives []model.Requirements) [][]want {
+func (nr *nodeRules) wantsOf(alternatives []model.Requirements) [][]want {
 	for _, rs := range alternatives {
 		for i := range rs {
 			if rs[i].Key == model.NodeNameField || rs[i].Key == model.LabelHostname {
@@ -24,7 +24,7 @@ func (st *State) wantsOf(alternatives []model.Requirements) [][]want {
 	out := make([][]want, len(alternatives))
 	for i, rs := range alternatives {
 		for _, r := range rs {
-			out[i] = append(out[i], want{Requirement: r, topology: st.topology(r.Key)})
+			out[i] = append(out[i], want{Requirement: r, topology: nr.topology(r.Key)})
 		}
 	}
 	return out
@@ -32,29 +32,29 @@ func (st *State) wantsOf(alternatives []model.Requirements) [][]want {
 
 // judgeAffinity reports whether a node satisfies one of the alternatives. Of a machine in flight more than one value may
 // have to do, so it is judged for itself.
-func (st *State) judgeAffinity(c *affinityClass, node int) bool {
+func (nr *nodeRules) judgeAffinity(c *affinityClass, node int) bool {
 	if c.judged++; c.judged == manyNodes {
-		c.byValue = st.wantsOf(c.wants)
+		c.byValue = nr.wantsOf(c.wants)
 	}
-	if c.byValue == nil || st.node(node).State == model.InFlight {
+	if c.byValue == nil || nr.node(node).State == model.InFlight {
 		for _, rs := range c.wants {
-			if st.satisfies(node, rs) {
+			if nr.satisfies(node, rs) {
 				return true
 			}
 		}
 		return false
 	}
 	for _, wants := range c.byValue {
-		if st.haveAll(wants, node) {
+		if nr.haveAll(wants, node) {
 			return true
 		}
 	}
 	return false
 }
 
-func (st *State) haveAll(wants []want, node int) bool {
+func (nr *nodeRules) haveAll(wants []want, node int) bool {
 	for i := range wants {
-		if !st.has(&wants[i], node) {
+		if !nr.has(&wants[i], node) {
 			return false
 		}
 	}
@@ -62,14 +62,14 @@ func (st *State) haveAll(wants []want, node int) bool {
 }
 
 // has reports whether a node, not one in flight, has the label as wanted.
-func (st *State) has(w *want, node int) bool {
-	t := st.domains(w.topology)
+func (nr *nodeRules) has(w *want, node int) bool {
+	t := nr.domains(w.topology)
 	d := t.byNode[node]
 	switch {
 	case d == NoDomain:
 		return w.AllowsAbsence()
 	case d < 0:
-		return st.satisfies(node, model.Requirements{w.Requirement})
+		return nr.satisfies(node, model.Requirements{w.Requirement})
 	}
 	if int(d) >= len(w.known) {
 		w.known = append(w.known, make([]verdict, len(t.names)-len(w.known))...)

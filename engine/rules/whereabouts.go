@@ -20,51 +20,52 @@ type whereabouts struct {
 	under     *whereabouts // what another State knows of the same nodes; nil if there is none
 }
 
-func (w *whereabouts) init(shapes int) {
-	w.bound, w.placed, w.leaving = make([][]run, shapes), make([][]run, shapes), make([][]run, shapes)
-	w.compactAt = make([]int, shapes)
+func newWhereabouts(shapes int) whereabouts {
+	return whereabouts{
+		bound: make([][]run, shapes), placed: make([][]run, shapes), leaving: make([][]run, shapes), compactAt: make([]int, shapes),
+	}
 }
 
-// counts reports whether the filters see the pod.
-func (st *State) counts(p *model.BoundPod) bool {
-	return p.Shape >= 0 && p.Shape < len(st.shapes) && !p.Terminal
+// counts reports whether kube-scheduler's filters see the pod.
+func (p *podIndex) counts(pod *model.BoundPod) bool {
+	return pod.Shape >= 0 && pod.Shape < len(p.s.Shapes) && !pod.Terminal
 }
 
 // gather sorts the pods of all nodes by shape.
-func (st *State) gather() {
-	w := &st.pods.where
+func (p *podIndex) gather() {
+	w := &p.where
 	if w.gathered {
 		return
 	}
 	w.gathered = true
-	if st.from != nil && len(st.joined) == 0 {
-		st.from.gather()
-		w.under = &st.from.pods.where
+	if p.base != nil && len(p.added) == 0 {
+		p.base.gather()
+		w.under = &p.base.where
 		return
 	}
 	total := 0
-	for node := range st.Nodes() {
-		total += len(st.node(node).Pods)
+	for node := range p.Nodes() {
+		total += len(p.node(node).Pods)
 	}
 	type podRun struct {
 		shape int32
 		run
 	}
 	all := make([]podRun, 0, total)
-	ends := make([]int32, len(st.shapes)) // at first the number of runs by shape, then where the last one so far is
-	for node := range st.Nodes() {
-		pods := st.node(node).Pods
+	ends := make([]int32, len(p.s.Shapes)) // at first the number of runs by shape, then where the last one so far is
+	for node := range p.Nodes() {
+		pods := p.node(node).Pods
 		for i := range pods {
-			p := &pods[i]
+			pod := &pods[i]
 			switch last := len(all) - 1; {
-			case !st.counts(p):
-			case p.Terminating:
-				w.leaving[p.Shape] = append(w.leaving[p.Shape], run{int32(node), 1})
-			case last >= 0 && all[last].shape == int32(p.Shape) && all[last].node == int32(node):
+			case !p.counts(pod):
+			case pod.Terminating:
+				w.leaving[pod.Shape] = append(w.leaving[pod.Shape], run{int32(node), 1})
+			case last >= 0 && all[last].shape == int32(pod.Shape) && all[last].node == int32(node):
 				all[last].n++
 			default:
-				all = append(all, podRun{int32(p.Shape), run{int32(node), 1}})
-				ends[p.Shape]++
+				all = append(all, podRun{int32(pod.Shape), run{int32(node), 1}})
+				ends[pod.Shape]++
 			}
 		}
 	}
@@ -127,7 +128,7 @@ func (st *State) addBound(node int, pods []model.BoundPod) {
 	w := &st.pods.where
 	for i := range pods {
 		p := &pods[i]
-		if !st.counts(p) {
+		if !st.pods.counts(p) {
 			continue
 		}
 		if r := (run{int32(node), 1}); p.Terminating {

@@ -1,0 +1,128 @@
+package rules
+
+import (
+	"math"
+	"slices"
+
+	"github.com/nodeless/nodeless/engine/model"
+)
+
+// room is what can still be requested of each node, by resource. Only resources that some shape asks for that was looked at
+// have a column: those of other resources are as the snapshot says.
+type capacity struct {
+	*nodes
+	base    *capacity // of the State that this one was forked from, nil if none
+	columns [model.MaxResources][]int64
+}
+
+// add makes room for a node that was added.
+func (free *capacity) add(n *model.Node) {
+	for r := range free.columns {
+		if free.columns[r] != nil {
+			free.columns[r] = append(free.columns[r], unused(n, r))
+		}
+	}
+}
+
+// reset forgets what was bound to the node.
+func (free *capacity) reset(node int) {
+	for r := range free.columns {
+		if free.columns[r] != nil {
+			free.columns[r][node] = unused(free.node(node), r)
+		}
+	}
+}
+
+// open makes the columns of what a shape asks.
+func (free *capacity) open(asks []ask) {
+	var fresh []int
+	for i := range asks {
+		if r := asks[i].resource; free.columns[r] == nil {
+			free.columns[r] = make([]int64, free.Nodes())
+			fresh = append(fresh, r)
+		}
+	}
+	if free.base != nil && len(free.added) == 0 {
+		free.base.open(asks)
+		for _, r := range fresh {
+			copy(free.columns[r], free.base.columns[r])
+		}
+		return
+	}
+	if len(fresh) == 0 {
+		return
+	}
+	for node := range free.Nodes() {
+		n := free.node(node)
+		for _, r := range fresh {
+			free.columns[r][node] = unused(n, r)
+		}
+	}
+}
+
+// unused is what pods and daemons leave of a resource. What they use beyond the integers leaves as little as can be said.
+func unused(n *model.Node, resource int) int64 {
+	all, used := n.Allocatable[resource], max(n.Used[resource], 0)
+	if all < math.MinInt64+used {
+		return math.MinInt64
+	}
+	return all - used
+}
+
+// unbound is what can be requested of a resource of a node as the snapshot says. A State that others are made from has nothing bound.
+func (free *capacity) unbound(node, resource int) int64 {
+	if free.base != nil && free.base.columns[resource] != nil {
+		return free.base.columns[resource][node]
+	}
+	return unused(free.node(node), resource)
+}
+
+// hasRoom reports whether the node has what a shape asks.
+func (free *capacity) hasRoom(asks []ask, node int) bool {
+	for i := range asks {
+		if asks[i].amount > free.columns[asks[i].resource][node] {
+			return false
+		}
+	}
+	return true
+}
+
+// WithRoom keeps those of the nodes that have room for the request now.
+func (free *capacity) WithRoom(nodes []int, request model.Resources) []int {
+	asks := asksOf(request)
+	free.open(asks)
+	return slices.DeleteFunc(nodes, func(node int) bool { return !free.hasRoom(asks, node) })
+}
+
+func asksOf(request model.Resources) (asks []ask) {
+	for r, amount := range request {
+		if amount > 0 {
+			asks = append(asks, ask{r, amount})
+		}
+	}
+	return asks
+}
+
+// take takes n times what a shape asks out of a node's room.
+func (free *capacity) take(asks []ask, node int, n int64) {
+	for i := range asks {
+		free.columns[asks[i].resource][node] -= n * asks[i].amount
+	}
+}
+
+// Free is what can still be requested of a node.
+func (free *capacity) Free(node int) model.Resources {
+	var out model.Resources
+	for r := range out {
+		out[r] = free.FreeOf(node, r)
+	}
+	return out
+}
+
+// FreeOf is what can still be requested of one resource of a node.
+func (free *capacity) FreeOf(node, resource int) int64 {
+	if free.columns[resource] != nil {
+		return free.columns[resource][node]
+	}
+	return unused(free.node(node), resource)
+}
