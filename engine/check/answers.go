@@ -6,8 +6,11 @@ import (
 	"github.com/nodeless/nodeless/engine/model"
 )
 
+// answers judges what Provision answers to each pending pod.
+type answers struct{ *judge }
+
 // answeredOnce: each pending pod has a place, a launch or a Reason, and only one of them; nobody else has.
-func (j *judge) answeredOnce() {
+func (j answers) answeredOnce() {
 	answers := map[model.PodKey]int{}
 	for _, p := range j.plan.Placements {
 		answers[p.Pod]++
@@ -47,11 +50,12 @@ var withoutPools = []model.Rule{
 }
 
 // reasons: a pod that gets nothing is told what every pool said, unless the pools had no say.
-func (j *judge) reasons() {
+func (j answers) reasons() {
 	for i := range j.plan.Unplaced {
 		u := &j.plan.Unplaced[i]
 		r, s := &u.Reason, j.shape(u.Pod)
-		if s != nil && (r.Rule == model.RuleBlocked && s.Blocked == "" || s.Blocked != "" && r.Rule != model.RuleBlocked && r.Rule != model.RuleUnmodelled) {
+		if s != nil && (r.Rule == model.RuleBlocked && s.Blocked == "" || s.Blocked != "" && r.Rule != model.RuleBlocked &&
+			r.Rule != model.RuleUnmodelled) {
 			j.fail("reason", podName(u.Pod), "rule %s, but what blocks it is %q", r.Rule, s.Blocked)
 		}
 		if p := j.pending[u.Pod]; p != nil && r.Rule == model.RulePriority && !j.belowCutoff(p) {
@@ -84,15 +88,16 @@ func (j *judge) reasons() {
 	}
 }
 
-// soon: only pods wait for others to end that nobody prefers, that leave no machine and that have not waited for long; and only where pods come
-// and go.
-func (j *judge) soon(p *model.Pod, s *model.Shape) {
+// soon: only pods wait for others to end that nobody prefers, that leave no machine and that have not waited for
+// long; and only where pods come and go.
+func (j answers) soon(p *model.Pod, s *model.Shape) {
 	waited, most := j.s.Now.Sub(p.Created), j.policy.Patient(j.s)
 	if most <= 0 || waited < 0 || waited >= most {
 		j.fail("reason", podName(p.PodKey), "has waited %s for others to end, and may for %s", waited, most)
 	}
 	if p.Priority > 0 || p.From != "" || p.Virtual {
-		j.fail("reason", podName(p.PodKey), "priority %d, from %q, virtual: %v; it is not to wait for others to end", p.Priority, p.From, p.Virtual)
+		j.fail("reason", podName(p.PodKey), "priority %d, from %q, virtual: %v; it is not to wait for others to end",
+			p.Priority, p.From, p.Virtual)
 	}
 	if s != nil && len(s.Affinity)+len(s.AntiAffinity)+len(s.Spread)+len(s.Volumes)+len(s.HostPorts) > 0 {
 		j.fail("reason", podName(p.PodKey), "waits for others to end, and does not go wherever there is room")

@@ -2,8 +2,8 @@ package check
 
 import "github.com/nodeless/nodeless/engine/model"
 
-// rule of anti-affinity that some pods have: it is judged in the end state, since it holds both ways and more pods never
-// make it easier.
+// rule of anti-affinity that some pods have: it is judged in the end state, since it holds both ways and more pods
+// never make it easier.
 type apartRule struct {
 	term    *model.PodTerm
 	owners  []bool // by shape
@@ -11,7 +11,7 @@ type apartRule struct {
 }
 
 // apart: no two pods of which one must keep away from the other are in one domain, unless both ran before.
-func (j *judge) apart() {
+func (j *coexistence) apart() {
 	var rules []*apartRule
 	known := map[string]*apartRule{}
 	present, _ := j.present()
@@ -42,10 +42,10 @@ type crowd struct {
 	who          model.PodKey // one of them, of those planned if there are any
 }
 
-func (j *judge) apartBy(r *apartRule) {
+func (j *coexistence) apartBy(r *apartRule) {
 	p := j.placesBy(r.term.Topology)
 	crowds := make([]crowd, len(p.names))
-	j.each(func(at int, _ *machine, l *load) {
+	j.each(func(at int, _ *host, l *load) {
 		if !r.matches[l.shape] {
 			return
 		}
@@ -60,7 +60,7 @@ func (j *judge) apartBy(r *apartRule) {
 			}
 		}
 	})
-	j.each(func(at int, m *machine, l *load) {
+	j.each(func(at int, m *host, l *load) {
 		if !r.owners[l.shape] {
 			return
 		}
@@ -73,12 +73,14 @@ func (j *judge) apartBy(r *apartRule) {
 				}
 			}
 			if others > 0 && l.planned && p.at[at].open() {
-				j.fail("domain open", podName(l.first), "keeps away from pods by %s, but which one %s will have is open; in %s there are %d others",
+				j.fail("domain open", podName(l.first),
+					"keeps away from pods by %s, but which one %s will have is open; in %s there are %d others",
 					r.term.Topology, m.name, p.names[d], others)
 				return
 			}
 			if others > 0 {
-				j.fail("pod anti-affinity", podName(l.first), "on %s keeps away from pods with %s, but in %s %s there are %d others, such as %s",
+				j.fail("pod anti-affinity", podName(l.first),
+					"on %s keeps away from pods with %s, but in %s %s there are %d others, such as %s",
 					m.name, r.term.Pods.Labels.String(), r.term.Topology, p.names[d], others, podName(crowds[d].who))
 			}
 		}

@@ -1,9 +1,9 @@
-// Package check is the engine's independent judge: it states every promise of a plan once, in plain slow code that shares
-// nothing with the search. It runs in tests, in the simulator and in production before a plan is carried out.
+// Package check is the engine's independent judge: it states every promise of a plan once, in plain slow code that
+// shares nothing with the search. It runs in tests, in the simulator and in production before a plan is carried out.
 //
-// Constraints between pods hold at the moment a pod is bound, as in kube-scheduler. The judge therefore looks for an order in
-// which the pods of the plan can be bound one after another, each allowed at its turn (order.go); what does not depend on
-// the order (anti-affinity, ports, volumes) is judged in the end state.
+// Constraints between pods hold at the moment a pod is bound, as in kube-scheduler. The judge therefore looks for an
+// order in which the pods of the plan can be bound one after another, each allowed at its turn (order.go); what does
+// not depend on the order (anti-affinity, ports, volumes) is judged in the end state.
 package check
 
 import (
@@ -25,55 +25,54 @@ type Violation struct {
 // Error is the violation as a sentence.
 func (v Violation) Error() string { return fmt.Sprintf("%s: %s: %s", v.Promise, v.Object, v.Detail) }
 
-// Plan judges a plan of engine.Provision, of engine.Disrupt, or both in one. A plan that answers no pod is taken as one of
-// Disrupt, in which pending pods need no answer; Answered asks for them all.
+// Plan judges a plan of engine.Provision, of engine.Disrupt, or both in one. A plan that answers no pod is taken as
+// one of Disrupt, in which pending pods need no answer; Answered asks for them all.
 func Plan(s *model.Snapshot, policy model.Policy, plan model.Plan) []Violation {
 	j := newJudge(s, policy, &plan)
 	if len(plan.Placements)+len(plan.Launches)+len(plan.Unplaced) > 0 {
 		j.policy = policy.At(s)
-		j.answeredOnce()
-		j.reasons()
+		a := answers{j}
+		a.answeredOnce()
+		a.reasons()
 	}
 	j.placements()
-	j.launches()
+	launches{j}.all()
 	j.limits()
 	j.lowerBound()
-	j.removals()
-	j.moves()
-	j.together()
+	d := newDisruption(j)
+	d.removals()
+	d.moves()
+	newCoexistence(j).all()
 	return j.found
 }
 
 // Answered judges only whether each pending pod has exactly one answer in a plan of engine.Provision.
 func Answered(s *model.Snapshot, plan model.Plan) []Violation {
 	j := newJudge(s, model.Policy{}, &plan)
-	j.answeredOnce()
+	answers{j}.answeredOnce()
 	return j.found
 }
 
+// judge holds the facts that all judges share: the snapshot, the policy, the plan, and what is found to be wrong with
+// it. One type for each kind of promise embeds it.
 type judge struct {
-	s          *model.Snapshot
-	policy     model.Policy
-	plan       *model.Plan
-	maxTypes   int
-	pending    map[model.PodKey]*model.Pod
-	nodes      map[string]*model.Node
-	pools      map[string]*catalog
-	terms      map[*model.Shape][]model.Requirements // filled when asked for
-	ways       map[*model.Launch][][]*way            // filled when asked for
-	machines   []*machine                            // filled by together
-	matching   map[string][]bool                     // by selector: which shapes it chooses
-	places     map[string]*places                    // by topology key
-	namespaces map[string][]model.Label              // labels, by name
-	suits      map[string][]bool                     // by node affinity: machines that satisfy it
-	found      []Violation
+	s        *model.Snapshot
+	policy   model.Policy
+	plan     *model.Plan
+	maxTypes int
+	pending  map[model.PodKey]*model.Pod
+	nodes    map[string]*model.Node
+	pools    map[string]*catalog
+	terms    map[*model.Shape][]model.Requirements // filled on demand
+	ways     map[*model.Launch][][]*way            // filled on demand
+	found    []Violation
 }
 
 func newJudge(s *model.Snapshot, policy model.Policy, plan *model.Plan) *judge {
 	j := &judge{
 		s: s, policy: policy, plan: plan, maxTypes: policy.MaxTypes,
 		pending: map[model.PodKey]*model.Pod{}, nodes: map[string]*model.Node{}, pools: map[string]*catalog{},
-		terms: map[*model.Shape][]model.Requirements{}, matching: map[string][]bool{}, places: map[string]*places{}, suits: map[string][]bool{}, ways: map[*model.Launch][][]*way{},
+		terms: map[*model.Shape][]model.Requirements{}, ways: map[*model.Launch][][]*way{},
 	}
 	if j.maxTypes <= 0 {
 		j.maxTypes = 60

@@ -6,8 +6,8 @@ import (
 	"github.com/nodeless/nodeless/engine/model"
 )
 
-// command: its machines may go for its reason, and what it says of money is so.
-func (j *judge) command(c *model.Command, seen map[string]bool, going map[string]*tally) {
+// command: its hosts may go for its reason, and what it says of money is so.
+func (j *disruption) command(c *model.Command) {
 	object := "command " + c.ID
 	if c.ID == "" || len(c.Removals) == 0 {
 		j.fail("identity", object, "has no identity, or takes no machine")
@@ -16,7 +16,7 @@ func (j *judge) command(c *model.Command, seen map[string]bool, going map[string
 	var saves model.Price
 	cost := int64(0)
 	for _, r := range c.Removals {
-		n := j.goes(r, seen)
+		n := j.goes(r)
 		if n == nil {
 			continue
 		}
@@ -25,9 +25,9 @@ func (j *judge) command(c *model.Command, seen map[string]bool, going map[string
 		cost += j.victim(n, c, r)
 		switch c.Method {
 		case model.Drifted, model.Expired, model.CrowdedOut:
-			going[n.Pool].drifted++
+			j.going[n.Pool].drifted++
 		case model.Underutilized:
-			going[n.Pool].underused++
+			j.going[n.Pool].underused++
 		default:
 			j.fail("method", object, "method %q is none of a command", c.Method)
 		}
@@ -47,7 +47,7 @@ func (j *judge) command(c *model.Command, seen map[string]bool, going map[string
 }
 
 // victim judges a machine that goes by a command, and gives what that counts for.
-func (j *judge) victim(n *model.Node, c *model.Command, r model.Removal) int64 {
+func (j *disruption) victim(n *model.Node, c *model.Command, r model.Removal) int64 {
 	object, d := "node "+n.Name, &j.pools[n.Pool].pool.Disruption
 	if r.Method != c.Method {
 		j.fail("method", object, "goes as %s by a command for %s", r.Method, c.Method)
@@ -77,8 +77,8 @@ func (j *judge) victim(n *model.Node, c *model.Command, r model.Removal) int64 {
 	return cost
 }
 
-// moves: in the cluster without the machines that go, all of their pods that have to move have a place or a replacement.
-func (j *judge) moves() {
+// moves: in the cluster without the hosts that go, all of their pods that have to move have a place or a replacement.
+func (j *disruption) moves() {
 	if len(j.plan.Commands) == 0 {
 		return
 	}
@@ -95,7 +95,7 @@ func (j *judge) moves() {
 	}
 	together := newJudge(j.without(victims), j.policy, &all)
 	together.placements()
-	together.launches()
+	launches{together}.all()
 	together.limits()
 	j.found = append(j.found, together.found...)
 	for i := range j.plan.Commands {
@@ -103,16 +103,16 @@ func (j *judge) moves() {
 	}
 }
 
-// moved judges one command alone. Several may count on each other, and on pods that wait, whose places this plan does not say:
-// then what pods do to each other is not proven.
-func (j *judge) moved(c *model.Command, going map[string]bool) {
+// moved judges one command alone. Several may count on each other, and on pods that wait, whose places this plan does
+// not say: then what pods do to each other is not proven.
+func (j *disruption) moved(c *model.Command, going map[string]bool) {
 	own := map[string]bool{}
 	for _, r := range c.Removals {
 		own[r.Node] = true
 	}
 	plan := &model.Plan{Placements: c.Placements, Launches: c.Launches}
 	alone := newJudge(j.without(own), j.policy, plan)
-	alone.together()
+	newCoexistence(alone).all()
 	for _, v := range alone.found {
 		v.Unproven = v.Unproven || len(j.plan.Commands) > 1 || len(j.s.Pending) > 0
 		j.found = append(j.found, v)
@@ -147,8 +147,8 @@ func leaves(p *model.BoundPod) bool {
 	return !p.Daemon && !p.Terminal && !p.Terminating && !p.DoNotDisrupt && p.EvictionBlocked == ""
 }
 
-// without is the cluster in which those machines take no pods and those that leave them wait, with the room that is kept.
-func (j *judge) without(victims map[string]bool) *model.Snapshot {
+// without is the cluster in which those hosts take no pods and those that leave them wait, with the room that is kept.
+func (j *disruption) without(victims map[string]bool) *model.Snapshot {
 	out := *j.s
 	out.Pending, out.Nodes = nil, slices.Clone(j.s.Nodes)
 	for i := range j.s.Pending {

@@ -96,9 +96,9 @@ func (o *order) counter(text, topology string, matches []bool, here func(at int)
 	p := o.j.placesBy(topology)
 	c := &counter{
 		topology: topology, places: p, matches: matches, spread: here != nil,
-		here: make([]bool, len(o.j.machines)), domain: make([]bool, len(p.names)), start: make([]int, len(p.names)),
+		here: make([]bool, len(o.j.hosts)), domain: make([]bool, len(p.names)), start: make([]int, len(p.names)),
 	}
-	for at := range o.j.machines {
+	for at := range o.j.hosts {
 		if d := p.at[at].in; d >= 0 && (here == nil || here(at)) {
 			c.here[at] = true
 			if !c.domain[d] {
@@ -112,7 +112,7 @@ func (o *order) counter(text, topology string, matches []bool, here func(at int)
 	return c
 }
 
-// spreadCounter counts for a spread of the shape, on the machines that its policies let count.
+// spreadCounter counts for a spread of the shape, on the hosts that its policies let count.
 func (o *order) spreadCounter(s *model.Shape, sp *model.Spread) *counter {
 	var keys []string
 	for i := range s.Spread {
@@ -141,7 +141,7 @@ func (o *order) spreadCounter(s *model.Shape, sp *model.Spread) *counter {
 			}
 		}
 		if sp.Untainted {
-			if _, bad := model.Untolerated(o.j.machines[at].taints(), s.Tolerations); bad {
+			if _, bad := model.Untolerated(o.j.hosts[at].taints(), s.Tolerations); bad {
 				return false
 			}
 		}
@@ -149,8 +149,8 @@ func (o *order) spreadCounter(s *model.Shape, sp *model.Spread) *counter {
 	})
 }
 
-// everyPod: an empty label selector of a spread counts nobody (kube-scheduler v1.36, countPodsMatchSelector), although it
-// matches the pod itself.
+// everyPod: an empty label selector of a spread counts nobody (kube-scheduler v1.36, countPodsMatchSelector),
+// although it matches the pod itself.
 func everyPod(s *model.Selector) bool { return !s.Nothing && len(s.Labels) == 0 }
 
 func affinityText(s *model.Shape) string {
@@ -162,14 +162,14 @@ func affinityText(s *model.Shape) string {
 }
 
 // suitable says of each machine whether its labels are as the shape's own node affinity wants; nil if it wants nothing.
-func (j *judge) suitable(s *model.Shape) []bool {
+func (j *coexistence) suitable(s *model.Shape) []bool {
 	text := affinityText(s)
 	if text == "" {
 		return nil
 	}
 	out := j.suits[text]
 	if out == nil {
-		for _, m := range j.machines {
+		for _, m := range j.hosts {
 			out = append(out, j.surelyOn(m, s))
 		}
 		j.suits[text] = out

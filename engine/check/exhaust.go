@@ -11,16 +11,16 @@ const (
 	mostStates = 50_000
 )
 
-// exhaust tries all orders of the pods that the stuck ones depend on, as long as they are few. It binds and takes back, and
-// leaves the counters as they were at the beginning.
+// exhaust tries all orders of the pods that the stuck ones depend on, as long as they are few. It binds and takes
+// back, and leaves the counters as they were at the beginning.
 type exhaust struct {
 	*order
 	queues []*queue // pods of one shape in the same domains of all counters; needs may be nil
 	failed map[string]bool
 }
 
-// anyOrder reports whether there is an order for the stuck queues and all that is linked to them by a counter, and, if none
-// was found, whether all were tried.
+// anyOrder reports whether there is an order for the stuck queues and all that is linked to them by a counter, and,
+// if none was found, whether all were tried.
 func (o *order) anyOrder(stuck []*queue) (found, all bool) {
 	linked := o.linked(stuck)
 	x := exhaust{order: o, failed: map[string]bool{}}

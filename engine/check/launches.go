@@ -7,9 +7,12 @@ import (
 	"github.com/nodeless/nodeless/engine/model"
 )
 
-// launches: every type that a launch names bears the pods and daemons and satisfies them in some offering that is there;
+// launches judges the nodes that a plan launches.
+type launches struct{ *judge }
+
+// all: every type that a launch names bears the pods and daemons and satisfies them in some offering that is there;
 // the chosen one is the cheapest as the policy counts, at its real price.
-func (j *judge) launches() {
+func (j launches) all() {
 	ids := map[string]bool{}
 	for i := range j.plan.Launches {
 		l := &j.plan.Launches[i]
@@ -34,12 +37,13 @@ func (j *judge) launches() {
 	}
 }
 
-func (j *judge) launch(l *model.Launch, c *catalog) {
+func (j launches) launch(l *model.Launch, c *catalog) {
 	load := j.launchedPods(l, c)
 	for _, r := range l.Requirements {
 		want, ok := c.pool.Requirements.Get(r.Key)
 		if r.Key == model.NodeNameField || r.Impossible() || ok && !want.Overlaps(r) {
-			j.fail("pool's requirements", "launch "+l.ID, "%s is not as pool %s says, or impossible for a claim", r.String(), l.Pool)
+			j.fail("pool's requirements", "launch "+l.ID, "%s is not as pool %s says, or impossible for a claim", r.String(),
+				l.Pool)
 		}
 	}
 	pods := j.onePerShape(l.Pods)
@@ -62,7 +66,7 @@ func (j *judge) launch(l *model.Launch, c *catalog) {
 }
 
 // launchedPods judges the pods of a launch one by one and gives what they ask together.
-func (j *judge) launchedPods(l *model.Launch, c *catalog) (load model.Resources) {
+func (j launches) launchedPods(l *model.Launch, c *catalog) (load model.Resources) {
 	seen := map[*model.Shape]bool{}
 	for _, k := range l.Pods {
 		s := j.shape(k)
@@ -71,7 +75,8 @@ func (j *judge) launchedPods(l *model.Launch, c *catalog) (load model.Resources)
 			continue
 		}
 		if p := j.pending[k]; j.belowCutoff(p) {
-			j.fail("priority", podName(k), "priority %d is below the cut-off %d, and launch %s is for it", p.Priority, j.policy.PriorityCutoff, l.ID)
+			j.fail("priority", podName(k), "priority %d is below the cut-off %d, and launch %s is for it", p.Priority,
+				j.policy.PriorityCutoff, l.ID)
 		}
 		load = load.Plus(s.Requests.NonNegative())
 		if seen[s] {
@@ -105,7 +110,7 @@ func (j *judge) waysOf(l *model.Launch) [][]*way {
 }
 
 // launchType judges one type of a launch and gives its least price, as the policy counts.
-func (j *judge) launchType(l *model.Launch, c *catalog, k *kind, ways []*way, custom model.Requirements,
+func (j launches) launchType(l *model.Launch, c *catalog, k *kind, ways []*way, custom model.Requirements,
 	pods []model.PodKey, load *model.Resources) (least model.Price, found bool) {
 	object := "launch " + l.ID
 	if !j.policy.Admits(&k.Capacity) {
@@ -115,10 +120,12 @@ func (j *judge) launchType(l *model.Launch, c *catalog, k *kind, ways []*way, cu
 		for _, pod := range pods {
 			constraints, volumes := j.satisfied(j.shape(pod), w.labels, custom)
 			if !constraints {
-				j.fail("constraints", podName(pod), "and pods like it are not satisfied by %s in %s %s of %s", k.Name, w.offer.Zone, w.offer.CapacityType, object)
+				j.fail("constraints", podName(pod), "and pods like it are not satisfied by %s in %s %s of %s", k.Name,
+					w.offer.Zone, w.offer.CapacityType, object)
 			}
 			if !volumes {
-				j.fail("volume", podName(pod), "has a volume that cannot be attached to %s in %s %s of %s", k.Name, w.offer.Zone, w.offer.CapacityType, object)
+				j.fail("volume", podName(pod), "has a volume that cannot be attached to %s in %s %s of %s", k.Name, w.offer.Zone,
+					w.offer.CapacityType, object)
 			}
 		}
 		total := load.Plus(*j.daemons(c, w))
@@ -136,7 +143,7 @@ func (j *judge) launchType(l *model.Launch, c *catalog, k *kind, ways []*way, cu
 }
 
 // onePerShape is the first pod of each shape: what holds for one holds for all of them.
-func (j *judge) onePerShape(pods []model.PodKey) []model.PodKey {
+func (j launches) onePerShape(pods []model.PodKey) []model.PodKey {
 	var out []model.PodKey
 	seen := map[*model.Shape]bool{}
 	for _, k := range pods {
@@ -148,7 +155,7 @@ func (j *judge) onePerShape(pods []model.PodKey) []model.PodKey {
 	return out
 }
 
-// daemons are the requests of the daemons that run on machines of the pool that are made this way.
+// daemons are the requests of the daemons that run on hosts of the pool that are made this way.
 func (j *judge) daemons(c *catalog, w *way) *model.Resources {
 	if w.daemons != nil {
 		return w.daemons
@@ -168,14 +175,17 @@ func (j *judge) daemonRuns(c *catalog, w *way, s *model.Shape) bool {
 		return false
 	}
 	have := w.labels.And(c.custom(c.pool.Requirements)).And(model.Requirements{model.OneOf(model.LabelPool, c.pool.Name)})
-	return slices.ContainsFunc(j.alternatives(s), func(wants model.Requirements) bool { return have.Conflict(wants, nil) == "" })
+	return slices.ContainsFunc(j.alternatives(s), func(wants model.Requirements) bool {
+		return have.Conflict(wants, nil) == ""
+	})
 }
 
 // clamp is how prices beyond reason are read: below zero as free, above a million dollars an hour as 2^40.
 func clamp(p model.Price) model.Price { return min(max(p, 0), 1<<40) }
 
-// chosen: the offering can be had at that price and none of its type counts for less; the runner-up exists and is not better.
-func (j *judge) chosen(l *model.Launch, c *catalog) {
+// chosen: the offering can be had at that price and none of its type counts for less; the runner-up exists and is not
+// better.
+func (j launches) chosen(l *model.Launch, c *catalog) {
 	object := "launch " + l.ID
 	k := c.kind(l.Chosen.Type)
 	if k == nil {
@@ -197,7 +207,8 @@ func (j *judge) chosen(l *model.Launch, c *catalog) {
 	}
 	effective := j.policy.Effective(k.Name, mine.offer)
 	if clamp(mine.offer.Price) != l.Chosen.Price || effective != least {
-		j.fail("price", object, "chosen %v, offering %v counts for %d, the best for %d", l.Chosen, *mine.offer, effective, least)
+		j.fail("price", object, "chosen %v, offering %v counts for %d, the best for %d", l.Chosen, *mine.offer, effective,
+			least)
 	}
 	if l.RunnerUp == (model.Candidate{}) {
 		return
@@ -208,14 +219,15 @@ func (j *judge) chosen(l *model.Launch, c *catalog) {
 }
 
 // offering is what the candidate counts for in some pool, and whether there is one at its price.
-func (j *judge) offering(x model.Candidate) (model.Price, bool) {
+func (j launches) offering(x model.Candidate) (model.Price, bool) {
 	for i := range j.s.Pools {
 		k := j.pools[j.s.Pools[i].Name].kind(x.Type)
 		if k == nil {
 			continue
 		}
 		for _, w := range k.ways {
-			if w.offer.Available && w.offer.Zone == x.Zone && w.offer.CapacityType == x.CapacityType && clamp(w.offer.Price) == x.Price {
+			if w.offer.Available && w.offer.Zone == x.Zone && w.offer.CapacityType == x.CapacityType &&
+				clamp(w.offer.Price) == x.Price {
 				return j.policy.Effective(x.Type, w.offer), true
 			}
 		}

@@ -1,6 +1,10 @@
 package check
 
-import "github.com/nodeless/nodeless/engine/model"
+import (
+	"slices"
+
+	"github.com/nodeless/nodeless/engine/model"
+)
 
 // limits: whatever types the launches become, their pool's limits hold. A launch whose type has nothing of a resource
 // cannot break its limit, even where it was broken before.
@@ -25,7 +29,8 @@ func (j *judge) limits() {
 		plus := planned[p.Name]
 		for r, set := range p.Limits.Set {
 			if total := p.Usage.Plus(plus); set && plus[r] > 0 && total[r] > p.Limits.Max[r] {
-				j.fail("limit", "pool "+p.Name, "resource %d: %d used, %d planned, limit %d", r, p.Usage[r], plus[r], p.Limits.Max[r])
+				j.fail("limit", "pool "+p.Name, "resource %d: %d used, %d planned, limit %d", r, p.Usage[r], plus[r],
+					p.Limits.Max[r])
 			}
 		}
 		if n := launches[p.Name]; p.Limits.NodesSet && max(p.NodeCount, 0)+n > p.Limits.Nodes {
@@ -44,5 +49,39 @@ func (j *judge) lowerBound() {
 	}
 	if j.plan.LowerBound > total || j.plan.LowerBound < 0 {
 		j.fail("lower bound", "plan", "counts for %d, but is said to cost at least %d", total, j.plan.LowerBound)
+	}
+}
+
+// minValues: the types of a launch have so many distinct values as the pool wants; under BestEffort it says of those
+// that it does not keep what it lowers them to, and that is no lower than what the types have.
+func (j launches) minValues(l *model.Launch, c *catalog) {
+	relaxed := slices.Clone(l.Relaxed)
+	for _, r := range c.pool.Requirements {
+		if r.MinValues <= 0 {
+			continue
+		}
+		seen := map[string]bool{}
+		for _, ways := range j.waysOf(l) {
+			for _, w := range ways {
+				have, _ := w.labels.Get(r.Key)
+				for _, v := range have.Values {
+					if r.Has(v) {
+						seen[v] = true
+					}
+				}
+			}
+		}
+		mine, _ := l.Requirements.Get(r.Key)
+		said := model.Relaxed{Key: r.Key, From: r.MinValues, To: len(seen)}
+		if at := slices.Index(relaxed, said); at >= 0 && said.To < said.From && j.policy.MinValues == model.BestEffort &&
+			mine.MinValues == said.To {
+			relaxed = slices.Delete(relaxed, at, at+1)
+		} else if len(seen) < r.MinValues {
+			j.fail("min values", "launch "+l.ID, "%d values of %s, pool %s wants %d", len(seen), r.Key, l.Pool, r.MinValues)
+		}
+	}
+	for _, x := range relaxed {
+		j.fail("min values", "launch "+l.ID,
+			"lowers minValues of %s from %d to %d, though nothing makes it or the policy forbids it", x.Key, x.From, x.To)
 	}
 }

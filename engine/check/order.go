@@ -7,11 +7,11 @@ import (
 	"github.com/nodeless/nodeless/engine/model"
 )
 
-// order looks for a sequence in which the pods of the plan can be bound. Pods with spread or affinity go first, those that
-// raise the lowest domain before others; of the rest, whom somebody's selector matches, one is bound whenever that helps.
-// More pods never make affinity harder, and never make a spread harder but in their own domain.
+// order looks for a sequence in which the pods of the plan can be bound. Pods with spread or affinity go first, those
+// that raise the lowest domain before others; of the rest, whom somebody's selector matches, one is bound whenever
+// that helps. More pods never make affinity harder, and never make a spread harder but in their own domain.
 type order struct {
-	j           *judge
+	j           *coexistence
 	known       map[string]*counter
 	counters    []*counter
 	feeds       [][]*counter // by shape: counters of its pods
@@ -35,7 +35,7 @@ type spreadNeed struct {
 	self int // 1 if the pod itself is counted
 }
 
-// queue is the pods of a shape whose machines are in the same domains.
+// queue is the pods of a shape whose hosts are in the same domains.
 type queue struct {
 	shape  int
 	in     []int // domains, by near and then spread
@@ -54,8 +54,9 @@ type helper struct {
 const tries = 5
 
 // bindable: there is an order in which each pod of the plan is allowed at its turn.
-func (j *judge) bindable() {
-	o := &order{j: j, known: map[string]*counter{}, feeds: make([][]*counter, len(j.s.Shapes)), needs: make([]*needs, len(j.s.Shapes))}
+func (j *coexistence) bindable() {
+	o := &order{j: j, known: map[string]*counter{}, feeds: make([][]*counter, len(j.s.Shapes)), needs: make([]*needs,
+		len(j.s.Shapes))}
 	_, planned := j.present()
 	for i := range j.s.Shapes {
 		if planned[i] {
@@ -144,7 +145,7 @@ func (o *order) enqueue() {
 		in    string
 	}
 	known := map[key]*queue{}
-	o.j.each(func(at int, m *machine, l *load) {
+	o.j.each(func(at int, m *host, l *load) {
 		if !l.planned {
 			for _, c := range o.feeds[l.shape] {
 				if !c.here[at] {
@@ -184,7 +185,7 @@ func (n *needs) counters() []*counter {
 }
 
 // hasDomains: a machine has each label that a hard constraint looks at, and it is known which value.
-func (o *order) hasDomains(n *needs, at int, m *machine, l *load) bool {
+func (o *order) hasDomains(n *needs, at int, m *host, l *load) bool {
 	ok := true
 	for i, c := range n.counters() {
 		place := c.places.at[at]
@@ -196,7 +197,8 @@ func (o *order) hasDomains(n *needs, at int, m *machine, l *load) bool {
 		case place.in >= 0:
 			continue
 		case place.open():
-			o.j.fail("domain open", podName(l.first), "has %s by %s, but which one %s will have is open", promise, c.topology, m.name)
+			o.j.fail("domain open", podName(l.first), "has %s by %s, but which one %s will have is open", promise, c.topology,
+				m.name)
 		default:
 			o.j.fail(promise, podName(l.first), "is by %s, which %s has not", c.topology, m.name)
 		}

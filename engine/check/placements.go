@@ -48,7 +48,8 @@ func (j *judge) placement(k model.PodKey, n *model.Node, s *model.Shape) {
 	}
 	for i := range s.Volumes {
 		v := &s.Volumes[i]
-		if len(v.Topology) > 0 && !slices.ContainsFunc(v.Topology, func(wants model.Requirements) bool { return j.nodeSatisfies(n, wants) }) {
+		if len(v.Topology) > 0 && !slices.ContainsFunc(v.Topology,
+			func(wants model.Requirements) bool { return j.nodeSatisfies(n, wants) }) {
 			j.fail("volume", podName(k), "volume %s cannot be attached to %s", v.ID, n.Name)
 		}
 	}
@@ -56,7 +57,8 @@ func (j *judge) placement(k model.PodKey, n *model.Node, s *model.Shape) {
 
 // toleratesCordon: as for kube-scheduler, a cordoned node is one with a taint.
 func toleratesCordon(s *model.Shape) bool {
-	_, bad := model.Untolerated([]model.Taint{{Key: "node.kubernetes.io/unschedulable", Effect: model.NoSchedule}}, s.Tolerations)
+	_, bad := model.Untolerated([]model.Taint{{Key: "node.kubernetes.io/unschedulable", Effect: model.NoSchedule}},
+		s.Tolerations)
 	return !bad
 }
 

@@ -1,6 +1,7 @@
 package check
 
 import (
+	"fmt"
 	"slices"
 
 	"github.com/nodeless/nodeless/engine/model"
@@ -20,12 +21,12 @@ type place struct {
 
 func (p place) open() bool { return p.oneOf != nil }
 
-// placesBy is where the machines are by the topology key.
-func (j *judge) placesBy(key string) *places {
+// placesBy is where the hosts are by the topology key.
+func (j *coexistence) placesBy(key string) *places {
 	if p := j.places[key]; p != nil {
 		return p
 	}
-	p := &places{at: make([]place, len(j.machines))}
+	p := &places{at: make([]place, len(j.hosts))}
 	index := map[string]int{}
 	number := func(value string) int {
 		i, ok := index[value]
@@ -37,7 +38,7 @@ func (j *judge) placesBy(key string) *places {
 		return i
 	}
 	var anywhere []int
-	for at, m := range j.machines {
+	for at, m := range j.hosts {
 		values, sure := j.valuesOf(m, key)
 		switch {
 		case sure && len(values) == 0:
@@ -63,9 +64,9 @@ func (j *judge) placesBy(key string) *places {
 	return p
 }
 
-// valuesOf are the values that the machine's label may have. If sure, it has the one that is there, or no such label; else
-// it may have any of them, and if there are none any value at all.
-func (j *judge) valuesOf(m *machine, key string) (values []string, sure bool) {
+// valuesOf are the values that the machine's label may have. If sure, it has the one that is there, or no such label;
+// else it may have any of them, and if there are none any value at all.
+func (j *coexistence) valuesOf(m *host, key string) (values []string, sure bool) {
 	if m.node != nil {
 		return j.valuesOfNode(m.node, key)
 	}
@@ -90,7 +91,7 @@ func settled(r model.Requirement, ok bool) (values []string, sure bool) {
 	return r.Values, len(r.Values) == 1
 }
 
-func (j *judge) valuesOfNode(n *model.Node, key string) (values []string, sure bool) {
+func (j *coexistence) valuesOfNode(n *model.Node, key string) (values []string, sure bool) {
 	r, ok := n.Labels.Get(key)
 	switch {
 	case ok && !r.Complement && len(r.Values) == 1:
@@ -127,4 +128,33 @@ func (j *judge) valuesOfNode(n *model.Node, key string) (values []string, sure b
 		return settled(r, ok)
 	}
 	return values, len(values) == 1 && absent == 0
+}
+func selectorText(s *model.Selector) string {
+	return fmt.Sprintf("%q %v %q %v %q", s.Namespaces, s.InMatching, s.NamespaceLabels.String(), s.Nothing,
+		s.Labels.String())
+}
+
+// chosenBy says of each shape whether the selector chooses its pods.
+func (j *coexistence) chosenBy(sel *model.Selector) []bool {
+	text := selectorText(sel)
+	if out, ok := j.matching[text]; ok {
+		return out
+	}
+	out := make([]bool, len(j.s.Shapes))
+	for i := range j.s.Shapes {
+		s := &j.s.Shapes[i]
+		out[i] = sel.Matches(s.Namespace, j.namespaces[s.Namespace], s.Labels)
+	}
+	j.matching[text] = out
+	return out
+}
+
+// present are the shapes of which some pod is on a machine; planned those of which one is planned.
+func (j *coexistence) present() (present, planned []bool) {
+	present, planned = make([]bool, len(j.s.Shapes)), make([]bool, len(j.s.Shapes))
+	j.each(func(_ int, _ *host, l *load) {
+		present[l.shape] = true
+		planned[l.shape] = planned[l.shape] || l.planned
+	})
+	return present, planned
 }

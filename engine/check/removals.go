@@ -6,45 +6,56 @@ import (
 	"github.com/nodeless/nodeless/engine/model"
 )
 
-// tally is how many machines of a pool go, by the reason for it.
+// tally is how many hosts of a pool go, by the reason for it.
 type tally struct{ empty, drifted, underused, surplus int }
 
-// removals: only machines of ours that may go do, once each, within their pool's budgets.
-func (j *judge) removals() {
+// disruption judges the nodes that a plan removes.
+type disruption struct {
+	*judge
+	going map[string]*tally // by pool
+	seen  map[string]bool   // nodes that are removed, by name
+}
+
+func newDisruption(j *judge) *disruption {
+	d := &disruption{judge: j, going: map[string]*tally{}, seen: map[string]bool{}}
+	for i := range j.s.Pools {
+		d.going[j.s.Pools[i].Name] = &tally{}
+	}
+	return d
+}
+
+// removals: only disruptable nodes are removed, each once, within the budgets of their pools.
+func (j *disruption) removals() {
 	placed := map[string]bool{}
 	for _, p := range j.plan.Placements {
 		placed[p.Node] = true
 	}
-	going, seen := map[string]*tally{}, map[string]bool{}
-	for i := range j.s.Pools {
-		going[j.s.Pools[i].Name] = &tally{}
-	}
 	for _, r := range j.plan.Removals {
-		if n := j.goes(r, seen); n != nil {
+		if n := j.goes(r); n != nil {
 			if placed[r.Node] {
 				j.fail("needed", "node "+r.Node, "is removed although a pod is placed there")
 			}
-			j.removed(n, r.Method, going[n.Pool])
+			j.removed(n, r.Method, j.going[n.Pool])
 		}
 	}
 	for i := range j.plan.Commands {
-		j.command(&j.plan.Commands[i], seen, going)
+		j.command(&j.plan.Commands[i])
 	}
 	for i := range j.s.Pools {
 		p := &j.s.Pools[i]
-		j.budgets(p, going[p.Name])
-		j.replicas(p, going[p.Name].surplus)
+		j.budgets(p, j.going[p.Name])
+		j.replicas(p, j.going[p.Name].surplus)
 	}
 }
 
 // goes judges what holds for every machine that goes, and gives it; nil if nothing more can be said of it.
-func (j *judge) goes(r model.Removal, seen map[string]bool) *model.Node {
+func (j *disruption) goes(r model.Removal) *model.Node {
 	n, object := j.nodes[r.Node], "node "+r.Node
-	if n == nil || j.pools[n.Pool] == nil || seen[r.Node] {
+	if n == nil || j.pools[n.Pool] == nil || j.seen[r.Node] {
 		j.fail("exists", object, "is removed twice, or it or its pool is not in the snapshot")
 		return nil
 	}
-	seen[r.Node] = true
+	j.seen[r.Node] = true
 	if n.Claim == "" || n.Claim != r.Claim || n.Pool != r.Pool || n.Price != r.Saves {
 		j.fail("managed", object, "the removal is not about claim %q of pool %q", n.Claim, n.Pool)
 	}
@@ -55,7 +66,7 @@ func (j *judge) goes(r model.Removal, seen map[string]bool) *model.Node {
 }
 
 // removed judges a machine that goes without more ado.
-func (j *judge) removed(n *model.Node, m model.Method, t *tally) {
+func (j *disruption) removed(n *model.Node, m model.Method, t *tally) {
 	object, pool := "node "+n.Name, j.pools[n.Pool].pool
 	switch m {
 	case model.Empty:
@@ -87,7 +98,7 @@ func (j *judge) removed(n *model.Node, m model.Method, t *tally) {
 }
 
 // quiet reports whether the machine's consolidateAfter is over.
-func (j *judge) quiet(n *model.Node) bool {
+func (j *disruption) quiet(n *model.Node) bool {
 	since := n.Initialized
 	if n.LastPodEvent.After(since) {
 		since = n.LastPodEvent
@@ -95,8 +106,9 @@ func (j *judge) quiet(n *model.Node) bool {
 	return !j.s.Now.Before(since.Add(j.pools[n.Pool].pool.Disruption.ConsolidateAfter))
 }
 
-// budgets: what goes for one reason is within the budget for it, together with what went before: one budget may be for several.
-func (j *judge) budgets(p *model.Pool, t *tally) {
+// budgets: what goes for one reason is within the budget for it, together with what went before: one budget may be
+// for several.
+func (j *disruption) budgets(p *model.Pool, t *tally) {
 	d := &p.Disruption
 	if t.empty > max(d.AllowedEmpty, 0) || t.drifted > 0 && t.empty+t.drifted > d.AllowedDrifted ||
 		t.underused > 0 && t.empty+t.drifted+t.underused > d.AllowedUnderused {
@@ -105,11 +117,11 @@ func (j *judge) budgets(p *model.Pool, t *tally) {
 	}
 }
 
-// replicas: a static pool gets no more machines than replicas, and loses only those beyond them.
-func (j *judge) replicas(p *model.Pool, surplus int) {
+// replicas: a static pool gets no more hosts than replicas, and loses only those beyond them.
+func (j *disruption) replicas(p *model.Pool, surplus int) {
 	if !p.Static {
 		if surplus > 0 {
-			j.fail("replicas", "pool "+p.Name, "is not static, and %d machines go as too many", surplus)
+			j.fail("replicas", "pool "+p.Name, "is not static, and %d nodes exceed its replicas", surplus)
 		}
 		return
 	}
@@ -126,14 +138,15 @@ func (j *judge) replicas(p *model.Pool, surplus int) {
 		}
 	}
 	if launches > max(p.Replicas-running, 0) || int64(surplus) > max(running-max(p.Replicas, 0), 0) {
-		j.fail("replicas", "pool "+p.Name, "%d of %d run, %d are launched, %d go as too many", running, p.Replicas, launches, surplus)
+		j.fail("replicas", "pool "+p.Name, "%d of %d run, %d are launched, %d removed as surplus", running, p.Replicas,
+			launches, surplus)
 	}
-	for i := range j.plan.Commands { // machines of static pools are replaced one for one
+	for i := range j.plan.Commands { // hosts of static pools are replaced one for one
 		c := &j.plan.Commands[i]
 		out := len(slices.DeleteFunc(slices.Clone(c.Removals), func(r model.Removal) bool { return r.Pool != p.Name }))
 		in := len(slices.DeleteFunc(slices.Clone(c.Launches), func(l model.Launch) bool { return l.Pool != p.Name }))
 		if in != out {
-			j.fail("replicas", "command "+c.ID, "%d machines of static pool %s are replaced by %d", out, p.Name, in)
+			j.fail("replicas", "command "+c.ID, "%d nodes of static pool %s are replaced by %d", out, p.Name, in)
 		}
 	}
 }

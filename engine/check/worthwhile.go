@@ -7,9 +7,9 @@ import (
 	"github.com/nodeless/nodeless/engine/model"
 )
 
-// worthwhile: whatever becomes of the replacements, they cost less together than what goes; and each less than each machine of a
-// type that it may have, of several that go. Spot takes the place of spot only where the policy says so.
-func (j *judge) worthwhile(c *model.Command, victims []*model.Node) {
+// worthwhile: whatever becomes of the replacements, they cost less together than what goes; and each less than each
+// machine of a type that it may have, of several that go. Spot takes the place of spot only where the policy says so.
+func (j *disruption) worthwhile(c *model.Command, victims []*model.Node) {
 	object := "command " + c.ID
 	if c.Saves <= 0 {
 		j.fail("saves", object, "saves %d", c.Saves)
@@ -42,7 +42,7 @@ func (j *judge) worthwhile(c *model.Command, victims []*model.Node) {
 	j.paysBack(c, victims)
 }
 
-func (j *judge) notTheSame(c *model.Command, l *model.Launch, victims []*model.Node) {
+func (j *disruption) notTheSame(c *model.Command, l *model.Launch, victims []*model.Node) {
 	for _, n := range victims {
 		if len(victims) > 1 && slices.Contains(l.Types, n.Type) && l.Chosen.Price >= n.Price {
 			j.fail("saves", "command "+c.ID, "%s might as well stay: it is of a type of the replacement", n.Name)
@@ -50,9 +50,9 @@ func (j *judge) notTheSame(c *model.Command, l *model.Launch, victims []*model.N
 	}
 }
 
-// paysBack: what is paid twice while the pods are handed over, and for their moves, is saved again before half of the pods that
-// leave any of the machines are twice as old.
-func (j *judge) paysBack(c *model.Command, victims []*model.Node) {
+// paysBack: what is paid twice while the pods are handed over, and for their moves, is saved again before half of the
+// pods that leave any of the hosts are twice as old.
+func (j *disruption) paysBack(c *model.Command, victims []*model.Node) {
 	handover := j.policy.Handover
 	if handover == 0 {
 		handover = time.Minute
@@ -82,7 +82,8 @@ func (j *judge) paysBack(c *model.Command, victims []*model.Node) {
 			}
 		}
 		if young*2 > all {
-			j.fail("pays back", "node "+n.Name, "%d of the %d pods that leave it are too young for what command %s costs", young, all, c.ID)
+			j.fail("pays back", "node "+n.Name, "%d of the %d pods that leave it are too young for what command %s costs",
+				young, all, c.ID)
 		}
 	}
 }

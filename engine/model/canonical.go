@@ -7,7 +7,8 @@ import (
 	"strings"
 )
 
-// Canonical sorts a snapshot into canonical order and gives its shapes their keys. It changes s in place and returns it.
+// Canonical sorts a snapshot into canonical order and gives its shapes their keys. It changes s in place and returns
+// it.
 func Canonical(s *Snapshot) *Snapshot {
 	order := make([]int, len(s.Shapes))
 	for i := range s.Shapes {
@@ -114,7 +115,8 @@ func (s *Shape) Selectors() []*Selector {
 // and only if they are equal.
 func KeyOf(s *Shape) string {
 	var k keyText
-	k.add("%s; %s; %s; %v; %v; %v", s.Requests.Amounts(WellKnownResources), s.Required, s.AnyOf, s.Preferred, s.Tolerations, s.Unmodelled)
+	k.add("%s; %s; %s; %v; %v; %v", s.Requests.Amounts(WellKnownResources), s.Required, s.AnyOf, s.Preferred,
+		s.Tolerations, s.Unmodelled)
 	k.add("; %v", s.Requests)
 	k.all(s.Required)
 	for _, rs := range s.AnyOf {
@@ -167,7 +169,8 @@ func (k *keyText) term(t *PodTerm) {
 func (k *keyText) all(rs Requirements) {
 	k.add(" [")
 	for _, r := range rs {
-		k.add("(%q %t %q %s %s %d %t)", r.Key, r.Complement, r.Values, boundText(r.Gte), boundText(r.Lte), r.MinValues, r.Present)
+		k.add("(%q %t %q %s %s %d %t)", r.Key, r.Complement, r.Values, boundText(r.Gte), boundText(r.Lte), r.MinValues,
+			r.Present)
 	}
 	k.add("]")
 }

@@ -11,7 +11,8 @@ const Churning = 1.0 / 2
 // fewestEnded: fewer ends than that are no sign that others will come.
 const fewestEnded = 30
 
-// defaultPatience and defaultChurnSaving are chosen by simulation: see docs/adr/0033-where-pods-come-and-go-new-ones-wait-for-others-to-end.md.
+// defaultPatience and defaultChurnSaving are chosen by simulation: see
+// docs/adr/0033-where-pods-come-and-go-new-ones-wait-for-others-to-end.md.
 const (
 	defaultPatience    = 40 * time.Second
 	defaultChurnSaving = 60
@@ -20,9 +21,10 @@ const (
 // defaultChurnFee is chosen by simulation: see docs/adr/0016-provisioning-knows-that-pods-come-and-go.md.
 const defaultChurnFee Price = 300_000
 
-// At is the policy for the cluster as it is: NodeFee is raised by as much of ChurnFee as the cluster churns. Where pods come and go, a
-// machine outlives the pods that it was bought for, and the next ones use its room if it is large enough for them: few machines with
-// common slack serve better than what fits this batch best. Where no pod has ended of late, nothing is raised.
+// At is the policy for the cluster as it is: NodeFee is raised by as much of ChurnFee as the cluster churns. Where
+// pods come and go, a machine outlives the pods that it was bought for, and the next ones use its room if it is large
+// enough for them: few machines with common slack serve better than what fits this batch best. Where no pod has ended
+// of late, nothing is raised.
 func (p Policy) At(s *Snapshot) Policy {
 	fee := p.ChurnFee
 	if fee == 0 {
@@ -62,7 +64,8 @@ func (s *Snapshot) count() (running int) {
 	return running
 }
 
-// Patient is for how long pods wait for others to end before a machine is launched for them; 0 where pods do not come and go.
+// Patient is for how long pods wait for others to end before a machine is launched for them; 0 where pods do not come
+// and go.
 func (p *Policy) Patient(s *Snapshot) time.Duration {
 	if p.Patience < 0 || !s.Churns() {
 		return 0

@@ -20,8 +20,9 @@ type Namespace struct {
 
 // Selector selects pods by namespace and labels.
 type Selector struct {
-	Namespaces      []string // sorted, distinct
-	InMatching      bool     // also namespaces whose labels satisfy NamespaceLabels; empty NamespaceLabels = all namespaces
+	Namespaces []string // sorted, distinct
+	// also namespaces whose labels satisfy NamespaceLabels; empty NamespaceLabels = all namespaces
+	InMatching      bool
 	NamespaceLabels Requirements
 	Nothing         bool         // labelSelector is missing: selects no pod
 	Labels          Requirements // on the pod's labels; empty = every pod; matchLabelKeys are merged in
@@ -75,10 +76,11 @@ func (p HostPort) Conflicts(o HostPort) bool {
 
 // Volume is what a pod's volume requires of the node.
 type Volume struct {
-	ID       string         // identifies the volume: it attaches to a node once, however many pods use it
-	Driver   string         // CSI driver whose attach limit it counts against, "" if none
-	Topology []Requirements // node labels, of which one conjunction must hold: from the bound PV or the StorageClass; none = anywhere
-	Alone    bool           // ReadWriteOncePod: no other pod may use it at the same time
+	ID     string // identifies the volume: it attaches to a node once, however many pods use it
+	Driver string // CSI driver whose attach limit it counts against, "" if none
+	// node labels, of which one conjunction must hold: from the bound PV or the StorageClass; none = anywhere
+	Topology []Requirements
+	Alone    bool // ReadWriteOncePod: no other pod may use it at the same time
 }
 
 // AttachLimit is the number of volumes of a CSI driver that a node can attach.

@@ -119,34 +119,37 @@ const (
 
 // Node is a node, managed or not, that exists or is being launched.
 type Node struct {
-	Name           string // the Node's name; the NodeClaim's while there is no Node
-	Claim          string // NodeClaim, "" if the node is not managed
-	Pool           string // NodePool, "" if none
-	Type           string
-	Zone           string
-	CapacityType   string
-	Labels         Requirements // each label as key In [value]; for a node in flight the requirements of its claim
-	Taints         []Taint      // those that matter for scheduling: startup and boot-time taints are left out until Initialized
-	Capacity       Resources    // counts against the pool's limits
-	Allocatable    Resources
-	Used           Resources // requests of its pods and of daemon pods that will come
-	Price          Price     // 0 if unknown
-	State          NodeState
-	Created        time.Time
-	Initialized    time.Time  // zero if not yet
-	LastPodEvent   time.Time  // last time a pod was bound or removed; zero if never
-	Pods           []BoundPod // by Namespace, Name
-	Deleting       bool       // being drained or terminated: accepts no pods
-	Cordoned       bool       // spec.unschedulable: accepts no pods
-	DoNotDisrupt   bool       // annotation karpenter.sh/do-not-disrupt on the node
-	Drifted        string     // reason of drift, "" if none
-	DriftedSince   time.Time
-	Expires        time.Time       // when the claim's expireAfter passes; zero if never
-	MissingDaemons []MissingDaemon `json:"Lacks"` // DaemonSets whose pods wait for this node, by DaemonSet; Used includes their requests
-	NominatedUntil time.Time       // recently nominated for pods that may be on their way: not disrupted before; zero if none
-	Command        string          // ID of the Command that removes the node, "" if none; implies Deleting
-	// Deadline: the claim has a terminationGracePeriod, so that its pods leave in the end, whatever protects them. Drift waits
-	// for none of them then (karpenter.sh/v1: the "eventual" disruption class).
+	Name         string // the Node's name; the NodeClaim's while there is no Node
+	Claim        string // NodeClaim, "" if the node is not managed
+	Pool         string // NodePool, "" if none
+	Type         string
+	Zone         string
+	CapacityType string
+	Labels       Requirements // each label as key In [value]; for a node in flight the requirements of its claim
+	// those that matter for scheduling: startup and boot-time taints are left out until Initialized
+	Taints       []Taint
+	Capacity     Resources // counts against the pool's limits
+	Allocatable  Resources
+	Used         Resources // requests of its pods and of daemon pods that will come
+	Price        Price     // 0 if unknown
+	State        NodeState
+	Created      time.Time
+	Initialized  time.Time  // zero if not yet
+	LastPodEvent time.Time  // last time a pod was bound or removed; zero if never
+	Pods         []BoundPod // by Namespace, Name
+	Deleting     bool       // being drained or terminated: accepts no pods
+	Cordoned     bool       // spec.unschedulable: accepts no pods
+	DoNotDisrupt bool       // annotation karpenter.sh/do-not-disrupt on the node
+	Drifted      string     // reason of drift, "" if none
+	DriftedSince time.Time
+	Expires      time.Time // when the claim's expireAfter passes; zero if never
+	// DaemonSets whose pods wait for this node, by DaemonSet; Used includes their requests
+	MissingDaemons []MissingDaemon `json:"Lacks"`
+	// recently nominated for pods that may be on their way: not disrupted before; zero if none
+	NominatedUntil time.Time
+	Command        string // ID of the Command that removes the node, "" if none; implies Deleting
+	// Deadline: the claim has a terminationGracePeriod, so that its pods leave in the end, whatever protects them. Drift
+	// waits for none of them then (karpenter.sh/v1: the "eventual" disruption class).
 	Deadline     bool
 	AttachLimits []AttachLimit // of CSINode, by Driver
 }
@@ -176,9 +179,10 @@ type DisruptionPolicy struct {
 	Never            bool // consolidateAfter: Never
 	WhenEmptyOnly    bool // consolidationPolicy: WhenEmpty
 	Balanced         bool // consolidationPolicy: Balanced
-	AllowedEmpty     int  // empty nodes that the budgets allow to remove now; controller/translate evaluates schedules and percentages
-	AllowedDrifted   int  // the same for drifted nodes
-	AllowedUnderused int  // the same for underutilized nodes
+	// empty nodes that the budgets allow to remove now; controller/translate evaluates schedules and percentages
+	AllowedEmpty     int
+	AllowedDrifted   int // the same for drifted nodes
+	AllowedUnderused int // the same for underutilized nodes
 
 	Window Window // when nodes may be disrupted; the zero value = any time
 	// Unclear says why nothing of the pool may be disrupted: one of its disruption annotations is invalid. "" = they

@@ -84,8 +84,8 @@ type Command struct {
 	Method   Method
 	Removals []Removal // by Node, at least one
 	Launches []Launch  // replacements, by ID; none if the pods fit on existing nodes
-	// Placements are the places on machines that are there of those pods for which nothing is launched, by pod. kube-scheduler may
-	// find others.
+	// Placements are the places on machines that are there of those pods for which nothing is launched, by pod.
+	// kube-scheduler may find others.
 	Placements []Placement
 	Saves      Price // per hour; may be negative for drift
 	Cost       int64 // of the pods' moves: the sum of their EvictionCosts, and 1000 for each node

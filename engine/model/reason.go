@@ -36,12 +36,13 @@ const (
 	RuleNeeded         Rule = "Needed"         // pending pods are placed there
 	RuleNotInitialized Rule = "NotInitialized" // the node is not ready yet
 
-	RuleBudget          Rule = "Budget"
-	RuleDoNotDisrupt    Rule = "DoNotDisrupt"
-	RuleTooYoung        Rule = "TooYoung" // consolidateAfter has not passed
-	RuleNever           Rule = "Never"    // consolidateAfter: Never
-	RuleEvictionBlocked Rule = "Held"     // a pod there cannot be evicted now, for instance because of a PodDisruptionBudget
-	RuleGone            Rule = "Gone"     // the node does not exist any more
+	RuleBudget       Rule = "Budget"
+	RuleDoNotDisrupt Rule = "DoNotDisrupt"
+	RuleTooYoung     Rule = "TooYoung" // consolidateAfter has not passed
+	RuleNever        Rule = "Never"    // consolidateAfter: Never
+	// a pod there cannot be evicted now, for instance because of a PodDisruptionBudget
+	RuleEvictionBlocked Rule = "Held"
+	RuleGone            Rule = "Gone" // the node does not exist any more
 	RuleNotDrifted      Rule = "NotDrifted"
 	RuleNoPlace         Rule = "NoPlace"      // a pod there would find no other place
 	RuleNotCheaper      Rule = "NotCheaper"   // the pods cost as much elsewhere

@@ -16,7 +16,7 @@ type attachments struct {
 	volumes volumes
 }
 
-// openHeld counts the ports and volumes of the pods that are there.
+// open counts the ports and volumes of the pods that are bound already.
 func (at *attachments) open() {
 	if at.counted {
 		return
@@ -44,16 +44,16 @@ func (at *attachments) hold(shape, node int, n int32) {
 	}
 }
 
-// ports are the host ports that pods have taken on each node.
+// ports are the host ports that pods occupy on each node.
 type ports struct {
 	all  []model.HostPort
 	held map[int][]held // by node
 }
 
-// held is a thing that so many pods of a node use: a host port, a volume.
+// held is something that n pods of a node use: a host port or a volume.
 type held struct{ id, n int32 }
 
-// hold adds n to the users of a thing.
+// hold adds n users.
 func hold(list []held, id, n int32) []held {
 	i := slices.IndexFunc(list, func(h held) bool { return h.id == id })
 	if i < 0 {
@@ -69,7 +69,7 @@ func holds(list []held, id int) bool {
 	return slices.ContainsFunc(list, func(h held) bool { return h.id == int32(id) && h.n > 0 })
 }
 
-// ids are the ports' indices. A port that is not one takes nothing.
+// ids returns the indices of the ports, without those that are not valid ports and so occupy nothing.
 func (p *ports) ids(list []model.HostPort) []int {
 	var out []int
 	for _, port := range list {
@@ -92,7 +92,7 @@ func (p *ports) add(list []model.HostPort, node int, n int32) {
 	}
 }
 
-// taken reports whether a pod of the node has one of the ports, or one that conflicts.
+// taken reports whether a pod on the node occupies one of the ports or one that conflicts.
 func (p *ports) taken(wanted []int, node int) bool {
 	for _, h := range p.held[node] {
 		for _, id := range wanted {
@@ -104,12 +104,12 @@ func (p *ports) taken(wanted []int, node int) bool {
 	return false
 }
 
-// volumes are those that pods use: where they are attached and, of those that only one pod may use, by how many.
+// volumes are the volumes that pods use: the nodes they are attached to and the number of their users.
 type volumes struct {
 	all   []volume
 	byID  map[string]int
 	held  map[int][]held // by node
-	users []int32        // pods anywhere, by volume
+	users []int32        // on all nodes, by volume
 }
 
 type volume struct {
@@ -117,7 +117,8 @@ type volume struct {
 	alone  bool
 }
 
-// init knows from the beginning which volumes are for one pod only, whichever shape says so.
+// init registers the volumes of all shapes: whether a volume is for one pod alone must be known before anybody uses
+// it.
 func (v *volumes) init(shapes []model.Shape) {
 	v.held, v.byID = map[int][]held{}, map[string]int{}
 	for i := range shapes {
@@ -125,7 +126,7 @@ func (v *volumes) init(shapes []model.Shape) {
 	}
 }
 
-// ids are the distinct volumes' indices.
+// ids returns the indices of the distinct volumes.
 func (v *volumes) ids(list []model.Volume) []int {
 	var out []int
 	for i := range list {
@@ -162,7 +163,7 @@ func (at *attachments) rule(x *shapeState, node int) model.Rule {
 	return at.volumeRule(x, node)
 }
 
-// volumeRule is what the volumes' use and the node's attach limits say.
+// volumeRule applies single-pod access and the node's attach limits.
 func (at *attachments) volumeRule(x *shapeState, node int) model.Rule {
 	v := &at.volumes
 	for _, id := range x.volumes {
@@ -182,7 +183,8 @@ func (at *attachments) volumeRule(x *shapeState, node int) model.Rule {
 	return ""
 }
 
-// exceeds counts what the pod would attach anew, and what is attached. A pod that attaches nothing new is never refused.
+// exceeds reports whether the volumes that the pod would attach, with those attached already, exceed the limit. A pod
+// that attaches nothing new is never refused.
 func (at *attachments) exceeds(x *shapeState, node int, driver string, most int64) bool {
 	v := &at.volumes
 	fresh, attached := int64(0), int64(0)

@@ -7,8 +7,8 @@ import (
 	"github.com/nodeless/nodeless/engine/model"
 )
 
-// room is what can still be requested of each node, by resource. Only resources that some shape asks for that was looked at
-// have a column: those of other resources are as the snapshot says.
+// capacity is what can still be requested of each node, by resource. A resource has a column only if some shape that
+// was looked at requests it; of the others the snapshot has the values.
 type capacity struct {
 	*nodes
 	base    *capacity // of the State that this one was forked from, nil if none
@@ -33,7 +33,7 @@ func (free *capacity) reset(node int) {
 	}
 }
 
-// open makes the columns of what a shape asks.
+// open creates the columns of the requested resources.
 func (free *capacity) open(asks []ask) {
 	var fresh []int
 	for i := range asks {
@@ -60,7 +60,7 @@ func (free *capacity) open(asks []ask) {
 	}
 }
 
-// unused is what pods and daemons leave of a resource. What they use beyond the integers leaves as little as can be said.
+// unused returns what pods and daemons leave of a resource, saturated at the lowest integer.
 func unused(n *model.Node, resource int) int64 {
 	all, used := n.Allocatable[resource], max(n.Used[resource], 0)
 	if all < math.MinInt64+used {
@@ -69,7 +69,8 @@ func unused(n *model.Node, resource int) int64 {
 	return all - used
 }
 
-// unbound is what can be requested of a resource of a node as the snapshot says. A State that others are made from has nothing bound.
+// unbound returns what can be requested of the node according to the snapshot. Nothing is bound in a State that
+// others are forked from, so its columns have that value.
 func (free *capacity) unbound(node, resource int) int64 {
 	if free.base != nil && free.base.columns[resource] != nil {
 		return free.base.columns[resource][node]
@@ -77,7 +78,7 @@ func (free *capacity) unbound(node, resource int) int64 {
 	return unused(free.node(node), resource)
 }
 
-// hasRoom reports whether the node has what a shape asks.
+// hasRoom reports whether the node has the requested amounts.
 func (free *capacity) hasRoom(asks []ask, node int) bool {
 	for i := range asks {
 		if asks[i].amount > free.columns[asks[i].resource][node] {
@@ -103,14 +104,14 @@ func asksOf(request model.Resources) (asks []ask) {
 	return asks
 }
 
-// take takes n times what a shape asks out of a node's room.
+// take subtracts n times the requested amounts from what is free on the node.
 func (free *capacity) take(asks []ask, node int, n int64) {
 	for i := range asks {
 		free.columns[asks[i].resource][node] -= n * asks[i].amount
 	}
 }
 
-// Free is what can still be requested of a node.
+// Free returns what can still be requested of a node.
 func (free *capacity) Free(node int) model.Resources {
 	var out model.Resources
 	for r := range out {
@@ -119,7 +120,7 @@ func (free *capacity) Free(node int) model.Resources {
 	return out
 }
 
-// FreeOf is what can still be requested of one resource of a node.
+// FreeOf returns what can still be requested of one resource of a node.
 func (free *capacity) FreeOf(node, resource int) int64 {
 	if free.columns[resource] != nil {
 		return free.columns[resource][node]

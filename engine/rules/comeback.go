@@ -10,12 +10,12 @@ import (
 	"github.com/nodeless/nodeless/engine/model"
 )
 
-// mostNamed is how many offerings are named that are tried again.
-const mostNamed = 3
+// maxNamed is the number of offerings that a text lists.
+const maxNamed = 3
 
-// comeback names the offerings of these types that the option allows in the order in which they are tried again: by time, then
-// price; "" if that is not known of any.
-func (v *View) comeback(types []int, o *Option) string {
+// retryTimes lists the unavailable offerings of these types within the option in the order in which they are tried
+// again: by time, then price. It is "" if none of the times is known.
+func (v *View) retryTimes(types []int, o *Option) string {
 	type out struct {
 		model.OfferingKey
 		again time.Time
@@ -26,7 +26,8 @@ func (v *View) comeback(types []int, o *Option) string {
 		for _, f := range v.Pool.Types[t].Offerings {
 			z, c := slices.Index(v.Zones, f.Zone), slices.Index(v.Capacities, f.CapacityType)
 			if !f.RetryAt.IsZero() && z >= 0 && c >= 0 && o.Zones[z] && o.Capacity[c] {
-				all = append(all, out{model.OfferingKey{Type: v.Pool.Types[t].Name, Zone: f.Zone, CapacityType: f.CapacityType}, f.RetryAt, f.Price})
+				all = append(all, out{model.OfferingKey{Type: v.Pool.Types[t].Name, Zone: f.Zone, CapacityType: f.CapacityType},
+					f.RetryAt, f.Price})
 			}
 		}
 	}
@@ -34,10 +35,11 @@ func (v *View) comeback(types []int, o *Option) string {
 		return cmp.Or(a.again.Compare(b.again), cmp.Compare(a.price, b.price), cmp.Compare(a.Type, b.Type), cmp.Compare(a.Zone, b.Zone), cmp.Compare(a.CapacityType, b.CapacityType))
 	})
 	var named []string
-	for _, x := range all[:min(len(all), mostNamed)] {
-		named = append(named, fmt.Sprintf("%s %s in %s at %s", x.Type, x.CapacityType, x.Zone, x.again.UTC().Format(time.RFC3339)))
+	for _, x := range all[:min(len(all), maxNamed)] {
+		named = append(named, fmt.Sprintf("%s %s in %s at %s", x.Type, x.CapacityType, x.Zone,
+			x.again.UTC().Format(time.RFC3339)))
 	}
-	if more := len(all) - mostNamed; more > 0 {
+	if more := len(all) - maxNamed; more > 0 {
 		named = append(named, fmt.Sprintf("%d more", more))
 	}
 	return strings.Join(named, ", then ")

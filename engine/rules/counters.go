@@ -4,27 +4,27 @@ import (
 	"github.com/nodeless/nodeless/engine/model"
 )
 
-// counterKey is what makes a counter: whom it counts, by which topology, on which nodes.
+// counterKey identifies a counter: which pods it counts, by which topology, on which nodes.
 type counterKey struct {
 	pods, topology int
 	nodes          int // 1 + index of eligible; 0 = all
 	owners         bool
 }
 
-// counter counts pods by the domain they are in: those that a selector matches or, if owners, those that have an
+// counter counts pods by topology domain: those that a selector matches or, if owners, those that have an
 // anti-affinity term.
 type counter struct {
 	topology int
-	pages    []*[pageSize]int32 // by domain; nil where there is nobody
+	pages    []*[pageSize]int32 // by domain; nil where there are none
 	total    int64              // in all domains
-	unknown  int64              // on machines whose domain is not known yet
-	spread   *levels            // nil if nobody spreads by it
+	unknown  int64              // on nodes whose domain is not known yet
+	spread   *levels            // nil if it serves no spread constraint
 }
 
 const pageSize = 64
 
-// counters count pods by topology domain, for topology spread and inter-pod affinity. A counter exists once a shape asks
-// for it; it then counts the pods that are already bound and every later change.
+// counters count pods by topology domain, for topology spread and inter-pod affinity. A counter exists once a shape
+// asks for it; it then counts the pods that are already bound and every later change.
 type counters struct {
 	*nodes
 	*topologies
@@ -37,10 +37,11 @@ type counters struct {
 }
 
 func newCounters(ns *nodes, ts *topologies, nr *nodeRules, pods *podIndex) *counters {
-	return &counters{nodes: ns, topologies: ts, nodeRules: nr, pods: pods, index: map[counterKey]int{}, eligibleOf: map[string]int{}}
+	return &counters{nodes: ns, topologies: ts, nodeRules: nr, pods: pods, index: map[counterKey]int{},
+		eligibleOf: map[string]int{}}
 }
 
-// at is the count of a domain.
+// at returns the count of a domain.
 func (c *counter) at(domain int32) int32 {
 	p := int(domain) / pageSize
 	if domain < 0 || p >= len(c.pages) || c.pages[p] == nil {
@@ -81,7 +82,8 @@ func (c *counter) add(domain, n int32) {
 	}
 }
 
-// counterFor makes a counter, or finds the same one, and counts in the pods that are there.
+// counterFor returns the counter for the key. It creates one if there is none, and counts the pods that are bound
+// already.
 func (cs *counters) counterFor(key counterKey) int {
 	if i, ok := cs.index[key]; ok {
 		return i
@@ -107,7 +109,7 @@ func (cs *counters) counterFor(key counterKey) int {
 	return i
 }
 
-// countAll counts in the pods of a shape that are there.
+// countAll counts the pods of a shape that are bound already.
 func (cs *counters) countAll(counter, shape int, leaving bool) {
 	for _, runs := range cs.pods.where.of(shape, leaving) {
 		for _, r := range runs {
@@ -116,22 +118,24 @@ func (cs *counters) countAll(counter, shape int, leaving bool) {
 	}
 }
 
-// CounterTopology is the topology of a counter.
+// CounterTopology returns the topology of a counter.
 func (cs *counters) CounterTopology(counter int) int { return cs.all[counter].topology }
 
-// Counters is the number of counters there are.
+// Counters returns the number of counters.
 func (cs *counters) Counters() int { return len(cs.all) }
 
-// At is what a counter has counted on nodes of a domain.
+// CountIn returns how many pods a counter counts in a domain.
 func (cs *counters) CountIn(counter int, domain int32) int32 { return cs.all[counter].at(domain) }
 
-// Counted is what a counter has counted on nodes of all domains, and on nodes whose domain is not known.
+// CountTotal returns how many pods a counter counts in all domains, and on nodes whose domain is unknown.
 func (cs *counters) CountTotal(counter int) (total, unknown int64) {
 	c := &cs.all[counter]
 	return c.total, c.unknown
 }
 
-// constraint says AnyNode; by its tolerations, if it says Untainted. Nil if nothing spreads by the counter.
+// SpreadNodes returns the shape and constraint that decide which nodes a spread counter covers: by the shape's node
+// affinity unless the constraint says AnyNode, and by its tolerations if it says Untainted. They are nil if the
+// counter serves no spread constraint.
 func (cs *counters) SpreadNodes(counter int) (*model.Shape, *model.Spread) {
 	l := cs.all[counter].spread
 	if l == nil {
@@ -140,7 +144,7 @@ func (cs *counters) SpreadNodes(counter int) (*model.Shape, *model.Spread) {
 	return l.shape, l.spread
 }
 
-// SpreadDomains are the domains of nodes that count for a spread's counter.
+// SpreadDomains returns the domains of the nodes that a spread counter covers.
 func (cs *counters) SpreadDomains(counter int) []int32 {
 	var out []int32
 	if l := cs.all[counter].spread; l != nil {

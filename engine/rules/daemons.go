@@ -6,8 +6,8 @@ import (
 	"github.com/nodeless/nodeless/engine/model"
 )
 
-// daemonTolerations are what the DaemonSet controller adds to its pods (Kubernetes documentation, "DaemonSet: taints and
-// tolerations"), so that they run on nodes with troubles of their life cycle.
+// daemonTolerations are the tolerations that the DaemonSet controller adds to its pods (Kubernetes documentation,
+// "DaemonSet: taints and tolerations"), so that they run on nodes in every phase of life.
 var daemonTolerations = []model.Toleration{
 	{Key: "node.kubernetes.io/not-ready", Exists: true, Effect: model.NoExecute},
 	{Key: "node.kubernetes.io/unreachable", Exists: true, Effect: model.NoExecute},
@@ -18,7 +18,7 @@ var daemonTolerations = []model.Toleration{
 	{Key: "node.kubernetes.io/network-unavailable", Exists: true, Effect: model.NoSchedule},
 }
 
-// RunsOn are the types on which a daemon may run in some zone and capacity type.
+// DaemonTypes returns the types on which a daemon may run in some zone and capacity type.
 func (v *View) DaemonTypes(d *model.Shape) Bits {
 	out := NewBits(len(v.Pool.Types))
 	if _, bad := model.Untolerated(v.Pool.Taints, slices.Concat(d.Tolerations, daemonTolerations)); bad {
@@ -54,7 +54,7 @@ func (v *View) addDaemons(daemons []model.Daemon) {
 	}
 }
 
-// DaemonsLeave reports whether no daemon takes a port that conflicts with these on machines of the type.
+// DaemonPortsAllow reports whether no daemon occupies a conflicting port on nodes of the type.
 func (v *View) DaemonPortsAllow(ports []model.HostPort, t int) bool {
 	for _, d := range v.DaemonPorts {
 		for _, port := range ports {

@@ -2,16 +2,16 @@ package rules
 
 import "github.com/nodeless/nodeless/engine/model"
 
-// labelIndex finds owners of a label, types or pools, by what it may be there.
+// labelIndex finds the owners of a label, types or pools, by the values the label may have.
 type labelIndex struct {
 	size   int
 	values []string // distinct, of owners with exactly one
 	with   map[string]Bits
-	absent Bits // owners that say nothing of the label
+	absent Bits // owners without the label
 	others []other
 }
 
-// other is an owner whose label may have more than one value.
+// other is an owner whose label may have several values.
 type other struct {
 	owner int
 	have  model.Requirement
@@ -38,7 +38,7 @@ func newLabelIndex(size int, labelOf func(int) (model.Requirement, bool)) *label
 	return x
 }
 
-// allowing are the owners that can have the label as wanted.
+// allowing returns the owners whose label can satisfy the requirement.
 func (x *labelIndex) allowing(w model.Requirement) Bits {
 	out := NewBits(x.size)
 	values := x.values

@@ -6,17 +6,17 @@ import (
 	"github.com/nodeless/nodeless/engine/model"
 )
 
-// Option is one way for a pod to run in a pool: one of its alternatives (Required and a term of AnyOf), and what that
-// leaves.
+// Option is one alternative of a pod's node affinity (Required and one term of AnyOf) together with what it leaves of
+// a pool.
 type Option struct {
-	Wants    model.Requirements // of the pod, all of this alternative
-	Custom   model.Requirements // pool and pod on labels that neither type nor offering decides
+	Wants    model.Requirements // of the pod, for this alternative
+	Custom   model.Requirements // pool and pod, on labels that neither type nor offering decides
 	Types    Bits
 	Zones    []bool // by View.Zones
 	Capacity []bool // by View.Capacities
 }
 
-// Alternatives are the conjunctions of which one must hold.
+// Alternatives returns the conjunctions of which one must hold.
 func Alternatives(required model.Requirements, anyOf []model.Requirements) []model.Requirements {
 	if len(anyOf) == 0 {
 		return []model.Requirements{required}
@@ -28,7 +28,7 @@ func Alternatives(required model.Requirements, anyOf []model.Requirements) []mod
 	return out
 }
 
-// Options are the ways that leave a type with an offering, available now or not, in the order of the alternatives.
+// Options returns the alternatives that leave a type with an offering, available now or not, in order.
 func (v *View) Options(required model.Requirements, anyOf []model.Requirements) []Option {
 	var out []Option
 	for _, wants := range Alternatives(required, anyOf) {
@@ -39,7 +39,8 @@ func (v *View) Options(required model.Requirements, anyOf []model.Requirements) 
 	return out
 }
 
-// option is what the wants leave of the pool, and the custom label or offering key that the pool cannot give, if any.
+// option returns what the requirements leave of the pool, and the first custom or offering label that the pool cannot
+// provide, if any.
 func (v *View) option(wants model.Requirements) (Option, string) {
 	o := Option{Wants: wants}
 	for _, w := range wants { // what the pool alone decides, before anything is allocated
@@ -73,7 +74,8 @@ func (v *View) option(wants model.Requirements) (Option, string) {
 	return o, ""
 }
 
-// mayAllow reports whether the pool can have the label as wanted, as far as neither its types nor other wants decide it.
+// mayAllow reports whether the pool can provide the label, as far as neither its types nor other requirements decide
+// it.
 func (v *View) mayAllow(w model.Requirement) bool {
 	switch {
 	case w.Key == model.LabelZone:
@@ -121,7 +123,7 @@ func trues(n int) []bool {
 	return out
 }
 
-// Compatible reports whether labels that were chosen so far for a machine can still be as a joining pod needs.
+// Compatible reports whether the labels chosen so far for a node can still satisfy a joining pod.
 func Compatible(chosen, joining model.Requirements) bool {
 	for _, j := range joining {
 		if c, ok := chosen.Get(j.Key); ok && !c.Overlaps(j) {

@@ -2,8 +2,8 @@ package rules
 
 import "github.com/nodeless/nodeless/engine/model"
 
-// ShortOfValues is the first requirement with minValues for which the types (by index) have too few distinct values, and
-// how many they have. zones and capacity say which offerings the machine may still have.
+// ShortOfValues returns the first minValues requirement that the types (by index) do not meet, and how many distinct
+// values they have. zones and capacity say which offerings the node may still use.
 func (v *View) ShortOfValues(types []int, zones, capacity []bool) (model.Requirement, int, bool) {
 	for _, r := range v.MinValues {
 		if n := v.countValues(types, r, zones, capacity); n < r.MinValues {
@@ -13,7 +13,7 @@ func (v *View) ShortOfValues(types []int, zones, capacity []bool) (model.Require
 	return model.Requirement{}, 0, false
 }
 
-// Relaxed are all minValues that the types do not keep, by key.
+// Relaxed returns all minValues that the types do not meet, by key.
 func (v *View) Relaxed(types []int, zones, capacity []bool) []model.Relaxed {
 	var out []model.Relaxed
 	for _, r := range v.MinValues {
@@ -24,7 +24,7 @@ func (v *View) Relaxed(types []int, zones, capacity []bool) []model.Relaxed {
 	return out
 }
 
-// Relax lowers minValues in requirements that nobody else has.
+// Relax lowers minValues in requirements that the caller owns.
 func Relax(own []model.Requirement, relaxed []model.Relaxed) {
 	for i := range own {
 		for _, x := range relaxed {
@@ -45,7 +45,7 @@ func (v *View) countValues(types []int, r model.Requirement, zones, capacity []b
 	return len(seen)
 }
 
-// valuesOf are the values that a type can give to the key of r and that r allows.
+// valuesOf returns the values that a type can provide for the key of r and that r allows.
 func (v *View) valuesOf(t int, r model.Requirement, zones, capacity []bool) []string {
 	var out []string
 	add := func(value string) {
@@ -76,9 +76,9 @@ func (v *View) valuesOf(t int, r model.Requirement, zones, capacity []bool) []st
 	return out
 }
 
-// WithMinValues takes at most most of the types, which come cheapest first, so that minValues hold: first those which
-// bring a value that is still missing, then the cheapest among the first cheap ones. The order is kept. It reports
-// whether minValues hold; if not, the types have as many values as come first.
+// WithMinValues selects at most limit of the types, which are sorted by price, so that minValues hold: first those
+// that add a missing value, then the cheapest among the first cheap ones. The order is kept. It reports whether
+// minValues hold; if not, the types provide as many values as possible in that order.
 func (v *View) WithMinValues(types []int, cheap, most int, zones, capacity []bool) ([]int, bool) {
 	take := make([]bool, len(types))
 	taken := 0

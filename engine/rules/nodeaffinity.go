@@ -2,17 +2,18 @@ package rules
 
 import "github.com/nodeless/nodeless/engine/model"
 
-// manyNodes is from how many nodes on an affinity is judged by value instead of by node.
+// manyNodes is the number of nodes after which an affinity is judged by label value instead of by node.
 const manyNodes = 64
 
-// want is a requirement that many nodes are judged by: each value that some node has is judged once.
+// want is a requirement on many nodes: each label value that occurs is judged once.
 type want struct {
 	model.Requirement
 	topology int
 	known    []verdict // by domain
 }
 
-// wantsOf prepares the alternatives of an affinity; nil if they ask for what is not the same for nodes with the same value.
+// wantsOf prepares the alternatives of an affinity. It returns nil if one of them depends on more than label values
+// that nodes share.
 func (nr *nodeRules) wantsOf(alternatives []model.Requirements) [][]want {
 	for _, rs := range alternatives {
 		for i := range rs {
@@ -30,8 +31,8 @@ func (nr *nodeRules) wantsOf(alternatives []model.Requirements) [][]want {
 	return out
 }
 
-// judgeAffinity reports whether a node satisfies one of the alternatives. Of a machine in flight more than one value may
-// have to do, so it is judged for itself.
+// judgeAffinity reports whether a node satisfies one of the alternatives. A node in flight is judged individually,
+// since several values of a label may have to satisfy it.
 func (nr *nodeRules) judgeAffinity(c *affinityClass, node int) bool {
 	if c.judged++; c.judged == manyNodes {
 		c.byValue = nr.wantsOf(c.wants)
@@ -61,7 +62,7 @@ func (nr *nodeRules) haveAll(wants []want, node int) bool {
 	return true
 }
 
-// has reports whether a node, not one in flight, has the label as wanted.
+// has reports whether a node that is not in flight satisfies the requirement.
 func (nr *nodeRules) has(w *want, node int) bool {
 	t := nr.domains(w.topology)
 	d := t.byNode[node]

@@ -7,10 +7,10 @@ import (
 	"github.com/nodeless/nodeless/engine/model"
 )
 
-// unschedulable is what a pod must tolerate to be bound to a cordoned node.
+// unschedulable is the taint that a pod must tolerate to be bound to a cordoned node.
 var unschedulable = model.Taint{Key: "node.kubernetes.io/unschedulable", Effect: model.NoSchedule}
 
-// verdict is a remembered answer; zero is not known yet.
+// verdict is a cached answer; zero means unknown.
 type verdict uint8
 
 const (
@@ -61,14 +61,14 @@ func (nr *nodeRules) grow() {
 	}
 }
 
-// forget lets what is said of a node be found out anew. Its labels are the same as before.
+// forget discards the answers about a node whose taints or state changed. Its labels are the same as before.
 func (nr *nodeRules) forget(node int) {
 	for i := range nr.classes {
 		nr.classes[i].known[node] = 0
 	}
 }
 
-// classOf is the class of a shape.
+// classOf returns the class of a shape.
 func (nr *nodeRules) classOf(s *model.Shape) int {
 	var text strings.Builder
 	text.WriteString(affinityText(s))
@@ -87,7 +87,7 @@ func (nr *nodeRules) classOf(s *model.Shape) int {
 	return i
 }
 
-// affinity is the class of a shape's required node affinity.
+// affinity returns the class of a shape's required node affinity.
 func (nr *nodeRules) affinity(s *model.Shape) int {
 	text := affinityText(s)
 	i, ok := nr.affinityOfText[text]
@@ -122,7 +122,7 @@ func tolerationsText(tolerations []model.Toleration) string {
 	return text.String()
 }
 
-// staticRule is what labels, taints and the life cycle of the node say.
+// nodeRule returns the rule by which the node's labels, taints or state exclude the shape, "" if none.
 func (nr *nodeRules) nodeRule(x *shapeState, node int) model.Rule {
 	if x.refused != "" {
 		return x.refused

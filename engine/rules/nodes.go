@@ -21,10 +21,10 @@ func newNodes(s *model.Snapshot) *nodes {
 	return ns
 }
 
-// Nodes is the number of nodes, those that joined included.
+// Nodes returns the number of nodes, including added ones.
 func (ns *nodes) Nodes() int { return len(ns.s.Nodes) + len(ns.added) }
 
-// Node is a node by its index; it is not to be changed.
+// Node returns a node by its index. It must not be changed.
 func (ns *nodes) Node(i int) *model.Node { return ns.node(i) }
 
 func (ns *nodes) node(i int) *model.Node {
@@ -34,7 +34,7 @@ func (ns *nodes) node(i int) *model.Node {
 	return &ns.added[i-len(ns.s.Nodes)]
 }
 
-// satisfies reports whether the node's labels, and its name, are as wanted.
+// satisfies reports whether the node's labels and name satisfy the requirements.
 func (ns *nodes) satisfies(node int, wants model.Requirements) bool {
 	n := ns.node(node)
 	for i := range wants {
@@ -58,7 +58,8 @@ func (ns *nodes) satisfies(node int, wants model.Requirements) bool {
 	return labelsHold(n, wants, candidates)
 }
 
-// attachLimit is the node's; of a machine in flight that does not say, the least of its possible types.
+// attachLimit returns the node's limit for a driver. For a node in flight without one it is the lowest of its
+// possible types.
 func (ns *nodes) attachLimit(node int, driver string) (int64, bool) {
 	n := ns.node(node)
 	if most, ok := model.AttachLimitOf(n.AttachLimits, driver); ok || n.State != model.InFlight {
@@ -73,24 +74,26 @@ func (ns *nodes) attachLimit(node int, driver string) (int64, bool) {
 	return least, limited
 }
 
-// volumesReach reports whether each volume can be had on the node.
+// volumesReach reports whether each volume is accessible from the node.
 func (ns *nodes) volumesReach(list []model.Volume, node int) bool {
 	for i := range list {
 		topology := list[i].Topology
-		if len(topology) > 0 && !slices.ContainsFunc(topology, func(rs model.Requirements) bool { return ns.satisfies(node, rs) }) {
+		if len(topology) > 0 && !slices.ContainsFunc(topology, func(rs model.Requirements) bool {
+			return ns.satisfies(node, rs)
+		}) {
 			return false
 		}
 	}
 	return true
 }
 
-// anyName reports whether a machine whose name is not known yet will do: names that are listed are taken.
+// anyName reports whether a node whose name is not known yet will do: names that are listed are taken.
 func anyName(want model.Requirement) bool {
 	return want.Complement && want.Gte == nil && want.Lte == nil
 }
 
-// OnNode reports whether the labels and taints of an existing machine, or one on its way, let the shape run there. Room
-// is another matter. types is the catalogue of the node's pool, nil if not known.
+// OnNode reports whether labels and taints of a node let the shape run there; resources are another matter. types is
+// the catalog of the node's pool, nil if unknown.
 func OnNode(s *model.Shape, n *model.Node, types []model.InstanceType) bool {
 	if n.Deleting || n.Cordoned {
 		return false
@@ -113,8 +116,8 @@ func OnNode(s *model.Shape, n *model.Node, types []model.InstanceType) bool {
 	return false
 }
 
-// labelsHold reports whether the node's labels satisfy the wants. Of a machine in flight only a set of possible values is
-// known; all of them must do.
+// labelsHold reports whether the node's labels satisfy the requirements. Of a node in flight only a set of possible
+// values is known; all of them must satisfy them.
 func labelsHold(n *model.Node, wants model.Requirements, candidates []*model.InstanceType) bool {
 	if n.State != model.InFlight {
 		return n.Labels.Conflict(wants, nil) == ""
@@ -131,8 +134,8 @@ func labelsHold(n *model.Node, wants model.Requirements, candidates []*model.Ins
 	return true
 }
 
-// typesHold reports whether the label is as wanted whichever of the candidate types the machine will be. Of types that are
-// not known nothing is sure.
+// typesHold reports whether the label satisfies the requirement whichever of the candidate types the node will have.
+// Nothing is certain about unknown types.
 func typesHold(candidates []*model.InstanceType, have model.Requirement, known bool, want model.Requirement) bool {
 	if len(candidates) == 0 {
 		return false
@@ -156,7 +159,7 @@ func typesHold(candidates []*model.InstanceType, have model.Requirement, known b
 	return true
 }
 
-// possibleTypes are those that a machine in flight may become, nil if one of them is not in the catalogue.
+// possibleTypes returns the types that a node in flight may have, nil if one of them is not in the catalog.
 func possibleTypes(n *model.Node, types []model.InstanceType) []*model.InstanceType {
 	names := []string{n.Type}
 	if n.Type == "" {

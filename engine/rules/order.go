@@ -7,15 +7,15 @@ import (
 	"github.com/nodeless/nodeless/engine/model"
 )
 
-// readiness is nodes in the order in which pods are put on them one by one.
+// readiness is the nodes in the order in which pods are placed on them one by one.
 type readiness struct {
 	nodes []int
-	soft  bool // some node has a taint that is only to be avoided
-	of    int  // how many nodes there were
+	soft  bool // some node has a PreferNoSchedule taint
+	of    int  // number of nodes when it was made
 }
 
-// ByReadiness are the nodes that were not Deleting when it was first asked for, those that are initialized first, then by name, and whether
-// any node has a taint that is only to be avoided. The list is not to be changed.
+// ByReadiness returns the nodes that were not Deleting when it was first called, initialized ones first, then by
+// name, and whether any node has a PreferNoSchedule taint. The list must not be changed.
 func (st *State) ByReadiness() (nodes []int, soft bool) {
 	if st.base != nil && len(st.added) == 0 {
 		return st.base.ByReadiness()
@@ -35,30 +35,33 @@ func (st *State) ByReadiness() (nodes []int, soft bool) {
 			}
 		}
 		if len(st.added) > 0 { // the others come by name
-			slices.SortStableFunc(x.nodes[begin:], func(a, b int) int { return strings.Compare(st.node(a).Name, st.node(b).Name) })
+			slices.SortStableFunc(x.nodes[begin:], func(a, b int) int {
+				return strings.Compare(st.node(a).Name, st.node(b).Name)
+			})
 		}
 	}
 	st.ready = x
 	return x.nodes, x.soft
 }
 
-// HasSoft reports whether one of the taints is only to be avoided.
+// HasPreferNoSchedule reports whether one of the taints is PreferNoSchedule.
 func HasPreferNoSchedule(taints []model.Taint) bool {
 	return slices.ContainsFunc(taints, func(t model.Taint) bool { return t.Effect == model.PreferNoSchedule })
 }
 
-// Order is nodes in the order in which they are used, prepared so that those without room for a request are passed over quickly.
+// Order is a list of nodes in order of use, prepared so that those without room for a request are skipped quickly: it
+// knows an upper bound on the free resources of each block of nodes.
 type Order struct {
 	st    *State
 	nodes []int
-	at    []int32                      // by node: 1 + where it is in nodes; 0 = nowhere
-	most  *[model.MaxResources][]int64 // by block, no less than any node has room for; nil until it is asked for
+	at    []int32                      // by node: 1 + its position in nodes; 0 = not in the list
+	most  *[model.MaxResources][]int64 // by resource and block, no less than any of its nodes has free; nil until needed
 }
 
-// block is how many nodes are passed over at once.
+// block is the number of nodes that are skipped at once.
 const block = 64
 
-// Order prepares nodes. It serves as long as it is told of nodes that take pods and got more room than they had.
+// Order prepares nodes. It stays valid as long as it is told of nodes that got more room than they had.
 func (st *State) Order(nodes []int) *Order {
 	o := &Order{st: st, nodes: nodes, at: make([]int32, st.Nodes()), most: &[model.MaxResources][]int64{}}
 	for k, node := range nodes {
@@ -67,10 +70,10 @@ func (st *State) Order(nodes []int) *Order {
 	return o
 }
 
-// For is the same order for a State that was made by Fresh from the order's: what is measured serves both.
+// For returns the same order for a State forked from the order's; both share what is measured.
 func (o *Order) For(st *State) *Order { return &Order{st: st, nodes: o.nodes, at: o.at, most: o.most} }
 
-// Changed tells that a node has other room than before.
+// Changed updates the bounds after a node got other room.
 func (o *Order) Changed(node int) {
 	k := int(o.at[node]) - 1
 	if k < 0 {
@@ -83,7 +86,7 @@ func (o *Order) Changed(node int) {
 	}
 }
 
-// WithRoom gives the nodes in turn that have room for the request then, until f has enough.
+// WithRoom calls f for each node that has room for the request at that moment, in order, until f returns false.
 func (o *Order) WithRoom(request model.Resources, f func(node int) bool) {
 	asks := asksOf(request)
 	o.st.open(asks)
@@ -109,7 +112,7 @@ func (o *Order) mayFit(asks []ask, b int) bool {
 	return true
 }
 
-// measure finds the most room in each block as the snapshot says, which no trial raises.
+// measure finds the most room in each block according to the snapshot, which no trial raises.
 func (o *Order) measure(asks []ask) {
 	for i := range asks {
 		r := asks[i].resource

@@ -2,8 +2,8 @@ package rules
 
 import "github.com/nodeless/nodeless/engine/model"
 
-// owners are the pods with anti-affinity terms, which keep away those that match. They are counted by terms: those that
-// match a shape that was looked at, and those that were asked for.
+// owners are the pods with anti-affinity terms, which repel the pods that match. A term is counted once a shape that
+// it matches, or one that has it, is looked at.
 type owners struct {
 	*counters
 	terms   []ownedTerm
@@ -11,7 +11,7 @@ type owners struct {
 	byShape [][]int // by shape: the counters of those of its terms that are counted
 }
 
-// ownedTerm is a term, and the shapes that have it.
+// ownedTerm is a term and the shapes that have it.
 type ownedTerm struct {
 	*model.PodTerm
 	shapes  []int
@@ -41,7 +41,7 @@ func newOwners(cs *counters) *owners {
 	return o
 }
 
-// meet counts those who keep the shape away.
+// meet counts the terms that match the shape.
 func (o *owners) meet(s *model.Shape) {
 	for i := range o.terms {
 		if t := &o.terms[i]; !t.counted && o.pods.chooses(&t.Pods, s) {
@@ -50,7 +50,7 @@ func (o *owners) meet(s *model.Shape) {
 	}
 }
 
-// own counts pods of the shape by all its terms.
+// own counts all terms that the shape has.
 func (o *owners) own(shape int) {
 	for _, i := range o.of[shape] {
 		if t := &o.terms[i]; !t.counted {
@@ -59,7 +59,7 @@ func (o *owners) own(shape int) {
 	}
 }
 
-// countOwners counts pods that have the term, and makes those whom it matches look at it.
+// countOwners creates the counter of pods with the term, and makes the pods that it matches look at it.
 func (o *owners) countOwners(t *ownedTerm) {
 	t.counted = true
 	key := counterKey{pods: o.pods.selector(&t.Pods), topology: o.topology(t.Topology), owners: true}

@@ -7,10 +7,10 @@ import (
 	"github.com/nodeless/nodeless/engine/model"
 )
 
-// mostPlaces bounds the product of the volumes' places; what lies beyond is not looked at.
-const mostPlaces = 64
+// maxPlaces bounds the product of the places of several volumes; the rest is ignored.
+const maxPlaces = 64
 
-// Places are the conjunctions of labels of which one must hold for all volumes to be within reach; nil = anywhere.
+// Places returns the label conjunctions of which one must hold for all volumes to be accessible; nil = anywhere.
 func Places(volumes []model.Volume) []model.Requirements {
 	var out []model.Requirements
 	for i := range volumes {
@@ -25,16 +25,17 @@ func Places(volumes []model.Volume) []model.Requirements {
 					product = append(product, place.And(more))
 				}
 			}
-			out = product[:min(len(product), mostPlaces)]
+			out = product[:min(len(product), maxPlaces)]
 		}
 	}
 	return out
 }
 
-// reach narrows an option to where the volumes are, and to types to which they can be attached.
+// reach narrows an option to where the volumes are accessible and to types that can attach them.
 func (v *View) reach(s *model.Shape, o *Option, step func(model.Rule, []int) bool, out *model.PoolVerdict) bool {
 	if places := Places(s.Volumes); places != nil {
-		near := Option{Types: NewBits(len(v.Pool.Types)), Zones: make([]bool, len(v.Zones)), Capacity: make([]bool, len(v.Capacities))}
+		near := Option{Types: NewBits(len(v.Pool.Types)), Zones: make([]bool, len(v.Zones)), Capacity: make([]bool,
+			len(v.Capacities))}
 		for _, place := range places {
 			if at, key := v.option(o.Wants.And(place)); key == "" {
 				near.add(&at)
@@ -49,7 +50,7 @@ func (v *View) reach(s *model.Shape, o *Option, step func(model.Rule, []int) boo
 	return v.attach(s, o, step, out)
 }
 
-// attach leaves the types to which all the volumes can be attached at once.
+// attach keeps the types that can attach all the volumes at once.
 func (v *View) attach(s *model.Shape, o *Option, step func(model.Rule, []int) bool, out *model.PoolVerdict) bool {
 	left := indices(o.Types)
 	all := len(left)
@@ -76,7 +77,7 @@ func (v *View) attach(s *model.Shape, o *Option, step func(model.Rule, []int) bo
 	return true
 }
 
-// add lets in what another option has.
+// add extends the option by what another one allows.
 func (o *Option) add(more *Option) {
 	for i := range o.Types {
 		o.Types[i] |= more.Types[i]
@@ -89,7 +90,7 @@ func (o *Option) add(more *Option) {
 	}
 }
 
-// blameVolume names the first volume that no machine of the pool reaches, or those that none reaches together.
+// blameVolume names the first volume that no node of the pool can access, or those that none can access together.
 func (v *View) blameVolume(s *model.Shape, out *model.PoolVerdict) {
 	var ids, where []string
 	for i := range s.Volumes {
@@ -106,7 +107,7 @@ func (v *View) blameVolume(s *model.Shape, out *model.PoolVerdict) {
 	out.Object, out.Detail = strings.Join(ids, ", "), strings.Join(where, "; ")
 }
 
-// attached is how many of the volumes count against the driver's limit; each is attached once.
+// attached returns how many of the volumes count against the driver's limit; each is attached once.
 func attached(volumes []model.Volume, driver string) int64 {
 	var ids []string
 	for i := range volumes {

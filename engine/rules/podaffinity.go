@@ -2,12 +2,12 @@ package rules
 
 import "github.com/nodeless/nodeless/engine/model"
 
-// affinityState is a shape's required affinity and anti-affinity to pods. Facts: kube-scheduler v1.36, plugin
+// affinityState holds a shape's required affinity and anti-affinity to pods. Semantics: kube-scheduler v1.36, plugin
 // InterPodAffinity.
 type affinityState struct {
-	near  []int // counters of pods that match all affinity terms, by term
+	near  []int // by affinity term: counters of pods that match all terms
 	self  bool  // the pod matches its own affinity terms
-	apart []int // counters of pods that match an anti-affinity term, by term
+	apart []int // by anti-affinity term: counters of pods that match it
 }
 
 func (cs *counters) affinityOf(s *model.Shape) affinityState {
@@ -26,13 +26,14 @@ func (cs *counters) affinityOf(s *model.Shape) affinityState {
 	}
 	for i := range s.AntiAffinity {
 		t := &s.AntiAffinity[i]
-		a.apart = append(a.apart, cs.counterFor(counterKey{pods: cs.pods.selector(&t.Pods), topology: cs.topology(t.Topology)}))
+		a.apart = append(a.apart, cs.counterFor(counterKey{pods: cs.pods.selector(&t.Pods),
+			topology: cs.topology(t.Topology)}))
 	}
 	return a
 }
 
-// affinityRule is what required affinity says: the pod's own, then that of pods that are there. Where a machine's domain is
-// not known yet nothing is sure.
+// affinityRule applies required affinity: the pod's own, then that of bound pods. Nothing is certain about a node
+// whose domain is unknown.
 func (cs *counters) affinityRule(x *shapeState, shape, node int) model.Rule {
 	if len(x.affinity.near) > 0 && !cs.nearby(&x.affinity, node) {
 		return model.RuleAffinity
@@ -50,7 +51,8 @@ func (cs *counters) affinityRule(x *shapeState, shape, node int) model.Rule {
 	return ""
 }
 
-// nearby reports whether each term has its pods in the node's domain, or the pod is the first of a group of its own.
+// nearby reports whether the node's domain has pods for each term, or the pod is the first of a group that matches
+// itself.
 func (cs *counters) nearby(a *affinityState, node int) bool {
 	there, none := true, a.self
 	for _, i := range a.near {
@@ -65,8 +67,8 @@ func (cs *counters) nearby(a *affinityState, node int) bool {
 	return there || none
 }
 
-// present reports whether pods of the counter are, or may be, in the node's domain. A pod with the constraint itself (own)
-// stays away from machines whose domain is not known.
+// present reports whether pods of the counter are, or may be, in the node's domain. With own, for the pod that has
+// the constraint itself, it is also true on nodes whose domain is unknown.
 func (cs *counters) present(i, node int, own bool) bool {
 	c := &cs.all[i]
 	if c.total == 0 && c.unknown == 0 && !own {

@@ -8,17 +8,17 @@ import (
 )
 
 // podIndex knows where pods are and which of them a selector matches. Pods with the same namespace and labels are one
-// identity; who is who is found out when the first selector is looked at.
+// identity; identities are computed when the first selector is used.
 type podIndex struct {
 	*nodes
 	base       *podIndex // of the State that this one was forked from, nil if none
 	where      whereabouts
 	namespaces map[string][]model.Label
-	of         []int     // identity by shape; nil while no selector was looked at
+	of         []int     // identity by shape; nil until a selector is used
 	first      []int     // a shape by identity
 	shapes     [][]int32 // by identity
-	counters   [][]int32 // that count pods of the identity
-	against    [][]int32 // owner counters whose term matches the identity
+	counters   [][]int32 // by identity: counters of its pods
+	against    [][]int32 // by identity: owner counters whose term matches it
 	byLabel    map[model.Label][]int32
 
 	selectors map[string]int
@@ -29,7 +29,7 @@ func newPodIndex(ns *nodes, base *podIndex) *podIndex {
 	return &podIndex{nodes: ns, base: base, selectors: map[string]int{}, where: newWhereabouts(len(ns.s.Shapes))}
 }
 
-// open finds the identities, and indexes them by label.
+// open computes the identities and indexes them by label.
 func (p *podIndex) open() {
 	if p.of != nil {
 		return
@@ -59,7 +59,7 @@ func (p *podIndex) open() {
 	}
 }
 
-// countersOf are the counters that count pods of the shape for what they are.
+// countersOf returns the counters that count pods of the shape for their labels.
 func (p *podIndex) countersOf(shape int) []int32 {
 	if p.of == nil {
 		return nil
@@ -67,7 +67,7 @@ func (p *podIndex) countersOf(shape int) []int32 {
 	return p.counters[p.of[shape]]
 }
 
-// againstOf are the counters of pods with an anti-affinity term that the shape matches.
+// againstOf returns the counters of pods with an anti-affinity term that the shape matches.
 func (p *podIndex) againstOf(shape int) []int32 {
 	if p.of == nil {
 		return nil
@@ -97,7 +97,7 @@ func identityText(text []byte, s *model.Shape) []byte {
 	return text
 }
 
-// selector is the index of a selector, or of the conjunction of several.
+// selector returns the index of a selector, or of the conjunction of several.
 func (p *podIndex) selector(all ...*model.Selector) int {
 	var text []byte
 	for _, s := range all {
@@ -112,7 +112,7 @@ func (p *podIndex) selector(all ...*model.Selector) int {
 	return i
 }
 
-// selectorText is the same for equal selectors alone.
+// selectorText appends a text that is equal for equal selectors only.
 func selectorText(text []byte, s *model.Selector) []byte {
 	for _, name := range s.Namespaces {
 		text = strconv.AppendQuote(text, name)
@@ -144,7 +144,7 @@ func boundText(text []byte, sign byte, bound *int64) []byte {
 	return strconv.AppendInt(append(text, sign), *bound, 10)
 }
 
-// matches reports whether the selector chooses pods of the shape.
+// matches reports whether the selector matches pods of the shape.
 func (p *podIndex) matches(selector, shape int) bool {
 	_, ok := slices.BinarySearch(p.matched[selector], int32(p.of[shape]))
 	return ok
@@ -162,7 +162,7 @@ func (p *podIndex) match(all []*model.Selector) []int32 {
 	return out
 }
 
-// candidates are the identities that have one of the values of a label the selector asks for, ascending.
+// candidates returns the identities with a label value that the selector asks for, ascending.
 func (p *podIndex) candidates(s *model.Selector) []int32 {
 	var best []int32
 	found := false

@@ -2,7 +2,7 @@ package rules
 
 import "github.com/nodeless/nodeless/engine/model"
 
-// Score is the weight of the preferences that the labels satisfy. A preference never forbids anything.
+// Score returns the weight of the preferences that the labels satisfy. A preference never excludes a node.
 func Score(preferred []model.Preference, labels model.Requirements) int64 {
 	var score int64
 	for _, p := range preferred {
@@ -13,7 +13,7 @@ func Score(preferred []model.Preference, labels model.Requirements) int64 {
 	return score
 }
 
-// LabelsOf are the labels a machine of the type gets in the pool for an offering.
+// LabelsOf returns the labels that a node of the type gets in the pool with an offering.
 func (v *View) LabelsOf(t int, o Offer) model.Requirements {
 	rs := v.Requirements.And(v.Pool.Types[t].Requirements)
 	return rs.And(model.Requirements{

@@ -6,28 +6,28 @@ import (
 	"github.com/nodeless/nodeless/engine/model"
 )
 
-// Screen tells quickly which pools could launch a node for a pod at all, so that pods without hope cost a plan next
-// to nothing, however many pools and pods there are. What depends on a pool alone is found out once, and what depends
-// on one requirement or on one set of tolerations once for all pods that share it.
+// Screen finds the pools that could launch a node for a pod at all, so that hopeless pods cost a plan next to
+// nothing, however many pods and pools there are. What depends on a pool alone is computed once; what depends on a
+// requirement or a set of tolerations, once for all pods that share it.
 //
-// It errs only on the side of a pool: it knows nothing of volumes, ports, minValues and other pods.
+// It errs on the side of the pool: it ignores volumes, ports, minValues and other pods.
 type Screen struct {
 	views     []*View
-	open      Bits              // by view: it is ready, and some type is launchable
+	open      Bits              // by view: it is ready and has a launchable type
 	types     []Bits            // by view: launchable types: eligible, in stock, within limits and policy
-	largest   []model.Resources // by view: the most of each resource on a launchable type
-	most      model.Resources   // of all of largest
-	front     [][]int           // by view: see frontOf; nil until it is asked for
+	largest   []model.Resources // by view: the maximum of each resource among launchable types
+	most      model.Resources   // maximum of largest
+	front     [][]int           // by view: see frontOf; nil until needed
 	catalogOf []int             // by view
 	catalogs  []*catalogIndex
-	custom    map[string]*labelIndex // by key: what pools say of a label that their types do not decide
+	custom    map[string]*labelIndex // by key: the requirements of pools on labels that types do not decide
 	wanted    map[string]*wanted     // by requirement
 	tolerated map[string]Bits        // by tolerations: views
 }
 
-// catalogIndex finds the types of a catalog, which pools of one class share, by their labels.
+// catalogIndex finds the types of a catalog, which pools of one node class share, by their labels.
 type catalogIndex struct {
-	view *View // any that has it
+	view *View // any view with the catalog
 	keys map[string]*labelIndex
 }
 
@@ -37,7 +37,7 @@ type wanted struct {
 	types []Bits // by catalog; nil where types do not decide the label
 }
 
-// NewScreen prepares views for what they may launch within the rooms.
+// NewScreen prepares views for what they may launch within the headroom of their pools.
 func NewScreen(views []*View, rooms []Headroom, policy *model.Policy) *Screen {
 	s := &Screen{
 		views: views, open: NewBits(len(views)), front: make([][]int, len(views)),
@@ -79,7 +79,7 @@ func (s *Screen) addView(v *View, room Headroom, policy *model.Policy) {
 	s.types, s.largest = append(s.types, types), append(s.largest, largest)
 }
 
-// frontOf are the view's launchable types that are no smaller in everything than another one.
+// frontOf returns the view's launchable types that are not dominated in every resource.
 func (s *Screen) frontOf(view int) []int {
 	if s.front[view] != nil {
 		return s.front[view]
@@ -94,7 +94,7 @@ func (s *Screen) frontOf(view int) []int {
 	return front
 }
 
-// Views are those that could launch a node for one pod with such a request, whatever else it wants.
+// Views returns the views that could launch a node for one pod with such a request, whatever else it needs.
 func (s *Screen) Views(
 	request model.Resources, required model.Requirements, anyOf []model.Requirements, tolerations []model.Toleration,
 ) Bits {
@@ -114,7 +114,7 @@ func (s *Screen) Views(
 	return out
 }
 
-// allowing narrows views, and by catalog the types of those that are left; nil where all types are.
+// allowing narrows the views and, by catalog, the types of those that are left; nil means all types.
 func (s *Screen) allowing(views Bits, wants model.Requirements) (Bits, []Bits) {
 	types := make([]Bits, len(s.catalogs))
 	for _, w := range wants {
@@ -135,7 +135,7 @@ func (s *Screen) allowing(views Bits, wants model.Requirements) (Bits, []Bits) {
 	return views, types
 }
 
-// holds reports whether one of these types, or of all if nil, holds the request.
+// holds reports whether one of these types, or of all types if nil, has room for the request.
 func (s *Screen) holds(view int, request model.Resources, types Bits) bool {
 	net := s.views[view].Net
 	if types == nil {
@@ -149,7 +149,7 @@ func (s *Screen) holds(view int, request model.Resources, types Bits) bool {
 	return false
 }
 
-// tolerating are the views whose taints are tolerated.
+// tolerating returns the views whose taints are tolerated.
 func (s *Screen) tolerating(tolerations []model.Toleration) Bits {
 	text := tolerationsText(tolerations)
 	out, ok := s.tolerated[text]
@@ -175,7 +175,7 @@ func (s *Screen) want(w model.Requirement) *wanted {
 	return out
 }
 
-// leaves is what a requirement leaves of all views: what View.option says of each.
+// leaves computes what a requirement leaves of all views: what View.option says about each.
 func (s *Screen) leaves(w model.Requirement) *wanted {
 	out := &wanted{views: NewBits(len(s.views)), types: make([]Bits, len(s.catalogs))}
 	var custom Bits

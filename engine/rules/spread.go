@@ -6,37 +6,37 @@ import (
 	"github.com/nodeless/nodeless/engine/model"
 )
 
-// SpreadTerm is a topology spread constraint of a shape. After a bind no domain may have more than MaxSkew pods above the
-// emptiest one. Facts: kube-scheduler v1.36, plugin PodTopologySpread.
+// SpreadTerm is a hard topology spread constraint of a shape: after binding, no domain may have more than MaxSkew
+// pods above the emptiest one. Semantics: kube-scheduler v1.36, plugin PodTopologySpread.
 type SpreadTerm struct {
 	Counter    int
 	Topology   int
 	MaxSkew    int64
 	MinDomains int
-	Self       int64 // 1 if the pod itself is counted
+	Self       int64 // 1 if the pod itself counts
 }
 
-// eligible are the nodes that count for spreads by one topology; counters that ask the same of nodes share it.
+// eligible is the set of nodes that count for spreads by one topology; counters with equal conditions share it.
 type eligible struct {
 	in       Bits    // nodes that count
-	nodes    []int32 // how many of them, by domain
+	nodes    []int32 // number of them by domain
 	domains  int
-	shape    *model.Shape // whose affinity and tolerations decide
+	shape    *model.Shape // its affinity and tolerations decide
 	spread   *model.Spread
 	topology int
 	keys     []int // topologies of which a node must have all
 	labels   int   // class of affinity
-	counters []int // that count by them
+	counters []int // that use it
 }
 
-// levels are how many domains have how many pods, over the nodes that count for a constraint.
+// levels counts domains by their number of pods, over the nodes that count for a constraint.
 type levels struct {
 	*eligible
-	at    []int32 // domains by number of pods
+	at    []int32 // number of domains, by number of pods
 	least int
 }
 
-// move takes a domain from one level to another. Only counts of domains that are known move.
+// move takes a domain from one level to another.
 func (l *levels) move(from, to int32) {
 	l.at[max(from, 0)]--
 	l.enter(to)
@@ -54,7 +54,8 @@ func (l *levels) enter(level int32) {
 	l.least = min(l.least, int(level))
 }
 
-// minimum is the global minimum: that of the emptiest domain, 0 while there are fewer domains than there should be.
+// minimum returns the global minimum: the count of the emptiest domain, 0 while there are fewer domains than
+// minDomains.
 func (l *levels) minimum(minDomains int) int64 {
 	if l.domains == 0 || l.domains < minDomains {
 		return 0
@@ -62,7 +63,7 @@ func (l *levels) minimum(minDomains int) int64 {
 	return int64(l.least)
 }
 
-// spreadOf interns the shape's hard constraints.
+// spreadOf returns the shape's hard constraints.
 func (cs *counters) spreadOf(s *model.Shape) []SpreadTerm {
 	var out []SpreadTerm
 	var keys []int
@@ -93,7 +94,7 @@ func (cs *counters) spreadBy(s *model.Shape, c *model.Spread, keys []int) Spread
 	return x
 }
 
-// eligibleFor finds the nodes that count for a constraint, and their domains.
+// eligibleFor returns the index of the nodes that count for a constraint.
 func (cs *counters) eligibleFor(s *model.Shape, c *model.Spread, topology int, keys []int) int {
 	labels := cs.affinity(s)
 	text := fmt.Sprint(topology, keys)
@@ -116,7 +117,7 @@ func (cs *counters) eligibleFor(s *model.Shape, c *model.Spread, topology int, k
 	return i
 }
 
-// consider lets a node count if it may, and reports whether that makes a new domain.
+// consider adds a node if it counts, and reports whether that adds a domain.
 func (cs *counters) consider(e *eligible, node int) bool {
 	for node/64 >= len(e.in) {
 		e.in = append(e.in, 0)
@@ -137,8 +138,8 @@ func (cs *counters) consider(e *eligible, node int) bool {
 	return true
 }
 
-// countsFor reports whether pods on the node count: it has all keys of the pod's constraints, and the pod may run there as
-// far as the constraint asks.
+// countsFor reports whether pods on the node count: the node has all topology keys of the pod's constraints and, as
+// far as the constraint asks, its affinity and tolerations admit the node.
 func (cs *counters) countsFor(e *eligible, node int) bool {
 	for _, t := range e.keys {
 		if cs.domains(t).byNode[node] < 0 {
@@ -149,7 +150,7 @@ func (cs *counters) countsFor(e *eligible, node int) bool {
 		(!e.spread.Untainted || !untolerated(cs.node(node).Taints, e.shape.Tolerations))
 }
 
-// addToSpread lets a node that joins be a domain, without pods at first.
+// addToSpread lets an added node contribute its domain, without pods at first.
 func (cs *counters) addToSpread(node int) {
 	for _, e := range cs.eligibles {
 		if !cs.consider(e, node) {

@@ -70,7 +70,8 @@ func newState(s *model.Snapshot, base *State) *State {
 	}
 }
 
-// Allows is "" if the scheduler would bind a pod of the shape to the node now, else a rule that says no.
+// Allows returns "" if kube-scheduler would bind a pod of the shape to the node now, else a rule that excludes the
+// node.
 func (st *State) Allows(shape, node int) model.Rule {
 	if rule := st.Admits(shape, node); rule != "" {
 		return rule
@@ -78,8 +79,8 @@ func (st *State) Allows(shape, node int) model.Rule {
 	return st.AllowsPods(shape, node)
 }
 
-// Admits is what Allows says of the node alone: its room, labels, taints, ports and volumes. It never becomes "" again by
-// binding more pods.
+// Admits is the part of Allows about the node alone: its resources, labels, taints, ports and volumes. Binding more
+// pods never turns a rule into "".
 func (st *State) Admits(shape, node int) model.Rule {
 	if !st.known(shape, node) {
 		return model.RuleUnmodelled
@@ -94,7 +95,8 @@ func (st *State) Admits(shape, node int) model.Rule {
 	return st.attachments.rule(x, node)
 }
 
-// AllowsPods is what Allows says of other pods alone: spread and affinity, the shape's own and that of pods that are there.
+// AllowsPods is the part of Allows about other pods: topology spread and affinity, the shape's own and that of bound
+// pods.
 func (st *State) AllowsPods(shape, node int) model.Rule {
 	x := st.shape(shape)
 	if len(x.spread) > 0 && !st.spreads(x, node) {
@@ -103,10 +105,10 @@ func (st *State) AllowsPods(shape, node int) model.Rule {
 	return st.affinityRule(x, shape, node)
 }
 
-// Bind counts in one more pod of the shape on the node, whether or not it is allowed there.
+// Bind adds a pod of the shape to the node, whether or not it is allowed there.
 func (st *State) Bind(shape, node int) { st.move(shape, node, 1) }
 
-// Unbind takes one back.
+// Unbind undoes one Bind.
 func (st *State) Unbind(shape, node int) { st.move(shape, node, -1) }
 
 func (st *State) known(shape, node int) bool {
@@ -125,7 +127,7 @@ func (st *State) move(shape, node int, n int32) {
 	st.record(shape, node, n, false)
 }
 
-// record counts n pods of the shape on the node in everything that is about such pods.
+// record updates every counter of such pods.
 func (st *State) record(shape, node int, n int32, leaving bool) {
 	for _, c := range st.pods.countersOf(shape) {
 		if !leaving || st.counters.all[c].spread == nil {
@@ -140,7 +142,7 @@ func (st *State) record(shape, node int, n int32, leaving bool) {
 	}
 }
 
-// AddNode lets a machine that is planned join as a node, with the pods it names. It gives its index.
+// AddNode adds a planned node with the pods it names, and returns its index.
 func (st *State) AddNode(n model.Node) int {
 	node := st.Nodes()
 	st.added = append(st.added, n)
@@ -154,7 +156,7 @@ func (st *State) AddNode(n model.Node) int {
 	return node
 }
 
-// shape prepares a shape when it is first looked at.
+// shape returns a shape, prepared when it is first looked at.
 func (st *State) shape(i int) *shapeState {
 	x := &st.shapes[i]
 	if !x.ready {
@@ -184,7 +186,7 @@ func (st *State) prepare(i int, x *shapeState) {
 	st.owners.meet(s)
 }
 
-// HasRoom reports whether the node has room for a pod of the shape now, whatever else the pod wants.
+// HasRoom reports whether the node has the resources for a pod of the shape now.
 func (st *State) HasRoom(shape, node int) bool {
 	return st.known(shape, node) && st.hasRoom(st.shape(shape).asks, node)
 }

@@ -10,19 +10,20 @@ import (
 
 // Domains that are none.
 const (
+	// Negative domains.
 	NoDomain      = -1 // the node does not have the label
-	unknownDomain = -2 // a machine in flight may get one of several values
+	unknownDomain = -2 // a node in flight may get one of several values
 )
 
-// topology is a label key by whose values nodes are one domain each.
+// topology is a label key whose values partition the nodes into domains.
 type topology struct {
 	key    string
 	names  []string
-	index  map[string]int32 // nil while names came in ascending order, as those of nodes do
+	index  map[string]int32 // nil while names were added in ascending order, as those of nodes are
 	byNode []int32
-	hint   int  // where the key was in the last node's labels
-	shared bool // index is another's too
-	filled bool // the nodes have their domains
+	hint   int  // position of the key in the labels of the last node
+	shared bool // index is shared with another topology
+	filled bool // byNode is computed
 }
 
 // topologies are the label keys by which pods spread or are together or apart, and the domain of each node by them.
@@ -46,14 +47,14 @@ func (ts *topologies) addNode(node int) {
 	}
 }
 
-// share is the same topology for another State.
+// share returns a copy for another State.
 func (t *topology) share() topology {
 	out := *t
 	out.names, out.byNode, out.shared = slices.Clip(t.names), slices.Clip(t.byNode), true
 	return out
 }
 
-// add gives the next node its domain.
+// add appends the domain of the next node.
 func (t *topology) add(name string, domain int32) {
 	if domain == 0 {
 		domain = t.named(name)
@@ -61,7 +62,7 @@ func (t *topology) add(name string, domain int32) {
 	t.byNode = append(t.byNode, domain)
 }
 
-// named is the index of a domain.
+// named returns the index of a domain by name.
 func (t *topology) named(name string) int32 {
 	if last := len(t.names) - 1; t.index == nil {
 		switch {
@@ -88,7 +89,7 @@ func (t *topology) named(name string) int32 {
 	return d
 }
 
-// topology is the index of a key.
+// topology returns the index of a key.
 func (ts *topologies) topology(key string) int {
 	i, ok := ts.index[key]
 	if !ok {
@@ -99,8 +100,8 @@ func (ts *topologies) topology(key string) int {
 	return i
 }
 
-// domains is a topology in which the nodes have their domains. Many plans ask for one of which they then need nothing: it costs a look at
-// each node.
+// domains returns a topology with the domains of the nodes computed. That costs a look at each node, which many plans
+// never need.
 func (ts *topologies) domains(i int) *topology {
 	t := &ts.all[i]
 	if t.filled {
@@ -117,7 +118,7 @@ func (ts *topologies) domains(i int) *topology {
 	return t
 }
 
-// domainOf is the value of the label, or NoDomain or unknownDomain.
+// domainOf returns the value of the label, or NoDomain or unknownDomain.
 func (ts *topologies) domainOf(t *topology, node int) (string, int32) {
 	n, key := ts.node(node), t.key
 	r, ok := t.label(n.Labels)
@@ -134,12 +135,16 @@ func (ts *topologies) domainOf(t *topology, node int) (string, int32) {
 	return ts.domainInFlight(key, n, ok)
 }
 
-// label is the requirement on the topology's key. Nodes of a cluster tend to have the same labels, so it is where it was.
+// label returns the requirement on the topology's key. Nodes of a cluster tend to have the same labels, so it tries
+// the position in the previous node first.
 func (t *topology) label(labels model.Requirements) (*model.Requirement, bool) {
 	if t.hint < len(labels) && labels[t.hint].Key == t.key {
 		return &labels[t.hint], true
 	}
-	i, ok := slices.BinarySearchFunc(labels, t.key, func(r model.Requirement, key string) int { return strings.Compare(r.Key, key) })
+	i, ok := slices.BinarySearchFunc(labels, t.key, func(r model.Requirement,
+		key string) int {
+		return strings.Compare(r.Key, key)
+	})
 	if !ok {
 		return nil, false
 	}
@@ -147,7 +152,7 @@ func (t *topology) label(labels model.Requirements) (*model.Requirement, bool) {
 	return &labels[i], true
 }
 
-// domainInFlight is what the claim and its possible types leave open of a label.
+// domainInFlight derives the domain of a node in flight from its claim and its possible types.
 func (ts *topologies) domainInFlight(key string, n *model.Node, claimed bool) (string, int32) {
 	switch {
 	case key == model.LabelZone && n.Zone != "":
@@ -179,21 +184,21 @@ func (ts *topologies) domainInFlight(key string, n *model.Node, claimed bool) (s
 	return "", unknownDomain
 }
 
-// Topology is the index of a label key by which pods are near or apart.
+// Topology returns the index of a label key.
 func (ts *topologies) Topology(key string) int { return ts.topology(key) }
 
-// TopologyKey is the label key of a topology.
+// TopologyKey returns the label key of a topology.
 func (ts *topologies) TopologyKey(topology int) string { return ts.all[topology].key }
 
-// Domain is the index of a value of a topology's key; it need not be a node's.
+// Domain returns the index of a value of a topology's key; no node need have it.
 func (ts *topologies) Domain(topology int, value string) int32 {
 	return ts.domains(topology).named(value)
 }
 
-// DomainName is the value of a topology's key in a domain.
+// DomainName returns the value of a topology's key in a domain.
 func (ts *topologies) DomainName(topology int, domain int32) string {
 	return ts.domains(topology).names[domain]
 }
 
-// DomainOf is the domain of a node, below 0 if it has none or it is not known yet.
+// DomainOf returns the domain of a node, negative if it has none or it is unknown.
 func (ts *topologies) DomainOf(topology, node int) int32 { return ts.domains(topology).byNode[node] }

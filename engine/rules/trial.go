@@ -6,13 +6,13 @@ import (
 	"github.com/nodeless/nodeless/engine/model"
 )
 
-// bind is a change that a trial made: n pods more of a shape on a node.
+// bind is a change made during a trial: n more pods of a shape on a node.
 type bind struct {
 	shape, node int
 	n           int32
 }
 
-// Try lets f bind and unbind pods, and takes all of it back. f adds no nodes, and tries nothing itself.
+// Try lets f bind and unbind pods and undoes all of it. f must not add nodes or call Try.
 func (st *State) Try(f func()) {
 	st.trail, st.trying = st.trail[:0], true
 	f()
@@ -22,9 +22,9 @@ func (st *State) Try(f func()) {
 	}
 }
 
-// Exchange puts another version of a machine in its place: with the same name, labels, taints, state and pods that are Leaving, but
-// other pods beside them, or Deleting. What was there is in n afterwards, so that the same call takes it back. It changes the
-// State's snapshot, whose Nodes must be nobody else's. Of pods that were bound there since then it knows no more.
+// Swap exchanges a node for another version of it: with the same name, labels, taints, state and Terminating pods,
+// but other pods beside them, or Deleting. Afterwards n holds the previous version, so the same call undoes it. It
+// changes the State's snapshot, whose Nodes must belong to the State alone, and forgets pods bound to the node since.
 func (st *State) Swap(node int, n *model.Node) {
 	at := st.node(node)
 	st.countOn(node, at.Pods, -1)
@@ -34,7 +34,7 @@ func (st *State) Swap(node int, n *model.Node) {
 	st.nodeRules.forget(node)
 }
 
-// countOn counts pods of a node, n times each, in all that counts pods already.
+// countOn counts pods of a node n times, if pods are counted already.
 func (st *State) countOn(node int, pods []model.BoundPod, n int32) {
 	if !st.pods.where.gathered {
 		return // who is there is looked at when somebody asks

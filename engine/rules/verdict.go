@@ -6,9 +6,9 @@ import (
 	"github.com/nodeless/nodeless/engine/model"
 )
 
-// Verdict says why a pod of the shape cannot have a machine of the pool: which rule left no type, and how many each left
-// before. room is what the limits leave. names are the snapshot's resources. Slow and plain: it runs only for shapes that
-// found no place.
+// Verdict says why the pool cannot launch a node for a pod of the shape: which rule left no type, and how many types
+// each rule before it left. room is what the limits allow; names are the snapshot's resources. It is slow and plain:
+// it runs only for shapes that found no place.
 func (v *View) Verdict(s *model.Shape, room Headroom, names []string) model.PoolVerdict {
 	out := model.PoolVerdict{Pool: v.Pool.Name}
 	if v.Pool.NotReady != "" {
@@ -36,7 +36,7 @@ func (v *View) Verdict(s *model.Shape, room Headroom, names []string) model.Pool
 	return best
 }
 
-// Progress orders the rules by how near a pod came to a machine.
+// Progress orders the rules by how close to a node a pod came.
 func Progress(r model.Rule) int {
 	return slices.Index([]model.Rule{
 		model.RulePoolNotReady, model.RuleCatalog, model.RuleTaint, model.RuleRequirement, model.RuleVolume,
@@ -46,7 +46,7 @@ func Progress(r model.Rule) int {
 	}, r)
 }
 
-// TaintText is a taint as kubectl takes it.
+// TaintText formats a taint as kubectl does.
 func TaintText(t model.Taint) string {
 	text := t.Key
 	if t.Value != "" {
@@ -87,7 +87,7 @@ func (v *View) funnel(s *model.Shape, wants model.Requirements, room Headroom, n
 	}
 	before = left
 	if !step(model.RuleCapacity, filter(left, func(t int) bool { return v.available(t, &o) })) {
-		out.Object, out.Detail = v.Pool.Types[before[0]].Name, v.comeback(before, &o)
+		out.Object, out.Detail = v.Pool.Types[before[0]].Name, v.retryTimes(before, &o)
 		return
 	}
 	if r, n, short := v.ShortOfValues(left, o.Zones, o.Capacity); short && !v.BestEffort {
@@ -107,7 +107,7 @@ func (v *View) available(t int, o *Option) bool {
 	return false
 }
 
-// blameLabel finds the label that left no type: first the pool's own requirements, then the pod's, one by one.
+// blameLabel finds the label that left no type: first among the pool's own requirements, then the pod's, one by one.
 func (v *View) blameLabel(wants model.Requirements, key string, out *model.PoolVerdict) {
 	out.Rule = model.RuleRequirement
 	out.Funnel = append(out.Funnel, model.FunnelStep{Rule: model.RuleRequirement})
@@ -133,7 +133,7 @@ func (v *View) blameLabel(wants model.Requirements, key string, out *model.PoolV
 // blamed is a requirement of a pool.
 type blamed struct{ key, detail string }
 
-// blamePool names the pool's requirement that no type of its own satisfies: the same for every pod.
+// blamePool names the pool's requirement that none of its types satisfies: the same for every pod.
 func (v *View) blamePool() (key, detail string) {
 	if v.blamed == nil {
 		key, detail = v.contradiction()
@@ -185,7 +185,7 @@ func (v *View) blameResource(s *model.Shape, types []int, names []string, out *m
 	out.Detail = s.Requests.NonNegative().Amounts(names)
 }
 
-// blameLimit names the limit that even the smallest type which fits would exceed.
+// blameLimit names the limit that even the smallest fitting type would exceed.
 func (v *View) blameLimit(types []int, room Headroom, names []string, out *model.PoolVerdict) {
 	l := &v.Pool.Limits
 	if room.Nodes <= 0 {

@@ -7,18 +7,18 @@ import (
 	"github.com/nodeless/nodeless/engine/model"
 )
 
-// MaxPrice is the most that arithmetic on prices has to bear, per hour; dearer offerings count as this dear.
+// MaxPrice is the highest hourly price that arithmetic must handle; dearer offerings count as this one.
 const MaxPrice model.Price = 1 << 40
 
 // Offer is an offering that a pool allows, with indices into its View.
 type Offer struct {
 	Zone, Capacity int
-	Price          model.Price // what it counts for when offerings are compared: see Under
-	Real           model.Price // what it costs
+	Price          model.Price // for comparisons: see ApplyPolicy
+	Real           model.Price // actual price
 	Available      bool
 }
 
-// DaemonPorts are the host ports that a daemon takes on machines of some types.
+// DaemonPorts are the host ports that a daemon occupies on nodes of some types.
 type DaemonPorts struct {
 	Types Bits
 	Ports []model.HostPort
@@ -30,16 +30,16 @@ type View struct {
 	Requirements model.Requirements // the pool's, with its own label
 	Zones        []string
 	Capacities   []string
-	Offers       [][]Offer // by type: those the pool allows, by price, zone, capacity type
+	Offers       [][]Offer // by type: allowed ones, by zone and capacity type
 	Net          []model.Resources
-	Overhead     []model.Resources // what daemons take, by type
-	Eligible     Bits              // types the pool's requirements allow, with an offering it allows
+	Overhead     []model.Resources // what daemons request, by type
+	Eligible     Bits              // types that the pool's requirements allow, with an allowed offering
 	MinValues    []model.Requirement
 	DaemonPorts  []DaemonPorts
-	BestEffort   bool // a pod gets a machine even if MinValues cannot be kept: see Under
+	BestEffort   bool // minValues may be relaxed: see ApplyPolicy
 
 	typeKeys map[string]bool
-	blamed   *blamed // what blamePool found; nil until it is asked for
+	blamed   *blamed // cache of blamePool
 }
 
 // NewView prepares a pool.
@@ -67,8 +67,8 @@ func NewView(p *model.Pool, daemons []model.Daemon) *View {
 	return v
 }
 
-// Under makes the view the policy's: its effective prices are those by which offerings are compared, and minValues are as
-// strict as it wants.
+// ApplyPolicy makes the view compare offerings by the policy's effective prices and treat minValues as the policy
+// says.
 func (v *View) ApplyPolicy(policy *model.Policy) {
 	v.BestEffort = policy.MinValues == model.BestEffort
 	if policy.NodeFee <= 0 && policy.SpotRisk <= 0 && len(policy.Performance) == 0 {
@@ -77,7 +77,8 @@ func (v *View) ApplyPolicy(policy *model.Policy) {
 	for t := range v.Offers {
 		for i := range v.Offers[t] {
 			f := &v.Offers[t][i]
-			f.Price = policy.Effective(v.Pool.Types[t].Name, &model.Offering{CapacityType: v.Capacities[f.Capacity], Price: f.Real})
+			f.Price = policy.Effective(v.Pool.Types[t].Name, &model.Offering{CapacityType: v.Capacities[f.Capacity],
+				Price: f.Real})
 		}
 	}
 }
@@ -125,8 +126,8 @@ func (v *View) narrowTypes() {
 	}
 }
 
-// OfTypes reports whether the key is decided by the instance type: some type of the pool has it as a label, so a type
-// without it makes machines without it.
+// OfTypes reports whether the instance type decides the label: some type of the pool has it, so that a type without
+// it makes nodes without it.
 func (v *View) OfTypes(key string) bool {
 	if key == model.LabelInstanceType {
 		return true
@@ -145,10 +146,10 @@ func (v *View) OfTypes(key string) bool {
 	return known
 }
 
-// ofOffering reports whether the key is decided by the offering.
+// ofOffering reports whether the offering decides the label.
 func ofOffering(key string) bool { return key == model.LabelZone || key == model.LabelCapacityType }
 
-// typeAllows reports whether machines of type t can have the label as wanted, as far as the type decides it.
+// typeAllows reports whether nodes of type t can satisfy the requirement, as far as the type decides it.
 func (v *View) typeAllows(t int, want model.Requirement) bool {
 	if !v.OfTypes(want.Key) {
 		return true
@@ -165,7 +166,8 @@ func (v *View) typeAllows(t int, want model.Requirement) bool {
 	return have.Overlaps(want)
 }
 
-// TypeLabel is what an instance type says of a label, and whether it says anything. Every type has its own name.
+// TypeLabel returns what an instance type says about a label, and whether it says anything. Every type has its own
+// name.
 func TypeLabel(t *model.InstanceType, key string) (model.Requirement, bool) {
 	r, ok := t.Requirements.Get(key)
 	if !ok && key == model.LabelInstanceType {
@@ -174,13 +176,13 @@ func TypeLabel(t *model.InstanceType, key string) (model.Requirement, bool) {
 	return r, ok
 }
 
-// Room is what the pool's limits still allow after launches were planned.
+// Headroom is what a pool's limits still allow.
 type Headroom struct {
-	Left  model.Resources // only where Limits.Set
+	Left  model.Resources // meaningful only where Limits.Set
 	Nodes int64
 }
 
-// Room is what the pool may still launch before anything is planned.
+// Headroom returns what the pool may launch before anything is planned.
 func (v *View) Headroom() Headroom {
 	r := Headroom{Left: v.Pool.Limits.Max.Minus(v.Pool.Usage), Nodes: math.MaxInt64}
 	if v.Pool.Limits.NodesSet {

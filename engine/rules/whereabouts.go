@@ -6,23 +6,24 @@ import (
 	"github.com/nodeless/nodeless/engine/model"
 )
 
-// run is some pods of a shape on a node; several runs of the same node add up.
+// run is some pods of a shape on a node; several runs for the same node add up.
 type run struct{ node, n int32 }
 
-// whereabouts are where pods are, by shape, so that a counter can count them when it is first asked for. Those that nodes
-// have from the beginning are gathered when the first counter is made: most plans for a pod or two need none.
+// whereabouts records where pods are, by shape, so that counters created later can count them. The pods that nodes
+// have from the beginning are gathered when the first counter is created: most plans for a pod or two need none.
 type whereabouts struct {
 	gathered  bool
 	bound     [][]run      // from the beginning
 	placed    [][]run      // since then
-	leaving   [][]run      // going away: spread does not count them
-	compactAt []int        // at how many runs of placed they are summed up
-	under     *whereabouts // what another State knows of the same nodes; nil if there is none
+	leaving   [][]run      // terminating: topology spread ignores them
+	compactAt []int        // by shape: number of runs of placed at which they are merged
+	under     *whereabouts // of the State that this one was forked from, nil if none
 }
 
 func newWhereabouts(shapes int) whereabouts {
 	return whereabouts{
-		bound: make([][]run, shapes), placed: make([][]run, shapes), leaving: make([][]run, shapes), compactAt: make([]int, shapes),
+		bound: make([][]run, shapes), placed: make([][]run, shapes), leaving: make([][]run, shapes), compactAt: make([]int,
+			shapes),
 	}
 }
 
@@ -52,7 +53,7 @@ func (p *podIndex) gather() {
 		run
 	}
 	all := make([]podRun, 0, total)
-	ends := make([]int32, len(p.s.Shapes)) // at first the number of runs by shape, then where the last one so far is
+	ends := make([]int32, len(p.s.Shapes)) // first the number of runs by shape, then the end of the shape's runs so far
 	for node := range p.Nodes() {
 		pods := p.node(node).Pods
 		for i := range pods {
@@ -81,7 +82,7 @@ func (p *podIndex) gather() {
 	}
 }
 
-// remember keeps where pods are, for counters that are made later.
+// remember records pods for counters that are created later.
 func (w *whereabouts) remember(shape int, r run) {
 	runs := w.placed[shape]
 	if last := len(runs) - 1; last >= 0 && runs[last].node == r.node {
@@ -111,7 +112,7 @@ func compact(runs []run) []run {
 	return slices.DeleteFunc(out, func(r run) bool { return r.n == 0 })
 }
 
-// of are the lists of runs of a shape: those that stay, and with leaving those that go too.
+// of returns the runs of a shape; with leaving, also those of terminating pods.
 func (w *whereabouts) of(shape int, leaving bool) [][]run {
 	out := [][]run{w.bound[shape], w.placed[shape]}
 	if leaving {
@@ -123,7 +124,7 @@ func (w *whereabouts) of(shape int, leaving bool) [][]run {
 	return out
 }
 
-// addBound counts in the pods with which a node joins.
+// addBound counts the pods of an added node.
 func (st *State) addBound(node int, pods []model.BoundPod) {
 	w := &st.pods.where
 	for i := range pods {

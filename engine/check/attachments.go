@@ -1,16 +1,72 @@
 package check
 
 import (
+	"fmt"
 	"slices"
 
 	"github.com/nodeless/nodeless/engine/model"
 )
 
+// taker is somebody who has a host port.
+type taker struct {
+	port    model.HostPort
+	planned bool
+	who     string
+}
+
+// hostPorts: no two pods of a machine have the same port of it, unless both ran before. On a new machine daemons take
+// theirs.
+func (j *coexistence) hostPorts() {
+	for _, m := range j.hosts {
+		taken := map[string][]taker{}
+		take := func(ports []model.HostPort, n int, planned bool, who string) {
+			for _, p := range ports {
+				if p.Port <= 0 {
+					continue
+				}
+				key := fmt.Sprintf("%d/%s", p.Port, p.Protocol)
+				if n > 1 && planned {
+					j.fail("host port", who, "and %d pods like it want port %s of %s", n-1, key, m.name)
+				}
+				for _, t := range taken[key] {
+					if (planned || t.planned) && t.who != who && t.port.Conflicts(p) {
+						j.fail("host port", who, "wants port %s %s of %s, which %s has", p.IP, key, m.name, t.who)
+						break
+					}
+				}
+				taken[key] = append(taken[key], taker{p, planned, who})
+			}
+		}
+		for _, l := range m.loads {
+			take(j.s.Shapes[l.shape].HostPorts, l.n, l.planned, podName(l.first))
+		}
+		if m.launch == nil {
+			continue
+		}
+		for i := range j.s.Daemons {
+			d := &j.s.Daemons[i]
+			if len(d.Shape.HostPorts) > 0 && j.daemonComes(m, &d.Shape) {
+				take(d.Shape.HostPorts, 1, false, "daemon "+d.Namespace+"/"+d.Name)
+			}
+		}
+	}
+}
+
+// daemonComes: the daemon runs on the machine in one of its ways at least.
+func (j *coexistence) daemonComes(m *host, s *model.Shape) bool {
+	for _, w := range m.ways {
+		if j.daemonRuns(m.catalog, w, s) {
+			return true
+		}
+	}
+	return false
+}
+
 // volumes: a machine takes no more volumes of a driver than it can attach, and who needs a volume alone has it alone.
-func (j *judge) volumes() {
+func (j *coexistence) volumes() {
 	type use struct{ users, planned int }
 	alone, uses := map[string]bool{}, map[string]use{}
-	j.each(func(_ int, _ *machine, l *load) {
+	j.each(func(_ int, _ *host, l *load) {
 		for _, id := range volumeIDs(&j.s.Shapes[l.shape], func(*model.Volume) bool { return true }) {
 			u := uses[id]
 			u.users += l.n
@@ -23,20 +79,21 @@ func (j *judge) volumes() {
 			alone[id] = true
 		}
 	})
-	j.each(func(_ int, m *machine, l *load) {
+	j.each(func(_ int, m *host, l *load) {
 		for _, id := range volumeIDs(&j.s.Shapes[l.shape], func(v *model.Volume) bool { return alone[v.ID] }) {
 			if u := uses[id]; l.planned && u.users > 1 {
-				j.fail("volume in use", podName(l.first), "on %s has volume %s, which only one pod may use, with %d others", m.name, id, u.users-1)
+				j.fail("volume in use", podName(l.first), "on %s has volume %s, which only one pod may use, with %d others",
+					m.name, id, u.users-1)
 			}
 		}
 	})
-	for _, m := range j.machines {
+	for _, m := range j.hosts {
 		j.attachLimits(m)
 	}
 }
 
 // attachLimits counts each volume of a machine once. What was attached before is never too much.
-func (j *judge) attachLimits(m *machine) {
+func (j *coexistence) attachLimits(m *host) {
 	attached, fresh, who := map[string][]string{}, map[string]int{}, map[string]model.PodKey{}
 	var drivers []string
 	for _, planned := range []bool{false, true} {
@@ -68,7 +125,7 @@ func (j *judge) attachLimits(m *machine) {
 }
 
 // attachLimit is the least of what the machine may turn out to take.
-func (j *judge) attachLimit(m *machine, driver string) (least int64, limited bool) {
+func (j *coexistence) attachLimit(m *host, driver string) (least int64, limited bool) {
 	var names []string
 	c := m.catalog
 	if m.node != nil {

@@ -47,8 +47,8 @@ func (o *order) run() []*queue {
 	return o.exhaust(waiting, o.help)
 }
 
-// inPhases binds first those who spread over the fewest domains, such as zones: pods that spread over machines only can wait
-// for them, but raise their domains.
+// inPhases binds first those who spread over the fewest domains, such as zones: pods that spread over hosts only can
+// wait for them, but raise their domains.
 func (o *order) inPhases(waiting []*queue) {
 	span := func(q *queue) int {
 		least := 1 << 30
@@ -63,7 +63,8 @@ func (o *order) inPhases(waiting []*queue) {
 	}
 	slices.Sort(spans)
 	for _, most := range slices.Compact(spans) {
-		o.exhaust(slices.DeleteFunc(slices.Clone(waiting), func(q *queue) bool { return span(q) > most }), func([]*queue) bool { return false })
+		o.exhaust(slices.DeleteFunc(slices.Clone(waiting), func(q *queue) bool { return span(q) > most }),
+			func([]*queue) bool { return false })
 	}
 }
 
@@ -98,7 +99,8 @@ func (o *order) firsts(waiting []*queue) {
 	}
 }
 
-// comes reports whether somebody whom the affinity counter counts, but who does not have that affinity, is to be in the domain.
+// comes reports whether somebody whom the affinity counter counts, but who does not have that affinity, is to be in
+// the domain.
 func (o *order) comes(c *counter, domain int) bool {
 	here := func(h helper) bool {
 		n := o.needs[h.shape]
@@ -223,7 +225,7 @@ func (o *order) help(waiting []*queue) bool {
 func (o *order) report(q *queue) {
 	n := o.needs[q.shape]
 	l := q.loads[q.next]
-	object, where := podName(l.first), o.j.machines[l.at].name
+	object, where := podName(l.first), o.j.hosts[l.at].name
 	i := o.obstacle(q)
 	if i < 0 {
 		return
@@ -231,11 +233,14 @@ func (o *order) report(q *queue) {
 	c := n.counters()[i]
 	if i < len(n.near) {
 		terms := o.j.s.Shapes[q.shape].Affinity
-		o.j.fail("pod affinity", object, "and %d like it on %s must be near pods with %s, but in %s %s there are none; there are %s",
+		o.j.fail("pod affinity", object,
+			"and %d like it on %s must be near pods with %s, but in %s %s there are none; there are %s",
 			q.left-1, where, terms[i].Pods.Labels.String(), c.topology, c.places.names[q.in[i]], c.text())
 		return
 	}
 	s := n.spread[i-len(n.near)]
-	o.j.fail("topology spread", object, "and %d like it on %s: of the pods with %s, %s %s has %d and the least is %d; the skew may be %d; there are %s",
-		q.left-1, where, s.rule.Pods.Labels.String(), c.topology, c.places.names[q.in[i]], c.counts[q.in[i]], c.least(s.rule.MinDomains), s.rule.MaxSkew, c.text())
+	o.j.fail("topology spread", object,
+		"and %d like it on %s: of the pods with %s, %s %s has %d and the least is %d; the skew may be %d; there are %s",
+		q.left-1, where, s.rule.Pods.Labels.String(), c.topology, c.places.names[q.in[i]], c.counts[q.in[i]],
+		c.least(s.rule.MinDomains), s.rule.MaxSkew, c.text())
 }

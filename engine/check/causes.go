@@ -7,9 +7,9 @@ import (
 	"github.com/nodeless/nodeless/engine/model"
 )
 
-// mayGo: a machine goes by a method only while its pool's window for that is open, and not while what its owner said cannot
-// be read.
-func (j *judge) mayGo(n *model.Node, how model.Method) {
+// mayGo: a machine goes by a method only while its pool's window for that is open, and not while what its owner said
+// cannot be read.
+func (j *disruption) mayGo(n *model.Node, how model.Method) {
 	d := &j.pools[n.Pool].pool.Disruption
 	bound := false
 	switch how {
@@ -24,12 +24,13 @@ func (j *judge) mayGo(n *model.Node, how model.Method) {
 		j.fail("window", "node "+n.Name, "goes as %s outside of the disruption windows of pool %s", how, n.Pool)
 	}
 	if d.Unclear != "" {
-		j.fail("window", "node "+n.Name, "goes as %s, but of pool %s it cannot be read when it may: %s", how, n.Pool, d.Unclear)
+		j.fail("window", "node "+n.Name, "goes as %s, but of pool %s it cannot be read when it may: %s", how, n.Pool,
+			d.Unclear)
 	}
 }
 
 // due: there is cause to replace the machine by the method.
-func (j *judge) due(n *model.Node, how model.Method) {
+func (j *disruption) due(n *model.Node, how model.Method) {
 	object, d := "node "+n.Name, &j.pools[n.Pool].pool.Disruption
 	switch how {
 	case model.Drifted:
@@ -41,7 +42,8 @@ func (j *judge) due(n *model.Node, how model.Method) {
 			j.fail("expired", object, "is not too old for pool %s", n.Pool)
 		}
 	case model.CrowdedOut:
-		waits := slices.ContainsFunc(n.MissingDaemons, func(l model.MissingDaemon) bool { return j.s.Now.Sub(l.Since) >= time.Minute })
+		waits := slices.ContainsFunc(n.MissingDaemons,
+			func(l model.MissingDaemon) bool { return j.s.Now.Sub(l.Since) >= time.Minute })
 		full := false
 		for i := range n.Used {
 			full = full || n.Used[i] > n.Allocatable[i]
@@ -53,7 +55,7 @@ func (j *judge) due(n *model.Node, how model.Method) {
 }
 
 // helps: pods that leave no room for a DaemonSet's pod do not go all together to another machine of the same type.
-func (j *judge) helps(c *model.Command) {
+func (j *disruption) helps(c *model.Command) {
 	if c.Method != model.CrowdedOut || len(c.Launches) != 1 || len(c.Placements) > 0 {
 		return
 	}
@@ -68,9 +70,9 @@ func (j *judge) helps(c *model.Command) {
 	}
 }
 
-// finished: no Job's pod is moved that is likely to be done sooner than moving it pays, taken alone: what its run has cost is more
-// than what the command saves until it ends.
-func (j *judge) finished(c *model.Command, victims []*model.Node) {
+// finished: no Job's pod is moved that is likely to be done sooner than moving it pays, taken alone: what its run has
+// cost is more than what the command saves until it ends.
+func (j *disruption) finished(c *model.Command, victims []*model.Node) {
 	for _, n := range victims {
 		if !j.pools[n.Pool].pool.Disruption.WaitForJobs {
 			continue
@@ -95,8 +97,8 @@ func (j *judge) finished(c *model.Command, victims []*model.Node) {
 	}
 }
 
-// likelyLeft is how long a Job's pod will run on if it takes as long as the one in the middle of those that took longer than it
-// has; its deadline at the latest.
+// likelyLeft is how long a Job's pod will run on if it takes as long as the one in the middle of those that took
+// longer than it has; its deadline at the latest.
 func likelyLeft(run *model.JobRun, now time.Time) (time.Duration, bool) {
 	var ends []time.Time
 	for _, d := range run.Past {
@@ -115,7 +117,7 @@ func likelyLeft(run *model.JobRun, now time.Time) (time.Duration, bool) {
 }
 
 // saving: whatever becomes of the replacements, the command saves for each machine what its pool wants, and the policy.
-func (j *judge) saving(c *model.Command, victims []*model.Node) {
+func (j *disruption) saving(c *model.Command, victims []*model.Node) {
 	var least, total model.Price
 	everywhere, costs := j.policy.LeastSaving(j.s), map[string]model.Price(nil)
 	if everywhere > 0 {
@@ -150,6 +152,7 @@ func (j *judge) saving(c *model.Command, victims []*model.Node) {
 		dearest += most
 	}
 	if total-dearest < least {
-		j.fail("saving", "command "+c.ID, "saves %d if the replacements come at their dearest, its pools want %d", total-dearest, least)
+		j.fail("saving", "command "+c.ID, "saves %d if the replacements come at their dearest, its pools want %d",
+			total-dearest, least)
 	}
 }

@@ -7,7 +7,7 @@ import (
 )
 
 // machine is a node with its pods, or a launch.
-type machine struct {
+type host struct {
 	name    string
 	node    *model.Node       // nil for a launch
 	launch  *model.Launch     // nil for a node
@@ -33,9 +33,30 @@ type load struct {
 	left    int // of them, not bound yet: see order.go
 }
 
-// together judges what pods do to each other: those that run, those that are placed, those that machines are launched for.
-func (j *judge) together() {
-	j.gather()
+// coexistence judges what pods do to each other: those that run, those that are placed, and those that nodes are
+// launched for.
+type coexistence struct {
+	*judge
+	hosts      []*host
+	places     map[string]*places       // by topology key
+	matching   map[string][]bool        // by selector: the shapes that it selects
+	suits      map[string][]bool        // by node affinity: the hosts that satisfy it
+	namespaces map[string][]model.Label // by name
+}
+
+func newCoexistence(j *judge) *coexistence {
+	c := &coexistence{
+		judge: j, places: map[string]*places{}, matching: map[string][]bool{}, suits: map[string][]bool{},
+		namespaces: map[string][]model.Label{},
+	}
+	for _, n := range j.s.Namespaces {
+		c.namespaces[n.Name] = n.Labels
+	}
+	c.gather()
+	return c
+}
+
+func (j *coexistence) all() {
 	j.hostPorts()
 	j.volumes()
 	j.apart()
@@ -45,13 +66,12 @@ func (j *judge) together() {
 	}
 }
 
-// inTwoSteps: the scheduler binds those that are placed at once, before the machines come whose domains count too then.
-func (j *judge) inTwoSteps() bool {
+// inTwoSteps: the scheduler binds those that are placed at once, before the hosts come whose domains count too then.
+func (j *coexistence) inTwoSteps() bool {
 	if len(j.plan.Placements) == 0 || len(j.plan.Launches) == 0 {
 		return false
 	}
-	first := newJudge(j.s, j.policy, &model.Plan{Placements: j.plan.Placements})
-	first.gather()
+	first := newCoexistence(newJudge(j.s, j.policy, &model.Plan{Placements: j.plan.Placements}))
 	if first.bindable(); len(first.found) > 0 {
 		return false
 	}
@@ -70,20 +90,19 @@ func (j *judge) inTwoSteps() bool {
 		}
 		then.Nodes[i].Pods = append(then.Nodes[i].Pods, model.BoundPod{Pod: *pod})
 	}
-	second := newJudge(&then, j.policy, &model.Plan{Launches: j.plan.Launches})
-	second.gather()
+	second := newCoexistence(newJudge(&then, j.policy, &model.Plan{Launches: j.plan.Launches}))
 	second.bindable()
 	return len(second.found) == 0
 }
 
-// gather lists machines and who is, or will be, on them.
-func (j *judge) gather() {
-	byName := map[string]*machine{}
+// gather lists hosts and who is, or will be, on them.
+func (j *coexistence) gather() {
+	byName := map[string]*host{}
 	for i := range j.s.Nodes {
 		n := &j.s.Nodes[i]
-		m := &machine{name: "node " + n.Name, node: n}
+		m := &host{name: "node " + n.Name, node: n}
 		byName[n.Name] = m
-		j.machines = append(j.machines, m)
+		j.hosts = append(j.hosts, m)
 		for k := range n.Pods {
 			if p := &n.Pods[k]; !p.Terminal {
 				if l := j.put(m, &p.Pod, false); l != nil && p.Terminating {
@@ -99,11 +118,11 @@ func (j *judge) gather() {
 	}
 	for i := range j.plan.Launches {
 		l := &j.plan.Launches[i]
-		m := &machine{name: "launch " + l.ID, launch: l, catalog: j.pools[l.Pool]}
+		m := &host{name: "launch " + l.ID, launch: l, catalog: j.pools[l.Pool]}
 		if m.catalog == nil {
 			continue
 		}
-		j.machines = append(j.machines, m)
+		j.hosts = append(j.hosts, m)
 		m.ways = slices.Concat(j.waysOf(l)...)
 		for _, k := range l.Pods {
 			if pod := j.pending[k]; pod != nil {
@@ -114,7 +133,7 @@ func (j *judge) gather() {
 }
 
 // put counts in one more pod, if something of it matters to others.
-func (j *judge) put(m *machine, p *model.Pod, planned bool) *load {
+func (j *coexistence) put(m *host, p *model.Pod, planned bool) *load {
 	if j.shapeAt(p.Shape) == nil {
 		return nil
 	}
@@ -128,8 +147,8 @@ func (j *judge) put(m *machine, p *model.Pod, planned bool) *load {
 }
 
 // each calls f for all pods of the cluster and the plan.
-func (j *judge) each(f func(at int, m *machine, l *load)) {
-	for at, m := range j.machines {
+func (j *coexistence) each(f func(at int, m *host, l *load)) {
+	for at, m := range j.hosts {
 		for _, l := range m.loads {
 			f(at, m, l)
 		}
@@ -137,12 +156,14 @@ func (j *judge) each(f func(at int, m *machine, l *load)) {
 }
 
 // surelyOn reports whether the machine satisfies one of the alternatives, whatever it becomes.
-func (j *judge) surelyOn(m *machine, s *model.Shape) bool {
+func (j *coexistence) surelyOn(m *host, s *model.Shape) bool {
 	if len(s.Required) == 0 && len(s.AnyOf) == 0 {
 		return true
 	}
 	if m.node != nil {
-		return slices.ContainsFunc(j.alternatives(s), func(wants model.Requirements) bool { return j.nodeSatisfies(m.node, wants) })
+		return slices.ContainsFunc(j.alternatives(s), func(wants model.Requirements) bool {
+			return j.nodeSatisfies(m.node, wants)
+		})
 	}
 	alternatives := j.alternatives(s)
 	if slices.ContainsFunc(alternatives, m.surelyAll) {
@@ -150,12 +171,14 @@ func (j *judge) surelyOn(m *machine, s *model.Shape) bool {
 	}
 	custom := m.catalog.custom(m.launch.Requirements)
 	return len(alternatives) > 1 && !slices.ContainsFunc(m.ways, func(w *way) bool {
-		return !slices.ContainsFunc(alternatives, func(wants model.Requirements) bool { return every(wants, w.labels, custom) })
+		return !slices.ContainsFunc(alternatives, func(wants model.Requirements) bool {
+			return every(wants, w.labels, custom)
+		})
 	})
 }
 
 // surelyAll: each way of the launch satisfies each want.
-func (m *machine) surelyAll(wants model.Requirements) bool {
+func (m *host) surelyAll(wants model.Requirements) bool {
 	for _, w := range wants {
 		if w.Key == model.NodeNameField {
 			if !anyName(w) {
@@ -177,7 +200,7 @@ func (m *machine) surelyAll(wants model.Requirements) bool {
 }
 
 // label is what type and offering make of a label in the ways of a launch.
-func (m *machine) label(key string) *label {
+func (m *host) label(key string) *label {
 	if out := m.labels[key]; out != nil {
 		return out
 	}
@@ -198,7 +221,7 @@ func (m *machine) label(key string) *label {
 	return out
 }
 
-func (m *machine) taints() []model.Taint {
+func (m *host) taints() []model.Taint {
 	if m.node != nil {
 		return m.node.Taints
 	}
