@@ -101,7 +101,7 @@ func (p *problem) boundServed() {
 	}
 	p.tiers = append(p.tiers, every)
 	s := p.shopIn(len(p.tiers)-1, true)
-	s.cover.Loose = nil
+	s.cover.Relaxed = nil
 	p.bound = model.Price(binpack.Bound(&s.cover))
 	p.tiers = p.tiers[:len(p.tiers)-1]
 	for i, g := range p.groups {
@@ -113,9 +113,9 @@ func (p *problem) boundServed() {
 func (s *shop) serve(first, spill bool) bool {
 	options := binpack.Options{Steps: s.steps, Spill: spill}
 	if x := s.shared; x != nil && x.idea {
-		options.Unproven = true
+		options.SkipBound = true
 		if first && len(s.tiers) == 1 && s.level == nil {
-			options.Below = int64(x.below)
+			options.Cutoff = int64(x.below)
 		}
 	}
 	found := binpack.Solve(&s.cover, options)
@@ -127,7 +127,7 @@ func (s *shop) serve(first, spill bool) bool {
 	again, before := false, len(s.machines)
 	for _, x := range found.Patterns {
 		b := &s.bins[x.Bin]
-		takes := s.takesOf(x.Takes, b)
+		takes := s.takesOf(x.Items, b)
 		if slices.ContainsFunc(takes, func(t take) bool { return t.option < 0 }) {
 			again = true // the pool was closed to them a moment ago
 			continue
@@ -143,7 +143,7 @@ func (s *shop) serve(first, spill bool) bool {
 			}
 			s.rooms[b.view] = s.rooms[b.view].Minus(proto.largest)
 			m := *proto
-			m.takes = s.draw(x.Takes, b)
+			m.takes = s.draw(x.Items, b)
 			s.machines = append(s.machines, &m)
 		}
 	}
@@ -153,7 +153,7 @@ func (s *shop) serve(first, spill bool) bool {
 }
 
 // takesOf is the takes of a pattern in classes, for one pod of each as example.
-func (s *shop) takesOf(takes []binpack.Take, b *binOf) []take {
+func (s *shop) takesOf(takes []binpack.ItemCount, b *binOf) []take {
 	out := make([]take, len(takes))
 	for i, t := range takes {
 		class := s.classes[s.cover.Items[t.Item].Class]
@@ -164,7 +164,7 @@ func (s *shop) takesOf(takes []binpack.Take, b *binOf) []take {
 }
 
 // draw takes the pods out of the parts that wait.
-func (s *shop) draw(takes []binpack.Take, b *binOf) []take {
+func (s *shop) draw(takes []binpack.ItemCount, b *binOf) []take {
 	var out []take
 	for _, t := range takes {
 		class := s.classes[s.cover.Items[t.Item].Class]
@@ -189,9 +189,9 @@ func (s *shop) draw(takes []binpack.Take, b *binOf) []take {
 // fewer buys machines with fewer pods where the whole load leaves too few types for minValues, or pods that cannot have the
 // labels they want together. Where even one pod is too much the pool is closed to its class.
 func (s *shop) fewer(b *binOf, x binpack.Pattern) bool {
-	t := x.Takes[0]
+	t := x.Items[0]
 	for n := t.N; n > 0; n /= 2 {
-		some := []binpack.Take{{Item: t.Item, N: n}}
+		some := []binpack.ItemCount{{Item: t.Item, N: n}}
 		m, ok := s.build(b.view, s.takesOf(some, b), s.all)
 		if !ok {
 			continue

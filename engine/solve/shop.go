@@ -98,28 +98,28 @@ func (s *shop) addItems(at map[int]int) {
 			if x.n <= 0 || !s.chooses(g) {
 				continue
 			}
-			item := binpack.Item{Size: size, Class: at[x.class], Kind: g.kind, Slots: g.slots}
-			key := fmt.Sprint(size[:s.cover.Dims], item.Class, item.Kind, item.Slots)
+			item := binpack.Item{Size: size, Class: at[x.class], Group: g.kind, Slots: g.slots}
+			key := fmt.Sprint(size[:s.cover.Dims], item.Class, item.Group, item.Slots)
 			k, ok := items[key]
 			if !ok {
 				k = len(s.cover.Items)
 				items[key] = k
-				item.Loose = s.loosen(g, item, at[s.problem.classes[x.class].base], loose, needs, most)
+				item.Relaxed = s.loosen(g, item, at[s.problem.classes[x.class].base], loose, needs, most)
 				s.cover.Items = append(s.cover.Items, item)
 				s.members = append(s.members, nil)
 			}
 			s.cover.Items[k].Count += x.n
-			s.cover.Loose[s.cover.Items[k].Loose].Count += x.n
+			s.cover.Relaxed[s.cover.Items[k].Relaxed].Count += x.n
 			s.members[k] = append(s.members[k], member{g, i})
 		}
 	}
 	same := true
 	for i := range s.cover.Items {
 		x := &s.cover.Items[i]
-		same = same && s.cover.Loose[x.Loose].Class == x.Class && len(s.cover.Loose[x.Loose].Slots) == len(x.Slots)
+		same = same && s.cover.Relaxed[x.Relaxed].Class == x.Class && len(s.cover.Relaxed[x.Relaxed].Slots) == len(x.Slots)
 	}
 	if same {
-		s.cover.Loose = nil
+		s.cover.Relaxed = nil
 	}
 }
 
@@ -129,12 +129,12 @@ func (s *shop) loosen(g *group, item binpack.Item, base int, loose map[string]in
 	item.Slots = slices.DeleteFunc(slices.Clone(item.Slots), func(slot int) bool {
 		return slices.Contains(g.spreads, slot) && needs[slot]*3 < most
 	})
-	key := fmt.Sprint(item.Size[:s.cover.Dims], item.Class, item.Kind, item.Slots)
+	key := fmt.Sprint(item.Size[:s.cover.Dims], item.Class, item.Group, item.Slots)
 	k, ok := loose[key]
 	if !ok {
-		k = len(s.cover.Loose)
+		k = len(s.cover.Relaxed)
 		loose[key] = k
-		s.cover.Loose = append(s.cover.Loose, item)
+		s.cover.Relaxed = append(s.cover.Relaxed, item)
 	}
 	return k
 }

@@ -30,8 +30,8 @@ func Worth(s *model.Snapshot, policy model.Policy, count []int) []float64 {
 	p.tiers = [][]int{every}
 	out := make([]float64, len(s.Shapes))
 	shop := p.shopIn(0, true)
-	shop.cover.Loose = nil
-	for k, worth := range binpack.Worth(&shop.cover) {
+	shop.cover.Relaxed = nil
+	for k, worth := range binpack.Value(&shop.cover) {
 		for _, m := range shop.members[k] {
 			out[m.g.index] = worth
 		}

@@ -39,7 +39,9 @@ func TestNoBinForIt(t *testing.T) {
 		"huge":      plain([]Item{{Size: Vector{math.MaxInt64, 1}, Count: 4}}, Bin{Size: Vector{10, 10}, Price: 5}),
 		"negative":  plain([]Item{{Size: Vector{1, 1}, Count: 4}}, Bin{Size: Vector{-10, 10}, Price: 5}),
 		"shut pool": {Dims: 1, Items: []Item{{Count: 4}}, Bins: []Bin{{Price: 1, Open: Set{1}}}, Pools: []Pool{{Count: -1}}},
-		"no slot":   {Items: []Item{{Count: 4, Slots: []int{0}}}, Bins: []Bin{{Open: Set{1}}}, Pools: []Pool{{Count: 9}}, Slots: []int{0}},
+		"no slot": {
+			Items: []Item{{Count: 4, Slots: []int{0}}}, Bins: []Bin{{Open: Set{1}}}, Pools: []Pool{{Count: 9}}, Slots: []int{0},
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			if s := Solve(p, Options{}); s.Left[0] != 4 || len(s.Patterns) != 0 {
@@ -62,7 +64,8 @@ func TestABillionOfEach(t *testing.T) {
 	for range 30 {
 		items = append(items, Item{Size: Vector{int64(1 + r.IntN(50)), int64(1 + r.IntN(50))}, Count: 1e9 + r.IntN(1000)})
 	}
-	p := plain(items, Bin{Size: Vector{100, 100}, Price: 10}, Bin{Size: Vector{200, 100}, Price: 14}, Bin{Size: Vector{1000, 3000}, Price: 170})
+	p := plain(items, Bin{Size: Vector{100, 100}, Price: 10}, Bin{Size: Vector{200, 100}, Price: 14},
+		Bin{Size: Vector{1000, 3000}, Price: 170})
 	s := Solve(p, Options{})
 	judge(t, p, s)
 	if s.Partial || float64(s.Cost) > 1.02*float64(s.Bound) {

@@ -50,7 +50,7 @@ func (p *Problem) cheapest(things []int, set int) int64 {
 			}
 		}
 		for b, j := range things[:a] {
-			if set>>b&1 > 0 && len(p.Conflicts) > 0 && p.Conflicts[p.Items[i].Kind].Has(p.Items[j].Kind) {
+			if set>>b&1 > 0 && len(p.Conflicts) > 0 && p.Conflicts[p.Items[i].Group].Has(p.Items[j].Group) {
 				return -1
 			}
 		}

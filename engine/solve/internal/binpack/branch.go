@@ -1,22 +1,25 @@
 package binpack
 
-import "slices"
+import (
+	"cmp"
+	"slices"
+)
 
-// branch looks for whole numbers of items that are worth most, depth first, and gives what it found and a bound that nothing
-// exceeds: that of the parts it did not look into, once its steps are used up. Parts that cannot exceed enough are not
-// looked into.
+// branch is a depth-first branch and bound for the knapsack (after Horowitz and Sahni, 1974): items in the order of
+// value for price, as many as fit first. The bound of a subtree is the smaller of two: the room that is free, at its
+// prices, times the best ratio of the items left, or the room plus what these items are worth beyond their prices.
 type branch struct {
 	*knapsack
-	order  []choice // by value for price
-	ratio  []float64
-	spare  []float64 // value beyond price of those from here on
-	free   []float64
-	steps  int
-	enough float64
-	best   float64
-	taken  []int
-	found  []int
-	open   float64
+	order   []choice  // by value for price
+	ratio   []float64 // the best from here on
+	surplus []float64 // value beyond price of those from here on
+	free    []float64
+	steps   int
+	enough  float64 // subtrees that cannot exceed it are not searched
+	best    float64
+	taken   []int
+	found   []int
+	skipped float64 // the bound of the subtrees for which there were no steps
 }
 
 // choice is how many of an item to take.
@@ -24,38 +27,45 @@ type choice struct {
 	item         int
 	value, price float64
 	ratio        float64 // value for price
-	rows         []int   // of which it takes something
+	rows         []int   // capacities of which it takes something
 	size         []float64
 	upper        int
 }
 
-func (k *knapsack) branch(start []int, enough float64, steps int) (found []int, bound float64, left int) {
+// branchAndBound improves the load start. It returns the best load, an upper bound of the value of all loads, and the
+// steps left, which are negative if the search was cut.
+func (k *knapsack) branchAndBound(start []int, enough float64, steps int) (found []int, bound float64, left int) {
 	n := len(k.items)
 	b := &branch{
-		knapsack: k, order: make([]choice, n), ratio: make([]float64, n+1), spare: make([]float64, n+1),
-		free: slices.Clone(k.full), steps: steps, enough: enough, taken: make([]int, n), found: start,
+		knapsack: k, order: make([]choice, n), ratio: make([]float64, n+1), surplus: make([]float64, n+1),
+		free: slices.Clone(k.capacity), steps: steps, enough: enough, taken: make([]int, n), found: start,
 	}
-	b.best = k.worth(start)
+	b.best = k.loadValue(start)
 	for i := range n {
 		price := k.priceOf(i)
-		b.order[i] = choice{i, k.value[i], price, k.value[i] / max(price, 1e-12), k.rows[i], k.sizes[i], k.upper[i]}
+		b.order[i] = choice{i, k.value[i], price, k.value[i] / max(price, 1e-12), k.nonzero[i], k.sizes[i], k.upper[i]}
 	}
-	slices.SortStableFunc(b.order, func(x, y choice) int { return compareFloat(y.ratio, x.ratio) })
+	slices.SortStableFunc(b.order, func(x, y choice) int { return cmp.Compare(y.ratio, x.ratio) })
 	for d := n - 1; d >= 0; d-- {
 		c := &b.order[d]
-		b.spare[d] = b.spare[d+1] + float64(float64(c.upper)*max(c.value-c.price, 0))
+		b.surplus[d] = b.surplus[d+1] + float64(float64(c.upper)*max(c.value-c.price, 0))
 		b.ratio[d] = max(b.ratio[d+1], c.ratio)
 	}
 	room := 0.0
-	for r, y := range k.row {
-		room += float64(y * k.full[r])
+	for d, y := range k.dual {
+		room += float64(y * k.capacity[d])
 	}
-	b.down(0, 0, room)
-	return b.found, max(b.best, b.open, min(b.enough, k.bound())), b.steps
+	b.descend(0, 0, room)
+	return b.found, max(b.best, b.skipped, min(b.enough, k.bound())), b.steps
 }
 
-// down decides how many to take of the item at this depth. room is what is free, at the prices of the rows.
-func (b *branch) down(depth int, value, room float64) {
+// limit returns the bound of what the items from a depth on can add to the value. room is what is free, at its prices.
+func (b *branch) limit(depth int, value, room float64) float64 {
+	return value + min(float64(b.ratio[depth]*room), room+b.surplus[depth])
+}
+
+// descend decides how many to take of the item at this depth.
+func (b *branch) descend(depth int, value, room float64) {
 	if value > b.best {
 		b.best = value
 		b.found = slices.Clone(b.taken)
@@ -63,12 +73,12 @@ func (b *branch) down(depth int, value, room float64) {
 	if depth == len(b.order) {
 		return
 	}
-	bound := value + min(float64(b.ratio[depth]*room), room+b.spare[depth])
+	bound := b.limit(depth, value, room)
 	if bound <= b.best || bound <= b.enough {
 		return
 	}
 	if b.steps--; b.steps < 0 {
-		b.open = max(b.open, bound)
+		b.skipped = max(b.skipped, bound)
 		return
 	}
 	c := &b.order[depth]
@@ -80,35 +90,30 @@ func (b *branch) down(depth int, value, room float64) {
 		}
 	}
 	if n == 0 {
-		b.down(depth+1, value, room)
+		b.descend(depth+1, value, room)
 		return
 	}
-	b.change(c, n)
+	b.take(c, n)
 	for t := n; t >= 0; t-- {
 		b.taken[c.item] = t
-		b.down(depth+1, value+float64(float64(t)*c.value), room-float64(float64(t)*c.price))
+		b.descend(depth+1, value+float64(float64(t)*c.value), room-float64(float64(t)*c.price))
 		if b.steps < 0 {
-			b.rest(c, depth, t-1, value, room)
-			b.change(c, -t)
+			for fewer := t - 1; fewer >= 0; fewer-- {
+				v, left := value+float64(float64(fewer)*c.value), room-float64(float64(fewer)*c.price)
+				b.skipped = max(b.skipped, b.limit(depth+1, v, left))
+			}
+			b.take(c, -t)
 			break
 		}
 		if t > 0 {
-			b.change(c, -1)
+			b.take(c, -1)
 		}
 	}
 	b.taken[c.item] = 0
 }
 
-// rest notes the most that those numbers of the item could give that there are no steps for.
-func (b *branch) rest(c *choice, depth, t int, value, room float64) {
-	for ; t >= 0; t-- {
-		v, left := value+float64(float64(t)*c.value), room-float64(float64(t)*c.price)
-		b.open = max(b.open, v+min(float64(b.ratio[depth+1]*left), left+b.spare[depth+1]))
-	}
-}
-
-// change takes n more of the item.
-func (b *branch) change(c *choice, n int) {
+// take takes n more of the item.
+func (b *branch) take(c *choice, n int) {
 	for j, r := range c.rows {
 		b.free[r] -= float64(float64(n) * c.size[j])
 	}

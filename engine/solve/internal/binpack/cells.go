@@ -5,38 +5,51 @@ import (
 	"slices"
 )
 
-// mostCells is how many rows column generation has where there are more items than it can have rows.
-const mostCells = 60
+const (
+	maxCells  = 60  // rows of column generation where there are more items than it can have rows
+	maxFloors = 160 // rows of a bound by floors
+)
 
-// mostFloors is how many rows a bound by floors has.
-const mostFloors = 160
+// withCells returns the problem with cells of about equal relaxed items as its relaxed items, the problem of the cells,
+// and how many wait in each. A cell has the mean size of its items: what fits with means nearly fits with the items,
+// and disaggregate decides anew what each bin holds.
+func (p *Problem) withCells(relaxed *Problem, left []int) (whole, cells *Problem, waiting []int) {
+	of, n := relaxed.cells(left, 6, maxCells)
+	w, c := *p, *relaxed
+	c.Items, waiting = relaxed.merge(of, n, left, false)
+	c.Relaxed, w.Relaxed = nil, c.Items
+	w.Items = slices.Clone(p.Items)
+	for i := range w.Items {
+		if p.Relaxed == nil {
+			w.Items[i].Relaxed = of[i]
+		} else {
+			w.Items[i].Relaxed = of[p.Items[i].Relaxed]
+		}
+	}
+	return &w, &c, waiting
+}
 
-// cells gathers loose items of about the same size into one of their mean size, until few are left. What fits on paper with
-// means fits about with the items: fit decides anew what each bin takes. cells is the problem of the cells, whole the given
-// one with the cells as its loose items.
-func (p *Problem) cells(loose *Problem, left []int) (whole, cells *Problem, waiting []int) {
-	for bits := 6; ; bits-- {
-		of, n := loose.gathered(left, bits)
-		if n > mostCells && bits > 0 {
-			continue
+// floors returns a problem of few enough items for rows that costs no more: each cell is as small as its smallest item.
+func (p *Problem) floors(left []int) (*Problem, []int) {
+	out := *p
+	of, n := p.cells(left, 20, maxFloors)
+	var waiting []int
+	out.Items, waiting = p.merge(of, n, left, true)
+	out.Relaxed = nil
+	return &out, waiting
+}
+
+// cells gives each item a cell, of at most limit cells if that is possible: sizes in a cell are equal up to so many
+// bits after the first, or fewer.
+func (p *Problem) cells(left []int, bits, limit int) (of []int, n int) {
+	for ; ; bits-- {
+		if of, n = p.cellsOf(left, bits); n <= limit || bits == 0 {
+			return of, n
 		}
-		w, c := *p, *loose
-		c.Items, waiting = loose.means(of, n, left)
-		c.Loose, w.Loose = nil, c.Items
-		w.Items = slices.Clone(p.Items)
-		for i := range w.Items {
-			if p.Loose == nil {
-				w.Items[i].Loose = of[i]
-			} else {
-				w.Items[i].Loose = of[p.Items[i].Loose]
-			}
-		}
-		return &w, &c, waiting
 	}
 }
 
-// gathered gives each item a cell: sizes are equal up to so many bits after the first.
-func (p *Problem) gathered(left []int, bits int) (of []int, n int) {
+func (p *Problem) cellsOf(left []int, bits int) (of []int, n int) {
 	order := make([]int, len(p.Items))
 	for i := range order {
 		order[i] = i
@@ -49,7 +62,7 @@ func (p *Problem) gathered(left []int, bits int) (of []int, n int) {
 		if d := x.Class - y.Class; d != 0 {
 			return d
 		}
-		if d := x.Kind - y.Kind; d != 0 {
+		if d := x.Group - y.Group; d != 0 {
 			return d
 		}
 		if d := slices.Compare(x.Slots, y.Slots); d != 0 {
@@ -78,7 +91,9 @@ func coarse(size int64, bits int) int {
 	return int(math.Float64bits(float64(max(size, 0))) >> (52 - bits))
 }
 
-func (p *Problem) means(of []int, n int, left []int) (items []Item, waiting []int) {
+// merge returns an item for each of n cells and how many wait in it, of the mean size of those that wait, or of the
+// smallest.
+func (p *Problem) merge(of []int, n int, left []int, smallest bool) (items []Item, waiting []int) {
 	items, waiting = make([]Item, n), make([]int, n)
 	sum := make([][MaxDims]float64, n)
 	for i := range p.Items {
@@ -91,54 +106,17 @@ func (p *Problem) means(of []int, n int, left []int) (items []Item, waiting []in
 		}
 		waiting[c] += left[i]
 		for d := range p.Dims {
+			items[c].Size[d] = min(items[c].Size[d], it.Size[d])
 			sum[c][d] += float64(float64(it.Size[d]) * float64(left[i]))
 		}
 	}
 	for c := range items {
 		items[c].Count = waiting[c]
 		for d := range p.Dims {
-			items[c].Size[d] = int64(sum[c][d] / float64(max(waiting[c], 1)))
+			if !smallest {
+				items[c].Size[d] = int64(sum[c][d] / float64(max(waiting[c], 1)))
+			}
 		}
 	}
 	return items, waiting
-}
-
-// withoutSoft is the problem without slots on which a bound must not count.
-func (p *Problem) withoutSoft() *Problem {
-	out := *p
-	out.Items = slices.Clone(p.Items)
-	for i := range out.Items {
-		out.Items[i].Slots = slices.DeleteFunc(slices.Clone(out.Items[i].Slots), p.soft)
-	}
-	return &out
-}
-
-// floors gathers items of about the same size into one as small as the smallest of them, until there are few enough for rows.
-func (p *Problem) floors(left []int) (*Problem, []int) {
-	for bits := 20; ; bits-- {
-		of, n := p.gathered(left, bits)
-		if n > mostFloors && bits > 0 {
-			continue
-		}
-		out := *p
-		out.Items, out.Loose = make([]Item, n), nil
-		waiting := make([]int, n)
-		for i := range p.Items {
-			c := of[i]
-			if left[i] == 0 {
-				continue
-			}
-			if waiting[c] == 0 {
-				out.Items[c] = p.Items[i]
-			}
-			waiting[c] += left[i]
-			for d := range p.Dims {
-				out.Items[c].Size[d] = min(out.Items[c].Size[d], p.Items[i].Size[d])
-			}
-		}
-		for c := range out.Items {
-			out.Items[c].Count = waiting[c]
-		}
-		return &out, waiting
-	}
 }

@@ -8,24 +8,24 @@ import (
 // load is a bin as a fill left it.
 type load struct {
 	bin   int
-	takes []Take // good until the next fill
+	items []ItemCount // valid until the next fill
 	value float64
 	all   bool // nothing else waits
 }
 
 // keep makes l the load o, in its own memory.
 func (l *load) keep(o load) {
-	takes := append(l.takes[:0], o.takes...)
+	items := append(l.items[:0], o.items...)
 	*l = o
-	l.takes = takes
+	l.items = items
 }
 
-// manners of filling a bin.
+// Rules for filling a bin.
 const (
-	byValue = iota // dearest items first, as many as fit
-	byDot          // again and again the item whose size points most where there is room
-	byShare        // again and again the item worth most for the share it takes of what is scarcest
-	manners
+	byValue         = iota // most valuable items first, as many as fit
+	byDotProduct           // repeatedly the item whose size points most where there is room
+	byDominantShare        // repeatedly the item of most value for its share of what is scarcest
+	fillRules
 )
 
 // admit lists what fits into the empty bin, for the fills that follow.
@@ -40,61 +40,47 @@ func (s *search) admit(bin int) {
 	s.steps -= len(s.order)/16 + 1
 }
 
-// fill loads the bin with what was admitted.
-func (s *search) fill(bin, manner int) load {
+// fill loads the bin with admitted items.
+func (s *search) fill(bin, rule int) load {
 	b := &s.p.Bins[bin]
 	free := b.Size
-	if manner == byValue {
+	if rule == byValue {
 		for _, i := range s.list {
 			s.put(i, s.room(i, &free, s.left[i]), &free)
 		}
 		s.steps -= len(s.list)/16 + 1
 	} else {
-		s.choose(b, manner, &free)
+		s.fillByScore(b, rule, &free)
 	}
 	return s.unload(bin)
 }
 
-// room is how many more of the item the bin can have.
-func (s *search) room(i int, free *Vector, most int) int {
+// room returns how many more of the item the bin can have, at most limit.
+func (s *search) room(i int, free *Vector, limit int) int {
 	size := s.size(i)
 	for d, n := range size {
 		if n > free[d] && n > 0 {
 			return 0
 		}
 	}
-	if len(s.p.Conflicts) > 0 && s.banned.Has(s.p.Items[i].Kind) {
+	if len(s.p.Conflicts) > 0 && s.banned.Has(s.p.Items[i].Group) {
 		return 0
 	}
 	for _, slot := range s.p.Items[i].Slots {
-		most = min(most, s.p.Slots[slot]-s.slots[slot])
+		limit = min(limit, s.p.Slots[slot]-s.slots[slot])
 	}
-	if most <= 1 {
-		return max(most, 0)
+	if limit <= 1 {
+		return max(limit, 0)
 	}
 	for d, n := range size {
-		if n > 0 && n > free[d]/int64(most) {
-			most = int(free[d] / n)
+		if n > 0 && n > free[d]/int64(limit) {
+			limit = int(free[d] / n)
 		}
 	}
-	return most
+	return limit
 }
 
-// joins reports whether the item may be with what is in the bin; if so it bans what may not be with it.
-func (s *search) joins(i int) bool {
-	if len(s.p.Conflicts) == 0 {
-		return true
-	}
-	kind := s.p.Items[i].Kind
-	if s.banned.Has(kind) {
-		return false
-	}
-	for w, word := range s.p.Conflicts[kind] {
-		s.banned[w] |= word
-	}
-	return true
-}
-
+// put adds n of the item to the bin and bans what conflicts with it.
 func (s *search) put(i, n int, free *Vector) {
 	if n <= 0 {
 		return
@@ -102,20 +88,25 @@ func (s *search) put(i, n int, free *Vector) {
 	for d, size := range s.size(i) {
 		free[d] -= int64(n) * size
 	}
-	for _, slot := range s.p.Items[i].Slots {
+	it := &s.p.Items[i]
+	for _, slot := range it.Slots {
 		s.slots[slot] += n
 	}
-	s.joins(i)
+	if len(s.p.Conflicts) > 0 && !s.banned.Has(it.Group) {
+		for w, word := range s.p.Conflicts[it.Group] {
+			s.banned[w] |= word
+		}
+	}
 	if s.taken[i] == 0 {
-		s.takes = append(s.takes, Take{Item: i})
+		s.items = append(s.items, ItemCount{Item: i})
 	}
 	s.taken[i] += n
 }
 
-// choose fills item by item; of an item that fits often, an eighth at a time. A score falls as the bin fills, never rises:
-// what scored less before than the best does now needs no second look.
-func (s *search) choose(b *Bin, manner int, free *Vector) {
-	r := rating{search: s, manner: manner, free: free}
+// fillByScore fills item by item; of an item that fits often, an eighth at a time. A score falls as the bin fills and
+// never rises, so an item whose earlier score was below the best current one is not scored again.
+func (s *search) fillByScore(b *Bin, rule int, free *Vector) {
+	r := scorer{search: s, rule: rule, free: free}
 	for d := range s.p.Dims {
 		r.full[d] = float64(max(b.Size[d], 1))
 	}
@@ -123,49 +114,48 @@ func (s *search) choose(b *Bin, manner int, free *Vector) {
 	for _, i := range s.list {
 		s.scores = append(s.scores, candidate{i, math.Inf(1)})
 	}
-	for again := -1; ; {
-		r.look()
-		again = r.pick(again)
-		if again < 0 {
+	for picked := -1; ; {
+		r.update()
+		if picked = r.pick(picked); picked < 0 {
 			return
 		}
-		i := s.scores[again].item
+		i := s.scores[picked].item
 		s.put(i, max(1, s.room(i, free, s.left[i]-s.taken[i])/8), free)
 	}
 }
 
-// candidate is an item with the most it can score; an item that fits no more scores nothing.
+// candidate is an item with an upper bound of its score, negative if it fits no more.
 type candidate struct {
 	item  int
 	score float64
 }
 
-// rating scores items for what is free.
-type rating struct {
+// scorer rates items for the room that is free.
+type scorer struct {
 	*search
-	manner        int
-	free          *Vector
-	full, inverse [MaxDims]float64
+	rule         int
+	free         *Vector
+	full, weight [MaxDims]float64
 }
 
-// look takes notice of what is free now.
-func (r *rating) look() {
+// update sets the weights of the dimensions to what is free now.
+func (r *scorer) update() {
 	for d := range r.p.Dims {
-		if r.manner == byDot {
-			r.inverse[d] = float64(r.free[d]) / r.full[d]
+		if r.rule == byDotProduct {
+			r.weight[d] = float64(r.free[d]) / r.full[d]
 		} else {
-			r.inverse[d] = 1 / math.Max(float64(r.free[d]), 1e-3)
+			r.weight[d] = 1 / max(float64(r.free[d]), 1e-3)
 		}
 	}
 }
 
-// pick is the candidate that scores best, or -1; what was best before is looked at first.
-func (r *rating) pick(again int) int {
+// pick returns the candidate with the highest score, or -1. It looks first at the one that was best before.
+func (r *scorer) pick(before int) int {
 	best, top := -1, -1.0
-	if again >= 0 {
-		r.rescore(again)
-		if top = r.scores[again].score; top >= 0 {
-			best = again
+	if before >= 0 {
+		r.rescore(before)
+		if top = r.scores[before].score; top >= 0 {
+			best = before
 		}
 	}
 	work := len(r.scores) / 4
@@ -182,20 +172,20 @@ func (r *rating) pick(again int) int {
 	return best
 }
 
-func (r *rating) rescore(k int) {
+func (r *scorer) rescore(k int) {
 	c := &r.scores[k]
 	if c.score = -1; r.left[c.item] > r.taken[c.item] && r.room(c.item, r.free, 1) > 0 {
 		c.score = r.score(c.item)
 	}
 }
 
-func (r *rating) score(i int) float64 {
+func (r *scorer) score(i int) float64 {
 	size := r.size(i)
-	if r.manner == byDot {
+	if r.rule == byDotProduct {
 		units := r.prices.unit[r.prices.group[r.p.Items[i].Class]]
 		sum := 0.0
 		for d, n := range size {
-			sum += float64(float64(units[d]*float64(n)) * r.inverse[d])
+			sum += float64(float64(units[d]*float64(n)) * r.weight[d])
 		}
 		for _, slot := range r.p.Items[i].Slots {
 			sum += r.prices.slot[slot]
@@ -204,30 +194,30 @@ func (r *rating) score(i int) float64 {
 	}
 	share := 1e-12
 	for d, n := range size {
-		if x := float64(float64(n) * r.inverse[d]); x > share {
+		if x := float64(float64(n) * r.weight[d]); x > share {
 			share = x
 		}
 	}
 	return r.value[i] / share
 }
 
-// unload reads the scratch of a fill and clears it.
+// unload returns the load in the scratch of a fill and clears the scratch.
 func (s *search) unload(bin int) load {
-	l := load{bin: bin, takes: s.takes}
-	slices.SortFunc(s.takes, func(a, b Take) int { return a.Item - b.Item })
+	l := load{bin: bin, items: s.items}
+	slices.SortFunc(s.items, func(a, b ItemCount) int { return a.Item - b.Item })
 	units := 0
-	for k := range s.takes {
-		t := &s.takes[k]
-		t.N = s.taken[t.Item]
-		units += t.N
-		l.value += float64(float64(t.N) * s.value[t.Item])
-		s.taken[t.Item] = 0
-		for _, slot := range s.p.Items[t.Item].Slots {
+	for k := range s.items {
+		c := &s.items[k]
+		c.N = s.taken[c.Item]
+		units += c.N
+		l.value += float64(float64(c.N) * s.value[c.Item])
+		s.taken[c.Item] = 0
+		for _, slot := range s.p.Items[c.Item].Slots {
 			s.slots[slot] = 0
 		}
 	}
-	l.all = units == s.waits
+	l.all = units == s.waiting
 	clear(s.banned)
-	s.takes = s.takes[:0]
+	s.items = s.items[:0]
 	return l
 }

@@ -3,17 +3,17 @@ package binpack
 import "slices"
 
 const (
-	tries     = 6  // bins that are filled in every manner before one is taken
-	fewTries  = 2  // the same where there are many items: what greedy finds is then only a beginning
-	repricing = 12 // times the values are found anew while all that waits is bought
-	portions  = 60 // the same bin is not bought for more than such a part of all before others are looked at
+	maxBins      = 6  // bins that are filled by every rule before one is bought
+	maxBinsLarge = 2  // the same where there are many items: the greedy's solution is then only a beginning
+	repricings   = 12 // times that items are valued anew while all that waits is bought
+	portions     = 60 // the same load is not bought for more than this part of all before others are considered
 )
 
-// greedy buys bins until nothing waits that one could hold. It gives what was bought and the cost.
+// greedy buys bins until nothing waits that one could hold, and returns the patterns and their cost.
 func (s *search) greedy() ([]Pattern, int64) {
 	var out []Pattern
 	var cost int64
-	var trail []ending
+	var endings []ending
 	bound, sold := s.reprice(), 0.0
 	portion := 0.0
 	for _, i := range s.order {
@@ -22,42 +22,43 @@ func (s *search) greedy() ([]Pattern, int64) {
 	portion /= portions
 	var best, closer load
 	for len(s.order) > 0 && (s.steps > 0 || len(out) == 0) {
-		s.best(&best, &closer)
+		s.fillBest(&best, &closer)
 		if best.bin < 0 {
 			break
 		}
 		if closer.bin >= 0 {
 			end := ending{patterns: len(out), cost: cost}
 			end.closer.keep(closer)
-			trail = append(trail, end)
+			endings = append(endings, end)
 		}
-		times := s.often(&best, portion)
-		s.buy(best.bin, best.takes, times)
-		out = append(out, Pattern{Bin: best.bin, Takes: slices.Clone(best.takes), Times: times})
-		cost = plus(cost, times, s.p.Bins[best.bin].Price)
+		times := s.howOften(&best, portion)
+		s.buy(best.bin, best.items, times)
+		out = append(out, Pattern{Bin: best.bin, Items: slices.Clone(best.items), Times: times})
+		cost = addPrice(cost, times, s.p.Bins[best.bin].Price)
 		sold += float64(float64(times) * best.value)
 		waiting := len(s.order)
 		s.order = slices.DeleteFunc(s.order, func(i int) bool { return s.left[i] == 0 })
-		if !s.fixed && (sold > bound/repricing || len(s.order) < waiting && len(s.order) <= 12) {
+		if !s.fixed && (sold > bound/repricings || len(s.order) < waiting && len(s.order) <= 12) {
 			bound, sold = s.reprice(), 0
 		}
 	}
-	return s.closeEarlier(out, cost, trail)
+	return s.endEarlier(out, cost, endings)
 }
 
-// best fills the most promising bins and gives the load that is worth most for its price, and the cheapest that takes all.
-func (s *search) best(best, closer *load) {
+// fillBest fills the most promising bins and returns the load of most value for its price, and in closer the cheapest
+// that takes all that waits.
+func (s *search) fillBest(best, closer *load) {
 	best.bin, closer.bin = -1, -1
 	top := 0.0
 	for _, k := range s.promising() {
 		s.last[k] = 0
 		s.admit(k)
-		for manner := range manners {
-			l := s.fill(k, manner)
-			if len(l.takes) == 0 {
+		for rule := range fillRules {
+			l := s.fill(k, rule)
+			if len(l.items) == 0 {
 				break
 			}
-			r := s.ratio(k, l.value)
+			r := s.valueForPrice(k, l.value)
 			s.last[k] = max(s.last[k], r)
 			if best.bin < 0 || r > top {
 				best.keep(l)
@@ -70,17 +71,17 @@ func (s *search) best(best, closer *load) {
 	}
 }
 
-// promising are the bins whose last fills were worth most for their price, best first.
+// promising returns the bins whose last fills were worth most for their price, best first.
 func (s *search) promising() []int {
-	out, most := s.first[:0], tries
-	if len(s.order) > mostRows {
-		most = fewTries
+	out, limit := s.top[:0], maxBins
+	if len(s.order) > maxRows {
+		limit = maxBinsLarge
 	}
 	for _, k := range s.bins {
-		if len(out) == most && s.last[k] <= s.last[out[most-1]] || !s.allows(k) {
+		if len(out) == limit && s.last[k] <= s.last[out[limit-1]] || s.affordable(k, 1) == 0 {
 			continue
 		}
-		if len(out) < most {
+		if len(out) < limit {
 			out = append(out, k)
 		}
 		at := len(out) - 1
@@ -92,56 +93,57 @@ func (s *search) promising() []int {
 	return out
 }
 
-// often is how often to buy the load: as often as the same is there again, but for the last times, where another may be
-// better, and not for more than a portion.
-func (s *search) often(l *load, portion float64) int {
-	times := s.repeats(l.takes)
+// howOften returns how often to buy the load: as often as the same can be made again, but for the last quarter, where
+// another may be better, and not for more than a portion.
+func (s *search) howOften(l *load, portion float64) int {
+	times := s.repeats(l.items)
 	times = max(1, times-times/4)
-	if most := portion / max(l.value, 1e-9); most < float64(times) {
-		times = max(1, int(most))
+	if limit := portion / max(l.value, 1e-9); limit < float64(times) {
+		times = max(1, int(limit))
 	}
-	return s.affords(l.bin, times)
+	return s.affordable(l.bin, times)
 }
 
-// plus adds the price of so many bins, up to what a number can hold.
-func plus(cost int64, times int, price int64) int64 {
-	const most = 1 << 61
-	if price > 0 && int64(times) > (most-cost)/price {
-		return most
+// addPrice adds the price of so many bins, up to what a number can hold.
+func addPrice(cost int64, times int, price int64) int64 {
+	const limit = 1 << 61
+	if price > 0 && int64(times) > (limit-cost)/price {
+		return limit
 	}
 	return cost + int64(times)*price
 }
 
-// ending is a place where one bin could have ended the search.
+// ending is a point at which one more bin could have ended the search.
 type ending struct {
 	patterns int
 	cost     int64
 	closer   load
 }
 
-// closeEarlier ends with a single bin where that is cheaper than what followed.
-func (s *search) closeEarlier(out []Pattern, cost int64, trail []ending) ([]Pattern, int64) {
+// endEarlier ends at the cheapest ending if that costs less than what followed, or serves more.
+func (s *search) endEarlier(out []Pattern, cost int64, endings []ending) ([]Pattern, int64) {
+	total := func(e *ending) int64 { return addPrice(e.cost, 1, s.p.Bins[e.closer.bin].Price) }
 	at := -1
-	if s.waits > 0 && !s.spill && s.steps > 0 && len(trail) > 0 {
-		at, cost = 0, plus(trail[0].cost, 1, s.p.Bins[trail[0].closer.bin].Price)
+	cut := s.spill || s.steps <= 0
+	if s.waiting > 0 && !cut && len(endings) > 0 {
+		at, cost = 0, total(&endings[0])
 	}
-	for i, e := range trail {
-		total := plus(e.cost, 1, s.p.Bins[e.closer.bin].Price)
-		if (s.spill || s.steps <= 0) && s.waits > 0 {
+	for i := range endings {
+		e := &endings[i]
+		if cut && s.waiting > 0 {
 			break
 		}
-		if total < cost || at < 0 && total == cost && e.patterns+1 < len(out) {
-			at, cost = i, total
+		if t := total(e); t < cost || at < 0 && t == cost && e.patterns+1 < len(out) {
+			at, cost = i, t
 		}
 	}
 	if at < 0 {
 		return out, cost
 	}
-	e := trail[at]
+	e := &endings[at]
 	for _, x := range out[e.patterns:] {
-		s.unbuy(&x)
+		s.buy(x.Bin, x.Items, -x.Times)
 	}
-	s.buy(e.closer.bin, e.closer.takes, 1)
-	out = append(out[:e.patterns:e.patterns], Pattern{Bin: e.closer.bin, Takes: e.closer.takes, Times: 1})
-	return out, cost
+	s.buy(e.closer.bin, e.closer.items, 1)
+	return append(out[:e.patterns:e.patterns], Pattern{Bin: e.closer.bin, Items: e.closer.items, Times: 1}), cost
 }

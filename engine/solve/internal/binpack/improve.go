@@ -1,25 +1,26 @@
 package binpack
 
 import (
+	"cmp"
 	"math/rand/v2"
 	"slices"
 )
 
-// most is the most bins that are dissolved at once.
-const most = 6
+// maxRemoved is the most bins that are repacked at once.
+const maxRemoved = 6
 
-// improve dissolves a few bins at a time, those that earn least and others, and packs what was in them anew; cheaper
-// packings stay. bound is what no solution can be cheaper than.
+// improve is a large neighbourhood search: each round removes a few bins, those that waste most among them, packs their
+// items anew, and keeps a packing that is no dearer. bound is what no solution can be cheaper than.
 func (s *search) improve(patterns []Pattern, cost int64, bound float64, effort int) ([]Pattern, int64) {
-	w := &workshop{s: s, patterns: patterns, cost: cost, chance: rand.New(rand.NewPCG(1, 2))}
+	w := &improver{s: s, patterns: patterns, cost: cost, chance: rand.New(rand.NewPCG(1, 2))}
 	w.rank()
 	bins := 0
 	for i := range patterns {
 		bins = min(bins+patterns[i].Times, patience*effort)
 	}
-	mark := cost // gains below a ten thousandth of it are none
+	mark := cost // gains below a ten thousandth of it do not count
 	for round, gained := 0, 0; round < improveRounds*effort && round-gained < min(patience*effort, 6+6*bins); round++ {
-		if s.steps <= 0 || len(w.patterns) == 0 || float64(w.cost) <= bound*close {
+		if s.steps <= 0 || len(w.patterns) == 0 || float64(w.cost) <= bound*gapTolerance {
 			break
 		}
 		if w.round(round); w.cost < mark-mark/10_000 {
@@ -29,51 +30,48 @@ func (s *search) improve(patterns []Pattern, cost int64, bound float64, effort i
 	return w.patterns, w.cost
 }
 
-// workshop is a solution under improvement.
-type workshop struct {
+// improver is a solution under improvement.
+type improver struct {
 	s        *search
 	patterns []Pattern
 	cost     int64
-	chance   *rand.Rand
-	byWaste  []int // patterns, those first that cost most beyond what they hold
-	inUse    []int // bins
+	chance   *rand.Rand // seeded with constants
+	byWaste  []int      // patterns, most wasteful first
+	inUse    []int      // bins
 }
 
-// waste is what a pattern costs beyond the value of what is in it, for its price.
-func (w *workshop) waste(x *Pattern) float64 {
+// waste returns the part of a pattern's price that the value of its items does not cover.
+func (w *improver) waste(x *Pattern) float64 {
 	value := 0.0
-	for _, t := range x.Takes {
-		value += float64(float64(t.N) * w.s.value[t.Item])
+	for _, c := range x.Items {
+		value += float64(float64(c.N) * w.s.value[c.Item])
 	}
 	return 1 - value/float64(max(w.s.p.Bins[x.Bin].Price, 1))
 }
 
-func (w *workshop) rank() {
+func (w *improver) rank() {
 	w.patterns = slices.DeleteFunc(w.patterns, func(x Pattern) bool { return x.Times == 0 })
 	waste := make([]float64, len(w.patterns))
-	w.byWaste = w.byWaste[:0]
+	w.byWaste, w.inUse = w.byWaste[:0], w.inUse[:0]
 	for i := range w.patterns {
 		waste[i] = w.waste(&w.patterns[i])
 		w.byWaste = append(w.byWaste, i)
-	}
-	slices.SortStableFunc(w.byWaste, func(a, b int) int { return compareFloat(waste[b], waste[a]) })
-	w.inUse = w.inUse[:0]
-	for i := range w.patterns {
 		w.inUse = append(w.inUse, w.patterns[i].Bin)
 	}
+	slices.SortStableFunc(w.byWaste, func(a, b int) int { return cmp.Compare(waste[b], waste[a]) })
 	slices.Sort(w.inUse)
 	w.inUse = slices.Compact(w.inUse)
 }
 
-// victims are patterns of which one bin each is dissolved; a pattern may be in it several times.
-func (w *workshop) victims(round int) []int {
+// pick chooses the patterns of which one bin each is removed; a pattern may be chosen several times.
+func (w *improver) pick(round int) []int {
 	bins := 0
 	for i := range w.patterns {
-		if bins += w.patterns[i].Times; bins >= most {
+		if bins += w.patterns[i].Times; bins >= maxRemoved {
 			break
 		}
 	}
-	want := min(2+round%(most-1), bins)
+	want := min(2+round%(maxRemoved-1), bins)
 	used := map[int]int{}
 	var out []int
 	for try := 0; len(out) < want && try < 50; try++ {
@@ -82,7 +80,7 @@ func (w *workshop) victims(round int) []int {
 		case try == 0: // each in turn, the worst ones more often
 			i = w.byWaste[w.chance.IntN(1+min(n-1, round/2))]
 		case w.chance.IntN(2) == 0:
-			i = w.byWaste[w.chance.IntN(min(n, 2*most))]
+			i = w.byWaste[w.chance.IntN(min(n, 2*maxRemoved))]
 		default:
 			i = w.byWaste[w.chance.IntN(n)]
 		}
@@ -94,19 +92,20 @@ func (w *workshop) victims(round int) []int {
 	return out
 }
 
-// round dissolves some bins and keeps the new packing if it is no dearer.
-func (w *workshop) round(round int) {
-	victims := w.victims(round)
-	sub, items := w.dissolve(victims)
+// round repacks some bins and keeps the new packing if it is no dearer. Rounds differ in whether items are valued anew,
+// which bins may be bought, and whether prices are blurred.
+func (w *improver) round(round int) {
+	removed := w.pick(round)
+	sub, items := w.subproblem(removed)
 	var old int64
-	for _, i := range victims {
+	for _, i := range removed {
 		old += w.s.p.Bins[w.patterns[i].Bin].Price
 	}
 	left := make([]int, len(sub.Items))
 	for i := range sub.Items {
 		left[i] = sub.Items[i].Count
 	}
-	t := newSearch(sub, left, w.roomsWithout(victims), w.s.steps)
+	t := newSearch(sub, left, w.poolsWithout(removed), w.s.steps)
 	if round%4 > 0 {
 		t.fixed, t.prices = true, w.s.prices
 		for i, whole := range items {
@@ -124,16 +123,16 @@ func (w *workshop) round(round int) {
 	}
 	found, cost := t.greedy()
 	w.s.steps = t.steps
-	if cost > old || cost == old && round%4 > 0 || t.waits > 0 {
+	if cost > old || cost == old && round%4 > 0 || t.waiting > 0 {
 		return
 	}
-	for _, i := range victims {
+	for _, i := range removed {
 		w.patterns[i].Times--
 	}
-	w.s.rooms = t.rooms
+	w.s.pools = t.pools
 	for _, x := range found {
-		for k := range x.Takes {
-			x.Takes[k].Item = items[x.Takes[k].Item]
+		for k := range x.Items {
+			x.Items[k].Item = items[x.Items[k].Item]
 		}
 		w.patterns = append(w.patterns, x)
 	}
@@ -141,16 +140,17 @@ func (w *workshop) round(round int) {
 	w.rank()
 }
 
-// dissolve is the problem of packing the victims' items alone, and which item of the whole each of them is.
-func (w *workshop) dissolve(victims []int) (*Problem, []int) {
+// subproblem returns the problem of packing the items of the removed bins alone, and the index that each of them has in
+// the whole problem.
+func (w *improver) subproblem(removed []int) (*Problem, []int) {
 	count := map[int]int{}
-	for _, i := range victims {
-		for _, t := range w.patterns[i].Takes {
-			count[t.Item] += t.N
+	for _, i := range removed {
+		for _, c := range w.patterns[i].Items {
+			count[c.Item] += c.N
 		}
 	}
 	items := make([]int, 0, len(count))
-	for i := range count { // order does not matter: sorted below
+	for i := range count { // in any order: sorted below
 		items = append(items, i)
 	}
 	slices.Sort(items)
@@ -163,15 +163,15 @@ func (w *workshop) dissolve(victims []int) (*Problem, []int) {
 	return &sub, items
 }
 
-// roomsWithout is what the pools have left once the victims are gone.
-func (w *workshop) roomsWithout(victims []int) []Pool {
-	rooms := copyRooms(w.s.rooms)
-	for _, i := range victims {
+// poolsWithout returns what the pools have left once the removed bins are gone.
+func (w *improver) poolsWithout(removed []int) []Pool {
+	pools := clonePools(w.s.pools)
+	for _, i := range removed {
 		b := &w.s.p.Bins[w.patterns[i].Bin]
-		rooms[b.Pool].Count++
+		pools[b.Pool].Count++
 		for k, c := range b.Charge {
-			rooms[b.Pool].Left[k] += max(c, 0)
+			pools[b.Pool].Left[k] += max(c, 0)
 		}
 	}
-	return rooms
+	return pools
 }

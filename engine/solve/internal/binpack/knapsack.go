@@ -1,176 +1,211 @@
 package binpack
 
-import "math"
+import (
+	"math"
+	"slices"
+)
 
-// knapsack is the question what a bin can hold at most, in value.
+// Limits of the branch and bound in one bin, in steps.
+const (
+	maxBranches      = 3000
+	minBranches      = 100
+	fractionalFactor = 18 // more while only the bound matters
+	manyRows         = 80 // with more rows the bound gains more from further rounds than from depth
+)
+
+// knapsack is the pricing problem of a bin: the load of most value. Its constraints are the bin's dimensions and slots,
+// each scaled to a capacity of one. Conflicts are left out, which keeps the bound valid.
 type knapsack struct {
-	bin    int
-	cost   float64
-	price  float64 // cost, but at least 1
-	items  []int   // of the problem
-	value  []float64
-	size   [][]float64
-	rows   [][]int     // the rows of size that are not 0
-	sizes  [][]float64 // there
-	upper  []int       // most of each that a bin can have
-	full   []float64
-	budget int       // steps of depth-first search
-	row    []float64 // the prices of the rows that were found last; nil = none yet
-	simplex
+	bin      int
+	cost     float64
+	price    float64 // cost, but at least 1
+	items    []int   // rows of the configuration LP
+	value    []float64
+	size     [][]float64 // by item, constraint
+	nonzero  [][]int     // by item: the constraints in which its size is not 0
+	sizes    [][]float64 // by item: its size in these
+	upper    []int       // the most of each that a bin can have
+	capacity []float64
+	budget   int       // steps of branch and bound
+	dual     []float64 // of the capacities, from the last relaxation; nil = none yet
+	simplex  boundedSimplex
 }
 
-// simplex is the scratch of relaxed: rows of B⁻¹[A I], slacks last.
-type simplex struct {
-	table          [][]float64
-	reduced        []float64
-	basis          []int
-	x              []float64 // basic values
-	most           []float64 // upper bounds
-	inBasis, above []bool    // above: not in the basis but at its upper bound
-	take           []float64
-}
-
-// relaxed solves the linear relaxation: items may be cut. It leaves prices of the rows at which the bin is worth that much,
-// and gives how many of each item it would take. Simplex with bounds on few rows.
-func (k *knapsack) relaxed() []float64 {
-	k.start()
-	for range 60 + 4*len(k.items) {
-		enter := k.entering()
-		if enter < 0 {
-			break
-		}
-		step, out, full := k.leaving(enter)
-		if math.IsInf(step, 1) {
-			break
-		}
-		k.move(enter, step, out, full)
+func (c *configurationLP) knapsackOf(b int) *knapsack {
+	p, bin := c.p, &c.p.Bins[b]
+	k := &knapsack{
+		bin: b, cost: float64(max(bin.Price, 0)), price: float64(max(bin.Price, 1)), budget: maxBranches / 4,
 	}
-	m, n := len(k.full), len(k.items)
-	for r := range m {
-		k.row[r] = max(-k.reduced[n+r], 0)
+	for d := range p.Dims {
+		k.capacity = append(k.capacity, float64(max(bin.Size[d], 0)))
 	}
-	for j := range n {
-		if k.take[j] = 0; k.above[j] {
-			k.take[j] = k.most[j]
-		}
-	}
-	for r, j := range k.basis {
-		if j < n {
-			k.take[j] = k.x[r]
-		}
-	}
-	return k.take
-}
-
-func (k *knapsack) start() {
-	m, n := len(k.full), len(k.items)
-	if k.row == nil {
-		k.row, k.table, k.basis, k.take = make([]float64, m), make([][]float64, m), make([]int, m), make([]float64, n)
-		k.reduced, k.most, k.inBasis, k.above = make([]float64, n+m), make([]float64, n+m), make([]bool, n+m), make([]bool, n+m)
-		for r := range k.table {
-			k.table[r] = make([]float64, n+m)
-			k.most[n+r] = math.Inf(1)
-		}
-		for j, u := range k.upper {
-			k.most[j] = float64(u)
-		}
-	}
-	clear(k.above)
-	clear(k.inBasis)
-	clear(k.reduced[copy(k.reduced, k.value):])
-	k.x = append(k.x[:0], k.full...)
-	for r, row := range k.table {
-		for i := range n {
-			row[i] = k.size[i][r]
-		}
-		clear(row[n:])
-		row[n+r] = 1
-		k.basis[r], k.inBasis[n+r] = n+r, true
-	}
-}
-
-// entering is the variable that gains most, or -1.
-func (k *knapsack) entering() int {
-	enter, most := -1, 1e-9
-	for j, gain := range k.reduced {
-		if k.above[j] {
-			gain = -gain
-		}
-		if gain > most && !k.inBasis[j] {
-			enter, most = j, gain
-		}
-	}
-	return enter
-}
-
-// leaving is how far the variable can move, the row that stops it (-1: its own upper bound), and whether that row's variable
-// is then at its upper bound.
-func (k *knapsack) leaving(enter int) (step float64, out int, full bool) {
-	sign := 1.0
-	if k.above[enter] {
-		sign = -1
-	}
-	step, out = k.most[enter], -1
-	for r, row := range k.table {
-		a := row[enter] * sign
-		switch most := k.most[k.basis[r]]; {
-		case a > 1e-12:
-			if t := k.x[r] / a; t < step {
-				step, out, full = t, r, false
-			}
-		case a < -1e-12 && !math.IsInf(most, 1):
-			if t := (most - k.x[r]) / -a; t < step {
-				step, out, full = t, r, true
+	slot := make([]int, len(p.Slots))
+	for _, i := range c.items {
+		for _, s := range p.Items[i].Slots {
+			if slot[s] == 0 {
+				k.capacity = append(k.capacity, float64(p.Slots[s]))
+				slot[s] = len(k.capacity) - 1
 			}
 		}
 	}
-	return max(step, 0), out, full
-}
-
-func (k *knapsack) move(enter int, step float64, out int, full bool) {
-	sign, value := 1.0, step
-	if k.above[enter] {
-		sign, value = -1, k.most[enter]-step
+	for r, i := range c.items {
+		it := &p.Items[i]
+		if !bin.Open.Has(it.Class) {
+			continue
+		}
+		n := fits(p.Dims, &it.Size, &bin.Size, int(min(c.count[r], 1e6)))
+		for _, s := range it.Slots {
+			n = min(n, p.Slots[s])
+		}
+		if n == 0 {
+			continue
+		}
+		size := make([]float64, len(k.capacity))
+		for d := range p.Dims {
+			size[d] = float64(it.Size[d])
+		}
+		for _, s := range it.Slots {
+			size[slot[s]] = 1
+		}
+		k.items, k.upper, k.size = append(k.items, r), append(k.upper, n), append(k.size, size)
 	}
-	for r, row := range k.table {
-		k.x[r] -= float64(float64(row[enter]*sign) * step)
-	}
-	if out < 0 {
-		k.above[enter] = !k.above[enter]
-		return
-	}
-	was := k.basis[out]
-	k.inBasis[was], k.inBasis[enter] = false, true
-	k.above[was], k.above[enter] = full, false
-	k.basis[out], k.x[out] = enter, value
-	pivot := k.table[out]
-	by := pivot[enter]
-	for j := range pivot {
-		pivot[j] /= by
-	}
-	for r, row := range k.table {
-		if f := row[enter]; r != out && f != 0 {
-			less(row, pivot, f)
+	for d, capacity := range k.capacity {
+		if capacity > 0 {
+			for j := range k.size {
+				k.size[j][d] /= capacity
+			}
+			k.capacity[d] = 1
 		}
 	}
-	if f := k.reduced[enter]; f != 0 {
-		less(k.reduced, pivot, f)
+	n := len(k.items)
+	k.value, k.nonzero, k.sizes = make([]float64, n), make([][]int, n), make([][]float64, n)
+	for j := range k.size {
+		for d, size := range k.size[j] {
+			if size > 0 {
+				k.nonzero[j], k.sizes[j] = append(k.nonzero[j], d), append(k.sizes[j], size)
+			}
+		}
+	}
+	return k
+}
+
+// price looks for a load of more value than the bin's price and adds it as a column: where that is easy, or, if eager,
+// by branch and bound. It returns the most that a load can be worth.
+func (c *configurationLP) price(k *knapsack, eager bool) float64 {
+	// The duals that proved a bin too dear a round ago often still do.
+	if k.dual != nil {
+		c.steps -= len(k.items)/16 + 1
+		if limit := k.bound(); limit <= k.price {
+			return limit
+		}
+	}
+	c.steps -= len(k.items)/2 + 1
+	part := k.solveRelaxation()
+	limit := k.bound()
+	if limit <= k.price*(1+1e-7) {
+		return limit
+	}
+	whole := k.rounded(part)
+	value := k.loadValue(whole)
+	if value <= k.price*(1+1e-6) || eager {
+		whole, limit = c.branchAndBound(k, whole)
+		value = k.loadValue(whole)
+	}
+	switch {
+	case value > k.price*(1+1e-6):
+		c.pool = append(c.pool, columnOf(c, k, whole))
+	case c.fractional && limit > k.price*(1+1e-4):
+		c.pool = append(c.pool, columnOf(c, k, part))
+	}
+	return max(limit, value)
+}
+
+// branchAndBound improves a load. Its budget grows for bins where it paid before: where the search was complete, or
+// found a better load.
+func (c *configurationLP) branchAndBound(k *knapsack, whole []int) ([]int, float64) {
+	budget := k.budget
+	if c.fractional {
+		budget *= fractionalFactor
+		if len(c.items) > manyRows {
+			budget /= 3
+		}
+	}
+	before := k.loadValue(whole)
+	found, limit, left := k.branchAndBound(whole, k.price, budget)
+	c.steps -= (budget - max(left, 0)) / 4
+	if left >= 0 || !c.fractional && k.loadValue(found) > before {
+		k.budget = min(2*k.budget, maxBranches)
+	} else {
+		k.budget = max(k.budget/2, minBranches)
+	}
+	return found, limit
+}
+
+func columnOf[N int | float64](c *configurationLP, k *knapsack, load []N) *column {
+	col := &column{bin: k.bin, cost: k.price}
+	for j, n := range load {
+		if n > 0 {
+			r := k.items[j]
+			col.rows, col.vals = append(col.rows, int32(r)), append(col.vals, float64(n)/c.count[r])
+		}
+	}
+	return col
+}
+
+func (k *knapsack) loadValue(load []int) float64 {
+	sum := 0.0
+	for j, n := range load {
+		sum += float64(float64(n) * k.value[j])
+	}
+	return sum
+}
+
+// rounded rounds a fractional load down and fills what is free with the items of most value for their share of the
+// scarcest capacity.
+func (k *knapsack) rounded(part []float64) []int {
+	out := make([]int, len(part))
+	free := slices.Clone(k.capacity)
+	put := func(j, n int) {
+		out[j] += n
+		for d, s := range k.size[j] {
+			free[d] -= float64(float64(n) * s)
+		}
+	}
+	for j, t := range part {
+		put(j, min(int(t+1e-9), k.upper[j]))
+	}
+	for {
+		best, top := -1, 0.0
+		for j := range k.items {
+			if out[j] >= k.upper[j] || k.value[j] <= 0 {
+				continue
+			}
+			share := 1e-12
+			for d, s := range k.size[j] {
+				if s > free[d]+1e-12 {
+					share = math.Inf(1)
+					break
+				}
+				if s > 0 {
+					share = max(share, s/max(free[d], 1e-12))
+				}
+			}
+			if score := k.value[j] / share; score > top {
+				best, top = j, score
+			}
+		}
+		if best < 0 {
+			return out
+		}
+		put(best, 1)
 	}
 }
 
-// less takes f times b from a.
-func less(a, b []float64, f float64) {
-	b = b[:len(a)]
-	for j := range a {
-		a[j] -= float64(f * b[j])
-	}
-}
-
-// bound is how much the bin can hold in value at most, by the row prices: valid whatever they are.
+// bound returns an upper bound of a load's value: Lagrange's, valid for any duals.
 func (k *knapsack) bound() float64 {
 	sum := 0.0
-	for r, y := range k.row {
-		sum += float64(y * k.full[r])
+	for d, y := range k.dual {
+		sum += float64(y * k.capacity[d])
 	}
 	for i := range k.items {
 		sum += float64(float64(k.upper[i]) * max(k.value[i]-k.priceOf(i), 0))
@@ -178,11 +213,12 @@ func (k *knapsack) bound() float64 {
 	return sum
 }
 
+// priceOf returns the price of one of the item at the duals.
 func (k *knapsack) priceOf(i int) float64 {
 	sum := 0.0
-	size := k.size[i][:len(k.row)]
-	for r, y := range k.row {
-		sum += float64(y * size[r])
+	size := k.size[i][:len(k.dual)]
+	for d, y := range k.dual {
+		sum += float64(y * size[d])
 	}
 	return sum
 }

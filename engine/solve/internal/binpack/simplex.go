@@ -10,39 +10,40 @@ type column struct {
 	vals []float64
 }
 
-// master solves min c·x, A·x ≥ b, x ≥ 0 by the revised simplex method with an explicit inverse; columns come one by one.
-// Products are rounded before they are added (float64(a*b)), so that no machine fuses them: every one gets the same
-// numbers.
+// master is a restricted master problem: min c·x, A·x ≥ b, x ≥ 0, solved by the revised simplex method with an explicit
+// inverse of the basis. Columns come one by one.
 type master struct {
-	m          int
-	basis      []*column // nil = surplus of row surplus[i]
-	excess     []int     // row whose surplus is in the basis where basis is nil
-	inv        []float64 // m×m, row by row
-	x          []float64
-	dual       []float64
-	iterations int
+	m      int
+	basis  []*column // nil = the surplus of row excess[i]
+	excess []int
+	inv    []float64 // m×m, row by row
+	x      []float64
+	dual   []float64
 }
 
 // newMaster starts from one column for each row that covers this row only.
 func newMaster(b []float64, first []*column) *master {
 	m := len(b)
-	l := &master{m: m, basis: first, excess: make([]int, m), inv: make([]float64, m*m), x: make([]float64, m), dual: make([]float64, m)}
+	l := &master{
+		m: m, basis: first, excess: make([]int, m), inv: make([]float64, m*m),
+		x: make([]float64, m), dual: make([]float64, m),
+	}
 	for i, c := range first {
 		l.inv[i*m+i] = 1 / c.vals[0]
-		// A tiny, different shift of each row keeps the method from going in circles.
+		// A tiny, different shift of each row prevents cycling (Charnes, Econometrica 20, 1952).
 		l.x[i] = float64(b[i]*(1+1e-10*float64(i+1))) / c.vals[0]
 		l.dual[i] = c.cost / c.vals[0]
 	}
 	return l
 }
 
-// reduced is what a unit of the column would cost more than it is worth.
+// reduced returns the reduced cost of the column.
 func (l *master) reduced(c *column) float64 {
-	worth := 0.0
+	value := 0.0
 	for i, r := range c.rows {
-		worth += float64(l.dual[r] * c.vals[i])
+		value += float64(l.dual[r] * c.vals[i])
 	}
-	return c.cost - worth
+	return c.cost - value
 }
 
 // enter brings a column with negative reduced cost into the basis. It reports whether it could.
@@ -57,8 +58,8 @@ func (l *master) enter(c *column) bool {
 	return l.pivot(c, 0, d, l.reduced(c))
 }
 
-// relax brings in the surplus of a row whose dual is negative.
-func (l *master) relax(row int) bool {
+// enterSurplus brings in the surplus of a row whose dual is negative.
+func (l *master) enterSurplus(row int) bool {
 	d := make([]float64, l.m)
 	for i := range l.m {
 		d[i] = -l.inv[i*l.m+row]
@@ -66,6 +67,8 @@ func (l *master) relax(row int) bool {
 	return l.pivot(nil, row, d, l.dual[row])
 }
 
+// pivot exchanges the column, or the surplus of the row if it is nil, for the basic variable that reaches zero first. d
+// is the column in terms of the basis.
 func (l *master) pivot(c *column, row int, d []float64, reduced float64) bool {
 	const tiny = 1e-11
 	out, least := -1, math.Inf(1)
@@ -79,7 +82,6 @@ func (l *master) pivot(c *column, row int, d []float64, reduced float64) bool {
 	if out < 0 {
 		return false
 	}
-	l.iterations++
 	m := l.m
 	leaving := l.inv[out*m : out*m+m]
 	step := reduced / d[out]
@@ -104,7 +106,7 @@ func (l *master) pivot(c *column, row int, d []float64, reduced float64) bool {
 	return true
 }
 
-// negativeDual is the row with the most negative dual, or -1.
+// negativeDual returns the row with the most negative dual, or -1.
 func (l *master) negativeDual() int {
 	row, least := -1, -1e-9
 	for i, y := range l.dual {

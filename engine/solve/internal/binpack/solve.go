@@ -5,28 +5,28 @@ import "math"
 // Options bound the work.
 type Options struct {
 	Steps int // 0 = the default
-	// Spill says that what finds no bin here may find one elsewhere: where limits leave some without, no dearer bins are bought
-	// to serve more.
+	// Spill says that what finds no bin here may find one elsewhere: where limits leave some without, no dearer bins are
+	// bought to serve more.
 	Spill bool
-	// Unproven says that nobody asks how good the solution is: no work goes into a bound that does not make it better.
-	Unproven bool
-	// Below is from which cost on a solution is of no use: once the bound says that there is no cheaper one, the search ends. 0 = any is.
-	Below int64
+	// SkipBound says that nobody reads the bound: no work goes into a bound that does not improve the solution.
+	SkipBound bool
+	// Cutoff is the cost from which on a solution is useless: the search ends once the bound reaches it. 0 = none.
+	Cutoff int64
 }
 
 // How far a stage goes.
 const (
 	defaultSteps  = 40_000_000
-	close         = 1.002 // a solution this near to its bound needs no further stage
+	gapTolerance  = 1.002 // a solution this near to its bound needs no further stage
 	improveRounds = 200
 	improveSteps  = 500_000
 	patience      = 60 // rounds without gain after which improving ends
-	// A solution of few bins that is far from its bound is improved harder: many bins are more than can be dissolved.
-	far         = 1.02
-	few         = 500
-	harder      = 8
-	columnSteps = 4_000_000
-	proofSteps  = 3_000_000
+	// A solution of few bins that is far from its bound is improved harder: many bins are more than can be repacked.
+	wideGap         = 1.02
+	fewBins         = 500
+	harder          = 8
+	columnSteps     = 4_000_000
+	fractionalSteps = 3_000_000
 )
 
 // Solve buys bins for all items that some bin can hold.
@@ -35,171 +35,155 @@ func Solve(p *Problem, o Options) Solution {
 	if steps <= 0 {
 		steps = defaultSteps
 	}
-	p = p.sane()
-	v := &solver{p: p, spill: o.Spill, below: float64(o.Below), loose: p.loosened(), steps: steps, left: p.holdable(p.Items)}
-	v.looseLeft = v.left
-	if p.Loose != nil {
-		v.looseLeft = make([]int, len(p.Loose))
+	p = p.normalized()
+	v := &solver{
+		p: p, relaxed: p.relaxed(), left: p.packable(), steps: steps, spill: o.Spill, cutoff: float64(o.Cutoff),
+	}
+	v.relaxedLeft = v.left
+	if p.Relaxed != nil {
+		v.relaxedLeft = make([]int, len(p.Relaxed))
 		for i, n := range v.left {
-			v.looseLeft[p.Items[i].Loose] += n
+			v.relaxedLeft[p.Items[i].Relaxed] += n
 		}
 	}
-	v.fluid, v.bound = v.loose.pour(v.looseLeft)
-	v.offer(v.greedily())
+	// 1. Lower bound and item values.
+	v.prices, v.bound = v.relaxed.solveResourceLP(v.relaxedLeft)
+	// 2. A first solution.
+	s := newSearch(v.p, v.left, v.p.Pools, v.steps)
+	s.spill = v.spill
+	patterns, cost := s.greedy()
+	v.offer(s, patterns, cost)
 	v.steps = v.best.steps
-	c := v.columns()
-	if !v.over() && v.steps > 0 {
+	// 3. Column generation raises the bound, and its patterns may be a better solution.
+	lp := v.generateColumns()
+	// 4. Neighbourhood search.
+	if !v.done() && v.steps > 0 {
 		v.improve()
 	}
+	// 5. A better bound.
 	switch {
-	case v.over() || o.Unproven:
-	case c != nil && v.loose.strict():
-		v.prove(c)
+	case v.done() || o.SkipBound:
+	case lp != nil && v.relaxed.allHard():
+		v.raiseBound(lp)
 	default:
-		v.proveAnew()
+		v.raiseBoundByFloors()
 	}
 	return v.solution(steps)
 }
 
-// solver goes through the stages.
+// solver holds the best solution and the best bound while the stages go on.
 type solver struct {
-	p, loose        *Problem
-	left, looseLeft []int
-	fluid           *prices // of loose
-	bound           float64
-	steps           int
-	spill           bool
-	below           float64 // see Options.Below
-	best            *search // the state after the best solution
-	patterns        []Pattern
-	cost            int64
-	waiting         int
+	p, relaxed        *Problem
+	left, relaxedLeft []int
+	prices            *prices // of relaxed
+	bound             float64
+	steps             int
+	spill             bool
+	cutoff            float64 // see Options.Cutoff
+	best              *search // its state after the best solution
+	patterns          []Pattern
+	cost              int64
+	waiting           int
 }
 
-func (v *solver) near() bool { return float64(v.cost) <= v.bound*close && v.waiting == 0 }
+// done reports whether nothing better is worth looking for.
+func (v *solver) done() bool {
+	return float64(v.cost) <= v.bound*gapTolerance && v.waiting == 0 || v.cutoff > 0 && v.bound >= v.cutoff
+}
 
-// over reports whether nothing better is worth looking for.
-func (v *solver) over() bool { return v.near() || v.below > 0 && v.bound >= v.below }
-
-// target is up to where a higher bound is worth some work.
+// target returns the bound from which on done is true.
 func (v *solver) target() float64 {
-	if near := float64(v.cost) / close; v.below <= 0 || near < v.below {
+	if near := float64(v.cost) / gapTolerance; v.cutoff <= 0 || near < v.cutoff {
 		return near
 	}
-	return v.below
-}
-
-func (v *solver) greedily() (*search, []Pattern, int64) {
-	s := newSearch(v.p, v.left, v.p.Pools, v.steps)
-	s.spill = v.spill
-	patterns, cost := s.greedy()
-	return s, patterns, cost
+	return v.cutoff
 }
 
 // offer keeps a solution if it serves more, or as many for less.
 func (v *solver) offer(s *search, patterns []Pattern, cost int64) {
-	waiting := s.waits
+	waiting := s.waiting
 	if v.best == nil || waiting < v.waiting && !v.spill || waiting == v.waiting && cost < v.cost {
 		v.best, v.patterns, v.cost, v.waiting = s, patterns, cost, waiting
 	}
 }
 
-// columns raises the bound by column generation and buys the patterns it found. It gives the LP, nil if there is none that
-// proves something.
-func (v *solver) columns() *configuration {
-	if v.over() || v.steps <= 0 || v.spill && v.waiting > 0 {
+// generateColumns raises the bound by column generation and buys the patterns it found. It returns the LP, or nil if
+// there is none that proves a bound.
+func (v *solver) generateColumns() *configurationLP {
+	if v.done() || v.steps <= 0 || v.spill && v.waiting > 0 {
 		return nil
 	}
-	p, rows, left, y, bound := v.p, v.loose, v.looseLeft, v.fluid, v.bound
-	known, exact := loosely(p, v.patterns), rows.waiting(left) <= v.mostExact()
+	p, rows, left, prices, bound := v.p, v.relaxed, v.relaxedLeft, v.prices, v.bound
+	known, exact := relaxedPatterns(p, v.patterns), distinct(left) <= v.maxExactRows()
 	if !exact {
-		p, rows, left = v.p.cells(v.loose, v.looseLeft)
-		y, bound = rows.pour(left)
+		p, rows, left = v.p.withCells(v.relaxed, v.relaxedLeft)
+		prices, bound = rows.solveResourceLP(left)
 		known = nil
 	}
-	c := rows.configure(left, known, y, bound, min(v.steps, columnSteps))
-	if c == nil {
+	lp := rows.newConfigurationLP(left, known, prices, bound, min(v.steps, columnSteps))
+	if lp == nil {
 		return nil
 	}
-	before := c.steps
-	c.solve(v.target())
-	v.steps -= before - c.steps
-	if exact && rows.strict() {
-		v.bound = max(v.bound, c.best)
+	v.run(lp, v.target())
+	if exact && rows.allHard() {
+		v.bound = max(v.bound, lp.bound)
 	}
-	if v.steps > 0 && c.value() <= float64(v.cost)/close {
+	if v.steps > 0 && lp.objective() <= float64(v.cost)/gapTolerance {
 		s := newSearch(p, v.left, p.Pools, v.steps)
-		v.offer(s.realize(c, rows, left, exact))
+		patterns, cost := s.realize(lp, rows, left, exact)
+		v.offer(s, patterns, cost)
 		v.steps = s.steps
 	}
 	if !exact {
 		return nil
 	}
-	return c
+	return lp
 }
 
-// mostExact is up to how many items each has a row of its own. Where bins hold many things, cells of things of about the same
-// size serve better and sooner.
-func (v *solver) mostExact() int {
+// run solves the LP up to a bound and charges its steps.
+func (v *solver) run(lp *configurationLP, target float64) {
+	before := lp.steps
+	lp.solve(target)
+	v.steps -= before - lp.steps
+}
+
+// maxExactRows is the most items for which each has a row of its own in the configuration LP. Where a bin holds many
+// things, cells of similar size serve better and sooner.
+func (v *solver) maxExactRows() int {
 	const crowd, inCrowds = 20, 160
 	things := 0
 	for _, n := range v.left {
 		things += n
 	}
-	if things > crowd*bought(v.patterns) {
+	if things > crowd*binCount(v.patterns) {
 		return inCrowds
 	}
-	return mostRows
+	return maxRows
 }
 
-// waiting is how many items wait.
-func (p *Problem) waiting(left []int) (n int) {
+// distinct returns how many items wait, each counted once.
+func distinct(left []int) (n int) {
 	for _, l := range left {
 		n += min(l, 1)
 	}
 	return n
 }
 
-// realize buys what the LP over the rows' patterns says.
-func (s *search) realize(c *configuration, rows *Problem, left []int, exact bool) (*search, []Pattern, int64) {
-	if s.p.Loose == nil {
-		patterns, cost := s.round(c, true)
-		return s, patterns, cost
-	}
-	s.revalue(s.left)
-	for i := range s.p.Items {
-		it := &s.p.Items[i]
-		row, worth := &rows.Items[it.Loose], c.valueOf(it.Loose)
-		if it.Class == row.Class {
-			// What a row is worth is shared out by size.
-			if mean := s.prices.of(row, rows.Dims); mean > 0 {
-				worth *= s.value[i] / mean
-			}
-		}
-		s.value[i] = worth
-	}
-	l := newSearch(rows, left, s.p.Pools, s.steps)
-	loose, _ := l.round(c, exact)
-	s.steps = l.steps
-	patterns, cost := s.fit(loose)
-	return s, patterns, cost
-}
-
-// bought is the number of bins.
-func bought(patterns []Pattern) (n int) {
+// binCount returns the number of bins.
+func binCount(patterns []Pattern) (n int) {
 	for i := range patterns {
 		n += patterns[i].Times
 	}
 	return n
 }
 
-// improve dissolves and repacks.
+// improve repacks parts of the best solution.
 func (v *solver) improve() {
 	s := v.best
 	s.fixed, s.noise = false, nil
 	s.revalue(v.left)
 	effort := 1
-	if float64(v.cost) > v.bound*far && bought(v.patterns) <= few {
+	if float64(v.cost) > v.bound*wideGap && binCount(v.patterns) <= fewBins {
 		effort = harder
 	}
 	budget := min(v.steps, improveSteps*effort)
@@ -217,8 +201,8 @@ func (v *solver) solution(steps int) Solution {
 		out.Left[i] = max(v.p.Items[i].Count, 0)
 	}
 	for _, x := range out.Patterns {
-		for _, t := range x.Takes {
-			out.Left[t.Item] -= t.N * x.Times
+		for _, c := range x.Items {
+			out.Left[c.Item] -= c.N * x.Times
 		}
 	}
 	return out

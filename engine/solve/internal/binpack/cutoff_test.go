@@ -6,8 +6,8 @@ import (
 	"testing"
 )
 
-// Who wants a solution below a cost gets the same one as who asks for the best, if there is one, and else none: it is only found out sooner.
-func TestWhoWantsLessThanACostLosesNothing(t *testing.T) {
+// With a cutoff the solution is the same as without if it costs less; otherwise the search only ends sooner.
+func TestACutoffLosesNoSolutionBelowIt(t *testing.T) {
 	sooner, served := 0, 0
 	for seed := range uint64(60) {
 		p := some(rand.New(rand.NewPCG(seed, 5)), 5, 6)
@@ -16,7 +16,7 @@ func TestWhoWantsLessThanACostLosesNothing(t *testing.T) {
 			continue
 		}
 		for _, below := range []int64{0, best.Cost + 1, best.Cost, best.Cost/2 + 1} {
-			x := Solve(p, Options{Unproven: true, Below: below})
+			x := Solve(p, Options{SkipBound: true, Cutoff: below})
 			judge(t, p, x)
 			if x.Bound > best.Cost {
 				t.Fatalf("seed %d, below %d: the bound is %d, and %d is possible", seed, below, x.Bound, best.Cost)
@@ -32,7 +32,7 @@ func TestWhoWantsLessThanACostLosesNothing(t *testing.T) {
 			}
 			served++
 			if x.Cost != best.Cost || !slices.EqualFunc(x.Patterns, best.Patterns, func(a, b Pattern) bool {
-				return a.Bin == b.Bin && a.Times == b.Times && slices.Equal(a.Takes, b.Takes)
+				return a.Bin == b.Bin && a.Times == b.Times && slices.Equal(a.Items, b.Items)
 			}) {
 				t.Fatalf("seed %d, below %d: %v, and without it %v", seed, below, x, best)
 			}

@@ -22,13 +22,13 @@ func judge(t *testing.T, p *Problem, s Solution) {
 		for i, c := range b.Charge {
 			charged[b.Pool][i] += int64(x.Times) * max(c, 0)
 		}
-		for _, k := range x.Takes {
+		for _, k := range x.Items {
 			got[k.Item] += k.N * x.Times
 			if k.N <= 0 {
 				t.Errorf("bin %d takes %d of item %d", x.Bin, k.N, k.Item)
 			}
 		}
-		judgeBin(t, p, b, x.Takes)
+		judgeBin(t, p, b, x.Items)
 	}
 	for i := range p.Items {
 		if got[i]+s.Left[i] != p.Items[i].Count || got[i] < 0 || s.Left[i] < 0 {
@@ -50,19 +50,19 @@ func judge(t *testing.T, p *Problem, s Solution) {
 	}
 }
 
-func judgeBin(t *testing.T, p *Problem, b *Bin, takes []Take) {
+func judgeBin(t *testing.T, p *Problem, b *Bin, items []ItemCount) {
 	t.Helper()
 	slots := make([]int, len(p.Slots))
 	for d := range p.Dims {
 		used := int64(0)
-		for _, k := range takes {
+		for _, k := range items {
 			used += int64(k.N) * max(p.Items[k.Item].Size[d], 0)
 		}
 		if used > max(b.Size[d], 0) {
 			t.Errorf("a bin of size %d holds %d in dimension %d", b.Size[d], used, d)
 		}
 	}
-	for a, k := range takes {
+	for a, k := range items {
 		it := &p.Items[k.Item]
 		if !b.Open.Has(it.Class) {
 			t.Errorf("class %d is in a bin that is not open to it", it.Class)
@@ -72,9 +72,9 @@ func judgeBin(t *testing.T, p *Problem, b *Bin, takes []Take) {
 				t.Errorf("slot %d has more than %d takers", s, p.Slots[s])
 			}
 		}
-		for _, o := range takes[a:] {
-			if len(p.Conflicts) > 0 && p.Conflicts[it.Kind].Has(p.Items[o.Item].Kind) && (o.Item != k.Item || k.N > 1) {
-				t.Errorf("kinds %d and %d are together", it.Kind, p.Items[o.Item].Kind)
+		for _, o := range items[a:] {
+			if len(p.Conflicts) > 0 && p.Conflicts[it.Group].Has(p.Items[o.Item].Group) && (o.Item != k.Item || k.N > 1) {
+				t.Errorf("groups %d and %d are together", it.Group, p.Items[o.Item].Group)
 			}
 		}
 	}
@@ -82,20 +82,20 @@ func judgeBin(t *testing.T, p *Problem, b *Bin, takes []Take) {
 
 // some makes a random problem with so many items of up to so many each, and everything else a problem may have.
 func some(r *rand.Rand, items, each int) *Problem {
-	const classes, kinds = 4, 3
+	const classes, groups = 4, 3
 	p := &Problem{Dims: 1 + r.IntN(4), Slots: []int{1, 1 + r.IntN(3)}}
 	if r.IntN(2) == 0 {
 		p.Soft = []bool{r.IntN(2) == 0}
 	}
 	if r.IntN(2) == 0 {
-		for range kinds {
-			p.Conflicts = append(p.Conflicts, NewSet(kinds))
+		for range groups {
+			p.Conflicts = append(p.Conflicts, NewSet(groups))
 		}
 		p.Conflicts[0].Add(1)
 		p.Conflicts[1].Add(0)
 	}
 	for range items {
-		it := Item{Class: r.IntN(classes), Kind: r.IntN(kinds), Count: r.IntN(each + 1)}
+		it := Item{Class: r.IntN(classes), Group: r.IntN(groups), Count: r.IntN(each + 1)}
 		for d := range p.Dims {
 			it.Size[d] = int64(r.IntN(40))
 		}
@@ -128,20 +128,20 @@ func some(r *rand.Rand, items, each int) *Problem {
 		p.Bins = append(p.Bins, b)
 	}
 	if r.IntN(2) == 0 {
-		p.loosen()
+		p.relax()
 	}
 	return p
 }
 
-// loosen gives each item a loose one that every bin is open to.
-func (p *Problem) loosen() {
+// relax gives each item a relaxed one that every bin is open to.
+func (p *Problem) relax() {
 	for k := range p.Bins {
 		p.Bins[k].Open = append(slices.Clone(p.Bins[k].Open), 1) // class 64
 	}
 	for i := range p.Items {
 		x := p.Items[i]
-		x.Class, p.Items[i].Loose = 64, len(p.Loose)
-		p.Loose = append(p.Loose, x)
+		x.Class, p.Items[i].Relaxed = 64, len(p.Relaxed)
+		p.Relaxed = append(p.Relaxed, x)
 	}
 }
 
@@ -165,11 +165,11 @@ func TestNothingIsLeftWhereNothingIsLimited(t *testing.T) {
 		for i := range p.Pools {
 			p.Pools[i] = Pool{Count: 1 << 40, Left: []int64{1 << 60}}
 		}
-		holdable := p.sane().holdable(p.sane().Items)
+		packable := p.normalized().packable()
 		s := Solve(p, Options{})
 		for i, n := range s.Left {
-			if n != p.Items[i].Count-holdable[i] {
-				t.Fatalf("seed %d: %d left of item %d, %d of %d can be held", seed, n, i, holdable[i], p.Items[i].Count)
+			if n != p.Items[i].Count-packable[i] {
+				t.Fatalf("seed %d: %d left of item %d, %d of %d can be held", seed, n, i, packable[i], p.Items[i].Count)
 			}
 		}
 	}
@@ -189,7 +189,7 @@ func TestEqualProblemsHaveEqualSolutions(t *testing.T) {
 		a, b := Solve(make(), Options{}), Solve(make(), Options{})
 		same := a.Cost == b.Cost && a.Bound == b.Bound && a.Steps == b.Steps && slices.Equal(a.Left, b.Left) &&
 			slices.EqualFunc(a.Patterns, b.Patterns, func(x, y Pattern) bool {
-				return x.Bin == y.Bin && x.Times == y.Times && slices.Equal(x.Takes, y.Takes)
+				return x.Bin == y.Bin && x.Times == y.Times && slices.Equal(x.Items, y.Items)
 			})
 		if !same {
 			t.Fatalf("seed %d: %v, then %v", seed, a, b)
@@ -202,13 +202,15 @@ func TestTheProblemIsLeftAsItWas(t *testing.T) {
 	p, q := make(), make()
 	Solve(p, Options{})
 	for i := range p.Items {
-		if p.Items[i].Size != q.Items[i].Size || p.Items[i].Count != q.Items[i].Count || p.Items[i].Loose != q.Items[i].Loose {
-			t.Errorf("item %d was %v, is %v", i, q.Items[i], p.Items[i])
+		is, was := &p.Items[i], &q.Items[i]
+		if is.Size != was.Size || is.Count != was.Count || is.Relaxed != was.Relaxed {
+			t.Errorf("item %d was %v, is %v", i, was, is)
 		}
 	}
 	for k := range p.Bins {
-		if p.Bins[k].Size != q.Bins[k].Size || p.Bins[k].Price != q.Bins[k].Price || !slices.Equal(p.Bins[k].Open, q.Bins[k].Open) {
-			t.Errorf("bin %d was %v, is %v", k, q.Bins[k], p.Bins[k])
+		is, was := &p.Bins[k], &q.Bins[k]
+		if is.Size != was.Size || is.Price != was.Price || !slices.Equal(is.Open, was.Open) {
+			t.Errorf("bin %d was %v, is %v", k, was, is)
 		}
 	}
 }
