@@ -29,7 +29,7 @@ func (p *problem) placeRest() {
 			for _, on := range found.Nodes {
 				p.settleOn(g, on)
 			}
-			for _, on := range found.Machines {
+			for _, on := range found.Planned {
 				takes[on.Index] = append(takes[on.Index], take{group: g, n: on.N, class: g.class, option: -1})
 				g.planned += on.N
 			}
@@ -37,7 +37,7 @@ func (p *problem) placeRest() {
 			again = again || found.Left < n
 		}
 	}
-	for i, m := range packer.Machines() {
+	for i, m := range packer.Planned() {
 		if len(takes[i]) > 0 {
 			p.regrow(i, planned, &m, takes[i])
 		}
@@ -47,7 +47,7 @@ func (p *problem) placeRest() {
 // unplanned is how many pods of a group that is left to engine/solve/internal/firstfit have neither a place nor a machine.
 func (g *group) unplanned() int { return g.left() - g.planned }
 
-func (p *problem) settleOn(g *group, on firstfit.On) {
+func (p *problem) settleOn(g *group, on firstfit.PodCount) {
 	for range on.N {
 		p.settled = append(p.settled, settled{group: g, pod: g.pods[0], node: on.Index})
 		g.pods = g.pods[1:]
@@ -55,8 +55,8 @@ func (p *problem) settleOn(g *group, on firstfit.On) {
 }
 
 // growing is the machine as engine/solve/internal/firstfit knows it.
-func (m *machine) growing() firstfit.Machine {
-	out := firstfit.Machine{View: m.view, Types: slices.Clone(m.open), Zones: m.zones, Capacity: m.capacity, Custom: m.custom, Load: m.load, Relaxed: m.relax}
+func (m *machine) growing() firstfit.Node {
+	out := firstfit.Node{View: m.view, Types: slices.Clone(m.open), Zones: m.zones, Capacity: m.capacity, Custom: m.custom, Load: m.load, Relaxed: m.relax}
 	for _, t := range m.takes {
 		out.Shapes = append(out.Shapes, firstfit.ShapeCount{Shape: t.group.index, N: t.n})
 	}
@@ -64,7 +64,7 @@ func (m *machine) growing() firstfit.Machine {
 }
 
 // regrow makes the machine what it became.
-func (p *problem) regrow(i, planned int, from *firstfit.Machine, more []take) {
+func (p *problem) regrow(i, planned int, from *firstfit.Node, more []take) {
 	m := &machine{
 		view: from.View, open: from.Types, zones: from.Zones, capacity: from.Capacity, custom: from.Custom, load: from.Load, takes: more,
 		relax: from.Relaxed,
@@ -110,11 +110,11 @@ func (p *problem) firstFit() {
 		switch {
 		case where.Node >= 0:
 			p.plan.Placements = append(p.plan.Placements, model.Placement{Pod: p.s.Pending[i].PodKey, Node: p.s.Nodes[where.Node].Name})
-		case where.Machine >= 0:
-			if takes[where.Machine] == nil {
-				takes[where.Machine] = map[*group][]int{}
+		case where.Planned >= 0:
+			if takes[where.Planned] == nil {
+				takes[where.Planned] = map[*group][]int{}
 			}
-			takes[where.Machine][g] = append(takes[where.Machine][g], i)
+			takes[where.Planned][g] = append(takes[where.Planned][g], i)
 		case where.Rule == model.RulePriority:
 			p.refuseForPriority(i)
 		default:
@@ -125,7 +125,7 @@ func (p *problem) firstFit() {
 	for _, g := range p.groups {
 		g.pods = nil
 	}
-	for i, from := range packer.Machines() {
+	for i, from := range packer.Planned() {
 		m := &machine{view: from.View, open: from.Types, zones: from.Zones, capacity: from.Capacity, custom: from.Custom, load: from.Load, relax: from.Relaxed}
 		for _, g := range p.groups {
 			if pods := takes[i][g]; len(pods) > 0 {

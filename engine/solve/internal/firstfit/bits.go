@@ -6,7 +6,7 @@ import (
 	"github.com/nodeless/nodeless/engine/rules"
 )
 
-// filled is the set of all numbers below n.
+// filled returns the set of all numbers below n.
 func filled(n int) rules.Bits {
 	b := rules.NewBits(n)
 	for i := range n {
@@ -15,7 +15,7 @@ func filled(n int) rules.Bits {
 	return b
 }
 
-// cleared is an empty set for numbers below n, in the room of b.
+// cleared returns an empty set for numbers below n, in the memory of b.
 func cleared(b rules.Bits, n int) rules.Bits {
 	words := (n + 63) / 64
 	if cap(b) < words {
@@ -26,7 +26,7 @@ func cleared(b rules.Bits, n int) rules.Bits {
 	return b
 }
 
-// intersect puts a ∧ b into the room of into, and reports whether something is in it.
+// intersect puts the members of both a and b into the memory of into, and reports whether there are any.
 func intersect(into, a, b rules.Bits) (rules.Bits, bool) {
 	into = into[:0]
 	any := uint64(0)
@@ -38,25 +38,7 @@ func intersect(into, a, b rules.Bits) (rules.Bits, bool) {
 	return into, any != 0
 }
 
-func overlap(a, b rules.Bits) bool {
-	for i := range a {
-		if a[i]&b[i] != 0 {
-			return true
-		}
-	}
-	return false
-}
-
-func equal(a, b rules.Bits) bool {
-	for i := range a {
-		if a[i] != b[i] {
-			return false
-		}
-	}
-	return true
-}
-
-// next is the first number from i on that is in the set, or -1.
+// next returns the first member from i on, or -1.
 func next(b rules.Bits, i int) int {
 	w := i / 64
 	if w >= len(b) {
@@ -87,8 +69,8 @@ func fromBools(list []bool) rules.Bits {
 
 func toBools(b rules.Bits, n int) []bool {
 	out := make([]bool, n)
-	for i := range out {
-		out[i] = b.Has(i)
+	for i := range b.All() {
+		out[i] = true
 	}
 	return out
 }

@@ -2,115 +2,112 @@ package firstfit
 
 import (
 	"math"
+	"slices"
 
 	"github.com/nodeless/nodeless/engine/model"
 	"github.com/nodeless/nodeless/engine/rules"
 )
 
-// cannot is a quick no: too little room, or nothing in common.
-func cannot(m *machine, asks []ask, o *option) bool {
-	for i := range asks {
-		if asks[i].amount > m.most[asks[i].resource] {
-			return true
-		}
-	}
-	return !overlap(m.zones, o.zonesNow) || !overlap(m.capacity, o.capacityNow) || !overlap(m.types, o.Types)
+// joiner works out what a node would be with one more pod.
+type joiner struct {
+	fleet *fleet
+	trial trial
 }
 
-// join works out in p.try what machine i would be with a pod of the form by the option. It gives the rule that says no, and
-// whether that is for good.
-func (p *Packer) join(f *form, i int, m *machine, o *option) (model.Rule, bool) {
-	t, pool := &p.try, p.pools[m.view]
+// join works out in trial what node i would be with a pod of the variant by the option: (1) the types, custom labels
+// and ports in common, (2) the zones and capacity types in common that topologies allow, (3) each constraint, which may
+// decide a domain, and (4) the types that hold the load and can be had. It returns the rule that refuses, and whether
+// that is final.
+func (j *joiner) join(v *variant, i int, n *node, o *option) (model.Rule, bool) {
+	t := &j.trial
 	var ok bool
-	if t.types, ok = intersect(t.types, m.types, o.Types); !ok || !rules.Compatible(m.custom, o.Custom) {
+	if t.types, ok = intersect(t.types, n.types, o.Types); !ok || !rules.Compatible(n.custom, o.Custom) {
 		return model.RuleRequirement, true
 	}
-	t.custom = m.custom
+	t.custom = n.custom
 	if len(o.Custom) > 0 {
-		t.custom = m.custom.And(o.Custom)
+		t.custom = n.custom.And(o.Custom)
 	}
-	if rule := p.joinPorts(f, m); rule != "" {
-		return rule, true
+	for _, want := range v.relaxation.shape.HostPorts {
+		if want.Port > 0 && slices.ContainsFunc(n.ports, want.Conflicts) {
+			return model.RuleHostPort, true
+		}
 	}
-	if !overlap(m.zones, o.zones) || !overlap(m.capacity, o.capacity) {
+	if !n.zones.Intersects(o.zones) || !n.capacity.Intersects(o.capacity) {
 		return model.RuleRequirement, true
 	}
 	var zonesOK, capacityOK bool
-	t.zones, zonesOK = intersect(t.zones, m.zones, o.zonesNow)
-	t.capacity, capacityOK = intersect(t.capacity, m.capacity, o.capacityNow)
+	t.zones, zonesOK = intersect(t.zones, n.zones, o.zonesNow)
+	t.capacity, capacityOK = intersect(t.capacity, n.capacity, o.capacityNow)
 	if !zonesOK || !capacityOK {
-		return p.blame(f), false
+		return v.topologyRule(), false
 	}
-	if rule, forGood := p.joinDomains(f, i, m); rule != "" {
-		return rule, forGood
+	if rule, final := j.joinDomains(v, i, n); rule != "" {
+		return rule, final
 	}
-	return p.fitTypes(f, m, pool)
+	return j.fitTypes(v, n)
 }
 
-// blame names a constraint to other pods; which of several does not matter.
-func (p *Packer) blame(f *form) model.Rule {
-	for _, n := range []need{balance, apartFrom, nearPods} {
-		for i := range f.all {
-			if f.all[i].need == n && !f.all[i].host {
-				return ruleOf(n)
-			}
-		}
-	}
-	return model.RuleRequirement
-}
-
-// joinDomains asks each constraint. Some decide the domain where it is open: the emptiest.
-func (p *Packer) joinDomains(f *form, i int, m *machine) (model.Rule, bool) {
-	t := &p.try
-	for x := range f.all {
-		c := &f.all[x]
-		of := p.topology(m.view, c.topology)
+// joinDomains applies each constraint. One that decides its domain takes the emptiest.
+func (j *joiner) joinDomains(v *variant, i int, n *node) (model.Rule, bool) {
+	demands := v.relaxation.demands
+	for x := range v.all {
+		c := &v.all[x]
+		of := j.fleet.pools.topology(n.view, c.topology)
 		ok := true
-		switch of.kind {
+		switch of.source {
 		case byHost:
-			if !p.allowsHost(f, c, i) {
-				return ruleOf(c.need), c.need != nearPods
+			if !j.fleet.allowsHost(v, c, i) {
+				return c.rule(), c.need != nearPods
 			}
 		case byZone:
-			ok = !f.decides(c) || p.decide(f.chain.asks, c, of, m, t.zones)
+			ok = !v.decides(c) || j.decide(demands, c, of, n, j.trial.zones)
 		case byCapacity:
-			ok = !f.decides(c) || p.decide(f.chain.asks, c, of, m, t.capacity)
+			ok = !v.decides(c) || j.decide(demands, c, of, n, j.trial.capacity)
 		case byType:
-			ok = p.joinTypes(f, c, of, m)
+			ok = j.joinTypes(v, c, of, n)
 		case byCustom:
-			ok = p.joinCustom(f, c, of, m)
+			ok = j.joinCustom(v, c, of, n)
 		}
 		if !ok {
-			return ruleOf(c.need), false
+			return c.rule(), false
 		}
 	}
 	return "", false
 }
 
 // joinTypes leaves the types whose domain is allowed, or those of the emptiest domain.
-func (p *Packer) joinTypes(f *form, c *constraint, of *ofTopology, m *machine) bool {
-	t, chosen := &p.try, int32(-1)
-	for i := next(t.types, 0); i >= 0; i = next(t.types, i+1) {
+func (j *joiner) joinTypes(v *variant, c *constraint, of *topology, n *node) bool {
+	t, chosen := &j.trial, int32(-1)
+	for i := range t.types.All() {
 		d := of.domains[i]
 		switch {
 		case d < 0 && c.need == apartFrom:
-		case d < 0, !p.allows(f, c, d):
+		case d < 0, !j.fleet.allows(v, c, d):
 			remove(t.types, i)
-		case chosen < 0 || p.at(c.counter, d) < p.at(c.counter, chosen):
+		case chosen < 0 || j.fleet.at(c.counter, d) < j.fleet.at(c.counter, chosen):
 			chosen = d
 		}
 	}
-	for i := next(t.types, 0); f.decides(c) && i >= 0; i = next(t.types, i+1) {
-		if of.domains[i] != chosen {
-			remove(t.types, i)
+	if !v.decides(c) {
+		return !t.types.Empty()
+	}
+	keepDomain(t.types, of, chosen)
+	return !t.types.Empty() && j.carries(c, of, n, chosen)
+}
+
+// keepDomain leaves the types of one domain.
+func keepDomain(types rules.Bits, of *topology, domain int32) {
+	for i := range types.All() {
+		if of.domains[i] != domain {
+			remove(types, i)
 		}
 	}
-	return !t.types.Empty() && (!f.decides(c) || p.bears(c, of, m, chosen))
 }
 
 // joinCustom leaves the values of a custom label that are allowed, or the emptiest.
-func (p *Packer) joinCustom(f *form, c *constraint, of *ofTopology, m *machine) bool {
-	t := &p.try
+func (j *joiner) joinCustom(v *variant, c *constraint, of *topology, n *node) bool {
+	t := &j.trial
 	have, chosen := t.custom.Get(of.key)
 	var values []string
 	best, open := int32(-1), 0
@@ -120,109 +117,185 @@ func (p *Packer) joinCustom(f *form, c *constraint, of *ofTopology, m *machine) 
 		}
 		open++
 		switch {
-		case !p.allows(f, c, d):
-		case !f.decides(c):
+		case !j.fleet.allows(v, c, d):
+		case !v.decides(c):
 			values = append(values, of.values[i])
-		case best < 0 || p.at(c.counter, d) < p.at(c.counter, best):
+		case best < 0 || j.fleet.at(c.counter, d) < j.fleet.at(c.counter, best):
 			best, values = d, []string{of.values[i]}
 		}
 	}
 	if len(values) > 0 && len(values) < open {
 		t.custom = t.custom.And(model.Requirements{model.OneOf(of.key, values...)})
 	}
-	return len(values) > 0 && (best < 0 || p.bears(c, of, m, best))
+	return len(values) > 0 && (best < 0 || j.carries(c, of, n, best))
 }
 
-func (p *Packer) joinPorts(f *form, m *machine) model.Rule {
-	for _, want := range f.chain.shape.HostPorts {
-		for _, have := range m.ports {
-			if want.Port > 0 && want.Conflicts(have) {
-				return model.RuleHostPort
+// decide leaves only the zone or capacity type with the fewest pods, of equal ones that with the cheapest offering. set
+// is that of the trial; demands is what comes to the node's load.
+func (j *joiner) decide(demands []demand, c *constraint, of *topology, n *node, set rules.Bits) bool {
+	best := next(set, 0)
+	if best >= 0 && next(set, best+1) >= 0 {
+		j.reach(demands, n)
+		prices := j.trial.zonePrices
+		if of.source == byCapacity {
+			prices = j.trial.capacityPrices
+		}
+		best = next(set, 0)
+		for i := range set.All() {
+			a, b := j.fleet.at(c.counter, of.domains[i]), j.fleet.at(c.counter, of.domains[best])
+			if a < b || a == b && prices[i] < prices[best] {
+				best = i
 			}
 		}
 	}
-	return ""
+	if best < 0 || !j.carries(c, of, n, of.domains[best]) {
+		return false
+	}
+	clear(set)
+	set.Set(best)
+	return true
 }
 
-// fitTypes leaves the types that hold the load with the pod, have an offering and can attach the volumes.
-func (p *Packer) fitTypes(f *form, m *machine, pool *pool) (model.Rule, bool) {
-	t := &p.try
+// reach leaves the zones and capacity types in which some type that holds the load can be had, and finds the lowest
+// price of each. Where there is none it leaves all: fitTypes finds the reason.
+func (j *joiner) reach(demands []demand, n *node) {
+	t, pool := &j.trial, j.fleet.pools.list[n.view]
+	t.zonePrices = unreached(t.zonePrices, len(pool.view.Zones))
+	t.capacityPrices = unreached(t.capacityPrices, len(pool.view.Capacities))
+	found := false
+	for i := range t.types.All() {
+		if !holds(&pool.view.Net[i], &n.load, demands) {
+			continue
+		}
+		for _, o := range pool.offers[i] {
+			if t.zones.Has(o.Zone) && t.capacity.Has(o.Capacity) {
+				t.zonePrices[o.Zone] = min(t.zonePrices[o.Zone], o.Price)
+				t.capacityPrices[o.Capacity] = min(t.capacityPrices[o.Capacity], o.Price)
+				found = true
+			}
+		}
+	}
+	if !found {
+		return
+	}
+	removeUnreached(t.zones, t.zonePrices)
+	removeUnreached(t.capacity, t.capacityPrices)
+}
+
+// unreached returns n prices that no offering has.
+func unreached(list []model.Price, n int) []model.Price {
+	list = list[:0]
+	for range n {
+		list = append(list, math.MaxInt64)
+	}
+	return list
+}
+
+func removeUnreached(set rules.Bits, prices []model.Price) {
+	for i, price := range prices {
+		if price == math.MaxInt64 {
+			remove(set, i)
+		}
+	}
+}
+
+// carries reports whether a spread allows the domain for all pods of the node, whose place is decided with it.
+func (j *joiner) carries(c *constraint, of *topology, n *node, domain int32) bool {
+	f := j.fleet
+	if c.need != balance || len(n.shapes) == 0 {
+		return true
+	}
+	f.domains = of.possible(f.domains[:0], n.types, n.zones, n.capacity, n.custom)
+	if len(f.domains) < 2 || !f.counter(c.counter).includes(n) {
+		return true
+	}
+	carried := int64(0)
+	for _, sc := range n.shapes {
+		if f.isAbout(c.counter, sc.Shape) {
+			carried += int64(sc.N)
+		}
+	}
+	return int64(f.at(c.counter, domain))+carried+int64(c.self)-int64(c.least) <= int64(c.skew)
+}
+
+// fitTypes leaves the types that hold the load with the pod, have an offering, and can attach the volumes.
+func (j *joiner) fitTypes(v *variant, n *node) (model.Rule, bool) {
+	t, pool, shape := &j.trial, j.fleet.pools.list[n.view], v.relaxation.shape
 	t.pairs = pool.pairs(t.pairs, t.zones, t.capacity)
-	shape, fits, offered, ports := f.chain.shape, false, false, false
-	for _, r := range p.active {
+	fits, offered, ports := false, false, false
+	for _, r := range j.fleet.active {
 		t.most[r] = math.MinInt64
 	}
-	for i := next(t.types, 0); i >= 0; i = next(t.types, i+1) {
-		if !holds(&pool.v.Net[i], &m.load, f.chain.asks) {
+	for i := range t.types.All() {
+		if !holds(&pool.view.Net[i], &n.load, v.relaxation.demands) {
 			remove(t.types, i)
 			continue
 		}
 		fits = true
-		if !overlap(pool.offered[i], t.pairs) {
+		if !pool.available[i].Intersects(t.pairs) {
 			remove(t.types, i)
 			continue
 		}
 		offered = true
-		if len(shape.HostPorts) > 0 && !pool.v.DaemonPortsAllow(shape.HostPorts, i) {
+		if len(shape.HostPorts) > 0 && !pool.view.DaemonPortsAllow(shape.HostPorts, i) {
 			remove(t.types, i)
 			continue
 		}
 		ports = true
-		if len(shape.Volumes) > 0 && !p.attaches(&pool.v.Pool.Types[i], m.volumes, shape.Volumes) {
+		if len(shape.Volumes) > 0 && !j.attaches(&pool.view.Pool.Types[i], n.volumes, shape.Volumes) {
 			remove(t.types, i)
 			continue
 		}
-		for _, r := range p.active {
-			t.most[r] = max(t.most[r], pool.v.Net[i][r])
+		for _, r := range j.fleet.active {
+			t.most[r] = max(t.most[r], pool.view.Net[i][r])
 		}
 	}
 	switch {
 	case !fits:
 		return model.RuleResource, true
 	case !offered:
-		return model.RuleCapacity, equal(t.zones, m.zones) && equal(t.capacity, m.capacity)
+		return model.RuleCapacity, slices.Equal(t.zones, n.zones) && slices.Equal(t.capacity, n.capacity)
 	case !ports:
 		return model.RuleHostPort, true
 	case t.types.Empty():
 		return model.RuleVolumeLimit, true
-	case !m.relaxed && len(pool.v.MinValues) > 0 && !p.keepsMinValues(pool):
+	case !n.relaxed && len(pool.view.MinValues) > 0 && !j.keepsMinValues(pool.view):
 		return model.RuleMinValues, false
 	}
 	return "", false
 }
 
-func holds(net, load *model.Resources, asks []ask) bool {
-	for i := range asks {
-		r := asks[i].resource
-		if asks[i].amount > net[r]-load[r] {
+func holds(net, load *model.Resources, demands []demand) bool {
+	for i := range demands {
+		r := demands[i].resource
+		if demands[i].amount > net[r]-load[r] {
 			return false
 		}
 	}
 	return true
 }
 
-func (p *Packer) keepsMinValues(pool *pool) bool {
-	var types []int
-	for i := next(p.try.types, 0); i >= 0; i = next(p.try.types, i+1) {
-		types = append(types, i)
-	}
-	_, _, short := pool.v.ShortOfValues(types, toBools(p.try.zones, len(pool.v.Zones)), toBools(p.try.capacity, len(pool.v.Capacities)))
+func (j *joiner) keepsMinValues(v *rules.View) bool {
+	t := &j.trial
+	types := slices.Collect(t.types.All())
+	_, _, short := v.ShortOfValues(types, toBools(t.zones, len(v.Zones)), toBools(t.capacity, len(v.Capacities)))
 	return !short
 }
 
-// attaches reports whether a machine of the type can take the volumes it has and these.
-func (p *Packer) attaches(t *model.InstanceType, have []*model.Volume, more []model.Volume) bool {
+// attaches reports whether a node of the type can take the volumes it has and these.
+func (j *joiner) attaches(t *model.InstanceType, have []*model.Volume, more []model.Volume) bool {
+	drivers := j.fleet.volumes.names
 	for i := range t.AttachLimits {
 		limit := &t.AttachLimits[i]
 		ids := map[string]bool{}
 		fresh := false
 		for _, v := range have {
-			if p.drivers[v.ID] == limit.Driver {
+			if drivers[v.ID] == limit.Driver {
 				ids[v.ID] = true
 			}
 		}
-		for j := range more {
-			if v := &more[j]; p.drivers[v.ID] == limit.Driver && !ids[v.ID] {
+		for k := range more {
+			if v := &more[k]; drivers[v.ID] == limit.Driver && !ids[v.ID] {
 				ids[v.ID], fresh = true, true
 			}
 		}
@@ -231,4 +304,55 @@ func (p *Packer) attaches(t *model.InstanceType, have []*model.Volume, more []mo
 		}
 	}
 	return true
+}
+
+// settle decides the domains that anti-affinities of a node's pods left open.
+func (j *joiner) settle(i int) {
+	f, t := j.fleet, &j.trial
+	n := f.nodes[i]
+	for _, sc := range n.shapes {
+		for _, counter := range f.state.AntiAffinityCounters(sc.Shape) {
+			of := f.pools.topology(n.view, f.state.CounterTopology(counter))
+			f.domains = of.possible(f.domains[:0], n.types, n.zones, n.capacity, n.custom)
+			if len(f.domains) < 2 {
+				continue
+			}
+			c := newConstraint(f.state, apartFrom, counter)
+			t.types = append(t.types[:0], n.types...)
+			t.zones = append(t.zones[:0], n.zones...)
+			t.capacity = append(t.capacity[:0], n.capacity...)
+			t.custom = n.custom
+			f.recordAll(i, -1)
+			j.keepOne(&c, of, n)
+			n.adopt(t)
+			f.recordAll(i, 1)
+		}
+	}
+}
+
+// keepOne leaves one domain in the trial: the cheapest zone or capacity type, the first type or value.
+func (j *joiner) keepOne(c *constraint, of *topology, n *node) {
+	t, pool := &j.trial, j.fleet.pools.list[n.view]
+	switch of.source {
+	case byZone:
+		j.decide(nil, c, of, n, t.zones)
+	case byCapacity:
+		j.decide(nil, c, of, n, t.capacity)
+	case byType:
+		keepDomain(t.types, of, of.domains[next(t.types, 0)])
+	case byCustom:
+		have, chosen := t.custom.Get(of.key)
+		for _, value := range of.values {
+			if !chosen || have.Has(value) {
+				t.custom = t.custom.And(model.Requirements{model.OneOf(of.key, value)})
+				break
+			}
+		}
+	}
+	t.pairs = pool.pairs(t.pairs, t.zones, t.capacity)
+	for x := range t.types.All() {
+		if !pool.available[x].Intersects(t.pairs) {
+			remove(t.types, x)
+		}
+	}
 }

@@ -48,7 +48,7 @@ func tell(t *testing.T, cluster string) string {
 		case w.Node >= 0:
 			nodes[s.Nodes[w.Node].Name] = append(nodes[s.Nodes[w.Node].Name], name)
 		default:
-			on[w.Machine] = append(on[w.Machine], name)
+			on[w.Planned] = append(on[w.Planned], name)
 		}
 	}
 	var out []string
@@ -57,7 +57,7 @@ func tell(t *testing.T, cluster string) string {
 			out = append(out, fmt.Sprintf("%s: %s", n.Name, strings.Join(nodes[n.Name], " ")))
 		}
 	}
-	for i, m := range p.Machines() {
+	for i, m := range p.Planned() {
 		v := views[m.View]
 		var types, zones []string
 		for t := range v.Pool.Types {
@@ -175,17 +175,17 @@ func TestAMachineFromOutsideIsJoined(t *testing.T) {
 	all := rules.NewBits(2)
 	all.Set(0)
 	all.Set(1)
-	p.Open(firstfit.Machine{
+	p.Open(firstfit.Node{
 		Shapes: []firstfit.ShapeCount{{Shape: web, N: 1}}, Types: all, Zones: []bool{true, false, false}, Capacity: []bool{true},
 		Load: s.Shapes[web].Requests,
 	})
-	if r := p.Place(web, 1); r.Rule != "" || r.Machines[0].Index != 1 {
+	if r := p.Place(web, 1); r.Rule != "" || r.Planned[0].Index != 1 {
 		t.Errorf("the second goes to another zone: %+v", r)
 	}
-	if r := p.Place(1-web, 2); r.Left != 0 || len(r.Machines) != 2 {
+	if r := p.Place(1-web, 2); r.Left != 0 || len(r.Planned) != 2 {
 		t.Errorf("the others join both: %+v", r)
 	}
-	if m := p.Machines(); len(m) != 2 || m[0].Zones[1] || m[1].Zones[0] || m[0].Load[model.CPU] != 2000 {
+	if m := p.Planned(); len(m) != 2 || m[0].Zones[1] || m[1].Zones[0] || m[0].Load[model.CPU] != 2000 {
 		t.Errorf("%+v", m)
 	}
 }
@@ -198,7 +198,7 @@ func TestTheSchedulerCouldBindRandomPlans(t *testing.T) {
 		p, views := over(s, gen.Policy(seed))
 		where := p.PlaceAll(nil)
 		var nodes []model.Node
-		for i, m := range p.Machines() {
+		for i, m := range p.Planned() {
 			nodes = append(nodes, become(t, seed, i, m, views[m.View]))
 		}
 		var order []int
@@ -223,7 +223,7 @@ func TestTheSchedulerCouldBindRandomPlans(t *testing.T) {
 }
 
 // bindAll binds each pod as soon as it may be, the earlier ones first, and gives those that never may.
-func bindAll(s *model.Snapshot, planned []model.Node, where []firstfit.Where, order []int) []int {
+func bindAll(s *model.Snapshot, planned []model.Node, where []firstfit.Placement, order []int) []int {
 	st := rules.NewState(s)
 	for _, n := range planned {
 		st.AddNode(n)
@@ -233,7 +233,7 @@ func bindAll(s *model.Snapshot, planned []model.Node, where []firstfit.Where, or
 		next := slices.IndexFunc(waiting, func(i int) bool {
 			node := where[i].Node
 			if node < 0 {
-				node = len(s.Nodes) + where[i].Machine
+				node = len(s.Nodes) + where[i].Planned
 			}
 			if st.Allows(s.Pending[i].Shape, node) != "" {
 				return false
@@ -249,7 +249,7 @@ func bindAll(s *model.Snapshot, planned []model.Node, where []firstfit.Where, or
 }
 
 // become is a machine as a node, at one of its offerings.
-func become(t *testing.T, seed uint64, i int, m firstfit.Machine, v *rules.View) model.Node {
+func become(t *testing.T, seed uint64, i int, m firstfit.Node, v *rules.View) model.Node {
 	var ways []model.Node
 	for x := range v.Net {
 		for _, o := range v.Offers[x] {
