@@ -150,7 +150,7 @@ func (w *improver) subproblem(removed []int) (*Problem, []int) {
 		}
 	}
 	items := make([]int, 0, len(count))
-	for i := range count { // in any order: sorted below
+	for i := range count { // order does not matter: sorted below
 		items = append(items, i)
 	}
 	slices.Sort(items)
