@@ -3,6 +3,9 @@ package region
 import (
 	"context"
 	"maps"
+	"math"
+	"regexp"
+	"strings"
 	"time"
 
 	"github.com/nodeless/nodeless/internal/kit/clock"
@@ -14,8 +17,9 @@ type Bucket struct {
 	PerSecond float64
 }
 
-// DefaultThrottle has the shape of the limits AWS publishes for EC2 (request token buckets by kind of call), several times
-// as generous, so that a laptop's experiments meet them only when something runs away. The key "" is for all others.
+// DefaultThrottle has the shape of the limits that AWS publishes for EC2 (request token buckets by action). It is
+// several times as generous: experiments on a laptop meet it only when something runs away. The key "" is for all other
+// actions.
 var DefaultThrottle = map[string]Bucket{
 	"":                   {Size: 1000, PerSecond: 200},
 	"CreateFleet":        {Size: 1000, PerSecond: 200},
@@ -24,12 +28,25 @@ var DefaultThrottle = map[string]Bucket{
 	"CreateTags":         {Size: 500, PerSecond: 100},
 }
 
+// admission decides which calls get through: it throttles, injects faults and keeps the log of calls.
+type admission struct {
+	*core
+	faults  map[string]*fault       // by action; those of KMS keys by keyFault
+	buckets map[string]*bucketState // by action
+	calls   callLog
+}
+
+func newAdmission(c *core) *admission {
+	return &admission{core: c, faults: map[string]*fault{}, buckets: map[string]*bucketState{},
+		calls: callLog{counters: map[string]int{}}}
+}
+
 type bucketState struct {
 	tokens float64
 	at     time.Time
 }
 
-// fault is an error or delay that was injected.
+// fault is an error or a delay that was injected.
 type fault struct {
 	Error *APIError
 	Times int
@@ -42,33 +59,32 @@ type Call struct {
 	API     string
 	Token   string // client token
 	Summary string
-	Error   string // code of the error it got; "" if none
+	Error   string // code of the error it returned; "" if none
 }
 
-const keptCalls = 20_000
-
-// callLog keeps the last calls and counts all of them.
+// callLog keeps the last keptCalls calls and counts all of them.
 type callLog struct {
 	ring     []Call
 	next     int
 	counters map[string]int
 }
 
-// Admit is asked before each API call: it waits out injected delays, applies throttling and injected errors, and logs the
-// call. The returned function takes the call's own result.
-func (r *Region) Admit(ctx context.Context, api, clientToken, summary string) (done func(error), err error) {
-	at := r.clock.Now()
-	err = r.admit(ctx, api)
-	finish := func(err error) {
-		r.mu.Lock()
-		defer r.mu.Unlock()
-		r.calls.add(Call{Time: at, API: api, Token: clientToken, Summary: summary, Error: code(err)})
+const keptCalls = 20_000
+
+// Admit lets an API call in: it waits out injected delays, applies throttling and injected errors, and logs the call.
+// The caller passes the result of an admitted call to done.
+func (a *admission) Admit(ctx context.Context, api, clientToken, summary string) (done func(error), err error) {
+	at := a.clock.Now()
+	done = func(err error) {
+		a.mu.Lock()
+		defer a.mu.Unlock()
+		a.calls.add(Call{Time: at, API: api, Token: clientToken, Summary: summary, Error: code(err)})
 	}
-	if err != nil {
-		finish(err)
+	if err := a.admit(ctx, api); err != nil {
+		done(err)
 		return nil, err
 	}
-	return finish, nil
+	return done, nil
 }
 
 func code(err error) string {
@@ -81,97 +97,89 @@ func code(err error) string {
 	return "InternalError"
 }
 
-func (r *Region) admit(ctx context.Context, api string) error {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	if f := r.faults[api]; f != nil {
-		if f.Delay > 0 {
-			if err := r.wait(ctx, f.Delay); err != nil {
-				return err
-			}
-		}
-		if f.Times > 0 {
-			f.Times--
-			err := f.Error
-			if saved := r.keepFault(api, f); saved != nil {
-				return saved
-			}
+func (a *admission) admit(ctx context.Context, api string) error {
+	a.mu.Lock()
+	f := a.faults[api]
+	if f != nil && f.Delay > 0 {
+		delay := f.Delay
+		a.mu.Unlock()
+		if err := clock.Sleep(ctx, a.clock, delay); err != nil {
 			return err
 		}
+		a.mu.Lock()
 	}
-	return r.throttle(api)
+	defer a.mu.Unlock()
+	if f != nil && f.Times > 0 {
+		f.Times--
+		err := f.Error
+		if saved := a.keepFault(api, f); saved != nil {
+			return saved
+		}
+		return err
+	}
+	return a.throttle(api)
 }
 
-// wait lets time pass without the lock.
-func (r *Region) wait(ctx context.Context, d time.Duration) error {
-	r.mu.Unlock()
-	defer r.mu.Lock()
-	return clock.Sleep(ctx, r.clock, d)
-}
-
-func (r *Region) throttle(api string) error {
+func (a *admission) throttle(api string) error {
 	key := api
-	limit, ok := r.c.Throttle[key]
+	limit, ok := a.config.Throttle[key]
 	if !ok {
 		key = ""
-		if limit, ok = r.c.Throttle[key]; !ok {
+		if limit, ok = a.config.Throttle[key]; !ok {
 			return nil
 		}
 	}
-	now := r.clock.Now()
-	b := r.buckets[key]
+	now := a.clock.Now()
+	b := a.buckets[key]
 	if b == nil {
 		b = &bucketState{tokens: limit.Size, at: now}
-		r.buckets[key] = b
+		a.buckets[key] = b
 	}
 	b.tokens = min(limit.Size, b.tokens+now.Sub(b.at).Seconds()*limit.PerSecond)
 	b.at = now
 	if b.tokens < 1 {
-		return &APIError{Code: "RequestLimitExceeded", Message: "Request limit exceeded.", HTTPStatus: 503}
+		return statusError(503, "RequestLimitExceeded", "Request limit exceeded.")
 	}
 	b.tokens--
 	return nil
 }
 
 // Fail makes the next calls of an API fail.
-func (r *Region) Fail(api string, err *APIError, times int) {
-	r.inject(api, func(f *fault) { f.Error, f.Times = err, max(times, 0) })
+func (a *admission) Fail(api string, err *APIError, times int) {
+	a.inject(api, func(f *fault) { f.Error, f.Times = err, max(times, 0) })
 }
 
-// Delay makes every call of an API take so much longer; 0 ends that.
-func (r *Region) Delay(api string, d time.Duration) {
-	r.inject(api, func(f *fault) { f.Delay = max(d, 0) })
+// Delay makes every call of an API take longer by d, until Delay is called again.
+func (a *admission) Delay(api string, d time.Duration) {
+	a.inject(api, func(f *fault) { f.Delay = max(d, 0) })
 }
 
-func (r *Region) inject(api string, change func(*fault)) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	f := r.faults[api]
+func (a *admission) inject(api string, change func(*fault)) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	f := a.faults[api]
 	if f == nil {
 		f = &fault{}
-		r.faults[api] = f
+		a.faults[api] = f
 	}
 	change(f)
-	if err := r.keepFault(api, f); err != nil {
-		r.log.Error("region: state not saved", "fault", api, "error", err)
+	if err := a.keepFault(api, f); err != nil {
+		a.log.Error("region: state not saved", "fault", api, "error", err)
 	}
 }
 
-// keepFault makes a fault durable, or drops one that is used up. The caller holds the lock.
-func (r *Region) keepFault(api string, f *fault) error {
+// keepFault makes a fault durable, or drops one that is used up.
+func (a *admission) keepFault(api string, f *fault) error {
 	if f.Times == 0 && f.Delay == 0 {
-		delete(r.faults, api)
-		r.store.remove(bucketFaults, api)
+		delete(a.faults, api)
+		a.store.remove(bucketFaults, api)
 	} else {
-		r.store.put(bucketFaults, api, f)
+		a.store.put(bucketFaults, api, f)
 	}
-	return r.commit()
+	return a.commit()
 }
 
 func (l *callLog) add(c Call) {
-	if l.counters == nil {
-		l.counters = map[string]int{}
-	}
 	l.counters[c.API]++
 	if len(l.ring) < keptCalls {
 		l.ring = append(l.ring, c)
@@ -181,18 +189,58 @@ func (l *callLog) add(c Call) {
 	l.next = (l.next + 1) % keptCalls
 }
 
-// Calls are the last API calls, oldest first.
-func (r *Region) Calls() []Call {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	out := make([]Call, 0, len(r.calls.ring))
-	out = append(out, r.calls.ring[r.calls.next:]...)
-	return append(out, r.calls.ring[:r.calls.next]...)
+// Calls returns the last API calls, oldest first.
+func (a *admission) Calls() []Call {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	out := make([]Call, 0, len(a.calls.ring))
+	out = append(out, a.calls.ring[a.calls.next:]...)
+	return append(out, a.calls.ring[:a.calls.next]...)
 }
 
-// Counters is how often each API was called since the process started.
-func (r *Region) Counters() map[string]int {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	return maps.Clone(r.calls.counters)
+// Counters returns how often each API was called since the process started.
+func (a *admission) Counters() map[string]int {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	return maps.Clone(a.calls.counters)
+}
+
+// The state reason of an instance whose volume cannot be decrypted: it ends as soon as it starts (EC2 user guide,
+// "Instance terminates immediately").
+const (
+	reasonKey    = "Client.InvalidKMSKey.InvalidState"
+	reasonKeyMsg = "Client.InvalidKMSKey.InvalidState: The KMS key provided is in an incorrect state"
+)
+
+// keyForm matches what names a key of KMS: its ID, its alias, or the ARN of either (KMS developer guide, "Key
+// identifiers").
+var keyForm = regexp.MustCompile(`^(arn:aws[a-z-]*:kms:[a-z0-9-]+:[0-9]{12}:(key/)?)?` +
+	`([0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}|mrk-[0-9a-f]{32}|alias/[a-zA-Z0-9/_-]+)$`)
+
+// SetKeyEnabled enables or disables a KMS key. A key that was never named is enabled.
+func (a *admission) SetKeyEnabled(key string, enabled bool) error {
+	if !keyForm.MatchString(key) {
+		return apiError("InvalidParameterValue", "key %q: give the ID, the alias or the ARN of a KMS key", key)
+	}
+	times := math.MaxInt
+	if enabled {
+		times = 0
+	}
+	a.inject(keyFault(key), func(f *fault) { f.Error, f.Times = apiError(reasonKey, reasonKeyMsg), times })
+	return nil
+}
+
+// keyFault returns the name of a disabled key among the faults.
+func keyFault(key string) string {
+	return "kms:" + strings.TrimPrefix(key[strings.LastIndex(key, ":")+1:], "key/")
+}
+
+// usable reports whether instances with the volumes can start.
+func (a *admission) usable(devices []BlockDevice) bool {
+	for _, d := range devices {
+		if d.KMSKey != "" && (!keyForm.MatchString(d.KMSKey) || a.faults[keyFault(d.KMSKey)] != nil) {
+			return false
+		}
+	}
+	return true
 }

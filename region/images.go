@@ -19,35 +19,65 @@ type Image struct {
 	Tags                  map[string]string
 }
 
-// kubernetesVersions are those the region has images for.
+// kubernetesVersions are the versions that the region has images for.
 var kubernetesVersions = []string{"1.30", "1.31", "1.32", "1.33", "1.34", "1.35", "1.36"}
 
-// imageRelease is the one release of each image; bottlerocketRelease that of Bottlerocket.
+// Each image has one release: imageRelease, or for Bottlerocket bottlerocketRelease.
 const (
 	imageRelease        = "v20261101"
 	bottlerocketRelease = "1.50.0"
 	imageOwner          = "602401143452" // EKS's account for AL2023 images
 )
 
-// RootDevice is where every image has its root volume.
+// RootDevice is the device of every image's root volume.
 const RootDevice = "/dev/xvda"
 
-// dataDevice is where Bottlerocket keeps containers and images, apart from its system on RootDevice.
+// dataDevice is the device on which Bottlerocket keeps containers and images; RootDevice holds its system.
 const dataDevice = "/dev/xvdb"
 
 // BlockDevice is a volume of an instance.
 type BlockDevice struct {
 	Name     string // such as /dev/xvda
 	VolumeID string // "" in a template
-	SizeGiB  int64  // 0 = as the image has it
+	SizeGiB  int64  // 0 means as large as the image's
 	Keep     bool   // it outlives the instance
-	KMSKey   string `json:",omitempty"` // by which it is encrypted: an ID, an alias or an ARN; "" = none or AWS's own
+	KMSKey   string `json:",omitempty"` // that encrypts it: an ID, an alias or an ARN; "" means none or AWS's own
 }
 
-// devices are the volumes of a new instance: its image's, and those that its template adds or changes.
-func (r *Region) devices(instance, image string, wanted []BlockDevice) []BlockDevice {
+// images keeps the AMIs, and the SSM parameters that lead to them.
+type images struct {
+	*core
+	all []*Image
+}
+
+func newImages(c *core) *images {
+	s := &images{core: c}
+	for _, version := range kubernetesVersions {
+		for _, arch := range []string{"x86_64", "arm64"} {
+			for _, variant := range []string{"standard", "nvidia", "neuron"} {
+				s.add(fmt.Sprintf("amazon-eks-node-al2023-%s-%s-%s-%s", arch, variant, version, imageRelease), arch,
+					"EKS-optimized Kubernetes node based on Amazon Linux 2023 (simulated)")
+			}
+			for _, flavour := range []string{"", "-nvidia"} {
+				s.add(fmt.Sprintf("bottlerocket-aws-k8s-%s%s-%s-v%s", version, flavour, arch, bottlerocketRelease), arch,
+					"Bottlerocket (simulated)")
+			}
+		}
+	}
+	return s
+}
+
+func (s *images) add(name, arch, description string) {
+	s.all = append(s.all, &Image{
+		ID: "ami-" + s.fixedID("image", name), Name: name, Description: description, Architecture: arch, OwnerID: imageOwner,
+		RootDevice: RootDevice, Created: imageDate, Tags: map[string]string{},
+	})
+}
+
+// devices returns the volumes of a new instance: its image's, and those that its template adds or changes.
+func (s *images) devices(instance, image string, wanted []BlockDevice) []BlockDevice {
 	out := []BlockDevice{{Name: RootDevice}}
-	if r.isBottlerocket(image) {
+	if s.isBottlerocket(image) {
 		out = append(out, BlockDevice{Name: dataDevice})
 	}
 	for _, w := range wanted {
@@ -58,19 +88,19 @@ func (r *Region) devices(instance, image string, wanted []BlockDevice) []BlockDe
 		}
 	}
 	for i := range out {
-		out[i].VolumeID = "vol-" + r.fixedID("volume", instance, out[i].Name)
+		out[i].VolumeID = "vol-" + s.fixedID("volume", instance, out[i].Name)
 	}
 	return out
 }
 
-func (r *Region) isBottlerocket(image string) bool {
-	return strings.HasPrefix(r.image(image).Name, "bottlerocket")
+func (s *images) isBottlerocket(image string) bool {
+	return strings.HasPrefix(s.image(image).Name, "bottlerocket")
 }
 
-// nodeDisk is the size of the volume that holds containers and their images; 0 = as the image has it.
-func (r *Region) nodeDisk(image string, wanted []BlockDevice) int64 {
+// nodeDisk returns the size of the volume that holds containers and their images; 0 means as large as the image's.
+func (s *images) nodeDisk(image string, wanted []BlockDevice) int64 {
 	name := RootDevice
-	if r.isBottlerocket(image) {
+	if s.isBottlerocket(image) {
 		name = dataDevice
 	}
 	for _, d := range wanted {
@@ -83,67 +113,45 @@ func (r *Region) nodeDisk(image string, wanted []BlockDevice) int64 {
 
 var imageDate = time.Date(2026, 11, 1, 0, 0, 0, 0, time.UTC)
 
-func (r *Region) furnishImages() {
-	for _, version := range kubernetesVersions {
-		for _, arch := range []string{"x86_64", "arm64"} {
-			for _, variant := range []string{"standard", "nvidia", "neuron"} {
-				name := fmt.Sprintf("amazon-eks-node-al2023-%s-%s-%s-%s", arch, variant, version, imageRelease)
-				r.addImage(name, arch, "EKS-optimized Kubernetes node based on Amazon Linux 2023 (simulated)", RootDevice)
-			}
-			for _, flavour := range []string{"", "-nvidia"} {
-				name := fmt.Sprintf("bottlerocket-aws-k8s-%s%s-%s-v%s", version, flavour, arch, bottlerocketRelease)
-				r.addImage(name, arch, "Bottlerocket (simulated)", RootDevice)
-			}
-		}
-	}
-}
-
-func (r *Region) addImage(name, arch, description, root string) {
-	r.images = append(r.images, &Image{
-		ID: "ami-" + r.fixedID("image", name), Name: name, Description: description, Architecture: arch, OwnerID: imageOwner,
-		RootDevice: root, Created: imageDate, Tags: map[string]string{},
-	})
-}
-
-// Images are all images of the region.
-func (r *Region) Images() []Image {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	out := make([]Image, len(r.images))
-	for i, x := range r.images {
+// Images returns all images of the region.
+func (s *images) Images() []Image {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	out := make([]Image, len(s.all))
+	for i, x := range s.all {
 		out[i] = *x
-		out[i].Tags = merged(x.Tags, r.tags[x.ID])
+		out[i].Tags = s.tagged(x.ID, x.Tags)
 	}
 	return out
 }
 
-func (r *Region) image(id string) *Image {
-	i := slices.IndexFunc(r.images, func(x *Image) bool { return x.ID == id })
+func (s *images) image(id string) *Image {
+	i := slices.IndexFunc(s.all, func(x *Image) bool { return x.ID == id })
 	if i < 0 {
 		return nil
 	}
-	return r.images[i]
+	return s.all[i]
 }
 
-func (r *Region) imageFits(id string, t *catalog.Type) bool {
-	image := r.image(id)
+func (s *images) fits(id string, t *catalog.Type) bool {
+	image := s.image(id)
 	return image != nil && (image.Architecture == "arm64") == (t.Arch == "arm64")
 }
 
-// Parameter is a public SSM parameter: the id of an EKS image.
-func (r *Region) Parameter(name string) (string, error) {
-	for _, i := range r.images {
+// Parameter returns a public SSM parameter: the ID of an EKS image.
+func (s *images) Parameter(name string) (string, error) {
+	for _, i := range s.all {
 		if slices.Contains(parameterNames(i), name) {
 			return i.ID, nil
 		}
 	}
-	return "", &APIError{Code: "ParameterNotFound", Message: fmt.Sprintf("Parameter %s not found.", name), HTTPStatus: 400}
+	return "", apiError("ParameterNotFound", "Parameter %s not found.", name)
 }
 
-// Parameters are all public SSM parameters below a path, by name.
-func (r *Region) Parameters(path string) map[string]string {
+// Parameters returns all public SSM parameters below a path, by name.
+func (s *images) Parameters(path string) map[string]string {
 	out := map[string]string{}
-	for _, i := range r.images {
+	for _, i := range s.all {
 		for _, name := range parameterNames(i) {
 			if strings.HasPrefix(name, path) {
 				out[name] = i.ID
@@ -153,7 +161,7 @@ func (r *Region) Parameters(path string) map[string]string {
 	return out
 }
 
-// parameterNames are the SSM parameters that lead to an image: under its own release and as the newest.
+// parameterNames returns the SSM parameters that lead to an image: the one of its release and the one of the newest.
 func parameterNames(i *Image) []string {
 	if rest, ok := strings.CutPrefix(i.Name, "amazon-eks-node-al2023-"); ok {
 		f := strings.Split(rest, "-") // arch, variant, version, release

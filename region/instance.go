@@ -4,12 +4,14 @@ import (
 	"net/netip"
 	"slices"
 	"time"
+
+	"github.com/nodeless/nodeless/internal/kit/clock"
 )
 
-// State is the life of an instance.
+// State is the state of an instance.
 type State string
 
-// States, with EC2's codes.
+// The states of an instance.
 const (
 	Pending      State = "pending"
 	Running      State = "running"
@@ -17,32 +19,18 @@ const (
 	Terminated   State = "terminated"
 )
 
-// Code is EC2's number for a state.
+// Code returns EC2's number for a state.
 func (s State) Code() int {
 	return map[State]int{Pending: 0, Running: 16, ShuttingDown: 32, Terminated: 48}[s]
 }
 
-// Capacity types as EC2's pools have them.
+// The capacity types of EC2's pools.
 const (
 	OnDemand = "on-demand"
 	Spot     = "spot"
 )
 
-// Times of an instance's life that EC2's own behaviour suggests: running seconds after the launch, terminated seconds
-// after being told to, visible for an hour afterwards.
-const (
-	toRunning     = 2 * time.Second
-	toTerminated  = 2 * time.Second
-	visibleAfter  = time.Hour
-	tokenLife     = 48 * time.Hour
-	spotNotice    = 2 * time.Minute
-	reasonUser    = "Client.UserInitiatedShutdown"
-	reasonSpot    = "Server.SpotInstanceTermination"
-	reasonUserMsg = "Client.UserInitiatedShutdown: User initiated shutdown"
-	reasonSpotMsg = "Server.SpotInstanceTermination: Spot instance termination"
-)
-
-// Instance is an EC2 instance. Values handed out are copies; their maps and slices are not to be changed.
+// Instance is an EC2 instance. Methods return copies, whose maps and slices must not be changed.
 type Instance struct {
 	ID              string
 	Type            string
@@ -59,17 +47,17 @@ type Instance struct {
 	ReasonMessage   string
 	LaunchedAt      time.Time
 	RunningAt       time.Time
-	BootAt          time.Time // when its kubelet comes up
-	NoticeAt        time.Time // when EC2 will announce a spot interruption by itself; zero if it will not
-	InterruptAt     time.Time // when a noticed spot interruption takes it; zero if none was noticed
-	StoppingAt      time.Time // when it was told to shut down
+	BootAt          time.Time // when its kubelet starts
+	NoticeAt        time.Time // when EC2 announces a spot interruption; zero if it does not
+	InterruptAt     time.Time // when an announced spot interruption takes effect; zero if none was announced
+	StoppingAt      time.Time // when it began to shut down
 	TerminatedAt    time.Time
 	TemplateID      string
 	TemplateName    string
 	UserData        []byte // decoded
 	SecurityGroups  []string
 	InstanceProfile string
-	NodeDiskGiB     int64 // of the volume with containers and their images; 0 = as its image has it
+	NodeDiskGiB     int64 // size of the volume with containers and their images; 0 means as large as the image's
 	Devices         []BlockDevice
 	Monitoring      bool // detailed, by CloudWatch
 	Tags            map[string]string
@@ -77,8 +65,8 @@ type Instance struct {
 	FleetID         string
 	PriceMicros     int64 // per hour, at launch
 	Booted          bool
-	CannotStart     bool    `json:",omitzero"` // it ends when it would run: see Region.SetKeyEnabled
-	Ailment         Ailment `json:",omitzero"`
+	CannotStart     bool       `json:",omitzero"` // it ends instead of running: see Region.SetKeyEnabled
+	Ailment         Impairment `json:",omitzero"`
 }
 
 // active reports whether the instance holds capacity and an address.
@@ -86,140 +74,156 @@ func (i *Instance) active() bool { return i.State == Pending || i.State == Runni
 
 func (i *Instance) pool() Pool { return Pool{Type: i.Type, Zone: i.Zone, CapacityType: i.CapacityType} }
 
-// Instances are all instances that EC2 would still show, oldest first; those of the last DescribeLag are not among them
-// yet.
-func (r *Region) Instances() []Instance {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	r.forget()
-	known := r.clock.Now().Add(-r.c.DescribeLag)
-	out := make([]Instance, 0, len(r.order))
-	for _, id := range r.order {
-		if i := r.instances[id]; !i.LaunchedAt.After(known) {
-			out = append(out, *i)
+// instance is the record of an instance.
+type instance struct {
+	Instance
+	pods  map[string]bool // UIDs of the pods that hold an address
+	timer clock.Timer     // of its next step; nil if none is due
+}
+
+// instances runs the lives of the instances: see life.go for their steps.
+type instances struct {
+	*core
+	market  *market
+	network *network
+	queues  *queues
+	ending  func(*instance) // is called when an instance begins to shut down
+
+	byID     map[string]*instance
+	order    []*instance       // by time of launch
+	userData map[string][]byte // that instances were launched with, by hash
+	watchers []*watcher
+}
+
+func newInstances(c *core, m *market, n *network, q *queues) *instances {
+	return &instances{core: c, market: m, network: n, queues: q, byID: map[string]*instance{},
+		userData: map[string][]byte{}}
+}
+
+// visibleAfter is how long EC2 shows an instance after its termination.
+const visibleAfter = time.Hour
+
+// Instances returns all instances that EC2 still shows, oldest first, except those launched within the last
+// DescribeLag.
+func (s *instances) Instances() []Instance {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.forget()
+	known := s.clock.Now().Add(-s.config.DescribeLag)
+	out := make([]Instance, 0, len(s.order))
+	for _, i := range s.order {
+		if !i.LaunchedAt.After(known) {
+			out = append(out, i.Instance)
 		}
 	}
 	return out
 }
 
-// Instance finds one by id.
-func (r *Region) Instance(id string) (Instance, bool) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	i, ok := r.instances[id]
+// Instance finds an instance by ID.
+func (s *instances) Instance(id string) (Instance, bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	i, ok := s.byID[id]
 	if !ok {
 		return Instance{}, false
 	}
-	return *i, true
+	return i.Instance, true
 }
 
-// forget drops instances that were terminated long ago and, once an hour, client tokens that are too old to come again. The
-// caller holds the lock.
-func (r *Region) forget() {
-	now := r.clock.Now()
-	gone := func(id string) bool {
-		i := r.instances[id]
-		return i.State == Terminated && !i.TerminatedAt.Add(visibleAfter).After(now)
+// forget drops instances that were terminated long ago.
+func (s *instances) forget() {
+	shown := s.clock.Now().Add(-visibleAfter)
+	gone := func(i *instance) bool { return i.State == Terminated && !i.TerminatedAt.After(shown) }
+	if !slices.ContainsFunc(s.order, gone) {
+		return
 	}
-	if slices.ContainsFunc(r.order, gone) {
-		r.order = slices.DeleteFunc(r.order, func(id string) bool {
-			if !gone(id) {
-				return false
-			}
-			delete(r.instances, id)
-			r.store.remove(bucketInstances, id)
-			return true
-		})
+	s.order = slices.DeleteFunc(s.order, func(i *instance) bool {
+		if !gone(i) {
+			return false
+		}
+		delete(s.byID, i.ID)
+		s.store.remove(bucketInstances, i.ID)
+		return true
+	})
+	s.commitBackground()
+}
+
+// add takes in a new instance.
+func (s *instances) add(i Instance) {
+	s.take(i)
+	s.save(s.byID[i.ID])
+	s.publish(EventCreated, s.byID[i.ID])
+	s.arm(s.byID[i.ID])
+}
+
+// take makes the record of an instance, which holds a place in its pool while it is active.
+func (s *instances) take(i Instance) {
+	x := &instance{Instance: i, pods: map[string]bool{}}
+	s.byID[i.ID] = x
+	s.order = append(s.order, x)
+	if i.active() {
+		s.market.pool(i.pool()).running++
 	}
-	if now.Sub(r.tokensSwept) > time.Hour {
-		r.tokensSwept = now
-		for key, t := range r.tokens {
-			if now.Sub(t.At) > tokenLife {
-				delete(r.tokens, key)
-				r.store.remove(bucketTokens, key)
-			}
+}
+
+// copies returns the instances of IDs that still exist.
+func (s *instances) copies(ids []string) []Instance {
+	var out []Instance
+	for _, id := range ids {
+		if i := s.byID[id]; i != nil {
+			out = append(out, i.Instance)
 		}
 	}
-	if err := r.commit(); err != nil {
-		r.log.Error("region: state not saved", "error", err)
-	}
+	return out
 }
 
-// StateChange is what TerminateInstances answers for one instance.
+func noInstance(id string) *APIError {
+	return apiError("InvalidInstanceID.NotFound", "The instance ID '%s' does not exist", id)
+}
+
+// StateChange is what TerminateInstances returns for one instance.
 type StateChange struct {
 	ID                string
 	Previous, Current State
 }
 
-// TerminateInstances tells instances to shut down. An unknown id fails the call and changes nothing, as on EC2.
-func (r *Region) TerminateInstances(ids []string) ([]StateChange, error) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
+// TerminateInstances shuts instances down. An unknown ID fails the call and changes nothing, as on EC2.
+func (s *instances) TerminateInstances(ids []string) ([]StateChange, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
 	for _, id := range ids {
-		if _, ok := r.instances[id]; !ok {
-			return nil, apiError("InvalidInstanceID.NotFound", "The instance ID '%s' does not exist", id)
+		if s.byID[id] == nil {
+			return nil, noInstance(id)
 		}
 	}
 	var out []StateChange
 	for _, id := range ids {
-		i := r.instances[id]
+		i := s.byID[id]
 		before := i.State
-		r.shutDown(i, r.clock.Now(), reasonUser, reasonUserMsg)
-		r.arm(i)
+		s.shutDown(i, s.clock.Now(), reasonUser, reasonUserMsg)
+		s.arm(i)
 		out = append(out, StateChange{ID: id, Previous: before, Current: i.State})
 	}
-	return out, r.commit()
-}
-
-// Interrupt announces the end of a spot instance: a notice on every queue now, the shutdown two minutes later.
-func (r *Region) Interrupt(id string) error {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	i := r.instances[id]
-	switch {
-	case i == nil:
-		return apiError("InvalidInstanceID.NotFound", "The instance ID '%s' does not exist", id)
-	case i.CapacityType != Spot:
-		return apiError("InvalidParameterValue", "Instance %s is not a spot instance: EC2 interrupts spot instances alone", id)
-	case !i.active():
-		return apiError("IncorrectInstanceState", "Instance %s is %s", id, i.State)
-	}
-	if i.InterruptAt.IsZero() {
-		r.announce(i, r.clock.Now())
-		r.arm(i)
-	}
-	return r.commit()
-}
-
-// Rebalance sends the recommendation that a spot instance may be interrupted soon.
-func (r *Region) Rebalance(id string) error {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	i := r.instances[id]
-	if i == nil || i.CapacityType != Spot {
-		return apiError("InvalidInstanceID.NotFound", "There is no spot instance '%s'", id)
-	}
-	r.notifyRebalance(i)
-	return r.commit()
+	return out, s.commit()
 }
 
 // Summary is the region in numbers.
 type Summary struct {
 	Instances   int // pending or running
 	PriceMicros int64
-	Launched    int // ever, as far as EC2 would still show them
+	Launched    int // all that EC2 still shows
 }
 
-// Summary counts instances and their price.
-func (r *Region) Summary() Summary {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	s := Summary{Launched: len(r.order)}
-	for _, id := range r.order {
-		if i := r.instances[id]; i.active() {
-			s.Instances++
-			s.PriceMicros += i.PriceMicros
+// Summary counts instances and adds up their prices.
+func (s *instances) Summary() Summary {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	sum := Summary{Launched: len(s.order)}
+	for _, i := range s.order {
+		if i.active() {
+			sum.Instances++
+			sum.PriceMicros += i.PriceMicros
 		}
 	}
-	return s
+	return sum
 }

@@ -1,24 +1,46 @@
 package region
 
 import (
-	"math"
+	"encoding/json"
+	"fmt"
 	"time"
 )
 
-// step is what happens to an instance by itself.
+// Durations and reasons of an instance's life, as EC2's own behaviour suggests.
+const (
+	toRunning     = 2 * time.Second // from the launch
+	toTerminated  = 2 * time.Second // from the begin of the shutdown
+	spotNotice    = 2 * time.Minute // from the notice of an interruption to the interruption
+	reasonUser    = "Client.UserInitiatedShutdown"
+	reasonSpot    = "Server.SpotInstanceTermination"
+	reasonUserMsg = "Client.UserInitiatedShutdown: User initiated shutdown"
+	reasonSpotMsg = "Server.SpotInstanceTermination: Spot instance termination"
+)
+
+// step is what happens to an instance with time:
+//
+//	state          due at                     step           then
+//	pending        RunningAt                  stepRun        running
+//	pending        RunningAt, if CannotStart  stepFail       shutting-down
+//	active         BootAt, unless Booted      stepBoot       Booted
+//	active (spot)  NoticeAt                   stepNotice     InterruptAt is two minutes later
+//	active (spot)  InterruptAt                stepInterrupt  shutting-down
+//	shutting-down  StoppingAt + 2 s           stepEnd        terminated
+//
+// All of these times are part of the saved record, so that a restart resumes an instance where it was.
 type step int
 
 const (
 	stepNone step = iota
 	stepRun
-	stepFail // it ends instead
+	stepFail
 	stepBoot
-	stepNotice    // a spot interruption is announced
-	stepInterrupt // and comes
+	stepNotice
+	stepInterrupt
 	stepEnd
 )
 
-// next is the instance's next step and when it is due. Steps due at the same time come in the order above.
+// next returns the instance's next step and when it is due. Steps due at the same time come in the order above.
 func (i *Instance) next() (step, time.Time) {
 	if i.State == ShuttingDown {
 		return stepEnd, i.StoppingAt.Add(toTerminated)
@@ -48,93 +70,111 @@ func (i *Instance) next() (step, time.Time) {
 	return first, due
 }
 
-// arm sets the timer for an instance's next step. The caller holds the lock.
-func (r *Region) arm(i *Instance) {
-	if t := r.timers[i.ID]; t != nil {
-		t.Stop()
-		delete(r.timers, i.ID)
+// arm sets the timer of an instance's next step.
+func (s *instances) arm(i *instance) {
+	if i.timer != nil {
+		i.timer.Stop()
+		i.timer = nil
 	}
-	s, at := i.next()
-	if s == stepNone || r.closed {
+	next, at := i.next()
+	if next == stepNone || s.closed {
 		return
 	}
-	id := i.ID
-	r.timers[id] = r.clock.AfterFunc(at.Sub(r.clock.Now()), func() { r.wake(id) })
+	i.timer = s.clock.AfterFunc(at.Sub(s.clock.Now()), func() { s.wake(i) })
+}
+
+func (s *instances) stopTimers() {
+	for _, i := range s.order {
+		if i.timer != nil {
+			i.timer.Stop()
+		}
+	}
 }
 
 // wake is called when an instance's next step is due.
-func (r *Region) wake(id string) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	i := r.instances[id]
-	if i == nil || r.closed {
+func (s *instances) wake(i *instance) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.byID[i.ID] != i || s.closed {
 		return
 	}
-	r.catchUp(i)
-	if err := r.commit(); err != nil {
-		r.log.Error("region: state not saved", "instance", id, "error", err)
-	}
+	s.catchUp(i)
+	s.commitBackground("instance", i.ID)
 }
 
-// catchUp makes every step of an instance that is due and waits for the one after. The caller holds the lock and commits.
-func (r *Region) catchUp(i *Instance) {
-	for s, at := i.next(); s != stepNone && !at.After(r.clock.Now()); s, at = i.next() {
-		r.advance(i, s, at)
+// catchUp makes every step of an instance that is due, and sets the timer of the one after.
+func (s *instances) catchUp(i *instance) {
+	for next, at := i.next(); next != stepNone && !at.After(s.clock.Now()); next, at = i.next() {
+		s.advance(i, next, at)
 	}
-	r.arm(i)
+	s.arm(i)
 }
 
 // advance makes one step. Running and booting are not saved: they follow from times that are.
-func (r *Region) advance(i *Instance, s step, at time.Time) {
-	switch s {
+func (s *instances) advance(i *instance, next step, at time.Time) {
+	switch next {
 	case stepRun:
 		i.State = Running
-		r.tell(Event{Kind: EventRunning, Instance: *i})
+		s.publish(EventRunning, i)
 	case stepFail:
-		r.shutDown(i, at, reasonKey, reasonKeyMsg)
+		s.shutDown(i, at, reasonKey, reasonKeyMsg)
 	case stepBoot:
 		i.Booted = true
-		r.tell(Event{Kind: EventBooted, Instance: *i})
+		s.publish(EventBooted, i)
 	case stepNotice:
-		r.notifyRebalance(i)
-		r.announce(i, at)
+		s.notifyRebalance(i)
+		s.announce(i, at)
 	case stepInterrupt:
-		r.shutDown(i, at, reasonSpot, reasonSpotMsg)
+		s.shutDown(i, at, reasonSpot, reasonSpotMsg)
 	case stepEnd:
 		i.State, i.TerminatedAt = Terminated, at
-		r.freeAddress(i.SubnetID, i.PrivateIP)
-		r.save(i)
-		r.notifyState(i)
-		r.tell(Event{Kind: EventTerminated, Instance: *i})
+		s.network.freeAddress(i.SubnetID, i.PrivateIP)
+		s.save(i)
+		s.notifyState(i)
+		s.publish(EventTerminated, i)
 	}
 }
 
-// announce gives the two minutes' notice of a spot interruption. The caller holds the lock, arms and commits.
-func (r *Region) announce(i *Instance, at time.Time) {
+// announce gives notice of a spot interruption. The caller arms.
+func (s *instances) announce(i *instance, at time.Time) {
 	i.InterruptAt = at.Add(spotNotice)
-	r.save(i)
-	r.notifySpot(i)
+	s.save(i)
+	s.notify("EC2 Spot Instance Interruption Warning", i, map[string]string{"instance-action": "terminate"})
 }
 
-// shutDown begins the end of an instance: its capacity is free at once, its address when it is terminated. The caller holds
-// the lock, arms and commits.
-func (r *Region) shutDown(i *Instance, at time.Time, code, message string) {
+// shutDown begins the end of an instance: its capacity is free at once, its address when it is terminated. The caller
+// arms.
+func (s *instances) shutDown(i *instance, at time.Time, code, message string) {
 	if !i.active() {
 		return
 	}
 	i.State, i.StoppingAt, i.ReasonCode, i.ReasonMessage = ShuttingDown, at, code, message
-	r.pools[i.pool()]--
-	r.releasePods(i.ID)
-	r.save(i)
-	r.notifyState(i)
-	r.tell(Event{Kind: EventShuttingDown, Instance: *i})
+	s.market.pool(i.pool()).running--
+	s.ending(i)
+	s.save(i)
+	s.notifyState(i)
+	s.publish(EventShuttingDown, i)
 }
 
-// noticeTime is when EC2 takes a spot instance back by itself: after an exponential time drawn from its id.
-func (r *Region) noticeTime(id string, launched time.Time) time.Time {
-	if r.c.SpotInterruptionsPerHour <= 0 {
-		return time.Time{}
+// notify sends an EventBridge event about an instance to every queue.
+func (s *instances) notify(detailType string, i *instance, detail map[string]string) {
+	detail["instance-id"] = i.ID
+	body, err := json.Marshal(map[string]any{
+		"version": "0", "id": s.newID(), "source": "aws.ec2", "detail-type": detailType, "account": AccountID,
+		"region": s.config.Name, "time": s.clock.Now().UTC().Format(time.RFC3339),
+		"resources": []string{fmt.Sprintf("arn:aws:ec2:%s:%s:instance/%s", s.config.Name, AccountID, i.ID)},
+		"detail":    detail,
+	})
+	if err != nil { // strings always have a JSON form
+		return
 	}
-	hours := -math.Log(1-r.chance("interrupt", id)) / r.c.SpotInterruptionsPerHour
-	return launched.Add(time.Duration(min(hours, 24*365) * float64(time.Hour)))
+	s.queues.sendAll(string(body))
+}
+
+func (s *instances) notifyRebalance(i *instance) {
+	s.notify("EC2 Instance Rebalance Recommendation", i, map[string]string{})
+}
+
+func (s *instances) notifyState(i *instance) {
+	s.notify("EC2 Instance State-change Notification", i, map[string]string{"state": string(i.State)})
 }

@@ -2,7 +2,6 @@ package region
 
 import (
 	"encoding/binary"
-	"hash/fnv"
 	"math"
 	"slices"
 	"time"
@@ -10,51 +9,62 @@ import (
 	"github.com/nodeless/nodeless/catalog"
 )
 
-// Pool is where capacity runs out: a type in a zone on a capacity type.
+// Pool is where capacity runs out: an instance type in a zone, on demand or spot.
 type Pool struct{ Type, Zone, CapacityType string }
 
-// chance is a number in [0, 1) drawn from the seed and the words; equal words give equal numbers.
-func (r *Region) chance(words ...string) float64 {
-	h := fnv.New64a()
-	var seed [8]byte
-	binary.LittleEndian.PutUint64(seed[:], r.c.Seed)
-	_, _ = h.Write(seed[:])
-	for _, w := range words {
-		_, _ = h.Write([]byte(w))
-		_, _ = h.Write([]byte{0})
-	}
-	x := h.Sum64() // FNV leaves the high bits of short inputs alike: mix them (splitmix64's finalizer)
-	x ^= x >> 30
-	x *= 0xbf58476d1ce4e5b9
-	x ^= x >> 27
-	x *= 0x94d049bb133111eb
-	x ^= x >> 31
-	return float64(x>>11) / (1 << 53)
+func (p Pool) key() string { return p.Type + " " + p.Zone + " " + p.CapacityType }
+
+// market knows what the region offers, at which price, and how much capacity is left.
+type market struct {
+	*core
+	offers *catalog.Region
+	pools  map[Pool]*poolState
 }
 
-// normal is a standard normal variate drawn from the seed and the words (Box–Muller).
-func (r *Region) normal(words ...string) float64 {
-	u := 1 - r.chance(append(words, "u")...)
-	v := r.chance(append(words, "v")...)
-	return math.Sqrt(-2*math.Log(u)) * math.Cos(2*math.Pi*v)
+type poolState struct {
+	running int  // instances
+	size    *int // that was set; nil means the simulation's own
 }
 
-// bootTime is how long a machine takes until its kubelet comes up.
-func (r *Region) bootTime(id string) time.Duration {
-	spread := r.c.Boot.Spread
-	if spread == 0 {
-		spread = 0.15
-	}
-	return time.Duration(float64(r.c.Boot.Median) * math.Exp(spread*r.normal("boot", id)))
+func newMarket(c *core, offers *catalog.Region) *market {
+	return &market{core: c, offers: offers, pools: map[Pool]*poolState{}}
 }
 
-// size is how many machines a pool holds when it is full. Common types are plentiful, large and rare ones are not: a pool
-// holds about 100,000 vCPUs of a common family and 2,000 of one with devices, and one rare pool in ten holds nothing.
-func (r *Region) size(p Pool) int {
-	if n, ok := r.sizes[p]; ok {
-		return n
+// Zones returns the region's availability zones.
+func (m *market) Zones() []catalog.Zone { return m.offers.Zones() }
+
+// Offers returns the types that the region offers, by name.
+func (m *market) Offers() []*catalog.Offer { return m.offers.Offers() }
+
+// Type finds a type by name, also one that AWS offers in other regions only; nil if there is none.
+func (m *market) Type(name string) *catalog.Type {
+	if o, ok := m.offers.Offer(name); ok {
+		return o.Type
 	}
-	t := r.Type(p.Type)
+	if t, ok := catalog.Lookup(name); ok && m.config.Offers == nil {
+		return t
+	}
+	return nil
+}
+
+// pool returns the state of a pool, which it makes on first use.
+func (m *market) pool(p Pool) *poolState {
+	s := m.pools[p]
+	if s == nil {
+		s = &poolState{}
+		m.pools[p] = s
+	}
+	return s
+}
+
+// size returns how many instances a pool holds when it is full. Common types are plentiful, large and rare ones are
+// not: a pool holds about 100,000 vCPUs of a common family and 2,000 of one with devices, and some rare pools hold
+// nothing.
+func (m *market) size(p Pool) int {
+	if s := m.pools[p]; s != nil && s.size != nil {
+		return *s.size
+	}
+	t := m.Type(p.Type)
 	if t == nil {
 		return 0
 	}
@@ -70,76 +80,86 @@ func (r *Region) size(p Pool) int {
 	if p.CapacityType == Spot {
 		vcpus /= 4
 	}
-	if r.chance("dry", p.Type, p.Zone, p.CapacityType) < dry {
+	if m.chance("dry", p.Type, p.Zone, p.CapacityType) < dry {
 		return 0
 	}
-	return int(vcpus * (0.5 + r.chance("size", p.Type, p.Zone, p.CapacityType)) / float64(t.VCPU))
+	return int(vcpus * (0.5 + m.chance("size", p.Type, p.Zone, p.CapacityType)) / float64(t.VCPU))
 }
 
-// free is how many more machines a pool can give. The caller holds the lock.
-func (r *Region) free(p Pool) int { return r.size(p) - r.pools[p] }
-
-// Capacity is how many more machines a pool can give.
-func (r *Region) Capacity(p Pool) int {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	return max(r.free(p), 0)
+// free returns how many more instances a pool can give; negative if its size was set below what runs.
+func (m *market) free(p Pool) int {
+	n := m.size(p)
+	if s := m.pools[p]; s != nil {
+		n -= s.running
+	}
+	return n
 }
 
-// overQuota is the error for a launch that the account's quotas do not allow, or nil. The caller holds the lock.
-func (r *Region) overQuota(t *catalog.Type, capacityType string) *APIError {
-	limit := r.c.Quotas.OnDemandVCPUs
+// Capacity returns how many more instances a pool can give.
+func (m *market) Capacity(p Pool) int {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return max(m.free(p), 0)
+}
+
+// SetCapacity makes a pool able to give n more instances from now on.
+func (m *market) SetCapacity(p Pool, n int) error {
+	if m.offerIn(p.Type, p.Zone) == nil || (p.CapacityType != OnDemand && p.CapacityType != Spot) {
+		return apiError("InvalidParameterValue", "There is no pool of %s in %s on '%s'", p.Type, p.Zone, p.CapacityType)
+	}
+	if n < 0 {
+		return apiError("InvalidParameterValue", "count %d: give 0 or more", n)
+	}
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	s := m.pool(p)
+	size := n + s.running
+	s.size = &size
+	m.store.put(bucketSizes, p.key(), size)
+	return m.commit()
+}
+
+// overQuota returns the error of a launch that the account's quotas do not allow, or nil.
+func (m *market) overQuota(t *catalog.Type, capacityType string) *APIError {
+	limit := m.config.Quotas.OnDemandVCPUs
 	if capacityType == Spot {
-		limit = r.c.Quotas.SpotInstances
+		limit = m.config.Quotas.SpotInstances
 	}
 	if limit == 0 {
 		return nil
 	}
 	spot, vcpus := 0, t.VCPU
-	for p, n := range r.pools {
+	for p, s := range m.pools {
 		if p.CapacityType == Spot {
-			spot += n
-		} else if x := r.Type(p.Type); x != nil {
-			vcpus += n * x.VCPU
+			spot += s.running
+		} else if x := m.Type(p.Type); x != nil {
+			vcpus += s.running * x.VCPU
 		}
 	}
 	switch {
 	case capacityType == Spot && spot >= limit:
 		return apiError("MaxSpotInstanceCountExceeded", "Max spot instance count exceeded: the account may run %d", limit)
 	case capacityType != Spot && vcpus > limit:
-		return apiError("VcpuLimitExceeded", "You have requested more vCPU capacity than your current vCPU limit of %d allows for the instance bucket that the specified instance type belongs to.", limit)
+		return apiError("VcpuLimitExceeded",
+			"You have requested more vCPU capacity than your current vCPU limit of %d allows "+
+				"for the instance bucket that the specified instance type belongs to.", limit)
 	}
 	return nil
 }
 
-// SetCapacity makes a pool able to give n more machines from now on.
-func (r *Region) SetCapacity(p Pool, n int) error {
-	if r.offerIn(p.Type, p.Zone) == nil || (p.CapacityType != OnDemand && p.CapacityType != Spot) {
-		return apiError("InvalidParameterValue", "There is no pool of %s in %s on '%s'", p.Type, p.Zone, p.CapacityType)
-	}
-	if n < 0 {
-		return apiError("InvalidParameterValue", "count %d: give 0 or more", n)
-	}
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	r.sizes[p] = n + r.pools[p]
-	r.store.put(bucketSizes, p.Type+" "+p.Zone+" "+p.CapacityType, r.sizes[p])
-	return r.commit()
-}
-
-// offerIn is what a zone offers of a type, nil if nothing.
-func (r *Region) offerIn(typeName, zone string) *catalog.Offer {
-	o, ok := r.goods.Offer(typeName)
+// offerIn returns a zone's offer of a type, or nil.
+func (m *market) offerIn(typeName, zone string) *catalog.Offer {
+	o, ok := m.offers.Offer(typeName)
 	if !ok || !slices.ContainsFunc(o.Zones, func(z catalog.Zone) bool { return z.Name == zone }) {
 		return nil
 	}
 	return o
 }
 
-// price is what an hour costs now, in micro-dollars.
-func (r *Region) price(o *catalog.Offer, zone, capacityType string) int64 {
+// price returns the current price of an hour in micro-dollars.
+func (m *market) price(o *catalog.Offer, zone, capacityType string) int64 {
 	if capacityType == Spot {
-		if p, ok := r.SpotPrice(o.Type.Name, zone, r.clock.Now()); ok {
+		if p, ok := m.SpotPrice(o.Type.Name, zone, m.clock.Now()); ok {
 			return p
 		}
 	}
@@ -149,21 +169,22 @@ func (r *Region) price(o *catalog.Offer, zone, capacityType string) int64 {
 // spotStep is how often a spot price may change.
 const spotStep = time.Hour
 
-// SpotPrice is the spot price of a type in a zone at a time, in micro-dollars per hour: the catalogue's average, moved by
-// two slow waves and hourly noise drawn from the seed, within 60 % to 170 % of the average and never above on-demand.
-func (r *Region) SpotPrice(typeName, zone string, at time.Time) (int64, bool) {
-	average, ok := r.goods.SpotAverage(zone, typeName)
+// SpotPrice returns the spot price of a type in a zone at a time, in micro-dollars per hour: the catalogue's average,
+// moved by two slow waves and hourly noise drawn from the seed. It stays within 60 % to 170 % of the average and never
+// exceeds the on-demand price.
+func (m *market) SpotPrice(typeName, zone string, at time.Time) (int64, bool) {
+	average, ok := m.offers.SpotAverage(zone, typeName)
 	if !ok {
 		return 0, false
 	}
-	o, _ := r.goods.Offer(typeName)
+	o, _ := m.offers.Offer(typeName)
 	step := at.Unix() / int64(spotStep/time.Second)
 	hours := float64(step)
-	phase := func(name string) float64 { return 2 * math.Pi * r.chance(name, typeName, zone) }
+	phase := func(name string) float64 { return 2 * math.Pi * m.chance(name, typeName, zone) }
 	var hour [8]byte
 	binary.LittleEndian.PutUint64(hour[:], uint64(step))
 	move := 0.15*math.Sin(hours*2*math.Pi/24+phase("day")) + 0.10*math.Sin(hours*2*math.Pi/(24*9)+phase("days")) +
-		0.04*r.normal("spot", typeName, zone, string(hour[:]))
+		0.04*m.normal("spot", typeName, zone, string(hour[:]))
 	factor := min(max(1+move, 0.6), 1.7)
 	return min(int64(float64(average)*factor), o.OnDemand), true
 }
@@ -175,15 +196,15 @@ type SpotPricePoint struct {
 	At          time.Time
 }
 
-// SpotPriceHistory is the price of each type and zone at its changes between two times, the price at the first time
-// included. Without types it is all of them.
-func (r *Region) SpotPriceHistory(types, zones []string, from, to time.Time) []SpotPricePoint {
+// SpotPriceHistory returns the price of each type and zone at its changes between two times, the price at the first
+// time included. No types mean all types, no zones all zones.
+func (m *market) SpotPriceHistory(types, zones []string, from, to time.Time) []SpotPricePoint {
 	var out []SpotPricePoint
 	from = from.Truncate(spotStep)
 	if to.Sub(from) > 90*24*time.Hour {
 		from = to.Add(-90 * 24 * time.Hour).Truncate(spotStep) // EC2 keeps 90 days
 	}
-	for _, o := range r.goods.Offers() {
+	for _, o := range m.offers.Offers() {
 		if len(o.Spot) == 0 || (len(types) > 0 && !slices.Contains(types, o.Type.Name)) {
 			continue
 		}
@@ -192,7 +213,7 @@ func (r *Region) SpotPriceHistory(types, zones []string, from, to time.Time) []S
 				continue
 			}
 			for at := from; !at.After(to); at = at.Add(spotStep) {
-				p, _ := r.SpotPrice(o.Type.Name, z.Name, at)
+				p, _ := m.SpotPrice(o.Type.Name, z.Name, at)
 				out = append(out, SpotPricePoint{Type: o.Type.Name, Zone: z.Name, PriceMicros: p, At: at})
 			}
 		}

@@ -1,22 +1,14 @@
 package region
 
 import (
-	"fmt"
-	"hash/fnv"
 	"net/netip"
 	"slices"
 	"strings"
+
+	"github.com/nodeless/nodeless/catalog"
 )
 
-// Subnet is a subnet of the region's VPC.
-type Subnet struct {
-	ID, VPC, Zone, ZoneID string
-	CIDR                  netip.Prefix
-	Free                  int // addresses not in use; filled in when asked for
-	Tags                  map[string]string
-}
-
-// VPCID and VPCCIDR are the region's one VPC.
+// VPCID and VPCCIDR describe the region's one VPC.
 const (
 	VPCID   = "vpc-0a1b2c3d4e5f60718"
 	VPCCIDR = "10.0.0.0/8"
@@ -25,142 +17,139 @@ const (
 // awsReserved addresses of a subnet belong to AWS: the first four and the last.
 const awsReserved = 5
 
-// addresses are the addresses of one subnet that are taken.
-type addresses struct {
-	prefix netip.Prefix
-	used   map[netip.Addr]bool
-	next   netip.Addr
+// Subnet is a subnet of the region's VPC.
+type Subnet struct {
+	ID, VPC, Zone, ZoneID string
+	CIDR                  netip.Prefix
+	Free                  int // unused addresses
+	Tags                  map[string]string
 }
 
-// PodAddress is an address a pod holds.
-type PodAddress struct {
-	InstanceID string
-	SubnetID   string
-	IP         netip.Addr
+// network hands out the addresses of the subnets.
+type network struct {
+	*core
+	subnets []*subnet // one in each zone
 }
 
-// furnish makes what an account has before anybody launches anything: subnets, groups, images, a role.
-func (r *Region) furnish() {
-	tags := func(name string) map[string]string {
-		return map[string]string{"Name": name, "karpenter.sh/discovery": r.c.Discovery, "kubernetes.io/cluster/" + r.c.Discovery: "owned"}
+// subnet is a subnet and its addresses.
+type subnet struct {
+	Subnet
+	used map[netip.Addr]bool
+	next netip.Addr // where the search for an unused address begins
+}
+
+func newNetwork(c *core, zones []catalog.Zone) *network {
+	n := &network{core: c}
+	for i, z := range zones {
+		tags := c.discoveryTags(c.config.Discovery + "-private-" + z.Name)
+		tags["kubernetes.io/role/internal-elb"], tags["kubernetes.io/role/cni"] = "1", "1"
+		s := &subnet{used: map[netip.Addr]bool{}, Subnet: Subnet{
+			ID: "subnet-" + c.fixedID("subnet", z.ID), VPC: VPCID, Zone: z.Name, ZoneID: z.ID, Tags: tags,
+			CIDR: netip.PrefixFrom(netip.AddrFrom4([4]byte{10, byte(i), 0, 0}), c.config.SubnetBits),
+		}}
+		s.next = s.first()
+		n.subnets = append(n.subnets, s)
 	}
-	for n, z := range r.goods.Zones() {
-		id := "subnet-" + r.fixedID("subnet", z.ID)
-		prefix := netip.PrefixFrom(netip.AddrFrom4([4]byte{10, byte(n), 0, 0}), r.c.SubnetBits)
-		t := tags(r.c.Discovery + "-private-" + z.Name)
-		t["kubernetes.io/role/internal-elb"], t["kubernetes.io/role/cni"] = "1", "1"
-		r.subnets = append(r.subnets, &Subnet{ID: id, VPC: VPCID, Zone: z.Name, ZoneID: z.ID, CIDR: prefix, Tags: t})
-		first := prefix.Addr()
-		for range awsReserved - 1 {
-			first = first.Next()
-		}
-		r.addresses[id] = &addresses{prefix: prefix, used: map[netip.Addr]bool{}, next: first}
-	}
-	r.groups = []*SecurityGroup{
-		{ID: "sg-" + r.fixedID("group", "node"), Name: r.c.Discovery + "-node", Description: "nodes of the cluster", VPC: VPCID, Tags: tags(r.c.Discovery + "-node")},
-		{ID: "sg-" + r.fixedID("group", "default"), Name: "default", Description: "default VPC security group", VPC: VPCID, Tags: map[string]string{}},
-	}
-	r.furnishImages()
+	return n
 }
 
-// fixedID is 17 hexadecimal digits drawn from words, the same in every run and for every seed.
-func (r *Region) fixedID(words ...string) string {
-	h := fnv.New128a()
-	_, _ = h.Write([]byte(r.c.Name + "/" + strings.Join(words, "/")))
-	return fmt.Sprintf("%x", h.Sum(nil))[:17]
+// discoveryTags returns the tags of what an installation of Karpenter finds by karpenter.sh/discovery.
+func (c *core) discoveryTags(name string) map[string]string {
+	d := c.config.Discovery
+	return map[string]string{"Name": name, "karpenter.sh/discovery": d, "kubernetes.io/cluster/" + d: "owned"}
 }
 
-// newID is 17 hexadecimal digits that no other resource of this region has: 8 drawn from the seed, 9 that grow.
-func (r *Region) newID() string {
-	r.sequence++
-	r.store.put(bucketMeta, "sequence", r.sequence)
-	h := fnv.New128a()
-	_, _ = fmt.Fprintf(h, "%s/%d/%d", r.c.Name, r.c.Seed, r.sequence)
-	return fmt.Sprintf("%x%x", h.Sum(nil)[:4], r.sequence+0x100000000)[:17]
-}
-
-// sequencePart is the part of an id that grows.
-func sequencePart(id string) string { return id[max(len(id)-9, 0):] }
-
-// Subnets are the region's subnets with their free addresses now.
-func (r *Region) Subnets() []Subnet {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	out := make([]Subnet, len(r.subnets))
-	for i, s := range r.subnets {
-		out[i] = *s
-		out[i].Free = r.addresses[s.ID].free()
-		out[i].Tags = merged(s.Tags, r.tags[s.ID])
+// Subnets returns the region's subnets with the number of their unused addresses.
+func (n *network) Subnets() []Subnet {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	out := make([]Subnet, len(n.subnets))
+	for i, s := range n.subnets {
+		out[i] = s.Subnet
+		out[i].Free, out[i].Tags = s.free(), n.tagged(s.ID, s.Tags)
 	}
 	return out
 }
 
-// subnetFor finds the subnet an override names, or that of its zone, or the first.
-func (r *Region) subnetFor(o Override) (*Subnet, error) {
-	i := slices.IndexFunc(r.subnets, func(s *Subnet) bool {
+func (n *network) subnet(id string) *subnet {
+	i := slices.IndexFunc(n.subnets, func(s *subnet) bool { return s.ID == id })
+	if i < 0 {
+		return nil
+	}
+	return n.subnets[i]
+}
+
+// subnetFor finds the subnet that an override names, or that of its zone, or the first.
+func (n *network) subnetFor(o Override) (*subnet, error) {
+	i := slices.IndexFunc(n.subnets, func(s *subnet) bool {
 		return (o.SubnetID == "" || s.ID == o.SubnetID) && (o.Zone == "" || s.Zone == o.Zone)
 	})
 	switch {
 	case i >= 0:
-		return r.subnets[i], nil
+		return n.subnets[i], nil
 	case o.SubnetID != "":
 		return nil, apiError("InvalidSubnetID.NotFound", "The subnet ID '%s' does not exist", o.SubnetID)
 	}
 	return nil, apiError("InvalidParameterValue", "Invalid availability zone: [%s]", o.Zone)
 }
 
-func (a *addresses) free() int {
-	return 1<<(32-a.prefix.Bits()) - awsReserved - len(a.used)
+// takeAddress takes the next unused address of a subnet and saves where the next search begins. A node's name is made
+// of its address: one that starts just after a restart must not get the name of one that is just ending.
+func (n *network) takeAddress(s *subnet) (netip.Addr, bool) {
+	ip, ok := s.take()
+	if ok {
+		n.store.put(bucketMeta, metaNext+s.ID, s.next)
+	}
+	return ip, ok
 }
 
-// take gives the next free address, going round the subnet, so that one that was freed rests for a while.
-func (a *addresses) take() (netip.Addr, bool) {
-	if a.free() <= 0 {
+func (n *network) freeAddress(subnet string, ip netip.Addr) {
+	if s := n.subnet(subnet); s != nil {
+		delete(s.used, ip)
+	}
+}
+
+// occupy marks an address as used.
+func (n *network) occupy(subnet string, ip netip.Addr) {
+	if s := n.subnet(subnet); s != nil {
+		s.used[ip] = true
+	}
+}
+
+func (s *subnet) free() int { return 1<<(32-s.CIDR.Bits()) - awsReserved - len(s.used) }
+
+// first returns the first address that does not belong to AWS.
+func (s *subnet) first() netip.Addr {
+	ip := s.CIDR.Addr()
+	for range awsReserved - 1 {
+		ip = ip.Next()
+	}
+	return ip
+}
+
+// take goes around the subnet, so that an address that was freed rests for a while.
+func (s *subnet) take() (netip.Addr, bool) {
+	if s.free() <= 0 {
 		return netip.Addr{}, false
 	}
 	for {
-		ip := a.next
-		a.next = ip.Next()
-		if !a.prefix.Contains(a.next) || !a.prefix.Contains(a.next.Next()) { // the last address is AWS's
-			a.next = a.prefix.Addr()
-			for range awsReserved - 1 {
-				a.next = a.next.Next()
-			}
+		ip := s.next
+		s.next = ip.Next()
+		if !s.CIDR.Contains(s.next) || !s.CIDR.Contains(s.next.Next()) { // the last address is AWS's
+			s.next = s.first()
 		}
-		if !a.used[ip] {
-			a.used[ip] = true
+		if !s.used[ip] {
+			s.used[ip] = true
 			return ip, true
 		}
 	}
 }
 
-// Keys of the state file's meta bucket; all others there hold the sequence.
-const (
-	metaCluster = "cluster"
-	metaNext    = "next/" // + subnet id
-)
-
-// takeAddress also keeps where the round stands: a node's name is made of its address, and a node that starts just after a
-// restart must not have the name of one that is just going.
-func (r *Region) takeAddress(subnet string) (netip.Addr, bool) {
-	ip, ok := r.addresses[subnet].take()
-	if ok {
-		r.store.put(bucketMeta, metaNext+subnet, r.addresses[subnet].next)
-	}
-	return ip, ok
-}
-
-// privateDNS is the name EC2 gives an instance by its address.
-func (r *Region) privateDNS(ip netip.Addr) string {
-	domain := r.c.Name + ".compute.internal"
-	if r.c.Name == "us-east-1" {
+// privateDNS returns the name that EC2 gives an instance for its address.
+func (n *network) privateDNS(ip netip.Addr) string {
+	domain := n.config.Name + ".compute.internal"
+	if n.config.Name == "us-east-1" {
 		domain = "ec2.internal"
 	}
 	return "ip-" + strings.ReplaceAll(ip.String(), ".", "-") + "." + domain
-}
-
-func (r *Region) freeAddress(subnet string, ip netip.Addr) {
-	if a := r.addresses[subnet]; a != nil {
-		delete(a.used, ip)
-	}
 }

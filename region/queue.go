@@ -2,7 +2,6 @@ package region
 
 import (
 	"context"
-	"encoding/json"
 	"fmt"
 	"maps"
 	"slices"
@@ -11,6 +10,14 @@ import (
 
 	"github.com/nodeless/nodeless/internal/kit/clock"
 )
+
+// queues is SQS.
+type queues struct {
+	*core
+	byName map[string]*queue
+}
+
+func newQueues(c *core) *queues { return &queues{core: c, byName: map[string]*queue{}} }
 
 // queue is an SQS queue.
 type queue struct {
@@ -25,35 +32,36 @@ type Message struct {
 	Sequence   uint64 // order of sending
 	SentAt     time.Time
 	Receipt    string    `json:"-"` // of the last delivery
-	VisibleAt  time.Time `json:"-"` // a restart makes every message visible again, as at-least-once delivery may
+	VisibleAt  time.Time `json:"-"` // a restart makes every message visible, which at-least-once delivery allows
 	Deliveries int       `json:"-"`
 }
 
 const (
-	// maxMessages bounds a queue nobody reads; the oldest go.
+	// maxMessages bounds a queue that nobody reads; the oldest messages are dropped.
 	maxMessages = 10_000
-	// retention is how long a message stays: what Karpenter's installation sets for its queue.
+	// retention is how long a message is kept: what Karpenter's installation sets for its queue.
 	retention = 5 * time.Minute
 )
 
-func (r *Region) ensureQueue(name string) {
-	if r.queues[name] == nil && name != "" {
+// ensure creates a queue unless it exists.
+func (s *queues) ensure(name string) {
+	if s.byName[name] == nil && name != "" {
 		q := &queue{Name: name}
-		r.queues[name] = q
-		r.store.put(bucketQueues, name, q)
+		s.byName[name] = q
+		s.store.put(bucketQueues, name, q)
 	}
 }
 
-// findQueue finds a queue and drops what it has kept too long. The caller holds the lock.
-func (r *Region) findQueue(name string) (*queue, error) {
-	q := r.queues[name]
+// find finds a queue and drops messages that it has kept too long.
+func (s *queues) find(name string) (*queue, error) {
+	q := s.byName[name]
 	if q == nil {
-		return nil, &APIError{Code: "AWS.SimpleQueueService.NonExistentQueue", Message: "The specified queue does not exist.", HTTPStatus: 400}
+		return nil, apiError("AWS.SimpleQueueService.NonExistentQueue", "The specified queue does not exist.")
 	}
-	old := r.clock.Now().Add(-retention)
+	old := s.clock.Now().Add(-retention)
 	n := 0
 	for n < len(q.messages) && (len(q.messages)-n > maxMessages || q.messages[n].SentAt.Before(old)) {
-		r.store.remove(bucketMessages, q.key(q.messages[n]))
+		s.store.remove(bucketMessages, q.key(q.messages[n]))
 		n++
 	}
 	q.messages = slices.Delete(q.messages, 0, n)
@@ -62,26 +70,26 @@ func (r *Region) findQueue(name string) (*queue, error) {
 
 func (q *queue) key(m *Message) string { return q.Name + "/" + m.ID }
 
-// Queue reports whether a queue exists, and how many messages wait in it.
-func (r *Region) Queue(name string) (waiting int, err error) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	q, err := r.findQueue(name)
+// Queue returns how many messages wait in a queue, and an error if it does not exist.
+func (s *queues) Queue(name string) (waiting int, err error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	q, err := s.find(name)
 	if err != nil {
 		return 0, err
 	}
 	return len(q.messages), nil
 }
 
-// QueueDepth is how many messages of a queue can be received now, and how many are hidden since they were.
-func (r *Region) QueueDepth(name string) (visible, hidden int, err error) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	q, err := r.findQueue(name)
+// QueueDepth returns how many messages of a queue are visible, and how many are hidden because they were received.
+func (s *queues) QueueDepth(name string) (visible, hidden int, err error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	q, err := s.find(name)
 	if err != nil {
 		return 0, 0, err
 	}
-	now := r.clock.Now()
+	now := s.clock.Now()
 	for _, m := range q.messages {
 		if m.VisibleAt.After(now) {
 			hidden++
@@ -91,22 +99,22 @@ func (r *Region) QueueDepth(name string) (visible, hidden int, err error) {
 }
 
 // SendMessage puts a message on a queue.
-func (r *Region) SendMessage(name, body string) (string, error) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	q, err := r.findQueue(name)
+func (s *queues) SendMessage(name, body string) (string, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	q, err := s.find(name)
 	if err != nil {
 		return "", err
 	}
-	id := r.send(q, body)
-	return id, r.commit()
+	id := s.send(q, body)
+	return id, s.commit()
 }
 
-func (r *Region) send(q *queue, body string) string {
-	now := r.clock.Now()
-	m := &Message{ID: r.newID(), Body: body, Sequence: r.sequence, SentAt: now, VisibleAt: now}
+func (s *queues) send(q *queue, body string) string {
+	now := s.clock.Now()
+	m := &Message{ID: s.newID(), Body: body, Sequence: s.sequence, SentAt: now, VisibleAt: now}
 	q.messages = append(q.messages, m)
-	r.store.put(bucketMessages, q.key(m), m)
+	s.store.put(bucketMessages, q.key(m), m)
 	if q.arrived != nil {
 		close(q.arrived)
 		q.arrived = nil
@@ -114,55 +122,58 @@ func (r *Region) send(q *queue, body string) string {
 	return m.ID
 }
 
-// ReceiveMessage gives up to n visible messages and hides them for the visibility time.
-func (r *Region) ReceiveMessage(name string, n int, visibility time.Duration) ([]Message, error) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	q, err := r.findQueue(name)
+// ReceiveMessage returns up to n visible messages and hides them for the visibility time.
+func (s *queues) ReceiveMessage(name string, n int, visibility time.Duration) ([]Message, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	q, err := s.find(name)
 	if err != nil {
 		return nil, err
 	}
-	return q.receive(n, visibility, r.clock.Now()), r.commit()
+	return q.receive(n, visibility, s.clock.Now()), s.commit()
 }
 
-// PollMessages is ReceiveMessage that waits up to wait for the first message (SQS's long poll). It ends early, without
-// messages or error, when ctx does.
-func (r *Region) PollMessages(ctx context.Context, name string, n int, visibility, wait time.Duration) ([]Message, error) {
-	end := r.clock.Now().Add(wait)
+// PollMessages is ReceiveMessage with SQS's long poll: it waits up to wait for the first message. It ends early,
+// without messages or error, when ctx does.
+func (s *queues) PollMessages(
+	ctx context.Context, name string, n int, visibility, wait time.Duration,
+) ([]Message, error) {
+	end := s.clock.Now().Add(wait)
 	for {
-		got, arrived, look, err := r.receiveOrWait(name, n, visibility, end)
+		got, arrived, look, err := s.receiveOrWait(name, n, visibility, end)
 		if err != nil || len(got) > 0 || arrived == nil {
 			return got, err
 		}
-		if clock.SleepOr(ctx, r.clock, look, arrived) != nil {
+		if clock.SleepOr(ctx, s.clock, look, arrived) != nil {
 			return nil, nil //nolint:nilerr // a caller who left gets no messages, which is no fault
 		}
 	}
 }
 
-// receiveOrWait gives messages, or else a channel that is closed when one comes and after how long to look again; a nil
-// channel if end has come.
-func (r *Region) receiveOrWait(name string, n int, visibility time.Duration, end time.Time) ([]Message, <-chan struct{}, time.Duration, error) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	q, err := r.findQueue(name)
+// receiveOrWait returns messages, or else a channel that is closed when one arrives and after how long to look again.
+// The channel is nil once end has passed.
+func (s *queues) receiveOrWait(
+	name string, n int, visibility time.Duration, end time.Time,
+) (got []Message, arrived <-chan struct{}, look time.Duration, err error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	q, err := s.find(name)
 	if err != nil {
 		return nil, nil, 0, err
 	}
-	now := r.clock.Now()
+	now := s.clock.Now()
 	if got := q.receive(n, visibility, now); len(got) > 0 || !now.Before(end) {
-		return got, nil, 0, r.commit()
+		return got, nil, 0, s.commit()
 	}
-	look := end
-	for _, m := range q.messages { // all hidden: the first to show again counts
-		if m.VisibleAt.Before(look) {
-			look = m.VisibleAt
+	for _, m := range q.messages { // all hidden: the first to become visible counts
+		if m.VisibleAt.Before(end) {
+			end = m.VisibleAt
 		}
 	}
 	if q.arrived == nil {
 		q.arrived = make(chan struct{})
 	}
-	return nil, q.arrived, look.Sub(now), r.commit()
+	return nil, q.arrived, end.Sub(now), s.commit()
 }
 
 func (q *queue) receive(n int, visibility time.Duration, now time.Time) []Message {
@@ -181,49 +192,27 @@ func (q *queue) receive(n int, visibility time.Duration, now time.Time) []Messag
 	return out
 }
 
-// DeleteMessage takes a received message off its queue, by the receipt of any of its deliveries; an unknown receipt is
-// ignored, as on SQS.
-func (r *Region) DeleteMessage(name, receipt string) error {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	q, err := r.findQueue(name)
+// DeleteMessage deletes a received message by the receipt of any of its deliveries; an unknown receipt is ignored, as
+// on SQS.
+func (s *queues) DeleteMessage(name, receipt string) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	q, err := s.find(name)
 	if err != nil {
 		return err
 	}
 	id, _, ok := strings.Cut(receipt, "-")
 	n := slices.IndexFunc(q.messages, func(m *Message) bool { return ok && m.ID == id })
 	if n >= 0 {
-		r.store.remove(bucketMessages, q.key(q.messages[n]))
+		s.store.remove(bucketMessages, q.key(q.messages[n]))
 		q.messages = slices.Delete(q.messages, n, n+1)
 	}
-	return r.commit()
+	return s.commit()
 }
 
-// notify sends an EventBridge event to every queue. The caller holds the lock and commits.
-func (r *Region) notify(detailType string, i *Instance, detail map[string]string) {
-	detail["instance-id"] = i.ID
-	body, err := json.Marshal(map[string]any{
-		"version": "0", "id": r.newID(), "source": "aws.ec2", "detail-type": detailType, "account": AccountID, "region": r.c.Name,
-		"time":      r.clock.Now().UTC().Format(time.RFC3339),
-		"resources": []string{fmt.Sprintf("arn:aws:ec2:%s:%s:instance/%s", r.c.Name, AccountID, i.ID)},
-		"detail":    detail,
-	})
-	if err != nil { // strings alone: cannot be
-		return
+// sendAll sends a message to every queue.
+func (s *queues) sendAll(body string) {
+	for _, name := range slices.Sorted(maps.Keys(s.byName)) {
+		s.send(s.byName[name], body)
 	}
-	for _, name := range slices.Sorted(maps.Keys(r.queues)) {
-		r.send(r.queues[name], string(body))
-	}
-}
-
-func (r *Region) notifySpot(i *Instance) {
-	r.notify("EC2 Spot Instance Interruption Warning", i, map[string]string{"instance-action": "terminate"})
-}
-
-func (r *Region) notifyRebalance(i *Instance) {
-	r.notify("EC2 Instance Rebalance Recommendation", i, map[string]string{})
-}
-
-func (r *Region) notifyState(i *Instance) {
-	r.notify("EC2 Instance State-change Notification", i, map[string]string{"state": string(i.State)})
 }

@@ -1,117 +1,126 @@
-// Package region is a simulated AWS region: capacity pools that run dry, spot prices that move, interruptions, subnets
-// with finite addresses, boot times, throttling and errors. It is deterministic from a seed, runs on real or virtual
-// time and keeps its state in a folder. region/awsapi speaks AWS's wire protocols for it.
+// Package region simulates an AWS region: capacity pools that run dry, spot prices that move, interruptions, subnets
+// with a finite number of addresses, boot times, throttling and errors.
 //
-// Methods carry the semantics of the EC2, SSM, SQS, IAM and EKS calls whose names they bear; their errors are *APIError with
-// AWS's codes. Whatever a method changed is on disk (survives a kill of the process) before it returns.
+// Open makes a Region. Its methods carry the semantics of the EC2, SSM, SQS, IAM and EKS calls whose names they bear,
+// and their errors are *APIError values with AWS's codes. Methods that AWS does not have set the stage (SetCluster,
+// SetCapacity), disturb it (Interrupt, Impair, Fail, Delay) or observe it (Watch, Calls, Summary). Package
+// region/awsapi serves a Region over AWS's wire protocols.
+//
+// A region is deterministic: the same seed and the same calls at the same times give the same instances, addresses,
+// prices and interruptions. It runs on real or virtual time. With a state folder, whatever a method changed survives a
+// kill of the process as soon as the method has returned.
 package region
 
 import (
 	"fmt"
 	"log/slog"
 	"math"
-	"sync"
 	"time"
 
 	"github.com/nodeless/nodeless/catalog"
 	"github.com/nodeless/nodeless/internal/kit/clock"
 )
 
-// Config of a region.
+// Config configures a region.
 type Config struct {
 	Name string // such as us-west-2; must be in the catalogue
-	// Offers is what the region offers instead of AWS's types in AWS's zones; nil = those. A region keeps to what it was
-	// opened with first: machines of types that are gone would not boot.
+	// Offers replaces AWS's instance types in AWS's zones; nil keeps those. Open a state folder with the same offers each
+	// time: instances of types that are missing do not boot.
 	Offers *catalog.Region
 	Dir    string // state folder; "" keeps the state in memory
 	Seed   uint64
-	Clock  clock.Clock // nil = the real one
+	Clock  clock.Clock // nil means the real clock
 	Boot   BootTime
-	// Discovery is the value of tag karpenter.sh/discovery on subnets and security groups; "" = nodeless.
+	// Discovery is the value of the tag karpenter.sh/discovery on subnets and security groups; "" means nodeless.
 	Discovery string
-	// SubnetBits is the size of each zone's subnet as a prefix length, 16 to 28; 0 = 18 (16,379 addresses).
+	// SubnetBits is the prefix length of each zone's subnet, 16 to 28; 0 means 18 (16,379 addresses).
 	SubnetBits int
-	// SpotInterruptionsPerHour is how often EC2 takes back a spot instance by itself, on average; 0 = only by Interrupt.
+	// SpotInterruptionsPerHour is the mean rate at which EC2 interrupts a spot instance; 0 leaves it to Interrupt.
 	SpotInterruptionsPerHour float64
-	// DescribeLag is how long a new instance is unknown to Instances, as EC2's eventual consistency has it; 0 = known at once.
+	// DescribeLag is how long Instances does not return a new instance, as EC2 is eventually consistent.
 	DescribeLag time.Duration
-	// Quotas bound what the account may run.
+	// Quotas limit what the account may run.
 	Quotas Quotas
-	// Throttle are the token buckets of API calls; nil = DefaultThrottle.
+	// Throttle holds the token buckets of API calls by action; nil means DefaultThrottle.
 	Throttle map[string]Bucket
-	// Log receives what happens in the background; nil = dropped.
+	// Log receives failures of background work; nil discards them.
 	Log *slog.Logger
 }
 
-// Quotas are what AWS lets an account run at once; 0 = no limit.
+// Quotas limit what an account runs at once; 0 means no limit.
 type Quotas struct {
 	SpotInstances int
 	OnDemandVCPUs int
 }
 
-// BootTime is the time from a launch to the moment the machine's kubelet comes up. A machine's own time is drawn from its
-// id: Median × exp(Spread × a normal variate), so that a restart changes nothing.
+// BootTime is the time from a launch until the instance's kubelet starts. Each instance has its own, drawn from its ID:
+// Median × exp(Spread × a standard normal variate).
 type BootTime struct {
 	Median time.Duration
-	Spread float64 // 0 = 0.15
+	Spread float64 // 0 means 0.15
 }
 
 // Region is one simulated region. It is safe for concurrent use.
+//
+// It consists of parts, one for each role; each embeds core, which has the one lock of the region. An exported method
+// locks and commits. An unexported method expects the lock to be held and leaves the commit to its caller, so that a
+// call is one transaction however many parts it crosses.
 type Region struct {
-	c     Config
-	log   *slog.Logger
-	clock clock.Clock
-	goods *catalog.Region
-	store *store
-
-	mu          sync.Mutex
-	closed      bool
-	instances   map[string]*Instance
-	order       []string          // instance ids by time of launch
-	tokens      map[string]*token // fleets and runs by client token
-	templates   map[string]*LaunchTemplate
-	subnets     []*Subnet
-	groups      []*SecurityGroup
-	rules       map[string][]SecurityGroupRule // that were added, by security group
-	images      []*Image
-	tags        map[string]map[string]string // of resources other than instances, by id
-	addresses   map[string]*addresses        // by subnet id
-	podIPs      map[string]PodAddress        // by pod UID
-	pods        map[string]map[string]bool   // UIDs of pods with an address, by instance id
-	userData    map[string][]byte            // by hash
-	pools       map[Pool]int                 // machines running, by pool
-	sizes       map[Pool]int                 // sizes that were set, by pool
-	queues      map[string]*queue
-	profiles    map[string]*InstanceProfile
-	cluster     ClusterInfo
-	faults      map[string]*fault
-	buckets     map[string]*bucketState
-	calls       callLog
-	watchers    []*watcher
-	timers      map[string]clock.Timer // the next step of each instance
-	sequence    uint64
-	tokensSwept time.Time
+	*core
+	*admission
+	*market
+	*network
+	*podAddresses
+	*securityGroups
+	*images
+	*templates
+	*instances
+	*launcher
+	*queues
+	*profiles
+	*cluster
+	*tagger
 }
 
-// Open opens the region and goes on where its folder stopped: machines that were booting boot at their time.
+// Open opens a region and resumes where its state folder stopped: instances that were booting boot at their time.
 func Open(c Config) (*Region, error) {
-	goods := catalog.Of(c.Name)
-	if goods == nil {
+	offers, err := c.complete()
+	if err != nil {
+		return nil, err
+	}
+	s, err := openStore(c.Dir, c.Name)
+	if err != nil {
+		return nil, err
+	}
+	r := assemble(c, offers, s)
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if err := r.restore(); err != nil {
+		_ = s.close()
+		return nil, err
+	}
+	return r, nil
+}
+
+// complete checks the configuration, fills in its defaults and returns what the region offers.
+func (c *Config) complete() (*catalog.Region, error) {
+	offers := catalog.Of(c.Name)
+	if offers == nil {
 		return nil, fmt.Errorf("region %q: not in the catalogue; there are %v", c.Name, catalog.Regions())
 	}
 	if c.Offers != nil {
-		goods = c.Offers
+		offers = c.Offers
 	}
 	if c.SubnetBits == 0 {
 		c.SubnetBits = 18
 	}
-	if c.SubnetBits < 16 || c.SubnetBits > 28 {
+	switch {
+	case c.SubnetBits < 16 || c.SubnetBits > 28:
 		return nil, fmt.Errorf("region %s: subnets of /%d; a VPC takes /16 to /28", c.Name, c.SubnetBits)
-	}
-	if c.Boot.Median < 0 || c.Boot.Spread < 0 || math.IsNaN(c.Boot.Spread) {
+	case c.Boot.Median < 0 || c.Boot.Spread < 0 || math.IsNaN(c.Boot.Spread):
 		return nil, fmt.Errorf("region %s: negative boot time", c.Name)
-	}
-	if c.SpotInterruptionsPerHour < 0 || math.IsNaN(c.SpotInterruptionsPerHour) || c.DescribeLag < 0 || c.Quotas.SpotInstances < 0 || c.Quotas.OnDemandVCPUs < 0 {
+	case c.SpotInterruptionsPerHour < 0 || math.IsNaN(c.SpotInterruptionsPerHour) || c.DescribeLag < 0 ||
+		c.Quotas.SpotInstances < 0 || c.Quotas.OnDemandVCPUs < 0:
 		return nil, fmt.Errorf("region %s: interruptions per hour, describe lag and quotas must not be negative", c.Name)
 	}
 	if c.Clock == nil {
@@ -126,25 +135,23 @@ func Open(c Config) (*Region, error) {
 	if c.Throttle == nil {
 		c.Throttle = DefaultThrottle
 	}
-	r := &Region{
-		c: c, log: c.Log, clock: c.Clock, goods: goods,
-		instances: map[string]*Instance{}, tokens: map[string]*token{}, templates: map[string]*LaunchTemplate{},
-		tags: map[string]map[string]string{}, addresses: map[string]*addresses{}, podIPs: map[string]PodAddress{}, pods: map[string]map[string]bool{}, userData: map[string][]byte{},
-		pools: map[Pool]int{}, sizes: map[Pool]int{}, queues: map[string]*queue{}, profiles: map[string]*InstanceProfile{},
-		faults: map[string]*fault{}, buckets: map[string]*bucketState{}, rules: map[string][]SecurityGroupRule{}, timers: map[string]clock.Timer{},
-	}
-	r.furnish()
-	var err error
-	if r.store, err = openStore(c.Dir, c.Name); err != nil {
-		return nil, err
-	}
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	if err := r.restore(); err != nil {
-		_ = r.store.close()
-		return nil, err
-	}
-	return r, nil
+	return offers, nil
+}
+
+// assemble connects the parts of a region.
+func assemble(config Config, offers *catalog.Region, s *store) *Region {
+	c := newCore(config, s)
+	r := &Region{core: c, admission: newAdmission(c), market: newMarket(c, offers), templates: newTemplates(c),
+		images: newImages(c), profiles: newProfiles(c)}
+	r.network = newNetwork(c, offers.Zones())
+	r.queues = newQueues(c)
+	r.cluster = newCluster(c, r.queues)
+	r.securityGroups = newSecurityGroups(c, r.cluster)
+	r.instances = newInstances(c, r.market, r.network, r.queues)
+	r.podAddresses = newPodAddresses(c, r.market, r.network, r.instances)
+	r.launcher = newLauncher(c, r.admission, r.market, r.network, r.images, r.templates, r.instances)
+	r.tagger = newTagger(c, r.instances)
+	return r
 }
 
 // Close stops the region. Its state stays in the folder.
@@ -155,48 +162,33 @@ func (r *Region) Close() error {
 		return nil
 	}
 	r.closed = true
-	for _, t := range r.timers {
-		t.Stop()
-	}
+	r.instances.stopTimers()
 	return r.store.close()
 }
 
-// Name is the region's name, such as us-west-2.
-func (r *Region) Name() string { return r.c.Name }
+// Name returns the region's name, such as us-west-2.
+func (r *Region) Name() string { return r.config.Name }
 
-// Zones are the region's availability zones.
-func (r *Region) Zones() []catalog.Zone { return r.goods.Zones() }
-
-// Offers are the types the region offers, by name.
-func (r *Region) Offers() []*catalog.Offer { return r.goods.Offers() }
-
-// Type finds a type by name, also one that the region does not offer but AWS does elsewhere; nil if there is none.
-func (r *Region) Type(name string) *catalog.Type {
-	if o, ok := r.goods.Offer(name); ok {
-		return o.Type
-	}
-	if t, ok := catalog.Lookup(name); ok && r.c.Offers == nil {
-		return t
-	}
-	return nil
-}
-
-// Now is the region's time.
+// Now returns the region's time.
 func (r *Region) Now() time.Time { return r.clock.Now() }
 
-// AccountID owns everything in the region.
+// AccountID is the account that owns everything in the region.
 const AccountID = "123456789012"
 
-// APIError is an error with the code an AWS client looks at.
+// APIError is an error with the code that AWS clients look at.
 type APIError struct {
 	Code       string
 	Message    string
-	HTTPStatus int // 0 = 400
+	HTTPStatus int // 0 means 400
 }
 
-// Error is "Code: Message".
+// Error returns "Code: Message".
 func (e *APIError) Error() string { return e.Code + ": " + e.Message }
 
 func apiError(code, format string, args ...any) *APIError {
-	return &APIError{Code: code, Message: fmt.Sprintf(format, args...), HTTPStatus: 400}
+	return statusError(400, code, format, args...)
+}
+
+func statusError(status int, code, format string, args ...any) *APIError {
+	return &APIError{Code: code, Message: fmt.Sprintf(format, args...), HTTPStatus: status}
 }

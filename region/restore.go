@@ -2,6 +2,8 @@ package region
 
 import (
 	"cmp"
+	"crypto/sha256"
+	"encoding/hex"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -12,131 +14,112 @@ import (
 	"go.etcd.io/bbolt"
 )
 
-// restore reads the state file and takes up every instance where it was: what fell due meanwhile happens now. The caller
-// holds the lock.
+// restorer puts a saved record back in its place.
+type restorer func(key string, value []byte) error
+
+// restore reads the state file and resumes every instance where it was: what fell due meanwhile happens now.
 func (r *Region) restore() error {
 	if r.store.db == nil {
 		return nil
 	}
-	err := sturdy(func() error { return r.store.db.View(r.read) })
-	if err != nil {
-		return fmt.Errorf("region %s: state file %s is damaged: %w; delete it, or everything with `nodeless down --wipe`", r.c.Name, r.store.db.Path(), err)
+	// In this order: user data before the instances that have it, instances before their pods, queues before messages.
+	steps := []struct {
+		bucket  string
+		restore restorer
+	}{
+		{bucketMeta, r.restoreMeta},
+		{bucketUserData, into(r.userData)},
+		{bucketInstances, r.instances.restore},
+		{bucketTokens, into(r.tokens)},
+		{bucketTemplates, into(r.templates.byID)},
+		{bucketTags, into(r.tags)},
+		{bucketPods, r.podAddresses.restore},
+		{bucketSizes, r.market.restore},
+		{bucketQueues, into(r.queues.byName)},
+		{bucketMessages, r.queues.restore},
+		{bucketProfiles, into(r.profiles.byName)},
+		{bucketFaults, into(r.faults)},
+		{bucketRules, into(r.added)},
 	}
-	slices.SortFunc(r.order, func(a, b string) int { return cmp.Compare(sequencePart(a), sequencePart(b)) })
-	for _, q := range r.queues {
-		slices.SortFunc(q.messages, func(a, b *Message) int { return cmp.Compare(a.Sequence, b.Sequence) })
-	}
-	r.dropUserData()
-	for _, id := range r.order {
-		r.catchUp(r.instances[id])
-	}
-	return r.commit()
-}
-
-func (r *Region) read(tx *bbolt.Tx) error {
-	for _, b := range buckets {
-		err := tx.Bucket([]byte(b)).ForEach(func(k, v []byte) error {
-			if err := r.restoreRecord(b, string(k), v); err != nil {
-				return fmt.Errorf("%s %q: %w", b, k, err)
+	err := catchPanics(func() error {
+		return r.store.db.View(func(tx *bbolt.Tx) error {
+			for _, s := range steps {
+				err := tx.Bucket([]byte(s.bucket)).ForEach(func(k, v []byte) error {
+					if err := s.restore(string(k), v); err != nil {
+						return fmt.Errorf("%s %q: %w", s.bucket, k, err)
+					}
+					return nil
+				})
+				if err != nil {
+					return err
+				}
 			}
 			return nil
 		})
-		if err != nil {
-			return err
-		}
+	})
+	if err != nil {
+		return fmt.Errorf("region %s: state file %s is damaged: %w; delete it, or everything with `nodeless down --wipe`",
+			r.config.Name, r.store.db.Path(), err)
 	}
-	return nil
+	r.queues.sort()
+	r.instances.resume()
+	return r.commit()
 }
 
-func (r *Region) restoreRecord(bucket, key string, value []byte) error {
-	switch bucket {
-	case bucketMeta:
-		return r.restoreMeta(key, value)
-	case bucketUserData:
-		return unmarshalInto(r.userData, key, value)
-	case bucketInstances:
-		return r.restoreInstance(key, value)
-	case bucketTokens:
-		return unmarshalInto(r.tokens, key, value)
-	case bucketTemplates:
-		return unmarshalInto(r.templates, key, value)
-	case bucketTags:
-		return unmarshalInto(r.tags, key, value)
-	case bucketQueues:
-		return unmarshalInto(r.queues, key, value)
-	case bucketMessages:
-		return r.restoreMessage(key, value)
-	case bucketProfiles:
-		return unmarshalInto(r.profiles, key, value)
-	case bucketFaults:
-		return unmarshalInto(r.faults, key, value)
-	case bucketRules:
-		return unmarshalInto(r.rules, key, value)
-	case bucketSizes:
-		f := strings.Fields(key)
-		if len(f) != 3 {
-			return errors.New("not a pool")
-		}
-		return unmarshalInto(r.sizes, Pool{f[0], f[1], f[2]}, value)
-	case bucketPods:
-		if err := unmarshalInto(r.podIPs, key, value); err != nil {
+// into restores records of a map as they are.
+func into[T any](m map[string]T) restorer {
+	return func(key string, value []byte) error {
+		var v T
+		if err := json.Unmarshal(value, &v); err != nil {
 			return err
 		}
-		p := r.podIPs[key]
-		r.holdPod(key, p.InstanceID)
-		r.occupy(p.SubnetID, p.IP)
+		m[key] = v
+		return nil
 	}
-	return nil
 }
 
 func (r *Region) restoreMeta(key string, value []byte) error {
-	if subnet, ok := strings.CutPrefix(key, metaNext); ok {
+	switch id, isNext := strings.CutPrefix(key, metaNext); {
+	case isNext:
 		var next netip.Addr
 		if err := json.Unmarshal(value, &next); err != nil {
 			return err
 		}
-		if a := r.addresses[subnet]; a != nil && a.prefix.Contains(next) {
-			a.next = next
+		if s := r.network.subnet(id); s != nil && s.CIDR.Contains(next) {
+			s.next = next
 		}
 		return nil
-	}
-	if key == metaCluster {
-		return json.Unmarshal(value, &r.cluster)
+	case key == metaCluster:
+		return json.Unmarshal(value, &r.cluster.info)
 	}
 	return json.Unmarshal(value, &r.sequence)
 }
 
-func (r *Region) restoreInstance(id string, value []byte) error {
-	x := record{Instance: &Instance{}}
-	if err := json.Unmarshal(value, &x); err != nil {
+func (m *market) restore(key string, value []byte) error {
+	f := strings.Fields(key)
+	if len(f) != 3 {
+		return errors.New("not a pool")
+	}
+	return json.Unmarshal(value, &m.pool(Pool{f[0], f[1], f[2]}).size)
+}
+
+func (s *podAddresses) restore(uid string, value []byte) error {
+	var p PodAddress
+	if err := json.Unmarshal(value, &p); err != nil {
 		return err
 	}
-	i := x.Instance
-	if x.UserData != "" {
-		data, ok := r.userData[x.UserData]
-		if !ok {
-			return fmt.Errorf("user data %s is missing", x.UserData)
-		}
-		i.UserData = data
-	}
-	r.instances[id] = i
-	r.order = append(r.order, id)
-	if i.active() {
-		r.pools[i.pool()]++
-	}
-	if i.State != Terminated {
-		r.occupy(i.SubnetID, i.PrivateIP)
-	}
+	s.hold(uid, p)
+	s.network.occupy(p.SubnetID, p.IP)
 	return nil
 }
 
-func (r *Region) restoreMessage(key string, value []byte) error {
+func (s *queues) restore(key string, value []byte) error {
 	name, _, _ := strings.Cut(key, "/")
 	m := &Message{}
 	if err := json.Unmarshal(value, m); err != nil {
 		return err
 	}
-	q := r.queues[name]
+	q := s.byName[name]
 	if q == nil {
 		return fmt.Errorf("its queue %q is missing", name)
 	}
@@ -144,32 +127,73 @@ func (r *Region) restoreMessage(key string, value []byte) error {
 	return nil
 }
 
-// dropUserData forgets user data that no instance has any more.
-func (r *Region) dropUserData() {
-	kept := map[string]bool{}
-	for _, i := range r.instances {
-		kept[hashOf(i.UserData)] = true
-	}
-	for hash := range r.userData {
-		if !kept[hash] {
-			delete(r.userData, hash)
-			r.store.remove(bucketUserData, hash)
-		}
+// sort puts restored messages into the order of their sending.
+func (s *queues) sort() {
+	for _, q := range s.byName {
+		slices.SortFunc(q.messages, func(a, b *Message) int { return cmp.Compare(a.Sequence, b.Sequence) })
 	}
 }
 
-func unmarshalInto[K comparable, T any](m map[K]T, key K, value []byte) error {
-	var v T
-	if err := json.Unmarshal(value, &v); err != nil {
+// savedInstance is an instance in the state file. User data is saved once for all instances that have it: those of one
+// template boot alike.
+type savedInstance struct {
+	*Instance
+	UserData string // hash; shadows the instance's
+}
+
+func (s *instances) save(i *instance) {
+	if s.store.db == nil {
+		return
+	}
+	x := savedInstance{Instance: &i.Instance}
+	if len(i.UserData) > 0 {
+		x.UserData = hashOf(i.UserData)
+		if _, ok := s.userData[x.UserData]; !ok {
+			s.userData[x.UserData] = i.UserData
+			s.store.put(bucketUserData, x.UserData, i.UserData)
+		}
+	}
+	s.store.put(bucketInstances, i.ID, x)
+}
+
+func hashOf(data []byte) string {
+	sum := sha256.Sum256(data)
+	return hex.EncodeToString(sum[:16])
+}
+
+func (s *instances) restore(_ string, value []byte) error {
+	x := savedInstance{Instance: &Instance{}}
+	if err := json.Unmarshal(value, &x); err != nil {
 		return err
 	}
-	m[key] = v
+	if x.UserData != "" {
+		data, ok := s.userData[x.UserData]
+		if !ok {
+			return fmt.Errorf("user data %s is missing", x.UserData)
+		}
+		x.Instance.UserData = data
+	}
+	s.take(*x.Instance)
+	if x.State != Terminated {
+		s.network.occupy(x.SubnetID, x.PrivateIP)
+	}
 	return nil
 }
 
-// occupy marks an address of a subnet as taken.
-func (r *Region) occupy(subnet string, ip netip.Addr) {
-	if a := r.addresses[subnet]; a != nil {
-		a.used[ip] = true
+// resume makes the steps that are due, and drops user data that no restored instance has.
+func (s *instances) resume() {
+	slices.SortFunc(s.order, func(a, b *instance) int { return cmp.Compare(sequencePart(a.ID), sequencePart(b.ID)) })
+	kept := map[string]bool{}
+	for _, i := range s.order {
+		kept[hashOf(i.UserData)] = true
+	}
+	for hash := range s.userData {
+		if !kept[hash] {
+			delete(s.userData, hash)
+			s.store.remove(bucketUserData, hash)
+		}
+	}
+	for _, i := range s.order {
+		s.catchUp(i)
 	}
 }

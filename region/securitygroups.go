@@ -12,10 +12,10 @@ import (
 type SecurityGroup struct {
 	ID, Name, Description, VPC string
 	Tags                       map[string]string
-	Ingress                    []SecurityGroupRule // filled in when asked for
+	Ingress                    []SecurityGroupRule
 }
 
-// SecurityGroupRule lets traffic in from one peer. The region keeps rules and enforces none.
+// SecurityGroupRule allows traffic from one peer. The region keeps rules and enforces none.
 type SecurityGroupRule struct {
 	ID, GroupID string
 	Protocol    string // tcp, udp, icmp, a number, or -1 for all
@@ -25,108 +25,131 @@ type SecurityGroupRule struct {
 	Description string
 }
 
-// same reports whether both rules let the same traffic in.
+// same reports whether both rules allow the same traffic.
 func (s SecurityGroupRule) same(o SecurityGroupRule) bool {
 	s.ID, s.Description, o.ID, o.Description = "", "", "", ""
 	return s == o
 }
 
-// clusterGroup is the security group that EKS makes for the cluster; nil without a cluster. Its one rule lets its own members in.
-func (r *Region) clusterGroup() *SecurityGroup {
-	name := r.cluster.Name
+// securityGroups keeps the security groups of the VPC and their rules.
+type securityGroups struct {
+	*core
+	cluster *cluster
+	groups  []*SecurityGroup
+	added   map[string][]SecurityGroupRule // by group ID
+}
+
+func newSecurityGroups(c *core, k *cluster) *securityGroups {
+	node := c.config.Discovery + "-node"
+	return &securityGroups{core: c, cluster: k, added: map[string][]SecurityGroupRule{}, groups: []*SecurityGroup{
+		{ID: "sg-" + c.fixedID("group", "node"), Name: node, Description: "nodes of the cluster", VPC: VPCID,
+			Tags: c.discoveryTags(node)},
+		{ID: "sg-" + c.fixedID("group", "default"), Name: "default", Description: "default VPC security group", VPC: VPCID,
+			Tags: map[string]string{}},
+	}}
+}
+
+// clusterGroup returns the security group that EKS makes for the cluster, or nil without a cluster. Its one rule allows
+// traffic between its members.
+func (s *securityGroups) clusterGroup() *SecurityGroup {
+	name := s.cluster.info.Name
 	if name == "" {
 		return nil
 	}
-	id := r.fixedID("group", "cluster", name)
+	id := s.fixedID("group", "cluster", name)
 	title := "eks-cluster-sg-" + name + "-" + id[:10]
 	return &SecurityGroup{
 		ID: "sg-" + id, Name: title, VPC: VPCID,
-		Description: "EKS created security group applied to ENI that is attached to EKS Control Plane master nodes, as well as any managed workloads.",
-		Tags:        map[string]string{"Name": title, "aws:eks:cluster-name": name, "kubernetes.io/cluster/" + name: "owned"},
-		Ingress:     []SecurityGroupRule{{ID: "sgr-" + r.fixedID("rule", "cluster", name), GroupID: "sg-" + id, Protocol: "-1", From: -1, To: -1, Peer: "sg-" + id}},
+		Description: "EKS created security group applied to ENI that is attached to EKS Control Plane master nodes, " +
+			"as well as any managed workloads.",
+		Tags: map[string]string{"Name": title, "aws:eks:cluster-name": name, "kubernetes.io/cluster/" + name: "owned"},
+		Ingress: []SecurityGroupRule{{ID: "sgr-" + s.fixedID("rule", "cluster", name), GroupID: "sg-" + id, Protocol: "-1",
+			From: -1, To: -1, Peer: "sg-" + id}},
 	}
 }
 
-// ClusterSecurityGroup is the ID of the security group that EKS made for the cluster; "" without a cluster.
-func (r *Region) ClusterSecurityGroup() string {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	if g := r.clusterGroup(); g != nil {
+// ClusterSecurityGroup returns the ID of the security group that EKS made for the cluster, or "" without a cluster.
+func (s *securityGroups) ClusterSecurityGroup() string {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if g := s.clusterGroup(); g != nil {
 		return g.ID
 	}
 	return ""
 }
 
-// SecurityGroups are the region's security groups with their rules.
-func (r *Region) SecurityGroups() []SecurityGroup {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	return r.securityGroups()
+// SecurityGroups returns the region's security groups with their rules.
+func (s *securityGroups) SecurityGroups() []SecurityGroup {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.list()
 }
 
-func (r *Region) securityGroups() []SecurityGroup {
-	all := slices.Clone(r.groups)
-	if g := r.clusterGroup(); g != nil {
+func (s *securityGroups) list() []SecurityGroup {
+	all := slices.Clone(s.groups)
+	if g := s.clusterGroup(); g != nil {
 		all = append(all, g)
 	}
 	out := make([]SecurityGroup, len(all))
 	for i, g := range all {
 		out[i] = *g
-		out[i].Tags = merged(g.Tags, r.tags[g.ID])
-		out[i].Ingress = append(slices.Clone(g.Ingress), r.rules[g.ID]...)
+		out[i].Tags = s.tagged(g.ID, g.Tags)
+		out[i].Ingress = append(slices.Clone(g.Ingress), s.added[g.ID]...)
 	}
 	return out
 }
 
-// AuthorizeSecurityGroupIngress adds rules to a group, all or none, and gives them with their IDs.
-func (r *Region) AuthorizeSecurityGroupIngress(group string, rules []SecurityGroupRule) ([]SecurityGroupRule, error) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	have, err := r.ingress(group)
+// AuthorizeSecurityGroupIngress adds rules to a group, all or none, and returns them with their IDs.
+func (s *securityGroups) AuthorizeSecurityGroupIngress(group string, rules []SecurityGroupRule) ([]SecurityGroupRule,
+	error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	have, err := s.ingress(group)
 	if err != nil {
 		return nil, err
 	}
 	added := make([]SecurityGroupRule, 0, len(rules))
 	for _, rule := range rules {
 		rule.GroupID = group
-		if err := r.checkRule(rule); err != nil {
+		if err := s.checkRule(rule); err != nil {
 			return nil, err
 		}
 		if slices.ContainsFunc(append(have, added...), rule.same) {
-			return nil, apiError("InvalidPermission.Duplicate", "the specified rule %q already exists", rule.words())
+			return nil, apiError("InvalidPermission.Duplicate", "the specified rule %q already exists", rule.describe())
 		}
 		added = append(added, rule)
 	}
 	for i := range added {
-		added[i].ID = "sgr-" + r.newID()
+		added[i].ID = "sgr-" + s.newID()
 	}
-	r.keepRules(group, append(r.rules[group], added...))
-	return added, r.commit()
+	s.keepRules(group, append(s.added[group], added...))
+	return added, s.commit()
 }
 
-// RevokeSecurityGroupIngress takes rules from a group, all or none, by what they let in.
-func (r *Region) RevokeSecurityGroupIngress(group string, rules []SecurityGroupRule) error {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	if _, err := r.ingress(group); err != nil {
+// RevokeSecurityGroupIngress removes rules from a group, all or none, by what they allow.
+func (s *securityGroups) RevokeSecurityGroupIngress(group string, rules []SecurityGroupRule) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if _, err := s.ingress(group); err != nil {
 		return err
 	}
-	left := slices.Clone(r.rules[group])
+	left := slices.Clone(s.added[group])
 	for _, rule := range rules {
 		rule.GroupID = group
 		i := slices.IndexFunc(left, rule.same)
 		if i < 0 {
-			return apiError("InvalidPermission.NotFound", "The specified rule %q does not exist in this security group.", rule.words())
+			return apiError("InvalidPermission.NotFound", "The specified rule %q does not exist in this security group.",
+				rule.describe())
 		}
 		left = slices.Delete(left, i, i+1)
 	}
-	r.keepRules(group, left)
-	return r.commit()
+	s.keepRules(group, left)
+	return s.commit()
 }
 
-// ingress are the rules of a group, which must exist.
-func (r *Region) ingress(group string) ([]SecurityGroupRule, error) {
-	for _, g := range r.securityGroups() {
+// ingress returns the rules of a group, which must exist.
+func (s *securityGroups) ingress(group string) ([]SecurityGroupRule, error) {
+	for _, g := range s.list() {
 		if g.ID == group {
 			return g.Ingress, nil
 		}
@@ -134,20 +157,22 @@ func (r *Region) ingress(group string) ([]SecurityGroupRule, error) {
 	return nil, apiError("InvalidGroup.NotFound", "The security group '%s' does not exist", group)
 }
 
-func (r *Region) keepRules(group string, rules []SecurityGroupRule) {
-	r.rules[group] = rules
-	r.store.put(bucketRules, group, rules)
+func (s *securityGroups) keepRules(group string, rules []SecurityGroupRule) {
+	s.added[group] = rules
+	s.store.put(bucketRules, group, rules)
 }
 
-func (r *Region) checkRule(rule SecurityGroupRule) error {
+func (s *securityGroups) checkRule(rule SecurityGroupRule) error {
 	if rule.Protocol == "" {
 		return apiError("MissingParameter", "The request must contain the parameter IpPermissions.1.IpProtocol")
 	}
 	if rule.From > rule.To || rule.From < -1 || rule.To > 65535 {
-		return apiError("InvalidParameterValue", "Invalid value for portRange. Must specify both from and to ports with TCP/UDP, from %d to %d is none.", rule.From, rule.To)
+		return apiError("InvalidParameterValue",
+			"Invalid value for portRange. Must specify both from and to ports with TCP/UDP, "+
+				"from %d to %d is none.", rule.From, rule.To)
 	}
 	if strings.HasPrefix(rule.Peer, "sg-") {
-		_, err := r.ingress(rule.Peer)
+		_, err := s.ingress(rule.Peer)
 		return err
 	}
 	if p, err := netip.ParsePrefix(rule.Peer); err != nil || p != p.Masked() {
@@ -156,7 +181,8 @@ func (r *Region) checkRule(rule SecurityGroupRule) error {
 	return nil
 }
 
-// words is a rule as EC2's errors tell it.
-func (s SecurityGroupRule) words() string {
-	return fmt.Sprintf("peer: %s, %s, from port: %d, to port: %d, ALLOW", s.Peer, cmp.Or(strings.ToUpper(s.Protocol), "-1"), s.From, s.To)
+// describe returns a rule as EC2's errors word it.
+func (s SecurityGroupRule) describe() string {
+	return fmt.Sprintf("peer: %s, %s, from port: %d, to port: %d, ALLOW",
+		s.Peer, cmp.Or(strings.ToUpper(s.Protocol), "-1"), s.From, s.To)
 }

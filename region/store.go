@@ -1,8 +1,6 @@
 package region
 
 import (
-	"crypto/sha256"
-	"encoding/hex"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -32,13 +30,19 @@ const (
 	bucketRules     = "rules"
 )
 
-// buckets in the order in which they are read: user data before the instances that have it, queues before their messages.
 var buckets = []string{
-	bucketMeta, bucketUserData, bucketInstances, bucketTokens, bucketTemplates, bucketTags, bucketPods, bucketSizes, bucketQueues,
-	bucketMessages, bucketProfiles, bucketFaults, bucketRules,
+	bucketMeta, bucketInstances, bucketTokens, bucketTemplates, bucketTags, bucketPods, bucketSizes, bucketQueues,
+	bucketMessages, bucketProfiles, bucketFaults, bucketUserData, bucketRules,
 }
 
-// store collects the records a call changes and writes them in one transaction. Without a folder it keeps nothing.
+// Keys of bucketMeta.
+const (
+	metaSequence = "sequence"
+	metaCluster  = "cluster"
+	metaNext     = "next/" // + subnet ID
+)
+
+// store collects the records that a call changes and writes them in one transaction. Without a folder it keeps nothing.
 type store struct {
 	db      *bbolt.DB
 	pending []change
@@ -50,8 +54,8 @@ type change struct {
 	value       []byte // nil = delete
 }
 
-// openStore opens the state file. It is written without fsync: that survives a kill of the process, whose pages stay in
-// the kernel's cache, and costs a power cut, after which the whole local cluster starts anew.
+// openStore opens the state file, which is written without fsync: that survives a kill of the process, whose pages stay
+// in the kernel's cache, but not a power cut, after which the whole local cluster starts anew.
 func openStore(dir, region string) (*store, error) {
 	if dir == "" {
 		return &store{}, nil
@@ -61,24 +65,25 @@ func openStore(dir, region string) (*store, error) {
 	}
 	path := filepath.Join(dir, region+".db")
 	damaged := func(err error) error {
-		return fmt.Errorf("region %s: state file %s cannot be read: %w; delete it, or everything with `nodeless down --wipe`", region, path, err)
+		return fmt.Errorf("region %s: state file %s cannot be read: %w; delete it, or everything with `nodeless down --wipe`",
+			region, path, err)
 	}
 	db, err := open(path)
 	if errors.Is(err, bbolterrors.ErrTimeout) {
-		return nil, fmt.Errorf("region %s: state file %s is in use by another process; stop it with `nodeless down`", region, path)
+		return nil, fmt.Errorf("region %s: state file %s is in use by another process; stop it with `nodeless down`",
+			region, path)
 	}
 	if err != nil {
 		return nil, damaged(err)
 	}
-	err = sturdy(func() error { return db.Update(makeBuckets) })
-	if err != nil {
+	if err := catchPanics(func() error { return db.Update(createBuckets) }); err != nil {
 		// Not closed: a transaction that panicked may hold bbolt's locks. The process ends over this error.
 		return nil, damaged(err)
 	}
 	return &store{db: db}, nil
 }
 
-func makeBuckets(tx *bbolt.Tx) error {
+func createBuckets(tx *bbolt.Tx) error {
 	for _, b := range buckets {
 		if _, err := tx.CreateBucketIfNotExists([]byte(b)); err != nil {
 			return err
@@ -87,19 +92,20 @@ func makeBuckets(tx *bbolt.Tx) error {
 	return nil
 }
 
-// open opens the file. The freelist is kept in it: without, bbolt looks for free pages on a goroutine of its own, whose
-// panic over a damaged page nobody can catch.
+// open opens the file, which includes the freelist: otherwise bbolt looks for free pages on a goroutine of its own,
+// whose panic over a damaged page nobody can catch.
 func open(path string) (db *bbolt.DB, err error) {
-	err = sturdy(func() error {
-		db, err = bbolt.Open(path, 0o600, &bbolt.Options{Timeout: 2 * time.Second, NoSync: true, FreelistType: bbolt.FreelistMapType})
+	err = catchPanics(func() error {
+		db, err = bbolt.Open(path, 0o600,
+			&bbolt.Options{Timeout: 2 * time.Second, NoSync: true, FreelistType: bbolt.FreelistMapType})
 		return err
 	})
 	return db, err
 }
 
-// sturdy turns the panics of bbolt over a damaged file into errors, memory faults beyond the end of a file that was cut
-// short included.
-func sturdy(f func() error) (err error) {
+// catchPanics turns bbolt's panics over a damaged file into errors, including memory faults beyond the end of a
+// truncated file.
+func catchPanics(f func() error) (err error) {
 	defer debug.SetPanicOnFault(debug.SetPanicOnFault(true))
 	defer func() {
 		if p := recover(); p != nil {
@@ -158,38 +164,4 @@ func (s *store) close() error {
 		return nil
 	}
 	return s.db.Close()
-}
-
-// record is an instance as it is kept. User data is kept once for all that have it: machines of a template boot alike.
-type record struct {
-	*Instance
-	UserData string // hash; shadows the instance's
-}
-
-func (r *Region) save(i *Instance) {
-	if r.store.db == nil {
-		return
-	}
-	x := record{Instance: i}
-	if len(i.UserData) > 0 {
-		x.UserData = hashOf(i.UserData)
-		if _, ok := r.userData[x.UserData]; !ok {
-			r.userData[x.UserData] = i.UserData
-			r.store.put(bucketUserData, x.UserData, i.UserData)
-		}
-	}
-	r.store.put(bucketInstances, i.ID, x)
-}
-
-func hashOf(data []byte) string {
-	sum := sha256.Sum256(data)
-	return hex.EncodeToString(sum[:16])
-}
-
-// commit makes the changes of the call durable. The caller holds the lock.
-func (r *Region) commit() error {
-	if err := r.store.commit(); err != nil {
-		return &APIError{Code: "InternalError", Message: "state not saved: " + err.Error(), HTTPStatus: 500}
-	}
-	return nil
 }

@@ -2,13 +2,14 @@ package region
 
 import (
 	"context"
+	"slices"
 	"sync"
 )
 
-// EventKind says what became of an instance.
+// EventKind is the kind of change of an instance.
 type EventKind string
 
-// What becomes of instances. An instance that boots before it runs (a boot time under two seconds) says so in that order.
+// Changes of an instance. With a boot time below two seconds, EventBooted comes before EventRunning.
 const (
 	EventCreated      EventKind = "created"
 	EventRunning      EventKind = "running"
@@ -23,7 +24,7 @@ type Event struct {
 	Instance Instance
 }
 
-// watcher queues events without bound, so that a slow reader loses nothing and holds nobody up.
+// watcher queues events without bound: a slow reader loses nothing and delays nobody.
 type watcher struct {
 	mu    sync.Mutex
 	queue []Event
@@ -48,21 +49,20 @@ func (w *watcher) take() []Event {
 	return q
 }
 
-// Watch delivers every instance there is (as booted or created, or as shutting-down or terminated), then every change, in
-// order, until ctx is done; then the channel is closed.
-func (r *Region) Watch(ctx context.Context) <-chan Event {
+// Watch delivers every instance that exists (as created, booted, shutting down or terminated), then every change, in
+// order, until ctx is done; then it closes the channel.
+func (s *instances) Watch(ctx context.Context) <-chan Event {
 	w := &watcher{wake: make(chan struct{}, 1)}
-	r.mu.Lock()
-	for _, id := range r.order {
-		i := r.instances[id]
-		w.add(Event{Kind: i.lastEvent(), Instance: *i})
+	s.mu.Lock()
+	for _, i := range s.order {
+		w.add(Event{Kind: i.lastEvent(), Instance: i.Instance})
 	}
-	r.watchers = append(r.watchers, w)
-	r.mu.Unlock()
+	s.watchers = append(s.watchers, w)
+	s.mu.Unlock()
 	out := make(chan Event)
 	go func() {
 		defer close(out)
-		defer r.unwatch(w)
+		defer s.unwatch(w)
 		for {
 			for _, e := range w.take() {
 				select {
@@ -93,20 +93,15 @@ func (i *Instance) lastEvent() EventKind {
 	return EventCreated
 }
 
-func (r *Region) unwatch(w *watcher) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	for n, x := range r.watchers {
-		if x == w {
-			r.watchers = append(r.watchers[:n:n], r.watchers[n+1:]...)
-			return
-		}
-	}
+func (s *instances) unwatch(w *watcher) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.watchers = slices.DeleteFunc(s.watchers, func(x *watcher) bool { return x == w })
 }
 
-// tell queues an event for every watcher. The caller holds the lock.
-func (r *Region) tell(e Event) {
-	for _, w := range r.watchers {
-		w.add(e)
+// publish queues an event for every watcher.
+func (s *instances) publish(kind EventKind, i *instance) {
+	for _, w := range s.watchers {
+		w.add(Event{Kind: kind, Instance: i.Instance})
 	}
 }

@@ -1,0 +1,45 @@
+package region
+
+// ClusterInfo is what EKS knows about the cluster.
+type ClusterInfo struct {
+	Name, Version, Endpoint, CA /* PEM */, ServiceCIDR string
+}
+
+// cluster is EKS, which has at most one cluster.
+type cluster struct {
+	*core
+	queues *queues
+	info   ClusterInfo
+}
+
+func newCluster(c *core, q *queues) *cluster { return &cluster{core: c, queues: q} }
+
+// SetCluster names the cluster that EKS knows, and creates its interruption queue.
+func (s *cluster) SetCluster(info ClusterInfo) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.info = info
+	s.queues.ensure(info.Name)
+	s.store.put(bucketMeta, metaCluster, info)
+	return s.commit()
+}
+
+// Cluster is EKS's DescribeCluster.
+func (s *cluster) Cluster(name string) (ClusterInfo, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.info.Name == "" || s.info.Name != name {
+		return ClusterInfo{}, statusError(404, "ResourceNotFoundException", "No cluster found for name: %s.", name)
+	}
+	return s.info, nil
+}
+
+// Clusters returns the names of EKS's clusters.
+func (s *cluster) Clusters() []string {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.info.Name == "" {
+		return nil
+	}
+	return []string{s.info.Name}
+}

@@ -1,0 +1,107 @@
+package region
+
+import (
+	"encoding/binary"
+	"fmt"
+	"hash/fnv"
+	"log/slog"
+	"maps"
+	"math"
+	"strings"
+	"sync"
+
+	"github.com/nodeless/nodeless/internal/kit/clock"
+)
+
+// core is what all parts of a region share: the lock, time, chance, IDs, tags and the state file. mu guards everything
+// that changes in any part.
+type core struct {
+	config Config
+	clock  clock.Clock
+	log    *slog.Logger
+	store  *store
+
+	mu       sync.Mutex
+	closed   bool
+	sequence uint64                       // of the last new ID
+	tags     map[string]map[string]string // that were added to resources other than instances, by ID
+}
+
+func newCore(config Config, s *store) *core {
+	return &core{config: config, clock: config.Clock, log: config.Log, store: s, tags: map[string]map[string]string{}}
+}
+
+// commit makes the changes of a call durable.
+func (c *core) commit() error {
+	if err := c.store.commit(); err != nil {
+		return statusError(500, "InternalError", "state not saved: %v", err)
+	}
+	return nil
+}
+
+// commitBackground commits changes that no caller waits for; about names their subject in the log.
+func (c *core) commitBackground(about ...any) {
+	if err := c.commit(); err != nil {
+		c.log.Error("region: state not saved", append(about, "error", err)...)
+	}
+}
+
+// tagged returns the tags of a resource: own, and those added since.
+func (c *core) tagged(id string, own map[string]string) map[string]string {
+	return merged(own, c.tags[id])
+}
+
+// merged returns the union of maps; later maps win.
+func merged(from ...map[string]string) map[string]string {
+	out := map[string]string{}
+	for _, m := range from {
+		maps.Copy(out, m)
+	}
+	return out
+}
+
+// fixedID returns 17 hexadecimal digits drawn from words, the same in every run and for every seed.
+func (c *core) fixedID(words ...string) string {
+	h := fnv.New128a()
+	_, _ = h.Write([]byte(c.config.Name + "/" + strings.Join(words, "/")))
+	return fmt.Sprintf("%x", h.Sum(nil))[:17]
+}
+
+// newID returns 17 hexadecimal digits that no other resource of this region has: 8 drawn from the seed, then 9 that
+// grow.
+func (c *core) newID() string {
+	c.sequence++
+	c.store.put(bucketMeta, metaSequence, c.sequence)
+	h := fnv.New128a()
+	_, _ = fmt.Fprintf(h, "%s/%d/%d", c.config.Name, c.config.Seed, c.sequence)
+	return fmt.Sprintf("%x%x", h.Sum(nil)[:4], c.sequence+0x100000000)[:17]
+}
+
+// sequencePart returns the part of an ID that grows.
+func sequencePart(id string) string { return id[max(len(id)-9, 0):] }
+
+// chance returns a number in [0, 1) drawn from the seed and the words.
+func (c *core) chance(words ...string) float64 {
+	h := fnv.New64a()
+	var seed [8]byte
+	binary.LittleEndian.PutUint64(seed[:], c.config.Seed)
+	_, _ = h.Write(seed[:])
+	for _, w := range words {
+		_, _ = h.Write([]byte(w))
+		_, _ = h.Write([]byte{0})
+	}
+	x := h.Sum64() // FNV leaves the high bits of short inputs alike: mix them (splitmix64's finalizer)
+	x ^= x >> 30
+	x *= 0xbf58476d1ce4e5b9
+	x ^= x >> 27
+	x *= 0x94d049bb133111eb
+	x ^= x >> 31
+	return float64(x>>11) / (1 << 53)
+}
+
+// normal returns a standard normal variate drawn from the seed and the words (Box–Muller).
+func (c *core) normal(words ...string) float64 {
+	u := 1 - c.chance(append(words, "u")...)
+	v := c.chance(append(words, "v")...)
+	return math.Sqrt(-2*math.Log(u)) * math.Cos(2*math.Pi*v)
+}
