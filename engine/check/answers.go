@@ -70,21 +70,27 @@ func (j answers) reasons() {
 		if r.Rule == "" || len(r.Pools) == 0 && slices.Contains(withoutPools, r.Rule) {
 			continue
 		}
-		verdicts := map[string]int{}
-		for _, v := range r.Pools {
-			if v.Rule != "" {
-				verdicts[v.Pool]++
-			}
+		j.verdicts(u)
+	}
+}
+
+// verdicts: each pool has given exactly one verdict.
+func (j answers) verdicts(u *model.Unplaced) {
+	r := &u.Reason
+	verdicts := map[string]int{}
+	for _, v := range r.Pools {
+		if v.Rule != "" {
+			verdicts[v.Pool]++
 		}
-		for k := range j.s.Pools {
-			if n := verdicts[j.s.Pools[k].Name]; n != 1 {
-				j.fail("reason", podName(u.Pod), "rule %s, and pool %s gave %d verdicts", r.Rule, j.s.Pools[k].Name, n)
-				break
-			}
+	}
+	for k := range j.s.Pools {
+		if n := verdicts[j.s.Pools[k].Name]; n != 1 {
+			j.fail("reason", podName(u.Pod), "rule %s, and pool %s gave %d verdicts", r.Rule, j.s.Pools[k].Name, n)
+			break
 		}
-		if len(r.Pools) != len(j.s.Pools) {
-			j.fail("reason", podName(u.Pod), "%d verdicts of %d pools", len(r.Pools), len(j.s.Pools))
-		}
+	}
+	if len(r.Pools) != len(j.s.Pools) {
+		j.fail("reason", podName(u.Pod), "%d verdicts of %d pools", len(r.Pools), len(j.s.Pools))
 	}
 }
 

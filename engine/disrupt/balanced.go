@@ -6,18 +6,18 @@ import (
 	"github.com/nodeless/nodeless/engine/model"
 )
 
-// balancedScore is what a command must reach in pools with consolidationPolicy Balanced: the share of the pool's price that it
-// saves, over the share of the pool's moving cost that it takes (karpenter.md §8.2: k = 2).
+// balancedScore is what a command must reach in pools with consolidationPolicy Balanced: the share of the pool's
+// price that it saves, over the share of the pool's moving cost that it incurs (karpenter.md §8.2: k = 2).
 const balancedScore = 0.5
 
-// total is what a pool costs, and what moving all of its pods would count for.
+// total is what a pool costs, and what moving all of its pods would cost.
 type total struct {
 	price  model.Price
 	moving int64
 }
 
-// totals are those of the pools that balance.
-func (r *run) totals() map[string]total {
+// poolTotals returns the totals of pools with consolidationPolicy Balanced.
+func (r *run) poolTotals() map[string]total {
 	out := map[string]total{}
 	for i := range r.s.Nodes {
 		n := &r.s.Nodes[i]
@@ -29,9 +29,9 @@ func (r *run) totals() map[string]total {
 	return out
 }
 
-// balanced says which pool does not find the command worth it; the zero Reason if each one does. What is saved is shared out
-// among the pools by what their machines cost.
-func (c *consolidation) balanced(victims []*model.Node, saves model.Price) model.Reason {
+// balanced names the pool for which the command is not worth it; the zero Reason if there is none. The saving is
+// divided among the pools by the price of their nodes.
+func (c *savings) balanced(victims []*model.Node, saves model.Price) model.Reason {
 	all, of := model.Price(0), map[string]total{}
 	for _, n := range victims {
 		t := of[n.Pool]

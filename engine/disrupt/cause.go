@@ -7,8 +7,8 @@ import (
 	"github.com/nodeless/nodeless/engine/model"
 )
 
-// cause is why a machine is to be replaced though it may be worth its price, "" if it is not, and since when: it has drifted or,
-// where its pool says so, is too old or has no room for a DaemonSet's pod.
+// cause returns why a node is to be replaced even if it is worth its price, and since when; "" if it is not: it has
+// drifted or, if its pool says so, is too old or has no room for a DaemonSet's pod.
 func cause(s *model.Snapshot, d *model.DisruptionPolicy, n *model.Node) (model.Method, time.Time) {
 	switch {
 	case n.Drifted != "":
@@ -34,15 +34,15 @@ func expired(s *model.Snapshot, d *model.DisruptionPolicy, n *model.Node) bool {
 	return d.SoftExpireAfter > 0 && n.Claim != "" && !s.Now.Before(n.Created.Add(d.SoftExpireAfter))
 }
 
-// tooFull reports whether pods ask for more than the machine has, those of its DaemonSets that wait for it included.
+// tooFull reports whether pods request more than the node has, including DaemonSet pods that wait for it.
 func tooFull(n *model.Node) bool {
 	free := n.Free()
 	return slices.ContainsFunc(free[:], func(left int64) bool { return left < 0 })
 }
 
-// noHelp says that the plan gives the pods of a machine without room for a DaemonSet's pod one as large: that it promises more
-// room than there is has shown already.
-func (r *run) noHelp(n *model.Node, plan *model.Plan) model.Reason {
+// noHelp rejects a plan that moves all pods of a node without room for a DaemonSet's pod to another one of the same
+// type: that type has proven to have less room than it promises.
+func (r *drift) noHelp(n *model.Node, plan *model.Plan) model.Reason {
 	moving := 0
 	for i := range n.Pods {
 		if n.Pods[i].Moves() {
@@ -58,9 +58,9 @@ func (r *run) noHelp(n *model.Node, plan *model.Plan) model.Reason {
 	return model.Reason{}
 }
 
-// outdated reports whether the machine is one that is to be replaced.
-func (w *world) outdated(n *model.Node) bool {
-	var d model.DisruptionPolicy // of a machine without a pool only drift is known
+// outdated reports whether the node is to be replaced.
+func (w *projection) outdated(n *model.Node) bool {
+	var d model.DisruptionPolicy // of a node without a pool only drift is known
 	if p := poolOf(w.s, n); p != nil {
 		d = p.Disruption
 	}

@@ -11,7 +11,7 @@ import (
 	"github.com/nodeless/nodeless/engine/solve"
 )
 
-// whatIf plans for the pods of a machine as if it were going.
+// whatIf plans for the pods of a node as if it were being removed.
 func (r *run) whatIf(to destinations, n *model.Node) model.Plan {
 	plan := r.provision(to, []*model.Node{n}, r.policy)
 	r.left--
@@ -21,19 +21,22 @@ func (r *run) whatIf(to destinations, n *model.Node) model.Plan {
 	return plan
 }
 
-// provision plans for the pods of machines as if they were going.
+// provision plans for the pods of nodes as if they were being removed.
 func (r *run) provision(to destinations, victims []*model.Node, policy model.Policy) (plan model.Plan) {
-	r.world.open(to).without(victims, func(places *solve.Places, moving []model.Pod) { plan = places.WhatIf(moving, policy, 0) })
+	r.projected.open(to).without(victims, func(places *solve.Places, moving []model.Pod) {
+		plan = places.WhatIf(moving,
+			policy, 0)
+	})
 	return plan
 }
 
-// command proposes that the machines go once what the plan launches is ready, and counts on that from now on.
+// command proposes to remove the nodes once the plan's launches are ready, and assumes it from now on.
 func (r *run) command(how model.Method, victims []*model.Node, plan model.Plan) {
 	r.commands = append(r.commands, commandOf(how, victims, &plan))
 	for _, n := range victims {
 		r.take(n, true)
 	}
-	r.world.apply(&plan, victims)
+	r.projected.apply(&plan, victims)
 }
 
 func commandOf(how model.Method, victims []*model.Node, plan *model.Plan) model.Command {

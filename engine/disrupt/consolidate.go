@@ -7,10 +7,10 @@ import (
 	"github.com/nodeless/nodeless/engine/model"
 )
 
-// consolidate takes machines whose pods cost less elsewhere: first several at once, then one by one. What it does not come to,
-// the next call does that begins After; if drift took all the steps, that is all of it.
+// consolidate removes nodes whose pods cost less elsewhere: first groups of nodes, then single ones. Where it stops
+// for lack of steps, the next call continues from After; if drift used up all steps, it does not start at all.
 func (r *run) consolidate() {
-	c := &consolidation{run: r, totals: r.totals()}
+	c := &consolidation{proposals: &proposals{savings: &savings{run: r, totals: r.poolTotals()}}}
 	candidates := c.candidates()
 	if r.partial || r.left <= 0 && len(candidates) > 0 {
 		r.partial = true
@@ -24,17 +24,16 @@ func (r *run) consolidate() {
 	if r.policy.After.Underutilized == "" {
 		c.together(candidates)
 	}
-	c.oneByOne(candidates)
+	c.singly(candidates)
 }
 
-// consolidation is the state of one call.
+// consolidation is the state of one call. Its parts: savings judge what a command saves, proposals find replacements,
+// and consolidation itself chooses candidates and groups.
 type consolidation struct {
-	*run
-	totals map[string]total
-	worth  worths
+	*proposals
 }
 
-// candidates are machines that consolidation may take.
+// candidates returns the nodes that consolidation may remove.
 func (c *consolidation) candidates() []*model.Node {
 	return slices.DeleteFunc(c.free(c.run.candidates, false), func(n *model.Node) bool {
 		if !occupied(n) {
@@ -48,8 +47,8 @@ func (c *consolidation) candidates() []*model.Node {
 	})
 }
 
-// sort puts those first that may save most for what their pods' moves count for: what a machine costs beyond what its pods are
-// worth if all candidates' pods were bought machines together.
+// sort puts those first that may save most for what moving their pods costs. A node's possible saving is its price
+// beyond what its pods are worth if nodes were bought for the pods of all candidates together.
 func (c *consolidation) sort(candidates []*model.Node) {
 	if c.known.serves(candidates, len(c.commands)) {
 		c.worth = c.known.worth
@@ -58,20 +57,20 @@ func (c *consolidation) sort(candidates []*model.Node) {
 	}
 	before := slices.Clone(candidates)
 	c.worth = c.worthsOf(candidates)
-	mostFirst(candidates, func(n *model.Node) float64 { return c.waste(n) / float64(movingCost(n)) })
+	sortDescending(candidates, func(n *model.Node) float64 { return c.waste(n) / float64(movingCost(n)) })
 	if len(c.commands) == 0 {
 		*c.known = known{candidates: before, sorted: slices.Clone(candidates), worth: c.worth}
 	}
 }
 
-// stay says why a machine stays, unless drift has said why already.
+// stay records why a node stays, unless drift has done so.
 func (c *consolidation) stay(n *model.Node, reason model.Reason) {
 	if _, said := c.reasons[n.Name]; !said || c.cause(n) == "" {
 		c.keep(n, reason)
 	}
 }
 
-// unfit says why a machine is no candidate.
+// unfit returns why a node is no candidate.
 func (c *consolidation) unfit(n *model.Node) model.Reason {
 	p := c.pools[n.Pool]
 	left := c.untilConsolidation(n, p)
@@ -94,9 +93,9 @@ func (c *consolidation) unfit(n *model.Node) model.Reason {
 // beforeAll is a cursor before every name.
 const beforeAll = "-"
 
-// oneByOne tries each candidate alone, the best first. If there are more than it may try, it goes round by name; so does the next
-// call if they turn out to be.
-func (c *consolidation) oneByOne(candidates []*model.Node) {
+// singly tries each candidate alone, the best first. If there are more than it may try, it goes through them by name
+// over several calls.
+func (c *consolidation) singly(candidates []*model.Node) {
 	candidates = slices.DeleteFunc(slices.Clone(candidates), func(n *model.Node) bool { return c.taken[n.Name] })
 	after := c.policy.After.Underutilized
 	round := len(candidates) > c.left || after != ""
@@ -128,7 +127,7 @@ func (c *consolidation) oneByOne(candidates []*model.Node) {
 
 // alone tries one candidate.
 func (c *consolidation) alone(n *model.Node) model.Reason {
-	if c.world.used[n.Name] {
+	if c.projected.used[n.Name] {
 		return model.Reason{Rule: model.RuleNeeded, Detail: "moving"}
 	}
 	if reason := c.overBudget(n, c.pools[n.Pool].Disruption.AllowedUnderused); reason.Rule != "" {

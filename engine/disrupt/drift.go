@@ -6,21 +6,23 @@ import (
 	"github.com/nodeless/nodeless/engine/model"
 )
 
-// drift replaces machines that are no longer as their pool and node class say, and what else there is cause for, one command each, as
-// many as the budgets let. Pools take turns: see byTurns.
-// Empty ones go at once, the others when there is a place for their pods: if possible not on a machine that has drifted too.
-// What went as empty counts against this budget, since one budget may be for both. Looking for places is what takes time: what
-// it does not come to, the next call does that begins After.
-func (r *run) drift() {
+// drift is the method that replaces drifted, expired and crowded-out nodes.
+type drift struct{ *run }
+
+// drift replaces nodes that have cause, one command each, as many as the budgets allow; pools take turns (see
+// byTurns). Empty nodes are removed at once, others when there is a place for their pods, if possible on a node that
+// is not itself to be replaced. Nodes removed as empty count against the same budget. Looking for places takes the
+// time: where it stops, the next call continues from After.
+func (r *drift) drift() {
 	looked := readLookedAt(r.policy.After.Drifted)
-	atOnce := func(n *model.Node) bool { return !occupied(n) && !r.world.buffered[n.Name] }
+	atOnce := func(n *model.Node) bool { return !occupied(n) && !r.projected.buffered[n.Name] }
 	for _, n := range r.byTurns(r.replaceable(false), looked, atOnce) {
 		reason := r.overBudget(n, r.pools[n.Pool].Disruption.AllowedDrifted)
 		switch {
 		case reason.Rule != "":
 		case atOnce(n):
 			r.remove(n, r.cause(n))
-		case r.world.used[n.Name]:
+		case r.projected.used[n.Name]:
 			reason = model.Reason{Rule: model.RuleNeeded, Detail: "moving"}
 		case r.policy.After.Underutilized != "" || looked.has(n.Pool, r.driftKey(n)):
 			reason = model.Reason{Rule: model.RuleSteps}
@@ -37,14 +39,15 @@ func (r *run) drift() {
 	}
 }
 
-// driftKey orders machines by how long ago they drifted, as upstream (pkg/controllers/disruption/drift.go), then by name.
-func (r *run) driftKey(n *model.Node) string {
+// driftKey orders nodes by the time since which they are to be replaced, as upstream
+// (pkg/controllers/disruption/drift.go), then by name.
+func (r *drift) driftKey(n *model.Node) string {
 	_, since := cause(r.s, &r.pools[n.Pool].Disruption, n)
 	return since.UTC().Format(time.RFC3339) + "/" + n.Name
 }
 
-// replace proposes to replace a machine, or says why it cannot be.
-func (r *run) replace(n *model.Node) model.Reason {
+// replace proposes to replace a node, or returns why it cannot be replaced.
+func (r *drift) replace(n *model.Node) model.Reason {
 	var reason model.Reason
 	for _, to := range []destinations{{undrifted: true}, {}} {
 		plan := r.whatIf(to, n)

@@ -7,8 +7,8 @@ import (
 	"github.com/nodeless/nodeless/engine/model"
 )
 
-// empties removes machines without pods but daemons and finished ones, once their pool's consolidateAfter is over. Room that a
-// CapacityBuffer keeps is not empty.
+// empties removes nodes whose only pods are those of DaemonSets and finished ones, once their pool's consolidateAfter
+// has passed. A node with room that a CapacityBuffer reserves is not empty.
 func (r *run) empties() {
 	for _, n := range r.free(r.candidates, false) {
 		if occupied(n) {
@@ -16,7 +16,7 @@ func (r *run) empties() {
 		}
 		p := r.pools[n.Pool]
 		switch left := r.untilConsolidation(n, p); {
-		case r.world.buffered[n.Name]:
+		case r.projected.buffered[n.Name]:
 			r.keep(n, model.Reason{Rule: model.RuleNeeded})
 		case p.Disruption.Never:
 			r.keep(n, model.Reason{Rule: model.RuleNever, Object: p.Name})
@@ -32,8 +32,8 @@ func (r *run) empties() {
 	}
 }
 
-// untilConsolidation is how long the machine must still be quiet. The time begins when it was ready or its last pod came
-// or went, whichever is later (karpenter.sh/v1 spec.disruption.consolidateAfter).
+// untilConsolidation returns how much longer the node must stay unchanged. The time starts when it was initialized or
+// its last pod was bound or removed, whichever is later (karpenter.sh/v1 spec.disruption.consolidateAfter).
 func (r *run) untilConsolidation(n *model.Node, p *model.Pool) time.Duration {
 	return max(p.Disruption.ConsolidateAfter, 0) - r.s.Now.Sub(quietSince(n))
 }

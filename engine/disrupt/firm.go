@@ -8,15 +8,15 @@ import (
 	"github.com/nodeless/nodeless/engine/solve"
 )
 
-// mostFirmer is how often a proposal that is fragile is planned anew.
-const mostFirmer = 6
+// maxFirmer is how often a fragile proposal is planned again.
+const maxFirmer = 6
 
-// firm is the proposal, or one for the same machines that kube-scheduler does not break: where it would, what is launched becomes larger,
-// step by step, as long as that still saves enough.
-func (c *consolidation) firm(p *proposal) (*proposal, model.Reason) {
+// firm returns the proposal, or one for the same nodes that survives kube-scheduler's own choices: while it would
+// not, what is launched is enlarged step by step, as long as it still saves enough.
+func (c *proposals) firm(p *proposal) (*proposal, model.Reason) {
 	first := p
 	reason, wrong := c.fragile(p)
-	for range mostFirmer {
+	for range maxFirmer {
 		if reason.Rule == "" {
 			return p, reason
 		}
@@ -37,11 +37,13 @@ func (c *consolidation) firm(p *proposal) (*proposal, model.Reason) {
 	return p, reason
 }
 
-// firmer plans once more, and counts less on room that is free elsewhere. Pods that kube-scheduler would put on what is launched, and those
-// that it would leave without a place, are to have their places there; if they have them already, then all pods; and if all have, then
-// there is to be room for as many more as were left. It is nil where pods look at each other, so that nothing but all of them can be planned.
-func (c *consolidation) firmer(p *proposal, wrong astray) *proposal {
-	q := &proposal{victims: p.victims, moving: p.moving, plan: p.plan, firm: map[model.PodKey]bool{}, extra: slices.Clip(p.extra)}
+// firmer plans once more and relies less on free room elsewhere. In order: pods that kube-scheduler would put on the
+// launched nodes, and those it would leave without a place, get places on launched nodes; if they have them already,
+// all pods do; if all have, room is added for as many more as were left. It returns nil if the pods depend on each
+// other, so that they can only be planned all together.
+func (c *proposals) firmer(p *proposal, wrong misplaced) *proposal {
+	q := &proposal{victims: p.victims, moving: p.moving, plan: p.plan, firm: map[model.PodKey]bool{},
+		extra: slices.Clip(p.extra)}
 	for i := range p.plan.Launches {
 		for _, k := range p.plan.Launches[i].Pods {
 			q.firm[k] = true
@@ -76,9 +78,10 @@ func (c *consolidation) firmer(p *proposal, wrong astray) *proposal {
 	return q
 }
 
-// planFor plans for the proposal's pods: for those that are firm on what is launched alone, while the others keep their places.
-// A plan of a row of machines that is too dear says which of them might as well stay; of others it is of no use.
-func (c *consolidation) planFor(p *proposal, policy model.Policy) {
+// planFor plans for the proposal's pods: for the firm ones on launched nodes only, while the others keep their
+// places. Plans for one node are cut off at its price; for a group a plan that is too dear still tells which of its
+// nodes might as well stay.
+func (c *proposals) planFor(p *proposal, policy model.Policy) {
 	below := model.Price(0)
 	if len(p.victims) == 1 || len(p.firm) > 0 {
 		for _, n := range p.victims {
@@ -91,15 +94,15 @@ func (c *consolidation) planFor(p *proposal, policy model.Policy) {
 	}
 	kept := slices.DeleteFunc(slices.Clone(p.plan.Placements), func(x model.Placement) bool { return p.firm[x.Pod] })
 	pods := slices.DeleteFunc(slices.Clone(p.moving), func(x model.Pod) bool { return !p.firm[x.PodKey] })
-	c.world.open(destinations{nowhere: true}).without(p.victims, func(places *solve.Places, _ []model.Pod) {
+	c.projected.open(destinations{nowhere: true}).without(p.victims, func(places *solve.Places, _ []model.Pod) {
 		p.plan = places.WhatIf(append(pods, p.extra...), policy, below)
 	})
 	p.plan.Placements = kept
 	c.vacate(p)
 }
 
-// vacate takes what only stands for room off what is launched.
-func (c *consolidation) vacate(p *proposal) {
+// vacate removes the placeholders of extra room from the launches.
+func (c *proposals) vacate(p *proposal) {
 	shape := make(map[model.PodKey]int, len(p.extra))
 	for i := range p.extra {
 		shape[p.extra[i].PodKey] = p.extra[i].Shape

@@ -6,7 +6,8 @@ import (
 	"github.com/nodeless/nodeless/engine/model"
 )
 
-// wait notes that nodes would be replaced together, and save, but for a reason. Of several the one counts that is over first.
+// wait records that nodes would be replaced together with a saving but for a reason. Of several groups the one whose
+// reason ends first counts.
 func (c *consolidation) wait(row []*model.Node, reason model.Reason) {
 	switch reason.Rule {
 	case model.RulePayback, model.RuleSmallSaving, model.RuleSpotToSpot, model.RuleBalanced, model.RuleJob:
@@ -27,12 +28,12 @@ func (c *consolidation) wait(row []*model.Node, reason model.Reason) {
 	}
 }
 
-// sooner reports whether time takes a away before it takes b away.
+// sooner reports whether time ends reason a before it ends b.
 func sooner(a, b *model.Reason) bool {
 	return !a.Until.IsZero() && (b.Until.IsZero() || a.Until.Before(b.Until))
 }
 
-// orGroup is why a node stays: for its own reason or, where alone nothing cheaper takes its place, for that of its group.
+// orGroup returns why a node stays: its own reason or, if nothing cheaper takes its place alone, that of its group.
 func (r *run) orGroup(node string, own model.Reason) model.Reason {
 	group, known := r.groups[node]
 	if !known || slices.ContainsFunc(group.Group, func(name string) bool { return r.taken[name] }) {

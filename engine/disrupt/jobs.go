@@ -8,16 +8,16 @@ import (
 	"github.com/nodeless/nodeless/engine/model"
 )
 
-// unfinished is a Job's pod that would begin anew elsewhere.
+// unfinished is a Job's pod that would start over elsewhere.
 type unfinished struct {
 	key  model.PodKey
-	left time.Duration // that it is likely to run on
-	lost float64       // what its run has cost so far, in prices × seconds
+	left time.Duration // estimated time until it ends
+	lost float64       // cost of its run so far, in price × seconds
 }
 
-// jobs says which Job's pod will be done sooner than moving it pays: to wait for it costs what the command would save meanwhile;
-// to move it costs what its run has cost so far, since it begins anew, and what is paid twice meanwhile (Policy.PaidTwice).
-func (r *run) jobs(victims []*model.Node, saves model.Price) model.Reason {
+// jobs names a Job's pod that will finish before moving it pays. Waiting for the pod costs what the command would
+// save meanwhile. Moving it costs the run so far, since the pod starts over.
+func (r *savings) jobs(victims []*model.Node, saves model.Price) model.Reason {
 	var all []unfinished
 	for _, n := range victims {
 		if !r.pools[n.Pool].Disruption.WaitForJobs {
@@ -30,7 +30,8 @@ func (r *run) jobs(victims []*model.Node, saves model.Price) model.Reason {
 		}
 	}
 	slices.SortFunc(all, func(a, b unfinished) int {
-		return cmp.Or(cmp.Compare(a.left, b.left), cmp.Compare(a.key.Namespace, b.key.Namespace), cmp.Compare(a.key.Name, b.key.Name))
+		return cmp.Or(cmp.Compare(a.left, b.left), cmp.Compare(a.key.Namespace, b.key.Namespace), cmp.Compare(a.key.Name,
+			b.key.Name))
 	})
 	launched := max(priceOf(victims)-max(saves, 0), 0)
 	lost := float64(float64(launched) * r.policy.PaidTwice().Seconds())
@@ -43,7 +44,7 @@ func (r *run) jobs(victims []*model.Node, saves model.Price) model.Reason {
 	return model.Reason{}
 }
 
-func (r *run) unfinished(n *model.Node, p *model.BoundPod) (unfinished, bool) {
+func (r *savings) unfinished(n *model.Node, p *model.BoundPod) (unfinished, bool) {
 	if p.Job == nil || !p.Moves() {
 		return unfinished{}, false
 	}
@@ -52,7 +53,7 @@ func (r *run) unfinished(n *model.Node, p *model.BoundPod) (unfinished, bool) {
 	return unfinished{p.PodKey, left, float64(float64(n.Price) * share(r.s, n, p) * ran.Seconds())}, known
 }
 
-// share is the part of the machine that the pod takes, 0 to 1: that of CPU or of memory, whichever is more.
+// share returns the fraction of the node that the pod uses, of CPU or memory, whichever is larger, 0 to 1.
 func share(s *model.Snapshot, n *model.Node, p *model.BoundPod) float64 {
 	part := 0.0
 	if p.Shape < 0 || p.Shape >= len(s.Shapes) {

@@ -6,9 +6,9 @@ import (
 	"github.com/nodeless/nodeless/engine/model"
 )
 
-// paysBack says that pods of one of the machines are too young for their moves: what the proposal costs at once would not be saved
-// again in the time for which they can be expected to be there. It notes when they will be old enough.
-func (c *consolidation) paysBack(p *proposal) model.Reason {
+// paysBack rejects a proposal if pods of one of the nodes are too young for their moves: its one-time cost would not
+// be recovered within the pods' expected remaining life. It records when they will be old enough.
+func (c *savings) paysBack(p *proposal) model.Reason {
 	need, have := c.payback(p), model.Unknown
 	for _, n := range p.victims {
 		have = min(have, c.remaining(n))
@@ -26,8 +26,8 @@ func (c *consolidation) paysBack(p *proposal) model.Reason {
 	return reason
 }
 
-// payback is after how long the proposal has saved what it costs.
-func (c *consolidation) payback(p *proposal) time.Duration {
+// payback returns the time after which the proposal has saved what it costs.
+func (c *savings) payback(p *proposal) time.Duration {
 	launched, moves := launchPrice(&p.plan), int64(0)
 	for _, n := range p.victims {
 		moves += movingCost(n) - 1000
@@ -35,8 +35,8 @@ func (c *consolidation) payback(p *proposal) time.Duration {
 	return c.policy.Payback(priceOf(p.victims)-launched, launched, moves)
 }
 
-// remaining is for how long the machine's pods can be expected to be there.
-func (c *consolidation) remaining(n *model.Node) time.Duration {
+// remaining returns how long the node's pods can be expected to keep running.
+func (c *savings) remaining(n *model.Node) time.Duration {
 	var pods []model.Pod
 	for i := range n.Pods {
 		if n.Pods[i].Moves() {
@@ -46,7 +46,7 @@ func (c *consolidation) remaining(n *model.Node) time.Duration {
 	return model.Remaining(c.s.Now, pods)
 }
 
-// lookAgain notes that there may be more to do then though nothing changes.
+// lookAgain records that there may be more to do at that time although nothing changes.
 func (r *run) lookAgain(at time.Time) {
 	if r.again.IsZero() || at.Before(r.again) {
 		r.again = at

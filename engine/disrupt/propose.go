@@ -5,27 +5,38 @@ import (
 	"github.com/nodeless/nodeless/engine/solve"
 )
 
-// proposal is a command that may be proposed.
-type proposal struct {
-	victims []*model.Node
-	moving  []model.Pod // off them
-	plan    model.Plan
-
-	firm  map[model.PodKey]bool // of them, those that have their places on what is launched, whatever is free elsewhere: see firmer
-	extra []model.Pod           // there is room on that for these too
+// proposals finds cheaper replacements for nodes.
+type proposals struct {
+	*savings
+	worth worths // of pods, by shape
 }
 
-// without lets f look at the cluster without the proposal's victims, whose pods are then known.
-func (c *consolidation) without(p *proposal, f func(*solve.Places)) {
-	c.world.open(destinations{settled: true}).without(p.victims, func(places *solve.Places, moving []model.Pod) {
+// proposal is a possible command.
+type proposal struct {
+	victims []*model.Node
+	moving  []model.Pod // their pods that need a place
+	plan    model.Plan
+
+	firm  map[model.PodKey]bool // pods that must have places on launched nodes: see firmer
+	extra []model.Pod           // additional pods for which launches must have room
+}
+
+// without lets f look at the cluster without the proposal's victims, and records the pods that move.
+func (c *proposals) without(p *proposal, f func(*solve.Places)) {
+	c.projected.open(destinations{settled: true}).without(p.victims, func(places *solve.Places, moving []model.Pod) {
 		p.moving = moving
 		f(places)
 	})
 }
 
-// propose says what would take the place of the machines: places on others, and machines, one or several, that cost less
-// together. Or why they stay; then a proposal is what was thought of, if there was something.
-func (c *consolidation) propose(victims []*model.Node) (*proposal, model.Reason) {
+// propose finds places for the pods of the nodes: on other nodes, and on launched ones that together cost less.
+// Otherwise it returns why the nodes stay, and the best proposal it had, if any.
+//
+//  1. Place the pods on existing nodes.
+//  2. If some are left, check bounds: could any launch for them be cheaper at all?
+//  3. Plan with launches, and narrow these to what saves for certain (saves).
+//  4. Check that kube-scheduler's own choices do not break the plan (firm).
+func (c *proposals) propose(victims []*model.Node) (*proposal, model.Reason) {
 	c.left--
 	p := &proposal{victims: victims}
 	c.without(p, func(places *solve.Places) { p.plan.Placements = places.Of(p.moving, &c.policy) })
@@ -49,8 +60,9 @@ func (c *consolidation) propose(victims []*model.Node) (*proposal, model.Reason)
 	return c.firm(p)
 }
 
-// saves says why what the proposal saves is not enough; the zero Reason if it is, of the proposal or of one on fewer machines.
-func (c *consolidation) saves(p *proposal) (*proposal, model.Reason) {
+// saves returns why the proposal saves too little; the zero Reason if it saves enough, possibly after planning it on
+// fewer nodes.
+func (c *proposals) saves(p *proposal) (*proposal, model.Reason) {
 	reason := c.cheaper(p)
 	if reason.Rule != "" && len(p.plan.Launches) > 1 {
 		if q := c.onFewer(p); q != nil && c.cheaper(q).Rule == "" {
@@ -66,9 +78,8 @@ func (c *consolidation) saves(p *proposal) (*proposal, model.Reason) {
 	return p, c.paysBack(p)
 }
 
-// onFewer plans once more where several machines will not do: pod by pod, which fills one as long as it can grow; nil if that
-// needs as many.
-func (c *consolidation) onFewer(p *proposal) *proposal {
+// onFewer plans with first fit, which fills one node as long as it can grow; nil if that needs as many launches.
+func (c *proposals) onFewer(p *proposal) *proposal {
 	policy := c.policy
 	policy.Solver = model.FirstFit
 	q := &proposal{victims: p.victims, moving: p.moving, plan: p.plan, firm: p.firm, extra: p.extra}
@@ -79,7 +90,7 @@ func (c *consolidation) onFewer(p *proposal) *proposal {
 	return q
 }
 
-// unsettled are the pods that have to move and find no place.
+// unsettled returns the moving pods without a place.
 func (p *proposal) unsettled() (out []model.Pod) {
 	settled := make(map[model.PodKey]bool, len(p.plan.Placements))
 	for i := range p.plan.Placements {

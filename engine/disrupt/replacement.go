@@ -10,12 +10,13 @@ import (
 	"github.com/nodeless/nodeless/engine/solve"
 )
 
-// fewestCheaper is how many types must be cheaper before one spot machine is replaced by others, and how many each of these
-// may then be: what comes is among the cheapest and is not replaced again at once (karpenter.md §8.2).
-const fewestCheaper = 15
+// minCheaperTypes is how many types must be cheaper before a single spot node is replaced by spot, and how many the
+// launch then names: the replacement is among the cheapest and is not replaced again at once (karpenter.md §8.2).
+const minCheaperTypes = 15
 
-// tooDear says that no machines which can be had for the pods cost less than those that go: then there is no need to plan.
-func (c *consolidation) tooDear(victims []*model.Node, pods []model.Pod) model.Reason {
+// tooDear reports, from what the pods are worth, that nodes for them cannot cost less than the victims: then planning
+// is unnecessary.
+func (c *proposals) tooDear(victims []*model.Node, pods []model.Pod) model.Reason {
 	worth, holds := 0.0, c.sum(pods)
 	for i := range pods {
 		worth += c.worth.of(pods[i].Shape)
@@ -30,9 +31,9 @@ func (c *consolidation) tooDear(victims []*model.Node, pods []model.Pod) model.R
 	return c.nearest(&holds)
 }
 
-// noBargain says the same of one machine that goes, whose price and size one can compare with all there are. Of several some may stay,
-// which only a plan shows.
-func (c *consolidation) noBargain(victims []*model.Node, pods []model.Pod) model.Reason {
+// noBargain reports the same for a single victim by comparing its price and size with all offerings. Of several
+// victims some may stay, which only a plan shows.
+func (c *proposals) noBargain(victims []*model.Node, pods []model.Pod) model.Reason {
 	if len(victims) > 1 {
 		return model.Reason{}
 	}
@@ -44,13 +45,13 @@ func (c *consolidation) noBargain(victims []*model.Node, pods []model.Pod) model
 	return notCheaper(model.Launch{Chosen: nearest})
 }
 
-// places are those of the cluster to which consolidation moves pods.
-func (c *consolidation) places() *solve.Places {
-	return c.world.open(destinations{settled: true}).look()
+// places returns those of the cluster to which consolidation moves pods.
+func (c *proposals) places() *solve.Places {
+	return c.projected.open(destinations{settled: true}).look()
 }
 
-// sum is what the pods ask for together.
-func (c *consolidation) sum(pods []model.Pod) (out model.Resources) {
+// sum returns the total requests of the pods.
+func (c *proposals) sum(pods []model.Pod) (out model.Resources) {
 	for i := range pods {
 		if at := pods[i].Shape; at >= 0 && at < len(c.s.Shapes) {
 			out = out.Plus(c.s.Shapes[at].Requests.NonNegative())
@@ -59,8 +60,8 @@ func (c *consolidation) sum(pods []model.Pod) (out model.Resources) {
 	return out
 }
 
-// nearest names the cheapest single machine that can be had and holds so much, whatever else its pods want.
-func (c *consolidation) nearest(holds *model.Resources) model.Reason {
+// nearest names the cheapest single offering that holds so much, whatever else its pods need.
+func (c *proposals) nearest(holds *model.Resources) model.Reason {
 	var best *model.Launch
 	for i := range c.s.Pools {
 		p := &c.s.Pools[i]
@@ -70,7 +71,8 @@ func (c *consolidation) nearest(holds *model.Resources) model.Reason {
 			}
 			for _, o := range p.Types[t].Offerings {
 				if o.Available && (best == nil || o.Price < best.Chosen.Price) {
-					best = &model.Launch{Chosen: model.Candidate{OfferingKey: model.OfferingKey{Type: p.Types[t].Name, CapacityType: o.CapacityType}, Price: o.Price}}
+					best = &model.Launch{Chosen: model.Candidate{OfferingKey: model.OfferingKey{Type: p.Types[t].Name,
+						CapacityType: o.CapacityType}, Price: o.Price}}
 				}
 			}
 		}
@@ -81,9 +83,9 @@ func (c *consolidation) nearest(holds *model.Resources) model.Reason {
 	return notCheaper(*best)
 }
 
-// cheaper narrows a proposal's replacements to what is strictly cheaper together than the machines that go, whatever comes of
-// each of them.
-func (c *consolidation) cheaper(p *proposal) model.Reason {
+// cheaper narrows a proposal's launches to what is strictly cheaper together than the victims, whichever offering
+// each launch gets.
+func (c *proposals) cheaper(p *proposal) model.Reason {
 	if len(p.plan.Launches) == 0 {
 		return model.Reason{}
 	}
@@ -126,8 +128,9 @@ func (c *consolidation) cheaper(p *proposal) model.Reason {
 	return model.Reason{}
 }
 
-// narrow leaves one capacity type: what is cheaper as a spot machine may be so only as one, then it comes as one or not at all.
-func (c *consolidation) narrow(l *model.Launch, below solve.Below) model.Reason {
+// narrow restricts the launch to one capacity type: what is cheaper on spot may be so only on spot, and is then
+// launched there or not at all.
+func (c *proposals) narrow(l *model.Launch, below solve.Below) model.Reason {
 	for _, capacityType := range []string{model.Reserved, model.Spot, model.OnDemand} {
 		if !canBe(l, capacityType) {
 			continue
@@ -140,16 +143,16 @@ func (c *consolidation) narrow(l *model.Launch, below solve.Below) model.Reason 
 	return notCheaper(*l)
 }
 
-// toSpot is for spot machines that a spot machine would replace.
-func (c *consolidation) toSpot(l *model.Launch, below solve.Below, few bool) model.Reason {
+// toSpot narrows spot launches that replace spot nodes.
+func (c *proposals) toSpot(l *model.Launch, below solve.Below, few bool) model.Reason {
 	most := math.MaxInt
 	if few {
-		most = fewestCheaper
+		most = minCheaperTypes
 	}
 	narrow, cheap, ok := c.places().Cheaper(&c.policy, *l, model.Spot, below, most)
 	switch {
-	case few && cheap < fewestCheaper:
-		return model.Reason{Rule: model.RuleSpotToSpot, Detail: count(fewestCheaper), Best: count(cheap)}
+	case few && cheap < minCheaperTypes:
+		return model.Reason{Rule: model.RuleSpotToSpot, Detail: count(minCheaperTypes), Best: count(cheap)}
 	case !ok:
 		return notCheaper(*l)
 	}
@@ -157,10 +160,10 @@ func (c *consolidation) toSpot(l *model.Launch, below solve.Below, few bool) mod
 	return model.Reason{}
 }
 
-// below is what one of the replacements must cost less than, so that all of them save what has to be saved; false if that cannot
-// be. Where several machines go and one of them is of a type that the replacement may have, it must cost less than that one
-// too, which might as well stay.
-func (c *consolidation) below(p *proposal, l *model.Launch) (solve.Below, bool) {
+// below returns the bound for the price of one of the launches so that all of them together save what they have to;
+// false if that is impossible. In a group, a launch that may have the type of one of the victims must also cost less
+// than that victim, which might as well stay.
+func (c *proposals) below(p *proposal, l *model.Launch) (solve.Below, bool) {
 	going, coming := solve.Below{}, solve.Below{}
 	least := solve.Below{Real: math.MaxInt64, Effective: math.MaxInt64}
 	for _, n := range p.victims {
@@ -181,19 +184,21 @@ func (c *consolidation) below(p *proposal, l *model.Launch) (solve.Below, bool) 
 		return solve.Below{Real: min(going.Real, least.Real), Effective: min(going.Effective, least.Effective)}, true
 	}
 	one := c.counts(l)
-	out := solve.Below{Real: portion(one.Real, coming.Real, going.Real), Effective: portion(one.Effective, coming.Effective, going.Effective)}
+	out := solve.Below{Real: portion(one.Real, coming.Real, going.Real), Effective: portion(one.Effective,
+		coming.Effective, going.Effective)}
 	return solve.Below{Real: min(out.Real, least.Real), Effective: min(out.Effective, least.Effective)},
 		coming.Real < going.Real && coming.Effective < going.Effective
 }
 
-// counts is what a launch costs as chosen.
-func (c *consolidation) counts(l *model.Launch) solve.Below {
+// counts returns what a launch costs as chosen.
+func (c *proposals) counts(l *model.Launch) solve.Below {
 	o := model.Offering{CapacityType: l.Chosen.CapacityType, Price: l.Chosen.Price}
 	return solve.Below{Real: l.Chosen.Price, Effective: c.policy.Effective(l.Chosen.Type, &o)}
 }
 
-// portion is one replacement's part of what all of them may cost: its price, a part of what is left of the whole by its price, and
-// one more, since it is to cost less. All portions, less one each, add up to less than the whole.
+// portion returns one launch's share of what all of them may cost: its price, a part of the remainder in proportion
+// to its price, and one more, since the bound is exclusive. All portions, less one each, add up to less than the
+// whole.
 func portion(one, all, whole model.Price) model.Price {
 	if one < 0 || all <= 0 || whole <= all {
 		return one + 1
@@ -203,13 +208,13 @@ func portion(one, all, whole model.Price) model.Price {
 	return one + model.Price(part) + 1
 }
 
-// canBe reports whether the launch may come on the capacity type.
+// canBe reports whether the launch may get the capacity type.
 func canBe(l *model.Launch, capacityType string) bool {
 	r, ok := l.Requirements.Get(model.LabelCapacityType)
 	return !ok || r.Has(capacityType)
 }
 
-// notCheaper names what would have to take the place of what is there.
+// notCheaper names what would have to take the place of the victims.
 func notCheaper(launches ...model.Launch) model.Reason {
 	r := model.Reason{Rule: model.RuleNotCheaper}
 	sum := model.Price(0)

@@ -6,10 +6,17 @@ import (
 	"github.com/nodeless/nodeless/engine/model"
 )
 
-// leastSaving is what must be saved an hour for these machines to go: for each what its pool wants, in money or in percent of
-// what the machine costs, or so many percent, whichever is more. The percentage is not for a machine that costs as much as all others of its pool:
-// what comes is put there, and it does not become empty however long one waits.
-func (r *run) leastSaving(victims []*model.Node, percent int) (sum model.Price) {
+// savings judges whether what a command saves is worth its cost.
+type savings struct {
+	*run
+	totals map[string]total // of pools that balance
+}
+
+// leastSaving is what must be saved an hour for these nodes to go: for each what its pool wants, in money or in
+// percent of what the node costs, or so many percent, whichever is more. The percentage is not for a node that
+// costs as much as all others of its pool: what comes is put there, and it does not become empty however long one
+// waits.
+func (r *savings) leastSaving(victims []*model.Node, percent int) (sum model.Price) {
 	const most = 1 << 40
 	for _, n := range victims {
 		d, percent := &r.pools[n.Pool].Disruption, percent
@@ -22,8 +29,8 @@ func (r *run) leastSaving(victims []*model.Node, percent int) (sum model.Price) 
 	return sum
 }
 
-// worthIt says which pool does not find what is saved worth the moves of its machines' pods; the zero Reason if all do.
-func (c *consolidation) worthIt(victims []*model.Node, saves model.Price) model.Reason {
+// worthIt names a pool for which the saving is not worth the moves; the zero Reason if there is none.
+func (c *savings) worthIt(victims []*model.Node, saves model.Price) model.Reason {
 	if reason := c.smallSaving(victims, saves); reason.Rule != "" {
 		return reason
 	}
@@ -33,8 +40,8 @@ func (c *consolidation) worthIt(victims []*model.Node, saves model.Price) model.
 	return c.balanced(victims, saves)
 }
 
-// hopeless is why the machine stays even if nothing had to take its place.
-func (c *consolidation) hopeless(n *model.Node) model.Reason {
+// hopeless returns why the node stays even if nothing had to replace it.
+func (c *savings) hopeless(n *model.Node) model.Reason {
 	one := []*model.Node{n}
 	if reason := c.smallSaving(one, n.Price); reason.Rule != "" {
 		return reason
@@ -42,8 +49,8 @@ func (c *consolidation) hopeless(n *model.Node) model.Reason {
 	return c.jobs(one, n.Price)
 }
 
-// smallSaving says that less is saved than the machines' pools want, or the policy; the zero Reason if it is enough.
-func (r *run) smallSaving(victims []*model.Node, saves model.Price) model.Reason {
+// smallSaving says that less is saved than the nodes' pools want, or the policy; the zero Reason if it is enough.
+func (r *savings) smallSaving(victims []*model.Node, saves model.Price) model.Reason {
 	out := model.Reason{Rule: model.RuleSmallSaving, Object: victims[0].Pool, Best: inDollars(saves)}
 	least := r.leastSaving(victims, 0)
 	if saves >= least {

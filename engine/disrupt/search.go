@@ -6,13 +6,13 @@ import (
 	"github.com/nodeless/nodeless/engine/model"
 )
 
-// Search looks for machines that may go in one snapshot, piece by piece. What is the same for each piece is found out once.
+// Search looks for nodes to remove in one snapshot, piece by piece. It computes once what is the same for each piece.
 type Search struct {
-	s      *model.Snapshot
-	policy model.Policy
-	world  *world // in which nothing was proposed yet; nil if it is to be made
-	run    *run   // that has not begun
-	known  known
+	s         *model.Snapshot
+	policy    model.Policy
+	projected *projection // before anything is proposed; nil if it must be made
+	run       *run        // not begun
+	known     known
 }
 
 // known is what consolidation found out about candidates before any command was proposed.
@@ -21,33 +21,35 @@ type known struct {
 	worth              worths
 }
 
-// serves reports whether it is about these candidates.
+// serves reports whether it applies to these candidates.
 func (k *known) serves(candidates []*model.Node, commands int) bool {
 	return commands == 0 && len(candidates) > 0 && slices.Equal(candidates, k.candidates)
 }
 
-// NewSearch begins a search.
+// NewSearch starts a search.
 func NewSearch(s *model.Snapshot, policy model.Policy) *Search {
 	return &Search{s: s.WithExpected(), policy: policy}
 }
 
-// From is what Run gives for the policy with this cursor.
+// From returns what Run returns for the policy with this cursor.
 func (x *Search) From(after model.Cursor) model.Plan {
-	if x.world == nil {
-		x.world = newWorld(x.s, x.policy)
+	if x.projected == nil {
+		x.projected = newProjection(x.s, x.policy)
 	}
 	if x.run == nil {
-		x.run = newRun(x.s, x.policy, x.world)
+		x.run = newRun(x.s, x.policy, x.projected)
 		x.run.known = &x.known
 	}
-	r := x.run.begin(after, x.world)
+	r := x.run.begin(after, x.projected)
 	r.empties()
-	r.surplus()
-	r.staticDrift()
-	r.drift()
+	d := &drift{r}
+	s := &static{d}
+	s.surplus()
+	s.staticDrift()
+	d.drift()
 	r.consolidate()
 	if len(r.removals)+len(r.commands) > 0 {
-		x.world = nil // it is the one after that
+		x.projected = nil // it is the one after that
 	}
 	return r.plan()
 }

@@ -8,10 +8,10 @@ import (
 	"github.com/nodeless/nodeless/engine/solve"
 )
 
-// staticDrift replaces drifted machines of static pools one for one, so far as limits.nodes leaves room for a further machine
-// and the budget allows it (upstream: pkg/controllers/disruption/staticdrift.go). Where the pods go is not asked: the pool is
-// as large as before. While the pool has too many machines it waits. Pools take turns.
-func (r *run) staticDrift() {
+// staticDrift replaces drifted nodes of static pools one for one, as far as limits.nodes has room for one more node
+// and the budget allows it (upstream: pkg/controllers/disruption/staticdrift.go). It does not look for places for the
+// pods, since the pool keeps its size. A pool with surplus nodes waits. Pools take turns.
+func (r *static) staticDrift() {
 	var all []*model.Node
 	at := map[string]int{} // pools, by name
 	for i := range r.s.Pools {
@@ -31,7 +31,7 @@ func (r *run) staticDrift() {
 		case r.left <= 0:
 			r.partial, reason = true, model.Reason{Rule: model.RuleSteps}
 		default:
-			reason = r.replaceStatic(&r.world.now.Pools[at[n.Pool]], n)
+			reason = r.replaceStatic(&r.projected.now.Pools[at[n.Pool]], n)
 			none[n.Pool] = reason
 		}
 		if reason.Rule != "" {
@@ -40,31 +40,32 @@ func (r *run) staticDrift() {
 	}
 }
 
-// replaceStatic proposes a machine of the pool in the place of n, or says why none can be launched.
-func (r *run) replaceStatic(p *model.Pool, n *model.Node) model.Reason {
+// replaceStatic proposes a node of the pool in place of n, or returns why none can be launched.
+func (r *static) replaceStatic(p *model.Pool, n *model.Node) model.Reason {
 	r.left -= launchSteps
-	launches := solve.Static(r.world.now, r.policy, p.Name, 1, "for "+n.Claim)
+	launches := solve.Static(r.projected.now, r.policy, p.Name, 1, "for "+n.Claim)
 	if len(launches) == 0 {
 		return noReplacement(p)
 	}
-	r.command(r.cause(n), []*model.Node{n}, model.Plan{Launches: launches}) // kube-scheduler finds its pods their places among the pool's machines
+	// kube-scheduler finds its pods their places among the pool's nodes
+	r.command(r.cause(n), []*model.Node{n}, model.Plan{Launches: launches})
 	return model.Reason{}
 }
 
-// driftedOf are the pool's drifted machines.
-func (r *run) driftedOf(p *model.Pool) []*model.Node {
+// driftedOf returns the pool's nodes that are to be replaced.
+func (r *static) driftedOf(p *model.Pool) []*model.Node {
 	return slices.DeleteFunc(r.replaceable(p.Static), func(n *model.Node) bool { return n.Pool != p.Name })
 }
 
-// replaceable are the machines that are to be replaced, if their pods let them.
-func (r *run) replaceable(static bool) []*model.Node {
+// replaceable returns the nodes that are to be replaced and whose pods allow it.
+func (r *drift) replaceable(static bool) []*model.Node {
 	now := slices.DeleteFunc(r.free(r.candidates, static), func(n *model.Node) bool { return r.cause(n) == "" })
 	eventual := slices.DeleteFunc(r.free(r.eventual, static), func(n *model.Node) bool { return n.Drifted == "" })
 	return slices.Concat(now, eventual)
 }
 
-// byDrift orders machines that are to be replaced: those without pods first, then those for which that is true longest.
-func (r *run) byDrift(a, b *model.Node) int {
+// byDrift orders nodes that are to be replaced: those without pods first, then by driftKey.
+func (r *drift) byDrift(a, b *model.Node) int {
 	if full := occupied(b); occupied(a) != full {
 		if full {
 			return -1
@@ -74,7 +75,7 @@ func (r *run) byDrift(a, b *model.Node) int {
 	return cmp.Compare(r.driftKey(a), r.driftKey(b))
 }
 
-// noReplacement says why a static pool cannot launch one more machine.
+// noReplacement returns why a static pool cannot launch one more node.
 func noReplacement(p *model.Pool) model.Reason {
 	switch {
 	case p.NotReady != "":

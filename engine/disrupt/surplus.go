@@ -8,10 +8,13 @@ import (
 	"github.com/nodeless/nodeless/engine/model"
 )
 
-// surplus removes what static pools have beyond their replicas: first what is not there yet, then empty machines, then those
-// whose pods are moved most easily, last those with pods that must not be disrupted. No budget applies (upstream:
+// static holds the methods for nodes of static pools.
+type static struct{ *drift }
+
+// surplus removes what static pools have beyond their replicas: first nodes in flight, then empty nodes, then those
+// whose pods are cheapest to move, and last those with pods that must not be disrupted. No budget applies (upstream:
 // pkg/controllers/static/deprovisioning).
-func (r *run) surplus() {
+func (r *static) surplus() {
 	for i := range r.s.Pools {
 		p := &r.s.Pools[i]
 		if !p.Static {
@@ -31,8 +34,8 @@ func (r *run) surplus() {
 	}
 }
 
-// running are a static pool's machines that are not going.
-func (r *run) running(p *model.Pool) []*model.Node {
+// running returns a static pool's nodes that are not being removed.
+func (r *static) running(p *model.Pool) []*model.Node {
 	var out []*model.Node
 	for i := range r.s.Nodes {
 		if n := &r.s.Nodes[i]; n.Claim != "" && n.Pool == p.Name && !n.Deleting {
@@ -42,15 +45,17 @@ func (r *run) running(p *model.Pool) []*model.Node {
 	return out
 }
 
-// easier orders machines by how little it matters that they go; of equals drifted ones first, since they go anyway.
-func (r *run) easier(a, b *model.Node) int {
+// easier orders nodes by what their removal costs; of equals, drifted ones come first, since they will be replaced
+// anyway.
+func (r *static) easier(a, b *model.Node) int {
 	drifted := func(n *model.Node) int {
 		if n.Drifted != "" {
 			return 0
 		}
 		return 1
 	}
-	return cmp.Or(cmp.Compare(rank(a), rank(b)), cmp.Compare(r.lifeCost(a), r.lifeCost(b)), cmp.Compare(drifted(a), drifted(b)),
+	return cmp.Or(cmp.Compare(rank(a), rank(b)), cmp.Compare(r.lifeCost(a), r.lifeCost(b)), cmp.Compare(drifted(a),
+		drifted(b)),
 		b.Created.Compare(a.Created), cmp.Compare(a.Name, b.Name))
 }
 
@@ -58,7 +63,9 @@ func rank(n *model.Node) int {
 	switch {
 	case n.State == model.InFlight:
 		return 0
-	case slices.ContainsFunc(n.Pods, func(p model.BoundPod) bool { return p.DoNotDisrupt && !p.Terminal && !p.Terminating }):
+	case slices.ContainsFunc(n.Pods, func(p model.BoundPod) bool {
+		return p.DoNotDisrupt && !p.Terminal && !p.Terminating
+	}):
 		return 3
 	case occupied(n):
 		return 2
@@ -66,8 +73,8 @@ func rank(n *model.Node) int {
 	return 1
 }
 
-// lifeCost is what the moves of a machine's pods count for, less the nearer the machine is to its expiry.
-func (r *run) lifeCost(n *model.Node) int64 {
+// lifeCost returns what moving the node's pods costs, less the closer the node is to its expiry.
+func (r *static) lifeCost(n *model.Node) int64 {
 	cost := int64(0)
 	for i := range n.Pods {
 		if p := &n.Pods[i]; !p.Daemon && !p.Terminal {

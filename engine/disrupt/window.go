@@ -6,14 +6,14 @@ import (
 	"github.com/nodeless/nodeless/engine/model"
 )
 
-// closing is how long before its pool's window closes no command is begun any more: replacements would be ready too late, and
-// be there for nothing.
+// closing is how long before its pool's window closes no command starts any more: its replacements would be ready too
+// late.
 const closing = 5 * time.Minute
 
-// shut is what a pool allows to go for a reason for which nothing may go now, whatever its budgets say.
+// shut replaces the budget of a method by which no node may be removed now.
 const shut = -1
 
-// shutNow is the pool with shut for each reason for which nothing may go now.
+// shutNow returns the pool with shut for each method by which no node may be removed now.
 func shutNow(s *model.Snapshot, p *model.Pool) *model.Pool {
 	out := *p
 	d := &out.Disruption
@@ -33,7 +33,7 @@ func closesSoon(s *model.Snapshot, w *model.Window) bool {
 	return w.Open && !w.Until.IsZero() && s.Now.Add(closing).After(w.Until)
 }
 
-// whyShut is why nothing of a pool may go now though its budgets might let it.
+// whyShut returns why no node of a pool may be removed now although its budgets allow it.
 func whyShut(p *model.Pool) model.Reason {
 	d := &p.Disruption
 	if d.Unclear != "" {
@@ -52,7 +52,7 @@ func whyShut(p *model.Pool) model.Reason {
 	return reason
 }
 
-// overtaken says that the machine's pool no longer lets it go by the method, or that there is no cause for that any more.
+// overtaken reports that the pool no longer allows removing the node by the method, or that the cause is gone.
 func overtaken(s *model.Snapshot, n *model.Node, how model.Method) model.Reason {
 	var d model.DisruptionPolicy
 	for i := range s.Pools {
@@ -68,7 +68,8 @@ func overtaken(s *model.Snapshot, n *model.Node, how model.Method) model.Reason 
 		return model.Reason{Rule: model.RuleNotDrifted, Object: n.Name}
 	case how == model.Expired && !expired(s, &d, n):
 		return model.Reason{Rule: model.RuleNotExpired, Object: n.Name}
-	case how == model.CrowdedOut && (!d.ReplaceCrowded || len(n.MissingDaemons) == 0): // its pods that move count no more: it looks less full
+	// its pods that move count no more: it looks less full
+	case how == model.CrowdedOut && (!d.ReplaceCrowded || len(n.MissingDaemons) == 0):
 		return model.Reason{Rule: model.RuleNotCrowded, Object: n.Name}
 	}
 	return model.Reason{}

@@ -5,17 +5,19 @@ import (
 	"github.com/nodeless/nodeless/engine/solve"
 )
 
-// worths are what pods of each shape are worth, in effective prices an hour: see pack.Worth.
+// worths is what a pod of each shape is worth, in effective price per hour: see solve.Worth.
 type worths []float64
 
-// worthsOf buys the pods of all candidates together: the whole cluster's cheapest target, so far as they may change.
+// worthsOf buys nodes for the pods of all candidates together: the cheapest configuration of the cluster as far as it
+// may change.
 func (c *consolidation) worthsOf(candidates []*model.Node) worths {
 	if len(candidates) == 0 {
 		return nil
 	}
-	now, s := c.world.now, *c.world.now
+	now, s := c.projected.now, *c.projected.now
 	s.Pending = nil
-	like, count := [2][]int{make([]int, len(s.Shapes)), make([]int, len(s.Shapes))}, []int(nil) // by whether it is virtual and shape: 1 + which it is
+	// by whether it is virtual and shape: 1 + which it is
+	like, count := [2][]int{make([]int, len(s.Shapes)), make([]int, len(s.Shapes))}, []int(nil)
 	next := 0
 	for _, n := range c.byName(candidates) {
 		for next < len(now.Nodes) && now.Nodes[next].Name < n.Name {
@@ -45,7 +47,7 @@ func (c *consolidation) worthsOf(candidates []*model.Node) worths {
 	return solve.Worth(&s, c.policy, count)
 }
 
-// of is what a pod of the shape is worth, 0 if that is not known.
+// of returns what a pod of the shape is worth, 0 if unknown.
 func (w worths) of(shape int) float64 {
 	if shape < 0 || shape >= len(w) {
 		return 0
@@ -53,7 +55,7 @@ func (w worths) of(shape int) float64 {
 	return w[shape]
 }
 
-// waste is what the machine costs beyond what its pods are worth: no other machines for these pods save more.
+// waste returns what the node costs beyond what its pods are worth: no other nodes for these pods save more.
 func (c *consolidation) waste(n *model.Node) float64 {
 	out := float64(c.effective(n))
 	for i := range n.Pods {
@@ -64,7 +66,7 @@ func (c *consolidation) waste(n *model.Node) float64 {
 	return out
 }
 
-// effective is what the machine counts for under the policy.
-func (c *consolidation) effective(n *model.Node) model.Price {
+// effective returns the node's price under the policy.
+func (c *proposals) effective(n *model.Node) model.Price {
 	return c.policy.Effective(n.Type, &model.Offering{CapacityType: n.CapacityType, Price: n.Price})
 }

@@ -22,8 +22,8 @@ const (
 const defaultChurnFee Price = 300_000
 
 // At is the policy for the cluster as it is: NodeFee is raised by as much of ChurnFee as the cluster churns. Where
-// pods come and go, a machine outlives the pods that it was bought for, and the next ones use its room if it is large
-// enough for them: few machines with common slack serve better than what fits this batch best. Where no pod has ended
+// pods come and go, a node outlives the pods that it was bought for, and the next ones use its room if it is large
+// enough for them: few nodes with common slack serve better than what fits this batch best. Where no pod has ended
 // of late, nothing is raised.
 func (p Policy) At(s *Snapshot) Policy {
 	fee := p.ChurnFee
@@ -64,7 +64,7 @@ func (s *Snapshot) count() (running int) {
 	return running
 }
 
-// Patient is for how long pods wait for others to end before a machine is launched for them; 0 where pods do not come
+// Patient is for how long pods wait for others to end before a node is launched for them; 0 where pods do not come
 // and go.
 func (p *Policy) Patient(s *Snapshot) time.Duration {
 	if p.Patience < 0 || !s.Churns() {
@@ -76,7 +76,7 @@ func (p *Policy) Patient(s *Snapshot) time.Duration {
 	return p.Patience
 }
 
-// LeastSaving is what consolidation must save of what the machines that go cost, in percent, whatever their pools want.
+// LeastSaving is what consolidation must save of what the nodes that go cost, in percent, whatever their pools want.
 func (p *Policy) LeastSaving(s *Snapshot) int {
 	if p.ChurnSaving < 0 || !s.Churns() {
 		return 0
@@ -87,7 +87,7 @@ func (p *Policy) LeastSaving(s *Snapshot) int {
 	return min(p.ChurnSaving, 100)
 }
 
-// Costs is what the machines of each pool cost an hour that are not going.
+// Costs is what the nodes of each pool cost an hour that are not going.
 func (s *Snapshot) Costs() map[string]Price {
 	out := map[string]Price{}
 	for i := range s.Nodes {

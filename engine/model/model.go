@@ -110,7 +110,7 @@ type Daemon struct {
 // NodeState is how far a node has come in its life cycle.
 type NodeState int
 
-// States of a machine, in order.
+// States of a node, in order.
 const (
 	InFlight    NodeState = iota // launched or about to be; there is no Node object yet
 	Registered                   // the Node exists but startup has not finished

@@ -7,7 +7,7 @@ type Plan struct {
 	Placements []Placement // by pod
 	Launches   []Launch    // by ID
 	Unplaced   []Unplaced  // by pod
-	Removals   []Removal   // by Node: machines of which nobody needs a replacement
+	Removals   []Removal   // by Node: nodes of which nobody needs a replacement
 	Commands   []Command   // nodes to remove once their replacements are ready, by the first of their Removals
 	Kept       []Kept      // candidates that stay, by Node
 	Partial    bool        // the search was cut short: the plan is valid, more may be possible
@@ -84,7 +84,7 @@ type Command struct {
 	Method   Method
 	Removals []Removal // by Node, at least one
 	Launches []Launch  // replacements, by ID; none if the pods fit on existing nodes
-	// Placements are the places on machines that are there of those pods for which nothing is launched, by pod.
+	// Placements are the places on nodes that are there of those pods for which nothing is launched, by pod.
 	// kube-scheduler may find others.
 	Placements []Placement
 	Saves      Price // per hour; may be negative for drift

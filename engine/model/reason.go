@@ -31,7 +31,7 @@ const (
 	RuleSteps   Rule = "Steps"   // the search was cut short (Plan.Partial); the next plan continues
 	// RuleUnexplained: no node can be launched for the pod now, and the reason has not been worked out yet.
 	RuleUnexplained Rule = "Unexplained"
-	RuleSoon        Rule = "Soon" // pods are likely to end on a machine that is there before another one would be ready
+	RuleSoon        Rule = "Soon" // pods are likely to end on a node that is there before another one would be ready
 
 	RuleNeeded         Rule = "Needed"         // pending pods are placed there
 	RuleNotInitialized Rule = "NotInitialized" // the node is not ready yet

@@ -29,7 +29,7 @@ func Remaining(now time.Time, pods []Pod) time.Duration {
 	return ages[len(ages)/2]
 }
 
-// defaultHandover is about what an EC2 machine takes from its launch to Ready, and its predecessor to be drained.
+// defaultHandover is about what an EC2 node takes from its launch to Ready, and its predecessor to be drained.
 const defaultHandover = time.Minute
 
 // PaidTwice is for how long what goes and what comes in its place are both paid: Handover, or its default.
@@ -40,7 +40,7 @@ func (p *Policy) PaidTwice() time.Duration {
 	return max(p.Handover, 0)
 }
 
-// Payback is after how long a command has saved what it costs: machines that are paid twice while pods are handed
+// Payback is after how long a command has saved what it costs: nodes that are paid twice while pods are handed
 // over, and the pods' moves, which count for so many thousandths. It is Unknown where nothing is saved.
 func (p *Policy) Payback(saves, launched Price, moves int64) time.Duration {
 	if saves <= 0 {

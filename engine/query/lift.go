@@ -33,20 +33,6 @@ func lift(s *model.Snapshot, policy model.Policy, node string, r *model.Reason) 
 			return nil, policy, false
 		}
 		out.Now = r.Until
-	case model.RuleNever:
-		d.Never, d.ConsolidateAfter = false, 0
-	case model.RuleWhenEmpty:
-		d.WhenEmptyOnly = false
-	case model.RuleBalanced:
-		d.Balanced = false
-	case model.RuleWindow:
-		d.Window = model.Window{}
-	case model.RuleUnclear:
-		d.Unclear, d.Window = "", model.Window{}
-	case model.RuleSmallSaving:
-		d.MinSaving, d.MinSavingPercent, policy.ChurnSaving = 0, 0, -1
-	case model.RuleJob:
-		d.WaitForJobs = false
 	case model.RulePayback:
 		if r.Until.IsZero() {
 			policy.Handover, policy.MovePrice = -1, 0
@@ -58,10 +44,33 @@ func lift(s *model.Snapshot, policy model.Policy, node string, r *model.Reason) 
 			return nil, policy, false
 		}
 		policy.SpotToSpot = true
+	case model.RuleSmallSaving:
+		d.MinSaving, d.MinSavingPercent, policy.ChurnSaving = 0, 0, -1
 	default:
-		return nil, policy, false
+		return &out, policy, liftPolicy(d, r.Rule)
 	}
 	return &out, policy, true
+}
+
+// liftPolicy removes one setting from a pool's disruption policy; false if the rule is not such a setting.
+func liftPolicy(d *model.DisruptionPolicy, rule model.Rule) bool {
+	switch rule {
+	case model.RuleNever:
+		d.Never, d.ConsolidateAfter = false, 0
+	case model.RuleWhenEmpty:
+		d.WhenEmptyOnly = false
+	case model.RuleBalanced:
+		d.Balanced = false
+	case model.RuleWindow:
+		d.Window = model.Window{}
+	case model.RuleUnclear:
+		d.Unclear, d.Window = "", model.Window{}
+	case model.RuleJob:
+		d.WaitForJobs = false
+	default:
+		return false
+	}
+	return true
 }
 
 // free takes away what protects some of a machine's pods, and reports whether there were some.

@@ -1,4 +1,4 @@
-// Package rules says which machines a pod may run on: one file per constraint. A rule narrows the instance types and
+// Package rules says which nodes a pod may run on: one file per constraint. A rule narrows the instance types and
 // offerings of a pool, or gives the Reason why nothing is left.
 package rules
 

@@ -7,22 +7,22 @@ import (
 )
 
 const (
-	// mostTogether is the most machines that one command takes.
-	mostTogether = 100
-	// mostCommands is how many such commands one call looks for.
-	mostCommands = 8
-	// nearly: a larger command is preferred to a smaller one that saves no more than so much more for its moves.
+	// maxGroup is the maximum number of nodes in one command.
+	maxGroup = 100
+	// maxCommands is the maximum number of such commands in one call.
+	maxCommands = 8
+	// nearly is the tolerance by which a larger command is preferred: its saving per move may be this much smaller.
 	nearly = 1.1
 )
 
-// together looks for rows of candidates, from the best on, that can go with fewer or cheaper machines in their place. Half of the
-// steps are left for candidates alone.
+// together looks for groups of candidates, starting with the best, that can be replaced by fewer or cheaper nodes. It
+// leaves half of the steps for single candidates.
 func (c *consolidation) together(candidates []*model.Node) {
 	rest := (c.left + 1) / 2
-	for range mostCommands {
+	for range maxCommands {
 		row := c.withinBudgets(candidates)
-		row = row[:min(len(row), mostTogether)]
-		best := c.bestRow(row, rest)
+		row = row[:min(len(row), maxGroup)]
+		best := c.bestGroup(row, rest)
 		if best == nil {
 			break
 		}
@@ -31,7 +31,7 @@ func (c *consolidation) together(candidates []*model.Node) {
 	c.left = max(c.left, rest)
 }
 
-// acceptParts makes a command of each part of the proposal that stands alone, so that none waits for another.
+// acceptParts makes one command of each independent part of the proposal, so that none waits for another.
 func (c *consolidation) acceptParts(p *proposal) {
 	parts := p.parts()
 	if len(parts) == 1 {
@@ -39,7 +39,7 @@ func (c *consolidation) acceptParts(p *proposal) {
 		return
 	}
 	for _, part := range parts {
-		if slices.ContainsFunc(part, func(n *model.Node) bool { return c.world.used[n.Name] }) {
+		if slices.ContainsFunc(part, func(n *model.Node) bool { return c.projected.used[n.Name] }) {
 			continue // a part before moves pods there, now that this one is not going at the same time
 		}
 		if q, reason := c.propose(part); reason.Rule == "" {
@@ -48,14 +48,14 @@ func (c *consolidation) acceptParts(p *proposal) {
 	}
 }
 
-// parts are the machines whose pods share what is launched; those that need nothing are one more.
+// parts returns the groups of nodes whose pods share a launch; nodes that need no launch form one more.
 func (p *proposal) parts() [][]*model.Node {
 	from := map[model.PodKey]string{}
 	for i := range p.moving {
 		from[p.moving[i].PodKey] = p.moving[i].From
 	}
 	const nothing = ""
-	part := map[string]string{} // by machine: another of its part, or itself
+	part := map[string]string{} // by node: another of its part, or itself
 	var find func(string) string
 	find = func(name string) string {
 		if to, ok := part[name]; ok && to != name {
@@ -92,9 +92,9 @@ func (p *proposal) parts() [][]*model.Node {
 	return out
 }
 
-// bestRow is the proposal that saves most for its moves, of rows of the first candidates by halves; nil if there is none. Where
-// the first stand in the way of all, others begin further on.
-func (c *consolidation) bestRow(row []*model.Node, rest int) *proposal {
+// bestGroup returns the proposal with the largest saving per move among the first n candidates for n halved
+// repeatedly; nil if there is none. If the first candidates block every group, later starting points are tried.
+func (c *consolidation) bestGroup(row []*model.Node, rest int) *proposal {
 	for begin := 0; begin+2 <= len(row); begin = 2*begin + 2 {
 		var best *proposal
 		for n := len(row) - begin; n >= 2 && c.left > rest; n = (n + 1) / 2 {
@@ -113,7 +113,7 @@ func (c *consolidation) bestRow(row []*model.Node, rest int) *proposal {
 	return nil
 }
 
-// yield is what a proposal saves for each of its moves.
+// yield returns what a proposal saves per move.
 func (c *consolidation) yield(p *proposal) float64 {
 	cost := int64(0)
 	for _, n := range p.victims {
@@ -122,13 +122,14 @@ func (c *consolidation) yield(p *proposal) float64 {
 	return float64(priceOf(p.victims)-launchPrice(&p.plan)) / float64(cost)
 }
 
-// mostRepairs is how often a row is tried again without machines that would come back as they are.
-const mostRepairs = 3
+// maxRepairs is how often a group is tried again without some of its nodes.
+const maxRepairs = 3
 
-// withoutIdle proposes for a row; if what is launched is what goes, for the row without those that might as well stay; if it does
-// not pay back in time, for the row without those whose pods are too young. It is nil if nothing comes of it.
+// withoutIdle proposes for a group. If the launches equal some of the nodes, it retries without those nodes; if the
+// proposal does not pay back in time, without the nodes whose pods are too young. It returns nil if nothing comes of
+// it.
 func (c *consolidation) withoutIdle(row []*model.Node, rest int) *proposal {
-	for range mostRepairs {
+	for range maxRepairs {
 		if len(row) < 2 || c.left <= rest {
 			return nil
 		}
@@ -154,7 +155,7 @@ func (c *consolidation) withoutIdle(row []*model.Node, rest int) *proposal {
 	return nil
 }
 
-// changing are the machines without those of which the launches contain the same again for as much.
+// changing returns the nodes without those for which the launches contain an equal one at no lower price.
 func changing(row []*model.Node, launches []model.Launch) []*model.Node {
 	again := map[model.OfferingKey]int{}
 	for i := range launches {
@@ -167,12 +168,13 @@ func changing(row []*model.Node, launches []model.Launch) []*model.Node {
 	})
 }
 
-// withinBudgets are the candidates that could all go at once.
+// withinBudgets returns the candidates that could all be removed at once.
 func (c *consolidation) withinBudgets(candidates []*model.Node) []*model.Node {
 	going := map[string]int{}
 	var out []*model.Node
 	for _, n := range candidates {
-		if !c.taken[n.Name] && !c.world.used[n.Name] && c.gone[n.Pool]+going[n.Pool] < c.pools[n.Pool].Disruption.AllowedUnderused {
+		if !c.taken[n.Name] && !c.projected.used[n.Name] &&
+			c.gone[n.Pool]+going[n.Pool] < c.pools[n.Pool].Disruption.AllowedUnderused {
 			going[n.Pool]++
 			out = append(out, n)
 		}

@@ -7,32 +7,32 @@ import (
 	"github.com/nodeless/nodeless/engine/solve"
 )
 
-// view is the world as plans with some destinations see it. What is known of it serves all plans; one that takes machines away changes
-// it for as long as it is made.
-type view struct {
-	s      *model.Snapshot // its Nodes are its own
-	places *solve.Places   // nil until places are looked for
-	shares *ranking        // see byFreeShare; nil until it is asked for
+// overlay is the projected cluster as plans with some destinations see it. What is computed about it serves all
+// plans; a plan that removes nodes changes it while it is made.
+type overlay struct {
+	s      *model.Snapshot // its Nodes belong to the overlay
+	places *solve.Places   // nil until needed
+	shares *ranking        // see byFreeShare; nil until needed
 }
 
-// look makes what is known of the view's machines.
-func (v *view) look() *solve.Places {
+// look returns the places, computing them first if necessary.
+func (v *overlay) look() *solve.Places {
 	if v.places == nil {
 		v.places = solve.NewPlaces(v.s)
 	}
 	return v.places
 }
 
-// byFreeShare are the view's machines by what is free of them.
-func (v *view) byFreeShare() *ranking {
+// byFreeShare returns the nodes by free share.
+func (v *overlay) byFreeShare() *ranking {
 	if v.shares == nil {
 		v.shares = byFreeShare(v.look().State())
 	}
 	return v.shares
 }
 
-// exchange puts another version of a machine in its place; what was there is in n afterwards.
-func (v *view) exchange(at int, n *model.Node) {
+// exchange swaps in another version of a node; afterwards n holds the previous one.
+func (v *overlay) exchange(at int, n *model.Node) {
 	if v.places == nil {
 		v.s.Nodes[at], *n = *n, v.s.Nodes[at]
 		return
@@ -47,8 +47,8 @@ func (v *view) exchange(at int, n *model.Node) {
 	}
 }
 
-// without lets f look for places in the view without the victims, which are Deleting, for their pods that move.
-func (v *view) without(victims []*model.Node, f func(places *solve.Places, moving []model.Pod)) {
+// without lets f look for places for the pods that move off the victims, which are Deleting meanwhile.
+func (v *overlay) without(victims []*model.Node, f func(places *solve.Places, moving []model.Pod)) {
 	v.look()
 	var at []int
 	for _, n := range victims {

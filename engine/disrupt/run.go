@@ -1,5 +1,5 @@
-// Package disrupt holds the ways in which a machine turns out not to be worth its price, one file per method. A method
-// proposes Removals and Commands within the budgets and says of every other machine why it stays.
+// Package disrupt decides which nodes are not worth their price, one file per method. A method proposes Removals and
+// Commands within the budgets, and says about every other node why it stays.
 package disrupt
 
 import (
@@ -11,47 +11,49 @@ import (
 	"github.com/nodeless/nodeless/engine/model"
 )
 
-// Run asks the methods in karpenter.sh's order: emptiness first, which costs nobody anything, then what static pools have too
-// much or in an old form, then drift, then what costs less elsewhere. What an earlier method takes no later one does, and each
-// counts with the cluster as the earlier ones leave it.
+// Run applies the methods in karpenter.sh's order: emptiness, which costs nobody anything, surplus and drift of
+// static pools, drift, consolidation. Each counts with the cluster as the earlier ones leave it.
 func Run(s *model.Snapshot, policy model.Policy) model.Plan {
 	return NewSearch(s, policy).From(policy.After)
 }
 
 // What one call tries: so many plans, one that may launch something counting as several.
 const (
+	// The number of steps in one call: a plan takes one step, a plan that may launch takes launchSteps.
 	defaultWhatIfs = 100
 	launchSteps    = 5
 )
 
+// run is one call of Run: what it may still do, what it proposes, and why the other nodes stay.
 type run struct {
-	s      *model.Snapshot
-	policy model.Policy
-	pools  map[string]*model.Pool
-	world  *world
-	known  *known
+	s         *model.Snapshot
+	policy    model.Policy
+	pools     map[string]*model.Pool
+	projected *projection
+	known     *known
 
 	leastPercent int                    // see model.Policy.LeastSaving
-	costs        map[string]model.Price // of that; what the machines of each pool cost
+	costs        map[string]model.Price // of that; what the nodes of each pool cost
 
-	candidates []*model.Node // that graceful methods may take: dearest first
-	eventual   []*model.Node // that only methods may take which do not wait for pods with a deadline
+	candidates []*model.Node // disruptable nodes, dearest first
+	eventual   []*model.Node // nodes disruptable only by methods that do not wait for pods with a deadline
 	gone       map[string]int
-	taken      map[string]bool // machines that go, by name
+	taken      map[string]bool // nodes to remove, by name
 	reasons    map[string]model.Reason
-	groups     map[string]model.Reason // of nodes that would be replaced together with others but for that
+	groups     map[string]model.Reason // reasons of nodes that would be replaced as a group otherwise
 
 	removals []model.Removal
 	commands []model.Command
-	left     int          // steps of planning that may still be made
-	after    model.Cursor // where the planning stopped
+	left     int          // steps that remain
+	after    model.Cursor // where planning stopped
 	partial  bool
-	again    time.Time // see Plan.Again
+	again    time.Time // see Plan.RecheckAt
 }
 
-// newRun is a run that has not begun.
-func newRun(s *model.Snapshot, policy model.Policy, w *world) *run {
-	r := &run{s: s, policy: policy, world: w, leastPercent: policy.LeastSaving(s), pools: map[string]*model.Pool{}, reasons: map[string]model.Reason{}}
+// newRun returns a run that has not begun.
+func newRun(s *model.Snapshot, policy model.Policy, w *projection) *run {
+	r := &run{s: s, policy: policy, projected: w, leastPercent: policy.LeastSaving(s), pools: map[string]*model.Pool{},
+		reasons: map[string]model.Reason{}}
 	for i := range s.Pools {
 		r.pools[s.Pools[i].Name] = shutNow(s, &s.Pools[i])
 	}
@@ -76,17 +78,17 @@ func newRun(s *model.Snapshot, policy model.Policy, w *world) *run {
 		}
 		r.candidates = append(r.candidates, n)
 	}
-	mostFirst(r.candidates, func(n *model.Node) float64 { return float64(n.Price) })
+	sortDescending(r.candidates, func(n *model.Node) float64 { return float64(n.Price) })
 	return r
 }
 
-// mostFirst sorts machines by a number, those first that have most; of equal ones by name.
-func mostFirst(nodes []*model.Node, of func(*model.Node) float64) {
+// sortDescending sorts nodes by a number, largest first, then by name.
+func sortDescending(nodes []*model.Node, of func(*model.Node) float64) {
 	type counted struct {
 		n    *model.Node
 		much float64
 	}
-	all := make([]counted, len(nodes)) // there are many machines, and they are large: each is looked at once
+	all := make([]counted, len(nodes)) // computes each number once
 	for i, n := range nodes {
 		all[i] = counted{n, of(n)}
 	}
@@ -101,7 +103,7 @@ func mostFirst(nodes []*model.Node, of func(*model.Node) float64) {
 	}
 }
 
-// byName are the machines in the order of the snapshot.
+// byName returns the nodes in the order of the snapshot.
 func (r *run) byName(nodes []*model.Node) []*model.Node {
 	in := make(map[*model.Node]bool, len(nodes))
 	for _, n := range nodes {
@@ -116,10 +118,10 @@ func (r *run) byName(nodes []*model.Node) []*model.Node {
 	return out
 }
 
-// begin is the run at the cursor, in a world in which nothing was proposed yet.
-func (r *run) begin(after model.Cursor, w *world) *run {
+// begin returns the run at the cursor, before anything is proposed.
+func (r *run) begin(after model.Cursor, w *projection) *run {
 	out := *r
-	out.policy.After, out.after, out.world = after, after, w
+	out.policy.After, out.after, out.projected = after, after, w
 	out.gone, out.taken, out.reasons = map[string]int{}, map[string]bool{}, maps.Clone(r.reasons)
 	out.groups = map[string]model.Reason{}
 	if out.left = r.policy.MaxWhatIfs; out.left == 0 {
@@ -128,14 +130,14 @@ func (r *run) begin(after model.Cursor, w *world) *run {
 	return &out
 }
 
-// untouchable says why no method that needs a Node may take the machine.
+// untouchable returns why no method that needs a Node may remove the node.
 func (r *run) untouchable(n *model.Node) model.Reason {
 	switch {
 	case r.pools[n.Pool] == nil:
 		return model.Reason{Rule: model.RuleNoPool, Object: n.Pool}
 	case n.State != model.Initialized:
 		return model.Reason{Rule: model.RuleNotInitialized}
-	case r.world.needed[n.Name]:
+	case r.projected.needed[n.Name]:
 		return model.Reason{Rule: model.RuleNeeded}
 	case r.s.Now.Before(n.NominatedUntil):
 		return model.Reason{Rule: model.RuleNeeded, Until: n.NominatedUntil}
@@ -143,15 +145,15 @@ func (r *run) untouchable(n *model.Node) model.Reason {
 	return model.Reason{}
 }
 
-// free are those of the machines that nobody took yet.
+// free returns those of the nodes that no command or removal takes yet.
 func (r *run) free(nodes []*model.Node, static bool) []*model.Node {
 	return slices.DeleteFunc(slices.Clone(nodes), func(n *model.Node) bool {
 		return r.taken[n.Name] || r.pools[n.Pool].Static != static
 	})
 }
 
-// overBudget says that the pool's budget lets no further machine go; the zero Reason if it does. What went for other reasons
-// counts too, since one budget may be for several.
+// overBudget reports that the pool's budget allows no further removal; the zero Reason if it does. Removals for other
+// reasons count too, since one budget may apply to several.
 func (r *run) overBudget(n *model.Node, allowed int) model.Reason {
 	if r.gone[n.Pool] < allowed {
 		return model.Reason{}
@@ -162,13 +164,13 @@ func (r *run) overBudget(n *model.Node, allowed int) model.Reason {
 	return model.Reason{Rule: model.RuleBudget, Object: n.Pool, Detail: count(max(allowed, 0))}
 }
 
-// keep notes why a machine stays.
+// keep records why a node stays.
 func (r *run) keep(n *model.Node, reason model.Reason) { r.reasons[n.Name] = reason }
 
-// remove proposes that a machine goes without more ado.
+// remove proposes to remove a node without replacement.
 func (r *run) remove(n *model.Node, how model.Method) {
 	r.take(n, how != model.Overprovisioned)
-	r.world.close(n.Name)
+	r.projected.close(n.Name)
 	r.removals = append(r.removals, removalOf(n, how))
 }
 
@@ -187,7 +189,9 @@ func removalOf(n *model.Node, how model.Method) model.Removal {
 func (r *run) plan() model.Plan {
 	p := model.Plan{Removals: r.removals, Commands: r.commands, Partial: r.partial, After: r.after}
 	slices.SortFunc(p.Removals, func(a, b model.Removal) int { return cmp.Compare(a.Node, b.Node) })
-	slices.SortFunc(p.Commands, func(a, b model.Command) int { return cmp.Compare(a.Removals[0].Node, b.Removals[0].Node) })
+	slices.SortFunc(p.Commands, func(a, b model.Command) int {
+		return cmp.Compare(a.Removals[0].Node, b.Removals[0].Node)
+	})
 	for i := range r.s.Nodes {
 		if reason, ok := r.reasons[r.s.Nodes[i].Name]; ok {
 			if reason = r.orGroup(r.s.Nodes[i].Name, reason); len(reason.Group) > 0 && !reason.Until.IsZero() {
@@ -200,13 +204,13 @@ func (r *run) plan() model.Plan {
 	return p
 }
 
-// occupied reports whether some pod would have to move if the machine went.
+// occupied reports whether some pod would have to move if the node were removed.
 func occupied(n *model.Node) bool {
 	return slices.ContainsFunc(n.Pods, func(p model.BoundPod) bool { return !p.Daemon && !p.Terminal })
 }
 
-// movingCost is what it counts for that the machine goes: 1000, and what the moves of its pods count for. Pods that would
-// rather go than stay are no reason to disrupt others (karpenter.md §8.2).
+// movingCost returns what removing the node costs: 1000, and the eviction costs of its pods that move. A negative
+// eviction cost is no reason to disrupt the others (karpenter.md §8.2).
 func movingCost(n *model.Node) int64 {
 	cost := int64(1000)
 	for i := range n.Pods {

@@ -7,7 +7,7 @@ import (
 	"github.com/nodeless/nodeless/engine/solve"
 )
 
-// StillTrue looks once more at a command whose replacements are ready: see engine.StillTrue.
+// StillTrue validates a command again once its launches are ready: see engine.StillTrue.
 func StillTrue(s *model.Snapshot, policy model.Policy, c model.Command) model.Reason {
 	victims := map[string]bool{}
 	for _, r := range c.Removals {
@@ -17,7 +17,8 @@ func StillTrue(s *model.Snapshot, policy model.Policy, c model.Command) model.Re
 		}
 		n := &s.Nodes[i]
 		if !slices.ContainsFunc(s.Pools, func(p model.Pool) bool { return p.Name == n.Pool }) {
-			return model.Reason{Rule: model.RuleNoPool, Object: n.Pool} // its machines go with it, and so would what was launched
+			// its nodes go with it, and so would what was launched
+			return model.Reason{Rule: model.RuleNoPool, Object: n.Pool}
 		}
 		if reason := protected(n, c.Method == model.Drifted); reason.Rule != "" {
 			return reason
@@ -36,8 +37,8 @@ func StillTrue(s *model.Snapshot, policy model.Policy, c model.Command) model.Re
 	return unserved(overlay, draft, c.Method != model.Underutilized, leaving)
 }
 
-// unserved says which of the pods a plan leaves without a place, or unless launches will do, gives only a machine that is yet to
-// be launched; the zero Reason if there is none.
+// unserved names one of the pods that a plan leaves without a place or, unless launchesDo, only with a node yet to be
+// launched; the zero Reason if there is none.
 func unserved(s *model.Snapshot, draft *solve.Draft, launchesDo bool, of func(model.Pod) bool) model.Reason {
 	those := map[model.PodKey]bool{}
 	for _, p := range s.Pending {
@@ -63,10 +64,12 @@ func unserved(s *model.Snapshot, draft *solve.Draft, launchesDo bool, of func(mo
 }
 
 func noPlace(u model.Unplaced) model.Reason {
-	return model.Reason{Rule: model.RuleNoPlace, Object: podName(u.Pod), Detail: string(u.Reason.Rule), Pools: u.Reason.Pools}
+	return model.Reason{Rule: model.RuleNoPlace, Object: podName(u.Pod), Detail: string(u.Reason.Rule),
+		Pools: u.Reason.Pools}
 }
 
-// protected says what on the machine must not be disrupted. Where pods have a deadline, eventual methods do not wait for them.
+// protected returns what on the node must not be disrupted. If pods have a deadline, eventual methods do not wait for
+// them.
 func protected(n *model.Node, eventual bool) model.Reason {
 	if n.DoNotDisrupt {
 		return model.Reason{Rule: model.RuleDoNotDisrupt, Object: "node " + n.Name}

@@ -9,25 +9,26 @@ import (
 	"github.com/nodeless/nodeless/engine/solve"
 )
 
-// astray is what kube-scheduler would make of a proposal that it breaks.
-type astray struct {
+// misplaced is what kube-scheduler would do to a proposal that it breaks.
+type misplaced struct {
 	left       []model.Pod    // without a place
-	onLaunched []model.PodKey // those that it would put on what is launched
+	onLaunched []model.PodKey // put on launched nodes
 }
 
-// fragile says which pod of a proposal may be left without a place though the plan has one for it: kube-scheduler does not know the
-// plan. Each pod goes to the machine of which it leaves most (NodeResourcesFit LeastAllocated, the default). Where that is not enough
-// another machine would be launched, and be consolidated, and launched again. The pods are tried in several orders.
-func (c *consolidation) fragile(p *proposal) (model.Reason, astray) {
+// fragile names a pod of a proposal that may be left without a place although the plan has one for it, since
+// kube-scheduler does not know the plan: it puts each pod on the node with the largest free share (NodeResourcesFit
+// LeastAllocated, the default). If that fails, another node would be launched, consolidated, and launched again. The
+// pods are tried in several orders.
+func (c *proposals) fragile(p *proposal) (model.Reason, misplaced) {
 	moving := slices.DeleteFunc(slices.Clone(p.moving), func(x model.Pod) bool { return x.Virtual })
 	if len(moving) < 2 {
-		return model.Reason{}, astray{} // it has the choice that the plan had
+		return model.Reason{}, misplaced{} // it has the choice that the plan had
 	}
 	return c.survives(p, moving, func(places *solve.Places) (state *rules.State, launched []int) {
 		if len(p.plan.Launches) == 0 {
 			return places.State(), nil
 		}
-		s, state := *c.world.now, places.State().Fork()
+		s, state := *c.projected.now, places.State().Fork()
 		s.Pools = slices.Clone(s.Pools)
 		for i := range p.plan.Launches {
 			launched = append(launched, state.AddNode(ready(&s, &p.plan.Launches[i], p.moving)))
@@ -36,7 +37,7 @@ func (c *consolidation) fragile(p *proposal) (model.Reason, astray) {
 	})
 }
 
-// ready is a launch as a machine that is ready and has no pods yet but those of its DaemonSets.
+// ready returns a launch as an initialized node whose only pods are those of its DaemonSets.
 func ready(s *model.Snapshot, l *model.Launch, pods []model.Pod) model.Node {
 	n := launched(s, l)
 	n.State, n.Used = model.Initialized, l.Requests
@@ -48,14 +49,15 @@ func ready(s *model.Snapshot, l *model.Launch, pods []model.Pod) model.Node {
 	return n
 }
 
-// orders are in which pods are tried: as they come, the smallest first, which is the worst there is, and the largest first. The smallest
-// go where most is free without them: counted with them, they would go to the larger of two new machines until what it is for has no room.
+// orders are those in which pods are tried: as they come; the smallest first, which is the worst; and the largest
+// first. The smallest go to the largest share free without them: counted with them, they would go to the larger of
+// two new nodes until what that is for has no room.
 var orders = []order{{}, {by: 1, without: true}, {by: -1}}
 
-// order is one of pods that are placed one after another.
+// order is the order in which pods are placed one after another.
 type order struct {
 	by      int  // 1: the smallest first, -1: the largest first, 0: as they come
-	without bool // they go to the machine of which most is free without them
+	without bool // nodes are ranked by their free share without the pod
 }
 
 func (o order) sort(shapes []model.Shape, pods []model.Pod) {
@@ -63,14 +65,15 @@ func (o order) sort(shapes []model.Shape, pods []model.Pod) {
 	slices.SortStableFunc(pods, func(a, b model.Pod) int { return o.by * cmp.Compare(size(&a), size(&b)) })
 }
 
-// survives says which of the pods finds no place in one of the orders, and what becomes of all of them in that one. What is launched are
-// nodes of the state that it is given.
-func (c *consolidation) survives(p *proposal, moving []model.Pod, in func(*solve.Places) (*rules.State, []int)) (out model.Reason, wrong astray) {
-	emptiest, there := c.world.open(destinations{settled: true}).byFreeShare(), len(c.world.now.Nodes)
+// survives returns the pod that finds no place in one of the orders, and what happens to all pods in that order. The
+// launches are nodes of the state it is given.
+func (c *proposals) survives(p *proposal, moving []model.Pod, in func(*solve.Places) (*rules.State,
+	[]int)) (out model.Reason, wrong misplaced) {
+	emptiest, there := c.projected.open(destinations{settled: true}).byFreeShare(), len(c.projected.now.Nodes)
 	c.without(p, func(places *solve.Places) {
 		state, launched := in(places)
 		for _, by := range orders {
-			wrong = astray{}
+			wrong = misplaced{}
 			by.sort(c.s.Shapes, moving)
 			state.Try(func() {
 				wrong.left = scheduled(state, c.s.Shapes, emptiest, launched, moving, by, func(x model.Pod, node int) {
@@ -88,7 +91,7 @@ func (c *consolidation) survives(p *proposal, moving []model.Pod, in func(*solve
 	return out, wrong
 }
 
-// spare is how much of a machine is free.
+// spare is the free share of a node.
 type spare struct {
 	node int
 	free float64
@@ -102,10 +105,10 @@ func (a spare) compare(b spare) int {
 
 func takesPods(n *model.Node) bool { return !n.Deleting && !n.Cordoned }
 
-// ranking is the machines that may take pods, those first of which most is free, of equal ones the first.
+// ranking is the nodes that accept pods by free share, largest first, then by index.
 type ranking struct {
-	machines []spare
-	largest  model.Resources // no machine has more
+	nodes   []spare
+	largest model.Resources // maximum of any node
 }
 
 func byFreeShare(state *rules.State) *ranking {
@@ -113,33 +116,33 @@ func byFreeShare(state *rules.State) *ranking {
 	for i := range state.Nodes() {
 		n := state.Node(i)
 		if out.largest = out.largest.Max(n.Allocatable); takesPods(n) {
-			out.machines = append(out.machines, spare{i, freeShare(state, i)})
+			out.nodes = append(out.nodes, spare{i, freeShare(state, i)})
 		}
 	}
-	slices.SortFunc(out.machines, spare.compare)
+	slices.SortFunc(out.nodes, spare.compare)
 	return out
 }
 
-// remove takes a machine out.
+// remove takes a node out.
 func (r *ranking) remove(at spare) {
-	if i, found := slices.BinarySearchFunc(r.machines, at, spare.compare); found {
-		r.machines = slices.Delete(r.machines, i, i+1)
+	if i, found := slices.BinarySearchFunc(r.nodes, at, spare.compare); found {
+		r.nodes = slices.Delete(r.nodes, i, i+1)
 	}
 }
 
-// add puts a machine in that was there before.
+// add puts a node back.
 func (r *ranking) add(at spare) {
-	i, _ := slices.BinarySearchFunc(r.machines, at, spare.compare)
-	r.machines = slices.Insert(r.machines, i, at)
+	i, _ := slices.BinarySearchFunc(r.nodes, at, spare.compare)
+	r.nodes = slices.Insert(r.nodes, i, at)
 }
 
-// least is what a pod that asks so much takes at least of any machine's share.
+// least returns the share of a node that the request takes at least, whichever the node.
 func (r *ranking) least(asks *model.Resources) float64 {
 	const rounding = 1e-9
 	return shareOf(asks, &r.largest) - rounding
 }
 
-// shareOf is how much of a machine's CPU and memory so much is.
+// shareOf returns the sum of the fractions of CPU and memory.
 func shareOf(asks, all *model.Resources) (sum float64) {
 	for _, r := range []int{model.CPU, model.Memory} {
 		if all[r] > 0 {
@@ -149,10 +152,12 @@ func shareOf(asks, all *model.Resources) (sum float64) {
 	return sum
 }
 
-// scheduled places the pods one after another as kube-scheduler would, and tells of each where. It gives those that find no place. The machines
-// are ranked as they are before; those beside are not.
-func scheduled(state *rules.State, shapes []model.Shape, emptiest *ranking, beside []int, pods []model.Pod, by order, told func(x model.Pod, node int)) []model.Pod {
-	used := slices.Clone(beside) // and by pods that were placed
+// scheduled places the pods one after another as kube-scheduler would, reports each place to told, and returns the
+// pods that find none. The nodes of emptiest are ranked by their free share before the call; those in beside are not
+// ranked.
+func scheduled(state *rules.State, shapes []model.Shape, emptiest *ranking, beside []int, pods []model.Pod, by order,
+	told func(x model.Pod, node int)) []model.Pod {
+	used := slices.Clone(beside) // nodes whose rank is not valid: unranked ones and those that took pods
 	in := make([]bool, state.Nodes())
 	for _, i := range used {
 		in[i] = true
@@ -175,7 +180,7 @@ func scheduled(state *rules.State, shapes []model.Shape, emptiest *ranking, besi
 		if !by.without {
 			least = emptiest.least(&shapes[x.Shape].Requests)
 		}
-		for _, at := range emptiest.machines {
+		for _, at := range emptiest.nodes {
 			if best.node >= 0 && (at.free-least < best.free || by.without && best.before(at)) {
 				break // after the pod there is less
 			}
@@ -201,7 +206,7 @@ func scheduled(state *rules.State, shapes []model.Shape, emptiest *ranking, besi
 	return waiting
 }
 
-// freeShare is how much of a machine's CPU and memory is free.
+// freeShare returns the sum of the fractions of CPU and memory that are free.
 func freeShare(state *rules.State, node int) float64 {
 	sum, all := 0.0, &state.Node(node).Allocatable
 	for _, r := range []int{model.CPU, model.Memory} {
@@ -212,7 +217,7 @@ func freeShare(state *rules.State, node int) float64 {
 	return sum
 }
 
-// free is how much of it is free for what kube-scheduler, or the order, says of a pod that asks so much.
+// free returns the share that ranks the node for a pod with such a request.
 func (o order) free(state *rules.State, node int, asks *model.Resources) float64 {
 	free := freeShare(state, node)
 	if !o.without {

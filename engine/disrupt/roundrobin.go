@@ -9,11 +9,11 @@ import (
 	"github.com/nodeless/nodeless/engine/model"
 )
 
-// byTurns orders machines that are to be replaced such that their pools take turns: of each pool the first that was not looked at yet,
-// then of each the second. A pool with a thousand drifted machines, or with some that can go nowhere, keeps no other one
-// waiting. In each pool, and among those whose turn it is, they are by how long ago they drifted; pools that had no turn since
-// the beginning are before others. What can go at once, or was looked at, takes no turn and is first.
-func (r *run) byTurns(all []*model.Node, looked lookedAt, atOnce func(*model.Node) bool) []*model.Node {
+// byTurns orders nodes so that their pools take turns: the first of each pool that was not looked at yet, then the
+// second of each. A pool with a thousand drifted nodes, or with some that cannot move, delays no other pool. Within a
+// pool and a turn, nodes are ordered by driftKey; pools that have had no turn yet come first. Nodes that can be
+// removed at once, or were looked at, take no turn and come first.
+func (r *drift) byTurns(all []*model.Node, looked lookedAt, atOnce func(*model.Node) bool) []*model.Node {
 	slices.SortFunc(all, r.byDrift)
 	turn, next := make(map[*model.Node]int, len(all)), map[string]int{}
 	for _, n := range all {
@@ -21,7 +21,7 @@ func (r *run) byTurns(all []*model.Node, looked lookedAt, atOnce func(*model.Nod
 			continue
 		}
 		if next[n.Pool] == 0 && looked[n.Pool] != "" {
-			next[n.Pool] = 1 // it had the first one
+			next[n.Pool] = 1 // it had its first turn
 		}
 		next[n.Pool]++
 		turn[n] = next[n.Pool]
@@ -30,10 +30,10 @@ func (r *run) byTurns(all []*model.Node, looked lookedAt, atOnce func(*model.Nod
 	return all
 }
 
-// lookedAt says of each pool which of its drifted machines was looked at last, by driftKey.
+// lookedAt is the driftKey of the node that was looked at last, by pool.
 type lookedAt map[string]string
 
-// readLookedAt is of a cursor's text; what cannot be read is as if the pool had no turn yet.
+// readLookedAt parses a cursor; it ignores what it cannot parse.
 func readLookedAt(cursor string) lookedAt {
 	out := lookedAt{}
 	for _, one := range strings.Split(cursor, ",") {
@@ -44,7 +44,7 @@ func readLookedAt(cursor string) lookedAt {
 	return out
 }
 
-// String is the cursor's text.
+// String formats the cursor.
 func (l lookedAt) String() string {
 	var all []string
 	for _, pool := range slices.Sorted(maps.Keys(l)) {
@@ -53,5 +53,5 @@ func (l lookedAt) String() string {
 	return strings.Join(all, ",")
 }
 
-// has reports whether the pool's machine with the key was looked at.
+// has reports whether the pool's node with the key was looked at.
 func (l lookedAt) has(pool, key string) bool { return key <= l[pool] }

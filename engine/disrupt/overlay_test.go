@@ -22,7 +22,9 @@ func TestSharedWhatIfsAnswerAsFreshOnes(t *testing.T) {
 		if seed%2 == 0 {
 			roomy(s)
 		}
-		c := &consolidation{run: &run{s: s, policy: policy, world: newWorld(s, policy)}}
+		c := &consolidation{&proposals{savings: &savings{run: &run{
+			s: s, policy: policy, projected: newProjection(s, policy),
+		}}}}
 		random := rand.New(rand.NewPCG(seed, 1))
 		for turn := range 6 {
 			to := destinations{undrifted: random.IntN(2) == 0, settled: random.IntN(2) == 0}
@@ -34,12 +36,12 @@ func TestSharedWhatIfsAnswerAsFreshOnes(t *testing.T) {
 			for _, n := range victims {
 				names[n.Name] = true
 			}
-			fresh := c.world.open(to).s.Draining(names)
+			fresh := c.projected.open(to).s.Draining(names)
 			want, plan := solve.Placements(fresh, policy), solve.ProvisionPods(fresh, policy).Explained()
 			firstFit := policy
 			firstFit.Solver = model.FirstFit
 			var got []model.Placement
-			c.world.open(to).without(victims, func(places *solve.Places, moving []model.Pod) {
+			c.projected.open(to).without(victims, func(places *solve.Places, moving []model.Pod) {
 				if !slices.Equal(moving, fresh.Pending) {
 					t.Fatalf("seed %d: other pods move: %v, from the beginning %v", seed, moving, fresh.Pending)
 				}
@@ -81,7 +83,7 @@ func TestSharedWhatIfsAnswerAsFreshOnes(t *testing.T) {
 				}
 			}
 			moved++
-			c.world.apply(&p.plan, victims)
+			c.projected.apply(&p.plan, victims)
 			c.expectWorld(t, seed, next)
 		}
 	}
@@ -93,23 +95,23 @@ func TestSharedWhatIfsAnswerAsFreshOnes(t *testing.T) {
 // expectWorld says where the world is not what the plan made of it, or a view not what it would be if it were made now.
 func (c *consolidation) expectWorld(t *testing.T, seed uint64, want *model.Snapshot) {
 	t.Helper()
-	if c.world.apart {
+	if c.projected.apart {
 		want.Nodes = slices.DeleteFunc(want.Nodes, func(n model.Node) bool { return strings.HasPrefix(n.Name, "launch ") })
 	}
 	for i := range want.Nodes {
-		a, b := c.world.now.Nodes[i], want.Nodes[i]
+		a, b := c.projected.now.Nodes[i], want.Nodes[i]
 		if a.Deleting = b.Deleting; !reflect.DeepEqual(a, b) {
 			t.Fatalf("seed %d: %s is %+v, from the beginning %+v", seed, a.Name, a, b)
 		}
 	}
-	shared := c.world.views
-	c.world.views = map[destinations]*view{}
+	shared := c.projected.views
+	c.projected.views = map[destinations]*overlay{}
 	for to, v := range shared {
-		if fresh := c.world.open(to); !reflect.DeepEqual(v.s, fresh.s) {
+		if fresh := c.projected.open(to); !reflect.DeepEqual(v.s, fresh.s) {
 			t.Fatalf("seed %d, %+v: %+v, from the beginning %+v", seed, to, v.s.Nodes, fresh.s.Nodes)
 		}
 	}
-	c.world.views = shared
+	c.projected.views = shared
 }
 
 // lost is what fragile says, one machine looked at after the other.

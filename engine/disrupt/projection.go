@@ -10,24 +10,24 @@ import (
 	"github.com/nodeless/nodeless/engine/solve"
 )
 
-// world is the cluster as it will be: pods that wait are on the machines where they have their places, and commands that were
-// proposed are carried out. Pods that wait for machines which are yet to be launched are not in it: no machine that is there
-// matters to them.
-type world struct {
+// projection is the cluster as it will be: pending pods are on the nodes where they have their places, and the
+// proposed commands are carried out. Pending pods that wait for launches are left out, since no existing node matters
+// to them.
+type projection struct {
 	s        *model.Snapshot
 	now      *model.Snapshot
-	needed   map[string]bool // machines on which pods that wait have their places
-	buffered map[string]bool // machines on which room that is kept has its place
-	used     map[string]bool // machines to which commands move pods
-	closed   map[string]bool // machines to which none may be moved
-	apart    bool            // what is launched matters to no other plan
-	views    map[destinations]*view
+	needed   map[string]bool // nodes on which pending pods have their places
+	buffered map[string]bool // nodes on which reserved capacity has its place
+	used     map[string]bool // nodes to which commands move pods
+	closed   map[string]bool // nodes to which no pods may be moved
+	apart    bool            // launches do not influence other plans
+	views    map[destinations]*overlay
 }
 
-func newWorld(s *model.Snapshot, policy model.Policy) *world {
-	w := &world{
+func newProjection(s *model.Snapshot, policy model.Policy) *projection {
+	w := &projection{
 		s: s, needed: map[string]bool{}, buffered: map[string]bool{}, used: map[string]bool{}, closed: map[string]bool{},
-		views: map[destinations]*view{}, apart: apart(s),
+		views: map[destinations]*overlay{}, apart: apart(s),
 	}
 	plan := model.Plan{Placements: solve.Placements(s, policy)}
 	virtual := map[model.PodKey]bool{}
@@ -45,21 +45,21 @@ func newWorld(s *model.Snapshot, policy model.Policy) *world {
 	}
 	for i := range s.Nodes {
 		if s.Nodes[i].State != model.Initialized {
-			w.closed[s.Nodes[i].Name] = true // nobody counts on a machine that may never be ready
+			w.closed[s.Nodes[i].Name] = true // nobody counts on a node that may never be ready
 		}
 	}
 	w.now = done(s, &plan)
 	return w
 }
 
-// close says that no pods may be moved to the machine.
-func (w *world) close(name string) {
+// close excludes the node as a destination.
+func (w *projection) close(name string) {
 	w.closed[name] = true
 	clear(w.views)
 }
 
-// apply makes the world the one in which the plan was carried out and the victims are gone.
-func (w *world) apply(plan *model.Plan, victims []*model.Node) {
+// apply carries out the plan and removes the victims.
+func (w *projection) apply(plan *model.Plan, victims []*model.Node) {
 	for _, p := range plan.Placements {
 		w.used[p.Node] = true
 	}
@@ -78,8 +78,8 @@ func (w *world) apply(plan *model.Plan, victims []*model.Node) {
 	clear(w.views)
 }
 
-// apart reports whether machines that are launched matter to no other plan: no pods are moved to them, no pod looks at those that they were
-// launched for, and no pool has limits or replicas for which they would count.
+// apart reports whether launches influence no other plan: no pods are moved to launched nodes, no pod depends on the
+// pods they are launched for, and no pool has limits or replicas to which they would count.
 func apart(s *model.Snapshot) bool {
 	for i := range s.Pools {
 		if p := &s.Pools[i]; p.Static || p.Limits.NodesSet || rules.Limited(&p.Limits) {
@@ -91,8 +91,8 @@ func apart(s *model.Snapshot) bool {
 	})
 }
 
-// moveAway is apply where nothing that is launched matters: what does not change stays as it is, and so does what is known of it.
-func (w *world) moveAway(places []model.Placement, victims []*model.Node) {
+// moveAway is apply where launches do not matter: it keeps what does not change, and what is computed about it.
+func (w *projection) moveAway(places []model.Placement, victims []*model.Node) {
 	var moving []model.Pod
 	var changed []int
 	for _, v := range victims {
@@ -115,7 +115,7 @@ func (w *world) moveAway(places []model.Placement, victims []*model.Node) {
 	}
 	slices.Sort(changed)
 	changed = slices.Compact(changed)
-	for to, v := range w.views { // order does not matter: each is for itself
+	for to, v := range w.views { // order does not matter: each is independent
 		for _, at := range changed {
 			n := w.now.Nodes[at]
 			if n.Deleting = w.shut(to, &n); !n.Deleting && v.s.Nodes[at].Deleting {
@@ -127,15 +127,15 @@ func (w *world) moveAway(places []model.Placement, victims []*model.Node) {
 	}
 }
 
-// destinations says where pods may be moved, beside machines that are closed to all.
+// destinations restricts where pods may be moved, beside nodes that are closed.
 type destinations struct {
-	undrifted bool // only to machines that are not to be replaced themselves
-	settled   bool // only to machines whose consolidateAfter is over, and not to empty ones
-	nowhere   bool // only to what is launched
+	undrifted bool // only to nodes that are not to be replaced themselves
+	settled   bool // only to nodes whose consolidateAfter has passed and that are not empty
+	nowhere   bool // only to launched nodes
 }
 
-// open is the world for plans with such destinations: all others take no pods.
-func (w *world) open(to destinations) *view {
+// open returns the overlay for plans with such destinations: other nodes accept no pods.
+func (w *projection) open(to destinations) *overlay {
 	if out := w.views[to]; out != nil {
 		return out
 	}
@@ -144,18 +144,18 @@ func (w *world) open(to destinations) *view {
 	for i := range out.Nodes {
 		out.Nodes[i].Deleting = w.shut(to, &out.Nodes[i])
 	}
-	w.views[to] = &view{s: &out}
+	w.views[to] = &overlay{s: &out}
 	return w.views[to]
 }
 
-// shut reports whether the machine takes no pods of plans with such destinations.
-func (w *world) shut(to destinations, n *model.Node) bool {
+// shut reports whether the node accepts no pods of plans with such destinations.
+func (w *projection) shut(to destinations, n *model.Node) bool {
 	return n.Deleting || to.nowhere || w.closed[n.Name] || to.undrifted && w.outdated(n) || to.settled && w.unsettled(n)
 }
 
-// unsettled reports whether the machine is still inside its pool's consolidateAfter, so that pods which come would have been
-// better off waiting, or is empty and so only waits for its budget.
-func (w *world) unsettled(n *model.Node) bool {
+// unsettled reports whether the node is inside its pool's consolidateAfter, so that moved pods might move again, or
+// is empty and waits only for its budget.
+func (w *projection) unsettled(n *model.Node) bool {
 	p := poolOf(w.s, n)
 	if p == nil || n.Claim == "" || p.Static || p.Disruption.Never {
 		return false
@@ -164,7 +164,7 @@ func (w *world) unsettled(n *model.Node) bool {
 	return after > 0 && w.s.Now.Before(quietSince(n).Add(after)) || !occupied(n)
 }
 
-// poolOf is the machine's pool, nil if there is none. Pools are large: none is copied to be compared.
+// poolOf returns the node's pool, nil if there is none. Pools are large: none is copied for the comparison.
 func poolOf(s *model.Snapshot, n *model.Node) *model.Pool {
 	for i := range s.Pools {
 		if s.Pools[i].Name == n.Pool {
@@ -174,8 +174,8 @@ func poolOf(s *model.Snapshot, n *model.Node) *model.Pool {
 	return nil
 }
 
-// done is the cluster after a plan: pods are where they are placed, and machines that are launched are on their way with
-// theirs. Nobody waits any more.
+// done returns the cluster after a plan: pods are where they are placed, launches are nodes in flight with their
+// pods, and nothing is pending.
 func done(s *model.Snapshot, plan *model.Plan) *model.Snapshot {
 	out := *s
 	out.Pending = nil
@@ -211,7 +211,7 @@ func done(s *model.Snapshot, plan *model.Plan) *model.Snapshot {
 	return &out
 }
 
-// settle puts a pod on a machine, whose list of pods is nobody else's.
+// settle puts a pod on a node, whose list of pods nobody else may share.
 func settle(s *model.Snapshot, n *model.Node, p *model.Pod) {
 	n.Pods = append(n.Pods, model.BoundPod{Pod: *p, EvictionCost: 1000})
 	if p.Shape >= 0 && p.Shape < len(s.Shapes) {
@@ -219,7 +219,7 @@ func settle(s *model.Snapshot, n *model.Node, p *model.Pod) {
 	}
 }
 
-// launched is a launch as a machine on its way without pods, counted in its pool's usage.
+// launched returns a launch as a node in flight without pods, and counts it in its pool's usage.
 func launched(s *model.Snapshot, l *model.Launch) model.Node {
 	n := model.Node{Name: launchName(l), Claim: launchName(l), Pool: l.Pool, Price: l.Chosen.Price, Labels: l.Requirements}
 	i := slices.IndexFunc(s.Pools, func(p model.Pool) bool { return p.Name == l.Pool })
@@ -238,10 +238,10 @@ func launched(s *model.Snapshot, l *model.Launch) model.Node {
 	return n
 }
 
-// launchName is by what a machine that is to be launched goes.
+// launchName names the node of a launch.
 func launchName(l *model.Launch) string { return "launch " + l.ID }
 
-// find is the index of the node with the name. Nodes are large: none is copied to be compared.
+// find returns the index of the node with the name. Nodes are large: none is copied for the comparison.
 func find(nodes []model.Node, name string) (int, bool) {
 	i := sort.Search(len(nodes), func(i int) bool { return nodes[i].Name >= name })
 	return i, i < len(nodes) && nodes[i].Name == name
