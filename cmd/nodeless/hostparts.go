@@ -95,6 +95,6 @@ func (o *hostOptions) podHost(ctx context.Context, id *agent.Identity, kubelets 
 		Dir: microVMDir(o.stateDir), Name: id.Host, Region: o.region, Zone: o.zone, Kube: kube, AsNode: id.REST, ClientCA: []byte(clients.Data["client-ca-file"]), Log: log,
 		Recorder: events.NewRecorder(scheme.Scheme, corev1.EventSource{Component: "kubelet", Host: id.Host}),
 		Engine:   engine, Kernel: o.guestKernel, Images: image.Options{Sources: []string{imageDir(o.dataDir)}, Mirrors: mirrors},
-		Pods: pods, Kubelets: &kubelets, Unapproved: true, Room: o.room,
+		Pods: pods, Kubelets: &kubelets, Unapproved: true, Capacity: o.room,
 	}, events.Shutdown, nil
 }

@@ -67,7 +67,7 @@ func (l *local) startMicroVMs(run, start context.Context) error {
 		if err := wanted(ctx); err != nil {
 			return err
 		}
-		if err := metricsapi.Run(ctx, l.plane.Kubeconfig(), l.microVMs); err != nil {
+		if err := metricsapi.Run(ctx, l.plane.Kubeconfig(), l.microVMs.Kubelet()); err != nil {
 			l.log.Warn("there is no kubectl top", "error", err)
 		}
 		<-ctx.Done()

@@ -17,7 +17,7 @@ import (
 
 // bringUp gets the images of a microVM, works out what its guest is told and starts it; what does not succeed is said in the pod's status and tried again
 // until it does, or the microVM is to end.
-func (m *machine) bringUp() {
+func (m *microVM) bringUp() {
 	m.mu.Lock()
 	defer close(m.up)
 	m.mu.Unlock()
@@ -35,7 +35,7 @@ func (m *machine) bringUp() {
 		pod = m.current()
 		spec, err := podspec.Spec(m.ctx, pod, m.specOptions(pod, images))
 		if err != nil {
-			m.cannot(pod, err)
+			m.reportError(pod, err)
 			if !pause(m.ctx, m.h.o.Pauses.Config) {
 				return
 			}
@@ -53,7 +53,7 @@ func (m *machine) bringUp() {
 			m.h.work.Go(func() { m.follow(vm) })
 			return
 		}
-		if m.wait(pod, "", corev1.ContainerStateWaiting{Reason: "ContainerCreating", Message: err.Error()}) {
+		if m.setWaiting(pod, "", corev1.ContainerStateWaiting{Reason: "ContainerCreating", Message: err.Error()}) {
 			m.h.event(pod, "", corev1.EventTypeWarning, "FailedCreatePodSandBox", "Failed to create the microVM: "+err.Error())
 		}
 		if !pause(m.ctx, m.h.o.Pauses.FirstPull) {
@@ -66,7 +66,7 @@ func (m *machine) bringUp() {
 const bindingPause = 50 * time.Millisecond
 
 // awaitBinding waits until the pod is bound: before, its Node may read nothing of what it refers to. It is false if the microVM is to end first.
-func (m *machine) awaitBinding() bool {
+func (m *microVM) awaitBinding() bool {
 	for {
 		if pod := m.h.podOf(m.record.UID); pod != nil && pod.Spec.NodeName != "" {
 			return true
@@ -78,7 +78,7 @@ func (m *machine) awaitBinding() bool {
 }
 
 // current is the pod as the API server has it, with the name of its Node even before it is bound; if it is not there, as it was asked for.
-func (m *machine) current() *corev1.Pod {
+func (m *microVM) current() *corev1.Pod {
 	pod := m.h.podOf(m.record.UID)
 	if pod == nil {
 		m.mu.Lock()
@@ -110,7 +110,7 @@ func eachContainer(pod *corev1.Pod, f func(c *corev1.Container, path string) boo
 func serial(i *image.Image) string { return "image-" + i.ID[len(i.ID)-12:] }
 
 // specOptions are what the translation of the pod needs; images may be nil for its volumes alone.
-func (m *machine) specOptions(pod *corev1.Pod, images map[string]*image.Image) podspec.Options {
+func (m *microVM) specOptions(pod *corev1.Pod, images map[string]*image.Image) podspec.Options {
 	ip := m.record.address().String()
 	o := podspec.Options{
 		Objects: m.h.objects, CPUMilli: m.record.Size.MilliCPU, MemoryBytes: m.record.Size.MemoryBytes, PodIP: ip, HostIP: ip, // as on Fargate
@@ -128,21 +128,21 @@ func (m *machine) specOptions(pod *corev1.Pod, images map[string]*image.Image) p
 }
 
 // cannot says why the pod cannot be told to a guest, as a kubelet does: of a container in its state, of a volume by an event.
-func (m *machine) cannot(pod *corev1.Pod, err error) {
+func (m *microVM) reportError(pod *corev1.Pod, err error) {
 	var of *podspec.ContainerError
 	switch {
 	case m.ctx.Err() != nil:
 	case errors.As(err, &of):
-		if m.wait(pod, of.Name, corev1.ContainerStateWaiting{Reason: "CreateContainerConfigError", Message: of.Err.Error()}) {
+		if m.setWaiting(pod, of.Name, corev1.ContainerStateWaiting{Reason: "CreateContainerConfigError", Message: of.Err.Error()}) {
 			m.h.event(pod, of.Name, corev1.EventTypeWarning, "Failed", "Error: "+of.Err.Error())
 		}
-	case m.wait(pod, "", corev1.ContainerStateWaiting{Reason: "ContainerCreating", Message: err.Error()}):
+	case m.setWaiting(pod, "", corev1.ContainerStateWaiting{Reason: "ContainerCreating", Message: err.Error()}):
 		m.h.event(pod, "", corev1.EventTypeWarning, "FailedMount", "MountVolume.SetUp failed: "+err.Error())
 	}
 }
 
 // wait says why a container, or with "" the whole pod, has not been started. It reports whether that is news.
-func (m *machine) wait(pod *corev1.Pod, container string, why corev1.ContainerStateWaiting) bool {
+func (m *microVM) setWaiting(pod *corev1.Pod, container string, why corev1.ContainerStateWaiting) bool {
 	waiting := map[string]corev1.ContainerStateWaiting{}
 	eachContainer(pod, func(c *corev1.Container, _ string) bool {
 		if container == "" || c.Name == container {
@@ -161,7 +161,7 @@ func (m *machine) wait(pod *corev1.Pod, container string, why corev1.ContainerSt
 }
 
 // run starts the machine.
-func (m *machine) run(pod *corev1.Pod, spec wire.Pod, images map[string]*image.Image) (*sandbox.VM, error) {
+func (m *microVM) run(pod *corev1.Pod, spec wire.Pod, images map[string]*image.Image) (*sandbox.VM, error) {
 	w := sandbox.Workload{
 		ID: m.record.ID, Shape: vmm.Shape{CPUs: int((m.record.Size.MilliCPU + 999) / 1000), MemoryMiB: int(m.record.Size.MemoryBytes >> 20)},
 		Roots: map[string]string{}, ScratchBytes: m.record.Size.StorageBytes, Place: &m.record.Place, Pod: spec,
@@ -186,7 +186,7 @@ func (m *machine) run(pod *corev1.Pod, spec wire.Pod, images map[string]*image.I
 	m.record.Images = noted
 	r := m.record
 	m.mu.Unlock()
-	if err := m.h.save(r); err != nil {
+	if err := m.h.records.save(r); err != nil {
 		return nil, fmt.Errorf("note the microVM: %w", err)
 	}
 	vm, err := m.h.vms.Run(m.ctx, w)

@@ -8,7 +8,14 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	apiruntime "k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/watch"
+	"k8s.io/client-go/rest"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"github.com/nodeless/nodeless/api/v1alpha1"
+	"github.com/nodeless/nodeless/internal/kit/clock"
 	"github.com/nodeless/nodeless/internal/kit/kubeversion"
 	"github.com/nodeless/nodeless/microvm"
 	"github.com/nodeless/nodeless/microvm/fargate"
@@ -17,8 +24,8 @@ import (
 // maxPods is a kubelet's default with which large machines are run.
 const maxPods = 250
 
-// machineRoom is what microVMs may have together: this machine's CPUs, and three quarters of its memory. The disk is taken as it is written.
-func machineRoom() (fargate.Size, error) {
+// nodeCapacity is what microVMs may have together: this machine's CPUs, and three quarters of its memory. The disk is taken as it is written.
+func nodeCapacity() (fargate.Size, error) {
 	var info unix.Sysinfo_t
 	if err := unix.Sysinfo(&info); err != nil {
 		return fargate.Size{}, fmt.Errorf("memory of this machine: %w", err)
@@ -32,7 +39,7 @@ func (h *Host) Describe() microvm.Description {
 	s := h.state
 	h.mu.Unlock()
 	d := microvm.Description{
-		Name: h.o.Name, Region: h.o.Region, Zone: h.o.Zone, Arch: runtime.GOARCH, Engine: engineOf(s.found), Capacity: h.room, MaxPods: maxPods,
+		Name: h.o.Name, Region: h.o.Region, Zone: h.o.Zone, Arch: runtime.GOARCH, Engine: engineOf(s.found), Capacity: h.capacity, MaxPods: maxPods,
 		Abilities: fargate.DefaultAbilities(), Version: kubeversion.Version, Kernel: s.kernel, Kubelet: h.kubeletAt,
 	}
 	switch {
@@ -49,8 +56,8 @@ func (h *Host) Describe() microvm.Description {
 
 // How long until it is found out again what this machine can do, after it could run nothing.
 const (
-	firstProbe = 15 * time.Second
-	mostProbes = 10 * time.Minute
+	firstProbeDelay = 15 * time.Second
+	maxProbeDelay   = 10 * time.Minute
 )
 
 // probe finds out what this machine can do, as soon as that is wanted, and again until it can run machines.
@@ -60,7 +67,7 @@ func (h *Host) probe(ctx context.Context) {
 			return // ctx is done
 		}
 	}
-	for wait := firstProbe; ctx.Err() == nil; wait = min(2*wait, mostProbes) {
+	for wait := firstProbeDelay; ctx.Err() == nil; wait = min(2*wait, maxProbeDelay) {
 		found, err := h.driver.Probe(ctx)
 		if ctx.Err() != nil {
 			return
@@ -90,7 +97,7 @@ func (h *Host) probe(ctx context.Context) {
 func (h *Host) Any() bool {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	return len(h.machines) > 0
+	return len(h.microVMs) > 0
 }
 
 // kubeletAt is where the kubelet API of a microVM's Node is served: at a loopback address that ends as the microVM's own does (ADR 18), or
@@ -104,14 +111,47 @@ func (h *Host) kubeletAt(microVM netip.Addr) netip.AddrPort {
 	return netip.AddrPortFrom(netip.AddrFrom4(a), h.port)
 }
 
-// pause waits; false if ctx ends meanwhile.
+// pause waits for d. It returns false if ctx ends first.
 func pause(ctx context.Context, d time.Duration) bool {
-	timer := time.NewTimer(d)
-	defer timer.Stop()
-	select {
-	case <-timer.C:
-		return true
-	case <-ctx.Done():
-		return false
+	return clock.Sleep(ctx, clock.Real{}, d) == nil
+}
+
+// UntilProfiles is for Options.Wanted: it returns when there is a FargateProfile.
+func UntilProfiles(config *rest.Config) (func(context.Context) error, error) {
+	scheme := apiruntime.NewScheme()
+	if err := v1alpha1.AddToScheme(scheme); err != nil {
+		return nil, err
 	}
+	c, err := client.NewWithWatch(config, client.Options{Scheme: scheme})
+	if err != nil {
+		return nil, fmt.Errorf("microVM host: %w", err)
+	}
+	return func(ctx context.Context) error {
+		for ctx.Err() == nil {
+			if there, err := awaitProfile(ctx, c); there && err == nil {
+				return nil
+			}
+			pause(ctx, firstProbeDelay/10) // the API server is away, or the watch has ended
+		}
+		return ctx.Err()
+	}, nil
+}
+
+// awaitProfile waits for a profile for as long as a watch lasts.
+func awaitProfile(ctx context.Context, c client.WithWatch) (there bool, err error) {
+	var list v1alpha1.FargateProfileList
+	if err := c.List(ctx, &list); err != nil || len(list.Items) > 0 {
+		return len(list.Items) > 0, err
+	}
+	w, err := c.Watch(ctx, &v1alpha1.FargateProfileList{}, &client.ListOptions{Raw: &metav1.ListOptions{ResourceVersion: list.ResourceVersion}})
+	if err != nil {
+		return false, err
+	}
+	defer w.Stop()
+	for e := range w.ResultChan() {
+		if e.Type == watch.Added {
+			return true, nil
+		}
+	}
+	return false, nil
 }

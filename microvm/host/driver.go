@@ -11,6 +11,7 @@ import (
 
 	"github.com/nodeless/nodeless/api/v1alpha1"
 	"github.com/nodeless/nodeless/microvm/programs"
+	"github.com/nodeless/nodeless/microvm/sandbox"
 	"github.com/nodeless/nodeless/microvm/vmm"
 )
 
@@ -117,15 +118,15 @@ func kernelVersion(d vmm.Driver, found vmm.Capabilities) string {
 	return version
 }
 
-// retrying is a driver that can be asked again what it can do: what was missing may have been installed.
-type retrying struct {
+// retryingDriver is a driver that can be asked again what it can do: what was missing may have been installed.
+type retryingDriver struct {
 	make func() (vmm.Driver, error)
 
 	mu sync.Mutex
 	d  vmm.Driver // nil until there is one that has not failed
 }
 
-func (r *retrying) get() (vmm.Driver, error) {
+func (r *retryingDriver) get() (vmm.Driver, error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if r.d != nil {
@@ -137,7 +138,7 @@ func (r *retrying) get() (vmm.Driver, error) {
 }
 
 // Probe implements vmm.Driver. Only success is remembered.
-func (r *retrying) Probe(ctx context.Context) (vmm.Capabilities, error) {
+func (r *retryingDriver) Probe(ctx context.Context) (vmm.Capabilities, error) {
 	d, err := r.get()
 	if err != nil {
 		return vmm.Capabilities{}, err
@@ -154,7 +155,7 @@ func (r *retrying) Probe(ctx context.Context) (vmm.Capabilities, error) {
 }
 
 // Prepare implements vmm.Driver.
-func (r *retrying) Prepare(ctx context.Context, shape vmm.Shape) error {
+func (r *retryingDriver) Prepare(ctx context.Context, shape vmm.Shape) error {
 	d, err := r.get()
 	if err != nil {
 		return err
@@ -163,10 +164,30 @@ func (r *retrying) Prepare(ctx context.Context, shape vmm.Shape) error {
 }
 
 // Start implements vmm.Driver.
-func (r *retrying) Start(ctx context.Context, spec vmm.Spec) (*vmm.Machine, bool, error) {
+func (r *retryingDriver) Start(ctx context.Context, spec vmm.Spec) (*vmm.Machine, bool, error) {
 	d, err := r.get()
 	if err != nil {
 		return nil, false, err
 	}
 	return d.Start(ctx, spec)
+}
+
+// Sweep ends the microVMs of a state directory that no process has charge of, and gives back the memory of their templates and their bridge. Their pods
+// have their grace before, until ctx is done. What the next process needs to begin the pods anew stays in the directory. It returns how many microVMs ran.
+func Sweep(ctx context.Context, dir string) (ended int, err error) {
+	if ended, err = sandbox.Sweep(ctx, dir); err != nil {
+		return ended, err
+	}
+	if err := reapUnfinished(dir); err != nil {
+		return ended, err
+	}
+	if t := templateDir(dir); t != "" {
+		if err := os.RemoveAll(t); err != nil {
+			return ended, fmt.Errorf("remove the templates of microVMs: %w", err)
+		}
+	}
+	if os.Geteuid() == 0 {
+		err = sandbox.DeleteBridge(bridgeName(dir))
+	}
+	return ended, err
 }

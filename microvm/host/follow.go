@@ -12,7 +12,7 @@ import (
 )
 
 // follow tells of what becomes of a machine until it has ended.
-func (m *machine) follow(vm *sandbox.VM) {
+func (m *microVM) follow(vm *sandbox.VM) {
 	told := false
 	for {
 		s, changed := vm.Status()
@@ -24,14 +24,14 @@ func (m *machine) follow(vm *sandbox.VM) {
 				}
 				m.h.event(pod, e.Container, kind, e.Reason, e.Message)
 			}
-			if s.Phase == sandbox.Ended && s.Failure != "" && !told && !(vm.Lost() && survives(pod, s)) { // that one was lost is no failure of its own
+			if s.Phase == sandbox.Ended && s.Failure != "" && !told && !(vm.Lost() && shouldRestart(pod, s)) { // that one was lost is no failure of its own
 				told = true
 				m.h.event(pod, "", corev1.EventTypeWarning, "MicroVMFailed", s.Failure)
 			}
 		}
 		m.h.watchers.Notify(m.record.ID)
 		if s.Phase == sandbox.Ended {
-			if !m.again(s) {
+			if !m.restart(s) {
 				m.release()
 			}
 			return
@@ -48,7 +48,7 @@ func (m *machine) follow(vm *sandbox.VM) {
 }
 
 // resume goes on with a microVM that an earlier process has left.
-func (m *machine) resume() {
+func (m *microVM) resume() {
 	pod := m.h.podOf(m.record.UID)
 	if pod != nil {
 		m.h.objects.register(pod)
@@ -65,7 +65,7 @@ func (m *machine) resume() {
 		m.h.work.Go(m.remove)
 	case m.vm != nil:
 		close(m.up)
-		m.hold()
+		m.holdImages()
 		vm := m.vm
 		m.routeLogs(vm)
 		m.h.work.Go(func() { m.follow(vm) })
@@ -78,7 +78,7 @@ func (m *machine) resume() {
 }
 
 // hold takes the images into use again that the machine runs on.
-func (m *machine) hold() {
+func (m *microVM) holdImages() {
 	if s, _ := m.vm.Status(); s.Phase == sandbox.Ended {
 		return
 	}

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"net/netip"
+	"slices"
 	"sync"
 	"time"
 
@@ -17,21 +18,26 @@ import (
 	"github.com/nodeless/nodeless/microvm/wire"
 )
 
+// Kubelet is what a kubelet tells and does for the Nodes of a host's microVMs. It implements kubelet.Backend and
+// metricsapi.Source.
+type Kubelet struct{ h *Host }
+
+// Kubelet returns the kubelet of the host's microVMs.
+func (h *Host) Kubelet() Kubelet { return Kubelet{h} }
+
 // NodeAt implements kubelet.Backend.
-func (h *Host) NodeAt(local netip.AddrPort) (string, bool) {
-	for _, m := range h.all() {
-		if h.kubeletAt(m.record.address()) == local {
-			return h.node(m.record), true
-		}
+func (k Kubelet) NodeAt(local netip.AddrPort) (string, bool) {
+	if m := k.h.find(func(m *microVM) bool { return k.h.kubeletAt(m.record.address()) == local }); m != nil {
+		return k.h.node(m.record), true
 	}
 	return "", false
 }
 
 // Pod implements kubelet.Backend.
-func (h *Host) Pod(namespace, name string) (*corev1.Pod, bool) {
-	for _, m := range h.all() {
+func (k Kubelet) Pod(namespace, name string) (*corev1.Pod, bool) {
+	for _, m := range k.h.all() {
 		if m.record.Namespace == namespace && m.record.Name == name {
-			if pod := m.told(); pod != nil {
+			if pod := m.reported(); pod != nil {
 				return pod, true
 			}
 		}
@@ -40,11 +46,11 @@ func (h *Host) Pod(namespace, name string) (*corev1.Pod, bool) {
 }
 
 // Pods implements kubelet.Backend and metricsapi.Source.
-func (h *Host) Pods(node string) []*corev1.Pod {
+func (k Kubelet) Pods(node string) []*corev1.Pod {
 	var out []*corev1.Pod
-	for _, m := range h.all() {
-		if h.node(m.record) == node {
-			if pod := m.told(); pod != nil {
+	for _, m := range k.h.all() {
+		if k.h.node(m.record) == node {
+			if pod := m.reported(); pod != nil {
 				out = append(out, pod)
 			}
 		}
@@ -53,7 +59,7 @@ func (h *Host) Pods(node string) []*corev1.Pod {
 }
 
 // told is the pod with its status as the host knows it, which is a moment newer than the API server's; nil if the API server has no such pod.
-func (m *machine) told() *corev1.Pod {
+func (m *microVM) reported() *corev1.Pod {
 	pod := m.h.podOf(m.record.UID)
 	if pod == nil {
 		return nil
@@ -66,11 +72,8 @@ func (m *machine) told() *corev1.Pod {
 }
 
 // vmOf finds the machine of a pod.
-func (h *Host) vmOf(pod *corev1.Pod) (*sandbox.VM, error) {
-	for _, m := range h.all() {
-		if m.record.UID != pod.UID {
-			continue
-		}
+func (k Kubelet) vmOf(pod *corev1.Pod) (*sandbox.VM, error) {
+	if m := k.h.find(func(m *microVM) bool { return m.record.UID == pod.UID }); m != nil {
 		m.mu.Lock()
 		defer m.mu.Unlock()
 		if m.vm != nil {
@@ -84,13 +87,13 @@ func (h *Host) vmOf(pod *corev1.Pod) (*sandbox.VM, error) {
 const flushLimit = 5 * time.Second
 
 // Log implements kubelet.Backend.
-func (h *Host) Log(pod *corev1.Pod, container string, previous bool) (kubelet.LogFile, error) {
-	vm, err := h.vmOf(pod)
+func (k Kubelet) Log(pod *corev1.Pod, container string, previous bool) (kubelet.LogFile, error) {
+	vm, err := k.vmOf(pod)
 	if err != nil {
 		return kubelet.LogFile{}, err
 	}
 	run := -1
-	if s := h.statusOf(pod, container); s != nil {
+	if s := k.statusOf(pod, container); s != nil {
 		last, before := podspec.Runs(s)
 		run = last
 		if previous {
@@ -105,7 +108,7 @@ func (h *Host) Log(pod *corev1.Pod, container string, previous bool) (kubelet.Lo
 		return kubelet.LogFile{}, err
 	}
 	flush := sync.OnceFunc(func() { // its last lines may still be on their way
-		ctx, cancel := context.WithTimeout(h.ctx, flushLimit)
+		ctx, cancel := context.WithTimeout(k.h.ctx, flushLimit)
 		defer cancel()
 		_ = vm.Flush(ctx) // a machine that has ended was flushed before
 	})
@@ -119,40 +122,31 @@ func (h *Host) Log(pod *corev1.Pod, container string, previous bool) (kubelet.Lo
 }
 
 // statusOf is what is known of a container, also between two machines of its pod.
-func (h *Host) statusOf(pod *corev1.Pod, container string) *wire.ContainerStatus {
-	for _, m := range h.all() {
-		if m.record.UID != pod.UID {
-			continue
-		}
-		told := m.account(m.current()).Pod
-		for i := range told.Containers {
-			if told.Containers[i].Name == container {
-				return &told.Containers[i]
-			}
-		}
+func (k Kubelet) statusOf(pod *corev1.Pod, container string) *wire.ContainerStatus {
+	m := k.h.find(func(m *microVM) bool { return m.record.UID == pod.UID })
+	if m == nil {
+		return nil
 	}
-	return nil
+	return containerOf(m.account(m.current()).Pod, container)
 }
 
-func containerOf(vm *sandbox.VM, name string) *wire.ContainerStatus {
-	s, _ := vm.Status()
-	for i := range s.Pod.Containers {
-		if s.Pod.Containers[i].Name == name {
-			return &s.Pod.Containers[i]
-		}
+func containerOf(pod wire.PodStatus, name string) *wire.ContainerStatus {
+	if i := slices.IndexFunc(pod.Containers, func(c wire.ContainerStatus) bool { return c.Name == name }); i >= 0 {
+		return &pod.Containers[i]
 	}
 	return nil
 }
 
 // runs reports whether a run of a container has not ended yet.
 func runs(vm *sandbox.VM, container string, run int) bool {
-	s := containerOf(vm, container)
+	status, _ := vm.Status()
+	s := containerOf(status.Pod, container)
 	return s != nil && s.State == wire.Running && s.Restarts == run
 }
 
 // Exec implements kubelet.Backend.
-func (h *Host) Exec(ctx context.Context, pod *corev1.Pod, container string, argv []string, s kubelet.Streams) error {
-	vm, err := h.vmOf(pod)
+func (k Kubelet) Exec(ctx context.Context, pod *corev1.Pod, container string, argv []string, s kubelet.Streams) error {
+	vm, err := k.vmOf(pod)
 	if err != nil {
 		return err
 	}
@@ -164,8 +158,8 @@ func (h *Host) Exec(ctx context.Context, pod *corev1.Pod, container string, argv
 }
 
 // Attach implements kubelet.Backend.
-func (h *Host) Attach(ctx context.Context, pod *corev1.Pod, container string, s kubelet.Streams) error {
-	vm, err := h.vmOf(pod)
+func (k Kubelet) Attach(ctx context.Context, pod *corev1.Pod, container string, s kubelet.Streams) error {
+	vm, err := k.vmOf(pod)
 	if err != nil {
 		return err
 	}
@@ -199,8 +193,8 @@ func streams(ctx context.Context, s kubelet.Streams) sandbox.Streams {
 }
 
 // PortForward implements kubelet.Backend.
-func (h *Host) PortForward(ctx context.Context, pod *corev1.Pod, port int32, stream io.ReadWriteCloser) error {
-	vm, err := h.vmOf(pod)
+func (k Kubelet) PortForward(ctx context.Context, pod *corev1.Pod, port int32, stream io.ReadWriteCloser) error {
+	vm, err := k.vmOf(pod)
 	if err != nil {
 		return err
 	}
@@ -208,12 +202,12 @@ func (h *Host) PortForward(ctx context.Context, pod *corev1.Pod, port int32, str
 }
 
 // Nodes implements metricsapi.Source.
-func (h *Host) Nodes() []*corev1.Node {
+func (k Kubelet) Nodes() []*corev1.Node {
 	var out []*corev1.Node
-	if h.nodes == nil {
+	if k.h.nodes == nil {
 		return nil
 	}
-	for _, o := range h.nodes.GetStore().List() {
+	for _, o := range k.h.nodes.GetStore().List() {
 		if node, ok := o.(*corev1.Node); ok {
 			out = append(out, node)
 		}

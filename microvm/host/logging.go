@@ -2,7 +2,7 @@ package host
 
 import (
 	"context"
-	"path/filepath"
+	"maps"
 	"strings"
 	"time"
 
@@ -24,16 +24,12 @@ const LogRouterDir = "log-router"
 // farewellLimit is how long the last lines of a pod may take to be routed: Fluent Bit's Grace.
 const farewellLimit = 5 * time.Second
 
-// openLogRouter makes the log router.
-func (h *Host) openLogRouter() (err error) {
-	h.router, err = logs.New(logs.Options{Dir: filepath.Join(h.o.Dir, LogRouterDir), Dial: h.o.Dial, Log: h.o.Log})
-	return err
-}
-
-// one watches a single object, and calls changed when it may have changed.
-func (h *Host) one(resource, namespace, name string, object runtime.Object, changed func()) (cache.SharedIndexInformer, error) {
-	named := fields.OneTermEqualSelector("metadata.name", name)
-	informer := cache.NewSharedIndexInformer(cache.NewListWatchFromClient(h.o.Kube.CoreV1().RESTClient(), resource, namespace, named), object, 0, cache.Indexers{})
+// watchOne watches a single object, and calls changed when it may have changed.
+func watchOne(
+	client cache.Getter, resource, namespace, name string, object runtime.Object, changed func(),
+) (cache.SharedIndexInformer, error) {
+	list := cache.NewListWatchFromClient(client, resource, namespace, fields.OneTermEqualSelector("metadata.name", name))
+	informer := cache.NewSharedIndexInformer(list, object, 0, cache.Indexers{})
 	_, err := informer.AddEventHandler(cache.ResourceEventHandlerFuncs{
 		AddFunc: func(any) { changed() }, UpdateFunc: func(_, _ any) { changed() }, DeleteFunc: func(any) { changed() },
 	})
@@ -49,8 +45,9 @@ func (h *Host) followLogging(ctx context.Context) {
 		default:
 		}
 	}
-	namespaces, err1 := h.one("namespaces", "", fargate.LoggingNamespace, &corev1.Namespace{}, kick)
-	configMaps, err2 := h.one("configmaps", fargate.LoggingNamespace, fargate.LoggingConfigMap, &corev1.ConfigMap{}, kick)
+	client := h.o.Kube.CoreV1().RESTClient()
+	namespaces, err1 := watchOne(client, "namespaces", "", fargate.LoggingNamespace, &corev1.Namespace{}, kick)
+	configMaps, err2 := watchOne(client, "configmaps", fargate.LoggingNamespace, fargate.LoggingConfigMap, &corev1.ConfigMap{}, kick)
 	if err1 != nil || err2 != nil {
 		return // an informer that was not started takes handlers
 	}
@@ -87,20 +84,9 @@ func only(i cache.SharedIndexInformer) any {
 	return nil
 }
 
-// sameData reports whether two ConfigMaps, which may not be there, say the same.
+// sameData reports whether two ConfigMaps, each nil if it does not exist, hold the same data.
 func sameData(a, b *corev1.ConfigMap) bool {
-	if a == nil || b == nil {
-		return a == b
-	}
-	if len(a.Data) != len(b.Data) {
-		return false
-	}
-	for k, v := range a.Data {
-		if w, ok := b.Data[k]; !ok || w != v {
-			return false
-		}
-	}
-	return true
+	return a == nil && b == nil || a != nil && b != nil && maps.Equal(a.Data, b.Data)
 }
 
 // storedLog is a VM's log as the router reads it.
@@ -116,7 +102,7 @@ func (s storedLog) Tail(container string, after int64) (logs.Tail, error) {
 }
 
 // routeLogs has the logs of a machine's pod routed, unless its profile does not want it.
-func (m *machine) routeLogs(vm *sandbox.VM) {
+func (m *microVM) routeLogs(vm *sandbox.VM) {
 	pod := m.current()
 	if pod == nil || strings.HasSuffix(pod.Annotations[fargate.Logging], fargate.DisabledByProfile) {
 		return
@@ -134,7 +120,7 @@ func (m *machine) routeLogs(vm *sandbox.VM) {
 }
 
 // logSource is a container as the log router tells of it.
-func (m *machine) logSource(container string) *pipeline.Source {
+func (m *microVM) logSource(container string) *pipeline.Source {
 	pod := m.current()
 	if pod == nil {
 		m.mu.Lock()
@@ -155,14 +141,14 @@ func (m *machine) logSource(container string) *pipeline.Source {
 }
 
 // lastSource is what is known of a container whose pod is no more: its last lines go to where those before went. m.mu is held.
-func (m *machine) lastSource(container string) *pipeline.Source {
+func (m *microVM) lastSource(container string) *pipeline.Source {
 	return &pipeline.Source{
 		Namespace: m.record.Namespace, Pod: m.record.Name, UID: string(m.record.UID), Node: m.h.node(m.record), IP: m.record.address().String(), Container: container,
 	}
 }
 
 // endRoute sends the last lines.
-func (m *machine) endRoute() {
+func (m *microVM) endRoute() {
 	m.mu.Lock()
 	route := m.route
 	m.mu.Unlock()

@@ -201,7 +201,7 @@ func (tr *trial) goes(t *testing.T, spec microvm.Spec) {
 	if err := tr.Remove(t.Context(), spec.ID); !errors.Is(err, microvm.ErrUnknown) {
 		t.Errorf("removed twice: %v", err)
 	}
-	if _, err := os.Stat(tr.recordFile(spec.ID)); !errors.Is(err, os.ErrNotExist) {
+	if _, err := os.Stat(tr.records.file(spec.ID)); !errors.Is(err, os.ErrNotExist) {
 		t.Errorf("the record is left: %v", err)
 	}
 }

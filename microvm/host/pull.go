@@ -10,7 +10,7 @@ import (
 )
 
 // pull gets the images of a pod, by its containers' names, one after the other as a kubelet does; false if the microVM is to end before they are there.
-func (m *machine) pull(pod *corev1.Pod) (map[string]*image.Image, bool) {
+func (m *microVM) pull(pod *corev1.Pod) (map[string]*image.Image, bool) {
 	got := map[string]*image.Image{}
 	eachContainer(pod, func(c *corev1.Container, _ string) bool {
 		i := m.pullOne(pod, c)
@@ -32,12 +32,12 @@ func (m *machine) pull(pod *corev1.Pod) (map[string]*image.Image, bool) {
 }
 
 // pullOne pulls a container's image until it is there; nil if the microVM is to end before.
-func (m *machine) pullOne(pod *corev1.Pod, c *corev1.Container) *image.Image {
+func (m *microVM) pullOne(pod *corev1.Pod, c *corev1.Container) *image.Image {
 	event := func(kind, reason, format string, args ...any) {
 		m.h.event(pod, c.Name, kind, reason, fmt.Sprintf(format, args...))
 	}
 	p := m.h.o.Pauses
-	for wait := p.FirstPull; ; wait = min(2*wait, p.MostPull) {
+	for wait := p.FirstPull; ; wait = min(2*wait, p.MaxPull) {
 		i, err := m.pullNow(pod, c)
 		switch {
 		case m.ctx.Err() != nil:
@@ -53,14 +53,14 @@ func (m *machine) pullOne(pod *corev1.Pod, c *corev1.Container) *image.Image {
 			return i
 		}
 		reason := pullReason(err)
-		m.wait(pod, c.Name, corev1.ContainerStateWaiting{Reason: reason, Message: err.Error()})
+		m.setWaiting(pod, c.Name, corev1.ContainerStateWaiting{Reason: reason, Message: err.Error()})
 		event(corev1.EventTypeWarning, "Failed", "Failed to pull image %q: %v", c.Image, err)
 		event(corev1.EventTypeWarning, "Failed", "Error: %s", reason)
 		if !pause(m.ctx, wait/5) {
 			return nil
 		}
 		if reason == errImagePull {
-			m.wait(pod, c.Name, corev1.ContainerStateWaiting{Reason: "ImagePullBackOff", Message: fmt.Sprintf("Back-off pulling image %q: %s: %v", c.Image, reason, err)})
+			m.setWaiting(pod, c.Name, corev1.ContainerStateWaiting{Reason: "ImagePullBackOff", Message: fmt.Sprintf("Back-off pulling image %q: %s: %v", c.Image, reason, err)})
 			event(corev1.EventTypeNormal, "BackOff", "Back-off pulling image %q", c.Image)
 		}
 		if !pause(m.ctx, wait/5*4) {
@@ -69,7 +69,7 @@ func (m *machine) pullOne(pod *corev1.Pod, c *corev1.Container) *image.Image {
 	}
 }
 
-func (m *machine) pullNow(pod *corev1.Pod, c *corev1.Container) (*image.Image, error) {
+func (m *microVM) pullNow(pod *corev1.Pod, c *corev1.Container) (*image.Image, error) {
 	keyring, err := m.keyring(pod)
 	if err != nil {
 		return nil, err
@@ -78,7 +78,7 @@ func (m *machine) pullNow(pod *corev1.Pod, c *corev1.Container) (*image.Image, e
 }
 
 // keyring are the credentials of a pod's imagePullSecrets. One that is not there is left out, as a kubelet does: the image may be public.
-func (m *machine) keyring(pod *corev1.Pod) (image.Keyring, error) {
+func (m *microVM) keyring(pod *corev1.Pod) (image.Keyring, error) {
 	var secrets []corev1.Secret
 	for _, ref := range pod.Spec.ImagePullSecrets {
 		s, err := m.h.objects.Secret(m.ctx, pod.Namespace, ref.Name)

@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io/fs"
 	"net/netip"
 	"os"
 	"path/filepath"
@@ -31,21 +32,58 @@ type record struct {
 // imageRecord is of one image.
 type imageRecord struct{ ID, Digest string }
 
-func (h *Host) records() string { return filepath.Join(h.o.Dir, "pods") }
+// recordStore keeps one file per record in a directory.
+type recordStore struct{ dir string }
 
-func (h *Host) recordFile(id string) string { return filepath.Join(h.records(), id+".json") }
+func (s recordStore) file(id string) string { return filepath.Join(s.dir, id+".json") }
 
-// save makes the record durable, whole or not at all.
-func (h *Host) save(r record) error {
+// save writes a record atomically.
+func (s recordStore) save(r record) error {
 	b, err := json.Marshal(r)
 	if err != nil {
 		return err
 	}
-	file := h.recordFile(r.ID)
+	file := s.file(r.ID)
 	if err := os.WriteFile(file+".new", b, 0o600); err != nil {
 		return err
 	}
 	return os.Rename(file+".new", file)
+}
+
+// remove deletes a record. A file that cannot be deleted is emptied, which the next start reports.
+func (s recordStore) remove(id string) {
+	if err := os.Remove(s.file(id)); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		_ = os.Truncate(s.file(id), 0)
+	}
+}
+
+// load reads all records. It deletes files that were not completely written.
+func (s recordStore) load() ([]record, error) {
+	entries, err := os.ReadDir(s.dir)
+	if err != nil {
+		return nil, err
+	}
+	var all []record
+	for _, e := range entries {
+		id, ok := strings.CutSuffix(e.Name(), ".json")
+		if !ok {
+			_ = os.Remove(filepath.Join(s.dir, e.Name()))
+			continue
+		}
+		var r record
+		b, err := os.ReadFile(s.file(id))
+		if err == nil {
+			err = json.Unmarshal(b, &r)
+		}
+		if err == nil && (r.ID != id || !r.address().IsValid()) {
+			err = errors.New("it is another microVM's, or says no address")
+		}
+		if err != nil {
+			return nil, fmt.Errorf("record of microVM %s: %s: %w; remove the file if the pod is gone", id, s.file(id), err)
+		}
+		all = append(all, r)
+	}
+	return all, nil
 }
 
 // address of the microVM.
@@ -65,42 +103,26 @@ func (h *Host) node(r record) string {
 	return microvm.NodeName(r.address(), h.o.Region)
 }
 
-// recall reads what earlier processes have left: the microVMs there are. What goes on with them is decided by resume. Machines that no record goes with
-// are removed.
-func (h *Host) recall() error {
-	entries, err := os.ReadDir(h.records())
+// loadRecords reads the microVMs that earlier processes have left; resume decides what becomes of each. Virtual machines without a
+// record are removed.
+func (h *Host) loadRecords() error {
+	records, err := h.records.load()
 	if err != nil {
 		return err
 	}
-	for _, e := range entries {
-		id, ok := strings.CutSuffix(e.Name(), ".json")
-		if !ok {
-			_ = os.Remove(filepath.Join(h.records(), e.Name()))
-			continue
-		}
-		var r record
-		b, err := os.ReadFile(filepath.Join(h.records(), e.Name()))
-		if err == nil {
-			err = json.Unmarshal(b, &r)
-		}
-		if err == nil && (r.ID != id || !r.address().IsValid()) {
-			err = errors.New("it is another microVM's, or says no address")
-		}
-		if err != nil {
-			return fmt.Errorf("record of microVM %s: %s: %w; remove the file if the pod is gone", id, filepath.Join(h.records(), e.Name()), err)
-		}
+	for _, r := range records {
 		h.o.Links.Keep(r.Place)
-		m := newMachine(h, r)
-		if vm, err := h.vms.VM(id); err == nil {
+		m := newMicroVM(h, r)
+		if vm, err := h.vms.VM(r.ID); err == nil {
 			m.vm = vm
 		}
-		h.machines[id] = m
+		h.microVMs[r.ID] = m
 	}
 	if h.router != nil {
-		h.router.Sweep(func(id string) bool { return h.machines[id] != nil })
+		h.router.Sweep(func(id string) bool { return h.microVMs[id] != nil })
 	}
 	for _, vm := range h.vms.VMs() {
-		if h.machines[vm.ID()] == nil {
+		if h.microVMs[vm.ID()] == nil {
 			vm.Remove()
 		}
 	}

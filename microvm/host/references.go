@@ -6,6 +6,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
+	podutil "k8s.io/kubernetes/pkg/api/v1/pod"
 )
 
 // Kinds of objects that pods refer to, as they stand in URLs.
@@ -69,54 +70,16 @@ func (r *references) nodeFor(ref reference) string {
 	return ""
 }
 
-// referencesOf are the Secrets and ConfigMaps that a pod refers to, once or more often.
+// referencesOf returns the Secrets and ConfigMaps that a pod refers to, once or more often.
 func referencesOf(pod *corev1.Pod) []reference {
 	var all []reference
-	secret := func(name string) { all = append(all, reference{secretKind, pod.Namespace, name}) }
-	configMap := func(name string) { all = append(all, reference{configMapKind, pod.Namespace, name}) }
-	for _, ref := range pod.Spec.ImagePullSecrets {
-		secret(ref.Name)
-	}
-	for i := range pod.Spec.Volumes {
-		v := &pod.Spec.Volumes[i]
-		if v.Secret != nil {
-			secret(v.Secret.SecretName)
-		}
-		if v.ConfigMap != nil {
-			configMap(v.ConfigMap.Name)
-		}
-		if v.Projected == nil {
-			continue
-		}
-		for _, p := range v.Projected.Sources {
-			if p.Secret != nil {
-				secret(p.Secret.Name)
-			}
-			if p.ConfigMap != nil {
-				configMap(p.ConfigMap.Name)
-			}
+	add := func(kind string) podutil.Visitor {
+		return func(name string) bool {
+			all = append(all, reference{kind, pod.Namespace, name})
+			return true
 		}
 	}
-	for _, container := range slices.Concat(pod.Spec.InitContainers, pod.Spec.Containers) {
-		for _, from := range container.EnvFrom {
-			if from.SecretRef != nil {
-				secret(from.SecretRef.Name)
-			}
-			if from.ConfigMapRef != nil {
-				configMap(from.ConfigMapRef.Name)
-			}
-		}
-		for _, e := range container.Env {
-			if e.ValueFrom == nil {
-				continue
-			}
-			if e.ValueFrom.SecretKeyRef != nil {
-				secret(e.ValueFrom.SecretKeyRef.Name)
-			}
-			if e.ValueFrom.ConfigMapKeyRef != nil {
-				configMap(e.ValueFrom.ConfigMapKeyRef.Name)
-			}
-		}
-	}
+	podutil.VisitPodSecretNames(pod, add(secretKind))
+	podutil.VisitPodConfigmapNames(pod, add(configMapKind))
 	return all
 }

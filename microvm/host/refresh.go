@@ -8,6 +8,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 
+	"github.com/nodeless/nodeless/internal/kit/clock"
 	"github.com/nodeless/nodeless/microvm/podspec"
 	"github.com/nodeless/nodeless/microvm/sandbox"
 	"github.com/nodeless/nodeless/microvm/wire"
@@ -16,20 +17,10 @@ import (
 // refresh gives running guests the files of their volumes anew when what these are made of has changed: ConfigMaps, Secrets, the pod's labels and
 // annotations, tokens that grow old.
 func (h *Host) refresh(ctx context.Context) {
-	for {
-		timer := time.NewTimer(h.o.Pauses.Refresh)
-		select {
-		case <-timer.C:
-		case <-h.kick:
-		case <-ctx.Done():
-		}
-		timer.Stop()
-		if ctx.Err() != nil {
-			return
-		}
+	for clock.SleepOr(ctx, clock.Real{}, h.o.Pauses.Refresh, h.kick) == nil {
 		for _, m := range h.all() {
 			if pod := h.podOf(m.record.UID); pod != nil && pod.DeletionTimestamp == nil && hasFiles(pod) {
-				m.push(ctx, pod)
+				m.updateVolumes(ctx, pod)
 			}
 		}
 	}
@@ -49,7 +40,7 @@ func hasFiles(pod *corev1.Pod) bool {
 const pushLimit = 10 * time.Second
 
 // push gives the guest of a running pod what it does not have yet. What cannot be read now stays as it is.
-func (m *machine) push(ctx context.Context, pod *corev1.Pod) {
+func (m *microVM) updateVolumes(ctx context.Context, pod *corev1.Pod) {
 	m.mu.Lock()
 	vm := m.vm
 	m.mu.Unlock()

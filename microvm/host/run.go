@@ -2,10 +2,7 @@ package host
 
 import (
 	"context"
-	"errors"
-	"io/fs"
 	"maps"
-	"os"
 	"sync"
 
 	corev1 "k8s.io/api/core/v1"
@@ -72,15 +69,15 @@ func (h *Host) Run(ctx context.Context) error {
 		return nil
 	}
 	for _, m := range h.all() {
-		h.openDoor(m)
+		h.serveKubelet(m)
 		m.resume()
 	}
 	h.mu.Lock()
 	h.state.resumed = true
 	h.mu.Unlock()
 	h.watchers.Notify("")
-	for _, m := range h.all() {
-		h.watchers.Notify(m.record.ID)
+	for _, id := range h.ids() {
+		h.watchers.Notify(id)
 	}
 	wg.Go(func() { h.probe(ctx) })
 	wg.Go(func() { h.refresh(ctx) })
@@ -102,11 +99,4 @@ func (h *Host) Running() int {
 		}
 	}
 	return n
-}
-
-// removeFile removes a file, if it is there.
-func removeFile(path string) {
-	if err := os.Remove(path); err != nil && !errors.Is(err, fs.ErrNotExist) {
-		_ = os.Truncate(path, 0) // it cannot be read then, which is said at the next start
-	}
 }

@@ -16,7 +16,7 @@ import (
 type sample struct{ wire.Stats }
 
 // Window implements metricsapi.Source: the time over which usage of CPU is measured.
-func (h *Host) Window() time.Duration { return h.o.Pauses.Measure }
+func (k Kubelet) Window() time.Duration { return k.h.o.Pauses.Measure }
 
 // measureAll measures all guests again and again.
 func (h *Host) measureAll(ctx context.Context) {
@@ -31,7 +31,7 @@ func (h *Host) measureAll(ctx context.Context) {
 const measureLimit = 5 * time.Second
 
 // measure notes what a running guest uses.
-func (m *machine) measure() {
+func (m *microVM) measure() {
 	m.mu.Lock()
 	vm := m.vm
 	m.mu.Unlock()
@@ -55,24 +55,22 @@ func (m *machine) measure() {
 }
 
 // measured reports whether it ever was.
-func (m *machine) measured() bool {
+func (m *microVM) measured() bool {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	return m.samples[1].UnixNano != 0
 }
 
 // Stats implements kubelet.Backend and metricsapi.Source.
-func (h *Host) Stats(_ context.Context, node string) (*stats.Summary, error) {
-	for _, m := range h.all() {
-		if h.node(m.record) == node {
-			return m.summary()
-		}
+func (k Kubelet) Stats(_ context.Context, node string) (*stats.Summary, error) {
+	if m := k.h.find(func(m *microVM) bool { return k.h.node(m.record) == node }); m != nil {
+		return m.summary()
 	}
 	return nil, fmt.Errorf("node %s has no microVM here", node)
 }
 
 // summary is the last measurement as a kubelet tells it.
-func (m *machine) summary() (*stats.Summary, error) {
+func (m *microVM) summary() (*stats.Summary, error) {
 	m.mu.Lock()
 	was, is := m.samples[0], m.samples[1]
 	m.mu.Unlock()

@@ -4,11 +4,11 @@ import (
 	"fmt"
 	"maps"
 	"slices"
-	"strconv"
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
+	resourceutil "k8s.io/kubernetes/pkg/api/v1/resource"
 	"k8s.io/kubernetes/pkg/fieldpath"
 	"k8s.io/kubernetes/third_party/forked/golang/expansion"
 )
@@ -130,50 +130,20 @@ func (t translation) field(path string) (string, error) {
 	return value, nil
 }
 
-// resourceField is an amount of a container's requests or limits; a limit that is not given is what the guest has, as on a node.
+// resourceField returns an amount of a container's requests or limits. A limit that is not given is what the guest has, as on a node.
 func (t translation) resourceField(c *corev1.Container, ref *corev1.ResourceFieldSelector) (string, error) {
-	if ref.ContainerName != "" {
-		for _, list := range [][]corev1.Container{t.pod.Spec.InitContainers, t.pod.Spec.Containers} {
-			for i := range list {
-				if list[i].Name == ref.ContainerName {
-					c = &list[i]
-				}
-			}
+	for _, named := range slices.Concat(t.pod.Spec.InitContainers, t.pod.Spec.Containers) {
+		if ref.ContainerName != "" && named.Name == ref.ContainerName {
+			c = &named
 		}
 	}
 	if c == nil {
 		return "", missing("container", ref.ContainerName)
 	}
-	var list corev1.ResourceList
-	var name string
-	switch {
-	case strings.HasPrefix(ref.Resource, "requests."):
-		list, name = c.Resources.Requests, strings.TrimPrefix(ref.Resource, "requests.")
-	case strings.HasPrefix(ref.Resource, "limits."):
-		list, name = c.Resources.Limits, strings.TrimPrefix(ref.Resource, "limits.")
-	default:
-		return "", fmt.Errorf("resource %s is not known", ref.Resource)
-	}
-	amount, given := list[corev1.ResourceName(name)]
-	if !given && strings.HasPrefix(ref.Resource, "limits.") {
-		switch corev1.ResourceName(name) {
-		case corev1.ResourceCPU:
-			amount = *resource.NewMilliQuantity(t.o.CPUMilli, resource.DecimalSI)
-		case corev1.ResourceMemory:
-			amount = *resource.NewQuantity(t.o.MemoryBytes, resource.BinarySI)
-		}
-	}
-	return divided(amount, ref.Divisor, name == string(corev1.ResourceCPU)), nil
-}
-
-// divided is an amount in units of a divisor, rounded up, as the downward API has it.
-func divided(amount, divisor resource.Quantity, cpu bool) string {
-	if divisor.IsZero() {
-		divisor = resource.MustParse("1")
-	}
-	a, d := amount.Value(), divisor.Value()
-	if cpu {
-		a, d = amount.MilliValue(), divisor.MilliValue()
-	}
-	return strconv.FormatInt((a+d-1)/d, 10)
+	c = c.DeepCopy()
+	resourceutil.MergeContainerResourceLimits(c, corev1.ResourceList{
+		corev1.ResourceCPU:    *resource.NewMilliQuantity(t.o.CPUMilli, resource.DecimalSI),
+		corev1.ResourceMemory: *resource.NewQuantity(t.o.MemoryBytes, resource.BinarySI),
+	})
+	return resourceutil.ExtractContainerResourceValue(ref, c)
 }

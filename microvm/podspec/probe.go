@@ -1,12 +1,15 @@
 package podspec
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
+	"strings"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/util/intstr"
+	"k8s.io/utils/ptr"
 
 	"github.com/nodeless/nodeless/microvm/wire"
 )
@@ -21,30 +24,19 @@ func probe(c *corev1.Container, p *corev1.Probe) (*wire.Probe, error) {
 		return nil, err
 	}
 	if p.GRPC != nil {
-		a = &wire.Action{GRPC: &wire.GRPCHealth{Port: int(p.GRPC.Port)}}
-		if p.GRPC.Service != nil {
-			a.GRPC.Service = *p.GRPC.Service
-		}
+		a = &wire.Action{GRPC: &wire.GRPCHealth{Port: int(p.GRPC.Port), Service: ptr.Deref(p.GRPC.Service, "")}}
 	}
 	if a == nil {
 		return nil, errors.New("it says nothing to do")
 	}
-	seconds := func(n, otherwise int32) time.Duration {
-		if n == 0 {
-			n = otherwise
-		}
-		return time.Duration(n) * time.Second
-	}
+	seconds := func(n int32) time.Duration { return time.Duration(n) * time.Second }
 	out := &wire.Probe{
-		Action: *a, InitialDelay: seconds(p.InitialDelaySeconds, 0), Period: seconds(p.PeriodSeconds, 10), Timeout: seconds(p.TimeoutSeconds, 1),
-		SuccessThreshold: int(max(p.SuccessThreshold, 1)), FailureThreshold: int(p.FailureThreshold),
+		Action: *a, InitialDelay: seconds(p.InitialDelaySeconds),
+		Period: seconds(cmp.Or(p.PeriodSeconds, 10)), Timeout: seconds(cmp.Or(p.TimeoutSeconds, 1)),
+		SuccessThreshold: int(max(p.SuccessThreshold, 1)), FailureThreshold: int(cmp.Or(p.FailureThreshold, 3)),
 	}
-	if out.FailureThreshold == 0 {
-		out.FailureThreshold = 3
-	}
-	if p.TerminationGracePeriodSeconds != nil {
-		grace := time.Duration(*p.TerminationGracePeriodSeconds) * time.Second
-		out.GracePeriod = &grace
+	if grace := p.TerminationGracePeriodSeconds; grace != nil {
+		out.GracePeriod = ptr.To(time.Duration(*grace) * time.Second)
 	}
 	return out, nil
 }
@@ -69,11 +61,7 @@ func action(c *corev1.Container, exec *corev1.ExecAction, get *corev1.HTTPGetAct
 		if err != nil {
 			return nil, err
 		}
-		scheme := "http"
-		if get.Scheme == corev1.URISchemeHTTPS {
-			scheme = "https"
-		}
-		out := &wire.HTTPGet{Scheme: scheme, Host: get.Host, Port: port, Path: get.Path}
+		out := &wire.HTTPGet{Scheme: strings.ToLower(string(cmp.Or(get.Scheme, corev1.URISchemeHTTP))), Host: get.Host, Port: port, Path: get.Path}
 		for _, h := range get.HTTPHeaders {
 			out.Headers = append(out.Headers, wire.Header{Name: h.Name, Value: h.Value})
 		}

@@ -141,14 +141,8 @@ func phase(pod *corev1.Pod, s *corev1.PodStatus, a Account) corev1.PodPhase {
 	case over:
 		return corev1.PodSucceeded
 	}
-	if !a.Pod.Initialized && len(pod.Spec.InitContainers) > 0 && !anyRan(s) {
-		return corev1.PodPending
-	}
-	for i := range s.ContainerStatuses {
-		c := &s.ContainerStatuses[i]
-		if c.State.Running != nil || c.State.Terminated != nil || c.LastTerminationState.Terminated != nil {
-			return corev1.PodRunning
-		}
+	if anyRan(s) {
+		return corev1.PodRunning
 	}
 	return corev1.PodPending
 }

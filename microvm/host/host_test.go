@@ -89,7 +89,7 @@ func (never) Probe(context.Context) (vmm.Capabilities, error) {
 // What was missing may be installed while the host runs.
 func TestADriverThatFailedIsMadeAgain(t *testing.T) {
 	made := 0
-	r := &retrying{make: func() (vmm.Driver, error) {
+	r := &retryingDriver{make: func() (vmm.Driver, error) {
 		switch made++; made {
 		case 1:
 			return nil, vmm.ErrNoKernel
@@ -109,16 +109,16 @@ func TestADriverThatFailedIsMadeAgain(t *testing.T) {
 }
 
 func TestARecordThatCannotBeReadIsNamed(t *testing.T) {
-	h := &Host{o: Options{Dir: t.TempDir()}, machines: map[string]*machine{}}
-	if err := os.MkdirAll(h.records(), 0o700); err != nil {
+	h := &Host{records: recordStore{t.TempDir()}, microVMs: map[string]*microVM{}}
+	if err := os.MkdirAll(h.records.dir, 0o700); err != nil {
 		t.Fatal(err)
 	}
-	bad := filepath.Join(h.records(), "microvm-x.json")
+	bad := filepath.Join(h.records.dir, "microvm-x.json")
 	for _, content := range []string{"", "{", `{"ID": "another"}`, `{"ID": "microvm-x"}`} {
 		if err := os.WriteFile(bad, []byte(content), 0o600); err != nil {
 			t.Fatal(err)
 		}
-		if err := h.recall(); err == nil || !strings.Contains(err.Error(), bad) {
+		if err := h.loadRecords(); err == nil || !strings.Contains(err.Error(), bad) {
 			t.Errorf("%q: %v", content, err)
 		}
 	}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"net/netip"
 	"slices"
 	"sync"
@@ -14,12 +15,13 @@ import (
 	"github.com/nodeless/nodeless/microvm"
 	"github.com/nodeless/nodeless/microvm/image"
 	"github.com/nodeless/nodeless/microvm/logs"
+	"github.com/nodeless/nodeless/microvm/podspec"
 	"github.com/nodeless/nodeless/microvm/sandbox"
 	"github.com/nodeless/nodeless/microvm/wire"
 )
 
 // machine is the microVM of one pod, from the moment it is asked for until nothing is left of it.
-type machine struct {
+type microVM struct {
 	h      *Host
 	ctx    context.Context // of bringing it up; ends when it is to be stopped or removed, or the host lets go
 	cancel context.CancelFunc
@@ -36,14 +38,14 @@ type machine struct {
 	pushed   map[string]uint64       // hashes of the volumes that the guest has, by their names
 	earlier  map[string]wire.Earlier // what became of the containers in machines before; nil: there were none
 	began    time.Time               // when the machine was started
-	deaths   int                     // of machines in a row, none of which lived long
+	restarts int                     // of machines in a row, none of which lived long
 	stopped  bool                    // it is not to be brought up any more
 	removing bool
 	samples  [2]sample // the last two, the newer one last
 }
 
-func newMachine(h *Host, r record) *machine {
-	m := &machine{h: h, record: r, up: make(chan struct{}), gone: make(chan struct{}), pushed: map[string]uint64{}}
+func newMicroVM(h *Host, r record) *microVM {
+	m := &microVM{h: h, record: r, up: make(chan struct{}), gone: make(chan struct{}), pushed: map[string]uint64{}}
 	m.ctx, m.cancel = context.WithCancel(h.ctx)
 	return m
 }
@@ -55,7 +57,7 @@ func (h *Host) Start(_ context.Context, spec microvm.Spec) (netip.Addr, error) {
 	}
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	if m := h.machines[spec.ID]; m != nil {
+	if m := h.microVMs[spec.ID]; m != nil {
 		m.mu.Lock()
 		defer m.mu.Unlock()
 		if m.removing {
@@ -68,14 +70,14 @@ func (h *Host) Start(_ context.Context, spec microvm.Spec) (netip.Addr, error) {
 		return netip.Addr{}, err
 	}
 	r := record{ID: spec.ID, Namespace: spec.Pod.Namespace, Name: spec.Pod.Name, UID: spec.Pod.UID, Size: spec.Size, Place: place}
-	if err := h.save(r); err != nil {
+	if err := h.records.save(r); err != nil {
 		h.o.Links.Release(place)
 		return netip.Addr{}, fmt.Errorf("note the microVM: %w", err)
 	}
-	m := newMachine(h, r)
+	m := newMicroVM(h, r)
 	m.pod = spec.Pod.DeepCopy()
-	h.machines[spec.ID] = m
-	h.openDoor(m)
+	h.microVMs[spec.ID] = m
+	h.serveKubelet(m)
 	h.work.Go(m.bringUp)
 	return r.address(), nil
 }
@@ -83,42 +85,49 @@ func (h *Host) Start(_ context.Context, spec microvm.Spec) (netip.Addr, error) {
 var errNotResumed = errors.New("the host is being started and does not know its microVMs yet")
 
 // machine finds one by its ID, once it is known what becomes of those of an earlier process.
-func (h *Host) machine(id string) (*machine, error) {
+func (h *Host) microVM(id string) (*microVM, error) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	if !h.state.resumed {
 		return nil, errNotResumed
 	}
-	if m := h.machines[id]; m != nil {
+	if m := h.microVMs[id]; m != nil {
 		return m, nil
 	}
 	return nil, microvm.ErrUnknown
 }
 
-// all machines.
-func (h *Host) all() []*machine {
+// all returns all microVMs.
+func (h *Host) all() []*microVM {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	out := make([]*machine, 0, len(h.machines))
-	for _, m := range h.machines {
-		out = append(out, m)
+	return slices.Collect(maps.Values(h.microVMs))
+}
+
+// find returns a microVM for which match is true, nil if there is none.
+func (h *Host) find(match func(*microVM) bool) *microVM {
+	all := h.all()
+	if i := slices.IndexFunc(all, match); i >= 0 {
+		return all[i]
 	}
-	return out
+	return nil
+}
+
+// ids returns the IDs of all microVMs, sorted.
+func (h *Host) ids() []string {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return slices.Sorted(maps.Keys(h.microVMs))
 }
 
 // List implements microvm.Host.
 func (h *Host) List(context.Context) ([]string, error) {
-	var ids []string
-	for _, m := range h.all() {
-		ids = append(ids, m.record.ID)
-	}
-	slices.Sort(ids)
-	return ids, nil
+	return h.ids(), nil
 }
 
 // Stop implements microvm.Host.
 func (h *Host) Stop(_ context.Context, id string, graceSeconds int64) error {
-	m, err := h.machine(id)
+	m, err := h.microVM(id)
 	if err != nil {
 		return err
 	}
@@ -134,7 +143,7 @@ func (h *Host) Stop(_ context.Context, id string, graceSeconds int64) error {
 }
 
 // stop ends the pod; a machine that does not answer is taken away by fargate-scheduler when the time is over.
-func (m *machine) stop(vm *sandbox.VM, grace time.Duration) {
+func (m *microVM) stop(vm *sandbox.VM, grace time.Duration) {
 	if err := vm.Stop(m.h.ctx, grace); err != nil && m.h.ctx.Err() == nil {
 		m.h.o.Log.Warn("a microVM was not stopped", "pod", m.record.Namespace+"/"+m.record.Name, "error", err)
 	}
@@ -142,7 +151,7 @@ func (m *machine) stop(vm *sandbox.VM, grace time.Duration) {
 
 // Remove implements microvm.Host.
 func (h *Host) Remove(ctx context.Context, id string) error {
-	m, err := h.machine(id)
+	m, err := h.microVM(id)
 	if err != nil {
 		return err
 	}
@@ -152,7 +161,7 @@ func (h *Host) Remove(ctx context.Context, id string) error {
 	r := m.record
 	m.mu.Unlock()
 	if first {
-		if err := h.save(r); err != nil {
+		if err := h.records.save(r); err != nil {
 			h.o.Log.Warn("a microVM that is being removed would be started again after a crash of this process", "id", id, "error", err)
 		}
 		m.cancel()
@@ -167,7 +176,7 @@ func (h *Host) Remove(ctx context.Context, id string) error {
 }
 
 // remove takes everything of a microVM away. It goes to its end even if the host is being closed: nothing in it waits for long.
-func (m *machine) remove() {
+func (m *microVM) remove() {
 	m.mu.Lock()
 	up := m.up
 	m.mu.Unlock()
@@ -188,7 +197,7 @@ func (m *machine) remove() {
 }
 
 // release lets the images go: nothing runs on them any more.
-func (m *machine) release() {
+func (m *microVM) release() {
 	m.mu.Lock()
 	images := m.images
 	m.images = nil
@@ -196,4 +205,49 @@ func (m *machine) release() {
 	for _, i := range images {
 		i.Release()
 	}
+}
+
+// Status implements microvm.Host.
+func (h *Host) Status(_ context.Context, id string) (microvm.Status, error) {
+	m, err := h.microVM(id)
+	if err != nil {
+		return microvm.Status{}, err
+	}
+	return m.status(m.current()), nil
+}
+
+// status is what has become of the pod, which is nil if nobody knows it any more.
+func (m *microVM) status(pod *corev1.Pod) microvm.Status {
+	a := m.account(pod)
+	out := microvm.Status{Ended: a.Ended}
+	if pod != nil {
+		out.Pod = podspec.Status(pod, a)
+	}
+	return out
+}
+
+// Watch implements microvm.Host.
+func (h *Host) Watch(ctx context.Context, changed func(id string)) {
+	h.watchers.Watch(ctx, changed, h.ids)
+}
+
+// forget takes a microVM of which nothing is left off the list.
+func (h *Host) forget(m *microVM) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	delete(h.microVMs, m.record.ID)
+	h.signer.Forget(h.node(m.record))
+	h.records.remove(m.record.ID)
+}
+
+// event records what happened to a pod, or to a container of it.
+func (h *Host) event(pod *corev1.Pod, container, kind, reason, message string) {
+	about := &corev1.ObjectReference{APIVersion: "v1", Kind: "Pod", Namespace: pod.Namespace, Name: pod.Name, UID: pod.UID, ResourceVersion: pod.ResourceVersion}
+	eachContainer(pod, func(c *corev1.Container, path string) bool {
+		if c.Name == container {
+			about.FieldPath = path
+		}
+		return true
+	})
+	h.o.Recorder.Event(about, kind, reason, message)
 }

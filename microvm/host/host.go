@@ -66,7 +66,7 @@ type Options struct {
 	// Unapproved leaves it to others to approve the serving certificates.
 	Unapproved bool
 	// Room is what microVMs may have together; what is 0 is this machine's.
-	Room fargate.Size
+	Capacity fargate.Size
 
 	// Links connects the machines; nil is user mode, with the addresses of UserPrefix.
 	Links sandbox.Network
@@ -83,32 +83,27 @@ type Options struct {
 
 // Pauses between attempts at what failed.
 type Pauses struct {
-	FirstPull, MostPull time.Duration // of an image; 10 s, doubled up to 5 minutes
-	Config              time.Duration // at what a pod refers to; 2 s
-	Refresh             time.Duration // between looks at what running pods refer to; 5 s
-	Measure             time.Duration // between measurements; 10 s
+	FirstPull, MaxPull time.Duration // of an image; 10 s, doubled up to 5 minutes
+	Config             time.Duration // at what a pod refers to; 2 s
+	Refresh            time.Duration // between looks at what running pods refer to; 5 s
+	Measure            time.Duration // between measurements; 10 s
 }
 
 func (p Pauses) orDefault() Pauses {
-	for _, d := range []struct {
-		have      *time.Duration
-		otherwise time.Duration
-	}{
-		{&p.FirstPull, 10 * time.Second}, {&p.MostPull, 5 * time.Minute}, {&p.Config, 2 * time.Second}, {&p.Refresh, 5 * time.Second}, {&p.Measure, 10 * time.Second},
-	} {
-		if *d.have == 0 {
-			*d.have = d.otherwise
-		}
+	return Pauses{
+		FirstPull: cmp.Or(p.FirstPull, 10*time.Second), MaxPull: cmp.Or(p.MaxPull, 5*time.Minute),
+		Config: cmp.Or(p.Config, 2*time.Second), Refresh: cmp.Or(p.Refresh, 5*time.Second),
+		Measure: cmp.Or(p.Measure, 10*time.Second),
 	}
-	return p
 }
 
 // Host is this machine as a host of microVMs. Its methods may be used by many goroutines.
 type Host struct {
 	o        Options
-	driver   *retrying
+	driver   *retryingDriver
 	vms      *sandbox.Host
 	images   *image.Puller
+	records  recordStore
 	objects  objects
 	pods     cache.SharedIndexInformer
 	nodes    cache.SharedIndexInformer // nil if Options.Pods are given: such a host may not see Nodes
@@ -116,7 +111,7 @@ type Host struct {
 	kubelet  *kubelet.Server
 	listener net.Listener // of all kubelet APIs; nil if each has its own
 	port     uint16       // of the kubelet API
-	room     fargate.Size
+	capacity fargate.Size
 	router   *logs.Router
 
 	ctx    context.Context // of what goes on in the background
@@ -126,7 +121,7 @@ type Host struct {
 
 	mu       sync.Mutex
 	state    state
-	machines map[string]*machine // by the microVM's ID
+	microVMs map[string]*microVM // by the microVM's ID
 	watchers microvm.Watchers
 }
 
@@ -144,9 +139,7 @@ var UserPrefix = netip.MustParsePrefix("10.201.0.0/16")
 
 // New takes charge of the state directory. Machines that still run go on; Run takes them up.
 func New(o Options) (_ *Host, err error) {
-	if o.Log == nil {
-		o.Log = slog.Default()
-	}
+	o.Log = cmp.Or(o.Log, slog.Default())
 	o.Pauses = o.Pauses.orDefault()
 	if o.Links == nil {
 		if o.Links, err = sandbox.NewUserMode(UserPrefix); err != nil {
@@ -161,8 +154,9 @@ func New(o Options) (_ *Host, err error) {
 		return nil, fmt.Errorf("microVM host: %w", err)
 	}
 	h := &Host{
-		o: o, driver: &retrying{make: o.Driver}, objects: objects, signer: kubelet.NewSigner(o.Kube, !o.Unapproved), kick: make(chan struct{}, 1),
-		machines: map[string]*machine{},
+		o: o, driver: &retryingDriver{make: o.Driver}, objects: objects, signer: kubelet.NewSigner(o.Kube, !o.Unapproved), kick: make(chan struct{}, 1),
+		records:  recordStore{filepath.Join(o.Dir, "pods")},
+		microVMs: map[string]*microVM{},
 	}
 	h.ctx, h.cancel = context.WithCancel(context.Background())
 	defer func() {
@@ -171,7 +165,7 @@ func New(o Options) (_ *Host, err error) {
 			err = fmt.Errorf("microVM host: %w", err)
 		}
 	}()
-	if err := os.MkdirAll(h.records(), 0o700); err != nil {
+	if err := os.MkdirAll(h.records.dir, 0o700); err != nil {
 		return nil, err
 	}
 	if h.vms, err = sandbox.Open(sandbox.Config{Dir: o.Dir, Driver: h.driver, Network: o.Links, Templates: true}); err != nil {
@@ -183,11 +177,11 @@ func New(o Options) (_ *Host, err error) {
 	if h.images, err = image.Open(filepath.Join(o.Dir, "images"), o.Images); err != nil {
 		return nil, err
 	}
-	if h.room, err = machineRoom(); err != nil {
+	if h.capacity, err = nodeCapacity(); err != nil {
 		return nil, err
 	}
-	h.room.MilliCPU, h.room.MemoryBytes = cmp.Or(o.Room.MilliCPU, h.room.MilliCPU), cmp.Or(o.Room.MemoryBytes, h.room.MemoryBytes)
-	if h.kubelet, err = kubelet.New(kubelet.Options{Backend: h, Client: o.Kube, ClientCA: o.ClientCA, Certificates: h.signer}); err != nil {
+	h.capacity.MilliCPU, h.capacity.MemoryBytes = cmp.Or(o.Capacity.MilliCPU, h.capacity.MilliCPU), cmp.Or(o.Capacity.MemoryBytes, h.capacity.MemoryBytes)
+	if h.kubelet, err = kubelet.New(kubelet.Options{Backend: h.Kubelet(), Client: o.Kube, ClientCA: o.ClientCA, Certificates: h.signer}); err != nil {
 		return nil, err
 	}
 	if o.Kubelets == nil {
@@ -195,10 +189,11 @@ func New(o Options) (_ *Host, err error) {
 			return nil, err
 		}
 	}
-	if err := h.openLogRouter(); err != nil {
+	h.router, err = logs.New(logs.Options{Dir: filepath.Join(o.Dir, LogRouterDir), Dial: o.Dial, Log: o.Log})
+	if err != nil {
 		return nil, err
 	}
-	if err := h.recall(); err != nil {
+	if err := h.loadRecords(); err != nil {
 		return nil, err
 	}
 	return h, h.informers()
