@@ -5,7 +5,6 @@ import (
 	"reflect"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/nodeless/nodeless/engine/model"
 )
@@ -21,13 +20,6 @@ func TestChoicesBecomeAPolicy(t *testing.T) {
 			model.Policy{Preferences: model.Respect, NodeFee: 10_000, SpotRisk: 10, PriorityCutoff: -10, HasPriorityCutoff: true}, ""},
 		{Choices{PreferencePolicy: "ignore", PriorityCutoff: NoCutoff}, model.Policy{Preferences: model.Ignore}, ""},
 		{Choices{PreferencePolicy: "Priced", PreferencePrice: 0.5, PriorityCutoff: NoCutoff}, model.Policy{PreferencePrice: 500_000}, ""},
-		{Choices{ChurnFee: 0.05, PriorityCutoff: NoCutoff}, model.Policy{ChurnFee: 50_000}, ""},
-		{Choices{ChurnFee: -1, PriorityCutoff: NoCutoff}, model.Policy{ChurnFee: -1_000_000}, ""},
-		{Choices{ChurnFee: -2}, model.Policy{}, "--churn-fee"},
-		{Choices{ChurnSaving: 25, Patience: time.Minute, PriorityCutoff: NoCutoff}, model.Policy{ChurnSaving: 25, Patience: time.Minute}, ""},
-		{Choices{ChurnSaving: -1, Patience: -time.Second, PriorityCutoff: NoCutoff}, model.Policy{ChurnSaving: -1, Patience: -time.Second}, ""},
-		{Choices{ChurnSaving: 101}, model.Policy{}, "--churn-saving"},
-		{Choices{Patience: time.Hour}, model.Policy{}, "--patience"},
 		{Choices{MinValuesPolicy: "BestEffort", PriorityCutoff: NoCutoff}, model.Policy{MinValues: model.BestEffort}, ""},
 		{Choices{MinValuesPolicy: "Loose"}, model.Policy{}, "--min-values-policy"},
 		{Choices{PreferencePolicy: "Sometimes"}, model.Policy{}, "--preference-policy"},

@@ -86,7 +86,7 @@ func TestTheRolesAreEnough(t *testing.T) {
 			UserName: "system:serviceaccount:" + namespace + ":" + rbac.Name, Groups: []string{"system:serviceaccounts", "system:authenticated"},
 		}
 		o.LeaderElection, o.LeaderNamespace, o.Identity = true, namespace, "test"
-		o.Gates = gates.Gates{NodeRepair: true, SpotToSpotConsolidation: true, NodeOverlay: true, StaticCapacity: true, CapacityBuffer: true, Nominations: true, FillOrder: true}
+		o.Gates = gates.Gates{NodeRepair: true, SpotToSpotConsolidation: true, NodeOverlay: true, StaticCapacity: true, CapacityBuffer: true, Nominations: true}
 		o.Log = slog.New(slog.NewTextHandler(&log, nil))
 	})
 	<-r.Leads

@@ -6,15 +6,13 @@ package engine
 
 import (
 	"github.com/nodeless/nodeless/engine/disrupt"
-	"github.com/nodeless/nodeless/engine/fill"
 	"github.com/nodeless/nodeless/engine/model"
 	"github.com/nodeless/nodeless/engine/solve"
-	"github.com/nodeless/nodeless/engine/soon"
 )
 
 // Provision gives every pending pod a place, a launch or a Reason.
 func Provision(s *model.Snapshot, p model.Policy) model.Plan {
-	return soon.Provision(s, p.At(s)).Explained()
+	return solve.Provision(s, p).Explained()
 }
 
 // Provisioner is Provision in two steps, again and again: first what is launched, then why the other pods get nothing, which takes longer
@@ -29,7 +27,7 @@ func NewProvisioner() *Provisioner { return &Provisioner{memory: solve.NewMemory
 
 // Decide is Provision but for the Reasons of pods that no pool can launch a node for: their Rule is model.RuleUnexplained.
 func (x *Provisioner) Decide(s *model.Snapshot, p model.Policy) model.Plan {
-	x.draft = soon.Provision(s, p.At(s))
+	x.draft = solve.Provision(s, p)
 	return x.draft.Plan
 }
 
@@ -58,10 +56,6 @@ func StillTrue(s *model.Snapshot, p model.Policy, c model.Command) model.Reason 
 func Disrupt(s *model.Snapshot, p model.Policy) model.Plan {
 	return disrupt.Run(s, p)
 }
-
-// FillOrder gives the turns in which machines are to be filled with the pods that come, of those that are not among the first: see
-// fill.Order.
-func FillOrder(s *model.Snapshot, now map[string]int) map[string]int { return fill.Order(s, now) }
 
 // Search is Disrupt of one snapshot piece by piece: what Disrupt would find out for each piece anew is found out once.
 type Search struct{ of *disrupt.Search }

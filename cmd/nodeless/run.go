@@ -51,10 +51,6 @@ func choiceFlags(f *pflag.FlagSet, c *controller.Choices) {
 		"BestEffort = they are lowered for it if its pods get nothing otherwise")
 	f.Float64Var(&c.PreferencePrice, "preference-price", 0, "dollars an hour that a preference of weight 100 may cost; less weight, less money")
 	f.Float64Var(&c.NodeFee, "node-fee", 0, "dollars an hour that every machine costs you beside its price, such as licences: the more, the fewer and larger machines")
-	f.Float64Var(&c.ChurnFee, "churn-fee", 0, "the same in a cluster whose pods all end within ten minutes, less where fewer do, none where only Deployments' come and go; "+
-		"0 = the default of 0.3, -1 = none")
-	f.IntVar(&c.ChurnSaving, "churn-saving", 0, "percent of what machines cost that their replacements must save where as many pods end in ten minutes as run; 0 = the default of 60, -1 = none")
-	f.DurationVar(&c.Patience, "patience", 0, "how long pods wait there for room that others leave, if all can expect some, before machines are launched; 0 = the default of 40s, -1s = none")
 	f.IntVar(&c.SpotRisk, "spot-risk", 0, "percent by which spot prices count for more when offerings are compared")
 	f.Int32Var(&c.PriorityCutoff, "priority-cutoff", controller.NoCutoff, "pods of lower priority may use machines that are there, but none is launched for them")
 	f.Lookup("priority-cutoff").DefValue = "none"
@@ -140,7 +136,7 @@ func (s *settings) connect() (*rest.Config, error) {
 
 // provider are the cloud's options: how machines reach the cluster is asked of EKS where that is the better source.
 func (s *settings) provider(ctx context.Context, awsCfg awssdk.Config, cfg *rest.Config) (aws.Options, error) {
-	types, err := readTypes(s.typesFile)
+	labels, err := s.testCloud.typeLabels()
 	if err != nil {
 		return aws.Options{}, err
 	}
@@ -151,7 +147,7 @@ func (s *settings) provider(ctx context.Context, awsCfg awssdk.Config, cfg *rest
 	o := aws.Options{
 		AWS: awsCfg, ClusterName: s.clusterName, ClusterEndpoint: s.clusterEndpoint, ClusterCA: ca,
 		InterruptionQueue: s.interruptionQueue, VMMemoryOverheadPercent: &s.vmMemoryOverhead, ReservedENIs: s.reservedENIs,
-		IsolatedVPC: s.isolatedVPC, TypeLabels: typeLabels(types),
+		IsolatedVPC: s.isolatedVPC, TypeLabels: labels,
 	}
 	if s.eksControlPlane || s.clusterEndpoint == "" && inPod() {
 		found, err := aws.FindCluster(ctx, awsCfg, s.clusterName)
@@ -188,7 +184,7 @@ func (s *settings) controllerOptions(f *pflag.FlagSet) (controller.Options, erro
 	if err != nil {
 		return controller.Options{}, err
 	}
-	kinds, err := readClassKinds(s.classKinds)
+	kinds, err := s.testCloud.classKinds()
 	if err != nil {
 		return controller.Options{}, err
 	}

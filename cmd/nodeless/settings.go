@@ -1,7 +1,6 @@
 package main
 
 import (
-	"errors"
 	"fmt"
 	"os"
 	"slices"
@@ -20,8 +19,7 @@ import (
 type settings struct {
 	kubeconfig, context string
 	stateDir            string
-	typesFile           string
-	classKinds          []string
+	testCloud           testCloud
 
 	clusterName, clusterEndpoint, clusterCA string
 	interruptionQueue                       string
@@ -102,9 +100,7 @@ func (s *settings) add(f *pflag.FlagSet) {
 	f.StringVar(&s.kubeconfig, "kubeconfig", "", "kubeconfig file (default: $KUBECONFIG, ~/.kube/config, or the pod's service account)")
 	f.StringVar(&s.context, "context", "", "context of the kubeconfig (default: its current one)")
 	f.StringVar(&s.stateDir, "state-dir", "", "folder for plans that failed the check (default: they are only logged)")
-	f.StringVar(&s.typesFile, "types", "", `file of machine types as for "nodeless up": their labels`)
-	f.StringSliceVar(&s.classKinds, "class-kind", nil, "file of a kind of node class beside EC2NodeClass, and of what its objects stand for")
-	_ = errors.Join(f.MarkHidden("types"), f.MarkHidden("class-kind")) // for tests: AWS has no types of one's own
+	s.testCloud.add(f)
 	s.addCluster(f)
 	s.addProcess(f)
 	s.inert.add(f)
@@ -188,6 +184,6 @@ func (c *choices) add(f *pflag.FlagSet) {
 func (c *choices) arguments() []string {
 	return []string{
 		"--preference-policy", c.PreferencePolicy, "--min-values-policy", c.MinValuesPolicy, fmt.Sprintf("--preference-price=%v", c.PreferencePrice), fmt.Sprintf("--node-fee=%v", c.NodeFee),
-		fmt.Sprintf("--churn-fee=%v", c.ChurnFee), fmt.Sprintf("--churn-saving=%d", c.ChurnSaving), "--patience", c.Patience.String(), fmt.Sprintf("--spot-risk=%d", c.SpotRisk), fmt.Sprintf("--priority-cutoff=%d", c.PriorityCutoff), "--feature-gates", c.gates,
+		fmt.Sprintf("--spot-risk=%d", c.SpotRisk), fmt.Sprintf("--priority-cutoff=%d", c.PriorityCutoff), "--feature-gates", c.gates,
 	}
 }

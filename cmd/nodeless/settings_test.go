@@ -132,7 +132,7 @@ func TestSettingsReachTheController(t *testing.T) {
 	if o.MetricsAddress != ":8000" || o.HealthAddress != "127.0.0.1:8081" {
 		t.Errorf("metrics at %q, health at %q: a port that is given is open to all, the default to this machine alone", o.MetricsAddress, o.HealthAddress)
 	}
-	if want := (gates.Gates{NodeRepair: true, ReservedCapacity: true, Nominations: true, FillOrder: true}); o.Gates != want {
+	if want := (gates.Gates{NodeRepair: true, ReservedCapacity: true, Nominations: true}); o.Gates != want {
 		t.Errorf("gates %v, want %v", o.Gates, want)
 	}
 	if o.Policy.Preferences != model.Respect || o.Policy.MinValues != model.BestEffort || o.Parallel != 3 || o.BatchIdle != 5*time.Millisecond || o.ClassRefresh != 3*time.Minute {

@@ -14,7 +14,6 @@ import (
 	"github.com/spf13/cobra"
 	"golang.org/x/term"
 
-	"github.com/nodeless/nodeless/engine"
 	"github.com/nodeless/nodeless/engine/model"
 	"github.com/nodeless/nodeless/lab/sim"
 	"github.com/nodeless/nodeless/lab/sim/trace"
@@ -25,8 +24,8 @@ type traceOptions struct {
 	from, length                    time.Duration
 	copies, maxVCPU, samples, check int
 	gpus, spot, alone               bool
-	nominates, fillOrder            bool
-	nodeFee, churnFee               float64
+	nominates                       bool
+	nodeFee                         float64
 	seed                            uint64
 	config                          sim.Config
 	policy                          model.Policy
@@ -70,7 +69,6 @@ in the folder that --folder or ` + trace.FolderVariable + ` names.`,
 	f.Float64Var(&o.config.Budget, "budget", 0.1, "share of the machines that may go at a time")
 	f.DurationVar(&o.config.Boot, "boot", 40*time.Second, "median time from a machine's launch until pods run on it")
 	f.BoolVar(&o.nominates, "nominations", true, "nominate pods to the machines that were launched for them, as with the feature gate Nominations")
-	f.BoolVar(&o.fillOrder, "fill-order", true, "fill machines in turns where pods come and go, as with the feature gate FillOrder")
 	f.BoolVar(&o.config.StartOver, "start-over", false, "a pod that is moved runs its whole life again")
 	f.BoolVar(&o.config.MostAllocated, "most-allocated", false, "kube-scheduler prefers full machines; it prefers empty ones by default")
 	f.Float64Var(&o.config.Faults.NoCapacity, "no-capacity", 0, "share of the hours in which an instance type has no capacity")
@@ -78,9 +76,6 @@ in the folder that --folder or ` + trace.FolderVariable + ` names.`,
 	f.Float64Var(&o.config.Faults.Interruptions, "interruptions", 0, "interruptions of a spot machine in an hour, on average")
 	f.Uint64Var(&o.seed, "seed", 1, "of boot times, faults and copies")
 	f.Float64Var(&o.nodeFee, "node-fee", 0, "dollars an hour that each machine counts for beside its price when machines are chosen")
-	f.Float64Var(&o.churnFee, "churn-fee", 0, "the same in a cluster whose pods all come and go, less where fewer do; 0 = the default, -1 = none")
-	f.IntVar(&o.policy.ChurnSaving, "churn-saving", 0, "percent of what machines cost that their replacements must save where as many pods end in ten minutes as run; 0 = the default, -1 = none")
-	f.DurationVar(&o.policy.Patience, "patience", 0, "how long pods wait there for room that others leave; 0 = the default, -1s = none")
 	f.IntVar(&o.samples, "samples", 100, "moments at which the proven minimum is computed; 0 = it is not")
 	f.IntVar(&o.check, "check-every", 100, "have each so many-th plan judged by the engine's independent judge; 0 = none")
 	f.BoolVar(&o.alone, "alone", false, "do not simulate Karpenter's way")
@@ -118,7 +113,7 @@ func (o *traceOptions) run(cmd *cobra.Command, name string) error {
 		t = t.Window(o.from, o.length)
 	}
 	t = t.Copies(o.copies, o.seed)
-	o.policy.NodeFee, o.policy.ChurnFee = model.Price(o.nodeFee*1e6), model.Price(o.churnFee*1e6)
+	o.policy.NodeFee = model.Price(o.nodeFee * 1e6)
 	o.config.Trace, o.config.Seed, o.config.CheckEvery = t, o.seed, o.check
 	o.config.Types = sim.Catalogue{MaxVCPU: o.maxVCPU, GPUs: o.gpus, Spot: o.spot}.Types()
 	progress := io.Discard
@@ -140,9 +135,6 @@ func (o *traceOptions) simulate(ctx context.Context, progress io.Writer) (*simul
 	out := &simulatedTrace{Trace: t.Name, Pods: len(t.Pods), Hours: t.Length().Hours(), Live: t.MeanLive()}
 	deciders := []sim.Decider{sim.Nodeless(o.policy), sim.Compatible()}
 	deciders[0].Nominates = o.nominates
-	if o.fillOrder {
-		deciders[0].Fills = engine.FillOrder
-	}
 	if o.alone {
 		deciders = deciders[:1]
 	}

@@ -71,9 +71,6 @@ func (w *World) updatePod(o *corev1.Pod, now time.Time) {
 	if old == nil || old.Key != info.Key {
 		w.succeed(info.Maker, now)
 	}
-	if info.Terminal && !info.Evicted && (old == nil || old.Key != info.Key || !old.Terminal) {
-		w.ended = append(w.ended, info.Event)
-	}
 	if s != nil {
 		p := &pod{Pod: info, generation: o.Generation, shape: s, needs: needs, unready: unready(o)}
 		w.link(key, p)

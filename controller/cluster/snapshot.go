@@ -41,14 +41,8 @@ func (w *World) Snapshot() *model.Snapshot {
 	}
 	return &model.Snapshot{
 		Now: now, ResourceNames: w.names.List(), Shapes: w.shapes.list, Pending: w.out.pending, Expected: w.renderExpected(), Nodes: w.out.nodes,
-		Pools: w.renderPools(now), Daemons: w.out.daemons, Namespaces: w.renderNamespaces(), Ended: w.endedLately(now),
+		Pools: w.renderPools(now), Daemons: w.out.daemons, Namespaces: w.renderNamespaces(),
 	}
-}
-
-// endedLately counts the pods that ended by themselves in the last model.RecentlyEnded, and forgets the others.
-func (w *World) endedLately(now time.Time) int {
-	w.ended = slices.DeleteFunc(w.ended, func(at time.Time) bool { return now.Sub(at) >= model.RecentlyEnded })
-	return len(w.ended)
 }
 
 // refresh brings shapes, machines and usage up to date. Every write asks for it; what only a snapshot needs is made there.

@@ -70,7 +70,6 @@ type World struct {
 	successors successors
 	jobs       jobs
 	lacking    lacking
-	ended      []time.Time        // when pods succeeded or failed by themselves
 	failing    map[string]failing // by pool
 	// readsFailures: NodePools say whose launches fail, not failing.
 	readsFailures bool

@@ -7,8 +7,6 @@ import (
 	"time"
 
 	"github.com/nodeless/nodeless/controller/apply"
-	"github.com/nodeless/nodeless/engine"
-	"github.com/nodeless/nodeless/engine/fill"
 	"github.com/nodeless/nodeless/engine/model"
 	"github.com/nodeless/nodeless/internal/kit/clock"
 )
@@ -78,7 +76,7 @@ type loop struct {
 	timer  clock.Timer
 	logged map[string]bool
 	search search
-	filled time.Time // when machines were last given their turns
+	clean  bool // no Node has a taint that an earlier version left
 }
 
 // wake is when the next plan is due: after a change, or at the latest when the last plan said.
@@ -114,7 +112,9 @@ func (l *loop) turn(ctx context.Context) {
 	d := l.provision(ctx)
 	due := Sooner(d.Plan.RecheckAt, l.advance(ctx, &d))
 	due = Sooner(due, l.disrupt(ctx, &d))
-	l.fill(ctx)
+	if !l.clean {
+		l.clean = l.o.Actor.RemoveFillTaints(ctx, d.Snapshot)
+	}
 	now := l.o.Clock.Now()
 	switch {
 	case len(d.Result.Errors) > 0: // whatever is due: each turn would try again what has just failed
@@ -195,34 +195,6 @@ func (l *loop) disrupt(ctx context.Context, d *Decision) time.Time {
 	l.search.looked(s, &plan, known, len(v.wrong)+len(r.Refused)+len(r.Errors) == 0)
 	d.Plan.Kept = l.search.kept
 	return Sooner(due, l.search.due(s.Now))
-}
-
-// fill gives machines their turns, if it is time again or one is new. Without turns a new one has none to get.
-func (l *loop) fill(ctx context.Context) {
-	again := l.filled.Add(fill.Every)
-	if !l.o.FillOrder && l.o.Clock.Now().Before(again) {
-		return
-	}
-	s := l.o.World.Snapshot()
-	if s.Now.Before(again) && !l.anyNew(s) {
-		return
-	}
-	l.filled = s.Now
-	var order apply.FillOrder
-	if l.o.FillOrder {
-		order = engine.FillOrder
-	}
-	l.o.Actor.Fill(ctx, s, order)
-}
-
-// anyNew reports whether a machine became ready since machines were last given their turns.
-func (l *loop) anyNew(s *model.Snapshot) bool {
-	for i := range s.Nodes {
-		if s.Nodes[i].Initialized.After(l.filled) {
-			return true
-		}
-	}
-	return false
 }
 
 func later(a, b time.Time) time.Time {

@@ -12,7 +12,6 @@ import (
 
 	"github.com/nodeless/nodeless/controller/apply"
 	"github.com/nodeless/nodeless/engine/check"
-	"github.com/nodeless/nodeless/engine/fill"
 	"github.com/nodeless/nodeless/engine/model"
 	"github.com/nodeless/nodeless/internal/kit/clock"
 )
@@ -28,7 +27,6 @@ type stage struct {
 	pools    []model.Pool
 	applied  []model.Plan
 	reported []model.Plan
-	fills    int
 	unknown  error                                                            // why Recall fails
 	result   apply.Result                                                     // what applying comes to
 	advance  func(*model.Snapshot, apply.StillTrue) (apply.Result, time.Time) // nil = nothing is under way
@@ -63,7 +61,7 @@ func (p player) Advance(_ context.Context, now *model.Snapshot, stillTrue apply.
 	return p.advance(now, stillTrue)
 }
 
-func (p player) Fill(context.Context, *model.Snapshot, apply.FillOrder) { p.fills++ }
+func (p player) RemoveFillTaints(context.Context, *model.Snapshot) bool { return true }
 
 func nothing(*model.Snapshot, model.Policy) model.Plan { return model.Plan{} }
 
@@ -173,13 +171,13 @@ func TestTheNextConsolidationIsAwaitedNotPolled(t *testing.T) {
 	s.wakesAt(t, 7*time.Second+resync)
 }
 
-// Pods that wait for others to end, as the engine says, are answered anew when they have waited enough, though nothing has changed.
-func TestPodsThatWaitForOthersToEndAreAnsweredInTime(t *testing.T) {
+// A plan that says when to look again is made anew then, though nothing has changed.
+func TestAPlanIsMadeAnewWhenItSays(t *testing.T) {
 	s := newStage()
 	s.pending = []model.Pod{{PodKey: model.PodKey{Namespace: "default", Name: "next"}}}
 	until := noon.Add(4 * time.Second)
 	turns := begin(t, s, Options{Provision: func(s *model.Snapshot, _ model.Policy) model.Plan {
-		plan := model.Plan{Unplaced: []model.Unplaced{{Pod: s.Pending[0].PodKey, Reason: model.Reason{Rule: model.RuleSoon}}}}
+		plan := model.Plan{Unplaced: []model.Unplaced{{Pod: s.Pending[0].PodKey, Reason: model.Reason{Rule: model.RuleUnexplained}}}}
 		if s.Now.Before(until) {
 			plan.RecheckAt = until
 		}
@@ -335,23 +333,5 @@ func TestNothingIsDecidedBeforeAllClaimsAreKnown(t *testing.T) {
 	s.Advance(retry)
 	if d := await(t, turns); !d.At.Equal(noon.Add(retry)) {
 		t.Errorf("decided at %v", d.At)
-	}
-}
-
-// Machines have their turns for ten seconds, unless a new one is ready.
-func TestMachinesGetTheirTurnsNowAndThen(t *testing.T) {
-	s := newStage()
-	l := &loop{o: Options{World: s, Actor: player{s}, Clock: s.Virtual, FillOrder: true}}
-	for i, step := range []struct {
-		after time.Duration
-		ready bool
-		given int
-	}{{0, false, 1}, {2 * time.Second, false, 1}, {2 * time.Second, true, 2}, {2 * time.Second, false, 2}, {fill.Every, false, 3}} {
-		if s.Advance(step.after); step.ready {
-			s.nodes = []model.Node{{Name: "a", Initialized: s.Now()}}
-		}
-		if l.fill(t.Context()); s.fills != step.given {
-			t.Errorf("step %d: turns were given %d times, want %d", i, s.fills, step.given)
-		}
 	}
 }

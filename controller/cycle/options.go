@@ -31,8 +31,8 @@ type Actor interface {
 	// Advance brings the commands that are under way a step further, and says when it wants to be called again at the latest,
 	// zero if that depends on changes only.
 	Advance(ctx context.Context, s *model.Snapshot, stillTrue apply.StillTrue) (apply.Result, time.Time)
-	// Fill tells kube-scheduler in which turns machines are to be filled, or, without an order, that there are none.
-	Fill(ctx context.Context, s *model.Snapshot, order apply.FillOrder)
+	// RemoveFillTaints takes away the taints filled-later-* of earlier versions, and reports whether none is left.
+	RemoveFillTaints(ctx context.Context, s *model.Snapshot) bool
 }
 
 // Options are what Run needs.
@@ -45,8 +45,6 @@ type Options struct {
 	BatchIdle, BatchMax time.Duration
 	// Promise: pods keep the places that a plan gave them on machines that are yet to be ready (feature gate Nominations).
 	Promise bool
-	// FillOrder: where pods come and go, some machines are filled first (feature gate FillOrder).
-	FillOrder bool
 	// Leading is closed when this process may act; nil if it always may.
 	Leading <-chan struct{}
 	// Provision and Disrupt are the engine's; replaced in tests.

@@ -7,7 +7,7 @@ import (
 	"strings"
 )
 
-// Gates says which optional parts of the contract are on, and which of our own.
+// Gates says which optional parts of the contract are on, and one of our own.
 type Gates struct {
 	NodeRepair              bool // nodes whose kubelet or hardware is broken for long are replaced
 	ReservedCapacity        bool // capacity reservations are offerings of their own
@@ -16,11 +16,10 @@ type Gates struct {
 	StaticCapacity          bool // a NodePool with spec.replicas keeps so many nodes
 	CapacityBuffer          bool // CapacityBuffer objects keep room free
 	Nominations             bool // ours: pods are nominated to the machines that were launched for them (docs/adr/0027)
-	FillOrder               bool // ours: where pods come and go, machines that may become empty are filled last (docs/adr/0032)
 }
 
-// Default is what is on when nobody says otherwise: the reference's defaults of v1.14.1, and our own gates.
-func Default() Gates { return Gates{ReservedCapacity: true, Nominations: true, FillOrder: true} }
+// Default is what is on when nobody says otherwise: the reference's defaults of v1.14.1, and our own gate.
+func Default() Gates { return Gates{ReservedCapacity: true, Nominations: true} }
 
 // field finds the gate of a name, nil if there is none.
 func (g *Gates) field(name string) *bool {
@@ -39,14 +38,12 @@ func (g *Gates) field(name string) *bool {
 		return &g.CapacityBuffer
 	case "Nominations":
 		return &g.Nominations
-	case "FillOrder":
-		return &g.FillOrder
 	}
 	return nil
 }
 
 // names are the gates in the order in which String writes them.
-var names = []string{"NodeRepair", "ReservedCapacity", "SpotToSpotConsolidation", "NodeOverlay", "StaticCapacity", "CapacityBuffer", "Nominations", "FillOrder"}
+var names = []string{"NodeRepair", "ReservedCapacity", "SpotToSpotConsolidation", "NodeOverlay", "StaticCapacity", "CapacityBuffer", "Nominations"}
 
 // Parse reads "A=true,B=false" over the defaults. A name that nobody knows is passed over, as in the reference, so
 // that settings written for another version still work; unknown returns those names. A value that is no bool is an error.

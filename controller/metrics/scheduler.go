@@ -63,7 +63,7 @@ func (s *Scheduler) Planned(of *model.Snapshot, plan *model.Plan, took time.Dura
 	s.queue.WithLabelValues(provisioner, lastRun).Set(float64(len(of.Pending) - len(virtual)))
 	unplaced := 0
 	for i := range plan.Unplaced {
-		if pod := plan.Unplaced[i].Pod; !blocked[pod] && !virtual[pod] && plan.Unplaced[i].Reason.Rule != model.RuleSoon {
+		if pod := plan.Unplaced[i].Pod; !blocked[pod] && !virtual[pod] {
 			unplaced++
 		}
 	}

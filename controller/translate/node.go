@@ -44,7 +44,7 @@ func (n *Names) Node(node *corev1.Node, claim *karpv1.NodeClaim) model.Node {
 	if !out.Cordoned { // kube-controller-manager is about to take it off, or lifecycle is
 		taints = withoutCordon(node)
 	}
-	out.Taints = schedulingTaints(withoutTurn(taints), startup, claim == nil || out.State == model.Initialized)
+	out.Taints = schedulingTaints(taints, startup, claim == nil || out.State == model.Initialized)
 	for _, t := range node.Spec.Taints {
 		out.Deleting = out.Deleting || t.Key == karpv1.DisruptedTaintKey
 	}

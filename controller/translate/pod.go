@@ -2,7 +2,6 @@ package translate
 
 import (
 	"math"
-	"slices"
 	"strconv"
 	"time"
 
@@ -31,7 +30,6 @@ type Pod struct {
 	Maker     string // UID of the ReplicaSet that makes another pod in its place at once, "" if none does
 	Waiting   bool   // wants a place: unbound, not ending, not gated, for the default scheduler, not a daemon's
 	Terminal  bool   // Succeeded or Failed
-	Evicted   bool   // or preempted: its successor runs elsewhere (DisruptionTarget)
 	Deleting  bool
 	Resizing  bool          // its resources are being changed in place: the shape may change with the status
 	HeldUntil time.Time     // karpenter.sh/do-not-disrupt: until then; zero if not held
@@ -81,8 +79,8 @@ func ReadPod(pod *corev1.Pod) Pod {
 	p := Pod{
 		Key:     model.PodKey{Namespace: pod.Namespace, Name: pod.Name, UID: string(pod.UID)},
 		Created: pod.CreationTimestamp.Time, Node: pod.Spec.NodeName,
-		Terminal: pod.Status.Phase == corev1.PodSucceeded || pod.Status.Phase == corev1.PodFailed,
-		Deleting: pod.DeletionTimestamp != nil, Evicted: evicted(pod),
+		Terminal:  pod.Status.Phase == corev1.PodSucceeded || pod.Status.Phase == corev1.PodFailed,
+		Deleting:  pod.DeletionTimestamp != nil,
 		HeldUntil: heldUntil(pod), Resizing: Resizing(pod),
 	}
 	if pod.Spec.Priority != nil {
@@ -111,12 +109,6 @@ func ReadPod(pod *corev1.Pod) Pod {
 		p.Event = lastEvent(pod, p.Terminal)
 	}
 	return p
-}
-
-func evicted(pod *corev1.Pod) bool {
-	return slices.ContainsFunc(pod.Status.Conditions, func(c corev1.PodCondition) bool {
-		return c.Type == corev1.DisruptionTarget && c.Status == corev1.ConditionTrue
-	})
 }
 
 // evictionCost is 1 and a share of the pod's deletion cost and priority, in thousandths (reference karpenter.md §8.2).

@@ -26,18 +26,6 @@ func Taints(taints []corev1.Taint) []model.Taint {
 	return slices.Compact(out)
 }
 
-// ToTaints is the Kubernetes form of taints.
-func ToTaints(taints []model.Taint) []corev1.Taint {
-	if len(taints) == 0 {
-		return nil
-	}
-	out := make([]corev1.Taint, len(taints))
-	for i, t := range taints {
-		out[i] = corev1.Taint{Key: t.Key, Value: t.Value, Effect: corev1.TaintEffect(t.Effect)}
-	}
-	return out
-}
-
 // Tolerations translates tolerations, sorted, without duplicates. Those with an operator other than Exists and Equal
 // are left out: a pod is rather thought not to tolerate a taint than wrongly to do.
 func Tolerations(ts []corev1.Toleration) []model.Toleration {

@@ -44,7 +44,7 @@ func (j answers) answeredOnce() {
 // withoutPools are the rules that no pool can be blamed for: what must happen first, what the search was not given, and
 // what pods do to each other.
 var withoutPools = []model.Rule{
-	model.RuleUnmodelled, model.RuleBlocked, model.RulePriority, model.RuleSteps, model.RuleSoon, model.RuleUnexplained,
+	model.RuleUnmodelled, model.RuleBlocked, model.RulePriority, model.RuleSteps, model.RuleUnexplained,
 	model.RuleNoPool, model.RuleAffinity,
 	model.RuleAntiAffinity, model.RuleSpread, model.RuleHostPort, model.RuleVolumeInUse,
 }
@@ -60,9 +60,6 @@ func (j answers) reasons() {
 		}
 		if p := j.pending[u.Pod]; p != nil && r.Rule == model.RulePriority && !j.belowCutoff(p) {
 			j.fail("reason", podName(u.Pod), "priority %d is not below the cut-off", p.Priority)
-		}
-		if p := j.pending[u.Pod]; p != nil && r.Rule == model.RuleSoon {
-			j.soon(p, s)
 		}
 		if r.Rule == model.RuleNoPool && len(j.s.Pools) > 0 {
 			j.fail("reason", podName(u.Pod), "there are %d pools", len(j.s.Pools))
@@ -91,22 +88,6 @@ func (j answers) verdicts(u *model.Unplaced) {
 	}
 	if len(r.Pools) != len(j.s.Pools) {
 		j.fail("reason", podName(u.Pod), "%d verdicts of %d pools", len(r.Pools), len(j.s.Pools))
-	}
-}
-
-// soon: only pods wait for others to end that nobody prefers, that leave no machine and that have not waited for
-// long; and only where pods come and go.
-func (j answers) soon(p *model.Pod, s *model.Shape) {
-	waited, most := j.s.Now.Sub(p.Created), j.policy.Patient(j.s)
-	if most <= 0 || waited < 0 || waited >= most {
-		j.fail("reason", podName(p.PodKey), "has waited %s for others to end, and may for %s", waited, most)
-	}
-	if p.Priority > 0 || p.From != "" || p.Virtual {
-		j.fail("reason", podName(p.PodKey), "priority %d, from %q, virtual: %v; it is not to wait for others to end",
-			p.Priority, p.From, p.Virtual)
-	}
-	if s != nil && len(s.Affinity)+len(s.AntiAffinity)+len(s.Spread)+len(s.Volumes)+len(s.HostPorts) > 0 {
-		j.fail("reason", podName(p.PodKey), "waits for others to end, and does not go wherever there is room")
 	}
 }
 

@@ -116,20 +116,13 @@ func likelyLeft(run *model.JobRun, now time.Time) (time.Duration, bool) {
 	return end.Sub(now), !end.IsZero()
 }
 
-// saving: whatever becomes of the replacements, the command saves for each machine what its pool wants, and the policy.
+// saving: whatever becomes of the replacements, the command saves for each machine what its pool wants.
 func (j *disruption) saving(c *model.Command, victims []*model.Node) {
 	var least, total model.Price
-	everywhere, costs := j.policy.LeastSaving(j.s), map[string]model.Price(nil)
-	if everywhere > 0 {
-		costs = j.s.Costs()
-	}
 	for _, n := range victims {
-		d, percent := &j.pools[n.Pool].pool.Disruption, everywhere
-		if 2*n.Price >= costs[n.Pool] {
-			percent = 0
-		}
+		d := &j.pools[n.Pool].pool.Disruption
 		wanted := max(clamp(d.MinSaving), 0)
-		if percent := min(max(d.MinSavingPercent, percent, 0), 100); percent > 0 {
+		if percent := min(max(d.MinSavingPercent, 0), 100); percent > 0 {
 			share := clamp(n.Price) * model.Price(percent)
 			wanted = max(wanted, (share+99)/100)
 		}

@@ -30,7 +30,6 @@ func (v Violation) Error() string { return fmt.Sprintf("%s: %s: %s", v.Promise, 
 func Plan(s *model.Snapshot, policy model.Policy, plan model.Plan) []Violation {
 	j := newJudge(s, policy, &plan)
 	if len(plan.Placements)+len(plan.Launches)+len(plan.Unplaced) > 0 {
-		j.policy = policy.At(s)
 		a := answers{j}
 		a.answeredOnce()
 		a.reasons()

@@ -240,7 +240,7 @@ var commandMutations = []mutation{
 				p.Nodes[i].Pods[k].Created = p.Now
 			}
 		}
-		return p.Handover >= 0 && len(c.Launches[0].Pods) > 0 && c.Launches[0].Chosen.Price > 0
+		return len(c.Launches[0].Pods) > 0 && c.Launches[0].Chosen.Price > 0
 	})},
 	{"the moves cost more than is saved", "pays back", ofCommand(model.Underutilized, false, func(p *plan, c *model.Command) bool {
 		p.MovePrice = c.Saves // one move costs what is saved in an hour, and pods are a minute old

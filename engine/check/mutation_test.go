@@ -191,14 +191,6 @@ var mutations = []mutation{
 		}
 		return len(p.Unplaced) > 0 && !p.HasPriorityCutoff
 	}},
-	{"it waits for others to end, though it is important, has waited for long or must not be alone", "reason", func(p *plan) bool {
-		if len(p.Unplaced) == 0 {
-			return false
-		}
-		x := &p.Pending[slices.IndexFunc(p.Pending, func(x model.Pod) bool { return x.PodKey == p.Unplaced[0].Pod })]
-		p.Unplaced[0].Reason = model.Reason{Rule: model.RuleSoon}
-		return x.Priority > 0 || x.Virtual || p.Patient(p.Snapshot) <= p.Now.Sub(x.Created) || len(p.Shapes[x.Shape].Spread) > 0
-	}},
 	{"two launches of one identity", "identity", func(p *plan) bool {
 		if len(p.Launches) > 1 {
 			p.Launches[1].ID = p.Launches[0].ID

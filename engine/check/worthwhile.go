@@ -53,13 +53,10 @@ func (j *disruption) notTheSame(c *model.Command, l *model.Launch, victims []*mo
 // paysBack: what is paid twice while the pods are handed over, and for their moves, is saved again before half of the
 // pods that leave any of the hosts are twice as old.
 func (j *disruption) paysBack(c *model.Command, victims []*model.Node) {
-	handover := j.policy.Handover
-	if handover == 0 {
-		handover = time.Minute
-	}
+	const handover = time.Minute
 	cost := 0.0
 	for i := range c.Launches {
-		cost += max(handover, 0).Hours() * float64(c.Launches[i].Chosen.Price)
+		cost += handover.Hours() * float64(c.Launches[i].Chosen.Price)
 	}
 	for _, n := range victims {
 		for i := range n.Pods {

@@ -34,7 +34,7 @@ func (r *savings) jobs(victims []*model.Node, saves model.Price) model.Reason {
 			b.key.Name))
 	})
 	launched := max(priceOf(victims)-max(saves, 0), 0)
-	lost := float64(float64(launched) * r.policy.PaidTwice().Seconds())
+	lost := float64(float64(launched) * model.Handover.Seconds())
 	for _, u := range all {
 		lost += u.lost
 		if waiting := float64(float64(max(saves, 0)) * u.left.Seconds()); lost >= waiting {

@@ -32,9 +32,6 @@ type run struct {
 	projected *projection
 	known     *known
 
-	leastPercent int                    // see model.Policy.LeastSaving
-	costs        map[string]model.Price // of that; what the nodes of each pool cost
-
 	candidates []*model.Node // disruptable nodes, dearest first
 	eventual   []*model.Node // nodes disruptable only by methods that do not wait for pods with a deadline
 	gone       map[string]int
@@ -52,13 +49,9 @@ type run struct {
 
 // newRun returns a run that has not begun.
 func newRun(s *model.Snapshot, policy model.Policy, w *projection) *run {
-	r := &run{s: s, policy: policy, projected: w, leastPercent: policy.LeastSaving(s), pools: map[string]*model.Pool{},
-		reasons: map[string]model.Reason{}}
+	r := &run{s: s, policy: policy, projected: w, pools: map[string]*model.Pool{}, reasons: map[string]model.Reason{}}
 	for i := range s.Pools {
 		r.pools[s.Pools[i].Name] = shutNow(s, &s.Pools[i])
-	}
-	if r.leastPercent > 0 {
-		r.costs = s.Costs()
 	}
 	for i := range s.Nodes {
 		n := &s.Nodes[i]

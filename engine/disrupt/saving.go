@@ -13,17 +13,12 @@ type savings struct {
 }
 
 // leastSaving is what must be saved an hour for these nodes to go: for each what its pool wants, in money or in
-// percent of what the node costs, or so many percent, whichever is more. The percentage is not for a node that
-// costs as much as all others of its pool: what comes is put there, and it does not become empty however long one
-// waits.
-func (r *savings) leastSaving(victims []*model.Node, percent int) (sum model.Price) {
+// percent of what the node costs, whichever is more.
+func (r *savings) leastSaving(victims []*model.Node) (sum model.Price) {
 	const most = 1 << 40
 	for _, n := range victims {
-		d, percent := &r.pools[n.Pool].Disruption, percent
-		if 2*n.Price >= r.costs[n.Pool] {
-			percent = 0
-		}
-		share := model.Price(min(max(d.MinSavingPercent, percent, 0), 100))
+		d := &r.pools[n.Pool].Disruption
+		share := model.Price(min(max(d.MinSavingPercent, 0), 100))
 		sum += max(min(d.MinSaving, most), (min(max(n.Price, 0), most)*share+99)/100, 0)
 	}
 	return sum
@@ -49,18 +44,13 @@ func (c *savings) hopeless(n *model.Node) model.Reason {
 	return c.jobs(one, n.Price)
 }
 
-// smallSaving says that less is saved than the nodes' pools want, or the policy; the zero Reason if it is enough.
+// smallSaving says that less is saved than the nodes' pools want; the zero Reason if it is enough.
 func (r *savings) smallSaving(victims []*model.Node, saves model.Price) model.Reason {
-	out := model.Reason{Rule: model.RuleSmallSaving, Object: victims[0].Pool, Best: inDollars(saves)}
-	least := r.leastSaving(victims, 0)
+	least := r.leastSaving(victims)
 	if saves >= least {
-		if least = r.leastSaving(victims, r.leastPercent); saves >= least {
-			return model.Reason{}
-		}
-		out.BestOf = strconv.Itoa(r.leastPercent) + " %"
+		return model.Reason{}
 	}
-	out.Detail = inDollars(least)
-	return out
+	return model.Reason{Rule: model.RuleSmallSaving, Object: victims[0].Pool, Best: inDollars(saves), Detail: inDollars(least)}
 }
 
 func inDollars(p model.Price) string { return strconv.FormatFloat(p.Dollars(), 'f', -1, 64) }

@@ -38,16 +38,7 @@ type Snapshot struct {
 	Pools      []Pool      // by Weight descending, then Name
 	Daemons    []Daemon    // DaemonSets, by Namespace, Name
 	Namespaces []Namespace // by Name
-	// Ended counts the pods that succeeded or failed within RecentlyEnded. Evicted pods, which kubelets report as
-	// failed, are not counted.
-	Ended int
-	// Running counts the pods on Nodes other than DaemonSet pods and ended ones; 0 if the maker of the snapshot has not
-	// counted them.
-	Running int
 }
-
-// RecentlyEnded is the period over which Snapshot.Ended counts.
-const RecentlyEnded = 10 * time.Minute
 
 // PodKey identifies one pod throughout its life.
 type PodKey struct{ Namespace, Name, UID string }

@@ -3,7 +3,6 @@ package model
 import (
 	"math"
 	"strings"
-	"time"
 )
 
 // Solver selects the algorithm that searches for a plan.
@@ -50,16 +49,6 @@ type Policy struct {
 	MinValues MinValues
 	// NodeFee is the hourly cost of every node beside its instance: agents, licences, blast radius.
 	NodeFee Price
-	// ChurnFee is what every node counts for beside that in a cluster in which all pods are gone after RecentlyEnded,
-	// and in part where fewer are: see At. 0 = the default, below that none. It decides what is launched for pods that
-	// wait, not what is worth keeping.
-	ChurnFee Price
-	// Patience is for how long a pod waits for others to end, on nodes that are there, before a node is launched
-	// for it, where pods come and go: see Patient. 0 = the default, below that it does not wait.
-	Patience time.Duration
-	// ChurnSaving is what consolidation must save there at least, in percent of what the nodes that go cost: see
-	// LeastSaving. 0 = the default, below that anything.
-	ChurnSaving int
 	// SpotRisk is the percentage that the risk of interruption adds to spot prices when offerings are compared.
 	SpotRisk int
 	// Largest is the maximum of each resource that one node may have; 0 = unlimited.
@@ -72,11 +61,9 @@ type Policy struct {
 	HasPriorityCutoff bool
 	// SpotToSpot allows replacing a spot node by a cheaper spot node.
 	SpotToSpot bool
-	// Handover is for how long a node and its replacement are paid at once; 0 = a minute, below that it is not
-	// counted. What moves pays this back, and MovePrice for each pod, within the time for which the pods can be expected
-	// to be there: see Remaining. Where pools wait for Jobs it counts against a move too.
-	Handover  time.Duration
-	MovePrice Price // once, for a pod of EvictionCost 1000; 0 = moves cost nothing
+	// MovePrice is what it costs to move a pod of EvictionCost 1000; 0 = moves are free. A command has to pay it back, and
+	// what is paid twice during the Handover, within the time for which the pods can be expected to run: see Remaining.
+	MovePrice Price
 	// MaxWhatIfs bounds the plans that one Disrupt tries for nodes whose pods have to move; 0 = the default, negative =
 	// none. After is where it begins: see Plan.After.
 	MaxWhatIfs int

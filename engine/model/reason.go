@@ -31,7 +31,6 @@ const (
 	RuleSteps   Rule = "Steps"   // the search was cut short (Plan.Partial); the next plan continues
 	// RuleUnexplained: no node can be launched for the pod now, and the reason has not been worked out yet.
 	RuleUnexplained Rule = "Unexplained"
-	RuleSoon        Rule = "Soon" // pods are likely to end on a node that is there before another one would be ready
 
 	RuleNeeded         Rule = "Needed"         // pending pods are placed there
 	RuleNotInitialized Rule = "NotInitialized" // the node is not ready yet
@@ -64,7 +63,7 @@ const (
 )
 
 // Transient reports whether the next plan is likely to say something else although nothing changes.
-func (r Rule) Transient() bool { return r == RuleSteps || r == RuleSoon || r == RuleUnexplained }
+func (r Rule) Transient() bool { return r == RuleSteps || r == RuleUnexplained }
 
 // BetweenPods reports whether the rule is about other pods, so that no pool can help.
 func (r Rule) BetweenPods() bool {

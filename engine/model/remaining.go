@@ -29,16 +29,9 @@ func Remaining(now time.Time, pods []Pod) time.Duration {
 	return ages[len(ages)/2]
 }
 
-// defaultHandover is about what an EC2 node takes from its launch to Ready, and its predecessor to be drained.
-const defaultHandover = time.Minute
-
-// PaidTwice is for how long what goes and what comes in its place are both paid: Handover, or its default.
-func (p *Policy) PaidTwice() time.Duration {
-	if p.Handover == 0 {
-		return defaultHandover
-	}
-	return max(p.Handover, 0)
-}
+// Handover is the time for which a node and its replacement are both paid: about what an EC2 instance takes from its
+// launch to Ready and its predecessor to be drained.
+const Handover = time.Minute
 
 // Payback is after how long a command has saved what it costs: nodes that are paid twice while pods are handed
 // over, and the pods' moves, which count for so many thousandths. It is Unknown where nothing is saved.
@@ -46,7 +39,7 @@ func (p *Policy) Payback(saves, launched Price, moves int64) time.Duration {
 	if saves <= 0 {
 		return Unknown
 	}
-	hours := p.PaidTwice().Hours()*float64(max(launched, 0)) + float64(max(p.MovePrice, 0))*float64(max(moves, 0))/1000
+	hours := Handover.Hours()*float64(max(launched, 0)) + float64(max(p.MovePrice, 0))*float64(max(moves, 0))/1000
 	hours /= float64(saves)
 	if hours >= Unknown.Hours() {
 		return Unknown

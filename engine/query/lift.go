@@ -3,6 +3,7 @@ package query
 import (
 	"math"
 	"slices"
+	"time"
 
 	"github.com/nodeless/nodeless/engine/model"
 )
@@ -35,7 +36,11 @@ func lift(s *model.Snapshot, policy model.Policy, node string, r *model.Reason) 
 		out.Now = r.Until
 	case model.RulePayback:
 		if r.Until.IsZero() {
-			policy.Handover, policy.MovePrice = -1, 0
+			policy.MovePrice = 0
+			n.Pods = slices.Clone(n.Pods)
+			for i := range n.Pods {
+				n.Pods[i].Created = time.Time{} // pods of unknown age count as old
+			}
 		} else {
 			out.Now = r.Until
 		}
@@ -44,8 +49,6 @@ func lift(s *model.Snapshot, policy model.Policy, node string, r *model.Reason) 
 			return nil, policy, false
 		}
 		policy.SpotToSpot = true
-	case model.RuleSmallSaving:
-		d.MinSaving, d.MinSavingPercent, policy.ChurnSaving = 0, 0, -1
 	default:
 		return &out, policy, liftPolicy(d, r.Rule)
 	}
@@ -65,6 +68,8 @@ func liftPolicy(d *model.DisruptionPolicy, rule model.Rule) bool {
 		d.Window = model.Window{}
 	case model.RuleUnclear:
 		d.Unclear, d.Window = "", model.Window{}
+	case model.RuleSmallSaving:
+		d.MinSaving, d.MinSavingPercent = 0, 0
 	case model.RuleJob:
 		d.WaitForJobs = false
 	default:

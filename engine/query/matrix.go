@@ -6,7 +6,7 @@ import (
 
 	"github.com/nodeless/nodeless/engine/model"
 	"github.com/nodeless/nodeless/engine/rules"
-	"github.com/nodeless/nodeless/engine/soon"
+	"github.com/nodeless/nodeless/engine/solve"
 )
 
 // Waiting is what becomes of pods of one shape that wait, and what each pool of the snapshot has against them.
@@ -29,7 +29,7 @@ type PoolAnswer struct {
 
 // All asks what becomes of all pods that wait, by shape: those first of which most get nothing, then most wait.
 func All(s *model.Snapshot, policy model.Policy) []Waiting {
-	plan := soon.Provision(s, policy.At(s)).Explained()
+	plan := solve.Provision(s, policy).Explained()
 	launched := map[model.PodKey]int{} // index of the pool
 	for _, l := range plan.Launches {
 		for _, key := range l.Pods {

@@ -8,7 +8,7 @@ import (
 
 	"github.com/nodeless/nodeless/engine/model"
 	"github.com/nodeless/nodeless/engine/rules"
-	"github.com/nodeless/nodeless/engine/soon"
+	"github.com/nodeless/nodeless/engine/solve"
 	"github.com/nodeless/nodeless/engine/suggest"
 )
 
@@ -47,7 +47,7 @@ func OfPod(s *model.Snapshot, policy model.Policy, key model.PodKey) (Pod, bool)
 	if i < 0 {
 		return Pod{}, false
 	}
-	draft := soon.Provision(s, policy.At(s))
+	draft := solve.Provision(s, policy)
 	plan := &draft.Plan
 	out := Pod{Pod: &s.Pending[i], Shape: &s.Shapes[s.Pending[i].Shape]}
 	for _, at := range plan.Placements {

@@ -6,7 +6,7 @@ import (
 
 	"github.com/nodeless/nodeless/engine/model"
 	"github.com/nodeless/nodeless/engine/rules"
-	"github.com/nodeless/nodeless/engine/soon"
+	"github.com/nodeless/nodeless/engine/solve"
 )
 
 // Pool is what a pool may launch, and for whom.
@@ -36,7 +36,7 @@ func OfPool(s *model.Snapshot, policy model.Policy, pool string) (Pool, bool) {
 	v := rules.NewView(out.Pool, s.Daemons)
 	v.ApplyPolicy(&policy)
 	out.offers(v)
-	plan := soon.Provision(s, policy.At(s)).Plan
+	plan := solve.Provision(s, policy).Plan
 	taken := map[model.PodKey]bool{}
 	for _, l := range plan.Launches {
 		if l.Pool != pool {

@@ -28,8 +28,6 @@ func because(r model.Reason) string {
 		return "the search for machines was cut; the next round goes on"
 	case model.RuleUnexplained:
 		return "no node can be launched for it now; why is worked out after other pods"
-	case model.RuleSoon:
-		return fmt.Sprintf("pods are likely to end on %s before another machine would be ready; if none has by %s, one is launched", r.Object, r.Detail)
 	}
 	if own := (model.PoolVerdict{Rule: r.Rule, Object: r.Object, Detail: r.Detail, Best: r.Best, BestOf: r.BestOf}); len(r.Pools) == 0 || r.Rule.BetweenPods() {
 		return verdict(own)

@@ -10,7 +10,7 @@ import (
 //
 // Of Window, Object is the pool, Detail when its window opens next, Best "closing" if it is open and Detail is when it closes; of Unclear,
 // Object is the pool and Detail what cannot be read; of SmallSaving, Object is the pool, Detail what is wanted and Best what is saved, in
-// dollars an hour, BestOf the percentage if it is the policy that wants it; of Job, Object is the pod and Detail how long it is likely to run; of NoHelp, Object is the DaemonSet and BestOf the type; of NotExpired and NotCrowded, Object is the machine.
+// dollars an hour; of Job, Object is the pod and Detail how long it is likely to run; of NoHelp, Object is the DaemonSet and BestOf the type; of NotExpired and NotCrowded, Object is the machine.
 func wishes(r model.Reason) string {
 	switch r.Rule {
 	case model.RuleWindow:
@@ -24,9 +24,6 @@ func wishes(r model.Reason) string {
 	case model.RuleUnclear:
 		return fmt.Sprintf("nothing of pool %s is disrupted until this is corrected: %s", r.Object, r.Detail)
 	case model.RuleSmallSaving:
-		if r.BestOf != "" {
-			return fmt.Sprintf("$%s/h would be saved, and less than %s of what the machines cost is not worth moves where pods come and go (--churn-saving)", r.Best, r.BestOf)
-		}
 		return fmt.Sprintf("$%s/h would be saved, pool %s wants $%s/h or more (nodeless.sh/minimum-saving)", r.Best, r.Object, r.Detail)
 	case model.RuleJob:
 		return fmt.Sprintf("%s of a Job will be done in about %s, sooner than moving it pays (nodeless.sh/wait-for-jobs)", r.Object, r.Detail)

@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"slices"
 	"strings"
-	"time"
 
 	"github.com/nodeless/nodeless/engine/model"
 )
@@ -28,7 +27,7 @@ func (p *parser) addPolicy(l *line) (err error) {
 	for _, f := range []struct {
 		key string
 		to  *int
-	}{{"max-types", &policy.MaxTypes}, {"max-steps", &policy.MaxSteps}, {"spot-risk", &policy.SpotRisk}, {"max-what-ifs", &policy.MaxWhatIfs}, {"churn-saving", &policy.ChurnSaving}} {
+	}{{"max-types", &policy.MaxTypes}, {"max-steps", &policy.MaxSteps}, {"spot-risk", &policy.SpotRisk}, {"max-what-ifs", &policy.MaxWhatIfs}} {
 		if err := set(l, f.key, f.to); err != nil {
 			return err
 		}
@@ -36,20 +35,10 @@ func (p *parser) addPolicy(l *line) (err error) {
 	for _, f := range []struct {
 		key string
 		to  *model.Price
-	}{{"preference-price", &policy.PreferencePrice}, {"node-fee", &policy.NodeFee}, {"churn-fee", &policy.ChurnFee}, {"move-price", &policy.MovePrice}} {
+	}{{"preference-price", &policy.PreferencePrice}, {"node-fee", &policy.NodeFee}, {"move-price", &policy.MovePrice}} {
 		if text, ok := l.value(f.key); ok {
 			if *f.to, err = price(text); err != nil {
 				return fmt.Errorf("%s: %w", f.key, err)
-			}
-		}
-	}
-	for _, f := range []struct {
-		key string
-		to  *time.Duration
-	}{{"handover", &policy.Handover}, {"patience", &policy.Patience}} {
-		if text, ok := l.value(f.key); ok {
-			if *f.to, err = time.ParseDuration(text); err != nil {
-				return fmt.Errorf("%s=%s: not a duration", f.key, text)
 			}
 		}
 	}

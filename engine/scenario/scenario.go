@@ -13,7 +13,7 @@ import (
 var Now = time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
 
 // kinds of declarations, in the order in which they are read: what others refer to comes first.
-var kinds = []string{"now", "ended", "resource", "namespace", "type", "shape", "pods", "pod", "pool", "daemon", "node", "policy"}
+var kinds = []string{"now", "resource", "namespace", "type", "shape", "pods", "pod", "pool", "daemon", "node", "policy"}
 
 // Scenario reads a cluster from text, in canonical order. Errors name the line and the field.
 func Parse(text string) (*model.Snapshot, model.Policy, error) {
@@ -57,9 +57,6 @@ func (p *parser) declare(kind string, l *line) (err error) {
 	case "now":
 		p.s.Now, err = time.Parse(time.RFC3339Nano, l.name())
 		p.s.Now = p.s.Now.UTC()
-		return err
-	case "ended":
-		p.s.Ended, err = whole[int](l.name())
 		return err
 	case "resource":
 		return p.addResource(l.name())

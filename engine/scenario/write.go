@@ -16,9 +16,6 @@ func Format(s *model.Snapshot, policy model.Policy) string {
 	if !s.Now.Equal(Now) {
 		w.line(declare("now", s.Now.UTC().Format(time.RFC3339Nano)))
 	}
-	if s.Ended != 0 {
-		w.line(declare("ended", fmt.Sprint(s.Ended)))
-	}
 	for _, name := range s.ResourceNames[min(len(s.ResourceNames), len(model.WellKnownResources)):] {
 		w.line(declare("resource", quote(name)))
 	}
@@ -184,14 +181,6 @@ func (w *writer) policyLine(p model.Policy) *declaration {
 	d.amount("preference-price", dollars(p.PreferencePrice), "0")
 	d.amount("node-fee", dollars(p.NodeFee), "0")
 	d.amount("move-price", dollars(p.MovePrice), "0")
-	if p.Patience != 0 {
-		d.amount("patience", p.Patience.String(), "")
-	}
-	d.number("churn-saving", int64(p.ChurnSaving))
-	if p.Handover != 0 {
-		d.amount("handover", p.Handover.String(), "")
-	}
-	d.amount("churn-fee", dollars(p.ChurnFee), "0")
 	d.number("spot-risk", int64(p.SpotRisk))
 	d.word("spot-to-spot", p.SpotToSpot)
 	d.number("max-what-ifs", int64(p.MaxWhatIfs))

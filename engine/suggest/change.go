@@ -82,7 +82,7 @@ func newSearch(s *model.Snapshot, shape *model.Shape, views []*rules.View, rooms
 func (c *search) ways() []func() model.Change {
 	one := func(way func() model.Change) []func() model.Change { return []func() model.Change{way} }
 	switch c.reason.Rule {
-	case model.RuleUnmodelled, model.RuleSteps, model.RuleSoon:
+	case model.RuleUnmodelled, model.RuleSteps:
 		return nil
 	case model.RulePriority:
 		return one(c.morePriority)

@@ -18,7 +18,6 @@ import (
 const (
 	NoMachine = "NoMachine" // nothing can take the pod, and nothing is launched for it
 	Launches  = "Launches"  // a machine is, or would be, launched for the pod
-	Soon      = "Soon"      // pods are likely to end that are where it could go: no machine is launched for it yet
 	HasRoom   = "HasRoom"   // there is room for the pod: kube-scheduler has to bind it
 	Placed    = "Placed"
 	NoAddress = "NoAddress" // the pod is on a node that has no IP address for it

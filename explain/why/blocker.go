@@ -50,9 +50,6 @@ func (q *nodeQuestion) clearsAt(b *Blocker, t time.Time) {
 func (q *nodeQuestion) clears(r *model.Reason) string {
 	switch r.Rule {
 	case model.RuleNever, model.RuleWhenEmpty, model.RuleBalanced, model.RuleSmallSaving, model.RuleUnclear:
-		if r.Rule == model.RuleSmallSaving && r.BestOf != "" {
-			return "when fewer pods come and go"
-		}
 		return "when NodePool " + q.n.Pool + " says otherwise"
 	case model.RuleSpotToSpot:
 		if r.Detail != "" {

@@ -7,7 +7,6 @@ import (
 	"github.com/nodeless/nodeless/controller/cluster"
 	"github.com/nodeless/nodeless/engine/model"
 	"github.com/nodeless/nodeless/engine/query"
-	"github.com/nodeless/nodeless/engine/reason"
 	"github.com/nodeless/nodeless/explain/record"
 )
 
@@ -37,8 +36,6 @@ func (q *podQuestion) pending(ctx context.Context) {
 		}
 	case p.Launch != nil:
 		q.conclude(waited, Launches, "a machine has to be launched for it, and can be")
-	case p.Reason != nil && p.Reason.Rule == model.RuleSoon:
-		q.conclude(waited, Soon, "%s", reason.Pod(*p.Reason))
 	case none != nil:
 		q.conclude(waited, NoMachine, "nothing can take it, and the cloud has none of the machines that could be launched for it")
 	default:
@@ -54,7 +51,7 @@ func (q *podQuestion) pending(ctx context.Context) {
 	if p.Launch != nil {
 		q.launch(p.Launch)
 	}
-	if p.Reason != nil && q.a.Verdict != Soon {
+	if p.Reason != nil {
 		q.reason(ctx, &p)
 	}
 	if none != nil && none.Again != "" {

@@ -31,7 +31,7 @@ type PodAnswer struct {
 const mostAsked, mostOnNodes = 8, 5
 
 // verdicts of pods, those first that somebody has to look at.
-var byConcern = []string{NoMachine, NotOurs, Soon, Launches, HasRoom, Placed, Ended}
+var byConcern = []string{NoMachine, NotOurs, Launches, HasRoom, Placed, Ended}
 
 // workloadQuestion is a question about all pods of a workload.
 type workloadQuestion struct {
@@ -75,7 +75,7 @@ func (q *workloadQuestion) answer(ctx context.Context) (bool, error) {
 // verdictText says how many of a workload's pods there are of a sort.
 func verdictText(verdict string) string {
 	return map[string]string{
-		NoMachine: "that nothing can take", NotOurs: "that wait for somebody else", Soon: "that wait for room that others leave",
+		NoMachine: "that nothing can take", NotOurs: "that wait for somebody else",
 		Launches: "for which a node is, or has to be, launched", HasRoom: "for which there is room", Placed: "on nodes", Ended: "that have ended",
 		"": "more without a node, which were not asked about one by one",
 	}[verdict]

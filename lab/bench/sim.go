@@ -11,7 +11,6 @@ import (
 	"strings"
 	"time"
 
-	"github.com/nodeless/nodeless/engine"
 	"github.com/nodeless/nodeless/engine/model"
 	"github.com/nodeless/nodeless/lab/sim"
 	replay "github.com/nodeless/nodeless/lab/sim/trace"
@@ -32,7 +31,7 @@ type simFlags struct {
 	seed                   uint64
 	seeds                  int
 	policy                 model.Policy
-	nominates, fillOrder   bool
+	nominates              bool
 }
 
 func benchSim(args []string) error {
@@ -48,17 +47,12 @@ func benchSim(args []string) error {
 	f.IntVar(&o.samples, "samples", 100, "moments at which the proven minimum is computed")
 	f.Uint64Var(&o.seed, "seed", 1, "of boot times and copies")
 	f.IntVar(&o.seeds, "seeds", 1, "simulate with so many seeds, from -seed on, and print means: runs that differ in nothing but chance differ by 1 to 2 %")
-	f.DurationVar(&o.policy.Handover, "handover", 0, "see model.Policy.Handover; 0 = the default, below that none")
-	churnFee := f.Float64("churn-fee", 0, "dollars an hour, see model.Policy.ChurnFee; 0 = the default, below that none")
 	nodeFee := f.Float64("node-fee", 0, "dollars an hour, see model.Policy.NodeFee")
 	movePrice := f.Float64("move-price", 0, "dollars, see model.Policy.MovePrice")
-	f.IntVar(&o.policy.ChurnSaving, "churn-saving", 0, "percent, see model.Policy.ChurnSaving; 0 = the default, below that none")
-	f.DurationVar(&o.policy.Patience, "patience", 0, "see model.Policy.Patience; 0 = the default, below that none")
 	f.BoolVar(&o.nominates, "nominations", true, "nominate pods, as with the controller's feature gate Nominations")
-	f.BoolVar(&o.fillOrder, "fill-order", true, "fill machines in turns where pods come and go, as with the controller's feature gate FillOrder")
 	profile := f.String("cpuprofile", "", "write a CPU profile to this file")
 	_ = f.Parse(args)
-	o.policy.ChurnFee, o.policy.NodeFee, o.policy.MovePrice = model.Price(*churnFee*1e6), model.Price(*nodeFee*1e6), model.Price(*movePrice*1e6)
+	o.policy.NodeFee, o.policy.MovePrice = model.Price(*nodeFee*1e6), model.Price(*movePrice*1e6)
 	if o.seeds < 1 || o.samples < 1 {
 		return fmt.Errorf("-seeds and -samples are from 1 on")
 	}
@@ -121,9 +115,6 @@ func (o *simFlags) row(t *table, x simulated, tr *replay.Trace, size string) err
 	}
 	sides := [2]*side{{decider: sim.Compatible()}, {decider: sim.Nodeless(o.policy)}}
 	sides[1].decider.Nominates = o.nominates
-	if o.fillOrder {
-		sides[1].decider.Fills = engine.FillOrder
-	}
 	for k := range o.seeds {
 		c.Seed = o.seed + uint64(k)
 		for _, d := range sides {

@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"slices"
-	"strings"
 	"sync"
 	"time"
 
@@ -15,7 +14,6 @@ import (
 	karpv1 "sigs.k8s.io/karpenter/pkg/apis/v1"
 
 	"github.com/nodeless/nodeless/controller/translate"
-	"github.com/nodeless/nodeless/engine/fill"
 	"github.com/nodeless/nodeless/lab/apisim"
 	"github.com/nodeless/nodeless/region"
 )
@@ -80,41 +78,8 @@ func (j *judge) written(c apisim.Change) {
 		j.pod(c)
 	case claimsGVR:
 		j.claim(c)
-	case nodesGVR:
-		j.node(c)
 	}
 }
-
-// node takes a write to a Node: the turns in which machines are filled are wishes, and change one by one.
-func (j *judge) node(c apisim.Change) {
-	if c.By != agent || c.Is == nil || c.Was == nil {
-		return
-	}
-	was, _ := turnOf(c.Was)
-	is, wishes := turnOf(c.Is)
-	if is != was {
-		j.counts["turns"]++
-		j.say("node %s has turn %d, was %d", c.Is.GetName(), is, was)
-	}
-	if !wishes || is > fill.Last {
-		j.breach("node %s has %d taints for its turn, and they are but wishes: %v", c.Is.GetName(), is, wishes)
-	}
-}
-
-// turnOf counts the taints that are a Node's turn, and says whether kube-scheduler may put a pod there nevertheless.
-func turnOf(node *unstructured.Unstructured) (turn int, wishes bool) {
-	wishes = true
-	taints, _, _ := unstructured.NestedSlice(node.Object, "spec", "taints")
-	for _, x := range taints {
-		if t, ok := x.(map[string]any); ok && strings.HasPrefix(fmt.Sprint(t["key"]), turnTaint) {
-			turn++
-			wishes = wishes && t["effect"] == string(corev1.TaintEffectPreferNoSchedule)
-		}
-	}
-	return turn, wishes
-}
-
-const turnTaint = "nodeless.sh/filled-later-"
 
 func (j *judge) pod(c apisim.Change) {
 	key := func(o *unstructured.Unstructured) string { return o.GetNamespace() + "/" + o.GetName() }
@@ -122,9 +87,6 @@ func (j *judge) pod(c apisim.Change) {
 		delete(j.pods, key(c.Was))
 	} else {
 		j.pods[key(c.Is)] = c.Is
-	}
-	if c.Is != nil && strings.Contains(unscheduled(c.Is), turnTaint) {
-		j.breach("pod %s waits for a machine's turn: %s", key(c.Is), unscheduled(c.Is))
 	}
 	if c.By == agent && c.Is != nil && c.Was != nil && nominee(c.Is) != "" && nominee(c.Is) != nominee(c.Was) {
 		j.counts["nominations"]++
@@ -163,19 +125,10 @@ func (j *judge) available(app string) int {
 }
 
 func condition(o *unstructured.Unstructured, kind string) string {
-	return ofCondition(o, kind, "status")
-}
-
-// unscheduled is why kube-scheduler had no place for the pod when it last looked, "" if it had.
-func unscheduled(pod *unstructured.Unstructured) string {
-	return ofCondition(pod, string(corev1.PodScheduled), "message")
-}
-
-func ofCondition(o *unstructured.Unstructured, kind, what string) string {
 	all, _, _ := unstructured.NestedSlice(o.Object, "status", "conditions")
 	for _, x := range all {
 		if c, ok := x.(map[string]any); ok && c["type"] == kind {
-			text, _ := c[what].(string)
+			text, _ := c["status"].(string)
 			return text
 		}
 	}

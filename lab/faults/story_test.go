@@ -101,7 +101,7 @@ func (s *story) tooMany() error {
 	return s.until(s.allRun)
 }
 
-// comeAndGo has jobs come and go through half of all runs, from here until nothing fails any more: machines have turns in which they are filled.
+// comeAndGo has jobs come and go through half of all runs, from here until nothing fails any more.
 func (s *story) comeAndGo() error {
 	if s.in.chance("jobs")%2 == 0 {
 		return nil

@@ -30,7 +30,7 @@ func Random(seed uint64) *model.Snapshot {
 	r := source{rand.New(rand.NewPCG(seed, 0x6e6f64656c657373))}
 	s := r.snapshot(r.shape)
 	nominate(s, seed)
-	churn(s, seed)
+	rejuvenate(s, seed)
 	return model.Canonical(s)
 }
 
@@ -47,13 +47,12 @@ func nominate(s *model.Snapshot, seed uint64) {
 	}
 }
 
-// churn lets pods come and go in every third seed: some have ended of late, and those that run and wait have not for long.
-func churn(s *model.Snapshot, seed uint64) {
+// rejuvenate makes the pods of every third seed young: those that run, and those that wait.
+func rejuvenate(s *model.Snapshot, seed uint64) {
 	r := source{rand.New(rand.NewPCG(seed, 0x636875726e))}
 	if !r.chance(33) {
 		return
 	}
-	s.Ended = r.IntN(100)
 	young := func() time.Time { return s.Now.Add(-time.Duration(r.IntN(60)) * time.Second) }
 	for i := range s.Pending {
 		s.Pending[i].Created = young()

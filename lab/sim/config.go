@@ -78,8 +78,6 @@ type Decider struct {
 	Nominated time.Duration
 	// Nominates: kube-scheduler is told the places that a plan gives (status.nominatedNodeName), and keeps room for them.
 	Nominates bool
-	// Fills says in which turns machines are filled, of those that are not among the first; nil = in none.
-	Fills func(s *model.Snapshot, now map[string]int) map[string]int
 	// Judge says what is wrong with a plan; nil = nobody does.
 	Judge func(s *model.Snapshot, plan model.Plan, answered bool) []string
 }

@@ -118,7 +118,6 @@ func (r *run) getReady(m *machine) {
 	m.node.Labels = model.NewRequirements(model.OneOf(model.LabelZone, m.node.Zone), model.OneOf(model.LabelCapacityType, m.node.CapacityType),
 		model.OneOf(model.LabelPool, m.node.Pool)).And(r.types[m.node.Type].Requirements)
 	r.open(m, true)
-	r.newlyReady = true
 	r.changed()
 	r.fill(m)
 	if len(r.waiting) > 0 {

@@ -66,7 +66,6 @@ func (m *machine) going() bool { return m.victim != nil || m.taken }
 type slot struct {
 	free, all vector
 	held      vector // for pods that are nominated, out of free
-	turn      int    // in which kube-scheduler is to fill it
 	takes     bool
 }
 
@@ -76,7 +75,6 @@ type cluster struct {
 	slots    []slot       // by machine
 	nodes    []model.Node // by machine, as snapshots show them; those of stale machines are as they were
 	stale    []*machine
-	running  int // pods on nodes
 	made     int
 	waiting  []int32 // pods without a place, those that came first in front
 	absent   []int32 // pods that were evicted and whose successors are yet to come
@@ -114,7 +112,6 @@ func (c *cluster) remove(m *machine) {
 	i := c.index(m)
 	c.machines = slices.Delete(c.machines, i, i+1)
 	c.slots = slices.Delete(c.slots, i, i+1)
-	c.running -= len(c.nodes[i].Pods)
 	c.nodes = slices.Delete(c.nodes, i, i+1)
 	c.usage = c.usage.Minus(m.node.Capacity)
 	m.takes = false
@@ -144,11 +141,9 @@ func (c *cluster) show() []model.Node {
 			continue
 		}
 		n := &c.nodes[i]
-		c.running -= len(n.Pods)
 		if *n = m.node; m.going() {
 			n.Pods, n.Used = nil, m.daemons
 		}
-		c.running += len(n.Pods)
 	}
 	c.stale = c.stale[:0]
 	return c.nodes

@@ -23,7 +23,6 @@ type meter struct {
 	interruptions  int
 	capacityErrors int
 	plans, passes  int
-	turns          int
 	judged         int
 
 	billed   float64 // dollars
@@ -102,7 +101,6 @@ type Result struct {
 	CapacityErrors int `json:"capacityErrors,omitempty"`
 	Plans          int `json:"plans"`
 	Passes         int `json:"passes"`
-	Turns          int `json:"turnsChanged,omitempty"` // of machines: a write each
 	Judged         int `json:"plansJudged,omitempty"`
 }
 
@@ -135,7 +133,7 @@ func (r *run) result() Result {
 		Cost: r.billed, Booting: r.booting, Empty: r.empty, Moves: r.moves, MachineHours: r.hours, PeakMachines: r.peak, Launched: r.launches,
 		Pending: waitsOf(r.waits), Moving: waitsOf(r.rewait),
 		Commands: r.commands, Undone: r.undone, Emptied: r.removals, Interruptions: r.interruptions, Interrupted: r.bumped,
-		CapacityErrors: r.capacityErrors, Plans: r.plans, Passes: r.passes, Turns: r.turns, Judged: r.judged,
+		CapacityErrors: r.capacityErrors, Plans: r.plans, Passes: r.passes, Judged: r.judged,
 	}
 	if r.now > 0 {
 		out.MeanMachines = r.hours / r.now.Hours()

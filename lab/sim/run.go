@@ -33,15 +33,12 @@ type run struct {
 	outages map[model.OfferingKey]time.Duration // offerings that lately had no capacity, until when
 	daemons []model.Daemon
 
-	ends       []time.Duration // of pods, those that ended lately
 	order      []int32         // see pending
 	snap       *model.Snapshot // of what is now, nil if something changed since
 	planDue    time.Duration   // 0 = no plan is due
 	planFirst  time.Duration   // since when pods wait for it
 	passDue    time.Duration
-	fillDue    time.Duration // when machines are given their turns anew
-	newlyReady bool          // a machine is that has none
-	after      model.Cursor  // where the search of the last interval stopped
+	after      model.Cursor // where the search of the last interval stopped
 	plansMade  int
 	lastReport int
 }
@@ -179,7 +176,6 @@ func (r *run) step() error {
 		r.queue.next()
 	}
 	r.elapse(e.at)
-	r.giveTurns()
 	err := r.happen(&e)
 	if r.audit != nil {
 		r.audit(r)
@@ -235,7 +231,6 @@ func (r *run) depart(e *event) {
 	m := p.machine
 	r.leave(e.pod)
 	r.alive--
-	r.ends = append(r.ends, r.now)
 	r.fill(m)
 }
 

@@ -9,8 +9,7 @@ import (
 )
 
 // find is the machine that kube-scheduler would bind the pod to, -1 if none has room: of those it looks at, the one with the highest sum
-// of NodeResourcesFit's score (LeastAllocated by default), NodeResourcesBalancedAllocation's and TaintToleration's, which knows their turns. In a large cluster it does not look at
-// all: with 100 machines or more at 50 % less 1 % for each 125, at least 5 % and 100 machines that have room (Kubernetes documentation,
+// of NodeResourcesFit's score (LeastAllocated by default) and NodeResourcesBalancedAllocation's. In a large cluster it does not look at all: with 100 machines or more at 50 % less 1 % for each 125, at least 5 % and 100 machines that have room (Kubernetes documentation,
 // "Scheduler Performance Tuning", 2026), beginning where it stopped before.
 func (r *run) find(ask *vector) int {
 	n := len(r.slots)
@@ -22,7 +21,7 @@ func (r *run) find(ask *vector) int {
 		return -1
 	}
 	r.cursor %= n // there may have been more machines when it stopped
-	var best candidates
+	best, bestScore := -1, int64(-1)
 	found, looked := 0, 0
 	for ; looked < n && found < enough; looked++ {
 		i := r.cursor + looked
@@ -34,10 +33,12 @@ func (r *run) find(ask *vector) int {
 			continue
 		}
 		found++
-		best.add(i, s.turn, r.score(ask, s))
+		if score := r.score(ask, s); score > bestScore {
+			best, bestScore = i, score
+		}
 	}
 	r.cursor = (r.cursor + looked) % n
-	return best.choose()
+	return best
 }
 
 // score is from 0 to 200.

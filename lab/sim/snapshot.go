@@ -23,7 +23,6 @@ func (r *run) snapshot() *model.Snapshot {
 		Nodes:      r.show(),
 	}
 	s.Pending, s.Expected = r.pending(), r.expected()
-	s.Ended, s.Running = r.endedLately(), r.running
 	s.Pools = []model.Pool{r.poolNow()}
 	r.snap = s
 	return s
@@ -62,13 +61,6 @@ func (r *run) expected() []model.Pod {
 	}
 	model.SortPending(out)
 	return out
-}
-
-// endedLately counts the pods that ended in the last model.RecentlyEnded.
-func (r *run) endedLately() int {
-	from, _ := slices.BinarySearch(r.ends, r.now-model.RecentlyEnded)
-	r.ends = r.ends[from:]
-	return len(r.ends)
 }
 
 // poolNow is the pool with what its budget lets go now.

@@ -53,7 +53,7 @@ func (c *cluster) told(pool string) string {
 // of them are gone, the events too, and the controller is another process, `why` says of each what was decided and why.
 func TestWhyWhatIsGone(t *testing.T) {
 	t.Parallel()
-	c := up(t, "--boot-time", "0s", "--churn-fee", "-1", "--feature-gates", "StaticCapacity=true")
+	c := up(t, "--boot-time", "0s", "--feature-gates", "StaticCapacity=true")
 	c.kubectl("create", "namespace", "gone")
 	c.apply(strings.Replace(pool("gone", "{consolidateAfter: 0s}"), "[m5.large]", "[m5.large, m5.2xlarge]", 1) + apart("gone", "big", "5000m", 1, false))
 	c.wantPods(2*time.Minute, "gone", "big", 1)
