@@ -19,11 +19,11 @@ func Provision(s *model.Snapshot, p model.Policy) model.Plan {
 // where many pods without hope meet many pools. It is not to be used by several at once.
 type Provisioner struct {
 	draft  *solve.Draft // the newest
-	memory *solve.Memory
+	memory *solve.ReasonCache
 }
 
 // NewProvisioner is one that has explained nothing yet.
-func NewProvisioner() *Provisioner { return &Provisioner{memory: solve.NewMemory()} }
+func NewProvisioner() *Provisioner { return &Provisioner{memory: &solve.ReasonCache{}} }
 
 // Decide is Provision but for the Reasons of pods that no pool can launch a node for: their Rule is model.RuleUnexplained.
 func (x *Provisioner) Decide(s *model.Snapshot, p model.Policy) model.Plan {

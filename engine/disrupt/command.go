@@ -23,7 +23,7 @@ func (r *run) whatIf(to destinations, n *model.Node) model.Plan {
 
 // provision plans for the pods of nodes as if they were being removed.
 func (r *run) provision(to destinations, victims []*model.Node, policy model.Policy) (plan model.Plan) {
-	r.projected.open(to).without(victims, func(places *solve.Places, moving []model.Pod) {
+	r.projected.open(to).without(victims, func(places *solve.Cluster, moving []model.Pod) {
 		plan = places.WhatIf(moving,
 			policy, 0)
 	})

@@ -89,12 +89,12 @@ func (c *proposals) planFor(p *proposal, policy model.Policy) {
 		}
 	}
 	if len(p.firm) == 0 {
-		c.without(p, func(places *solve.Places) { p.plan = places.WhatIf(p.moving, policy, below) })
+		c.without(p, func(places *solve.Cluster) { p.plan = places.WhatIf(p.moving, policy, below) })
 		return
 	}
 	kept := slices.DeleteFunc(slices.Clone(p.plan.Placements), func(x model.Placement) bool { return p.firm[x.Pod] })
 	pods := slices.DeleteFunc(slices.Clone(p.moving), func(x model.Pod) bool { return !p.firm[x.PodKey] })
-	c.projected.open(destinations{nowhere: true}).without(p.victims, func(places *solve.Places, _ []model.Pod) {
+	c.projected.open(destinations{nowhere: true}).without(p.victims, func(places *solve.Cluster, _ []model.Pod) {
 		p.plan = places.WhatIf(append(pods, p.extra...), policy, below)
 	})
 	p.plan.Placements = kept

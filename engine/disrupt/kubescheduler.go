@@ -24,7 +24,7 @@ func (c *proposals) fragile(p *proposal) (model.Reason, misplaced) {
 	if len(moving) < 2 {
 		return model.Reason{}, misplaced{} // it has the choice that the plan had
 	}
-	return c.survives(p, moving, func(places *solve.Places) (state *rules.State, launched []int) {
+	return c.survives(p, moving, func(places *solve.Cluster) (state *rules.State, launched []int) {
 		if len(p.plan.Launches) == 0 {
 			return places.State(), nil
 		}
@@ -67,10 +67,10 @@ func (o order) sort(shapes []model.Shape, pods []model.Pod) {
 
 // survives returns the pod that finds no place in one of the orders, and what happens to all pods in that order. The
 // launches are nodes of the state it is given.
-func (c *proposals) survives(p *proposal, moving []model.Pod, in func(*solve.Places) (*rules.State,
+func (c *proposals) survives(p *proposal, moving []model.Pod, in func(*solve.Cluster) (*rules.State,
 	[]int)) (out model.Reason, wrong misplaced) {
 	emptiest, there := c.projected.open(destinations{settled: true}).byFreeShare(), len(c.projected.now.Nodes)
-	c.without(p, func(places *solve.Places) {
+	c.without(p, func(places *solve.Cluster) {
 		state, launched := in(places)
 		for _, by := range orders {
 			wrong = misplaced{}

@@ -11,14 +11,14 @@ import (
 // plans; a plan that removes nodes changes it while it is made.
 type overlay struct {
 	s      *model.Snapshot // its Nodes belong to the overlay
-	places *solve.Places   // nil until needed
+	places *solve.Cluster  // nil until needed
 	shares *ranking        // see byFreeShare; nil until needed
 }
 
 // look returns the places, computing them first if necessary.
-func (v *overlay) look() *solve.Places {
+func (v *overlay) look() *solve.Cluster {
 	if v.places == nil {
-		v.places = solve.NewPlaces(v.s)
+		v.places = solve.NewCluster(v.s)
 	}
 	return v.places
 }
@@ -41,14 +41,14 @@ func (v *overlay) exchange(at int, n *model.Node) {
 	if v.shares != nil {
 		v.shares.remove(spare{at, freeShare(state, at)})
 	}
-	v.places.Change(at, n)
+	v.places.UpdateNode(at, n)
 	if v.shares != nil && takesPods(state.Node(at)) {
 		v.shares.add(spare{at, freeShare(state, at)})
 	}
 }
 
 // without lets f look for places for the pods that move off the victims, which are Deleting meanwhile.
-func (v *overlay) without(victims []*model.Node, f func(places *solve.Places, moving []model.Pod)) {
+func (v *overlay) without(victims []*model.Node, f func(places *solve.Cluster, moving []model.Pod)) {
 	v.look()
 	var at []int
 	for _, n := range victims {
@@ -62,11 +62,11 @@ func (v *overlay) without(victims []*model.Node, f func(places *solve.Places, mo
 	for k, i := range at {
 		other[k] = v.s.Nodes[i]
 		moving = other[k].Drain(v.s.Shapes, moving)
-		v.places.Exchange(i, &other[k])
+		v.places.ReplaceNode(i, &other[k])
 	}
 	model.SortPending(moving)
 	f(v.places, moving)
 	for k, i := range at {
-		v.places.Exchange(i, &other[k])
+		v.places.ReplaceNode(i, &other[k])
 	}
 }

@@ -41,11 +41,11 @@ func TestSharedWhatIfsAnswerAsFreshOnes(t *testing.T) {
 			firstFit := policy
 			firstFit.Solver = model.FirstFit
 			var got []model.Placement
-			c.projected.open(to).without(victims, func(places *solve.Places, moving []model.Pod) {
+			c.projected.open(to).without(victims, func(places *solve.Cluster, moving []model.Pod) {
 				if !slices.Equal(moving, fresh.Pending) {
 					t.Fatalf("seed %d: other pods move: %v, from the beginning %v", seed, moving, fresh.Pending)
 				}
-				got = places.Of(moving, &policy)
+				got = places.Placements(moving, &policy)
 				if shared := places.ProvisionPods(moving, policy); !reflect.DeepEqual(shared, plan) {
 					t.Fatalf("seed %d, turn %d: the plan is %+v, from the beginning %+v", seed, turn, shared, plan)
 				}

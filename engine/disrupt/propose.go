@@ -22,8 +22,8 @@ type proposal struct {
 }
 
 // without lets f look at the cluster without the proposal's victims, and records the pods that move.
-func (c *proposals) without(p *proposal, f func(*solve.Places)) {
-	c.projected.open(destinations{settled: true}).without(p.victims, func(places *solve.Places, moving []model.Pod) {
+func (c *proposals) without(p *proposal, f func(*solve.Cluster)) {
+	c.projected.open(destinations{settled: true}).without(p.victims, func(places *solve.Cluster, moving []model.Pod) {
 		p.moving = moving
 		f(places)
 	})
@@ -39,7 +39,7 @@ func (c *proposals) without(p *proposal, f func(*solve.Places)) {
 func (c *proposals) propose(victims []*model.Node) (*proposal, model.Reason) {
 	c.left--
 	p := &proposal{victims: victims}
-	c.without(p, func(places *solve.Places) { p.plan.Placements = places.Of(p.moving, &c.policy) })
+	c.without(p, func(places *solve.Cluster) { p.plan.Placements = places.Placements(p.moving, &c.policy) })
 	if rest := p.unsettled(); len(rest) > 0 {
 		if reason := c.tooDear(victims, rest); reason.Rule != "" {
 			return nil, reason

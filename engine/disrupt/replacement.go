@@ -38,7 +38,7 @@ func (c *proposals) noBargain(victims []*model.Node, pods []model.Pod) model.Rea
 		return model.Reason{}
 	}
 	holds, n := c.sum(pods), victims[0]
-	nearest, dearer := c.places().Dearer(&holds, solve.Below{Real: n.Price, Effective: c.effective(n)}, &c.policy)
+	nearest, dearer := c.places().CostsAtLeast(&holds, solve.Ceiling{Real: n.Price, Effective: c.effective(n)}, &c.policy)
 	if !dearer {
 		return model.Reason{}
 	}
@@ -46,7 +46,7 @@ func (c *proposals) noBargain(victims []*model.Node, pods []model.Pod) model.Rea
 }
 
 // places returns those of the cluster to which consolidation moves pods.
-func (c *proposals) places() *solve.Places {
+func (c *proposals) places() *solve.Cluster {
 	return c.projected.open(destinations{settled: true}).look()
 }
 
@@ -102,7 +102,7 @@ func (c *proposals) cheaper(p *proposal) model.Reason {
 	}
 	few := toSpot && len(p.victims) == 1
 	if few {
-		c.planFor(p, solve.Widely(c.policy))
+		c.planFor(p, solve.WithAllTypes(c.policy))
 		if len(p.plan.Unplaced) > 0 || launchPrice(&p.plan) >= priceOf(p.victims) {
 			return notCheaper(p.plan.Launches...)
 		}
@@ -130,12 +130,12 @@ func (c *proposals) cheaper(p *proposal) model.Reason {
 
 // narrow restricts the launch to one capacity type: what is cheaper on spot may be so only on spot, and is then
 // launched there or not at all.
-func (c *proposals) narrow(l *model.Launch, below solve.Below) model.Reason {
+func (c *proposals) narrow(l *model.Launch, below solve.Ceiling) model.Reason {
 	for _, capacityType := range []string{model.Reserved, model.Spot, model.OnDemand} {
 		if !canBe(l, capacityType) {
 			continue
 		}
-		if narrow, _, ok := c.places().Cheaper(&c.policy, *l, capacityType, below, math.MaxInt); ok {
+		if narrow, _, ok := c.places().Narrow(&c.policy, *l, capacityType, below, math.MaxInt); ok {
 			*l = narrow
 			return model.Reason{}
 		}
@@ -144,12 +144,12 @@ func (c *proposals) narrow(l *model.Launch, below solve.Below) model.Reason {
 }
 
 // toSpot narrows spot launches that replace spot nodes.
-func (c *proposals) toSpot(l *model.Launch, below solve.Below, few bool) model.Reason {
+func (c *proposals) toSpot(l *model.Launch, below solve.Ceiling, few bool) model.Reason {
 	most := math.MaxInt
 	if few {
 		most = minCheaperTypes
 	}
-	narrow, cheap, ok := c.places().Cheaper(&c.policy, *l, model.Spot, below, most)
+	narrow, cheap, ok := c.places().Narrow(&c.policy, *l, model.Spot, below, most)
 	switch {
 	case few && cheap < minCheaperTypes:
 		return model.Reason{Rule: model.RuleSpotToSpot, Detail: count(minCheaperTypes), Best: count(cheap)}
@@ -163,9 +163,9 @@ func (c *proposals) toSpot(l *model.Launch, below solve.Below, few bool) model.R
 // below returns the bound for the price of one of the launches so that all of them together save what they have to;
 // false if that is impossible. In a group, a launch that may have the type of one of the victims must also cost less
 // than that victim, which might as well stay.
-func (c *proposals) below(p *proposal, l *model.Launch) (solve.Below, bool) {
-	going, coming := solve.Below{}, solve.Below{}
-	least := solve.Below{Real: math.MaxInt64, Effective: math.MaxInt64}
+func (c *proposals) below(p *proposal, l *model.Launch) (solve.Ceiling, bool) {
+	going, coming := solve.Ceiling{}, solve.Ceiling{}
+	least := solve.Ceiling{Real: math.MaxInt64, Effective: math.MaxInt64}
 	for _, n := range p.victims {
 		effective := c.effective(n)
 		going.Real, going.Effective = going.Real+n.Price, going.Effective+effective
@@ -181,19 +181,19 @@ func (c *proposals) below(p *proposal, l *model.Launch) (solve.Below, bool) {
 		coming.Real, coming.Effective = coming.Real+one.Real, coming.Effective+one.Effective
 	}
 	if len(p.plan.Launches) == 1 {
-		return solve.Below{Real: min(going.Real, least.Real), Effective: min(going.Effective, least.Effective)}, true
+		return solve.Ceiling{Real: min(going.Real, least.Real), Effective: min(going.Effective, least.Effective)}, true
 	}
 	one := c.counts(l)
-	out := solve.Below{Real: portion(one.Real, coming.Real, going.Real), Effective: portion(one.Effective,
+	out := solve.Ceiling{Real: portion(one.Real, coming.Real, going.Real), Effective: portion(one.Effective,
 		coming.Effective, going.Effective)}
-	return solve.Below{Real: min(out.Real, least.Real), Effective: min(out.Effective, least.Effective)},
+	return solve.Ceiling{Real: min(out.Real, least.Real), Effective: min(out.Effective, least.Effective)},
 		coming.Real < going.Real && coming.Effective < going.Effective
 }
 
 // counts returns what a launch costs as chosen.
-func (c *proposals) counts(l *model.Launch) solve.Below {
+func (c *proposals) counts(l *model.Launch) solve.Ceiling {
 	o := model.Offering{CapacityType: l.Chosen.CapacityType, Price: l.Chosen.Price}
-	return solve.Below{Real: l.Chosen.Price, Effective: c.policy.Effective(l.Chosen.Type, &o)}
+	return solve.Ceiling{Real: l.Chosen.Price, Effective: c.policy.Effective(l.Chosen.Type, &o)}
 }
 
 // portion returns one launch's share of what all of them may cost: its price, a part of the remainder in proportion

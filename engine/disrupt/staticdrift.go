@@ -43,7 +43,7 @@ func (r *static) staticDrift() {
 // replaceStatic proposes a node of the pool in place of n, or returns why none can be launched.
 func (r *static) replaceStatic(p *model.Pool, n *model.Node) model.Reason {
 	r.left -= launchSteps
-	launches := solve.Static(r.projected.now, r.policy, p.Name, 1, "for "+n.Claim)
+	launches := solve.StaticLaunches(r.projected.now, r.policy, p.Name, 1, "for "+n.Claim)
 	if len(launches) == 0 {
 		return noReplacement(p)
 	}

@@ -5,7 +5,7 @@ import (
 	"github.com/nodeless/nodeless/engine/solve"
 )
 
-// worths is what a pod of each shape is worth, in effective price per hour: see solve.Worth.
+// worths is what a pod of each shape is worth, in effective price per hour: see solve.Value.
 type worths []float64
 
 // worthsOf buys nodes for the pods of all candidates together: the cheapest configuration of the cluster as far as it
@@ -44,7 +44,7 @@ func (c *consolidation) worthsOf(candidates []*model.Node) worths {
 			}
 		}
 	}
-	return solve.Worth(&s, c.policy, count)
+	return solve.Value(&s, c.policy, count)
 }
 
 // of returns what a pod of the shape is worth, 0 if unknown.

@@ -9,13 +9,12 @@ import (
 	"github.com/nodeless/nodeless/engine/rules"
 )
 
-// class is what pods have in common to which the same machines are open.
+// class is what pods have in common to which the same offerings are open.
 type class struct {
 	required    model.Requirements
 	anyOf       []model.Requirements
 	tolerations []model.Toleration
 	ports       []model.HostPort // against daemons that have them
-	shape       *model.Shape     // any shape of the class
 	opened      bool
 	options     [][]rules.Option // by view; none where the pool is closed to the class
 	banned      []bool           // by view: minValues cannot be kept there
@@ -23,9 +22,19 @@ type class struct {
 	zones       []string         // that were chosen; nil = any
 }
 
-// addClass gives the shape's class. Where its volumes are is one more set of alternatives.
-func (p *problem) addClass(s *model.Shape) int {
-	c := &class{required: s.Required, anyOf: s.AnyOf, tolerations: s.Tolerations, ports: s.HostPorts, shape: s}
+// classTable interns classes.
+type classTable struct {
+	list   []*class
+	index  map[string]int
+	views  []*rules.View
+	screen *rules.Screen // nil = all pools count
+}
+
+func newClassTable() *classTable { return &classTable{index: map[string]int{}} }
+
+// add returns the class of a shape. Where its volumes are is one more set of alternatives.
+func (x *classTable) add(s *model.Shape) int {
+	c := &class{required: s.Required, anyOf: s.AnyOf, tolerations: s.Tolerations, ports: s.HostPorts}
 	if places := rules.Places(s.Volumes); places != nil {
 		c.anyOf = nil
 		for _, wants := range rules.Alternatives(s.Required, s.AnyOf) {
@@ -35,57 +44,56 @@ func (p *problem) addClass(s *model.Shape) int {
 		}
 		c.required = nil
 	}
-	return p.intern(c, -1)
+	return x.intern(c, -1)
 }
 
-func (p *problem) intern(c *class, base int) int {
-	var key strings.Builder
-	fmt.Fprintf(&key, "%d %q %s", base, c.zones, c.required.String())
+func (x *classTable) intern(c *class, base int) int {
+	var text strings.Builder
+	fmt.Fprintf(&text, "%d %q %s", base, c.zones, c.required.String())
 	for _, term := range c.anyOf {
-		key.WriteString(" | ")
-		key.WriteString(term.String())
+		text.WriteString(" | ")
+		text.WriteString(term.String())
 	}
 	for _, t := range c.tolerations {
-		fmt.Fprintf(&key, " ~ %q %q %v %q", t.Key, t.Value, t.Exists, t.Effect)
+		fmt.Fprintf(&text, " ~ %q %q %v %q", t.Key, t.Value, t.Exists, t.Effect)
 	}
-	fmt.Fprintf(&key, " : %v", c.ports)
-	i, ok := p.classOf[key.String()]
+	fmt.Fprintf(&text, " : %v", c.ports)
+	key := text.String()
+	i, ok := x.index[key]
 	if !ok {
-		i = len(p.classes)
-		p.classOf[key.String()] = i
+		i = len(x.list)
+		x.index[key] = i
 		if c.base = base; base < 0 {
 			c.base = i
 		}
-		p.classes = append(p.classes, c)
+		x.list = append(x.list, c)
 	}
 	return i
 }
 
-// openClass finds the machines that are open to a class.
-func (p *problem) openClass(c *class) {
+// open finds the options of a class in each pool that can launch something.
+func (x *classTable) open(c *class) {
 	if c.opened {
 		return
 	}
-	var launching rules.Bits // nil = all pools count
-	if p.screen != nil {
-		launching = p.screen.Views(model.Resources{}, c.required, c.anyOf, c.tolerations)
+	var launching rules.Bits
+	if x.screen != nil {
+		launching = x.screen.Views(model.Resources{}, c.required, c.anyOf, c.tolerations)
 	}
-	c.opened = true
-	c.banned = make([]bool, len(p.views))
-	c.options = make([][]rules.Option, len(p.views))
-	for v := range p.views {
-		if launching == nil || launching.Has(v) {
-			c.options[v] = optionsIn(p.views[v], c)
+	c.opened, c.banned, c.options = true, make([]bool, len(x.views)), make([][]rules.Option, len(x.views))
+	for i, v := range x.views {
+		if launching == nil || launching.Has(i) {
+			c.options[i] = optionsIn(v, c)
 		}
 	}
 }
 
-// optionsOf are the class's options in the pool, whether or not it can launch anything now.
-func (p *problem) optionsOf(c *class, view int) []rules.Option {
+// optionsOf returns the class's options in the pool, whether or not it can launch anything now.
+func (x *classTable) optionsOf(c *class, view int) []rules.Option {
 	if c.opened && (c.options[view] != nil || c.zones != nil) {
 		return c.options[view]
 	}
-	return optionsIn(p.views[view], c)
+	return optionsIn(x.views[view], c)
 }
 
 func optionsIn(v *rules.View, c *class) []rules.Option {
@@ -102,9 +110,9 @@ func optionsIn(v *rules.View, c *class) []rules.Option {
 	var out []rules.Option
 	for _, o := range options {
 		o.Types = slices.Clone(o.Types)
-		for t := range v.Net {
-			if o.Types.Has(t) && !v.DaemonPortsAllow(c.ports, t) {
-				o.Types[t/64] &^= 1 << (t % 64)
+		for t := range o.Types.All() {
+			if !v.DaemonPortsAllow(c.ports, t) {
+				remove(o.Types, t)
 			}
 		}
 		if !o.Types.Empty() {
@@ -114,26 +122,26 @@ func optionsIn(v *rules.View, c *class) []rules.Option {
 	return out
 }
 
-// inZones is the class of the same pods once their zones are chosen.
-func (p *problem) inZones(base int, zones ...string) int {
-	from := p.classes[base]
-	c := &class{required: from.required, anyOf: from.anyOf, tolerations: from.tolerations, ports: from.ports, shape: from.shape, zones: zones}
-	i := p.intern(c, base)
-	if c = p.classes[i]; c.opened {
+// inZones returns the class of the same pods once their zones are chosen.
+func (x *classTable) inZones(base int, zones ...string) int {
+	from := x.list[base]
+	i := x.intern(&class{
+		required: from.required, anyOf: from.anyOf, tolerations: from.tolerations, ports: from.ports, zones: zones,
+	}, base)
+	c := x.list[i]
+	if c.opened {
 		return i
 	}
-	c.opened, c.banned = true, make([]bool, len(p.views))
+	c.opened, c.banned = true, make([]bool, len(x.views))
 	wants := model.Requirements{model.OneOf(model.LabelZone, zones...)}
-	for vi, v := range p.views {
+	for vi, v := range x.views {
 		var options []rules.Option
 		for _, o := range from.options[vi] {
 			narrowed := make([]bool, len(v.Zones))
-			any := false
 			for z, name := range v.Zones {
 				narrowed[z] = o.Zones[z] && slices.Contains(zones, name)
-				any = any || narrowed[z]
 			}
-			if any {
+			if slices.Contains(narrowed, true) {
 				o.Zones, o.Wants = narrowed, o.Wants.And(wants)
 				options = append(options, o)
 			}
@@ -143,17 +151,15 @@ func (p *problem) inZones(base int, zones ...string) int {
 	return i
 }
 
-// optionFor is the option by which the class may use the type's offering, or -1.
-func (c *class) optionFor(view, typ int, f *rules.Offer) int {
-	if c.banned[view] {
+// optionFor returns the option by which the class may use the type's offering, or -1. The pool is closed to it where
+// minValues cannot be kept, unless they are relaxed.
+func (c *class) optionFor(view, typ int, f *rules.Offer, relaxed bool) int {
+	if c.banned[view] && !relaxed {
 		return -1
 	}
-	return c.optionIn(view, typ, f)
-}
-
-// optionIn is optionFor whether or not minValues can be kept in the pool.
-func (c *class) optionIn(view, typ int, f *rules.Offer) int {
 	return slices.IndexFunc(c.options[view], func(o rules.Option) bool {
 		return o.Types.Has(typ) && o.Zones[f.Zone] && o.Capacity[f.Capacity]
 	})
 }
+
+func remove(b rules.Bits, i int) { b[i/64] &^= 1 << (i % 64) }

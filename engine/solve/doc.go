@@ -1,9 +1,28 @@
-// Package solve is the search: it gives pending pods places on machines that exist, and chooses the machines to launch for
-// the rest.
+// Package solve decides where pending pods go: to nodes that exist, or to launches that it chooses by price.
 //
-// Pods of one shape are a group. Groups go first where there is room (place). Of the rest, pods that must be spread over
-// zones or near others in a zone are given their zones (zones), what keeps pods apart on one machine becomes slots (apart),
-// and engine/solve/internal/binpack buys machines for all of them together (buy). The few whose constraints do not fit this form, such as
-// affinity to pods on the same machine, are placed one by one by engine/solve/internal/firstfit, also on the machines just planned (rest).
-// With Policy.Solver FirstFit engine/solve/internal/firstfit places everything.
+// An attempt at a plan takes these steps. Pods of one shape are a group, and groups go largest first.
+//
+//  1. Pods keep the existing nodes to which an earlier plan nominated them, and the others take room that existing
+//     nodes have (place.go).
+//  2. Groups for which no pool can launch anything are set aside (infeasible.go).
+//  3. Groups that are spread over zones or must be near others in a zone are divided among zones, cheapest first
+//     (zones*.go).
+//  4. What may not share a node becomes slots and conflict groups (separate.go).
+//  5. Tier by tier of pool weight, package binpack chooses offerings for all groups at once: column generation and
+//     neighbourhood search over variable-sized vectors (purchase.go, buy.go). Offerings that another one dominates are
+//     left out.
+//  6. The few pods whose constraints do not fit this form, such as affinity to pods on the same node, are placed one by
+//     one by package firstfit, also on the nodes just planned (leftover.go).
+//  7. Each planned node becomes a launch: its requirements, the types that may stand in for the chosen one, and its ID
+//     (node.go, offerings.go, launch.go).
+//
+// An attempt may show that its assumptions were wrong: a zone is used that spreads did not count with, a zone has no
+// capacity, or limits served the less important pods. This feedback goes into the next attempt (feedback.go). Plans
+// that are small and not proven good are compared with the plan of firstfit alone (fallback.go), and a plan that keeps
+// preferences is taken where these are worth its cost (preferred.go).
+//
+// Invariants: every placement was allowed by rules.State when it was made, with all earlier ones in place.
+// problem.rooms is what the pools' limits leave after all nodes planned so far, each charged with the largest type it
+// may become. Work is counted in steps and all orders have ties broken by keys: equal snapshots have equal plans. With
+// Policy.Solver FirstFit, package firstfit places everything.
 package solve

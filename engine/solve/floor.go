@@ -9,58 +9,58 @@ import (
 	"github.com/nodeless/nodeless/engine/rules"
 )
 
-// floor says without a plan that machines which hold so much cannot cost less than so much, whatever else their pods want.
-type floor struct {
-	offers []bargain                 // that can be had, cheapest first
-	rates  [][mixes + others]float64 // by offer: the least price, of it and those before it, for one of each measure
+// priceFloor says without a plan that nodes which hold so much cannot cost less than so much, whatever else their pods
+// need.
+type priceFloor struct {
+	offers []pricedType
+	// rates is, by offer, the least price of it and those before it for one of each measure.
+	rates [][mixes + model.MaxResources]float64
 }
 
-// bargain is an offering with what daemons leave of its type.
-type bargain struct {
-	price model.Price
-	net   *model.Resources
-	typ   string
-	offer string // its capacity type
+// pricedType is an offering that can be had, with what daemons leave of its type; cheapest first in priceFloor.
+type pricedType struct {
+	price        model.Price
+	net          *model.Resources
+	typ          string
+	capacityType string
 }
 
-// Measures are mixes of CPU and memory, from the one alone to the other alone, and each other resource by itself.
-const (
-	mixes  = 9
-	others = model.MaxResources
-)
+// mixes is how many measures are mixes of CPU and memory, from the one alone to the other alone. The others are each
+// other resource by itself.
+const mixes = 9
 
-// gibibytes4 is how much memory counts as much as a thousandth of a core in a mix of halves.
-const gibibytes4 = 4 << 30 / 1000.0
+// memoryPerMillicore is how much memory counts as much as a thousandth of a core in a mix of halves.
+const memoryPerMillicore = 4 << 30 / 1000.0
 
-// measure is how much of the measure there is.
+// measure returns how much of the measure there is.
 func measure(r *model.Resources, m int) float64 {
 	if m >= mixes {
 		if m -= mixes; m == model.CPU || m == model.Memory {
-			return 0 // which are mixes
+			return 0 // covered by the mixes
 		}
 		return float64(r[m])
 	}
 	share := float64(m) / (mixes - 1)
-	return float64((1-share)*float64(r[model.CPU])) + float64(share*float64(r[model.Memory])/gibibytes4)
+	return float64((1-share)*float64(r[model.CPU])) + float64(share*float64(r[model.Memory])/memoryPerMillicore)
 }
 
-// newFloor is one of the views' offerings, at the price that is given.
-func newFloor(views []*rules.View, price func(*rules.Offer) model.Price) *floor {
-	f := &floor{}
+// newPriceFloor returns the floor of the views' offerings, at the price that is given.
+func newPriceFloor(views []*rules.View, price func(*rules.Offer) model.Price) *priceFloor {
+	f := &priceFloor{}
 	for _, v := range views {
-		for t := range v.Offers {
-			if v.Pool.NotReady != "" || !v.Eligible.Has(t) {
-				continue
-			}
+		if v.Pool.NotReady != "" {
+			continue
+		}
+		for t := range v.Eligible.All() {
 			for i := range v.Offers[t] {
 				if o := &v.Offers[t][i]; o.Available {
-					f.offers = append(f.offers, bargain{price(o), &v.Net[t], v.Pool.Types[t].Name, v.Capacities[o.Capacity]})
+					f.offers = append(f.offers, pricedType{price(o), &v.Net[t], v.Pool.Types[t].Name, v.Capacities[o.Capacity]})
 				}
 			}
 		}
 	}
-	slices.SortStableFunc(f.offers, func(a, b bargain) int { return cmp.Compare(a.price, b.price) })
-	f.rates = make([][mixes + others]float64, len(f.offers))
+	slices.SortStableFunc(f.offers, func(a, b pricedType) int { return cmp.Compare(a.price, b.price) })
+	f.rates = make([][mixes + model.MaxResources]float64, len(f.offers))
 	for i := range f.offers {
 		for m := range f.rates[i] {
 			rate := math.Inf(1)
@@ -76,22 +76,24 @@ func newFloor(views []*rules.View, price func(*rules.Offer) model.Price) *floor 
 	return f
 }
 
-// below is how many offers cost less.
-func (f *floor) below(price model.Price) int {
-	n, _ := slices.BinarySearchFunc(f.offers, price, func(b bargain, price model.Price) int { return cmp.Compare(b.price, price) })
+// below returns how many offers cost less.
+func (f *priceFloor) below(price model.Price) int {
+	n, _ := slices.BinarySearchFunc(f.offers, price, func(o pricedType, price model.Price) int {
+		return cmp.Compare(o.price, price)
+	})
 	return n
 }
 
-// holding is the first offer of a type that holds so much, -1 if there is none.
-func (f *floor) holding(holds *model.Resources) int {
-	return slices.IndexFunc(f.offers, func(b bargain) bool { return holds.Fits(*b.net) })
+// cheapestHolding returns the first offer of a type that holds so much, -1 if there is none.
+func (f *priceFloor) cheapestHolding(load *model.Resources) int {
+	return slices.IndexFunc(f.offers, func(o pricedType) bool { return load.Fits(*o.net) })
 }
 
-// reaches reports whether machines that hold so much together cost the price or more for certain. One machine must hold all of it. Of
-// several none costs as much as the whole less the cheapest there is, and each gives no more of any measure for its price than
-// the best of those.
-func (f *floor) reaches(price model.Price, holds *model.Resources) bool {
-	if one := f.holding(holds); one >= 0 && f.offers[one].price < price {
+// reaches reports whether nodes that hold so much together certainly cost the price or more. One node must hold all of
+// it. Of several, none costs as much as the whole less the cheapest there is, and each gives no more of any measure for
+// its price than the best of those.
+func (f *priceFloor) reaches(price model.Price, load *model.Resources) bool {
+	if one := f.cheapestHolding(load); one >= 0 && f.offers[one].price < price {
 		return false
 	}
 	if len(f.offers) == 0 {
@@ -103,26 +105,26 @@ func (f *floor) reaches(price model.Price, holds *model.Resources) bool {
 	}
 	const rounding = 1e-9
 	for m, rate := range f.rates[several-1] {
-		if asked := measure(holds, m); asked > 0 && float64(rate*asked) >= float64(price)*(1+rounding) {
+		if need := measure(load, m); need > 0 && float64(rate*need) >= float64(price)*(1+rounding) {
 			return true
 		}
 	}
 	return false
 }
 
-// Dearer reports whether machines that hold so much together, whatever else their pods want, cost as much as below says or more, as
-// one finds out without a plan; and names the cheapest single one that does hold it. Where none does it says no: why there
-// is none is for a plan to say.
-func (x *Places) Dearer(holds *model.Resources, below Below, policy *model.Policy) (model.Candidate, bool) {
-	if x.real == nil {
-		views := x.viewsOf(x.pods, policy)
-		x.real = newFloor(views, func(o *rules.Offer) model.Price { return o.Real })
-		x.effective = newFloor(views, func(o *rules.Offer) model.Price { return o.Price })
+// CostsAtLeast reports, without a plan, whether nodes that hold so much together, whatever else their pods need, cost
+// the ceiling or more, and returns the cheapest single offering that holds it. Where none does it reports false: the
+// reason is for a plan to find.
+func (c *Cluster) CostsAtLeast(load *model.Resources, ceiling Ceiling, policy *model.Policy) (model.Candidate, bool) {
+	if c.real == nil {
+		views := c.viewsOf(c.pods, policy)
+		c.real = newPriceFloor(views, func(o *rules.Offer) model.Price { return o.Real })
+		c.effective = newPriceFloor(views, func(o *rules.Offer) model.Price { return o.Price })
 	}
-	one := x.real.holding(holds)
-	if one < 0 || !x.real.reaches(below.Real, holds) && !x.effective.reaches(below.Effective, holds) {
+	one := c.real.cheapestHolding(load)
+	if one < 0 || !c.real.reaches(ceiling.Real, load) && !c.effective.reaches(ceiling.Effective, load) {
 		return model.Candidate{}, false
 	}
-	o := &x.real.offers[one]
-	return model.Candidate{OfferingKey: model.OfferingKey{Type: o.typ, CapacityType: o.offer}, Price: o.price}, true
+	o := &c.real.offers[one]
+	return model.Candidate{OfferingKey: model.OfferingKey{Type: o.typ, CapacityType: o.capacityType}, Price: o.price}, true
 }

@@ -8,7 +8,8 @@ import (
 	"github.com/nodeless/nodeless/engine/rules"
 )
 
-// ladderOf are types of 1 to 32 cores with 2, 4 and 8 GiB for each core, priced nearly by size, of which a daemon takes a part.
+// ladderOf are types of 1 to 32 cores with 2, 4 and 8 GiB for each core, priced nearly by size, of which a daemon takes
+// a part.
 func ladderOf(random *rand.Rand) []*rules.View {
 	var types []model.InstanceType
 	for _, cores := range []int64{1, 2, 4, 8, 16, 32} {
@@ -16,30 +17,34 @@ func ladderOf(random *rand.Rand) []*rules.View {
 			all := model.Resources{model.CPU: cores*1000 - 80, model.Memory: cores*gib<<30 - 700<<20, model.Pods: 8 + cores*7}
 			price := model.Price(cores*(30_000+4_000*gib) + random.Int64N(3000))
 			types = append(types, model.InstanceType{Name: string(rune('a' + len(types))), Allocatable: all, Capacity: all,
-				Offerings: []model.Offering{{Zone: "a", CapacityType: model.OnDemand, Price: price, Available: random.IntN(9) > 0}}})
+				Offerings: []model.Offering{
+					{Zone: "a", CapacityType: model.OnDemand, Price: price, Available: random.IntN(9) > 0},
+				}})
 		}
 	}
-	agent := model.Daemon{Shape: model.Shape{Requests: model.Resources{model.CPU: 280, model.Memory: 320 << 20, model.Pods: 3}}}
+	requests := model.Resources{model.CPU: 280, model.Memory: 320 << 20, model.Pods: 3}
+	agent := model.Daemon{Shape: model.Shape{Requests: requests}}
 	return []*rules.View{rules.NewView(&model.Pool{Name: "general", Types: types}, []model.Daemon{agent})}
 }
 
-// Whatever machines one picks, and whatever they hold together: the floor never says that as much costs more. And of what is
-// offered for a twentieth less than the price of a machine that is nine tenths full, it knows most of the time that it cannot be.
+// Whatever nodes one picks, and whatever they hold together: the floor never says that as much costs more. And of
+// what is offered for a twentieth less than the price of a node that is nine tenths full, it knows most of the time
+// that it cannot be.
 func TestTheFloorIsBelowEveryChoice(t *testing.T) {
 	random := rand.New(rand.NewPCG(7, 7))
 	known, tries := 0, 0
 	for range 3000 {
-		f := newFloor(ladderOf(random), func(o *rules.Offer) model.Price { return o.Real })
+		f := newPriceFloor(ladderOf(random), func(o *rules.Offer) model.Price { return o.Real })
 		cost, holds := model.Price(0), model.Resources{}
-		machines := 1 + random.IntN(4)
+		nodes := 1 + random.IntN(4)
 		full := 0.9
-		for range machines {
+		for range nodes {
 			o := f.offers[random.IntN(len(f.offers))]
 			if o.net[model.CPU] <= 0 {
 				continue
 			}
 			cost += o.price
-			if machines > 1 {
+			if nodes > 1 {
 				full = random.Float64()
 			}
 			for _, r := range []int{model.CPU, model.Memory, model.Pods} {
@@ -50,9 +55,10 @@ func TestTheFloorIsBelowEveryChoice(t *testing.T) {
 			continue
 		}
 		if f.reaches(cost+1, &holds) {
-			t.Fatalf("%v are held by %d machines for %d, and the floor says that nothing does for less than %d", holds, machines, cost, cost+1)
+			t.Fatalf("%v are held by %d nodes for %d, and the floor says that nothing does for less than %d",
+				holds, nodes, cost, cost+1)
 		}
-		if machines == 1 {
+		if nodes == 1 {
 			tries++
 			if f.reaches(cost*95/100, &holds) {
 				known++
@@ -64,17 +70,19 @@ func TestTheFloorIsBelowEveryChoice(t *testing.T) {
 	}
 }
 
-// Where one resource is all that is asked for, several small machines count with what each of them lacks for its daemon.
+// Where one resource is all that is asked for, several small nodes count with what each of them lacks for its
+// daemon.
 func TestTheFloorOfWhatNothingHolds(t *testing.T) {
-	f := newFloor(ladderOf(rand.New(rand.NewPCG(1, 1))), func(o *rules.Offer) model.Price { return o.Real })
+	f := newPriceFloor(ladderOf(rand.New(rand.NewPCG(1, 1))), func(o *rules.Offer) model.Price { return o.Real })
 	gpus := model.Resources{model.NvidiaGPU: 1}
-	if f.holding(&gpus) >= 0 {
+	if f.cheapestHolding(&gpus) >= 0 {
 		t.Error("no type has a GPU")
 	}
 	if !f.reaches(1<<39, &gpus) {
 		t.Error("a GPU cannot be had at any price")
 	}
-	if empty := newFloor(nil, nil); !empty.reaches(1, &model.Resources{model.CPU: 1}) || empty.holding(&gpus) >= 0 {
+	empty := newPriceFloor(nil, nil)
+	if !empty.reaches(1, &model.Resources{model.CPU: 1}) || empty.cheapestHolding(&gpus) >= 0 {
 		t.Error("where nothing is offered nothing can be had")
 	}
 }

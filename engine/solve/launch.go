@@ -1,83 +1,81 @@
 package solve
 
 import (
-	"cmp"
 	"crypto/sha256"
-	"encoding/binary"
 	"encoding/hex"
+	"fmt"
 	"slices"
 	"strconv"
-	"strings"
 
 	"github.com/nodeless/nodeless/engine/model"
 	"github.com/nodeless/nodeless/engine/rules"
 )
 
-// launch turns machines into launches and hands the pods out, most important first.
+// launch turns the planned nodes into launches and hands the pods out, most important first.
 func (p *problem) launch() {
 	next := map[*group]int{}
-	for _, m := range p.machines {
+	for _, n := range p.nodes {
 		var pods []int
-		for _, t := range m.takes {
-			from := next[t.group]
-			pods = append(pods, t.group.pods[from:from+t.n]...)
-			next[t.group] = from + t.n
+		for _, a := range n.assignments {
+			from := next[a.group]
+			pods = append(pods, a.group.pods[from:from+a.n]...)
+			next[a.group] = from + a.n
 		}
 		slices.Sort(pods)
-		p.plan.Launches = append(p.plan.Launches, p.launchOf(m, pods))
+		keys := make([]model.PodKey, len(pods))
+		for i, pod := range pods {
+			keys[i] = p.s.Pending[pod].PodKey
+		}
+		p.plan.Launches = append(p.plan.Launches, p.builder.launchOf(n, keys))
+		p.plan.EffectivePrice += n.price
 	}
 	for _, g := range p.groups {
 		g.pods = g.pods[next[g]:]
 	}
 	p.plan.LowerBound = p.bound
-	for _, m := range p.machines {
-		p.plan.EffectivePrice += m.counts
-	}
 }
 
-// template is what machines of one pattern have in common.
+// template is what launches of one pattern have in common.
 type template struct {
 	made     bool
 	launch   model.Launch // without ID and Pods
 	identity []byte       // of it
 }
 
-func (p *problem) launchOf(m *machine, pods []int) model.Launch {
-	if !m.template.made {
-		*m.template = template{made: true, launch: p.withoutPods(m)}
-		l := &m.template.launch
-		m.template.identity = identityOf(l)
+func (b *nodeBuilder) launchOf(n *plannedNode, pods []model.PodKey) model.Launch {
+	if !n.template.made {
+		*n.template = template{made: true, launch: b.launchWithoutPods(n)}
+		n.template.identity = identityOf(&n.template.launch)
 	}
-	l := m.template.launch
-	l.Pods = make([]model.PodKey, len(pods))
-	for i, pod := range pods {
-		l.Pods[i] = p.s.Pending[pod].PodKey
-	}
-	l.ID = digest(m.template.identity, l.Pods)
+	l := n.template.launch
+	l.Pods = pods
+	l.ID = digest(n.template.identity, l.Pods)
 	return l
 }
 
-// identityOf is all that a launch is beside its pods: pool, requirements, types and requests as fmt's %q %q %q %v, which is slow at it.
-func identityOf(l *model.Launch) []byte {
-	text := append(strconv.AppendQuote(nil, l.Pool), ' ')
-	text = append(strconv.AppendQuote(text, l.Requirements.String()), " ["...)
-	for i, t := range l.Types {
-		if i > 0 {
-			text = append(text, ' ')
-		}
-		text = strconv.AppendQuote(text, t)
+func (b *nodeBuilder) launchWithoutPods(n *plannedNode) model.Launch {
+	v := b.views[n.view]
+	l := model.Launch{
+		Pool:         v.Pool.Name,
+		Requirements: b.requirements(n),
+		Requests:     n.load.Plus(v.Overhead[n.typ]),
+		Chosen:       n.chosen,
+		RunnerUp:     n.runnerUp,
+		Relaxed:      v.Relaxed(n.types, n.zones, n.capacity),
 	}
-	text = append(text, "] ["...)
-	for i, n := range l.Requests {
-		if i > 0 {
-			text = append(text, ' ')
-		}
-		text = strconv.AppendInt(text, n, 10)
+	rules.Relax(l.Requirements, l.Relaxed)
+	for _, t := range n.types {
+		l.Types = append(l.Types, v.Pool.Types[t].Name)
 	}
-	return append(text, "]\n"...)
+	return l
 }
 
-// digest is the ID of a launch: equal launches of the same pods are the same launch.
+// identityOf returns all that a launch is beside its pods.
+func identityOf(l *model.Launch) []byte {
+	return fmt.Appendf(nil, "%q %q %q %v\n", l.Pool, l.Requirements.String(), l.Types, l.Requests)
+}
+
+// digest returns the ID of a launch: equal launches of the same pods are the same launch.
 func digest(identity []byte, pods []model.PodKey) string {
 	text := slices.Clip(identity)
 	for _, k := range pods {
@@ -90,50 +88,45 @@ func digest(identity []byte, pods []model.PodKey) string {
 	return hex.EncodeToString(sum[:16])
 }
 
-func (p *problem) withoutPods(m *machine) model.Launch {
-	v := p.views[m.view]
-	l := model.Launch{
-		Pool:         v.Pool.Name,
-		Requirements: p.requirements(m),
-		Requests:     m.load.Plus(v.Overhead[m.typ]),
-		Chosen:       m.chosen,
-		RunnerUp:     m.runnerUp,
-		Relaxed:      v.Relaxed(m.types, m.zones, m.capacity),
-	}
-	rules.Relax(l.Requirements, l.Relaxed)
-	for _, t := range m.types {
-		l.Types = append(l.Types, v.Pool.Types[t].Name)
-	}
-	return l
-}
-
-// requirements are those of the claim: pool and pods, one value for each custom label that a pod asks for, and the types,
-// zones and capacity types that are possible.
-func (p *problem) requirements(m *machine) model.Requirements {
-	v := p.views[m.view]
-	rs := v.Requirements.And(m.wants).And(m.custom)
-	rs = slices.DeleteFunc(slices.Clone(rs), func(r model.Requirement) bool { return r.Key == model.NodeNameField }) // of no label
-	out := slices.Clone(rs)
+// requirements returns those of the claim: pool and pods, one value for each custom label that a pod requires, and the
+// types, zones and capacity types that are possible.
+func (b *nodeBuilder) requirements(n *plannedNode) model.Requirements {
+	v := b.views[n.view]
+	out := slices.DeleteFunc(slices.Clone(v.Requirements.And(n.wants).And(n.custom)), func(r model.Requirement) bool {
+		return r.Key == model.NodeNameField // a field, not a label
+	})
 	for i, r := range out {
-		if _, custom := m.custom.Get(r.Key); custom {
+		if _, custom := n.custom.Get(r.Key); custom {
 			out[i] = oneValue(r)
 		}
 	}
-	types, zones, capacity := []string{}, []string{}, []string{}
-	for _, t := range m.types {
+	types := []string{}
+	for _, t := range n.types {
 		types = append(types, v.Pool.Types[t].Name)
+	}
+	return out.And(possibleOfferings(v, n.types, types, func(f rules.Offer) bool {
+		return f.Available && n.zones[f.Zone] && n.capacity[f.Capacity]
+	}))
+}
+
+// possibleOfferings returns requirements for the types, and for the zones and capacity types of their offerings that
+// are open.
+func possibleOfferings(
+	v *rules.View, types []int, names []string, open func(rules.Offer) bool,
+) model.Requirements {
+	zones, capacity := []string{}, []string{}
+	for _, t := range types {
 		for _, f := range v.Offers[t] {
-			if f.Available && m.zones[f.Zone] && m.capacity[f.Capacity] {
-				zones = append(zones, v.Zones[f.Zone])
-				capacity = append(capacity, v.Capacities[f.Capacity])
+			if open(f) {
+				zones, capacity = append(zones, v.Zones[f.Zone]), append(capacity, v.Capacities[f.Capacity])
 			}
 		}
 	}
-	return out.And(model.NewRequirements(model.OneOf(model.LabelInstanceType, types...),
-		model.OneOf(model.LabelZone, zones...), model.OneOf(model.LabelCapacityType, capacity...)))
+	return model.NewRequirements(model.OneOf(model.LabelInstanceType, names...),
+		model.OneOf(model.LabelZone, zones...), model.OneOf(model.LabelCapacityType, capacity...))
 }
 
-// oneValue narrows a label that a pod asks for to one value, since a machine has but one: the first that is listed, or
+// oneValue narrows a label that a pod requires to one value, since a node has but one: the first that is listed, or
 // where any will do the smallest bound or an invented one.
 func oneValue(r model.Requirement) model.Requirement {
 	switch {
@@ -154,86 +147,4 @@ func oneValue(r model.Requirement) model.Requirement {
 		}
 	}
 	return r
-}
-
-func candidateOf(v *rules.View, w way) model.Candidate {
-	return model.Candidate{
-		OfferingKey: model.OfferingKey{
-			Type: v.Pool.Types[w.typ].Name, Zone: v.Zones[w.offer.Zone], CapacityType: v.Capacities[w.offer.Capacity],
-		},
-		Price: w.offer.Real,
-	}
-}
-
-// sort puts the plan into its canonical order.
-func (p *problem) sort() {
-	p.plan.Placements = sortedByPod(p.plan.Placements, func(x *model.Placement) *model.PodKey { return &x.Pod })
-	p.plan.Unplaced = sortedByPod(p.plan.Unplaced, func(x *model.Unplaced) *model.PodKey { return &x.Pod })
-	if !slices.IsSortedFunc(p.plan.Launches, byID) {
-		slices.SortStableFunc(p.plan.Launches, byID)
-	}
-}
-
-func byID(a, b model.Launch) int { return strings.Compare(a.ID, b.ID) }
-
-// sortedByPod sorts stably. What is sorted is large: each is moved but once.
-func sortedByPod[T any](all []T, of func(*T) *model.PodKey) []T {
-	order := make([]podAt, len(all))
-	for i := range all {
-		order[i] = podAt{key: of(&all[i]), at: i}
-	}
-	if slices.IsSortedFunc(order, podAt.compare) {
-		return all
-	}
-	setParts(order)
-	slices.SortFunc(order, podAt.compare)
-	out := make([]T, len(all))
-	for i := range order {
-		out[i] = all[order[i].at]
-	}
-	return out
-}
-
-// podAt is a pod's key and where it was.
-type podAt struct {
-	key  *model.PodKey
-	part uint64 // of the name, where names differ: it decides alone more often than not
-	at   int
-}
-
-// setParts takes the first bytes of the names in which they differ; where namespaces differ there are none.
-func setParts(pods []podAt) {
-	first := pods[0].key
-	common := len(first.Name)
-	for i := range pods {
-		if pods[i].key.Namespace != first.Namespace {
-			return
-		}
-		name := pods[i].key.Name
-		common = min(common, len(name))
-		for name[:common] != first.Name[:common] {
-			common--
-		}
-	}
-	for i := range pods {
-		var part [8]byte
-		copy(part[:], pods[i].key.Name[common:])
-		pods[i].part = binary.BigEndian.Uint64(part[:])
-	}
-}
-
-func (a podAt) compare(b podAt) int {
-	if a.part != b.part {
-		return cmp.Compare(a.part, b.part)
-	}
-	x, y := a.key, b.key
-	switch {
-	case x.Namespace != y.Namespace:
-		return strings.Compare(x.Namespace, y.Namespace)
-	case x.Name != y.Name:
-		return strings.Compare(x.Name, y.Name)
-	case x.UID != y.UID:
-		return strings.Compare(x.UID, y.UID)
-	}
-	return a.at - b.at
 }

@@ -8,52 +8,98 @@ import (
 	"github.com/nodeless/nodeless/engine/rules"
 )
 
-// place puts pods where there is room already: machines that are ready first, then by name; large pods first. Who needs
-// others near waits for them.
-func (p *problem) place() {
+// placer puts pods on existing nodes.
+type placer struct {
+	s      *model.Snapshot
+	policy *model.Policy
+	state  *rules.State
+	order  *rules.Order
+	groups []*group
+	plan   *model.Plan
+	kept   []bool // by Pending: pods that keep the place they had; nil if none does
+}
+
+func (p *problem) placer() *placer {
+	return &placer{s: p.s, policy: p.policy, state: p.state, order: p.order, groups: p.groups, plan: &p.plan}
+}
+
+func placementOf(s *model.Snapshot, pod, node int) model.Placement {
+	return model.Placement{Pod: s.Pending[pod].PodKey, Node: s.Nodes[node].Name}
+}
+
+// keepNominated leaves pods on the nodes to which an earlier plan nominated them, where the rules still allow it:
+// kube-scheduler reserves room for them there, and a plan that fills nodes to the last is not easily found again from
+// what it has become so far.
+func (x *placer) keepNominated() {
+	if !slices.ContainsFunc(x.s.Pending, func(pod model.Pod) bool { return pod.Nominated != "" }) {
+		return
+	}
+	byName := func(n model.Node, name string) int { return cmp.Compare(n.Name, name) }
 	for again := true; again; {
 		again = false
-		for _, g := range p.groups {
-			if g.left() > 0 && p.placeWhereRoom(g) {
-				again = p.dependent()
+		for _, g := range x.groups {
+			left := g.pods[:0:0]
+			for _, pod := range g.pods {
+				n, known := slices.BinarySearchFunc(x.s.Nodes, x.s.Pending[pod].Nominated, byName)
+				if !known || x.state.Allows(g.index, n) != "" {
+					left = append(left, pod)
+					continue
+				}
+				x.bind(g, pod, n)
+				if x.kept == nil {
+					x.kept = make([]bool, len(x.s.Pending))
+				}
+				x.kept[pod] = true
+				again = true
+			}
+			g.pods = left
+		}
+		again = again && x.dependentsWait()
+	}
+}
+
+// placeAll puts pods where there is room: on ready nodes first, then by name; large pods first. A group that needs
+// others near is tried again when these have their places.
+func (x *placer) placeAll() {
+	for again := true; again; {
+		again = false
+		for _, g := range x.groups {
+			if g.left() > 0 && x.place(g) {
+				again = x.dependentsWait()
 			}
 		}
 	}
 }
 
-// placeWhereRoom reports whether any pod of the group found a place.
-func (p *problem) placeWhereRoom(g *group) bool {
+// dependentsWait reports whether some group waits that may be allowed more now that others have their places.
+func (x *placer) dependentsWait() bool {
+	return slices.ContainsFunc(x.groups, func(g *group) bool {
+		return g.left() > 0 && (len(g.shape.Affinity) > 0 || hasHardSpread(g.shape))
+	})
+}
+
+// place reports whether any pod of the group found a place.
+func (x *placer) place(g *group) bool {
 	if len(g.shape.Spread)+len(g.shape.Affinity)+len(g.shape.Preferred) > 0 {
 		var nodes []int
-		p.order.WithRoom(g.request, func(n int) bool { nodes = append(nodes, n); return true })
-		return p.placeGroup(g, p.inOrderFor(g, nodes))
+		x.order.WithRoom(g.request, func(n int) bool { nodes = append(nodes, n); return true })
+		return x.placeOn(g, x.byPreference(g, nodes))
 	}
 	found := false
-	p.order.WithRoom(g.request, func(n int) bool {
-		for g.left() > 0 && p.state.Allows(g.index, n) == "" {
-			p.placeOn(g, n)
-			found = true
-		}
+	x.order.WithRoom(g.request, func(n int) bool {
+		found = x.fill(g, n) || found
 		return g.left() > 0
 	})
 	return found
 }
 
-// dependent reports whether some group waits that may be allowed more now that others have their places.
-func (p *problem) dependent() bool {
-	return slices.ContainsFunc(p.groups, func(g *group) bool {
-		return g.left() > 0 && (len(g.shape.Affinity) > 0 || slices.ContainsFunc(g.shape.Spread, func(c model.Spread) bool { return c.Hard }))
-	})
-}
-
-// placeGroup reports whether any pod found a place.
-func (p *problem) placeGroup(g *group, nodes []int) bool {
+// placeOn goes over the nodes as long as pods find places: those of the group may allow others of it more.
+func (x *placer) placeOn(g *group, nodes []int) bool {
 	found := false
 	for again := true; again && g.left() > 0; {
 		again = false
 		for _, n := range nodes {
-			for g.left() > 0 && p.state.Allows(g.index, n) == "" {
-				p.placeOn(g, n)
+			if x.fill(g, n) {
 				found = true
 				again = len(g.shape.Spread) > 0 || len(g.shape.Affinity) > 0
 			}
@@ -62,31 +108,55 @@ func (p *problem) placeGroup(g *group, nodes []int) bool {
 			}
 		}
 		if again {
-			nodes = p.admitting(g, nodes)
+			nodes = x.admitting(g, nodes)
 		}
 	}
 	return found
 }
 
-// placeOn gives the group's next pod its place.
-func (p *problem) placeOn(g *group, node int) {
-	p.state.Bind(g.index, node)
-	p.plan.Placements = append(p.plan.Placements, model.Placement{Pod: p.s.Pending[g.pods[0]].PodKey, Node: p.s.Nodes[node].Name})
+// fill puts as many pods of the group on the node as it allows. It reports whether there were any.
+func (x *placer) fill(g *group, node int) bool {
+	found := false
+	for g.left() > 0 && x.state.Allows(g.index, node) == "" {
+		x.bindNext(g, node)
+		found = true
+	}
+	return found
+}
+
+// bindNext gives the group's next pod its place.
+func (x *placer) bindNext(g *group, node int) {
+	x.bind(g, g.pods[0], node)
 	g.pods = g.pods[1:]
 }
 
-// admitting are those of the machines that take pods of the group as far as other pods' labels let them.
-func (p *problem) admitting(g *group, nodes []int) []int {
-	var out []int
-	for _, n := range nodes {
-		if p.state.Admits(g.index, n) == "" {
-			out = append(out, n)
-		}
+func (x *placer) bind(g *group, pod, node int) {
+	x.state.Bind(g.index, node)
+	x.plan.Placements = append(x.plan.Placements, placementOf(x.s, pod, node))
+}
+
+// admitting returns the nodes that take pods of the group as far as other pods' labels let them.
+func (x *placer) admitting(g *group, nodes []int) []int {
+	return slices.DeleteFunc(slices.Clone(nodes), func(n int) bool { return x.state.Admits(g.index, n) != "" })
+}
+
+// byPreference moves nodes that the pods prefer before others of the same state; that costs nothing.
+func (x *placer) byPreference(g *group, nodes []int) []int {
+	if len(g.shape.Preferred) == 0 || x.policy.Preferences == model.Ignore {
+		return nodes
 	}
+	out := x.admitting(g, nodes)
+	score := make(map[int]int64, len(out))
+	for _, i := range out {
+		score[i] = rules.Score(g.shape.Preferred, x.s.Nodes[i].Labels)
+	}
+	slices.SortStableFunc(out, func(a, b int) int {
+		return cmp.Or(cmp.Compare(x.s.Nodes[b].State, x.s.Nodes[a].State), cmp.Compare(score[b], score[a]))
+	})
 	return out
 }
 
-// nodesThatTakePods are the indices of machines that may take pods: ready ones first, by name as in the snapshot.
+// nodesThatTakePods returns the indices of nodes that may take pods: ready ones first, by name as in the snapshot.
 func nodesThatTakePods(s *model.Snapshot) []int {
 	out := make([]int, 0, len(s.Nodes))
 	for state := model.Initialized; state >= model.InFlight; state-- {
@@ -95,29 +165,6 @@ func nodesThatTakePods(s *model.Snapshot) []int {
 				out = append(out, i)
 			}
 		}
-	}
-	return out
-}
-
-// inOrderFor moves machines that the pods would rather have before others of the same state; that costs nothing.
-func (p *problem) inOrderFor(g *group, nodes []int) []int {
-	if len(g.shape.Preferred) == 0 || p.policy.Preferences == model.Ignore {
-		return nodes
-	}
-	type scored struct {
-		node  int
-		state model.NodeState
-		score int64
-	}
-	var all []scored
-	for _, i := range p.admitting(g, nodes) {
-		n := &p.s.Nodes[i]
-		all = append(all, scored{i, n.State, rules.Score(g.shape.Preferred, n.Labels)})
-	}
-	slices.SortStableFunc(all, func(a, b scored) int { return cmp.Or(cmp.Compare(b.state, a.state), cmp.Compare(b.score, a.score)) })
-	out := make([]int, len(all))
-	for i := range all {
-		out[i] = all[i].node
 	}
 	return out
 }

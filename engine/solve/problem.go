@@ -2,228 +2,201 @@ package solve
 
 import (
 	"cmp"
-	"math"
+	"fmt"
 	"slices"
+	"strings"
 
 	"github.com/nodeless/nodeless/engine/model"
 	"github.com/nodeless/nodeless/engine/rules"
 )
 
-// settled is a pod that engine/solve/internal/firstfit gave a place on a node, when it had seen the machines that are planned.
+// problem is the working state of one attempt: what its steps tell each other.
+type problem struct {
+	s       *model.Snapshot
+	policy  *model.Policy
+	cluster *Cluster // what is known of the cluster beyond one attempt
+	state   *rules.State
+	order   *rules.Order // of the existing nodes that take pods
+	feedback
+	steps   int // still allowed
+	partial bool
+
+	groups     []*group // in the order in which they are placed
+	infeasible []*group // those that were set aside
+	classes    *classTable
+	lookers    map[int]int // by counter: groups that wait and depend on it
+
+	*market // empty until something has to be launched
+	builder *nodeBuilder
+	active  []int    // resources that some group requests
+	drivers []string // of volumes with attach limits that some group uses
+	separation
+
+	level   *int32 // priority of the pods whose turn it is to choose; nil = all
+	nodes   []*plannedNode
+	settled []settled
+	bound   model.Price
+	plan    model.Plan
+}
+
+// settled is a pod that firstfit gave a place on an existing node, when it knew the nodes that are planned.
 type settled struct {
 	group     *group
 	pod, node int
 }
 
-// problem is one call's working state.
-type problem struct {
-	s        *model.Snapshot
-	policy   *model.Policy
-	maxTypes int
-	state    *rules.State
-	order    *rules.Order // of the nodes that take pods
-	shared   *Places      // where what is asked of the cluster again and again is known
-	known    lessons
-	steps    int // still allowed
-	partial  bool
-	classes  []*class
-	classOf  map[string]int // nil where no machine is launched for any
-	groups   []*group       // in the order in which they are placed
-	hopeless []*group       // those for which no pool can launch anything: see setAside
-	active   []int          // resources that some group requests
-	drivers  []string       // of volumes with attach limits that some group uses
-	slots    []int          // how many pods one machine may have of each
-	soft     []bool         // by slot: see cover.Problem.Soft
-	apart    []kind
-	users    map[int]int // by counter: groups that wait and look at it
-	views    []*rules.View
-	rooms    []rules.Headroom // by view
-	screen   *rules.Screen
-	tiers    [][]int      // views by weight, heaviest first
-	ordered  [][]cheapest // by view: see byPrice
-	level    *int32       // priority of the pods whose turn it is; nil = all
-	machines []*machine
-	settled  []settled
-	kept     []bool // by Pending: pods that have the place they had before; nil if none has
-	bound    model.Price
-	plan     model.Plan
+// group is the pods of one shape that still wait, most important first. Placeholders have groups of their own.
+type group struct {
+	index         int // of the shape
+	shape         *model.Shape
+	class         int
+	request       model.Resources
+	pods          []int // indices into Snapshot.Pending
+	parts         []part
+	setAside      bool
+	leftover      bool             // its constraints are for firstfit
+	planned       int              // pods that firstfit put on planned nodes
+	refused       model.Rule       // why it gets nothing; "" if that is for the pools to say
+	slots         []int            // on one node: see separation
+	spreadSlots   []int            // those of the slots that only spread
+	conflictGroup int              // index into separation.conflictGroups
+	zones         []string         // that its spread counts with; nil if it was not spread
+	rates         map[string]int64 // by zone: what its nodes would cost there, see zoning.feasible
 }
 
-// defaultSteps bounds one call's work; see engine/solve/internal/binpack.
-const defaultSteps = 60_000_000
-
-// Provision gives every pending pod a place or a launch, and every static pool the nodes it lacks. Pods that get nothing have their Reasons
-// when Draft.Explain was called.
-func Provision(s *model.Snapshot, policy model.Policy) *Draft {
-	d := ProvisionPods(s, policy)
-	addLaunches(&d.Plan, policy, missing(s, policy))
-	return d
+// part is some pods of a group to which the same is open.
+type part struct {
+	class int
+	n     int
 }
 
-// ProvisionPods is Provision for the pods alone.
-func ProvisionPods(s *model.Snapshot, policy model.Policy) *Draft {
-	s = forPods(s)
-	return provisionPods(s, policy, placesIn(s, s))
+// left returns how many pods still wait.
+func (g *group) left() int { return len(g.pods) }
+
+// hasHardSpread reports whether the shape has a spread that must be kept.
+func hasHardSpread(s *model.Shape) bool {
+	return slices.ContainsFunc(s.Spread, func(c model.Spread) bool { return c.Hard })
 }
 
-func provisionPods(s *model.Snapshot, policy model.Policy, shared *Places) *Draft {
-	plain := provision(s, policy, shared)
-	if policy.Solver != model.FirstFit {
-		plain = secondOpinion(s, policy, plain, shared)
+// groupPods groups the pending pods by shape. It refuses pods that the engine cannot decide or that nothing can help
+// yet.
+func (p *problem) groupPods() {
+	type key struct {
+		shape    int
+		virtual  bool
+		priority int32 // only where that decides
 	}
-	if policy.Solver == model.FirstFit || policy.Preferences == model.Ignore || len(plain.Plan.Launches) == 0 {
-		return plain
-	}
-	return preferred(s, policy, plain)
-}
-
-// Placements are the places of pending pods on machines that are there or on their way: what Provision finds first, without its
-// search for machines to launch.
-func Placements(s *model.Snapshot, policy model.Policy) []model.Placement {
-	x := placesIn(s, s)
-	p := &problem{s: s, policy: &policy, state: x.state, order: x.order}
-	p.group()
-	p.keep()
-	p.place()
-	p.sort()
-	return p.plan.Placements
-}
-
-// everyType as Policy.MaxTypes is what Widely asks for.
-const everyType = math.MinInt
-
-// Widely is the policy with launches that name every type which would do, however dear.
-func Widely(policy model.Policy) model.Policy {
-	policy.MaxTypes = everyType
-	return policy
-}
-
-// lessons are what an attempt at a plan taught the next.
-type lessons struct {
-	zones []string        // in which there are machines that pods which spread over zones did not count with
-	full  map[served]bool // zones in which not all pods of a shape that were to go there got a machine
-	short bool            // limits leave pods without: the most important ones choose first
-}
-
-type served struct {
-	shape int
-	zone  string
-}
-
-// mostAttempts bounds how often a plan is made anew.
-const mostAttempts = 4
-
-// provision plans, and plans again if zones turned out otherwise than pods that look at zones were told.
-func provision(s *model.Snapshot, policy model.Policy, shared *Places) *Draft {
-	known := lessons{full: map[served]bool{}}
-	p := attempt(s, policy, known, shared)
-	for range mostAttempts - 1 {
-		zones, full, unfair := p.surprises(), p.unserved(), p.unfair()
-		if len(zones)+len(full) == 0 && !unfair || p.partial {
-			break
+	known := map[key]*group{}
+	for i := range p.s.Pending {
+		pod := &p.s.Pending[i]
+		if pod.Shape < 0 || pod.Shape >= len(p.s.Shapes) {
+			detail := fmt.Sprintf("index %d of %d", pod.Shape, len(p.s.Shapes))
+			p.refuse(i, model.Reason{Rule: model.RuleUnmodelled, Object: "shape", Detail: detail})
+			continue
 		}
-		known.short = known.short || unfair
-		known.zones = append(known.zones, zones...)
-		for _, f := range full {
-			known.full[f] = true
+		shape := &p.s.Shapes[pod.Shape]
+		switch list := shape.Unmodelled; {
+		case len(list) > 0:
+			p.refuse(i, model.Reason{Rule: model.RuleUnmodelled, Object: list[0], Detail: strings.Join(list, ", ")})
+			continue
+		case shape.Blocked != "":
+			p.refuse(i, model.Reason{Rule: model.RuleBlocked, Detail: shape.Blocked})
+			continue
 		}
-		p = attempt(s, policy, known, shared)
-	}
-	return &Draft{Plan: p.plan, from: []*problem{p}}
-}
-
-// mostTypes is how many types a launch may name.
-func mostTypes(policy *model.Policy) int {
-	switch {
-	case policy.MaxTypes == everyType:
-		return math.MaxInt
-	case policy.MaxTypes <= 0:
-		return 60
-	}
-	return policy.MaxTypes
-}
-
-// attempt plans once.
-func attempt(s *model.Snapshot, policy model.Policy, known lessons, shared *Places) *problem {
-	p := &problem{s: s, known: known, policy: &policy, maxTypes: policy.MaxTypes, steps: policy.MaxSteps, classOf: map[string]int{}, users: map[int]int{}, shared: shared, state: shared.state.Fork()}
-	p.order = shared.order.For(p.state)
-	p.maxTypes = mostTypes(&policy)
-	if p.steps <= 0 {
-		p.steps = defaultSteps
-	}
-	p.group()
-	p.keep()
-	if policy.Solver == model.FirstFit {
-		p.open()
-		p.setAside()
-		p.openClasses()
-		p.firstFit()
-	} else {
-		p.place()
-		if p.waiting() {
-			p.open()
-			p.setAside()
-			p.openClasses()
-			p.cutOff()
-			p.assignZones()
-			p.keepApart()
-			p.buy()
-			p.placeRest()
+		k := key{shape: pod.Shape, virtual: pod.Virtual}
+		if p.limitsShort {
+			k.priority = pod.Priority
 		}
-		p.prune()
-	}
-	for _, x := range p.settled {
-		p.plan.Placements = append(p.plan.Placements, model.Placement{Pod: p.s.Pending[x.pod].PodKey, Node: p.s.Nodes[x.node].Name})
-	}
-	p.launch()
-	p.refuseRest()
-	p.plan.Partial = p.partial
-	p.sort()
-	return p
-}
-
-func (p *problem) waiting() bool {
-	return slices.ContainsFunc(p.groups, func(g *group) bool { return g.left() > 0 })
-}
-
-// open prepares the pools for what found no place.
-func (p *problem) open() {
-	p.views = p.shared.viewsOf(p.s, p.policy)
-	for _, v := range p.views {
-		p.rooms = append(p.rooms, v.Headroom())
-	}
-	order := make([]int, len(p.views))
-	for i := range order {
-		order[i] = i
-	}
-	slices.SortStableFunc(order, func(a, b int) int { return cmp.Compare(p.s.Pools[b].Weight, p.s.Pools[a].Weight) })
-	for i, v := range order {
-		if i == 0 || p.s.Pools[v].Weight != p.s.Pools[order[i-1]].Weight {
-			p.tiers = append(p.tiers, nil)
+		g := known[k]
+		if g == nil {
+			g = &group{index: pod.Shape, shape: shape, request: shape.Requests.NonNegative()}
+			if p.classes != nil {
+				g.class = p.classes.add(shape)
+			}
+			known[k] = g
+			p.groups = append(p.groups, g)
 		}
-		last := len(p.tiers) - 1
-		p.tiers[last] = append(p.tiers[last], v)
+		g.pods = append(g.pods, i)
 	}
+	byPriority := func(a, b int) int { return cmp.Compare(p.s.Pending[b].Priority, p.s.Pending[a].Priority) }
+	for _, g := range p.groups {
+		if !slices.IsSortedFunc(g.pods, byPriority) {
+			slices.SortStableFunc(g.pods, byPriority)
+		}
+	}
+	slices.SortStableFunc(p.groups, p.compareGroups)
 }
 
-// openClasses prepares the pools for the pods that wait.
-func (p *problem) openClasses() {
-	var asked model.Resources
+// compareGroups puts placeholders last, then the most important group first, then the one that is hardest to place:
+// rare resources, then the larger of CPU and memory at one core to 4 GiB; ties by key, so that equal clusters have
+// equal plans.
+func (p *problem) compareGroups(a, b *group) int {
+	virtual := func(g *group) int {
+		if p.s.Pending[g.pods[0]].Virtual {
+			return 1
+		}
+		return 0
+	}
+	return cmp.Or(cmp.Compare(virtual(a), virtual(b)), cmp.Compare(p.priority(b), p.priority(a)),
+		cmp.Compare(rareRequest(b), rareRequest(a)), cmp.Compare(size(b), size(a)), cmp.Compare(a.shape.Key, b.shape.Key))
+}
+
+// priority returns that of a group's most important pod.
+func (p *problem) priority(g *group) int32 { return p.s.Pending[g.pods[0]].Priority }
+
+func rareRequest(g *group) int64 { return slices.Max(g.request[model.Pods+1:]) }
+
+func size(g *group) int64 {
+	return max(g.request[model.CPU], g.request[model.Memory]/(4<<30/1000))
+}
+
+// waiting returns the groups of which pods wait.
+func (p *problem) waiting() []*group {
+	var out []*group
 	for _, g := range p.groups {
 		if g.left() > 0 {
-			asked = asked.Max(g.request)
-			p.openClass(p.classes[g.class])
-			for _, v := range g.shape.Volumes {
-				if v.Driver != "" && !slices.Contains(p.drivers, v.Driver) {
-					p.drivers = append(p.drivers, v.Driver)
-				}
+			out = append(out, g)
+		}
+	}
+	return out
+}
+
+func (p *problem) refuse(pod int, reason model.Reason) {
+	p.plan.Unplaced = append(p.plan.Unplaced, model.Unplaced{Pod: p.s.Pending[pod].PodKey, Reason: reason})
+}
+
+// refuseBelowCutoff refuses pods that are not important enough for a launch. Placeholders stand for pods that are.
+func (p *problem) refuseBelowCutoff() {
+	if !p.policy.HasPriorityCutoff {
+		return
+	}
+	for _, g := range p.groups {
+		keep := g.pods[:0:0]
+		for _, i := range g.pods {
+			if pod := &p.s.Pending[i]; pod.Virtual || pod.Priority >= p.policy.PriorityCutoff {
+				keep = append(keep, i)
+				continue
 			}
+			p.refuse(i, priorityReason(p.policy))
+		}
+		g.pods = keep
+	}
+}
+
+func priorityReason(policy *model.Policy) model.Reason {
+	return model.Reason{Rule: model.RulePriority, Detail: fmt.Sprint(policy.PriorityCutoff)}
+}
+
+// refuseRest notes the pods that got nothing.
+func (p *problem) refuseRest() {
+	for _, g := range slices.Concat(p.groups, p.infeasible) {
+		for _, pod := range g.pods {
+			p.refuse(pod, model.Reason{Rule: model.RuleUnexplained})
 		}
 	}
-	slices.Sort(p.drivers)
-	for i, n := range asked {
-		if n > 0 {
-			p.active = append(p.active, i)
-		}
-	}
+}
+
+func sortedSet(list []string) []string {
+	slices.Sort(list)
+	return slices.Compact(list)
 }

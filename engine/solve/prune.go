@@ -7,98 +7,113 @@ import (
 	"github.com/nodeless/nodeless/engine/model"
 )
 
-// prune takes pods off machines that could not be bound there after all: where the search was cut, or a machine could not be
-// had, others were counted on that never come. It binds the pods one after another, as kube-scheduler would.
+// prune takes pods off nodes to which they could not be bound after all: where the search was cut, or a node could not
+// be had, others were counted on that never come. It binds the pods one after another, as kube-scheduler would: (1) it
+// unbinds what firstfit placed, (2) adds the planned nodes to the state, (3) binds what is allowed, pods that depend on
+// others first, until nothing more is, and (4) removes the rest.
 func (p *problem) prune() {
-	if !p.partial && len(p.unserved()) == 0 || len(p.settled) == 0 && !slices.ContainsFunc(p.machines, p.looks) {
+	if !p.partial && len(p.unserved(p.feedback)) == 0 ||
+		len(p.settled) == 0 && !slices.ContainsFunc(p.nodes, (*plannedNode).hasDependents) {
 		return
 	}
-	for _, x := range p.settled {
-		p.state.Unbind(x.group.index, x.node)
+	x := &pruner{problem: p, unbound: p.settled, left: make([][]int, len(p.nodes)), index: make([]int, len(p.nodes))}
+	for _, s := range p.settled {
+		p.state.Unbind(s.group.index, s.node)
 	}
-	waiting := p.settled
 	p.settled = nil
-	left := make([][]int, len(p.machines)) // pods by take that are not bound yet
-	nodes := make([]int, len(p.machines))
-	for i, m := range p.machines {
-		nodes[i] = p.state.AddNode(p.nodeOf(m, i))
-		for _, t := range m.takes {
-			left[i] = append(left[i], t.n)
+	for i, n := range p.nodes {
+		x.index[i] = p.state.AddNode(p.builder.asNode(n, i))
+		for _, a := range n.assignments {
+			x.left[i] = append(x.left[i], a.n)
 		}
 	}
-	bind := func(looking bool) (bound bool) {
-		waiting = slices.DeleteFunc(waiting, func(x settled) bool {
-			if looksAt(x.group.shape) != looking || p.state.Allows(x.group.index, x.node) != "" {
-				return false
+	for x.bind(true) || x.bind(false) {
+	}
+	for _, s := range slices.Backward(x.unbound) {
+		s.group.pods = append([]int{s.pod}, s.group.pods...)
+	}
+	x.removeUnbound()
+}
+
+// pruner is the state of prune.
+type pruner struct {
+	*problem
+	unbound []settled
+	left    [][]int // by planned node, assignment: pods that are not bound yet
+	index   []int   // of planned nodes in the state
+}
+
+// bind binds what the state allows, of shapes that depend on other pods or of those that do not. It reports whether it
+// bound any.
+func (x *pruner) bind(dependent bool) (bound bool) {
+	x.unbound = slices.DeleteFunc(x.unbound, func(s settled) bool {
+		if dependsOnPods(s.group.shape) != dependent || x.state.Allows(s.group.index, s.node) != "" {
+			return false
+		}
+		x.state.Bind(s.group.index, s.node)
+		x.settled = append(x.settled, s)
+		bound = true
+		return true
+	})
+	for i, n := range x.nodes {
+		for j, a := range n.assignments {
+			if dependsOnPods(a.group.shape) != dependent {
+				continue
 			}
-			p.state.Bind(x.group.index, x.node)
-			p.settled = append(p.settled, x)
-			bound = true
-			return true
-		})
-		for i, m := range p.machines {
-			for j, t := range m.takes {
-				if looksAt(t.group.shape) != looking {
-					continue
-				}
-				for left[i][j] > 0 && p.state.Allows(t.group.index, nodes[i]) == "" {
-					p.state.Bind(t.group.index, nodes[i])
-					left[i][j]--
-					bound = true
-				}
+			for x.left[i][j] > 0 && x.state.Allows(a.group.index, x.index[i]) == "" {
+				x.state.Bind(a.group.index, x.index[i])
+				x.left[i][j]--
+				bound = true
 			}
 		}
-		return bound
 	}
-	for bind(true) || bind(false) {
-	}
-	for _, x := range slices.Backward(waiting) {
-		x.group.pods = append([]int{x.pod}, x.group.pods...)
-	}
-	for i, m := range p.machines {
-		for j := range m.takes {
-			if m.takes[j].n -= left[i][j]; left[i][j] > 0 {
-				p.bound = 0 // it was of all of them
+	return bound
+}
+
+// removeUnbound takes the pods that could not be bound off the planned nodes, and drops nodes without pods.
+func (x *pruner) removeUnbound() {
+	for i, n := range x.nodes {
+		for j := range n.assignments {
+			if n.assignments[j].n -= x.left[i][j]; x.left[i][j] > 0 {
+				x.bound = 0 // it was of all of them
 			}
 		}
-		m.takes = slices.DeleteFunc(m.takes, func(t take) bool { return t.n == 0 })
-		if len(m.takes) == 0 {
-			p.rooms[m.view] = p.rooms[m.view].Plus(m.largest)
+		n.assignments = slices.DeleteFunc(n.assignments, func(a assignment) bool { return a.n == 0 })
+		if len(n.assignments) == 0 {
+			x.refund(n.view, n.largest)
 			continue
 		}
-		m.load = model.Resources{}
-		for _, t := range m.takes {
-			m.load = m.load.Plus(t.group.request.Times(int64(t.n)))
-		}
+		n.sumLoad()
 	}
-	p.machines = slices.DeleteFunc(p.machines, func(m *machine) bool { return len(m.takes) == 0 })
+	x.nodes = slices.DeleteFunc(x.nodes, func(n *plannedNode) bool { return len(n.assignments) == 0 })
 }
 
-// looks reports whether a pod of the machine looks at other pods.
-func (p *problem) looks(m *machine) bool {
-	return slices.ContainsFunc(m.takes, func(t take) bool { return looksAt(t.group.shape) })
+// hasDependents reports whether a pod of the node depends on other pods.
+func (n *plannedNode) hasDependents() bool {
+	return slices.ContainsFunc(n.assignments, func(a assignment) bool { return dependsOnPods(a.group.shape) })
 }
 
-func looksAt(s *model.Shape) bool {
-	return len(s.Affinity)+len(s.AntiAffinity) > 0 || slices.ContainsFunc(s.Spread, func(c model.Spread) bool { return c.Hard })
+func dependsOnPods(s *model.Shape) bool {
+	return len(s.Affinity)+len(s.AntiAffinity) > 0 || hasHardSpread(s)
 }
 
-// nodeOf is the i-th machine as a node of the chosen offering.
-func (p *problem) nodeOf(m *machine, i int) model.Node {
-	v := p.views[m.view]
-	t := &v.Pool.Types[m.typ]
-	n := model.Node{
-		Name: "planned " + strconv.Itoa(i), Pool: v.Pool.Name, Type: t.Name, Zone: m.chosen.Zone, CapacityType: m.chosen.CapacityType,
-		Taints: v.Pool.Taints, Capacity: t.Capacity, Allocatable: v.Net[m.typ], AttachLimits: t.AttachLimits,
+// asNode returns the i-th planned node as a node of the chosen offering.
+func (b *nodeBuilder) asNode(n *plannedNode, i int) model.Node {
+	v := b.views[n.view]
+	t := &v.Pool.Types[n.typ]
+	out := model.Node{
+		Name: "planned " + strconv.Itoa(i), Pool: v.Pool.Name, Type: t.Name,
+		Zone: n.chosen.Zone, CapacityType: n.chosen.CapacityType, Taints: v.Pool.Taints,
+		Capacity: t.Capacity, Allocatable: v.Net[n.typ], AttachLimits: t.AttachLimits,
 	}
-	for _, f := range v.Offers[m.typ] {
-		if v.Zones[f.Zone] == m.chosen.Zone && v.Capacities[f.Capacity] == m.chosen.CapacityType {
-			n.Labels = v.LabelsOf(m.typ, f)
+	for _, f := range v.Offers[n.typ] {
+		if v.Zones[f.Zone] == n.chosen.Zone && v.Capacities[f.Capacity] == n.chosen.CapacityType {
+			out.Labels = v.LabelsOf(n.typ, f)
 			break
 		}
 	}
-	for _, r := range m.custom {
-		n.Labels = n.Labels.And(model.Requirements{oneValue(r)})
+	for _, r := range n.custom {
+		out.Labels = out.Labels.And(model.Requirements{oneValue(r)})
 	}
-	return n
+	return out
 }

@@ -1,7 +1,6 @@
 package solve
 
 import (
-	"cmp"
 	"crypto/sha256"
 	"encoding/hex"
 	"math"
@@ -12,8 +11,9 @@ import (
 	"github.com/nodeless/nodeless/engine/rules"
 )
 
-// forPods is the snapshot in which static pools launch nothing: pods may use what they have, but get nothing new there.
-func forPods(s *model.Snapshot) *model.Snapshot {
+// withoutStaticPools returns the snapshot in which static pools launch nothing: pods may use what they have, but get
+// nothing new there.
+func withoutStaticPools(s *model.Snapshot) *model.Snapshot {
 	if !slices.ContainsFunc(s.Pools, func(p model.Pool) bool { return p.Static && p.NotReady == "" }) {
 		return s
 	}
@@ -27,9 +27,9 @@ func forPods(s *model.Snapshot) *model.Snapshot {
 	return &out
 }
 
-// missing are the launches that bring every static pool to its replicas, as far as its limits let it. Machines that go are
-// no replicas any more, but count in limits.nodes as long as they exist.
-func missing(s *model.Snapshot, policy model.Policy) []model.Launch {
+// missingReplicas returns the launches that bring every static pool to its replicas, as far as its limits allow. Nodes
+// that are being deleted are no replicas any more, but count in limits.nodes as long as they exist.
+func missingReplicas(s *model.Snapshot, policy model.Policy) []model.Launch {
 	var out []model.Launch
 	for i := range s.Pools {
 		p := &s.Pools[i]
@@ -47,47 +47,43 @@ func missing(s *model.Snapshot, policy model.Policy) []model.Launch {
 				running++
 			}
 		}
-		out = append(out, Static(s, policy, p.Name, p.Replicas-running, identity)...)
+		out = append(out, StaticLaunches(s, policy, p.Name, p.Replicas-running, identity)...)
 	}
 	return out
 }
 
-// mostStatic is the most machines that one plan launches without pods in a pool; the next plan goes on.
-const mostStatic = 1000
+// maxStatic is the most nodes that one plan launches without pods in a pool; the next plan goes on.
+const maxStatic = 1000
 
-// Static are up to n launches without pods in the pool, within its limits: the cheapest offering that it allows and on which
-// its daemons fit. identity tells them from other launches of the same pool: equal identities give equal IDs, so a plan that
-// is made again from the same machines launches the same ones.
-func Static(s *model.Snapshot, policy model.Policy, pool string, n int64, identity string) []model.Launch {
+// StaticLaunches returns up to n launches without pods in the pool, within its limits: the cheapest offering that it
+// allows and on which its daemons fit. identity distinguishes them from other launches of the same pool: equal
+// identities give equal IDs, so a plan that is made again from the same nodes launches the same ones.
+func StaticLaunches(s *model.Snapshot, policy model.Policy, pool string, n int64, identity string) []model.Launch {
 	i := slices.IndexFunc(s.Pools, func(p model.Pool) bool { return p.Name == pool })
 	if i < 0 || n <= 0 || s.Pools[i].NotReady != "" {
 		return nil
 	}
 	v := rules.NewView(&s.Pools[i], s.Daemons)
 	v.ApplyPolicy(&policy)
-	p := &problem{s: s, policy: &policy, maxTypes: mostTypes(&policy), state: rules.NewState(&model.Snapshot{}), views: []*rules.View{v}, rooms: []rules.Headroom{v.Headroom()}}
+	m := newMarket(&model.Snapshot{Pools: s.Pools[i : i+1]}, &policy, []*rules.View{v})
+	b := &nodeBuilder{market: m, state: rules.NewState(&model.Snapshot{}), classes: newClassTable()}
+	bearing := rules.NewBits(len(v.Net))
+	for t := range v.Eligible.All() {
+		if v.Overhead[t].Fits(v.Pool.Types[t].Allocatable) {
+			bearing.Set(t)
+		}
+	}
 	var out []model.Launch
-	for k := range min(n, mostStatic) {
-		m := &machine{zones: allTrue(len(v.Zones)), capacity: allTrue(len(v.Capacities)), open: bearing(v), relax: v.BestEffort}
-		if !p.complete(m) {
+	for k := range min(n, maxStatic) {
+		node := newPlannedNode(0, v, bearing, v.BestEffort)
+		if !b.complete(node) {
 			break
 		}
-		p.rooms[0] = p.rooms[0].Minus(m.largest)
-		l := p.launchOf(m, nil)
+		m.charge(0, node.largest)
+		l := b.launchOf(node, []model.PodKey{})
 		sum := sha256.Sum256([]byte(l.ID + " " + identity + strconv.FormatInt(k, 10)))
 		l.ID = hex.EncodeToString(sum[:16])
 		out = append(out, l)
-	}
-	return out
-}
-
-// bearing are the pool's types on which its daemons fit.
-func bearing(v *rules.View) rules.Bits {
-	out := rules.NewBits(len(v.Net))
-	for t := range v.Net {
-		if v.Eligible.Has(t) && v.Overhead[t].Fits(v.Pool.Types[t].Allocatable) {
-			out.Set(t)
-		}
 	}
 	return out
 }
@@ -97,15 +93,15 @@ func addLaunches(plan *model.Plan, policy model.Policy, launches []model.Launch)
 	if len(launches) == 0 {
 		return
 	}
-	var counts model.Price
+	var price model.Price
 	for i := range launches {
 		c := &launches[i].Chosen
-		counts += policy.Effective(c.Type, &model.Offering{CapacityType: c.CapacityType, Price: c.Price})
+		price += policy.Effective(c.Type, &model.Offering{CapacityType: c.CapacityType, Price: c.Price})
 	}
 	if len(plan.Launches) == 0 || plan.LowerBound > 0 { // else the bound is not known
-		plan.LowerBound = min(plan.LowerBound, math.MaxInt64-counts) + counts
+		plan.LowerBound = min(plan.LowerBound, math.MaxInt64-price) + price
 	}
-	plan.EffectivePrice += counts
+	plan.EffectivePrice += price
 	plan.Launches = append(plan.Launches, launches...)
-	slices.SortStableFunc(plan.Launches, func(a, b model.Launch) int { return cmp.Compare(a.ID, b.ID) })
+	sortLaunches(plan.Launches)
 }

@@ -7,83 +7,103 @@ import (
 	"github.com/nodeless/nodeless/engine/rules"
 )
 
-// zoning gives zones to the pods whose constraints look at zones.
+// zoning divides among zones the pods whose constraints look at zones. What it plans is counted in planned, as if the
+// pods were in their zones already.
 type zoning struct {
 	*problem
-	zones   []string         // of all pools, by name
-	zone    int              // topology
-	host    int              // topology
-	shared  map[string]int   // by volume: pods that wait and use it
-	reach   map[int][]inZone // by class: see offered
-	rated   map[wanted]map[string]int64
-	planned [][]int64 // by counter, domain: pods that were given a zone
-	load    []int64   // by domain: what they ask for, to even out what is equal otherwise
+	zones   []string              // of all pools, by name
+	zone    int                   // topology
+	host    int                   // topology
+	volumes map[string]int        // by volume: pods that wait and use it
+	offered map[int][]zonalType   // by class: see offeredTo
+	rated   map[rateKey]zoneRates // see ratesFor
+	planned [][]int64             // by counter, domain: pods that were given a zone
+	load    []int64               // by domain: their size, to even out what is equal otherwise
 }
 
-// assignZones splits groups that spread over zones, keeps those together that must be in one zone, and leaves to engine/solve/internal/firstfit
-// what is neither.
+// assignZones splits groups that spread over zones, keeps those together that must be in one zone, and leaves to
+// firstfit what is neither:
+//
+//  1. Zones of running pods that repel a group are closed to it.
+//  2. Groups that spread choose their zones, those with the fewest possible zones first.
+//  3. Groups that must be near others follow them.
 func (p *problem) assignZones() {
-	z := &zoning{problem: p, zones: p.everyZone(), shared: map[string]int{}, reach: map[int][]inZone{}, rated: map[wanted]map[string]int64{}, zone: p.state.Topology(model.LabelZone), host: p.state.Topology(model.LabelHostname)}
+	z := &zoning{
+		problem: p, zones: p.market.zones(), volumes: map[string]int{}, offered: map[int][]zonalType{},
+		rated: map[rateKey]zoneRates{},
+		zone:  p.state.Topology(model.LabelZone), host: p.state.Topology(model.LabelHostname),
+	}
 	var spread, near []*group
-	waiting := p.groupsLeft()
+	waiting := p.waiting()
 	for _, g := range waiting {
 		p.state.SpreadTerms(g.index) // the State counts for whom it was asked about
 		p.state.AffinityCounters(g.index)
 		p.state.AntiAffinityCounters(g.index)
 		p.state.OwnerCounters(g.index)
 		for _, v := range g.shape.Volumes {
-			z.shared[v.ID] += g.left()
+			z.volumes[v.ID] += g.left()
 		}
 	}
-	z.count(waiting)
+	z.countLookers(waiting)
 	for _, g := range waiting {
 		g.parts = []part{{class: g.class, n: g.left()}}
-		if slices.ContainsFunc(p.state.SpreadTerms(g.index), func(t rules.SpreadTerm) bool { return t.Self > t.MaxSkew }) {
+		terms := p.state.SpreadTerms(g.index)
+		if slices.ContainsFunc(terms, func(t rules.SpreadTerm) bool { return t.Self > t.MaxSkew }) {
 			g.refused, g.parts = model.RuleSpread, nil // not even one pod keeps the skew where none is
 			continue
 		}
-		if z.forbid(g); g.rest || g.refused != "" {
+		if z.closeZones(g); g.leftover || g.refused != "" {
 			continue
 		}
-		terms, _ := p.state.AffinityCounters(g.index)
+		affinity, _ := p.state.AffinityCounters(g.index)
 		switch {
 		case !z.regular(g):
-			g.rest = true
-		case len(terms) > 0:
+			g.leftover = true
+		case len(affinity) > 0:
 			near = append(near, g)
-		case slices.ContainsFunc(p.state.SpreadTerms(g.index), func(t rules.SpreadTerm) bool { return t.Topology == z.zone }):
+		case z.spreadsOverZones(g):
 			spread = append(spread, g)
 		}
 	}
 	z.spreadAll(spread)
-	z.follow(near, waiting)
+	z.followAll(near, waiting)
 	for _, g := range waiting {
-		if g.rest || g.refused != "" && len(g.parts) == 0 {
+		if g.leftover {
 			g.parts = nil
 		}
 	}
 }
 
-func (p *problem) groupsLeft() []*group {
-	var out []*group
-	for _, g := range p.groups {
-		if g.left() > 0 {
-			out = append(out, g)
+// countLookers counts the groups that depend on each counter.
+func (z *zoning) countLookers(groups []*group) {
+	for _, g := range groups {
+		near, _ := z.state.AffinityCounters(g.index)
+		counters := slices.Concat(near, z.state.AntiAffinityCounters(g.index))
+		for _, t := range z.state.SpreadTerms(g.index) {
+			counters = append(counters, t.Counter)
+		}
+		slices.Sort(counters)
+		for _, c := range slices.Compact(counters) {
+			z.lookers[c]++
 		}
 	}
-	return out
 }
 
-// regular reports whether all constraints of the group on other pods are about zones or single machines, and none wants
-// others on the same machine or none in the same zone.
+func (z *zoning) spreadsOverZones(g *group) bool {
+	terms := z.state.SpreadTerms(g.index)
+	return slices.ContainsFunc(terms, func(t rules.SpreadTerm) bool { return t.Topology == z.zone })
+}
+
+// regular reports whether all constraints of the group on other pods are about zones or single nodes, and none wants
+// others on the same node or none in the same zone.
 func (z *zoning) regular(g *group) bool {
 	for _, t := range z.state.SpreadTerms(g.index) {
 		if t.Topology != z.zone && t.Topology != z.host {
 			return false
 		}
 	}
-	terms, _ := z.state.AffinityCounters(g.index)
-	for _, c := range terms {
+	near, _ := z.state.AffinityCounters(g.index)
+	for _, c := range near {
 		if z.state.CounterTopology(c) != z.zone {
 			return false
 		}
@@ -93,11 +113,13 @@ func (z *zoning) regular(g *group) bool {
 			return false
 		}
 	}
-	return !slices.ContainsFunc(g.shape.Volumes, func(v model.Volume) bool { return v.Alone || v.Driver != "" && z.shared[v.ID] > 1 })
+	return !slices.ContainsFunc(g.shape.Volumes, func(v model.Volume) bool {
+		return v.Alone || v.Driver != "" && z.volumes[v.ID] > 1
+	})
 }
 
-// forbid takes from the group the zones of running pods that want none like it near.
-func (z *zoning) forbid(g *group) {
+// closeZones closes to the group the zones of running pods whose anti-affinity repels it.
+func (z *zoning) closeZones(g *group) {
 	if z.state.InUse(g.index) {
 		g.refused, g.parts = model.RuleVolumeInUse, nil
 		return
@@ -108,7 +130,7 @@ func (z *zoning) forbid(g *group) {
 		switch topology := z.state.CounterTopology(int(c)); {
 		case total+unknown == 0 || topology == z.host:
 		case topology != z.zone || unknown > 0:
-			g.rest = true
+			g.leftover = true
 			return
 		default:
 			for _, d := range z.domains(z.zones) {
@@ -123,7 +145,7 @@ func (z *zoning) forbid(g *group) {
 	}
 	var good []string
 	for _, name := range z.zones {
-		if !slices.Contains(bad, z.state.Domain(z.zone, name)) {
+		if !slices.Contains(bad, z.domain(name)) {
 			good = append(good, name)
 		}
 	}
@@ -131,29 +153,21 @@ func (z *zoning) forbid(g *group) {
 		g.refused, g.parts = model.RuleAntiAffinity, nil
 		return
 	}
-	g.class = z.inZones(g.class, good...)
+	g.class = z.classes.inZones(g.class, good...)
 	g.parts = []part{{class: g.class, n: g.left()}}
 }
 
-// everyZone is the zones of all pools, by name.
-func (p *problem) everyZone() []string {
-	var out []string
-	for _, v := range p.views {
-		out = append(out, v.Zones...)
-	}
-	slices.Sort(out)
-	return slices.Compact(out)
-}
+func (z *zoning) domain(zone string) int32 { return z.state.Domain(z.zone, zone) }
 
 func (z *zoning) domains(zones []string) []int32 {
 	out := make([]int32, len(zones))
 	for i, name := range zones {
-		out[i] = z.state.Domain(z.zone, name)
+		out[i] = z.domain(name)
 	}
 	return out
 }
 
-// at is what a counter counts in a domain, with what is planned.
+// at returns what a counter counts in a domain, with what is planned.
 func (z *zoning) at(counter int, d int32) int64 {
 	n := int64(z.state.CountIn(counter, d))
 	if counter < len(z.planned) && d >= 0 && int(d) < len(z.planned[counter]) {
@@ -171,15 +185,18 @@ func (z *zoning) plan(g *group, d int32, n int64) {
 		for len(z.planned) <= int(c) {
 			z.planned = append(z.planned, nil)
 		}
-		for len(z.planned[c]) <= int(d) {
-			z.planned[c] = append(z.planned[c], 0)
-		}
+		z.planned[c] = extended(z.planned[c], d)
 		z.planned[c][d] += n
 	}
-	for len(z.load) <= int(d) {
-		z.load = append(z.load, 0)
-	}
+	z.load = extended(z.load, d)
 	z.load[d] += n * (1 + size(g))
+}
+
+func extended(list []int64, d int32) []int64 {
+	for len(list) <= int(d) {
+		list = append(list, 0)
+	}
+	return list
 }
 
 func (z *zoning) loadOf(d int32) int64 {
@@ -187,4 +204,83 @@ func (z *zoning) loadOf(d int32) int64 {
 		return 0
 	}
 	return z.load[d]
+}
+
+// followAll gives zones to groups that must be near others: where those are, or are planned. Others that have no zone
+// yet are given one. Groups that nobody can precede are left to firstfit, which finds the reason.
+func (z *zoning) followAll(near, waiting []*group) {
+	for len(near) > 0 {
+		var later []*group
+		for _, g := range near {
+			if !z.follow(g) {
+				later = append(later, g)
+			}
+		}
+		leads := func(g *group) bool { return z.lead(g, waiting) }
+		if len(later) == len(near) && !slices.ContainsFunc(later, leads) {
+			later[0].leftover = true
+			later = later[1:]
+		}
+		near = later
+	}
+}
+
+// follow places the group near pods that are there, or as the first of its kind; false if it has to wait.
+func (z *zoning) follow(g *group) bool {
+	terms, first := z.state.AffinityCounters(g.index)
+	zones := z.feasible(g, g.left())
+	absent := func(c int, zone string) bool { return z.at(c, z.domain(zone)) == 0 }
+	for _, c := range terms {
+		if total, unknown := z.state.CountTotal(c); total+unknown > 0 {
+			first = false
+		}
+		first = first && !slices.ContainsFunc(z.zones, func(zone string) bool { return !absent(c, zone) })
+	}
+	if !first {
+		zones = slices.DeleteFunc(zones, func(zone string) bool {
+			return slices.ContainsFunc(terms, func(c int) bool { return absent(c, zone) })
+		})
+	}
+	if len(zones) == 0 {
+		return false
+	}
+	if z.spreadsOverZones(g) {
+		if first {
+			zones = zones[:1]
+		}
+		z.spread(g, zones)
+		return true
+	}
+	z.settle(g, z.emptiest(g, zones))
+	return true
+}
+
+// lead gives a zone to a group that the waiting one wants near and that is free to go anywhere.
+func (z *zoning) lead(g *group, waiting []*group) bool {
+	terms, _ := z.state.AffinityCounters(g.index)
+	own := z.feasible(g, g.left())
+	for _, c := range terms {
+		for _, h := range waiting {
+			if h == g || h.leftover || h.refused != "" || len(h.parts) != 1 ||
+				len(z.classes.list[h.parts[0].class].zones) == 1 {
+				continue
+			}
+			needs, _ := z.state.AffinityCounters(h.index)
+			if len(needs) > 0 || !slices.Contains(z.state.PodCounters(h.index), int32(c)) {
+				continue
+			}
+			both := slices.DeleteFunc(z.feasible(h, h.left()), func(zone string) bool { return !slices.Contains(own, zone) })
+			if len(both) > 0 {
+				z.settle(h, z.emptiest(h, both))
+				return true
+			}
+		}
+	}
+	return false
+}
+
+// settle gives all pods of the group one zone.
+func (z *zoning) settle(g *group, zone string) {
+	z.plan(g, z.domain(zone), int64(g.left()))
+	g.parts = []part{{class: z.classes.inZones(g.class, zone), n: g.left()}}
 }

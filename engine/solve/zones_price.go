@@ -6,48 +6,45 @@ import (
 	"slices"
 
 	"github.com/nodeless/nodeless/engine/model"
+	"github.com/nodeless/nodeless/engine/rules"
 )
 
-// exactly is up to how many pods the cheapest machines are counted out one by one; beyond, the rest is bought at the best
+// maxExactPods is up to how many pods the cheapest nodes are found exactly; beyond, the rest is priced at the best
 // rate.
-const exactly = 32
+const maxExactPods = 32
 
-// feasible is the zones in which a machine can be had for one pod of the group, those first where n of them would cost least
-// with nobody beside them.
+// feasible returns the zones in which a node can be had for one pod of the group, those first where n of them alone
+// would cost least.
 func (z *zoning) feasible(g *group, n int) []string {
-	rate := z.rates(g, n)
-	g.rates = rate
-	out := make([]string, 0, len(rate))
-	for name := range rate { // order does not matter: sorted below
-		if !z.known.full[served{g.index, name}] {
+	g.rates = z.ratesFor(g, n)
+	out := make([]string, 0, len(g.rates))
+	for name := range g.rates { // order does not matter: sorted below
+		if !z.full[shapeZone{g.index, name}] {
 			out = append(out, name)
 		}
 	}
-	slices.SortFunc(out, func(a, b string) int { return cmp.Or(cmp.Compare(rate[a], rate[b]), cmp.Compare(a, b)) })
+	slices.SortFunc(out, func(a, b string) int { return cmp.Or(cmp.Compare(g.rates[a], g.rates[b]), cmp.Compare(a, b)) })
 	return out
 }
 
-// wanted is what rates depend on.
-type wanted struct {
+// zoneRates is, by zone, what nodes for some pods cost there at least. It is not to be changed.
+type zoneRates = map[string]int64
+
+// rateKey is what rates depend on.
+type rateKey struct {
 	class   int
 	request model.Resources
 	pods    int
 }
 
-// rates is, by zone, what machines for n pods of the group cost there at least. It is not to be changed.
-func (z *zoning) rates(g *group, n int) map[string]int64 {
-	key := wanted{g.class, g.request, n}
-	if had, ok := z.rated[key]; ok {
-		return had
+// ratesFor returns the rates for n pods of the group.
+func (z *zoning) ratesFor(g *group, n int) zoneRates {
+	key := rateKey{g.class, g.request, n}
+	if known, ok := z.rated[key]; ok {
+		return known
 	}
-	out := z.rate(g, n)
-	z.rated[key] = out
-	return out
-}
-
-func (z *zoning) rate(g *group, n int) map[string]int64 {
-	prices := map[string]map[int64]int64{} // by zone and pods that a machine holds
-	for _, x := range z.offered(g.class) {
+	prices := map[string]map[int64]int64{} // by zone and number of pods that a node holds
+	for _, x := range z.offeredTo(g.class) {
 		if !g.request.Fits(*x.net) {
 			continue
 		}
@@ -62,31 +59,32 @@ func (z *zoning) rate(g *group, n int) map[string]int64 {
 			in = map[int64]int64{}
 			prices[x.zone] = in
 		}
-		if had, ok := in[holds]; !ok || x.price < had {
+		if known, ok := in[holds]; !ok || x.price < known {
 			in[holds] = x.price
 		}
 	}
-	out := make(map[string]int64, len(prices))
+	out := make(zoneRates, len(prices))
 	for name, in := range prices { // order does not matter: each by itself
-		out[name] = leastFor(int64(n), in)
+		out[name] = leastCost(int64(n), in)
 	}
+	z.rated[key] = out
 	return out
 }
 
-// inZone is a type that can be had in a zone, at its lowest price there.
-type inZone struct {
+// zonalType is a type that can be had in a zone, at its lowest price there.
+type zonalType struct {
 	net   *model.Resources
 	zone  string
 	price int64
 }
 
-// offered are the types that a class may use, zone by zone.
-func (z *zoning) offered(class int) []inZone {
-	if had, ok := z.reach[class]; ok {
-		return had
+// offeredTo returns the types that a class may use, zone by zone.
+func (z *zoning) offeredTo(class int) []zonalType {
+	if known, ok := z.offered[class]; ok {
+		return known
 	}
-	out := []inZone{}
-	c := z.classes[class]
+	out := []zonalType{}
+	c := z.classes.list[class]
 	for vi, v := range z.views {
 		for t := range v.Net {
 			if !z.policy.Admits(&v.Pool.Types[t].Capacity) {
@@ -94,25 +92,26 @@ func (z *zoning) offered(class int) []inZone {
 			}
 			first := len(out)
 			for _, f := range v.Offers[t] {
-				if !f.Available || c.optionIn(vi, t, &f) < 0 {
+				if !f.Available || c.optionFor(vi, t, &f, true) < 0 {
 					continue
 				}
 				name := v.Zones[f.Zone]
-				at := slices.IndexFunc(out[first:], func(x inZone) bool { return x.zone == name })
+				at := slices.IndexFunc(out[first:], func(x zonalType) bool { return x.zone == name })
 				if at < 0 {
-					out = append(out, inZone{&v.Net[t], name, int64(f.Price)})
+					out = append(out, zonalType{&v.Net[t], name, int64(f.Price)})
 				} else {
 					out[first+at].price = min(out[first+at].price, int64(f.Price))
 				}
 			}
 		}
 	}
-	z.reach[class] = out
+	z.offered[class] = out
 	return out
 }
 
-// leastFor is the least price of machines that hold n pods. prices are by how many a machine holds.
-func leastFor(n int64, prices map[int64]int64) int64 {
+// leastCost returns the least price of nodes that hold n pods, by dynamic programming (an unbounded covering knapsack).
+// prices are by how many pods a node holds.
+func leastCost(n int64, prices map[int64]int64) int64 {
 	var sizes []int64 // none that a larger one undercuts
 	for _, size := range slices.Backward(slices.Sorted(maps.Keys(prices))) {
 		if len(sizes) == 0 || prices[size] < prices[sizes[len(sizes)-1]] {
@@ -120,10 +119,11 @@ func leastFor(n int64, prices map[int64]int64) int64 {
 		}
 	}
 	cost := int64(0)
-	if n > exactly {
-		best := slices.MinFunc(sizes, func(a, b int64) int { return cmp.Compare(float64(prices[a])/float64(a), float64(prices[b])/float64(b)) })
-		machines := (n - exactly) / best
-		cost, n = machines*prices[best], n-machines*best
+	if n > maxExactPods {
+		rate := func(size int64) float64 { return float64(prices[size]) / float64(size) }
+		best := slices.MinFunc(sizes, func(a, b int64) int { return cmp.Compare(rate(a), rate(b)) })
+		nodes := (n - maxExactPods) / best
+		cost, n = nodes*prices[best], n-nodes*best
 	}
 	least := make([]int64, n+1) // by pods
 	for i := int64(1); i <= n; i++ {
@@ -133,4 +133,43 @@ func leastFor(n int64, prices map[int64]int64) int64 {
 		}
 	}
 	return cost + least[n]
+}
+
+// emptiest returns, of the cheapest zones, the one with the least load. zones are by price.
+func (z *zoning) emptiest(g *group, zones []string) string {
+	best := zones[0]
+	for _, name := range zones[1:] {
+		if z.noDearer(g, zones[0], name) && z.loadOf(z.domain(name)) < z.loadOf(z.domain(best)) {
+			best = name
+		}
+	}
+	return best
+}
+
+// noDearer reports whether no type that the group may use costs more in zone b than in a.
+func (z *zoning) noDearer(g *group, a, b string) bool {
+	c := z.classes.list[g.class]
+	for vi, v := range z.views {
+		x, y := slices.Index(v.Zones, a), slices.Index(v.Zones, b)
+		for oi := range c.options[vi] {
+			o := &c.options[vi][oi]
+			for t := range o.Types.All() {
+				if priceIn(v, o, t, x) < priceIn(v, o, t, y) {
+					return false
+				}
+			}
+		}
+	}
+	return true
+}
+
+// priceIn returns the lowest price of a type in a zone, more than any price if it cannot be had.
+func priceIn(v *rules.View, o *rules.Option, t, zone int) model.Price {
+	least := rules.MaxPrice * 2
+	for _, f := range v.Offers[t] {
+		if f.Zone == zone && f.Available && o.Zones[f.Zone] && o.Capacity[f.Capacity] {
+			least = min(least, f.Price)
+		}
+	}
+	return least
 }

@@ -8,14 +8,14 @@ import (
 	"github.com/nodeless/nodeless/engine/rules"
 )
 
-// constraint is a spread over zones with the domains whose emptiest counts.
-type constraint struct {
+// zoneSpread is a spread over zones with the domains whose emptiest counts.
+type zoneSpread struct {
 	rules.SpreadTerm
 	universe []int32
 }
 
-// spreadAll gives zones to groups that spread over them, those with the fewest to choose from first. Pods that find none may
-// have one when others have theirs.
+// spreadAll gives zones to groups that spread over them, those with the fewest to choose from first. Pods that find
+// none may find one when others have theirs.
 func (z *zoning) spreadAll(groups []*group) {
 	zones := map[*group][]string{}
 	for _, g := range groups {
@@ -25,16 +25,16 @@ func (z *zoning) spreadAll(groups []*group) {
 	for again := true; again; {
 		again = false
 		for _, g := range groups {
-			if n := z.unassigned(g); n > 0 {
+			if n := unassigned(g); n > 0 {
 				z.spread(g, zones[g])
-				again = again || g.refused == "" || z.unassigned(g) < n
+				again = again || g.refused == "" || unassigned(g) < n
 			}
 		}
 	}
 }
 
-// unassigned is how many pods of a group that spreads have no zone yet.
-func (z *zoning) unassigned(g *group) int {
+// unassigned returns how many pods of a group that spreads have no zone yet.
+func unassigned(g *group) int {
 	n := g.left()
 	if g.zones != nil {
 		for _, x := range g.parts {
@@ -44,64 +44,29 @@ func (z *zoning) unassigned(g *group) int {
 	return n
 }
 
-// spread gives each pod of the group, one after the other, a zone that is allowed: the one where pods of the group cost least,
-// of equal ones the emptiest.
+// spread gives each pod of the group, one after the other, a zone that keeps the skew: the one where pods of the group
+// cost least, of equal ones the emptiest. Where an existing node in the zone has room, the pod goes there.
 func (z *zoning) spread(g *group, zones []string) {
-	left := z.unassigned(g)
+	left := unassigned(g)
 	if g.zones == nil {
 		g.parts = nil
 	}
 	g.refused = ""
-	g.zones = slices.Clone(zones)
-	for _, name := range z.known.zones {
-		if eligible(g, name) && !slices.Contains(g.zones, name) {
-			g.zones = append(g.zones, name)
-		}
-	}
 	domains := z.domains(zones)
-	var terms []constraint
-	for _, t := range z.state.SpreadTerms(g.index) {
-		if t.Topology != z.zone {
-			continue
-		}
-		c := constraint{SpreadTerm: t, universe: slices.Concat(z.state.SpreadDomains(t.Counter), z.domains(g.zones))}
-		if t.Counter < len(z.planned) {
-			for d, n := range z.planned[t.Counter] {
-				if n > 0 {
-					c.universe = append(c.universe, int32(d))
-				}
-			}
-		}
-		for _, d := range c.universe {
-			if name := z.state.DomainName(z.zone, d); !slices.Contains(g.zones, name) {
-				g.zones = append(g.zones, name)
-			}
-		}
-		slices.Sort(c.universe)
-		c.universe = slices.Compact(c.universe)
-		terms = append(terms, c)
-	}
-	if open := z.openTo(g, left, terms, zones, domains); open != nil {
-		g.parts = append(g.parts, part{class: z.inZones(g.class, open...), n: left})
+	spreads := z.spreadsOf(g, zones)
+	if open := z.freeChoice(g, left, spreads, zones, domains); open != nil {
+		g.parts = append(g.parts, part{class: z.classes.inZones(g.class, open...), n: left})
 		return
 	}
 	count := make([]int, len(zones))
-	room := z.roomFor(g)
+	placer, nodes := z.placer(), z.nodesWithRoom(g)
 	for range left {
-		best := -1
-		for i, d := range domains {
-			if !z.allowed(terms, d) {
-				continue
-			}
-			if best < 0 || g.rates[zones[i]] < g.rates[zones[best]] || g.rates[zones[i]] == g.rates[zones[best]] && z.emptier(terms, d, domains[best]) {
-				best = i
-			}
-		}
+		best := z.bestZone(g, spreads, zones, domains)
 		if best < 0 {
 			g.refused = model.RuleSpread
 			break
 		}
-		if z.placeIn(g, domains[best], room) {
+		if z.placeInDomain(placer, g, domains[best], nodes) {
 			continue
 		}
 		count[best]++
@@ -109,65 +74,112 @@ func (z *zoning) spread(g *group, zones []string) {
 	}
 	for i, n := range count {
 		if n > 0 {
-			g.give(z.inZones(g.class, zones[i]), n)
+			g.addPart(z.classes.inZones(g.class, zones[i]), n)
 		}
 	}
 }
 
-// roomFor are nodes that have room for pods of the group once the skew allows them there. Nil for groups with other
-// constraints on pods: those are not looked at twice.
-func (z *zoning) roomFor(g *group) []int {
-	others := len(z.state.SpreadTerms(g.index)) > 1 || len(g.shape.Affinity)+len(g.shape.AntiAffinity) > 0 || len(z.state.AvoidedByCounters(g.index)) > 0
+// spreadsOf returns the group's spreads over zones, and sets the zones with which it counts: those that are possible,
+// those in which an earlier attempt planned nodes, and those in which pods are.
+func (z *zoning) spreadsOf(g *group, zones []string) []zoneSpread {
+	g.zones = slices.Clone(zones)
+	for _, name := range z.usedZones {
+		if countsZone(g, name) && !slices.Contains(g.zones, name) {
+			g.zones = append(g.zones, name)
+		}
+	}
+	var out []zoneSpread
+	for _, t := range z.state.SpreadTerms(g.index) {
+		if t.Topology != z.zone {
+			continue
+		}
+		universe := slices.Concat(z.state.SpreadDomains(t.Counter), z.domains(g.zones))
+		if t.Counter < len(z.planned) {
+			for d, n := range z.planned[t.Counter] {
+				if n > 0 {
+					universe = append(universe, int32(d))
+				}
+			}
+		}
+		for _, d := range universe {
+			if name := z.state.DomainName(z.zone, d); !slices.Contains(g.zones, name) {
+				g.zones = append(g.zones, name)
+			}
+		}
+		slices.Sort(universe)
+		out = append(out, zoneSpread{t, slices.Compact(universe)})
+	}
+	return out
+}
+
+// bestZone returns the index of the zone for the group's next pod, or -1.
+func (z *zoning) bestZone(g *group, spreads []zoneSpread, zones []string, domains []int32) int {
+	best := -1
+	for i, d := range domains {
+		if !z.keepsSkew(spreads, d) {
+			continue
+		}
+		if best < 0 || g.rates[zones[i]] < g.rates[zones[best]] ||
+			g.rates[zones[i]] == g.rates[zones[best]] && z.isEmptier(spreads, d, domains[best]) {
+			best = i
+		}
+	}
+	return best
+}
+
+// nodesWithRoom returns the existing nodes with room for pods of the group once the skew allows them there. Nil for
+// groups with other constraints on pods: those were placed already as far as possible.
+func (z *zoning) nodesWithRoom(g *group) []int {
+	others := len(z.state.SpreadTerms(g.index)) > 1 || len(g.shape.Affinity)+len(g.shape.AntiAffinity) > 0 ||
+		len(z.state.AvoidedByCounters(g.index)) > 0
 	if others || len(z.s.Nodes) == 0 {
 		return nil
 	}
-	return slices.DeleteFunc(z.state.WithRoom(nodesThatTakePods(z.s), g.request), func(n int) bool { return z.state.Admits(g.index, n) != "" })
+	nodes := z.state.WithRoom(nodesThatTakePods(z.s), g.request)
+	return slices.DeleteFunc(nodes, func(n int) bool { return z.state.Admits(g.index, n) != "" })
 }
 
-// placeIn puts a pod of the group where there is room in the domain. It reports whether there was.
-func (z *zoning) placeIn(g *group, d int32, room []int) bool {
-	for _, n := range room {
+// placeInDomain puts a pod of the group on one of the nodes in the domain. It reports whether one has room.
+func (z *zoning) placeInDomain(x *placer, g *group, d int32, nodes []int) bool {
+	for _, n := range nodes {
 		if z.state.DomainOf(z.zone, n) == d && z.state.Admits(g.index, n) == "" {
-			z.placeOn(g, n)
+			x.bindNext(g, n)
 			return true
 		}
 	}
 	return false
 }
 
-// give adds n pods to the part of the class.
-func (g *group) give(class, n int) {
-	for i := range g.parts {
-		if g.parts[i].class == class {
-			g.parts[i].n += n
-			return
-		}
+// addPart adds n pods to the part of the class.
+func (g *group) addPart(class, n int) {
+	if i := slices.IndexFunc(g.parts, func(x part) bool { return x.class == class }); i >= 0 {
+		g.parts[i].n += n
+		return
 	}
 	g.parts = append(g.parts, part{class: class, n: n})
 }
 
-// openTo is the allowed zones where it does not matter how many of the pods go where: even all of them in one keep the skew, and
-// nobody else looks at them. Nil if it matters.
-func (z *zoning) openTo(g *group, n int, terms []constraint, zones []string, domains []int32) []string {
-	own := map[int]bool{}
-	for i := range terms {
-		own[terms[i].Counter] = true
+// freeChoice returns the allowed zones where it does not matter how many of the pods go where: even all of them in one
+// keep the skew, and no other group depends on them. Nil if it matters.
+func (z *zoning) freeChoice(g *group, n int, spreads []zoneSpread, zones []string, domains []int32) []string {
+	own := func(c int32) bool {
+		return slices.ContainsFunc(spreads, func(t zoneSpread) bool { return t.Counter == int(c) })
 	}
 	for _, c := range z.state.PodCounters(g.index) {
 		if z.state.CounterTopology(int(c)) != z.zone {
 			continue
 		}
-		if users := z.users[int(c)]; users > 1 || users == 1 && !own[int(c)] {
+		if lookers := z.lookers[int(c)]; lookers > 1 || lookers == 1 && !own(c) {
 			return nil
 		}
 	}
 	var out []string
 	for i, d := range domains {
-		if !z.allowed(terms, d) {
+		if !z.keepsSkew(spreads, d) {
 			continue
 		}
-		for j := range terms {
-			if t := &terms[j]; t.Self > 0 && z.at(t.Counter, d)+int64(n) > t.MaxSkew {
+		for j := range spreads {
+			if t := &spreads[j]; t.Self > 0 && z.at(t.Counter, d)+int64(n) > t.MaxSkew {
 				return nil
 			}
 		}
@@ -176,23 +188,8 @@ func (z *zoning) openTo(g *group, n int, terms []constraint, zones []string, dom
 	return out
 }
 
-// count counts the groups that look at each counter.
-func (z *zoning) count(groups []*group) {
-	for _, g := range groups {
-		near, _ := z.state.AffinityCounters(g.index)
-		looks := slices.Concat(near, z.state.AntiAffinityCounters(g.index))
-		for _, t := range z.state.SpreadTerms(g.index) {
-			looks = append(looks, t.Counter)
-		}
-		slices.Sort(looks)
-		for _, c := range slices.Compact(looks) {
-			z.users[c]++
-		}
-	}
-}
-
-// eligible reports whether the group's own requirements let it be in the zone, or count it.
-func eligible(g *group, zone string) bool {
+// countsZone reports whether the group's own requirements let it be in the zone, or its spread counts it.
+func countsZone(g *group, zone string) bool {
 	if slices.ContainsFunc(g.shape.Spread, func(c model.Spread) bool { return c.AnyNode }) {
 		return true
 	}
@@ -202,9 +199,10 @@ func eligible(g *group, zone string) bool {
 	})
 }
 
-func (z *zoning) allowed(terms []constraint, d int32) bool {
-	for i := range terms {
-		t := &terms[i]
+// keepsSkew reports whether one more pod in the domain keeps all skews.
+func (z *zoning) keepsSkew(spreads []zoneSpread, d int32) bool {
+	for i := range spreads {
+		t := &spreads[i]
 		least := int64(0)
 		if t.MinDomains <= len(t.universe) && len(t.universe) > 0 {
 			least = z.at(t.Counter, t.universe[0])
@@ -219,9 +217,9 @@ func (z *zoning) allowed(terms []constraint, d int32) bool {
 	return true
 }
 
-func (z *zoning) emptier(terms []constraint, a, b int32) bool {
-	for i := range terms {
-		if x, y := z.at(terms[i].Counter, a), z.at(terms[i].Counter, b); x != y {
+func (z *zoning) isEmptier(spreads []zoneSpread, a, b int32) bool {
+	for i := range spreads {
+		if x, y := z.at(spreads[i].Counter, a), z.at(spreads[i].Counter, b); x != y {
 			return x < y
 		}
 	}

@@ -33,7 +33,9 @@ type configurationLP struct {
 
 // newConfigurationLP returns the LP of what is left, with the patterns of a solution, and with prices that are known to
 // prove a bound. It returns nil where there are no rows, too many, or one that no bin serves.
-func (p *Problem) newConfigurationLP(left []int, known []Pattern, y *prices, bound float64, steps int) *configurationLP {
+func (p *Problem) newConfigurationLP(
+	left []int, known []Pattern, y *prices, bound float64, steps int,
+) *configurationLP {
 	c := &configurationLP{p: p, steps: steps, bound: bound}
 	row := make([]int, len(p.Items))
 	for i, n := range left {

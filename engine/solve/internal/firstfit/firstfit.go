@@ -76,7 +76,9 @@ type Packer struct {
 }
 
 // New prepares a packer for the pools' views. rooms says what their limits leave.
-func New(s *model.Snapshot, policy model.Policy, state *rules.State, views []*rules.View, rooms []rules.Headroom) *Packer {
+func New(
+	s *model.Snapshot, policy model.Policy, state *rules.State, views []*rules.View, rooms []rules.Headroom,
+) *Packer {
 	nodes, soft := state.ByReadiness()
 	least := leastRequest(s)
 	pools := &poolSet{state: state, rooms: slices.Clone(rooms)}

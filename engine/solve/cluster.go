@@ -1,0 +1,92 @@
+package solve
+
+import (
+	"github.com/nodeless/nodeless/engine/model"
+	"github.com/nodeless/nodeless/engine/rules"
+)
+
+// Cluster answers repeatedly what becomes of pods in a cluster: what is known of its nodes and pools is found out once.
+// It is not safe for concurrent use, and all its policies must value offerings alike.
+type Cluster struct {
+	s     *model.Snapshot
+	pods  *model.Snapshot // the same for pods: see withoutStaticPools
+	state *rules.State
+	order *rules.Order
+	views []*rules.View // nil until something has to be launched
+
+	screen *rules.Screen // of views; nil until it is needed
+
+	whatIf bool        // the plan in the making is one of which nobody reads the bound
+	cutoff model.Price // of that plan: see WhatIf
+
+	real, effective *priceFloor // nil until they are needed: see CostsAtLeast
+}
+
+// NewCluster prepares a cluster in which no pod waits. Nobody else may hold the snapshot's Nodes: see ReplaceNode.
+func NewCluster(s *model.Snapshot) *Cluster { return newCluster(s, withoutStaticPools(s)) }
+
+func newCluster(s, pods *model.Snapshot) *Cluster {
+	c := &Cluster{s: s, pods: pods, state: rules.NewState(s)}
+	c.order = c.state.Order(nodesThatTakePods(s))
+	c.state.ByReadiness() // while all nodes that may take pods do
+	return c
+}
+
+// ReplaceNode puts another version of a node in its place: see rules.State.Swap. A node that takes pods may be replaced
+// by one that takes none, and back.
+func (c *Cluster) ReplaceNode(node int, n *model.Node) { c.state.Swap(node, n) }
+
+// UpdateNode is ReplaceNode for a node that still takes pods, if it did.
+func (c *Cluster) UpdateNode(node int, n *model.Node) {
+	c.state.Swap(node, n)
+	c.order.Changed(node)
+}
+
+// Placements returns the places of pods, as the function Placements does for the cluster with these pods Pending.
+func (c *Cluster) Placements(pending []model.Pod, policy *model.Policy) []model.Placement {
+	s := *c.s
+	s.Pending = pending
+	p := &problem{s: &s, policy: policy, state: c.state, order: c.order}
+	c.state.Try(func() {
+		p.groupPods()
+		p.placer().placeAll()
+	})
+	sortPlan(&p.plan)
+	return p.plan.Placements
+}
+
+// ProvisionPods is the function ProvisionPods for the cluster with these pods Pending.
+func (c *Cluster) ProvisionPods(pending []model.Pod, policy model.Policy) model.Plan {
+	s := *c.pods
+	s.Pending = pending
+	return provisionPods(&s, policy, c).Explained()
+}
+
+// WhatIf is ProvisionPods where nobody reads the bound, and where a plan of an effective price of cutoff or more is
+// useless: then it need not be the best. 0 = no cutoff.
+func (c *Cluster) WhatIf(pending []model.Pod, policy model.Policy, cutoff model.Price) model.Plan {
+	c.whatIf, c.cutoff = true, cutoff
+	defer func() { c.whatIf, c.cutoff = false, 0 }()
+	return c.ProvisionPods(pending, policy)
+}
+
+// State returns the cluster's state. What is bound in it must be taken back: see rules.State.Try.
+func (c *Cluster) State() *rules.State { return c.state }
+
+// viewsOf returns the pools prepared for a plan.
+func (c *Cluster) viewsOf(s *model.Snapshot, policy *model.Policy) []*rules.View {
+	for i := len(c.views); i < len(s.Pools); i++ {
+		v := rules.NewView(&s.Pools[i], s.Daemons)
+		v.ApplyPolicy(policy)
+		c.views = append(c.views, v)
+	}
+	return c.views
+}
+
+// screenOf returns the screen of the views before anything is planned.
+func (c *Cluster) screenOf(m *market) *rules.Screen {
+	if c.screen == nil {
+		c.screen = rules.NewScreen(m.views, m.rooms, m.policy)
+	}
+	return c.screen
+}

@@ -1,0 +1,154 @@
+package solve
+
+import (
+	"slices"
+
+	"github.com/nodeless/nodeless/engine/model"
+	"github.com/nodeless/nodeless/engine/solve/internal/firstfit"
+)
+
+// placeLeftovers has firstfit place the pods with awkward constraints, one by one, also on the nodes that are planned.
+// A group is tried again as long as some pod found a place.
+func (p *problem) placeLeftovers() {
+	if !slices.ContainsFunc(p.groups, func(g *group) bool { return g.leftover && g.refused == "" && g.unplanned() > 0 }) {
+		return
+	}
+	packer := firstfit.New(p.s, *p.policy, p.state, p.views, p.rooms)
+	for _, n := range p.nodes {
+		packer.Open(n.forFirstFit())
+	}
+	before := len(p.nodes)
+	more := map[int][]assignment{} // by planned node
+	for again := true; again; {
+		again = false
+		for _, g := range p.groups {
+			n := g.unplanned()
+			if !g.leftover || g.refused == model.RuleVolumeInUse || n == 0 {
+				continue
+			}
+			found := packer.Place(g.index, n)
+			for _, on := range found.Nodes {
+				for range on.N {
+					p.settled = append(p.settled, settled{group: g, pod: g.pods[0], node: on.Index})
+					g.pods = g.pods[1:]
+				}
+			}
+			for _, on := range found.Planned {
+				more[on.Index] = append(more[on.Index], assignment{group: g, n: on.N, class: g.class, option: -1})
+				g.planned += on.N
+			}
+			g.refused = found.Rule
+			again = again || found.Left < n
+		}
+	}
+	for i, n := range packer.Planned() {
+		if len(more[i]) > 0 {
+			p.grow(i, before, &n, more[i])
+		}
+	}
+}
+
+// unplanned returns how many pods of a group that is left to firstfit have neither a place nor a node.
+func (g *group) unplanned() int { return g.left() - g.planned }
+
+// forFirstFit returns the node as firstfit knows it.
+func (n *plannedNode) forFirstFit() firstfit.Node {
+	out := firstfit.Node{
+		View: n.view, Types: slices.Clone(n.bearing), Zones: n.zones, Capacity: n.capacity, Custom: n.custom, Load: n.load,
+		Relaxed: n.relaxed,
+	}
+	for _, a := range n.assignments {
+		out.Shapes = append(out.Shapes, firstfit.ShapeCount{Shape: a.group.index, N: a.n})
+	}
+	return out
+}
+
+func fromFirstFit(n *firstfit.Node, pods []assignment) *plannedNode {
+	return &plannedNode{
+		view: n.View, assignments: pods, bearing: n.Types, zones: n.Zones, capacity: n.Capacity, custom: n.Custom,
+		load: n.Load, relaxed: n.Relaxed,
+	}
+}
+
+// grow makes the i-th node what it became with more pods. Nodes from before on are new.
+func (p *problem) grow(i, before int, from *firstfit.Node, more []assignment) {
+	n := fromFirstFit(from, more)
+	if i < before {
+		old := p.nodes[i]
+		p.refund(n.view, old.largest)
+		n.assignments, n.wants = slices.Concat(old.assignments, more), old.wants
+	}
+	if !p.builder.complete(n) {
+		// No offering bears it: the newcomers go without.
+		for _, a := range more {
+			a.group.planned -= a.n
+			a.group.refused = model.RuleMinValues
+		}
+		if i < before {
+			p.charge(n.view, p.nodes[i].largest)
+		}
+		return
+	}
+	p.charge(n.view, n.largest)
+	if i < before {
+		p.nodes[i] = n
+	} else {
+		p.nodes = append(p.nodes, n)
+	}
+}
+
+// placeAllFirstFit has firstfit place everything but the pods that keep their places.
+func (p *problem) placeAllFirstFit(kept []bool) {
+	packer := firstfit.New(p.s, *p.policy, p.state, p.views, p.rooms)
+	byShape := map[int]*group{}
+	for _, g := range p.groups {
+		byShape[g.index] = g
+	}
+	planned := map[int]map[*group][]int{} // pods by planned node
+	left := map[*group][]int{}
+	for i, at := range packer.PlaceAll(kept) {
+		g := byShape[p.s.Pending[i].Shape]
+		if g == nil || kept != nil && kept[i] {
+			continue
+		}
+		switch {
+		case at.Node >= 0:
+			p.plan.Placements = append(p.plan.Placements, placementOf(p.s, i, at.Node))
+		case at.Planned >= 0:
+			if planned[at.Planned] == nil {
+				planned[at.Planned] = map[*group][]int{}
+			}
+			planned[at.Planned][g] = append(planned[at.Planned][g], i)
+		case at.Rule == model.RulePriority:
+			p.refuse(i, priorityReason(p.policy))
+		default:
+			left[g] = append(left[g], i)
+			g.refused = at.Rule
+		}
+	}
+	for _, g := range p.groups {
+		g.pods = nil
+	}
+	for i, from := range packer.Planned() {
+		n := fromFirstFit(&from, nil)
+		for _, g := range p.groups {
+			if pods := planned[i][g]; len(pods) > 0 {
+				n.assignments = append(n.assignments, assignment{group: g, n: len(pods), class: g.class, option: -1})
+				g.pods = append(g.pods, pods...)
+			}
+		}
+		if !p.builder.complete(n) {
+			for _, a := range n.assignments {
+				at := len(a.group.pods) - a.n
+				left[a.group] = append(left[a.group], a.group.pods[at:]...)
+				a.group.pods, a.group.refused = a.group.pods[:at], model.RuleMinValues
+			}
+			continue
+		}
+		p.charge(n.view, n.largest)
+		p.nodes = append(p.nodes, n)
+	}
+	for _, g := range p.groups {
+		g.pods = append(g.pods, left[g]...)
+	}
+}

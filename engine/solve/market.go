@@ -1,0 +1,117 @@
+package solve
+
+import (
+	"cmp"
+	"slices"
+
+	"github.com/nodeless/nodeless/engine/model"
+	"github.com/nodeless/nodeless/engine/rules"
+)
+
+// market is the pools prepared for one attempt, with what their limits still allow.
+type market struct {
+	policy *model.Policy
+	views  []*rules.View
+	rooms  []rules.Headroom // by view
+	tiers  [][]int          // views by weight, heaviest first
+	screen *rules.Screen    // of the views before anything was planned; nil until it is needed
+	sorted [][]typePrice    // by view: see byPrice
+}
+
+func newMarket(s *model.Snapshot, policy *model.Policy, views []*rules.View) *market {
+	m := &market{policy: policy, views: views, sorted: make([][]typePrice, len(views))}
+	for _, v := range views {
+		m.rooms = append(m.rooms, v.Headroom())
+	}
+	order := m.allViews()
+	weight := func(v int) int32 { return s.Pools[v].Weight }
+	slices.SortStableFunc(order, func(a, b int) int { return cmp.Compare(weight(b), weight(a)) })
+	for i, v := range order {
+		if i == 0 || weight(v) != weight(order[i-1]) {
+			m.tiers = append(m.tiers, nil)
+		}
+		last := len(m.tiers) - 1
+		m.tiers[last] = append(m.tiers[last], v)
+	}
+	return m
+}
+
+func (m *market) allViews() []int {
+	out := make([]int, len(m.views))
+	for i := range out {
+		out[i] = i
+	}
+	return out
+}
+
+// zones returns the zones of all pools, by name.
+func (m *market) zones() []string {
+	var out []string
+	for _, v := range m.views {
+		out = append(out, v.Zones...)
+	}
+	return sortedSet(out)
+}
+
+// feasible returns the views that could launch a node for the group before anything was planned; nil if that is not
+// known.
+func (m *market) feasible(g *group, classes *classTable) rules.Bits {
+	if m.screen == nil {
+		return nil
+	}
+	c := classes.list[g.class]
+	return m.screen.Views(g.request, c.required, c.anyOf, c.tolerations)
+}
+
+// charge takes a node of that capacity from what the limits of its pool leave.
+func (m *market) charge(view int, largest model.Resources) {
+	m.rooms[view] = m.rooms[view].Minus(largest)
+}
+
+// refund gives it back.
+func (m *market) refund(view int, largest model.Resources) {
+	m.rooms[view] = m.rooms[view].Plus(largest)
+}
+
+// typePrice is a type with its lowest price anywhere.
+type typePrice struct {
+	typ   int
+	price model.Price
+}
+
+// byPrice returns the pool's types that can be had, cheapest first.
+func (m *market) byPrice(view int) []typePrice {
+	if m.sorted[view] == nil {
+		v := m.views[view]
+		zones, capacity := allTrue(len(v.Zones)), allTrue(len(v.Capacities))
+		out := make([]typePrice, 0, len(v.Net))
+		for t := range v.Net {
+			if f, ok := cheapestOffer(v, t, zones, capacity); ok && v.Eligible.Has(t) {
+				out = append(out, typePrice{t, f.Price})
+			}
+		}
+		slices.SortFunc(out, func(a, b typePrice) int {
+			return cmp.Or(cmp.Compare(a.price, b.price), cmp.Compare(a.typ, b.typ))
+		})
+		m.sorted[view] = out
+	}
+	return m.sorted[view]
+}
+
+// cheapestOffer returns the cheapest offering of a type in the zones and of the capacity types.
+func cheapestOffer(v *rules.View, t int, zones, capacity []bool) (best rules.Offer, ok bool) {
+	for _, f := range v.Offers[t] {
+		if f.Available && zones[f.Zone] && capacity[f.Capacity] && (!ok || f.Price < best.Price) {
+			best, ok = f, true
+		}
+	}
+	return best, ok
+}
+
+func allTrue(n int) []bool {
+	out := make([]bool, n)
+	for i := range out {
+		out[i] = true
+	}
+	return out
+}

@@ -1,0 +1,117 @@
+package solve
+
+import (
+	"cmp"
+	"slices"
+
+	"github.com/nodeless/nodeless/engine/model"
+	"github.com/nodeless/nodeless/engine/rules"
+)
+
+// offeringOption is one offering that can bear a load.
+type offeringOption struct {
+	typ   int
+	offer rules.Offer
+}
+
+func (o offeringOption) candidate(v *rules.View) model.Candidate {
+	return model.Candidate{
+		OfferingKey: model.OfferingKey{
+			Type: v.Pool.Types[o.typ].Name, Zone: v.Zones[o.offer.Zone], CapacityType: v.Capacities[o.offer.Capacity],
+		},
+		Price: o.offer.Real,
+	}
+}
+
+func compareOptions(a, b offeringOption) int {
+	return cmp.Or(cmp.Compare(a.offer.Price, b.offer.Price), cmp.Compare(a.typ, b.typ))
+}
+
+// offeringOptions returns the cheapest offering of each type that bears the load, cheapest first; of equally cheap ones
+// what the pods prefer first. Types that are too dear to stand in are left out where nothing can need them.
+func (b *nodeBuilder) offeringOptions(n *plannedNode) []offeringOption {
+	v := b.views[n.view]
+	all := len(v.MinValues) > 0 || rules.Limited(&v.Pool.Limits) || b.policy.MaxTypes == allTypes
+	var out []offeringOption
+	least := rules.MaxPrice * 2
+	for _, c := range b.byPrice(n.view) {
+		if !all && (len(out) >= 2 && c.price > least/100*scarcePercent ||
+			len(out) >= minAlternatives && c.price > least/100*alternativePercent) {
+			break
+		}
+		if !n.bearing.Has(c.typ) || !b.bears(n, c.typ) {
+			continue
+		}
+		if f, ok := cheapestOffer(v, c.typ, n.zones, n.capacity); ok {
+			out = append(out, offeringOption{typ: c.typ, offer: f})
+			least = min(least, f.Price)
+		}
+	}
+	slices.SortFunc(out, compareOptions)
+	b.prefer(n, out)
+	return out
+}
+
+// bears reports whether a type has room for the node's pods and their volumes, and the policy and the limits admit it.
+func (b *nodeBuilder) bears(n *plannedNode, t int) bool {
+	v := b.views[n.view]
+	x := &v.Pool.Types[t]
+	if !n.load.Fits(v.Net[t]) || !b.policy.Admits(&x.Capacity) || !b.rooms[n.view].Allows(&v.Pool.Limits, &x.Capacity) {
+		return false
+	}
+	for _, limit := range x.AttachLimits {
+		if attached := n.attached(limit.Driver); attached > 0 && attached > limit.Max {
+			return false
+		}
+	}
+	return true
+}
+
+// attached returns how many volumes of the driver the node's pods have; pods of one shape have the same ones.
+func (n *plannedNode) attached(driver string) int64 {
+	seen := map[string]bool{}
+	for _, a := range n.assignments {
+		for i := range a.group.shape.Volumes {
+			if x := &a.group.shape.Volumes[i]; x.Driver == driver {
+				seen[x.ID] = true
+			}
+		}
+	}
+	return int64(len(seen))
+}
+
+// prefer moves, among the cheapest options, the one that satisfies most preferences to the front.
+func (b *nodeBuilder) prefer(n *plannedNode, options []offeringOption) {
+	if len(options) == 0 || b.policy.Preferences == model.Ignore ||
+		!slices.ContainsFunc(n.assignments, func(a assignment) bool { return len(a.group.shape.Preferred) > 0 }) {
+		return
+	}
+	v := b.views[n.view]
+	least := options[0].offer.Price
+	best, top := offeringOption{}, int64(-1<<62)
+	for _, o := range options {
+		if o.offer.Price > least {
+			break
+		}
+		for _, f := range v.Offers[o.typ] {
+			if f.Price > least || !f.Available || !n.zones[f.Zone] || !n.capacity[f.Capacity] {
+				continue
+			}
+			if score := n.score(v.LabelsOf(o.typ, f)); score > top {
+				best, top = offeringOption{typ: o.typ, offer: f}, score
+			}
+		}
+	}
+	i := slices.IndexFunc(options, func(o offeringOption) bool { return o.typ == best.typ })
+	copy(options[1:i+1], options[:i])
+	options[0] = best
+}
+
+func (n *plannedNode) score(labels model.Requirements) int64 {
+	labels = labels.And(n.custom)
+	var sum int64
+	for _, a := range n.assignments {
+		sum += int64(a.n) * rules.Score(a.group.shape.Preferred, labels)
+	}
+	return sum
+}

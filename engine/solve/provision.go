@@ -1,0 +1,178 @@
+package solve
+
+import (
+	"math"
+
+	"github.com/nodeless/nodeless/engine/model"
+	"github.com/nodeless/nodeless/engine/rules"
+)
+
+// defaultSteps bounds the work of one attempt; see package binpack.
+const defaultSteps = 60_000_000
+
+// maxAttempts bounds how often a plan is made anew.
+const maxAttempts = 4
+
+// Provision gives every pending pod a place or a launch, and every static pool the nodes it lacks. Pods that get
+// nothing have their Reasons once Draft.Explain was called.
+func Provision(s *model.Snapshot, policy model.Policy) *Draft {
+	d := ProvisionPods(s, policy)
+	addLaunches(&d.Plan, policy, missingReplicas(s, policy))
+	return d
+}
+
+// ProvisionPods is Provision for the pods alone.
+func ProvisionPods(s *model.Snapshot, policy model.Policy) *Draft {
+	s = withoutStaticPools(s)
+	return provisionPods(s, policy, newCluster(s, s))
+}
+
+func provisionPods(s *model.Snapshot, policy model.Policy, c *Cluster) *Draft {
+	plain := provision(s, policy, c)
+	if policy.Solver == model.FirstFit {
+		return plain
+	}
+	plain = fallback(s, policy, plain, c)
+	if policy.Preferences == model.Ignore || len(plain.Plan.Launches) == 0 {
+		return plain
+	}
+	return preferred(s, policy, plain)
+}
+
+// provision makes attempts until one leaves no feedback for the next.
+func provision(s *model.Snapshot, policy model.Policy, c *Cluster) *Draft {
+	known := feedback{full: map[shapeZone]bool{}}
+	p := attempt(s, policy, known, c)
+	for range maxAttempts - 1 {
+		if !known.learn(p) {
+			break
+		}
+		p = attempt(s, policy, known, c)
+	}
+	return &Draft{Plan: p.plan, from: []*problem{p}}
+}
+
+// attempt plans once. The steps are those of the package comment.
+func attempt(s *model.Snapshot, policy model.Policy, known feedback, c *Cluster) *problem {
+	state := c.state.Fork()
+	p := &problem{
+		s: s, policy: &policy, steps: policy.MaxSteps, cluster: c, state: state, order: c.order.For(state), feedback: known,
+		classes: newClassTable(), lookers: map[int]int{}, market: &market{},
+	}
+	if p.steps <= 0 {
+		p.steps = defaultSteps
+	}
+	p.groupPods()
+	placer := p.placer()
+	placer.keepNominated()
+	if policy.Solver == model.FirstFit {
+		p.openMarket()
+		p.screen = c.screenOf(p.market)
+		p.openClasses()
+		p.placeAllFirstFit(placer.kept)
+	} else {
+		placer.placeAll()
+		if len(p.waiting()) > 0 {
+			p.openMarket()
+			p.setAside()
+			p.openClasses()
+			p.refuseBelowCutoff()
+			p.assignZones()
+			p.separate()
+			p.buy()
+			p.placeLeftovers()
+		}
+		p.prune()
+	}
+	for _, x := range p.settled {
+		p.plan.Placements = append(p.plan.Placements, placementOf(s, x.pod, x.node))
+	}
+	p.launch()
+	p.refuseRest()
+	p.plan.Partial = p.partial
+	sortPlan(&p.plan)
+	return p
+}
+
+// openMarket prepares the pools for what found no place.
+func (p *problem) openMarket() {
+	p.market = newMarket(p.s, p.policy, p.cluster.viewsOf(p.s, p.policy))
+	p.builder = &nodeBuilder{market: p.market, state: p.state, classes: p.classes, lookers: p.lookers}
+}
+
+// openClasses finds what is open to the pods that wait, and the resources and drivers that decide.
+func (p *problem) openClasses() {
+	p.classes.views, p.classes.screen = p.views, p.screen
+	var requested model.Resources
+	for _, g := range p.waiting() {
+		requested = requested.Max(g.request)
+		p.classes.open(p.classes.list[g.class])
+		for _, v := range g.shape.Volumes {
+			if v.Driver != "" {
+				p.drivers = append(p.drivers, v.Driver)
+			}
+		}
+	}
+	p.drivers = sortedSet(p.drivers)
+	for i, n := range requested {
+		if n > 0 {
+			p.active = append(p.active, i)
+		}
+	}
+}
+
+// Placements returns the places of pending pods on nodes that exist or are in flight: what Provision finds first,
+// without its search for launches.
+func Placements(s *model.Snapshot, policy model.Policy) []model.Placement {
+	c := newCluster(s, s)
+	p := &problem{s: s, policy: &policy, state: c.state, order: c.order}
+	p.groupPods()
+	placer := p.placer()
+	placer.keepNominated()
+	placer.placeAll()
+	sortPlan(&p.plan)
+	return p.plan.Placements
+}
+
+// allTypes as Policy.MaxTypes is what WithAllTypes sets.
+const allTypes = math.MinInt
+
+// WithAllTypes returns the policy with launches that name every type that fits, however dear.
+func WithAllTypes(policy model.Policy) model.Policy {
+	policy.MaxTypes = allTypes
+	return policy
+}
+
+// maxTypes returns how many types a launch may name.
+func maxTypes(policy *model.Policy) int {
+	switch {
+	case policy.MaxTypes == allTypes:
+		return math.MaxInt
+	case policy.MaxTypes <= 0:
+		return 60
+	}
+	return policy.MaxTypes
+}
+
+// Value returns what a pod of each shape is worth, where each pending pod, the most important of its shape, stands for
+// count pods: whichever of these get nodes of their own, those cost at least what the pods are worth together, in the
+// policy's effective prices an hour. It is the shadow price of the pods' resources where all of them are bought
+// together, and 0 for shapes that no offering can hold or of which no pod waits.
+func Value(s *model.Snapshot, policy model.Policy, count []int) []float64 {
+	s = withoutStaticPools(s)
+	p := &problem{
+		s: s, policy: &policy, cluster: &Cluster{}, state: rules.NewState(&model.Snapshot{}),
+		classes: newClassTable(), lookers: map[int]int{},
+	}
+	p.groupPods()
+	p.openMarket()
+	p.openClasses()
+	for _, g := range p.groups {
+		n := 0
+		for _, i := range g.pods {
+			n += count[i]
+		}
+		g.parts = []part{{class: g.class, n: n}}
+	}
+	return p.newPurchase(p.allViews(), true).values(len(s.Shapes))
+}

@@ -1,0 +1,197 @@
+package solve
+
+import (
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/nodeless/nodeless/engine/model"
+	"github.com/nodeless/nodeless/engine/rules"
+)
+
+// headroomOf returns what the limits of a pool leave for a group: one that was set aside could launch nothing before
+// anything was planned.
+func (p *problem) headroomOf(g *group, view int) rules.Headroom {
+	if g.setAside {
+		return p.views[view].Headroom()
+	}
+	return p.rooms[view]
+}
+
+// nearestRule returns the rule of the pool that came nearest to a node for the group.
+func (p *problem) nearestRule(g *group) model.Rule {
+	if g.refused.BetweenPods() {
+		return g.refused
+	}
+	var nearest model.Rule
+	shape := *g.shape
+	shape.Requests = g.request
+	for i := range p.feasible(g, p.classes).All() {
+		verdict := p.verdict(g, &shape, i, p.rooms[i])
+		if rules.Progress(verdict.Rule) > rules.Progress(nearest) {
+			nearest = verdict.Rule
+		}
+	}
+	return nearest
+}
+
+// reasonFor returns why the group gets nothing. The pool that came nearest to a node answers for all, unless other pods
+// stand in the way.
+func (p *problem) reasonFor(g *group) model.Reason {
+	if len(p.views) == 0 {
+		return model.Reason{Rule: model.RuleNoPool}
+	}
+	var out model.Reason
+	nearest := -2
+	shape := *g.shape
+	shape.Requests = g.request
+	for i := range p.views {
+		verdict := p.verdict(g, &shape, i, p.headroomOf(g, i))
+		out.Pools = append(out.Pools, verdict)
+		if progress := rules.Progress(verdict.Rule); progress > nearest {
+			nearest = progress
+			out.Rule, out.Object, out.Detail = verdict.Rule, verdict.Object, verdict.Detail
+			out.Best, out.BestOf = verdict.Best, verdict.BestOf
+		}
+	}
+	if out.Rule == model.RuleSteps && !p.partial || g.refused.BetweenPods() {
+		if reason, ok := blamePods(g); ok {
+			for i := range out.Pools {
+				if v := &out.Pools[i]; v.Rule == model.RuleSteps {
+					v.Object, v.Detail = reason.Object, reason.Detail
+					endFunnel(v, reason.Rule)
+				}
+			}
+			reason.Pools = out.Pools
+			return reason
+		}
+	}
+	return out
+}
+
+// verdict returns what keeps the group from a pool: the pool's own rules, or else minValues for what shares the node,
+// ports of daemons, or the policy's largest node.
+func (p *problem) verdict(g *group, shape *model.Shape, view int, room rules.Headroom) model.PoolVerdict {
+	v, c := p.views[view], p.classes.list[g.class]
+	out := v.Verdict(shape, room, p.s.ResourceNames)
+	if out.Rule != model.RuleSteps {
+		return out
+	}
+	banned := c.opened && c.banned[view]
+	if banned || len(v.MinValues) > 0 && !v.BestEffort && !p.partial && g.refused == "" {
+		if len(v.MinValues) > 0 {
+			out.Object, out.Detail = v.MinValues[0].Key, model.Quantity("", int64(v.MinValues[0].MinValues))
+		}
+		endFunnel(&out, model.RuleMinValues)
+		return out
+	}
+	options := p.classes.optionsOf(c, view)
+	if len(options) == 0 && p.blameDaemonPort(g, v, &out) {
+		return out
+	}
+	p.blameLargest(g, v, options, &out)
+	return out
+}
+
+// blameDaemonPort reports whether a daemon has a port of the group.
+func (p *problem) blameDaemonPort(g *group, v *rules.View, out *model.PoolVerdict) bool {
+	for _, port := range g.shape.HostPorts {
+		for i := range p.s.Daemons {
+			d := &p.s.Daemons[i]
+			if slices.ContainsFunc(d.Shape.HostPorts, port.Conflicts) && !v.DaemonTypes(&d.Shape).Empty() {
+				out.Object, out.Detail = port.String(), "DaemonSet "+d.Namespace+"/"+d.Name
+				endFunnel(out, model.RuleHostPort)
+				return true
+			}
+		}
+	}
+	return false
+}
+
+// blameLargest names the resource of the policy's largest node that the group exceeds, if no type that the policy
+// admits fits.
+func (p *problem) blameLargest(g *group, v *rules.View, options []rules.Option, out *model.PoolVerdict) {
+	if p.policy.Largest == (model.Resources{}) {
+		return
+	}
+	for t := range v.Net {
+		if p.policy.Admits(&v.Pool.Types[t].Capacity) && g.request.Fits(v.Net[t]) &&
+			slices.ContainsFunc(options, func(o rules.Option) bool { return o.Types.Has(t) }) {
+			return
+		}
+	}
+	at := -1
+	for r, limit := range p.policy.Largest {
+		if limit > 0 && (at < 0 || g.request[r] > limit && g.request[at] <= p.policy.Largest[at]) {
+			at = r
+		}
+	}
+	name := p.s.ResourceNames[at]
+	out.Object, out.Detail = name, model.Quantity(name, g.request[at])
+	out.Best = model.Quantity(name, p.policy.Largest[at])
+	endFunnel(out, model.RuleResource)
+}
+
+// endFunnel says that the rule left none of the pool's types.
+func endFunnel(v *model.PoolVerdict, rule model.Rule) {
+	v.Rule = rule
+	v.Funnel = append(v.Funnel, model.FunnelStep{Rule: rule})
+}
+
+// blamePods names the constraint on other pods for which the group got nothing, in the words of the pod's manifest.
+func blamePods(g *group) (model.Reason, bool) {
+	r := model.Reason{Rule: g.refused}
+	s := g.shape
+	if r.Rule == "" {
+		r.Rule = likelyRule(s)
+	}
+	switch r.Rule {
+	case model.RuleAffinity:
+		var pods []string // a pod there must match all terms
+		for i := range s.Affinity {
+			pods = append(pods, s.Affinity[i].Pods.Labels.String())
+		}
+		r.Detail = strings.Join(slices.Compact(pods), " and ")
+		if len(s.Affinity) > 0 {
+			r.Object = s.Affinity[0].Topology
+		}
+	case model.RuleAntiAffinity:
+		for i := range s.AntiAffinity {
+			if t := &s.AntiAffinity[i]; r.Object == "" || r.Object == model.LabelHostname {
+				r.Object, r.Detail = t.Topology, t.Pods.Labels.String()
+			}
+		}
+	case model.RuleSpread:
+		for _, c := range s.Spread {
+			if c.Hard && (r.Object == "" || r.Object == model.LabelHostname) { // a new node is a new host
+				r.Object, r.Detail = c.Topology, "maxSkew "+strconv.Itoa(int(c.MaxSkew))
+			}
+		}
+	case model.RuleHostPort:
+		var ports []string
+		for _, port := range s.HostPorts {
+			ports = append(ports, port.String())
+		}
+		r.Object = strings.Join(ports, ", ")
+	case model.RuleVolumeInUse:
+		if i := slices.IndexFunc(s.Volumes, func(v model.Volume) bool { return v.Alone }); i >= 0 {
+			r.Object = s.Volumes[i].ID
+		}
+	case "":
+		return r, false
+	}
+	return r, true
+}
+
+// likelyRule returns the rule about other pods for which a shape got no node, where the search did not say.
+func likelyRule(s *model.Shape) model.Rule {
+	switch {
+	case hasHardSpread(s):
+		return model.RuleSpread
+	case len(s.Affinity) > 0:
+		return model.RuleAffinity
+	case len(s.AntiAffinity) > 0:
+		return model.RuleAntiAffinity
+	}
+	return ""
+}
