@@ -23,20 +23,20 @@ import (
 
 // rooms are what Run puts together.
 type rooms struct {
-	cache     cache.Cache
-	world     *cluster.World
-	actor     *apply.Actor
-	lifecycle *nodeclaim.Lifecycle
-	nominates bool // pods
-	keeper    *status.Keeper
-	registry  *prometheus.Registry
-	counters  *metrics.Counters
-	events    record.EventBroadcaster
-	buffers   *buffers.Keeper  // nil if the gate is closed
-	overlays  *overlays.Keeper // nil if the gate is closed
-	fargate   *fargateRooms    // nil if profiles are not acted upon
-	records   *store.Recorder
-	progress  func() // of the decision cycle
+	cache      cache.Cache
+	world      *cluster.World
+	actor      *apply.Actor
+	nodeClaims *nodeclaim.Controller
+	nominates  bool // pods
+	keeper     *status.Keeper
+	registry   *prometheus.Registry
+	counters   *metrics.Counters
+	events     record.EventBroadcaster
+	buffers    *buffers.Keeper  // nil if the gate is closed
+	overlays   *overlays.Keeper // nil if the gate is closed
+	fargate    *fargateRooms    // nil if profiles are not acted upon
+	records    *store.Recorder
+	progress   func() // of the decision cycle
 }
 
 // run starts the rooms and returns when one of them fails or ctx is done, after all have stopped. It calls end with what failed,
@@ -83,7 +83,7 @@ func (r *rooms) act(ctx context.Context, o Options) error {
 		return fmt.Errorf("controller: %w", err)
 	}
 	group, ctx := errgroup.WithContext(ctx)
-	group.Go(func() error { return r.lifecycle.Run(ctx) })
+	group.Go(func() error { return r.nodeClaims.Run(ctx) })
 	group.Go(func() error { return r.keeper.Run(ctx) })
 	group.Go(func() error { return r.records.Run(ctx) })
 	defer r.records.Finish(ctx)
@@ -104,7 +104,7 @@ func (r *rooms) act(ctx context.Context, o Options) error {
 			OnDecision: func(d cycle.Decision) {
 				m.observe(d)
 				r.records.Decided(turnOf(d, o.Policy))
-				r.lifecycle.Decided(d.Snapshot, d.Plan, d.Result.Claims)
+				r.nodeClaims.Decided(d.Snapshot, d.Plan, d.Result.Claims)
 				if r.overlays != nil {
 					r.overlays.Decided()
 				}

@@ -12,137 +12,148 @@ import (
 	karpv1 "sigs.k8s.io/karpenter/pkg/apis/v1"
 
 	"github.com/nodeless/nodeless/cloud"
+	"github.com/nodeless/nodeless/internal/kit/conditions"
 )
 
-// How often lost things are looked for, and how young is too young (karpenter.md §3.1).
+// How often garbage is collected: often in the beginning, then rarely; and how old it must be (karpenter.md §3.1).
 const (
 	collectOften  = 10 * time.Second
-	collectSeldom = 2 * time.Minute
+	collectRarely = 2 * time.Minute
 	oftenRuns     = 20
-	youngest      = 30 * time.Second
+	minAge        = 30 * time.Second
 )
 
-func (l *Lifecycle) collectForever(ctx context.Context) {
+// collector collects what was lost: instances without claim, claims without instance, Nodes without either, and records of
+// objects that are gone.
+type collector struct {
+	*objects
+	instances *instances
+	launches  *launcher
+	outcomes  *launchOutcomes
+}
+
+// run collects until ctx is done.
+func (g *collector) run(ctx context.Context, drift *driftDetector) {
 	runs := 0
-	l.every(ctx, func() time.Duration {
+	g.every(ctx, func() time.Duration {
 		if runs > 0 {
-			if err := l.collect(ctx); err != nil && ctx.Err() == nil {
-				l.o.Log.Warn("collecting lost machines failed; it is tried again", "error", err)
+			if err := errors.Join(g.collect(ctx), g.forget(ctx, drift)); err != nil && ctx.Err() == nil {
+				g.log.Warn("garbage collection failed; trying again", "error", err)
 			}
 		}
 		runs++
 		if runs > oftenRuns {
-			return collectSeldom
+			return collectRarely
 		}
 		return collectOften
 	})
 }
 
-// collect ends machines without claim, claims without machine and Nodes without either.
-func (l *Lifecycle) collect(ctx context.Context) error {
-	machines, err := l.lists.machines(ctx)
+// forget drops the records of objects that went unnoticed: a claim without finalizer, a Node without claim.
+func (g *collector) forget(ctx context.Context, drift *driftDetector) error {
+	l, err := g.living(ctx)
 	if err != nil {
-		return fmt.Errorf("list machines: %w", err)
+		return err
+	}
+	g.state.retain(l)
+	drift.retain(l)
+	return nil
+}
+
+// collect ends instances without claim, claims without instance and Nodes without either.
+func (g *collector) collect(ctx context.Context) error {
+	all, err := g.instances.list(ctx)
+	if err != nil {
+		return fmt.Errorf("list instances: %w", err)
 	}
 	there := map[string]bool{}
 	var failed []error
-	for _, m := range machines {
-		there[m.ID] = true
-		failed = append(failed, l.collectMachine(ctx, m))
+	for _, i := range all {
+		there[i.ID] = true
+		failed = append(failed, g.collectInstance(ctx, i))
 	}
-	for _, claim := range l.o.World.Claims() {
-		failed = append(failed, l.collectClaim(ctx, claim, there))
+	for _, claim := range g.cluster.Claims() {
+		failed = append(failed, g.collectClaim(ctx, claim, there))
 	}
 	var nodes corev1.NodeList
-	if err := l.o.Cache.List(ctx, &nodes, client.HasLabels{karpv1.NodePoolLabelKey}); err != nil {
+	if err := g.cache.List(ctx, &nodes, client.HasLabels{karpv1.NodePoolLabelKey}); err != nil {
 		return errors.Join(append(failed, fmt.Errorf("list Nodes: %w", err))...)
 	}
 	for i := range nodes.Items {
-		failed = append(failed, l.collectNode(ctx, &nodes.Items[i], there))
+		failed = append(failed, g.collectNode(ctx, &nodes.Items[i], there))
 	}
-	return errors.Join(append(failed, l.sweep(ctx))...)
+	return errors.Join(failed...)
 }
 
-// collectMachine ends a machine whose claim is gone, or has another machine.
-func (l *Lifecycle) collectMachine(ctx context.Context, m cloud.Instance) error {
-	if l.now().Sub(m.Launched) < youngest || m.State == cloud.Terminating || m.State == cloud.Terminated || m.Claim == "" || l.isInFlight(m.Claim) {
+func (g *collector) isYoung(since time.Time) bool { return g.until(since, minAge) > 0 }
+
+// collectInstance terminates an instance whose claim is gone, or names another instance.
+func (g *collector) collectInstance(ctx context.Context, i cloud.Instance) error {
+	if g.isYoung(i.Launched) || i.State == cloud.Terminating || i.State == cloud.Terminated || i.Claim == "" ||
+		g.launches.isInFlight(i.Claim) {
 		return nil
 	}
-	if claim := l.o.World.Claim(m.Claim); claim != nil && !foreign(claim, m) {
+	if claim := g.cluster.Claim(i.Claim); claim != nil && !namesAnother(claim, i) {
 		return nil
 	}
-	claim := &karpv1.NodeClaim{} // the cache may be late: ask the API server before something is ended for good
-	switch err := l.o.Client.Get(ctx, client.ObjectKey{Name: m.Claim}, claim); {
-	case err == nil && !foreign(claim, m):
+	claim := &karpv1.NodeClaim{} // the cache may be late: ask the API server before something is terminated for good
+	switch err := g.client.Get(ctx, client.ObjectKey{Name: i.Claim}, claim); {
+	case err == nil && !namesAnother(claim, i):
 		return nil
 	case err != nil && !apierrors.IsNotFound(err):
-		return fmt.Errorf("look for NodeClaim %s of machine %s: %w", m.Claim, m.ID, err)
+		return fmt.Errorf("look for NodeClaim %s of instance %s: %w", i.Claim, i.ID, err)
 	}
-	l.o.Log.Info("machine without NodeClaim is terminated", "machine", m.ID, "nodeclaim", m.Claim)
-	if err := l.o.Cloud.Terminate(ctx, m.ID); err != nil && !errors.Is(err, cloud.ErrNotFound) {
-		return fmt.Errorf("terminate %s, which has no NodeClaim: %w", m.ID, err)
+	g.log.Info("terminate an instance without NodeClaim", "instance", i.ID, "nodeclaim", i.Claim)
+	if err := g.instances.cloud.Terminate(ctx, i.ID); err != nil && !errors.Is(err, cloud.ErrNotFound) {
+		return fmt.Errorf("terminate %s, which has no NodeClaim: %w", i.ID, err)
 	}
 	return nil
 }
 
-// foreign reports whether a claim is known to have another machine.
-func foreign(claim *karpv1.NodeClaim, m cloud.Instance) bool {
-	return claim.Status.ProviderID != "" && machineID(claim.Status.ProviderID) != m.ID
+// namesAnother reports whether a claim is known to have another instance.
+func namesAnother(claim *karpv1.NodeClaim, i cloud.Instance) bool {
+	return claim.Status.ProviderID != "" && instanceID(claim.Status.ProviderID) != i.ID
 }
 
-// collectClaim ends a claim whose machine is gone. A claim that was never launched is left to its launch.
-func (l *Lifecycle) collectClaim(ctx context.Context, claim *karpv1.NodeClaim, there map[string]bool) error {
-	id := machineID(claim.Status.ProviderID)
-	if id == "" || there[id] || claim.DeletionTimestamp != nil || l.now().Sub(launchedAt(claim)) < youngest {
+// collectClaim deletes a claim whose instance is gone. A claim that was never launched is left to its launch.
+func (g *collector) collectClaim(ctx context.Context, claim *karpv1.NodeClaim, there map[string]bool) error {
+	id := instanceID(claim.Status.ProviderID)
+	if id == "" || there[id] || claim.DeletionTimestamp != nil || g.isYoung(launchedAt(claim)) {
 		return nil
 	}
-	for _, node := range l.o.World.NodesByProviderID(claim.Status.ProviderID) {
-		if isReady(node) {
+	for _, node := range g.cluster.NodesByProviderID(claim.Status.ProviderID) {
+		if conditions.NodeReady(node) {
 			return nil
 		}
 	}
-	gone, err := l.machineGone(ctx, id)
+	gone, err := g.instances.isGone(ctx, id)
 	if !gone || err != nil {
 		return err
 	}
-	l.ended(ctx, claim)
-	return l.deleteClaim(ctx, claim, "garbage_collected")
+	g.outcomes.ended(ctx, claim)
+	return g.deleteClaim(ctx, claim, "garbage_collected")
 }
 
 func launchedAt(claim *karpv1.NodeClaim) time.Time {
-	for _, c := range claim.Status.Conditions {
-		if c.Type == karpv1.ConditionTypeLaunched {
-			return c.LastTransitionTime.Time
-		}
+	if c := conditions.Of(claim, karpv1.ConditionTypeLaunched); c != nil {
+		return c.LastTransitionTime.Time
 	}
 	return claim.CreationTimestamp.Time
 }
 
-func (l *Lifecycle) machineGone(ctx context.Context, id string) (bool, error) {
-	_, err := l.o.Cloud.Get(ctx, id)
-	if errors.Is(err, cloud.ErrNotFound) {
-		return true, nil
-	}
-	if err != nil {
-		return false, fmt.Errorf("look for machine %s: %w", id, err)
-	}
-	return false, nil
-}
-
-// collectNode ends a Node of ours that neither a claim nor a machine is behind.
-func (l *Lifecycle) collectNode(ctx context.Context, node *corev1.Node, there map[string]bool) error {
-	id := machineID(node.Spec.ProviderID)
-	if id == "" || there[id] || isReady(node) || node.DeletionTimestamp != nil || l.now().Sub(node.CreationTimestamp.Time) < youngest ||
-		l.o.World.ClaimByProviderID(node.Spec.ProviderID) != nil {
+// collectNode deletes a Node of ours that has neither a claim nor an instance.
+func (g *collector) collectNode(ctx context.Context, node *corev1.Node, there map[string]bool) error {
+	id := instanceID(node.Spec.ProviderID)
+	if id == "" || there[id] || conditions.NodeReady(node) || node.DeletionTimestamp != nil ||
+		g.isYoung(node.CreationTimestamp.Time) || g.cluster.ClaimByProviderID(node.Spec.ProviderID) != nil {
 		return nil
 	}
-	gone, err := l.machineGone(ctx, id)
+	gone, err := g.instances.isGone(ctx, id)
 	if !gone || err != nil {
 		return err
 	}
-	uid := node.UID
-	if err := l.o.Client.Delete(ctx, node.DeepCopy(), client.Preconditions{UID: &uid}); client.IgnoreNotFound(err) != nil {
-		return fmt.Errorf("delete Node %s, whose machine is gone: %w", node.Name, err)
+	if err := g.delete(ctx, node); err != nil {
+		return fmt.Errorf("delete Node %s, whose instance is gone: %w", node.Name, err)
 	}
 	return nil
 }

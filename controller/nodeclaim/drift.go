@@ -13,208 +13,200 @@ import (
 	"github.com/nodeless/nodeless/cloud"
 	"github.com/nodeless/nodeless/controller/translate"
 	"github.com/nodeless/nodeless/engine/model"
+	"github.com/nodeless/nodeless/internal/kit/workqueue"
 )
 
-// instanceTypeNotFound is a reason of drift that every cloud has, beside those of kube.PoolDrift (karpenter.md §3.1).
+// instanceTypeNotFound is a reason for drift that every cloud has, beside those of translate.PoolDrift (karpenter.md §3.1).
 const instanceTypeNotFound = "InstanceTypeNotFound"
 
-// How often drift is looked for, and from what age on and how often whether the machine's offering still exists
+// How often drift is looked for; from which age on, and how often, whether the instance's offering still exists
 // (karpenter.md §3.1).
 const (
-	driftEvery    = 5 * time.Minute
-	offeredFrom   = time.Hour
-	offeredEvery  = 30 * time.Minute
-	driftAskAgain = 30 * time.Second
+	driftInterval   = 5 * time.Minute
+	driftRetry      = 30 * time.Second
+	offeringMinAge  = time.Hour
+	offeringRecheck = 30 * time.Minute
 )
 
 // driftCheck is what was last found out about a claim.
 type driftCheck struct {
-	cloud    string    // what the cloud said
-	answered bool      // whether it ever said something
-	asked    time.Time // when; zero: ask now
+	reason   string    // why the cloud says that it has drifted; "" if it has not
+	answered bool      // the cloud has said something
+	asked    time.Time // when; zero = ask now
 	offered  time.Time // when its offering was last seen
 }
 
-// errNotAnswered: the cloud was not asked yet, or has not answered.
-var errNotAnswered = errors.New("the cloud has not said yet whether the machine has drifted")
+// errNotAnswered means that the cloud was not asked yet, or has not answered.
+var errNotAnswered = errors.New("the cloud has not said yet whether the instance has drifted")
 
-// template is what of a NodePool decides about drift.
-type template struct {
+// poolTemplate is what of a NodePool decides about drift.
+type poolTemplate struct {
+	known        bool
 	generation   int64
 	hash         string
 	requirements model.Requirements
 }
 
-// drift keeps the condition Drifted, which is there only while there is drift. A machine whose pool is gone, or of which
+// driftDetector compares instances with what their pools and classes ask for now. Questions to the cloud have workers of
+// their own: many questions at a time are one call.
+type driftDetector struct {
+	*objects
+	cloud     cloud.Provider
+	drifter   cloud.Drifter // nil if the cloud knows no drift
+	claims    *workqueue.Queue
+	questions *workqueue.Queue
+	templates records[types.UID, poolTemplate] // by the UID of the NodePool
+}
+
+func newDriftDetector(shared *objects, c cloud.Provider, claims *workqueue.Queue) *driftDetector {
+	d := &driftDetector{
+		objects: shared, cloud: c, claims: claims, questions: workqueue.New("drift", shared.clock, shared.log),
+	}
+	d.drifter, _ = c.(cloud.Drifter)
+	return d
+}
+
+func (d *driftDetector) run(ctx context.Context) { d.questions.Run(ctx, driftWorkers, d.ask) }
+
+// step maintains the condition Drifted, which is there only while there is drift. A claim whose pool is gone, or of which
 // the cloud does not say, keeps what it has.
-func (l *Lifecycle) drift(ctx context.Context, t *turn) (bool, error) {
-	if t.pool == nil {
+func (d *driftDetector) step(ctx context.Context, r *reconciliation) (bool, error) {
+	if r.pool == nil {
 		return true, nil
 	}
-	t.in(driftEvery)
-	reason, message, err := l.drifted(ctx, t)
-	conditions := t.claim.StatusConditions()
+	r.requeueAfter(driftInterval)
+	reason, message, err := d.drifted(ctx, r)
+	found := r.claim.StatusConditions()
 	switch {
 	case errors.Is(err, cloud.ErrClassNotReady), errors.Is(err, errNotAnswered): // nothing to compare with yet
 		return true, nil
 	case err != nil:
-		l.o.Log.Warn("drift is not known; it is looked for again", "nodeclaim", t.claim.Name, "error", err)
-		t.in(driftAskAgain)
+		d.log.Warn("cannot tell whether an instance has drifted; trying again", "nodeclaim", r.claim.Name, "error", err)
+		r.requeueAfter(driftRetry)
 		return true, nil
 	case reason == "":
-		return true, conditions.Clear(karpv1.ConditionTypeDrifted)
+		return true, found.Clear(karpv1.ConditionTypeDrifted)
 	}
-	conditions.SetTrueWithReason(karpv1.ConditionTypeDrifted, reason, message)
+	found.SetTrueWithReason(karpv1.ConditionTypeDrifted, reason, message)
 	return true, nil
 }
 
-// drifted is why a machine no longer is what its pool and class ask for, the cheapest question first.
-func (l *Lifecycle) drifted(ctx context.Context, t *turn) (reason, message string, err error) {
-	want := l.templateOf(t.pool)
-	was, version := t.claim.Annotations[karpv1.NodePoolHashAnnotationKey], t.claim.Annotations[karpv1.NodePoolHashVersionAnnotationKey]
+// drifted returns why an instance is no longer what its pool and class ask for; the cheapest question comes first.
+func (d *driftDetector) drifted(ctx context.Context, r *reconciliation) (reason, message string, err error) {
+	want := d.templateOf(r.pool)
+	was, version := r.claim.Annotations[karpv1.NodePoolHashAnnotationKey], r.claim.Annotations[karpv1.NodePoolHashVersionAnnotationKey]
 	// Hashes of different versions cannot be compared; claims and pools get new ones from controller/status.
-	if was == "" || version != karpv1.NodePoolHashVersion || t.pool.Annotations[karpv1.NodePoolHashVersionAnnotationKey] != version {
+	if was == "" || version != karpv1.NodePoolHashVersion || r.pool.Annotations[karpv1.NodePoolHashVersionAnnotationKey] != version {
 		was = want.hash
 	}
-	if reason, message := translate.PoolDrift(t.claim, t.pool.Name, was, want.hash, want.requirements); reason != "" {
+	if reason, message := translate.PoolDrift(r.claim, r.pool.Name, was, want.hash, want.requirements); reason != "" {
 		return reason, message, nil
 	}
-	l.mu.Lock()
-	check := l.drifts[t.claim.UID]
-	l.mu.Unlock()
-	there, err := l.offered(ctx, t, check)
+	check := d.state.claims.get(r.claim.UID).drift
+	there, err := d.isOffered(ctx, r, check)
 	if err != nil {
 		return "", "", err
 	}
 	if !there {
-		return instanceTypeNotFound, fmt.Sprintf("%s machines of type %s can no longer be had in %s", t.claim.Labels[model.LabelCapacityType],
-			t.claim.Labels[model.LabelInstanceType], t.claim.Labels[model.LabelZone]), nil
+		labels := r.claim.Labels
+		return instanceTypeNotFound, fmt.Sprintf("%s machines of type %s can no longer be had in %s",
+			labels[model.LabelCapacityType], labels[model.LabelInstanceType], labels[model.LabelZone]), nil
 	}
-	said, err := l.askDrift(t, check)
-	return said, said, err
+	if d.drifter == nil {
+		return "", "", nil
+	}
+	// Nobody waits for the answer: it has the claim reconciled again.
+	if check.asked.IsZero() || d.until(check.asked, driftInterval) <= 0 {
+		d.questions.Add(r.claim.Name)
+	}
+	if !check.answered {
+		return "", "", errNotAnswered
+	}
+	return check.reason, check.reason, nil
 }
 
-// offered reports whether what the machine is can still be had. It is asked seldom: the catalogue is the cloud's, not the
-// user's.
-func (l *Lifecycle) offered(ctx context.Context, t *turn, check driftCheck) (bool, error) {
-	now := l.now()
-	due := check.offered.Add(offeredEvery)
+// isOffered reports whether the instance's offering still exists. It is looked for rarely: the cloud changes its catalog,
+// not the user.
+func (d *driftDetector) isOffered(ctx context.Context, r *reconciliation, check driftCheck) (bool, error) {
+	left := d.until(check.offered, offeringRecheck)
 	if check.offered.IsZero() {
-		due = t.claim.CreationTimestamp.Add(offeredFrom)
+		left = d.until(r.claim.CreationTimestamp.Time, offeringMinAge)
 	}
-	if now.Before(due) {
-		t.in(due.Sub(now))
+	if left > 0 {
+		r.requeueAfter(left)
 		return true, nil
 	}
-	types, err := l.o.Cloud.Catalog(ctx, translate.ClassRef(t.claim.Spec.NodeClassRef))
+	all, err := d.cloud.Catalog(ctx, translate.ClassRef(r.claim.Spec.NodeClassRef))
 	if err != nil {
-		return false, fmt.Errorf("catalog for NodeClaim %s: %w", t.claim.Name, err)
+		return false, fmt.Errorf("catalog for NodeClaim %s: %w", r.claim.Name, err)
 	}
-	if !sold(types, t.claim.Labels) {
+	if !hasOffering(all, r.claim.Labels) {
 		return false, nil
 	}
-	l.noteOffered(t.claim.UID)
+	d.state.claims.update(r.claim.UID, func(s *claimState) { s.drift.offered = d.now() })
 	return true, nil
 }
 
-// sold reports whether types hold the offering that labels name, whether it is to be had at the moment or not.
-func sold(types []model.InstanceType, labels map[string]string) bool {
-	i := slices.IndexFunc(types, func(it model.InstanceType) bool { return it.Name == labels[model.LabelInstanceType] })
-	return i >= 0 && slices.ContainsFunc(types[i].Offerings, func(o model.Offering) bool {
+// hasOffering reports whether types have the offering that labels name, whether it is available at the moment or not.
+func hasOffering(all []model.InstanceType, labels map[string]string) bool {
+	i := slices.IndexFunc(all, func(it model.InstanceType) bool { return it.Name == labels[model.LabelInstanceType] })
+	return i >= 0 && slices.ContainsFunc(all[i].Offerings, func(o model.Offering) bool {
 		return o.Zone == labels[model.LabelZone] && o.CapacityType == labels[model.LabelCapacityType]
 	})
 }
 
-// askDrift has the cloud asked, unless it was a short while ago and the class has not changed. Nobody waits for the answer,
-// which has the claim looked at again.
-func (l *Lifecycle) askDrift(t *turn, check driftCheck) (said string, err error) {
-	if _, can := l.o.Cloud.(cloud.Drifter); !can {
-		return "", nil
-	}
-	if check.asked.IsZero() || !l.now().Before(check.asked.Add(driftEvery)) {
-		l.drifting.Add(t.claim.Name)
-	}
-	if !check.answered {
-		return "", errNotAnswered
-	}
-	return check.cloud, nil
-}
-
-// askCloud asks the cloud about one claim. It runs on workers of its own: many questions at a time are one call.
-func (l *Lifecycle) askCloud(ctx context.Context, name string) (time.Duration, error) {
-	drifter, can := l.o.Cloud.(cloud.Drifter)
-	claim, err := l.readClaim(ctx, name)
-	if !can || claim == nil || err != nil || claim.DeletionTimestamp != nil || claim.Status.ProviderID == "" {
+// ask asks the cloud about one claim.
+func (d *driftDetector) ask(ctx context.Context, name string) (time.Duration, error) {
+	claim, err := d.readClaim(ctx, name)
+	if claim == nil || err != nil || claim.DeletionTimestamp != nil || claim.Status.ProviderID == "" {
 		return 0, err
 	}
-	l.mu.Lock()
-	check := l.drifts[claim.UID]
-	before := check
-	check.asked = l.now() // before the answer: a change that comes meanwhile has it asked again
-	l.drifts[claim.UID] = check
-	l.mu.Unlock()
-	said, err := drifter.Drifted(ctx, cloud.Launched{
-		InstanceID: machineID(claim.Status.ProviderID), Class: translate.ClassRef(claim.Spec.NodeClassRef),
+	// Noted before the answer: a change that comes meanwhile has the cloud asked again.
+	before := d.state.claims.update(claim.UID, func(s *claimState) { s.drift.asked = d.now() }).drift
+	reason, err := d.drifter.Drifted(ctx, cloud.Launched{
+		InstanceID: instanceID(claim.Status.ProviderID), Class: translate.ClassRef(claim.Spec.NodeClassRef),
 		Type: claim.Labels[model.LabelInstanceType], ImageID: claim.Status.ImageID, Annotations: claim.Annotations,
 	})
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	check = l.drifts[claim.UID]
 	switch {
-	case errors.Is(err, cloud.ErrClassNotReady), errors.Is(err, cloud.ErrNotFound): // nothing to compare, or nothing to be compared
+	case errors.Is(err, cloud.ErrClassNotReady), errors.Is(err, cloud.ErrNotFound): // nothing to compare
 		return 0, nil
 	case err != nil:
-		check.asked = time.Time{}
-		l.drifts[claim.UID] = check
+		d.askAgain(claim.UID)
 		return 0, err
 	}
-	check.cloud, check.answered = said, true
-	l.drifts[claim.UID] = check
-	if said != before.cloud || !before.answered {
-		l.claims.Add(name)
+	d.state.claims.update(claim.UID, func(s *claimState) { s.drift.reason, s.drift.answered = reason, true })
+	if reason != before.reason || !before.answered {
+		d.claims.Add(name)
 	}
 	return 0, nil
 }
 
-func (l *Lifecycle) noteOffered(uid types.UID) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	check := l.drifts[uid]
-	check.offered = l.now()
-	l.drifts[uid] = check
+// askAgain has the cloud asked at the next look.
+func (d *driftDetector) askAgain(uid types.UID) {
+	d.state.claims.update(uid, func(s *claimState) { s.drift.asked = time.Time{} })
 }
 
-// templateOf is what of a pool decides about drift, worked out once for each of its generations.
-func (l *Lifecycle) templateOf(pool *karpv1.NodePool) template {
-	l.mu.Lock()
-	have, ok := l.templates[pool.UID]
-	l.mu.Unlock()
-	if ok && have.generation == pool.Generation {
+// templateOf returns what of a pool decides about drift, computed once for each of its generations.
+func (d *driftDetector) templateOf(pool *karpv1.NodePool) poolTemplate {
+	if have := d.templates.get(pool.UID); have.known && have.generation == pool.Generation {
 		return have
 	}
 	requirements, _ := translate.Requirements(pool.Spec.Template.Spec.Requirements) // a pool that cannot be read says so itself
-	have = template{generation: pool.Generation, hash: pool.Hash(), requirements: requirements}
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	l.templates[pool.UID] = have
-	return have
+	made := poolTemplate{known: true, generation: pool.Generation, hash: pool.Hash(), requirements: requirements}
+	return d.templates.update(pool.UID, func(t *poolTemplate) { *t = made })
 }
 
-// ClassChanged has the machines of a class compared with it again.
-func (l *Lifecycle) ClassChanged(class cloud.ClassRef) {
-	if !l.leads.Load() {
-		return
-	}
-	for _, c := range l.o.World.Claims() {
-		if translate.ClassRef(c.Spec.NodeClassRef) != class {
-			continue
+// classChanged compares the instances of a class with it again.
+func (d *driftDetector) classChanged(class cloud.ClassRef) {
+	for _, c := range d.cluster.Claims() {
+		if translate.ClassRef(c.Spec.NodeClassRef) == class {
+			d.askAgain(c.UID)
+			d.claims.Add(c.Name)
 		}
-		l.mu.Lock()
-		if check, ok := l.drifts[c.UID]; ok {
-			check.asked = time.Time{}
-			l.drifts[c.UID] = check
-		}
-		l.mu.Unlock()
-		l.claims.Add(c.Name)
 	}
+}
+
+// retain drops the records of pools that are gone.
+func (d *driftDetector) retain(l living) {
+	d.templates.drop(func(uid types.UID, _ *poolTemplate) bool { return !l.pools[uid] })
 }

@@ -4,9 +4,11 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"sync"
 	"time"
 
+	"golang.org/x/sync/errgroup"
 	corev1 "k8s.io/api/core/v1"
 	karpv1 "sigs.k8s.io/karpenter/pkg/apis/v1"
 
@@ -15,95 +17,127 @@ import (
 )
 
 const (
-	// pollFailed is how long after a failure the cloud's notices are asked for again.
-	pollFailed = 5 * time.Second
-	// notesAtOnce is how many notices are acted on at the same time.
-	notesAtOnce = 32
-	// mostLogged is how many unreadable notices of one answer are written to the log.
-	mostLogged = 5
+	// pollRetry is how long after a failure the cloud's notices are asked for again.
+	pollRetry = 5 * time.Second
+	// maxHandled is how many notices are handled at the same time.
+	maxHandled = 32
+	// maxLogged is how many unreadable notices of one answer are written to the log.
+	maxLogged = 5
+	// healthInterval is how often the cloud is asked which instances fail its checks (karpenter.md §6.5).
+	healthInterval = time.Minute
 )
 
 // response is what a notice leads to.
 type response int
 
 const (
-	inform response = iota // people are told, nothing else
-	depart                 // the machine goes once its pods' next machines are on their way
-	leave                  // the machine goes at once: its pods are ending anyway
-	force                  // the same, and pods that do not answer are not waited for
+	onlyNote              response = iota // events are recorded, nothing else
+	drainAfterReplacement                 // the claim is deleted once its pods' next instances are launched
+	drainNow                              // the claim is deleted at once: its pods are ending anyway
+	forceTerminate                        // the same, and pods that do not react are not waited for
 )
 
-// notice is what people are told of an interruption (karpenter.md §7.1) and what is done (§6.7).
+// notice is which event an interruption is recorded with (karpenter.md §7.1) and what is done (§6.7).
 type notice struct {
 	reason, kind, message string
-	do                    response
+	response
 }
 
 const unhealthy = "An unhealthy warning was triggered for the instance"
 
 var notices = map[cloud.InterruptionKind]notice{
-	cloud.SpotInterruption: {"SpotInterrupted", corev1.EventTypeWarning, "Spot interruption warning was triggered", depart},
+	cloud.SpotInterruption: {"SpotInterrupted", corev1.EventTypeWarning, "Spot interruption warning was triggered", drainAfterReplacement},
 	cloud.ReservationInterruption: {"CapacityReservationInstanceInterrupted", corev1.EventTypeWarning,
-		"Capacity Reservation interruption warning was triggered", depart},
-	cloud.RebalanceRecommendation: {"SpotRebalanceRecommendation", corev1.EventTypeNormal, "Spot rebalance recommendation was triggered", inform},
-	cloud.ScheduledChange:         {"InstanceUnhealthy", corev1.EventTypeWarning, unhealthy, depart},
-	cloud.MaintenanceDue:          {"InstanceUnhealthy", corev1.EventTypeWarning, unhealthy, depart},
-	cloud.InstanceFailed:          {"InstanceUnhealthy", corev1.EventTypeWarning, unhealthy, force},
-	cloud.SystemFailed:            {"InstanceUnhealthy", corev1.EventTypeWarning, unhealthy, force},
-	cloud.InstanceStopping:        {"InstanceStopping", corev1.EventTypeWarning, "Instance is stopping", leave},
-	cloud.InstanceTerminating:     {"InstanceTerminating", corev1.EventTypeWarning, "Instance is terminating", leave},
+		"Capacity Reservation interruption warning was triggered", drainAfterReplacement},
+	cloud.RebalanceRecommendation: {"SpotRebalanceRecommendation", corev1.EventTypeNormal, "Spot rebalance recommendation was triggered", onlyNote},
+	cloud.ScheduledChange:         {"InstanceUnhealthy", corev1.EventTypeWarning, unhealthy, drainAfterReplacement},
+	cloud.MaintenanceDue:          {"InstanceUnhealthy", corev1.EventTypeWarning, unhealthy, drainAfterReplacement},
+	cloud.InstanceFailed:          {"InstanceUnhealthy", corev1.EventTypeWarning, unhealthy, forceTerminate},
+	cloud.SystemFailed:            {"InstanceUnhealthy", corev1.EventTypeWarning, unhealthy, forceTerminate},
+	cloud.InstanceStopping:        {"InstanceStopping", corev1.EventTypeWarning, "Instance is stopping", drainNow},
+	cloud.InstanceTerminating:     {"InstanceTerminating", corev1.EventTypeWarning, "Instance is terminating", drainNow},
 }
 
-// interruptions acts on the cloud's notices until ctx is done.
-func (l *Lifecycle) interruptions(ctx context.Context, source cloud.Interrupter) {
-	l.every(ctx, func() time.Duration {
-		got, err := source.Interruptions(ctx)
-		if err != nil {
-			if ctx.Err() == nil {
-				l.o.Log.Warn("reading interruption notices failed; it is tried again", "error", err)
-			}
-			return pollFailed
-		}
-		// A source blocks while there is nothing; one that does not is not asked without pause.
-		if len(got) == 0 {
-			return time.Second
-		}
-		l.takeNotices(ctx, source, got)
-		return 0
-	})
+// checks are Karpenter's names of the cloud's health checks, by what fails.
+var checks = map[cloud.InterruptionKind]string{
+	cloud.InstanceFailed: "InstanceStatus", cloud.SystemFailed: "SystemStatus", cloud.MaintenanceDue: "EventStatus",
 }
 
-// takeNotices acts on notices, many at the same time, and takes those off that were acted on; the others come again.
-func (l *Lifecycle) takeNotices(ctx context.Context, source cloud.Interrupter, got []cloud.Interruption) {
-	var mu sync.Mutex
+// interrupter acts on the cloud's notices about instances and on its health checks.
+type interrupter struct {
+	*objects
+	source       cloud.Interrupter   // nil if the cloud gives no notices
+	health       cloud.HealthChecker // nil if the cloud checks nothing
+	outcomes     *launchOutcomes
+	replacements *replacements
+}
+
+func newInterrupter(shared *objects, c cloud.Provider, outcomes *launchOutcomes, r *replacements) *interrupter {
+	i := &interrupter{objects: shared, outcomes: outcomes, replacements: r}
+	r.end = i.end
+	i.source, _ = c.(cloud.Interrupter)
+	i.health, _ = c.(cloud.HealthChecker)
+	return i
+}
+
+// run works until ctx is done.
+func (i *interrupter) run(ctx context.Context) {
 	var wg sync.WaitGroup
+	if i.source != nil {
+		wg.Go(func() { i.every(ctx, func() time.Duration { return i.poll(ctx) }) })
+	}
+	if i.health != nil {
+		wg.Go(func() { i.checkHealth(ctx) })
+	}
+	wg.Wait()
+}
+
+// poll handles the notices that wait, and returns when to ask again.
+func (i *interrupter) poll(ctx context.Context) time.Duration {
+	got, err := i.source.Interruptions(ctx)
+	switch {
+	case err != nil:
+		if ctx.Err() == nil {
+			i.log.Warn("cannot read interruption notices; trying again", "error", err)
+		}
+		return pollRetry
+	case len(got) == 0: // a source blocks while there is nothing; one that does not is not asked without pause
+		return time.Second
+	}
+	i.handleAll(ctx, got)
+	return 0
+}
+
+// handleAll handles notices, many at the same time, and takes those off that were handled. The others come again.
+func (i *interrupter) handleAll(ctx context.Context, got []cloud.Interruption) {
+	var mu sync.Mutex
+	var group errgroup.Group
+	group.SetLimit(maxHandled)
 	done, unreadable := make([]cloud.Interruption, 0, len(got)), 0
-	slots := make(chan struct{}, notesAtOnce)
 	for _, n := range got {
-		l.metrics.NoticeReceived(n.Kind)
+		i.metrics.NoticeReceived(n.Kind)
 		if n.Kind == cloud.Malformed {
-			if unreadable++; unreadable <= mostLogged {
-				l.o.Log.Warn("a message on the interruption queue cannot be read and is removed", "error", n.Note)
+			if unreadable++; unreadable <= maxLogged {
+				i.log.Warn("a message on the interruption queue cannot be read and is removed", "error", n.Note)
 			}
 		}
-		slots <- struct{}{}
-		wg.Go(func() {
-			defer func() { <-slots }()
-			if err := l.interrupted(ctx, n); err != nil {
-				l.o.Log.Warn("an interruption notice was not acted on; it comes again", "machines", n.InstanceIDs, "kind", n.Kind, "error", err)
-				return
+		group.Go(func() error {
+			if err := i.handle(ctx, n); err != nil {
+				i.log.Warn("cannot handle an interruption notice; it comes again", "instances", n.InstanceIDs, "kind", n.Kind, "error", err)
+				return nil
 			}
 			mu.Lock()
 			defer mu.Unlock()
 			done = append(done, n)
+			return nil
 		})
 	}
-	wg.Wait()
-	if unreadable > mostLogged {
-		l.o.Log.Warn("further messages on the interruption queue cannot be read and are removed", "messages", unreadable-mostLogged)
+	_ = group.Wait() // what failed is not done
+	if unreadable > maxLogged {
+		i.log.Warn("further messages on the interruption queue cannot be read and are removed", "messages", unreadable-maxLogged)
 	}
-	if err := source.Done(ctx, done...); err != nil {
-		l.o.Log.Warn("interruption notices were not removed; they come again", "notices", len(done), "error", err)
+	if err := i.source.Done(ctx, done...); err != nil {
+		i.log.Warn("cannot remove interruption notices; they come again", "notices", len(done), "error", err)
 		return
 	}
 	for _, n := range done {
@@ -111,20 +145,63 @@ func (l *Lifecycle) takeNotices(ctx context.Context, source cloud.Interrupter, g
 		if sent.IsZero() {
 			sent = n.At
 		}
-		l.metrics.NoticeHandled(l.now().Sub(sent))
+		i.metrics.NoticeHandled(i.now().Sub(sent))
 	}
 }
 
-// interrupted acts on one notice. Machines that are not ours are nobody's concern here.
-func (l *Lifecycle) interrupted(ctx context.Context, i cloud.Interruption) error {
-	n, known := notices[i.Kind]
+// checkHealth gives up instances that the cloud's checks find broken, until ctx is done or the cloud refuses to say.
+func (i *interrupter) checkHealth(ctx context.Context) {
+	counted, refused := map[string]bool{}, false
+	i.every(ctx, func() time.Duration {
+		if refused {
+			<-ctx.Done()
+			return 0
+		}
+		got, err := i.health.Unhealthy(ctx)
+		if err != nil && ctx.Err() == nil {
+			refused = errors.Is(err, cloud.ErrUnauthorized)
+			i.log.Warn("cannot ask which instances fail the cloud's checks", "error", err, "retry", !refused)
+		}
+		now := i.handleUnhealthy(ctx, got, counted)
+		if err != nil { // what was found before may still be so, and counts once
+			maps.Copy(now, counted)
+		}
+		counted = now
+		return healthInterval
+	})
+}
+
+// handleUnhealthy acts on the failed checks, counts those that were not counted before, and returns all.
+func (i *interrupter) handleUnhealthy(ctx context.Context, got []cloud.Interruption, counted map[string]bool) map[string]bool {
+	now := map[string]bool{}
+	for _, n := range got {
+		for _, id := range n.InstanceIDs {
+			if i.cluster.ClaimByMachineID(id) == nil {
+				continue
+			}
+			key := id + " " + string(n.Kind)
+			if now[key] = true; !counted[key] {
+				i.metrics.MachineUnhealthy(checks[n.Kind])
+				i.log.Info("instance fails the cloud's checks", "instance", id, "check", checks[n.Kind], "since", n.At)
+			}
+		}
+		if err := i.handle(ctx, n); err != nil {
+			i.log.Warn("cannot give up an unhealthy instance; trying again", "instances", n.InstanceIDs, "error", err)
+		}
+	}
+	return now
+}
+
+// handle acts on one notice. It ignores instances that are not ours.
+func (i *interrupter) handle(ctx context.Context, got cloud.Interruption) error {
+	n, known := notices[got.Kind]
 	if !known {
 		return nil
 	}
 	var failed []error
-	for _, id := range i.InstanceIDs {
-		if claim := l.o.World.ClaimByMachineID(id); claim != nil {
-			if err := l.respond(ctx, claim, i.Kind, n); err != nil {
+	for _, id := range got.InstanceIDs {
+		if claim := i.cluster.ClaimByMachineID(id); claim != nil {
+			if err := i.respond(ctx, claim, got.Kind, n); err != nil {
 				failed = append(failed, fmt.Errorf("interruption of %s: %w", id, err))
 			}
 		}
@@ -132,50 +209,59 @@ func (l *Lifecycle) interrupted(ctx context.Context, i cloud.Interruption) error
 	return errors.Join(failed...)
 }
 
-// respond does for one machine what a notice asks for. A notice that was acted on before is no news.
-func (l *Lifecycle) respond(ctx context.Context, claim *karpv1.NodeClaim, kind cloud.InterruptionKind, n notice) error {
-	ending := claim.DeletionTimestamp != nil
+// respond does for one claim what a notice asks for, once.
+func (i *interrupter) respond(ctx context.Context, claim *karpv1.NodeClaim, kind cloud.InterruptionKind, n notice) error {
+	deleting := claim.DeletionTimestamp != nil
 	switch {
-	case ending && n.do == leave: // it ends because it was asked to
+	case deleting && n.response == drainNow: // it ends because we asked for it
 		return nil
-	case n.do == depart && isInterrupted(claim):
+	case n.response == drainAfterReplacement && isInterrupted(claim):
 		return nil
-	case n.do == force:
-		return l.force(ctx, claim, kind, n)
+	case n.response == forceTerminate:
+		return i.force(ctx, claim, kind, n)
 	}
-	l.tell(claim, l.o.World.Node(claim.Status.NodeName), n.kind, n.reason, n.message)
+	i.event(claim, i.cluster.Node(claim.Status.NodeName), n.kind, n.reason, n.message)
 	if kind == cloud.SpotInterruption {
-		l.o.World.MarkExhausted([]model.OfferingKey{{
+		i.cluster.MarkExhausted([]model.OfferingKey{{
 			Type: claim.Labels[model.LabelInstanceType], Zone: claim.Labels[model.LabelZone], CapacityType: model.Spot,
 		}})
 	}
 	switch {
-	case ending || n.do == inform:
+	case deleting || n.response == onlyNote:
 		return nil
-	case n.do == depart:
-		return l.noteInterrupted(ctx, claim, kind)
+	case n.response == drainAfterReplacement:
+		return i.replacements.note(ctx, claim, kind)
 	}
-	return l.endInterrupted(ctx, claim, kind)
+	return i.end(ctx, claim, kind)
 }
 
-// endInterrupted has a claim deleted since the cloud takes its machine.
-func (l *Lifecycle) endInterrupted(ctx context.Context, claim *karpv1.NodeClaim, kind cloud.InterruptionKind) error {
-	if kind == cloud.InstanceTerminating || kind == cloud.InstanceStopping {
-		l.ended(ctx, claim)
+// force deletes a claim whose instance is broken. The termination grace period of its pods is over from the start.
+func (i *interrupter) force(ctx context.Context, claim *karpv1.NodeClaim, kind cloud.InterruptionKind, n notice) error {
+	const key = karpv1.NodeClaimTerminationTimestampAnnotationKey
+	if claim.Annotations[key] == "" {
+		i.event(claim, i.cluster.Node(claim.Status.NodeName), n.kind, n.reason, n.message)
+		if err := i.annotate(ctx, claim, key, i.now().UTC().Format(time.RFC3339)); err != nil {
+			return err
+		}
 	}
-	if err := l.deleteClaim(ctx, claim, string(kind)); err != nil {
+	if claim.DeletionTimestamp != nil {
+		return nil
+	}
+	return i.end(ctx, claim, kind)
+}
+
+// end deletes a claim whose instance the cloud takes away.
+func (i *interrupter) end(ctx context.Context, claim *karpv1.NodeClaim, kind cloud.InterruptionKind) error {
+	if kind == cloud.InstanceTerminating || kind == cloud.InstanceStopping {
+		i.outcomes.ended(ctx, claim)
+	}
+	if err := i.deleteClaim(ctx, claim, string(kind)); err != nil {
 		return err
 	}
-	l.o.Recorder.Event(claim, corev1.EventTypeWarning, "TerminatingOnInterruption", "Interruption triggered termination for the NodeClaim")
-	if node := l.o.World.Node(claim.Status.NodeName); node != nil {
-		l.o.Recorder.Event(node, corev1.EventTypeWarning, "TerminatingOnInterruption", "Interruption triggered termination for the Node")
+	const reason, message = "TerminatingOnInterruption", "Interruption triggered termination for the "
+	i.recorder.Event(claim, corev1.EventTypeWarning, reason, message+"NodeClaim")
+	if node := i.cluster.Node(claim.Status.NodeName); node != nil {
+		i.recorder.Event(node, corev1.EventTypeWarning, reason, message+"Node")
 	}
 	return nil
-}
-
-func (l *Lifecycle) tell(claim *karpv1.NodeClaim, node *corev1.Node, kind, reason, message string) {
-	l.o.Recorder.Event(claim, kind, reason, message)
-	if node != nil {
-		l.o.Recorder.Event(node, kind, reason, message)
-	}
 }

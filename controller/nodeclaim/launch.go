@@ -5,31 +5,95 @@ import (
 	"errors"
 	"fmt"
 	"maps"
-	"slices"
 	"strings"
+	"sync"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
 	karpv1 "sigs.k8s.io/karpenter/pkg/apis/v1"
 
 	"github.com/nodeless/nodeless/cloud"
 	"github.com/nodeless/nodeless/controller/translate"
 	"github.com/nodeless/nodeless/engine/model"
 	"github.com/nodeless/nodeless/internal/kit/conditions"
+	"github.com/nodeless/nodeless/internal/kit/workqueue"
 )
 
-// A class that was made in one go with its claim is not known or not resolved for a moment: a claim is not given up for it
-// when it is younger than classGrace.
+// launchTimeout is how long a launch may take (karpenter.md §3.1).
+const launchTimeout = 5 * time.Minute
+
+// A class that was created together with its claim may be unknown or unresolved for a moment: a claim younger than
+// classGrace is not given up for it.
 const (
 	classGrace = 5 * time.Second
-	classAgain = 250 * time.Millisecond
+	classRetry = 250 * time.Millisecond
 )
 
-// launch gives a claim its machine. It runs on workers of its own, so that a slow cloud stalls nothing else.
-func (l *Lifecycle) launch(ctx context.Context, name string) (_ time.Duration, err error) {
+// launcher gives claims their instances. It has workers of its own, so that a slow cloud stalls nothing else.
+type launcher struct {
+	*objects
+	cloud        cloud.Provider
+	outcomes     *launchOutcomes
+	claims       *workqueue.Queue // reconciles claims after their launch
+	launches     *workqueue.Queue
+	parallel     int
+	annotations  func(*karpv1.NodeClaim) map[string]string
+	refreshClass func(context.Context, cloud.ClassRef)
+
+	mu       sync.Mutex
+	inFlight map[string]bool // names of the claims that a worker has in hand; an instance knows its claim by name only
+}
+
+func newLauncher(shared *objects, o Options, outcomes *launchOutcomes, claims *workqueue.Queue) *launcher {
+	return &launcher{
+		objects: shared, cloud: o.Cloud, outcomes: outcomes, claims: claims, parallel: o.Launches,
+		launches:    workqueue.New("launch", o.Clock, o.Log),
+		annotations: o.Annotations, refreshClass: o.RefreshClass, inFlight: map[string]bool{},
+	}
+}
+
+func (l *launcher) run(ctx context.Context) { l.launches.Run(ctx, l.parallel, l.launch) }
+
+// isInFlight reports whether a worker has the claim's launch in hand.
+func (l *launcher) isInFlight(claim string) bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.inFlight[claim]
+}
+
+func (l *launcher) setInFlight(claim string, yes bool) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if yes {
+		l.inFlight[claim] = true
+	} else {
+		delete(l.inFlight, claim)
+	}
+}
+
+// step hands a claim that has no instance to the launch workers, and gives up on one that takes too long. Each claim is
+// tried once however old it seems: nobody may have led, or the clock of the API server may be behind ours.
+func (l *launcher) step(ctx context.Context, r *reconciliation) (bool, error) {
+	if conditions.IsTrue(r.claim, karpv1.ConditionTypeLaunched) {
+		return true, nil
+	}
+	left := l.until(r.claim.CreationTimestamp.Time, launchTimeout)
+	flying, attempted := l.isInFlight(r.claim.Name), l.state.claims.get(r.claim.UID).attempted
+	if left <= 0 && attempted && !flying {
+		return false, l.outcomes.giveUp(ctx, r.claim, "launch_timeout")
+	}
+	r.requeueAfter(max(left, time.Second))
+	if !flying && !attempted { // the launch queue retries one that failed
+		l.launches.Add(r.claim.Name)
+	}
+	return false, nil
+}
+
+// launch gives a claim its instance.
+func (l *launcher) launch(ctx context.Context, name string) (_ time.Duration, err error) {
 	l.setInFlight(name, true)
 	defer func() {
 		l.setInFlight(name, false)
@@ -39,212 +103,191 @@ func (l *Lifecycle) launch(ctx context.Context, name string) (_ time.Duration, e
 	if claim == nil || err != nil || claim.DeletionTimestamp != nil || conditions.IsTrue(claim, karpv1.ConditionTypeLaunched) {
 		return 0, err
 	}
-	l.noteTried(claim.UID)
+	before := l.state.claims.update(claim.UID, func(s *claimState) { s.attempted = true }).mayHaveInstance
 	if err := l.prepare(ctx, claim); err != nil {
 		return 0, err
 	}
-	before := l.mayHaveMachine(claim.UID)
-	got, err := l.ask(ctx, claim)
-	l.exhausted(claim, got.Exhausted, err)
+	got, err := l.request(ctx, claim)
+	l.noteExhausted(claim, got.Exhausted, err)
 	switch {
 	case errors.Is(err, cloud.ErrNoCapacity):
-		if !before { // else an earlier call may have had a machine, whatever this one says: the deletion looks for it
-			l.noMachine(claim)
+		if !before { // else an earlier call may have started an instance, whatever this one says: the deletion looks for it
+			l.noInstance(claim)
 		}
-		l.o.Recorder.Event(claim, corev1.EventTypeWarning, "InsufficientCapacityError",
-			fmt.Sprintf("NodeClaim %s event: %v%s", name, err, l.triedAgain(got.Exhausted)))
+		l.recorder.Event(claim, corev1.EventTypeWarning, "InsufficientCapacityError",
+			fmt.Sprintf("NodeClaim %s event: %v%s", name, err, l.retryNote(got.Exhausted)))
 		return 0, l.deleteClaim(ctx, claim, "insufficient_capacity")
-	case errors.Is(err, cloud.ErrClassNotReady) && l.now().Sub(claim.CreationTimestamp.Time) < classGrace:
-		return classAgain, nil
+	case errors.Is(err, cloud.ErrClassNotReady) && l.until(claim.CreationTimestamp.Time, classGrace) > 0:
+		return classRetry, nil
 	case errors.Is(err, cloud.ErrClassUnresolved):
-		return 0, errors.Join(fmt.Errorf("launch: %w", err), l.launchUnknown(ctx, claim, "NodeClassNotReady", err))
+		return 0, l.outcomes.unknown(ctx, claim, "NodeClassNotReady", err)
 	case errors.Is(err, cloud.ErrClassNotReady):
-		l.o.Recorder.Event(claim, corev1.EventTypeWarning, "NodeClassNotReady", fmt.Sprintf("NodeClaim %s event: %v", name, err))
+		l.recorder.Event(claim, corev1.EventTypeWarning, "NodeClassNotReady", fmt.Sprintf("NodeClaim %s event: %v", name, err))
 		return 0, l.deleteClaim(ctx, claim, "nodeclass_not_ready")
-	case claim.Labels[karpv1.NodePoolLabelKey] != "" && l.hopeless(claim, err):
+	case claim.Labels[karpv1.NodePoolLabelKey] != "" && l.outcomes.permanent(claim, err):
 		if !before {
-			l.noMachine(claim)
+			l.noInstance(claim)
 		}
-		return 0, l.refused(ctx, claim, err)
+		return 0, l.outcomes.refused(ctx, claim, err)
 	case err != nil:
-		return 0, errors.Join(fmt.Errorf("launch: %w", err), l.launchUnknown(ctx, claim, "LaunchFailed", err))
+		return 0, l.outcomes.unknown(ctx, claim, launchFailed, err)
 	}
 	return 0, l.writeLaunched(ctx, claim, got.Instance)
 }
 
-// prepare is for claims that somebody else made: without the finalizer a deletion would leave the machine behind, and by
-// the label its class is found.
-func (l *Lifecycle) prepare(ctx context.Context, claim *karpv1.NodeClaim) error {
+// noInstance remembers that the cloud gave nothing for a claim: its deletion need not look for an instance.
+func (l *launcher) noInstance(claim *karpv1.NodeClaim) {
+	l.state.claims.update(claim.UID, func(s *claimState) { s.refused = true })
+}
+
+// prepare completes a claim that somebody else created: without the finalizer a deletion would leave the instance behind,
+// and by the label its class is found.
+func (l *launcher) prepare(ctx context.Context, claim *karpv1.NodeClaim) error {
 	before := claim.DeepCopy()
-	if !slices.Contains(claim.Finalizers, karpv1.TerminationFinalizer) {
-		claim.Finalizers = append(claim.Finalizers, karpv1.TerminationFinalizer)
-	}
+	controllerutil.AddFinalizer(claim, karpv1.TerminationFinalizer)
 	if class := translate.ClassRef(claim.Spec.NodeClassRef); class.Name != "" {
 		metav1.SetMetaDataLabel(&claim.ObjectMeta, translate.ClassLabel(class), class.Name)
 	}
 	return l.writeMeta(ctx, before, claim)
 }
 
-// ask makes the call, unless its answer is known and only waits to be written.
-func (l *Lifecycle) ask(ctx context.Context, claim *karpv1.NodeClaim) (cloud.LaunchResult, error) {
-	l.mu.Lock()
-	got, known := l.launched[claim.UID]
-	sentBefore := l.sent[claim.UID]
-	l.mu.Unlock()
-	if known {
-		got.Exhausted = nil
-		return got, nil
+// request asks the cloud for an instance, unless the answer is known and waits to be written.
+func (l *launcher) request(ctx context.Context, claim *karpv1.NodeClaim) (cloud.LaunchResult, error) {
+	before := l.state.claims.get(claim.UID)
+	if before.launched != nil {
+		return cloud.LaunchResult{Instance: before.launched.Instance}, nil
 	}
-	req, err := l.o.World.Names().LaunchRequest(claim)
+	req, err := l.cluster.Names().LaunchRequest(claim)
 	if err != nil {
 		return cloud.LaunchResult{}, err
 	}
-	if req.Pool == "" && l.o.RefreshClass != nil {
-		// Somebody made it by hand, and may have changed the class a moment before.
-		l.o.RefreshClass(ctx, req.Class)
+	if req.Pool == "" && l.refreshClass != nil { // whoever created it by hand may just have changed the class, too
+		l.refreshClass(ctx, req.Class)
 	}
-	req.Unavailable = l.o.World.Unavailable()
-	l.askOverlaid(&req)
-	l.setSent(claim.UID, true)
+	req.Unavailable = l.cluster.Unavailable()
+	l.applyOverlays(&req)
+	l.state.claims.update(claim.UID, func(s *claimState) { s.mayHaveInstance = true })
 	start := l.now()
-	got, err = l.o.Cloud.Launch(ctx, req)
+	got, err := l.cloud.Launch(ctx, req)
 	l.metrics.Launched(l.now().Sub(start))
 	switch {
 	case err == nil:
-		l.addOverlaid(req.Pool, &got.Instance)
-		l.mu.Lock()
-		l.launched[claim.UID] = got
-		l.mu.Unlock()
-		l.o.World.MarkAvailable(model.OfferingKey{Type: got.Instance.Type, Zone: got.Instance.Zone, CapacityType: got.Instance.CapacityType})
+		l.addOverlayCapacity(req.Pool, &got.Instance)
+		l.state.claims.update(claim.UID, func(s *claimState) { s.launched = &got })
+		l.cluster.MarkAvailable(model.OfferingKey{
+			Type: got.Instance.Type, Zone: got.Instance.Zone, CapacityType: got.Instance.CapacityType,
+		})
 	case errors.Is(err, cloud.ErrClassNotReady), errors.Is(err, cloud.ErrUnauthorized), errors.Is(err, cloud.ErrRefused):
-		l.setSent(claim.UID, sentBefore) // this call started nothing
+		// This call started nothing.
+		l.state.claims.update(claim.UID, func(s *claimState) { s.mayHaveInstance = before.mayHaveInstance })
 	}
 	return got, err
 }
 
-// noteTried remembers that the launch queue has a claim's launch in hand.
-func (l *Lifecycle) noteTried(uid types.UID) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	l.tried[uid] = true
-}
-
-// mayHaveMachine reports whether a launch may have started a machine that nobody wrote down.
-func (l *Lifecycle) mayHaveMachine(uid types.UID) bool {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.sent[uid]
-}
-
-// setSent remembers whether a launch may have started a machine that nobody wrote down.
-func (l *Lifecycle) setSent(uid types.UID, yes bool) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	if yes {
-		l.sent[uid] = true
-	} else {
-		delete(l.sent, uid)
+// applyOverlays passes the prices of NodeOverlays on, and drops requests for resources that only NodeOverlays know of: the
+// claim names only types that have them.
+func (l *launcher) applyOverlays(req *cloud.LaunchRequest) {
+	f := l.cluster.Overlaid(req.Pool)
+	if f == nil {
+		return
+	}
+	req.Prices = f.Prices
+	for _, more := range f.Capacity {
+		for i, n := range more {
+			if n > 0 {
+				req.Requests[i] = 0
+			}
+		}
 	}
 }
 
-// exhausted takes what the cloud ran out of from the next snapshots, and tells people if another offering was had: their
-// pods notice nothing.
-func (l *Lifecycle) exhausted(claim *karpv1.NodeClaim, keys []model.OfferingKey, err error) {
+// addOverlayCapacity adds to an instance the resources that NodeOverlays give its type: until its Node shows them, pods that
+// wait for the Node must count on them.
+func (l *launcher) addOverlayCapacity(pool string, i *cloud.Instance) {
+	f := l.cluster.Overlaid(pool)
+	if f == nil {
+		return
+	}
+	for k, n := range f.Capacity[i.Type] {
+		if n > 0 {
+			i.Capacity[k], i.Allocatable[k] = n, n
+		}
+	}
+}
+
+// noteExhausted keeps what the cloud ran out of out of the next snapshots. If another offering was launched, an event says
+// so: the pods notice nothing.
+func (l *launcher) noteExhausted(claim *karpv1.NodeClaim, keys []model.OfferingKey, err error) {
 	if len(keys) == 0 {
 		return
 	}
-	l.o.World.MarkExhausted(keys)
+	l.cluster.MarkExhausted(keys)
 	for _, k := range keys {
 		l.metrics.Exhausted(k.CapacityType)
 	}
 	if err == nil {
-		l.o.Recorder.Event(claim, corev1.EventTypeNormal, "InsufficientCapacityError",
-			fmt.Sprintf("NodeClaim %s event: no capacity for %s; the next best was launched%s", claim.Name, offerings(keys), l.triedAgain(keys)))
+		l.recorder.Event(claim, corev1.EventTypeNormal, "InsufficientCapacityError", fmt.Sprintf(
+			"NodeClaim %s event: no capacity for %s; the next best was launched%s", claim.Name, offerings(keys), l.retryNote(keys)))
 	}
 }
 
-// triedAgain says when what the cloud ran out of is asked for again.
-func (l *Lifecycle) triedAgain(keys []model.OfferingKey) string {
+// retryNote says when what the cloud ran out of is tried again.
+func (l *launcher) retryNote(keys []model.OfferingKey) string {
 	if len(keys) == 0 {
 		return ""
 	}
-	return fmt.Sprintf("; tried again in %s, later each time that there is none", l.o.World.BackIn(keys).Round(time.Second))
+	return fmt.Sprintf("; tried again in %s, later each time that there is none", l.cluster.BackIn(keys).Round(time.Second))
 }
 
 // offerings names the first few of keys.
 func offerings(keys []model.OfferingKey) string {
-	const most = 10
+	const maxNamed = 10
 	var named []string
-	for _, k := range keys[:min(len(keys), most)] {
+	for _, k := range keys[:min(len(keys), maxNamed)] {
 		named = append(named, fmt.Sprintf("%s %s in %s", k.CapacityType, k.Type, k.Zone))
 	}
-	if more := len(keys) - most; more > 0 {
+	if more := len(keys) - maxNamed; more > 0 {
 		named = append(named, fmt.Sprintf("%d more", more))
 	}
 	return strings.Join(named, ", ")
 }
 
-// noMachine remembers that the cloud gave nothing for a claim: its deletion need not look for a machine.
-func (l *Lifecycle) noMachine(claim *karpv1.NodeClaim) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	l.failed[claim.UID] = true
-}
-
-func (l *Lifecycle) launchUnknown(ctx context.Context, claim *karpv1.NodeClaim, reason string, cause error) error {
-	before := claim.DeepCopy()
-	claim.StatusConditions().SetUnknownWithReason(karpv1.ConditionTypeLaunched, reason, truncate(cause.Error()))
-	return l.writeStatus(ctx, before, claim)
-}
-
-// truncate keeps a message within what the API accepts for a condition.
-func truncate(message string) string {
-	const most = 2048
-	if len(message) <= most {
-		return message
-	}
-	return message[:most-3] + "..."
-}
-
-// writeLaunched notes on the claim what was launched: labels first, so that a claim that is Launched has them.
-func (l *Lifecycle) writeLaunched(ctx context.Context, claim *karpv1.NodeClaim, m cloud.Instance) error {
+// writeLaunched records on the claim what was launched: labels first, so that a claim that is Launched has them.
+func (l *launcher) writeLaunched(ctx context.Context, claim *karpv1.NodeClaim, i cloud.Instance) error {
 	before := claim.DeepCopy()
 	if claim.Labels == nil {
 		claim.Labels = map[string]string{}
 	}
-	maps.Copy(claim.Labels, m.Labels)
-	if l.o.Annotations != nil {
+	maps.Copy(claim.Labels, i.Labels)
+	if l.annotations != nil {
 		if claim.Annotations == nil {
 			claim.Annotations = map[string]string{}
 		}
-		maps.Copy(claim.Annotations, l.o.Annotations(claim))
+		maps.Copy(claim.Annotations, l.annotations(claim))
 	}
-	names := l.o.World.Names()
-	claim.Status.ProviderID, claim.Status.ImageID = m.ProviderID, m.ImageID
-	claim.Status.Capacity, claim.Status.Allocatable = names.ResourceList(m.Capacity), names.ResourceList(m.Allocatable)
+	names := l.cluster.Names()
+	claim.Status.ProviderID, claim.Status.ImageID = i.ProviderID, i.ImageID
+	claim.Status.Capacity, claim.Status.Allocatable = names.ResourceList(i.Capacity), names.ResourceList(i.Allocatable)
 	err := l.writeMeta(ctx, before, claim)
 	if err == nil {
-		conditions := claim.StatusConditions()
-		conditions.SetTrue(karpv1.ConditionTypeLaunched)
-		conditions.SetUnknownWithReason(karpv1.ConditionTypeRegistered, "NodeNotFound", "Node not registered with cluster")
+		found := claim.StatusConditions()
+		found.SetTrue(karpv1.ConditionTypeLaunched)
+		found.SetUnknownWithReason(karpv1.ConditionTypeRegistered, "NodeNotFound", "Node not registered with cluster")
 		err = l.writeStatus(ctx, before, claim)
 	}
 	switch {
 	case apierrors.IsNotFound(err):
-		// Somebody took the finalizer and the claim away meanwhile: nobody else knows of the machine yet.
-		if _, err := l.terminate(ctx, m.ID); err != nil {
-			return err
+		// Somebody removed the finalizer and the claim meanwhile: nobody else knows of the instance yet.
+		if err := l.cloud.Terminate(ctx, i.ID); err != nil && !errors.Is(err, cloud.ErrNotFound) {
+			return fmt.Errorf("terminate %s: %w", i.ID, err)
 		}
-		l.forget(claim.UID, m.ID)
+		l.state.forgetClaim(claim.UID, i.ID)
 		return nil
 	case err != nil:
 		return err
 	}
-	l.mu.Lock()
-	delete(l.launched, claim.UID)
-	delete(l.tried, claim.UID)
-	delete(l.sent, claim.UID)
-	l.mu.Unlock()
-	l.o.Log.Info("machine is launched", "nodeclaim", claim.Name, "machine", m.ID, "type", m.Type, "zone", m.Zone, "capacityType", m.CapacityType)
+	l.state.claims.update(claim.UID, func(s *claimState) { s.launched, s.attempted, s.mayHaveInstance = nil, false, false })
+	l.log.Info("instance launched", "nodeclaim", claim.Name, "instance", i.ID, "type", i.Type, "zone", i.Zone,
+		"capacityType", i.CapacityType)
 	return nil
 }

@@ -2,169 +2,271 @@ package nodeclaim
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"slices"
 	"strings"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	storagev1 "k8s.io/api/storage/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	karpv1 "sigs.k8s.io/karpenter/pkg/apis/v1"
 
-	"github.com/nodeless/nodeless/cloud"
 	"github.com/nodeless/nodeless/internal/kit/conditions"
 )
 
-// excludeLabel takes a Node out of load balancers.
-const excludeLabel, excludeValue = corev1.LabelNodeExcludeBalancers, "karpenter"
+const (
+	// excludeLabel takes a Node out of load balancers.
+	excludeLabel, excludeValue = corev1.LabelNodeExcludeBalancers, "karpenter"
+	// settleTime is how long after a Node began to refuse pods its instance is not terminated: a scheduler that has not
+	// heard of it may still bind some.
+	settleTime = time.Second
+	// untilEvent asks for no other look: an event leads to it.
+	untilEvent = time.Duration(-1)
+	// volumesGivenUp is the reason of VolumesDetached when volumes were no longer waited for.
+	volumesGivenUp = "TerminationGracePeriodElapsed"
+)
 
-// node ends one Node that is being deleted, whoever asked for it: drain, volumes, machine, finalizer.
-func (l *Lifecycle) node(ctx context.Context, name string) (time.Duration, error) {
+// nodeTerminator ends Nodes that are being deleted, whoever deleted them: drain, volumes, instance, finalizer.
+type nodeTerminator struct {
+	*objects
+	instances *instances
+	drainer   *drainer
+}
+
+// reconcile brings the end of one Node a step further.
+func (t *nodeTerminator) reconcile(ctx context.Context, name string) (time.Duration, error) {
 	node := &corev1.Node{}
-	if err := l.o.Cache.Get(ctx, client.ObjectKey{Name: name}, node); err != nil {
+	if err := t.cache.Get(ctx, client.ObjectKey{Name: name}, node); err != nil {
 		return 0, client.IgnoreNotFound(err)
 	}
-	node = l.wroteNodes.Newest(node).DeepCopy()
+	node = t.wroteNodes.Newest(node).DeepCopy()
 	if node.DeletionTimestamp == nil || !slices.Contains(node.Finalizers, karpv1.TerminationFinalizer) {
 		return 0, nil
 	}
-	claim, err := l.claimOfNode(ctx, node)
+	claim, err := t.claimOf(ctx, node)
 	if err != nil {
 		return 0, err
 	}
 	if claim != nil {
-		if err := l.deleteClaim(ctx, claim, "node_deleted"); err != nil {
+		if err := t.deleteClaim(ctx, claim, "node_deleted"); err != nil {
 			return 0, err
 		}
 	}
-	id := machineID(node.Spec.ProviderID)
-	gone, err := l.lost(ctx, node, id)
+	id := instanceID(node.Spec.ProviderID)
+	gone, err := t.instanceGone(ctx, node, id)
 	if err != nil {
 		return 0, err
 	}
 	if !gone {
 		before := claim.DeepCopy()
-		if again, err := l.empty(ctx, node, claim); again != 0 || err != nil {
+		if again, err := t.empty(ctx, node, claim); again != 0 || err != nil {
 			return again, err
 		}
-		if err := l.noteTerminating(ctx, before, claim); err != nil {
+		if err := t.noteTerminating(ctx, before, claim); err != nil {
 			return 0, err
 		}
 		if before != nil && !conditions.IsTrue(before, karpv1.ConditionTypeDrained) {
-			l.metrics.NodeDrained(node)
+			t.metrics.NodeDrained(node)
 		}
-		if again, err := l.terminate(ctx, id); again > 0 || err != nil {
+		if again, err := t.instances.terminate(ctx, id); again > 0 || err != nil {
 			return again, err
 		}
 	}
-	return 0, l.releaseNode(ctx, node)
+	return 0, t.releaseNode(ctx, node)
 }
 
-// claimOfNode is the newest known state of a Node's claim, nil if it has none.
-func (l *Lifecycle) claimOfNode(ctx context.Context, node *corev1.Node) (*karpv1.NodeClaim, error) {
-	claims, err := l.claimsOf(ctx, node.Spec.ProviderID)
+// claimOf returns the newest known state of a Node's claim, or nil if it has none.
+func (t *nodeTerminator) claimOf(ctx context.Context, node *corev1.Node) (*karpv1.NodeClaim, error) {
+	claims, err := t.claimsOf(ctx, node.Spec.ProviderID)
 	if err != nil || len(claims) == 0 {
 		return nil, err
 	}
-	return l.wroteClaims.Newest(&claims[0]).DeepCopy(), nil
+	return t.wroteClaims.Newest(&claims[0]).DeepCopy(), nil
 }
 
-// lost reports whether the machine of a Node is gone already, so that there is nothing to drain.
-func (l *Lifecycle) lost(ctx context.Context, node *corev1.Node, id string) (bool, error) {
-	if id == "" || l.isGone(id) {
+// instanceGone reports whether a Node's instance is gone already, so that there is nothing to drain.
+func (t *nodeTerminator) instanceGone(ctx context.Context, node *corev1.Node, id string) (bool, error) {
+	if id == "" || t.state.instances.get(id).gone {
 		return true, nil
 	}
-	if isReady(node) {
+	if conditions.NodeReady(node) {
 		return false, nil
 	}
-	_, err := l.o.Cloud.Get(ctx, id)
-	if errors.Is(err, cloud.ErrNotFound) {
-		l.mu.Lock()
-		l.gone[id] = true
-		l.mu.Unlock()
-		return true, nil
+	gone, err := t.instances.isGone(ctx, id)
+	if gone {
+		t.state.instances.update(id, func(s *instanceState) { s.gone = true })
 	}
-	if err != nil {
-		return false, fmt.Errorf("look for machine %s: %w", id, err)
-	}
-	return false, nil
+	return gone, err
 }
 
-// untilEvent asks for no other look: what is waited for is an event.
-const untilEvent = time.Duration(-1)
-
-// empty takes pods and volumes off a machine. 0 means that it is empty.
-func (l *Lifecycle) empty(ctx context.Context, node *corev1.Node, claim *karpv1.NodeClaim) (time.Duration, error) {
-	if err := l.refusePods(ctx, node); err != nil {
+// empty takes pods and volumes off a Node, and returns when to look again; 0 when the Node is empty.
+func (t *nodeTerminator) empty(ctx context.Context, node *corev1.Node, claim *karpv1.NodeClaim) (time.Duration, error) {
+	if err := t.refusePods(ctx, node); err != nil {
 		return 0, err
 	}
 	end := deadline(claim)
-	l.tellGrace(node, end)
-	again, err := l.drain(ctx, node, claim)
+	t.noteDeadline(node, end)
+	again, err := t.drainer.drain(ctx, node, claim)
 	if again != 0 || err != nil {
 		return again, err
 	}
-	if left := l.unsettled(node.Name); left > 0 {
+	// An older state of the Node may have been seen meanwhile: then it refuses pods since now.
+	refuses := t.state.nodes.update(node.Name, func(s *nodeState) { s.refuse(t.now()) })
+	if left := t.until(refuses.refusesSince, settleTime); left > 0 {
 		return left, nil
 	}
-	volumes, err := l.attached(ctx, node)
+	volumes, err := t.attached(ctx, node)
 	if err != nil || len(volumes) == 0 {
 		return 0, err
 	}
-	if !end.IsZero() && !l.now().Before(end) {
+	if !end.IsZero() && !t.now().Before(end) {
 		if claim != nil {
 			claim.StatusConditions().SetFalse(karpv1.ConditionTypeVolumesDetached, volumesGivenUp, strings.Join(volumes, ", "))
 		}
-		return 0, nil // the time is up
+		return 0, nil
 	}
-	l.o.Recorder.Event(node, corev1.EventTypeNormal, "AwaitingVolumeDetachment",
-		fmt.Sprintf("Awaiting deletion of bound volumeattachments (%s)", strings.Join(volumes, ", ")))
-	if err := l.noteWaiting(ctx, claim, karpv1.ConditionTypeVolumesDetached, "AwaitingVolumeDetachment", strings.Join(volumes, ", ")); err != nil {
+	const awaiting = "AwaitingVolumeDetachment"
+	names := strings.Join(volumes, ", ")
+	t.recorder.Event(node, corev1.EventTypeNormal, awaiting, fmt.Sprintf("Awaiting deletion of bound volumeattachments (%s)", names))
+	if err := t.noteWaiting(ctx, claim, karpv1.ConditionTypeVolumesDetached, awaiting, names); err != nil {
 		return 0, err
 	}
 	if end.IsZero() {
 		return untilEvent, nil
 	}
-	return end.Sub(l.now()), nil
+	return end.Sub(t.now()), nil
 }
 
-// noteWaiting says on the claim what its end waits for.
-func (l *Lifecycle) noteWaiting(ctx context.Context, claim *karpv1.NodeClaim, condition, reason, message string) error {
+// refusePods keeps new pods and load balancers away from a Node.
+func (t *nodeTerminator) refusePods(ctx context.Context, node *corev1.Node) error {
+	before := node.DeepCopy()
+	if !hasTaint(node, karpv1.DisruptedNoScheduleTaint) {
+		node.Spec.Taints = slices.DeleteFunc(node.Spec.Taints, func(t corev1.Taint) bool { return t.Key == karpv1.DisruptedTaintKey })
+		node.Spec.Taints = append(node.Spec.Taints, karpv1.DisruptedNoScheduleTaint)
+	}
+	if node.Labels == nil {
+		node.Labels = map[string]string{}
+	}
+	node.Labels[excludeLabel] = excludeValue
+	if err := t.writeNode(ctx, before, node); err != nil {
+		return err
+	}
+	t.noteRefusal(node)
+	return nil
+}
+
+// noteRefusal notes since when a Node refuses pods, or that it does not.
+func (o *objects) noteRefusal(node *corev1.Node) {
+	refuses := hasTaint(node, karpv1.DisruptedNoScheduleTaint)
+	o.state.nodes.update(node.Name, func(s *nodeState) {
+		if refuses {
+			s.refuse(o.now())
+		} else {
+			s.refusesSince, s.deadlineNoted = time.Time{}, false
+		}
+	})
+}
+
+// refuse notes that the Node refuses pods, since now unless it was so before.
+func (s *nodeState) refuse(now time.Time) {
+	if s.refusesSince.IsZero() {
+		s.refusesSince = now
+	}
+}
+
+// noteDeadline records once on a Node by when its pods will be gone.
+func (t *nodeTerminator) noteDeadline(node *corev1.Node, end time.Time) {
+	if end.IsZero() {
+		return
+	}
+	noted := false
+	t.state.nodes.update(node.Name, func(s *nodeState) { noted, s.deadlineNoted = s.deadlineNoted, true })
+	if !noted {
+		t.recorder.Event(node, corev1.EventTypeWarning, graceExpiring, "All pods will be deleted by "+end.Format(time.RFC3339))
+	}
+}
+
+// noteWaiting writes on the claim what its end waits for.
+func (o *objects) noteWaiting(ctx context.Context, claim *karpv1.NodeClaim, condition, reason, message string) error {
 	if claim == nil {
 		return nil
 	}
 	before := claim.DeepCopy()
 	claim.StatusConditions().SetUnknownWithReason(condition, reason, truncate(message))
-	return client.IgnoreNotFound(l.writeStatus(ctx, before, claim))
+	return client.IgnoreNotFound(o.writeStatus(ctx, before, claim))
 }
 
-// volumesGivenUp is the reason of VolumesDetached when volumes were no longer waited for.
-const volumesGivenUp = "TerminationGracePeriodElapsed"
-
-// noteTerminating says on the claim, in one write, that its machine is empty and going.
-func (l *Lifecycle) noteTerminating(ctx context.Context, before, claim *karpv1.NodeClaim) error {
+// noteTerminating writes on the claim, at once, that its Node is empty and its instance is being terminated.
+func (t *nodeTerminator) noteTerminating(ctx context.Context, before, claim *karpv1.NodeClaim) error {
 	if claim == nil {
 		return nil
 	}
-	conditions := claim.StatusConditions()
-	if c := conditions.Get(karpv1.ConditionTypeVolumesDetached); c == nil || c.Reason != volumesGivenUp {
-		conditions.SetTrue(karpv1.ConditionTypeVolumesDetached)
+	found := claim.StatusConditions()
+	if c := found.Get(karpv1.ConditionTypeVolumesDetached); c == nil || c.Reason != volumesGivenUp {
+		found.SetTrue(karpv1.ConditionTypeVolumesDetached)
 	}
-	conditions.SetTrue(karpv1.ConditionTypeDrained)
-	conditions.SetTrue(karpv1.ConditionTypeInstanceTerminating)
-	return client.IgnoreNotFound(l.writeStatus(ctx, before, claim))
+	found.SetTrue(karpv1.ConditionTypeDrained)
+	found.SetTrue(karpv1.ConditionTypeInstanceTerminating)
+	return client.IgnoreNotFound(t.writeStatus(ctx, before, claim))
 }
 
-// releaseNode lets a Node go for good.
-func (l *Lifecycle) releaseNode(ctx context.Context, node *corev1.Node) error {
-	before := node.DeepCopy()
-	node.Finalizers = slices.DeleteFunc(node.Finalizers, func(f string) bool { return f == karpv1.TerminationFinalizer })
-	if err := l.o.Client.Patch(ctx, node, locked(before)); err != nil && !apierrors.IsNotFound(err) {
-		return fmt.Errorf("release Node %s: %w", node.Name, err)
+// attached names the VolumeAttachments of a Node that must go first: not those of pods that stay to the end.
+func (t *nodeTerminator) attached(ctx context.Context, node *corev1.Node) ([]string, error) {
+	var list storagev1.VolumeAttachmentList
+	if err := t.cache.List(ctx, &list, client.MatchingFields{byNodeName: node.Name}); err != nil {
+		return nil, fmt.Errorf("list VolumeAttachments of Node %s: %w", node.Name, err)
 	}
-	l.metrics.NodeTerminated(before, l.now())
-	l.o.Log.Info("Node is gone", "node", node.Name)
-	return nil
+	if len(list.Items) == 0 {
+		return nil, nil
+	}
+	pods, err := podsOn(ctx, t.cache, node.Name)
+	if err != nil {
+		return nil, err
+	}
+	staying, err := t.volumesOf(ctx, pods)
+	if err != nil {
+		return nil, err
+	}
+	var out []string
+	for i := range list.Items {
+		a := &list.Items[i]
+		if name := a.Spec.Source.PersistentVolumeName; name != nil && !staying[*name] {
+			out = append(out, a.Name)
+		}
+	}
+	slices.Sort(out)
+	return out, nil
+}
+
+// volumesOf names the PersistentVolumes that pods use. It reads their claims one by one: only pods that stay have any.
+func (t *nodeTerminator) volumesOf(ctx context.Context, pods []corev1.Pod) (map[string]bool, error) {
+	out := map[string]bool{}
+	for i := range pods {
+		if phase := pods[i].Status.Phase; phase == corev1.PodSucceeded || phase == corev1.PodFailed {
+			continue // it has ended: its volumes are being detached
+		}
+		for _, v := range pods[i].Spec.Volumes {
+			var name string
+			switch {
+			case v.PersistentVolumeClaim != nil:
+				name = v.PersistentVolumeClaim.ClaimName
+			case v.Ephemeral != nil:
+				name = pods[i].Name + "-" + v.Name
+			default:
+				continue
+			}
+			var claim corev1.PersistentVolumeClaim
+			err := t.client.Get(ctx, client.ObjectKey{Namespace: pods[i].Namespace, Name: name}, &claim)
+			if apierrors.IsNotFound(err) {
+				continue
+			}
+			if err != nil {
+				return nil, fmt.Errorf("read PersistentVolumeClaim %s/%s: %w", pods[i].Namespace, name, err)
+			}
+			out[claim.Spec.VolumeName] = true
+		}
+	}
+	return out, nil
 }

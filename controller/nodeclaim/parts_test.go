@@ -29,7 +29,7 @@ func TestAPoolThatGoesTakesItsClaimsAlongUnlessItIsToldToLeaveThem(t *testing.T)
 		"it waits for its claims": {karpv1.NodePool{ObjectMeta: metav1.ObjectMeta{UID: "1", DeletionTimestamp: &now, Finalizers: []string{"foregroundDeletion"}}}, false},
 		"it leaves its claims":    {karpv1.NodePool{ObjectMeta: metav1.ObjectMeta{UID: "1", DeletionTimestamp: &now, Finalizers: []string{"orphan"}}}, true},
 	} {
-		if got := keeps(&c.pool, ref); got != c.want {
+		if got := keepsDependents(&c.pool, ref); got != c.want {
 			t.Errorf("%s: kept %v", name, got)
 		}
 	}
@@ -45,11 +45,11 @@ func TestWhatBecomesOfDoNotDisruptIsSaid(t *testing.T) {
 	} {
 		started := metav1.NewTime(noon.Add(-5 * time.Minute))
 		pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Annotations: map[string]string{karpv1.DoNotDisruptAnnotationKey: value}}, Status: corev1.PodStatus{StartTime: &started}}
-		if _, reason, message := heldState(pod, value, noon); reason+" "+message != want {
+		if _, reason, message := doNotDisrupt(pod, value, noon); reason+" "+message != want {
 			t.Errorf("%s: %s %s", value, reason, message)
 		}
 		pod.Status.StartTime = nil
-		if _, reason, _ := heldState(pod, value, noon); strings.HasPrefix(reason, "DoNotDisrupt") {
+		if _, reason, _ := doNotDisrupt(pod, value, noon); strings.HasPrefix(reason, "DoNotDisrupt") {
 			t.Errorf("%s, not started: %s", value, reason)
 		}
 	}
@@ -67,7 +67,7 @@ func TestAMachineThatIsMuchSmallerThanPromisedIsInconsistent(t *testing.T) {
 		"116Gi": "", "64Gi": "expected 128Gi of resource memory, but found 64Gi (50.0% of expected)",
 	} {
 		node.Status.Capacity = amounts(memory)
-		if got := strings.Join(lacking(node, claim), "; "); got != want {
+		if got := strings.Join(shortfalls(node, claim), "; "); got != want {
 			t.Errorf("%s: %s", memory, got)
 		}
 	}
@@ -106,13 +106,13 @@ func (c *slowEnd) Terminate(context.Context, string) error {
 
 // A NodeClaim is there as long as its instance is: who sees it go must not find the instance on the bill.
 func TestTheEndOfAnInstanceIsWaitedFor(t *testing.T) {
-	l := &Lifecycle{memory: newMemory(), o: Options{Cloud: &slowEnd{asks: 8}}}
+	all := &instances{objects: &objects{state: &pendingState{}}, cloud: &slowEnd{asks: 8}}
 	for ask := range 9 {
-		again, err := l.terminate(t.Context(), "i-1")
+		again, err := all.terminate(t.Context(), "i-1")
 		if err != nil {
 			t.Fatal(err)
 		}
-		if want := min(firstPoll<<ask, mostPoll); ask < 8 && again != want {
+		if want := min(firstPoll<<ask, maxPoll); ask < 8 && again != want {
 			t.Errorf("ask %d: again in %s, want %s", ask, again, want)
 		} else if ask == 8 && again != 0 {
 			t.Errorf("it is gone, and asked for again in %s", again)
@@ -121,31 +121,48 @@ func TestTheEndOfAnInstanceIsWaitedFor(t *testing.T) {
 }
 
 func TestNothingIsRememberedOfWhatIsGone(t *testing.T) {
-	m := newMemory()
+	s, drift := &pendingState{}, &driftDetector{}
 	for _, uid := range []types.UID{"gone", "there"} {
-		m.launched[uid], m.tried[uid], m.sent[uid], m.looked[uid], m.failed[uid] = cloud.LaunchResult{}, true, true, time.Now(), true
-		m.drifts[uid], m.checked[uid], m.deleted[uid], m.templates[uid] = driftCheck{}, time.Now(), time.Now(), template{}
+		s.claims.update(uid, func(c *claimState) { c.launched = &cloud.LaunchResult{} })
+		drift.templates.update(uid, func(*poolTemplate) {})
 	}
-	for _, name := range []string{"gone", "there"} {
-		m.gone[name], m.polls[name], m.podEvents[name], m.refusals[name] = true, 1, time.Now(), refusal{}
+	for _, name := range []string{"gone", "there", "launched"} {
+		s.instances.update(name, func(i *instanceState) { i.gone = true })
+		s.nodes.update(name, func(n *nodeState) { n.podEvent = time.Now() })
 	}
-	m.keep(map[types.UID]bool{"there": true}, map[string]bool{"there": true}, map[string]bool{"there": true})
+	s.claims.update("there", func(c *claimState) { c.launched.Instance.ID = "launched" })
+	uids, names := map[types.UID]bool{"there": true}, map[string]bool{"there": true}
+	l := living{claims: uids, pools: uids, nodes: names, instances: map[string]bool{"there": true}}
+	s.retain(l)
+	drift.retain(l)
 	for what, n := range map[string]int{
-		"launched": len(m.launched), "tried": len(m.tried), "sent": len(m.sent), "looked": len(m.looked), "failed": len(m.failed), "drifts": len(m.drifts),
-		"checked": len(m.checked), "deleted": len(m.deleted), "templates": len(m.templates), "gone": len(m.gone), "polls": len(m.polls),
-		"podEvents": len(m.podEvents), "refusals": len(m.refusals),
+		"claims": len(s.claims.all), "nodes": len(s.nodes.all), "templates": len(drift.templates.all), "instances": len(s.instances.all) - 1,
 	} {
 		if n != 1 {
-			t.Errorf("%s has %d entries, want 1", what, n)
+			t.Errorf("%s has %d records, want 1", what, n)
 		}
+	}
+	if s.claims.get("there").launched == nil || !s.instances.get("launched").gone || s.nodes.get("there").podEvent.IsZero() {
+		t.Error("what is there is forgotten")
+	}
+}
+
+// A claim that is gone takes the record of its instance along, also of one that was never written on it.
+func TestTheRecordOfAnInstanceGoesWithItsClaim(t *testing.T) {
+	s := &pendingState{}
+	s.claims.update("1", func(c *claimState) { c.launched = &cloud.LaunchResult{Instance: cloud.Instance{ID: "i-1"}} })
+	s.instances.update("i-1", func(i *instanceState) { i.terminations++ })
+	s.forgetClaim("1", "")
+	if len(s.claims.all)+len(s.instances.all) > 0 {
+		t.Errorf("%v and %v are left", s.claims.all, s.instances.all)
 	}
 }
 
 func TestAProcessThatStandsByGathersNothing(t *testing.T) {
-	l, heard := &Lifecycle{}, 0
-	event := l.whileLeading(func(_, _ client.Object) { heard++ })
+	c, heard := &Controller{}, 0
+	event := c.whileLeading(func(_, _ client.Object) { heard++ })
 	event(nil, &karpv1.NodeClaim{})
-	l.leads.Store(true)
+	c.leading.Store(true)
 	event(nil, &karpv1.NodeClaim{})
 	if heard != 1 {
 		t.Errorf("%d events were heard, one of them while it stood by", heard)

@@ -9,88 +9,140 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/utils/ptr"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
 	karpv1 "sigs.k8s.io/karpenter/pkg/apis/v1"
 
 	"github.com/nodeless/nodeless/controller/translate"
 )
 
+const (
+	// registrationTimeout is how long an instance may take to become a Node (karpenter.md §3.1).
+	registrationTimeout = 15 * time.Minute
+	// nodeReturns is how long the Node of a registered claim may be missing: a kubelet that restarts creates it anew.
+	nodeReturns = 30 * time.Second
+)
+
 // What is said of a Node that came without the taint that keeps pods away until it is registered (karpenter.md §7.1).
 const (
 	untainted        = "UnregisteredTaintMissing"
-	untaintedMessage = "Missing karpenter.sh/unregistered taint which prevents registration related race conditions on Karpenter-managed nodes"
+	untaintedMessage = "Missing karpenter.sh/unregistered taint which prevents registration related race conditions on " +
+		"Karpenter-managed nodes"
 )
 
-// register makes the Node that came with the claim's provider ID the claim's own.
-func (l *Lifecycle) register(ctx context.Context, t *turn) (bool, error) {
-	nodes, err := l.nodesOf(ctx, t.claim.Status.ProviderID)
+// registrar makes the Node that comes with a claim's provider ID the claim's own, and waits until it is fit for pods.
+type registrar struct {
+	*objects
+	outcomes    *launchOutcomes
+	nominations bool
+	nominate    func(ctx context.Context, claim, node string)
+}
+
+func newRegistrar(shared *objects, o Options, outcomes *launchOutcomes) *registrar {
+	return &registrar{objects: shared, outcomes: outcomes, nominations: o.Gates.Nominations, nominate: o.Nominate}
+}
+
+// register is the step that ends with a claim that is Registered, and its Node.
+func (g *registrar) register(ctx context.Context, r *reconciliation) (bool, error) {
+	nodes, err := g.nodesOf(ctx, r.claim.Status.ProviderID)
 	if err != nil {
 		return false, err
 	}
-	conditions := t.claim.StatusConditions()
-	if conditions.IsTrue(karpv1.ConditionTypeRegistered) {
-		switch len(nodes) {
-		case 0:
-			return false, l.missing(ctx, t)
-		case 1:
-			t.node = nodes[0]
-			l.found(t.claim.UID)
-			if cameAgain(t.node) {
-				return true, l.adopt(ctx, t.claim, t.node, false)
-			}
-		}
-		return t.node != nil, nil
+	found := r.claim.StatusConditions()
+	if found.IsTrue(karpv1.ConditionTypeRegistered) {
+		return g.find(ctx, r, nodes)
 	}
 	switch len(nodes) {
 	case 0:
-		return false, l.awaitNode(ctx, t)
+		return false, g.awaitNode(ctx, r)
 	case 1:
 	default:
-		conditions.SetFalse(karpv1.ConditionTypeRegistered, "MultipleNodesFound",
-			fmt.Sprintf("%d Nodes have provider ID %s; delete those that are not this machine", len(nodes), t.claim.Status.ProviderID))
-		return false, l.awaitNode(ctx, t)
+		found.SetFalse(karpv1.ConditionTypeRegistered, "MultipleNodesFound", fmt.Sprintf(
+			"%d Nodes have provider ID %s; delete those that are not this machine", len(nodes), r.claim.Status.ProviderID))
+		return false, g.awaitNode(ctx, r)
 	}
 	node := nodes[0]
 	if node.DeletionTimestamp != nil {
-		return false, l.deleteClaim(ctx, t.claim, "node_deleted")
+		return false, g.deleteClaim(ctx, r.claim, "node_deleted")
 	}
-	late := node.Labels[karpv1.NodeRegisteredLabelKey] != "true" && !slices.ContainsFunc(node.Spec.Taints, unregistered)
-	if err := l.adopt(ctx, t.claim, node, l.reserve(ctx, t.claim, node)); err != nil {
+	late := !isRegistered(node) && !slices.ContainsFunc(node.Spec.Taints, isUnregistered)
+	if err := g.adopt(ctx, r.claim, node, g.reserve(ctx, r.claim, node)); err != nil {
 		return false, err
 	}
-	t.node = node
-	t.claim.Status.NodeName = node.Name
-	if late { // pods may be on it that do not tolerate its taints: it is used all the same, as the peer does
-		conditions.SetTrueWithReason(karpv1.ConditionTypeRegistered, untainted, untaintedMessage)
-		l.o.Recorder.Event(t.claim, corev1.EventTypeWarning, untainted, untaintedMessage)
+	r.node = node
+	r.claim.Status.NodeName = node.Name
+	if late { // pods that do not tolerate its taints may be on it: it is used all the same, as Karpenter does
+		found.SetTrueWithReason(karpv1.ConditionTypeRegistered, untainted, untaintedMessage)
+		g.recorder.Event(r.claim, corev1.EventTypeWarning, untainted, untaintedMessage)
 	} else {
-		conditions.SetTrue(karpv1.ConditionTypeRegistered)
+		found.SetTrue(karpv1.ConditionTypeRegistered)
 	}
-	l.metrics.NodeCreated(node)
-	l.registered(t.claim, true)
+	g.metrics.NodeCreated(node)
+	g.outcomes.registered(r.claim, true)
 	return true, nil
 }
 
-// cameAgain tells the Node of a registered machine that is not as its claim made it: a kubelet whose Node was taken away makes
-// a new one, with the taint that keeps pods away, which nobody else would ever take off.
-func cameAgain(node *corev1.Node) bool {
-	return node.DeletionTimestamp == nil && node.Labels[karpv1.NodeRegisteredLabelKey] != "true"
+// find looks up the Node of a claim that is Registered.
+func (g *registrar) find(ctx context.Context, r *reconciliation, nodes []*corev1.Node) (bool, error) {
+	if len(nodes) == 0 {
+		return false, g.missing(ctx, r)
+	}
+	if len(nodes) > 1 {
+		return false, nil
+	}
+	r.node = nodes[0]
+	g.state.claims.update(r.claim.UID, func(s *claimState) { s.nodeMissingSince = time.Time{} })
+	// A kubelet whose Node was removed creates a new one, with the taint that keeps pods away. Nobody else takes that off.
+	if r.node.DeletionTimestamp == nil && !isRegistered(r.node) {
+		return true, g.adopt(ctx, r.claim, r.node, false)
+	}
+	return true, nil
 }
 
-// awaitNode gives up on a machine whose Node does not come in time.
-func (l *Lifecycle) awaitNode(ctx context.Context, t *turn) error {
-	since := t.claim.StatusConditions().Get(karpv1.ConditionTypeLaunched).LastTransitionTime.Time
-	left := since.Add(registrationTimeout).Sub(l.now())
-	if left <= 0 {
-		return l.giveUp(ctx, t.claim, "registration_timeout")
+func isRegistered(node *corev1.Node) bool {
+	return node.Labels[karpv1.NodeRegisteredLabelKey] == "true"
+}
+
+// missing deletes a registered claim whose Node was removed past its finalizer: the instance runs, but takes no pods, while
+// plans still believe that it will. Whether anybody led when the Node went makes no difference.
+func (g *registrar) missing(ctx context.Context, r *reconciliation) error {
+	s := g.state.claims.update(r.claim.UID, func(s *claimState) {
+		if s.nodeMissingSince.IsZero() {
+			s.nodeMissingSince = g.now()
+		}
+	})
+	if left := g.until(s.nodeMissingSince, nodeReturns); left > 0 {
+		r.requeueAfter(left)
+		return nil
 	}
-	t.in(max(left, time.Second))
+	err := g.client.Get(ctx, client.ObjectKey{Name: r.claim.Status.NodeName}, &corev1.Node{}) // the cache may be late
+	switch {
+	case apierrors.IsNotFound(err):
+		return g.deleteClaim(ctx, r.claim, "node_missing")
+	case err != nil:
+		return fmt.Errorf("look for Node %s of NodeClaim %s: %w", r.claim.Status.NodeName, r.claim.Name, err)
+	}
+	r.requeueAfter(nodeReturns)
 	return nil
 }
 
-// adopt writes, in one patch, all that the claim wants its Node to be; if the machine is ready at once, that it is
-// initialized too. With keep the Node takes no pods until then.
-func (l *Lifecycle) adopt(ctx context.Context, claim *karpv1.NodeClaim, node *corev1.Node, keep bool) error {
+// awaitNode gives up on an instance whose Node does not come in time.
+func (g *registrar) awaitNode(ctx context.Context, r *reconciliation) error {
+	since := r.claim.StatusConditions().Get(karpv1.ConditionTypeLaunched).LastTransitionTime.Time
+	left := g.until(since, registrationTimeout)
+	if left <= 0 {
+		return g.outcomes.giveUp(ctx, r.claim, "registration_timeout")
+	}
+	r.requeueAfter(max(left, time.Second))
+	return nil
+}
+
+// adopt writes, in one patch, all that the claim wants its Node to be, and that the Node is initialized if it is ready at
+// once. A Node that is reserved takes no pods until then.
+func (g *registrar) adopt(ctx context.Context, claim *karpv1.NodeClaim, node *corev1.Node, reserve bool) error {
 	before := node.DeepCopy()
 	if node.Labels == nil {
 		node.Labels = map[string]string{}
@@ -100,7 +152,7 @@ func (l *Lifecycle) adopt(ctx context.Context, claim *karpv1.NodeClaim, node *co
 	}
 	host, named := node.Labels[corev1.LabelHostname]
 	maps.Copy(node.Labels, claim.Labels)
-	if named { // what the machine calls itself is the machine's to say
+	if named { // the kubelet knows its own name
 		node.Labels[corev1.LabelHostname] = host
 	}
 	node.Labels[karpv1.NodeRegisteredLabelKey] = "true"
@@ -111,22 +163,22 @@ func (l *Lifecycle) adopt(ctx context.Context, claim *karpv1.NodeClaim, node *co
 	}
 	node.Spec.Taints = adoptedTaints(node, claim)
 	own(node, claim)
-	if len(notInitialized(node, claim)) == 0 {
+	if len(obstacles(node, claim)) == 0 {
 		node.Labels[karpv1.NodeInitializedLabelKey] = "true"
 	}
-	if keep {
+	if reserve {
 		translate.Keep(node)
 	}
-	return l.writeNode(ctx, before, node)
+	return g.writeNode(ctx, before, node)
 }
 
-// unregistered tells the taint of a Node no claim has taken yet, whatever its effect: machines bring it as NoExecute,
-// microVMs as NoSchedule (microvm/scheduler).
-func unregistered(t corev1.Taint) bool { return t.Key == karpv1.UnregisteredTaintKey }
+// isUnregistered reports whether it is the taint of a Node that no claim has adopted yet, whatever its effect: instances
+// bring it as NoExecute, microVMs as NoSchedule (microvm/scheduler).
+func isUnregistered(t corev1.Taint) bool { return t.Key == karpv1.UnregisteredTaintKey }
 
-// adoptedTaints are the Node's own and its claim's, less the unregistered one.
+// adoptedTaints returns the Node's own taints and its claim's, without the unregistered one.
 func adoptedTaints(node *corev1.Node, claim *karpv1.NodeClaim) []corev1.Taint {
-	out := slices.DeleteFunc(slices.Clone(node.Spec.Taints), unregistered)
+	out := slices.DeleteFunc(slices.Clone(node.Spec.Taints), isUnregistered)
 	if node.Labels[karpv1.NodeDoNotSyncTaintsLabelKey] == "true" {
 		return out
 	}
@@ -140,92 +192,15 @@ func adoptedTaints(node *corev1.Node, claim *karpv1.NodeClaim) []corev1.Taint {
 
 // own puts finalizer and owner on a Node.
 func own(node *corev1.Node, claim *karpv1.NodeClaim) {
-	if !slices.Contains(node.Finalizers, karpv1.TerminationFinalizer) {
-		node.Finalizers = append(node.Finalizers, karpv1.TerminationFinalizer)
-	}
+	controllerutil.AddFinalizer(node, karpv1.TerminationFinalizer)
 	if slices.ContainsFunc(node.OwnerReferences, func(o metav1.OwnerReference) bool { return o.UID == claim.UID }) {
 		return
 	}
-	block := true
 	node.OwnerReferences = append(node.OwnerReferences, metav1.OwnerReference{
-		APIVersion: "karpenter.sh/v1", Kind: "NodeClaim", Name: claim.Name, UID: claim.UID, BlockOwnerDeletion: &block,
+		APIVersion: "karpenter.sh/v1", Kind: "NodeClaim", Name: claim.Name, UID: claim.UID, BlockOwnerDeletion: ptr.To(true),
 	})
 }
 
 func hasTaint(node *corev1.Node, taint corev1.Taint) bool {
 	return slices.ContainsFunc(node.Spec.Taints, func(t corev1.Taint) bool { return t.MatchTaint(&taint) })
-}
-
-// initialize waits until the machine is fit for the pods it was made for. What was so once stays so for the claim; a Node that
-// came a second time gets its label, by which pods are planned for it, when it is fit itself.
-func (l *Lifecycle) initialize(ctx context.Context, t *turn) (bool, error) {
-	conditions := t.claim.StatusConditions()
-	labelled, was := t.node.Labels[karpv1.NodeInitializedLabelKey] == "true", conditions.IsTrue(karpv1.ConditionTypeInitialized)
-	if was && (labelled || t.node.DeletionTimestamp != nil) {
-		return true, nil
-	}
-	why := notInitialized(t.node, t.claim)
-	if waits, err := l.open(ctx, t, len(why) == 0); err != nil || waits && len(why) == 0 {
-		return false, err
-	}
-	if len(why) > 0 {
-		if was {
-			return true, nil
-		}
-		said := conditions.Get(karpv1.ConditionTypeInitialized)
-		registered := conditions.Get(karpv1.ConditionTypeRegistered).LastTransitionTime.Time
-		told := said.Reason == notReady || said.Reason == why[0].reason && said.Message == why[0].message
-		if left := registered.Add(bootTime).Sub(l.now()); told && left > 0 {
-			t.in(left)
-			return false, nil
-		}
-		conditions.SetUnknownWithReason(karpv1.ConditionTypeInitialized, why[0].reason, why[0].message)
-		return false, nil
-	}
-	if !labelled {
-		before := t.node.DeepCopy()
-		t.node.Labels[karpv1.NodeInitializedLabelKey] = "true"
-		if err := l.writeNode(ctx, before, t.node); err != nil {
-			return false, err
-		}
-	}
-	if was {
-		return true, nil
-	}
-	conditions.SetTrue(karpv1.ConditionTypeInitialized)
-	l.o.Log.Info("machine is initialized", "nodeclaim", t.claim.Name, "node", t.node.Name)
-	return true, nil
-}
-
-// A machine that boots meets one obstacle after the other for a moment: only the first, notReady, is written while it is
-// younger than bootTime.
-const (
-	notReady = "NodeNotReady"
-	bootTime = 10 * time.Second
-)
-
-type obstacle struct{ reason, message string }
-
-// notInitialized says what stands between a Node and its being initialized, in a fixed order.
-func notInitialized(node *corev1.Node, claim *karpv1.NodeClaim) []obstacle {
-	var out []obstacle
-	if !isReady(node) {
-		out = append(out, obstacle{notReady, "the Node is not ready"})
-	}
-	for _, t := range node.Spec.Taints {
-		switch {
-		case slices.ContainsFunc(claim.Spec.StartupTaints, func(s corev1.Taint) bool { return s.MatchTaint(&t) }):
-			out = append(out, obstacle{"StartupTaintsExist", fmt.Sprintf("startup taint %s is still there", t.ToString())})
-		case translate.IsEphemeral(t.Key):
-			out = append(out, obstacle{"KnownEphemeralTaintsExist", fmt.Sprintf("taint %s is still there", t.ToString())})
-		}
-	}
-	names := slices.Sorted(maps.Keys(claim.Spec.Resources.Requests))
-	for _, name := range names {
-		wanted, has := claim.Spec.Resources.Requests[name], node.Status.Allocatable[name]
-		if !wanted.IsZero() && has.IsZero() {
-			out = append(out, obstacle{"ResourceNotRegistered", fmt.Sprintf("resource %s is not there yet", name)})
-		}
-	}
-	return out
 }

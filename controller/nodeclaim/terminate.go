@@ -5,70 +5,121 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"sync/atomic"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
-	"sigs.k8s.io/controller-runtime/pkg/client"
 	karpv1 "sigs.k8s.io/karpenter/pkg/apis/v1"
 
 	"github.com/nodeless/nodeless/cloud"
+	"github.com/nodeless/nodeless/internal/kit/workqueue"
 )
 
-// How often the end of a machine is asked for.
+// Pauses between two requests to terminate the same instance.
 const (
 	firstPoll = 250 * time.Millisecond
-	mostPoll  = 5 * time.Second
+	maxPoll   = 5 * time.Second
 )
 
-// graceExpiring is the event that says when the pods of a machine will be gone at the latest.
+// An instance that was just started may be missing from the cloud's lists for listsSettle; it is looked for every lookAgain.
+const (
+	listsSettle = 10 * time.Second
+	lookAgain   = time.Second
+)
+
+// graceExpiring is the event that says by when the pods of a Node are gone.
 const graceExpiring = "TerminationGracePeriodExpiring"
 
-// finalize ends a claim: its Node first, which is drained, then its machine, then the claim itself.
-func (l *Lifecycle) finalize(ctx context.Context, claim *karpv1.NodeClaim) (time.Duration, error) {
+// terminator ends claims: first the Node is drained, then the instance is terminated, then the finalizer goes.
+type terminator struct {
+	*objects
+	instances *instances
+	launches  *launcher
+	nodes     *workqueue.Queue
+}
+
+// finalize brings the end of one claim a step further.
+func (t *terminator) finalize(ctx context.Context, claim *karpv1.NodeClaim) (time.Duration, error) {
 	if !slices.Contains(claim.Finalizers, karpv1.TerminationFinalizer) {
 		return 0, nil
 	}
-	if l.isInFlight(claim.Name) {
-		return 0, nil // the launch looks at the claim again when it is over
+	if t.launches.isInFlight(claim.Name) {
+		return 0, nil // the launch has the claim reconciled when it is over
 	}
-	if err := l.setDeadline(ctx, claim); err != nil {
+	if err := t.setDeadline(ctx, claim); err != nil {
 		return 0, err
 	}
-	draining, err := l.endNodes(ctx, claim)
+	draining, err := t.deleteNodes(ctx, claim)
 	if draining || err != nil {
 		return 0, err // the Node's end is an event
 	}
-	id, again, err := l.machineOf(ctx, claim)
+	id, again, err := t.instanceOf(ctx, claim)
 	if again > 0 || err != nil {
 		return again, err
 	}
 	if id != "" {
-		if again, err := l.terminate(ctx, id); again > 0 || err != nil {
+		if again, err := t.instances.terminate(ctx, id); again > 0 || err != nil {
 			return again, err
 		}
-		if again, err := l.terminateNamesakes(ctx, claim, id); again > 0 || err != nil {
+		if again, err := t.terminateOthers(ctx, claim, id); again > 0 || err != nil {
 			return again, err
 		}
 	}
-	return 0, l.dropFinalizer(ctx, claim)
+	return 0, t.releaseClaim(ctx, claim)
 }
 
-// terminateNamesakes asks for the end of machines that were launched for the claim though it names another, which the cloud never knew or
-// had lost before anybody asked for its end: somebody wrote another provider ID. Its durations are those of terminate.
-func (l *Lifecycle) terminateNamesakes(ctx context.Context, claim *karpv1.NodeClaim, id string) (again time.Duration, err error) {
-	if l.wasTold(id) {
+// instanceOf returns the ID of the instance of a claim, "" if it surely has none. A positive duration asks to look again
+// then. An instance that nobody recorded, since the process ended or the answer was lost, is found by its tag; that there
+// is none is believed only when the cloud's lists had time to settle.
+func (t *terminator) instanceOf(ctx context.Context, claim *karpv1.NodeClaim) (string, time.Duration, error) {
+	if id := instanceID(claim.Status.ProviderID); id != "" {
+		return id, 0, nil
+	}
+	s := t.state.claims.get(claim.UID)
+	if s.launched != nil {
+		return s.launched.Instance.ID, 0, nil
+	}
+	if s.refused || !s.mayHaveInstance {
+		return "", 0, nil
+	}
+	all, err := t.instances.list(ctx)
+	if err != nil {
+		return "", 0, fmt.Errorf("look for the instance of NodeClaim %s: %w", claim.Name, err)
+	}
+	for _, i := range all {
+		if i.Claim == claim.Name && i.State != cloud.Terminated {
+			t.state.claims.update(claim.UID, func(s *claimState) { s.launched = &cloud.LaunchResult{Instance: i} })
+			return i.ID, 0, nil
+		}
+	}
+	s = t.state.claims.update(claim.UID, func(s *claimState) {
+		if s.searchedSince.IsZero() {
+			s.searchedSince = t.now()
+		}
+	})
+	if t.until(s.searchedSince, listsSettle) > 0 {
+		return "", lookAgain, nil
+	}
+	return "", 0, nil
+}
+
+// terminateOthers terminates instances that were launched for the claim although it names another one, which was gone before
+// anybody asked for its end, or never existed: somebody wrote another provider ID. It returns when to ask again; 0 = there
+// are none.
+func (t *terminator) terminateOthers(ctx context.Context, claim *karpv1.NodeClaim, id string) (again time.Duration, err error) {
+	if t.state.instances.get(id).terminations > 0 {
 		return 0, nil
 	}
-	machines, err := l.lists.machines(ctx)
+	all, err := t.instances.list(ctx)
 	if err != nil {
-		return 0, fmt.Errorf("look for machines of NodeClaim %s: %w", claim.Name, err)
+		return 0, fmt.Errorf("look for instances of NodeClaim %s: %w", claim.Name, err)
 	}
-	for _, m := range machines {
-		if m.Claim != claim.Name || m.ID == id || m.State == cloud.Terminated {
+	for _, i := range all {
+		if i.Claim != claim.Name || i.ID == id || i.State == cloud.Terminated {
 			continue
 		}
-		l.o.Log.Info("machine of a NodeClaim that names another is terminated", "machine", m.ID, "nodeclaim", claim.Name, "names", id)
-		wait, err := l.terminate(ctx, m.ID)
+		t.log.Info("terminate an instance of a NodeClaim that names another one", "instance", i.ID, "nodeclaim", claim.Name, "names", id)
+		wait, err := t.instances.terminate(ctx, i.ID)
 		if err != nil {
 			return 0, err
 		}
@@ -78,7 +129,7 @@ func (l *Lifecycle) terminateNamesakes(ctx context.Context, claim *karpv1.NodeCl
 }
 
 // setDeadline notes when the claim's termination grace period ends.
-func (l *Lifecycle) setDeadline(ctx context.Context, claim *karpv1.NodeClaim) error {
+func (t *terminator) setDeadline(ctx context.Context, claim *karpv1.NodeClaim) error {
 	const key = karpv1.NodeClaimTerminationTimestampAnnotationKey
 	if claim.Spec.TerminationGracePeriod == nil || claim.Annotations[key] != "" {
 		return nil
@@ -88,14 +139,14 @@ func (l *Lifecycle) setDeadline(ctx context.Context, claim *karpv1.NodeClaim) er
 		claim.Annotations = map[string]string{}
 	}
 	claim.Annotations[key] = claim.DeletionTimestamp.Add(claim.Spec.TerminationGracePeriod.Duration).Format(time.RFC3339)
-	if err := l.writeMeta(ctx, before, claim); err != nil {
+	if err := t.writeMeta(ctx, before, claim); err != nil {
 		return err
 	}
-	l.o.Recorder.Event(claim, corev1.EventTypeWarning, graceExpiring, "All pods will be deleted by "+claim.Annotations[key])
+	t.recorder.Event(claim, corev1.EventTypeWarning, graceExpiring, "All pods will be deleted by "+claim.Annotations[key])
 	return nil
 }
 
-// deadline is when the pods of a claim's machine must be gone; zero = never.
+// deadline returns when the pods of a claim's Node must be gone; zero = never.
 func deadline(claim *karpv1.NodeClaim) time.Time {
 	if claim == nil {
 		return time.Time{}
@@ -109,58 +160,95 @@ func deadline(claim *karpv1.NodeClaim) time.Time {
 	return time.Time{}
 }
 
-// endNodes asks for the end of the claim's Nodes, and reports whether one of them is being drained.
-func (l *Lifecycle) endNodes(ctx context.Context, claim *karpv1.NodeClaim) (bool, error) {
-	nodes, err := l.nodesOf(ctx, claim.Status.ProviderID)
+// deleteNodes deletes the claim's Nodes, and reports whether one of them is being drained.
+func (t *terminator) deleteNodes(ctx context.Context, claim *karpv1.NodeClaim) (bool, error) {
+	nodes, err := t.nodesOf(ctx, claim.Status.ProviderID)
 	if err != nil {
 		return false, err
 	}
 	draining := false
 	for _, node := range nodes {
-		if slices.Contains(node.Finalizers, karpv1.TerminationFinalizer) {
-			draining = true
-		}
+		draining = draining || slices.Contains(node.Finalizers, karpv1.TerminationFinalizer)
 		if node.DeletionTimestamp != nil {
-			l.nodes.Add(node.Name)
+			t.nodes.Add(node.Name)
 			continue
 		}
-		uid := node.UID
-		if err := l.o.Client.Delete(ctx, node.DeepCopy(), client.Preconditions{UID: &uid}); client.IgnoreNotFound(err) != nil {
+		if err := t.delete(ctx, node); err != nil {
 			return false, fmt.Errorf("delete Node %s: %w", node.Name, err)
 		}
 	}
 	return draining, nil
 }
 
-// terminate asks for a machine's end, and says when to ask again; 0 when it is gone.
-func (l *Lifecycle) terminate(ctx context.Context, id string) (time.Duration, error) {
-	if l.isGone(id) {
+// instances asks the cloud about instances, and for their end.
+type instances struct {
+	*objects
+	*instanceLister
+	cloud cloud.Provider
+}
+
+// terminate asks for an instance's end, and returns when to ask again; 0 when the instance is gone.
+func (i *instances) terminate(ctx context.Context, id string) (time.Duration, error) {
+	if i.state.instances.get(id).gone {
 		return 0, nil
 	}
-	err := l.o.Cloud.Terminate(ctx, id)
-	l.mu.Lock()
-	defer l.mu.Unlock()
+	err := i.cloud.Terminate(ctx, id)
 	switch {
 	case errors.Is(err, cloud.ErrNotFound):
-		l.gone[id] = true
+		i.state.instances.update(id, func(s *instanceState) { s.gone = true })
 		return 0, nil
 	case err != nil:
 		return 0, fmt.Errorf("terminate %s: %w", id, err)
 	}
-	n := l.polls[id]
-	l.polls[id]++
-	return min(firstPoll<<min(n, 10), mostPoll), nil
+	n := i.state.instances.update(id, func(s *instanceState) { s.terminations++ }).terminations - 1
+	return min(firstPoll<<min(n, 10), maxPoll), nil
 }
 
-// wasTold reports whether this process asked for a machine's end while it was there.
-func (l *Lifecycle) wasTold(id string) bool {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.polls[id] > 0
+// isGone asks the cloud whether an instance is gone.
+func (i *instances) isGone(ctx context.Context, id string) (bool, error) {
+	_, err := i.cloud.Get(ctx, id)
+	if errors.Is(err, cloud.ErrNotFound) {
+		return true, nil
+	}
+	if err != nil {
+		return false, fmt.Errorf("look for instance %s: %w", id, err)
+	}
+	return false, nil
 }
 
-func (l *Lifecycle) isGone(id string) bool {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.gone[id]
+// instanceLister shares a list of all instances among those who asked before it was begun: a thousand claims deleted at
+// once cost two lists.
+type instanceLister struct {
+	read    func(context.Context) ([]cloud.Instance, error)
+	asked   atomic.Int64
+	token   chan struct{} // whoever has it owns the fields below; waiting for it ends with the caller's context
+	covered int64         // the last question that last answers
+	last    []cloud.Instance
+}
+
+func newInstanceLister(read func(context.Context) ([]cloud.Instance, error)) *instanceLister {
+	s := &instanceLister{read: read, token: make(chan struct{}, 1)}
+	s.token <- struct{}{}
+	return s
+}
+
+// list returns every instance of the cluster, by a list begun after the call.
+func (s *instanceLister) list(ctx context.Context) ([]cloud.Instance, error) {
+	mine := s.asked.Add(1)
+	select {
+	case <-s.token:
+		defer func() { s.token <- struct{}{} }()
+	case <-ctx.Done():
+		return nil, ctx.Err()
+	}
+	if s.covered >= mine {
+		return s.last, nil
+	}
+	upTo := s.asked.Load()
+	got, err := s.read(ctx)
+	if err != nil {
+		return nil, err
+	}
+	s.covered, s.last = upTo, got
+	return got, nil
 }

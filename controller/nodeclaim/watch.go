@@ -10,101 +10,92 @@ import (
 	karpv1 "sigs.k8s.io/karpenter/pkg/apis/v1"
 
 	"github.com/nodeless/nodeless/controller/translate"
+	"github.com/nodeless/nodeless/internal/kit/conditions"
 	"github.com/nodeless/nodeless/internal/kit/informer"
 )
 
-func (l *Lifecycle) watch(ctx context.Context) error {
+// watch adds handlers to the cache. Of old and now one is nil if the object came or went.
+func (c *Controller) watch(ctx context.Context) error {
 	for _, h := range []struct {
-		object client.Object
-		seen   func(old, now client.Object) // one of them nil if it came or went
+		object  client.Object
+		changed func(old, now client.Object)
 	}{
-		{&karpv1.NodeClaim{}, l.whileLeading(l.sawClaim)},
-		{&corev1.Node{}, l.sawNode},
-		{&corev1.Pod{}, l.sawPod},
-		{&storagev1.VolumeAttachment{}, l.whileLeading(l.sawAttachment)},
-		{&karpv1.NodePool{}, l.whileLeading(l.sawPool)},
+		{&karpv1.NodeClaim{}, c.whileLeading(c.claimChanged)},
+		{&corev1.Node{}, c.nodeChanged},
+		{&corev1.Pod{}, c.podChanged},
+		{&storagev1.VolumeAttachment{}, c.whileLeading(c.attachmentChanged)},
+		{&karpv1.NodePool{}, c.whileLeading(c.poolChanged)},
 	} {
-		if err := informer.Watch(ctx, l.o.Cache, h.object, h.seen); err != nil {
+		if err := informer.Watch(ctx, c.cache, h.object, h.changed); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-// whileLeading lets events through once this process acts: until then nobody works on the queues, and one that stands by for
-// months would gather the name of every machine there ever was. What is there when its time comes it reads from the cache.
-func (l *Lifecycle) whileLeading(seen func(old, now client.Object)) func(old, now client.Object) {
+// whileLeading drops events before this process leads. Until then nobody empties the queues, and a standby of months would
+// collect the name of every claim there ever was. resume reads what is there.
+func (c *Controller) whileLeading(changed func(old, now client.Object)) func(old, now client.Object) {
 	return func(old, now client.Object) {
-		if l.leads.Load() {
-			seen(old, now)
+		if c.leading.Load() {
+			changed(old, now)
 		}
 	}
 }
 
-func (l *Lifecycle) sawClaim(old, now client.Object) {
+func (c *Controller) claimChanged(old, now client.Object) {
 	if now == nil {
 		now = old
-		l.wroteClaims.Forget(old.GetUID())
-	} else if claim := now.(*karpv1.NodeClaim); claim.Status.ProviderID != "" && (old == nil || old.(*karpv1.NodeClaim).Status.ProviderID == "") {
-		l.wakeDeparting(claim.Name)
+		c.wroteClaims.Forget(old.GetUID())
+	} else if claim := now.(*karpv1.NodeClaim); claim.Status.ProviderID != "" &&
+		(old == nil || old.(*karpv1.NodeClaim).Status.ProviderID == "") {
+		c.replacements.launched(claim.Name)
 	}
-	l.claims.Add(now.GetName())
+	c.claims.Add(now.GetName())
 }
 
-func (l *Lifecycle) sawNode(old, now client.Object) {
+func (c *Controller) nodeChanged(old, now client.Object) {
 	if now == nil {
-		l.wroteNodes.Forget(old.GetUID())
-		l.mu.Lock()
-		delete(l.podEvents, old.GetName())
-		delete(l.refusals, old.GetName())
-		l.mu.Unlock()
-		l.addClaimOf(old.(*corev1.Node))
+		c.wroteNodes.Forget(old.GetUID())
+		c.state.nodes.forget(old.GetName())
+		c.addClaimOf(old.(*corev1.Node))
 		return
 	}
 	node := now.(*corev1.Node)
-	if old != nil && !l.nodeMatters(old.(*corev1.Node), node) {
+	if old != nil && !c.nodeMatters(old.(*corev1.Node), node) {
 		return
 	}
-	l.noteRefusal(node)
-	if node.DeletionTimestamp != nil && l.leads.Load() {
-		l.nodes.Add(node.Name)
+	c.noteRefusal(node)
+	if node.DeletionTimestamp != nil && c.leading.Load() {
+		c.nodes.Add(node.Name)
 	}
-	l.addClaimOf(node)
+	c.addClaimOf(node)
 }
 
 // nodeMatters reports whether a change of a Node is more than a heartbeat.
-func (l *Lifecycle) nodeMatters(old, now *corev1.Node) bool {
-	if l.repairs() {
-		was, wasDue := broken(old, l.policies)
-		if is, due := broken(now, l.policies); is != was || !due.Equal(wasDue) {
-			return true
-		}
-	}
-	return old.Spec.ProviderID != now.Spec.ProviderID || old.DeletionTimestamp.IsZero() != now.DeletionTimestamp.IsZero() ||
+func (c *Controller) nodeMatters(old, now *corev1.Node) bool {
+	return c.repairer.changed(old, now) || old.Spec.ProviderID != now.Spec.ProviderID ||
+		old.DeletionTimestamp.IsZero() != now.DeletionTimestamp.IsZero() ||
 		!equal(old.Spec.Taints, now.Spec.Taints) || !equal(old.Labels, now.Labels) || !equal(old.Finalizers, now.Finalizers) ||
-		!equal(old.OwnerReferences, now.OwnerReferences) || !equal(old.Status.Allocatable, now.Status.Allocatable) || isReady(old) != isReady(now)
+		!equal(old.OwnerReferences, now.OwnerReferences) || !equal(old.Status.Allocatable, now.Status.Allocatable) ||
+		conditions.NodeReady(old) != conditions.NodeReady(now)
 }
 
-func isReady(node *corev1.Node) bool {
-	_, ok := translate.ReadySince(node)
-	return ok
-}
-
-// addClaimOf has the claims of a Node looked at.
-func (l *Lifecycle) addClaimOf(node *corev1.Node) {
-	if !l.leads.Load() {
+// addClaimOf has the claims of a Node reconciled.
+func (c *Controller) addClaimOf(node *corev1.Node) {
+	if !c.leading.Load() {
 		return
 	}
 	if name := claimOwner(node); name != "" {
-		l.claims.Add(name)
+		c.claims.Add(name)
 		return
 	}
-	claims, err := l.claimsOf(context.Background(), node.Spec.ProviderID)
+	claims, err := c.claimsOf(context.Background(), node.Spec.ProviderID)
 	if err != nil {
-		return // the cache has not started: every claim will be looked at anyway
+		return // the cache has not started: resume adds every claim
 	}
 	for i := range claims {
-		l.claims.Add(claims[i].Name)
+		c.claims.Add(claims[i].Name)
 	}
 }
 
@@ -117,43 +108,43 @@ func claimOwner(node *corev1.Node) string {
 	return ""
 }
 
-// sawPod notes when pods come to and go from machines, and wakes a drain.
-func (l *Lifecycle) sawPod(old, now client.Object) {
+// podChanged notes when pods come to Nodes and go, and has a drain go on.
+func (c *Controller) podChanged(old, now client.Object) {
 	pod, _ := now.(*corev1.Pod)
 	was, _ := old.(*corev1.Pod)
-	any := pod
-	if any == nil {
-		any = was
+	either := pod
+	if either == nil {
+		either = was
 	}
-	name := any.Spec.NodeName
+	name := either.Spec.NodeName
 	if name == "" {
 		return
 	}
-	at, counts := l.podEvent(was, pod)
-	node := l.o.World.Node(name)
+	at, counts := c.podEvent(was, pod)
+	node := c.cluster.Node(name)
 	if counts && (pod != nil || node != nil) { // not of a Node that went first
-		l.mu.Lock()
-		if at.After(l.podEvents[name]) {
-			l.podEvents[name] = at
-		}
-		l.mu.Unlock()
+		c.state.nodes.update(name, func(s *nodeState) {
+			if at.After(s.podEvent) {
+				s.podEvent = at
+			}
+		})
 	}
-	switch {
-	case node == nil || !l.leads.Load(): // its claim is looked at when it comes, or when we lead
+	if node == nil || !c.leading.Load() { // its claim is reconciled when the Node comes, or when we lead
 		return
-	case counts:
-		l.addClaimOf(node)
+	}
+	if counts {
+		c.addClaimOf(node)
 	}
 	if node.DeletionTimestamp != nil {
-		l.nodes.Add(name)
+		c.nodes.Add(name)
 	}
 }
 
-// podEvent is when a pod came or went, if this change says so. DaemonSets' pods do not count.
-func (l *Lifecycle) podEvent(was, pod *corev1.Pod) (time.Time, bool) {
+// podEvent returns when a pod came or went, and whether this change says so. Pods of DaemonSets do not count.
+func (c *Controller) podEvent(was, pod *corev1.Pod) (time.Time, bool) {
 	if pod == nil {
 		before := translate.ReadPod(was)
-		return l.now(), !before.Daemon() && !before.Terminal && !before.Deleting
+		return c.now(), !before.Daemon() && !before.Terminal && !before.Deleting
 	}
 	p := translate.ReadPod(pod)
 	switch {
@@ -163,31 +154,30 @@ func (l *Lifecycle) podEvent(was, pod *corev1.Pod) (time.Time, bool) {
 		return p.Event, !p.Event.IsZero()
 	}
 	before := translate.ReadPod(was)
-	changed := before.Node != p.Node || before.Terminal != p.Terminal || before.Deleting != p.Deleting
-	return l.now(), changed
+	return c.now(), before.Node != p.Node || before.Terminal != p.Terminal || before.Deleting != p.Deleting
 }
 
-func (l *Lifecycle) sawAttachment(old, now client.Object) {
+func (c *Controller) attachmentChanged(old, now client.Object) {
 	if old != nil && now == nil {
-		l.nodes.Add(old.(*storagev1.VolumeAttachment).Spec.NodeName)
+		c.nodes.Add(old.(*storagev1.VolumeAttachment).Spec.NodeName)
 	}
 }
 
-// sawPool has a pool's claims looked at when it comes or goes or something changes that they are compared with.
-func (l *Lifecycle) sawPool(old, now client.Object) {
+// poolChanged has the claims of a pool reconciled when the pool comes or goes, or when something changes that they are
+// compared with.
+func (c *Controller) poolChanged(old, now client.Object) {
 	if now == nil {
-		l.mu.Lock()
-		delete(l.templates, old.GetUID())
-		l.mu.Unlock()
+		c.drift.templates.forget(old.GetUID())
 		old, now = nil, old
 	}
-	if old != nil && old.GetGeneration() == now.GetGeneration() && old.GetDeletionTimestamp().IsZero() == now.GetDeletionTimestamp().IsZero() &&
+	if old != nil && old.GetGeneration() == now.GetGeneration() &&
+		old.GetDeletionTimestamp().IsZero() == now.GetDeletionTimestamp().IsZero() &&
 		old.GetAnnotations()[karpv1.NodePoolHashVersionAnnotationKey] == now.GetAnnotations()[karpv1.NodePoolHashVersionAnnotationKey] {
 		return
 	}
-	for _, c := range l.o.World.Claims() {
-		if c.Labels[karpv1.NodePoolLabelKey] == now.GetName() {
-			l.claims.Add(c.Name)
+	for _, claim := range c.cluster.Claims() {
+		if claim.Labels[karpv1.NodePoolLabelKey] == now.GetName() {
+			c.claims.Add(claim.Name)
 		}
 	}
 }

@@ -15,8 +15,8 @@ import (
 const (
 	// Stuck is how long after its end was due a pod is no longer waited for: its kubelet does not answer.
 	Stuck = time.Minute
-	// leastGrace is the shortest grace period of a direct deletion: 0 would take the pod's object away while it runs.
-	leastGrace = time.Second
+	// minGrace is the shortest grace period of a direct deletion: 0 would take the pod's object away while it runs.
+	minGrace = time.Second
 )
 
 // Group is the order in which pods leave.
@@ -38,16 +38,16 @@ type Pod struct {
 	Static   bool // owned by the Node
 	Terminal bool
 	Tolerant bool // tolerates the disrupted taint: it wants to stay to the end
-	// HeldUntil is the end of karpenter.sh/do-not-disrupt; zero = not held.
-	HeldUntil time.Time
+	// BlockedUntil is the end of karpenter.sh/do-not-disrupt; zero = not held.
+	BlockedUntil time.Time
 	// Grace is the pod's own termination grace period.
 	Grace time.Duration
 	// Ends is when a pod that is being deleted is due to end (its deletionTimestamp); zero = it is not being deleted.
 	Ends time.Time
 	// NotBefore is when an eviction that was refused may be tried again; zero = now.
 	NotBefore time.Time
-	// Surges: until NotBefore another pod of its Deployment is waited for.
-	Surges bool
+	// Surging: until NotBefore a replacement from its Deployment is waited for.
+	Surging bool
 }
 
 // Group is the group that the pod leaves with.
@@ -81,11 +81,11 @@ type Why string
 
 // Reasons to wait.
 const (
-	Ending       Why = "it is ending"
-	Held         Why = "karpenter.sh/do-not-disrupt"
-	Refused      Why = "its eviction was refused"
-	Surging      Why = "another pod of its Deployment comes first"
-	EarlierGroup Why = "other pods leave first"
+	Ending          Why = "it is ending"
+	EvictionBlocked Why = "karpenter.sh/do-not-disrupt"
+	Refused         Why = "its eviction was refused"
+	AwaitingSurge   Why = "another pod of its Deployment comes first"
+	EarlierGroup    Why = "other pods leave first"
 )
 
 // Waiting is a pod that is waited for.
@@ -132,7 +132,7 @@ func Step(now, deadline time.Time, pods []Pod) Result {
 
 func (r *Result) decide(p *Pod, now, deadline time.Time, active Group) {
 	if overdue(p, now, deadline) {
-		r.Delete = append(r.Delete, Deletion{p.Key, max(deadline.Sub(now), leastGrace)})
+		r.Delete = append(r.Delete, Deletion{p.Key, max(deadline.Sub(now), minGrace)})
 		return
 	}
 	if !deadline.IsZero() && p.Ends.IsZero() {
@@ -144,11 +144,11 @@ func (r *Result) decide(p *Pod, now, deadline time.Time, active Group) {
 		r.wake(now, p.Ends.Add(Stuck))
 	case p.Group() != active:
 		r.wait(p, EarlierGroup)
-	case now.Before(p.HeldUntil):
-		r.wait(p, Held)
-		r.wake(now, p.HeldUntil)
-	case now.Before(p.NotBefore) && p.Surges:
-		r.wait(p, Surging)
+	case now.Before(p.BlockedUntil):
+		r.wait(p, EvictionBlocked)
+		r.wake(now, p.BlockedUntil)
+	case now.Before(p.NotBefore) && p.Surging:
+		r.wait(p, AwaitingSurge)
 		r.wake(now, p.NotBefore)
 	case now.Before(p.NotBefore):
 		r.wait(p, Refused)
@@ -168,7 +168,7 @@ func overdue(p *Pod, now, deadline time.Time) bool {
 		return !now.Before(deadline.Add(-p.Grace))
 	}
 	shortest := deadline
-	if soonest := now.Add(leastGrace); soonest.After(shortest) {
+	if soonest := now.Add(minGrace); soonest.After(shortest) {
 		shortest = soonest
 	}
 	// The API keeps whole seconds: an end within the same second cannot be improved on.

@@ -25,7 +25,7 @@ func critical(p *Pod) { p.Critical = true }
 func static(p *Pod)   { p.Static = true }
 func terminal(p *Pod) { p.Terminal = true }
 func tolerant(p *Pod) { p.Tolerant = true }
-func held(p *Pod)     { p.HeldUntil = noon.Add(time.Hour) }
+func held(p *Pod)     { p.BlockedUntil = noon.Add(time.Hour) }
 func endsIn(d time.Duration) func(*Pod) {
 	return func(p *Pod) { p.Ends = noon.Add(d) }
 }

@@ -21,7 +21,7 @@ import (
 // A machine that is taken away is prepared for once every machine that the newest plan has for its pods is launched.
 func TestAnInterruptedMachineIsPreparedForWhenItsPodsNextMachinesAreLaunched(t *testing.T) {
 	w := cluster.New(cluster.Options{})
-	l := &Lifecycle{o: Options{World: w}, claims: workqueue.New("NodeClaim", clock.Real{}, slog.Default())}
+	p := &replacements{objects: &objects{cluster: w}, claims: workqueue.New("NodeClaim", clock.Real{}, slog.Default())}
 	version := 0
 	observe := func(name, providerID string, annotations map[string]string) {
 		version++
@@ -48,20 +48,20 @@ func TestAnInterruptedMachineIsPreparedForWhenItsPodsNextMachinesAreLaunched(t *
 	}
 	want := func(prepared bool, when string) {
 		t.Helper()
-		if got := l.prepared("old"); got != prepared {
+		if got := p.ready("old"); got != prepared {
 			t.Errorf("%s: prepared is %v", when, got)
 		}
 	}
 	want(false, "before any plan")
-	l.Decided(s, plan, nil)
+	p.decided(s, plan, nil)
 	want(false, "a machine on its way is not launched")
 	observe("flying", "aws:///a/i-flying", nil)
 	want(true, "it is launched; others' launches do not matter")
 
 	plan = model.Plan{Launches: []model.Launch{{ID: "l1", Pods: []model.PodKey{one}}, {ID: "l2", Pods: []model.PodKey{two}}}}
-	l.Decided(s, plan, map[string]string{"l1": "new-1"})
+	p.decided(s, plan, map[string]string{"l1": "new-1"})
 	want(false, "a launch was refused: another plan follows")
-	l.Decided(s, plan, map[string]string{"l1": "new-1", "l2": "new-2"})
+	p.decided(s, plan, map[string]string{"l1": "new-1", "l2": "new-2"})
 	want(false, "both are asked for")
 	observe("new-1", "aws:///a/i-1", nil)
 	want(false, "one is launched")
@@ -73,33 +73,33 @@ func TestAnInterruptedMachineIsPreparedForWhenItsPodsNextMachinesAreLaunched(t *
 	behind := plan
 	behind.Launches = append(slices.Clone(plan.Launches), model.Launch{ID: "l3", Pods: []model.PodKey{same}})
 	both := map[string]string{"l1": "new-1", "l2": "new-2"}
-	l.Decided(s, behind, both)
+	p.decided(s, behind, both)
 	want(false, "the launch for a pod that could take their place was refused")
 	both["l3"] = "new-3"
-	l.Decided(s, behind, both)
+	p.decided(s, behind, both)
 	want(false, "it is asked for")
 	observe("new-3", "aws:///a/i-3", nil)
 	want(true, "it is launched, too")
 	s.Pending = s.Pending[:3]
 
-	l.Decided(s, model.Plan{}, nil)
+	p.decided(s, model.Plan{}, nil)
 	want(false, "a plan that was refused answers nobody")
-	l.Decided(s, model.Plan{Placements: []model.Placement{{Pod: one, Node: "ready"}}, Unplaced: []model.Unplaced{{Pod: two}}}, nil)
+	p.decided(s, model.Plan{Placements: []model.Placement{{Pod: one, Node: "ready"}}, Unplaced: []model.Unplaced{{Pod: two}}}, nil)
 	want(true, "what cannot be had is not waited for")
 	s.Nodes[0].Deleting = false
-	l.Decided(s, plan, nil)
+	p.decided(s, plan, nil)
 	want(false, "the plan did not know that it goes")
 }
 
 // The next machines are waited for as long as the pods can still end in their own time, at most a minute.
 func TestPodsThatNeedLongToEndShortenTheWait(t *testing.T) {
 	w := cluster.New(cluster.Options{})
-	l := &Lifecycle{o: Options{World: w}}
+	p := &replacements{objects: &objects{cluster: w}}
 	node := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "n", UID: "n", ResourceVersion: "1"}}
 	w.Update(node)
 	want := func(wait time.Duration, when string) {
 		t.Helper()
-		if got := l.patience([]*corev1.Node{node}); got != wait {
+		if got := p.maxWait([]*corev1.Node{node}); got != wait {
 			t.Errorf("%s: %v, want %v", when, got, wait)
 		}
 	}
@@ -110,7 +110,7 @@ func TestPodsThatNeedLongToEndShortenTheWait(t *testing.T) {
 		w.Update(p)
 		want([]time.Duration{time.Minute, 15 * time.Second}[i], "a pod that ends in "+time.Duration(grace*int64(time.Second)).String())
 	}
-	if got := l.patience(nil); got != 0 {
+	if got := p.maxWait(nil); got != 0 {
 		t.Errorf("without a Node there is nobody to wait for, and it is %v", got)
 	}
 }
@@ -118,7 +118,7 @@ func TestPodsThatNeedLongToEndShortenTheWait(t *testing.T) {
 // A plan that was made between a pod's eviction and the next pod of its ReplicaSet took the room for it for free.
 func TestAMachineDoesNotGoOnAccountOfRoomThatIsForThePodBeforeIt(t *testing.T) {
 	w, yes := cluster.New(cluster.Options{}), true
-	l := &Lifecycle{o: Options{World: w}, claims: workqueue.New("NodeClaim", clock.Real{}, slog.Default())}
+	p := &replacements{objects: &objects{cluster: w}, claims: workqueue.New("NodeClaim", clock.Real{}, slog.Default())}
 	pod := func(name, node, version string) *corev1.Pod {
 		p := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "d", Name: name, UID: types.UID(name), ResourceVersion: version,
 			OwnerReferences: []metav1.OwnerReference{{Kind: "ReplicaSet", UID: "web", Controller: &yes}}}}
@@ -147,7 +147,7 @@ func TestAMachineDoesNotGoOnAccountOfRoomThatIsForThePodBeforeIt(t *testing.T) {
 	want := func(prepared bool, when string) {
 		t.Helper()
 		s.Now = w.Snapshot().Now
-		if l.Decided(s, plan, nil); l.prepared("second") != prepared {
+		if p.decided(s, plan, nil); p.ready("second") != prepared {
 			t.Errorf("%s: prepared is %v", when, !prepared)
 		}
 	}

@@ -63,13 +63,12 @@ type silent struct{}
 
 func (silent) Event(runtime.Object, string, string, string) {}
 
-// with is a Lifecycle whose cache is behind the server.
-func with(s *server) *Lifecycle {
+// with is a drainer whose cache is behind the server.
+func with(s *server) *drainer {
 	clk := clock.NewVirtual(time.Date(2026, 6, 3, 12, 0, 0, 0, time.UTC))
-	return &Lifecycle{
-		o:        Options{Client: s, Cache: unaware{}, World: cluster.New(cluster.Options{Clock: clk}), Recorder: silent{}, Clock: clk},
-		inFlight: map[string]bool{}, memory: newMemory(),
-	}
+	return &drainer{&objects{
+		client: s, cache: unaware{}, cluster: cluster.New(cluster.Options{Clock: clk}), recorder: silent{}, clock: clk, state: &pendingState{},
+	}}
 }
 
 func podOn(node string, uid types.UID) *corev1.Pod {
@@ -79,11 +78,11 @@ func podOn(node string, uid types.UID) *corev1.Pod {
 // A StatefulSet's pod is made anew under its name: the one that runs elsewhere by now must not be evicted for the one that was seen.
 func TestAnotherPodOfTheNameIsNotEvicted(t *testing.T) {
 	s := &server{pod: podOn("elsewhere", "new")}
-	l := with(s)
-	if done := l.evict(t.Context(), &corev1.Node{}, podOn("going", "old")); !done || s.pod == nil {
+	d := with(s)
+	if done := d.evict(t.Context(), &corev1.Node{}, podOn("going", "old")); !done || s.pod == nil {
 		t.Errorf("the old pod is gone: %t; the new one was evicted: %t", done, s.pod == nil)
 	}
-	if done := l.evict(t.Context(), &corev1.Node{}, podOn("elsewhere", "new")); !done || s.pod != nil {
+	if done := d.evict(t.Context(), &corev1.Node{}, podOn("elsewhere", "new")); !done || s.pod != nil {
 		t.Errorf("the pod that was meant is not evicted")
 	}
 }
@@ -91,11 +90,11 @@ func TestAnotherPodOfTheNameIsNotEvicted(t *testing.T) {
 // A pod that was bound in the last moment is not in the cache yet: the API server is asked before a node counts as empty.
 func TestANodeIsEmptyWhenTheServerSaysSo(t *testing.T) {
 	s := &server{pod: podOn("going", "late")}
-	l, node := with(s), &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "going"}}
-	if wait, err := l.drain(t.Context(), node, nil); err != nil || wait == 0 {
+	d, node := with(s), &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "going"}}
+	if wait, err := d.drain(t.Context(), node, nil); err != nil || wait == 0 {
 		t.Errorf("a pod runs there, and the node counts as empty: again in %s, %v", wait, err)
 	}
-	if wait, err := l.drain(t.Context(), node, nil); err != nil || wait != 0 || s.pod != nil {
+	if wait, err := d.drain(t.Context(), node, nil); err != nil || wait != 0 || s.pod != nil {
 		t.Errorf("the pod was evicted, and the node does not count as empty: again in %s, %v", wait, err)
 	}
 }

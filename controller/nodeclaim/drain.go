@@ -1,0 +1,238 @@
+package nodeclaim
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	policyv1 "k8s.io/api/policy/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/utils/ptr"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	karpv1 "sigs.k8s.io/karpenter/pkg/apis/v1"
+
+	"github.com/nodeless/nodeless/controller/nodeclaim/drain"
+	"github.com/nodeless/nodeless/controller/translate"
+	"github.com/nodeless/nodeless/engine/model"
+)
+
+// Back-off of evictions that are refused (karpenter.md §3.2), and how long one that was granted may take to show.
+const (
+	firstEviction = 100 * time.Millisecond
+	maxEviction   = 10 * time.Second
+	evictionShown = 5 * time.Second
+)
+
+// eviction is what is remembered of a pod that is to be evicted.
+type eviction struct {
+	tries         int
+	notBefore     time.Time
+	noted         string // the reason of the last event about its do-not-disrupt
+	surging       bool   // a replacement from its Deployment is waited for
+	surgeAnswered bool   // no replacement is waited for, whether one was requested or not
+}
+
+// drainer takes pods off Nodes.
+type drainer struct{ *objects }
+
+// drain does what drain.Step says, and returns when to look again; 0 when no pod is left to wait for.
+func (d *drainer) drain(ctx context.Context, node *corev1.Node, claim *karpv1.NodeClaim) (time.Duration, error) {
+	pods, err := podsOn(ctx, d.cache, node.Name)
+	if err != nil {
+		return 0, err
+	}
+	end := deadline(claim)
+	step := drain.Step(d.now(), end, d.drainPods(pods))
+	if step.Done {
+		// A pod that was bound a moment ago is not in the cache yet. From here on the taint keeps others away.
+		if pods, err = podsOn(ctx, d.client, node.Name); err != nil {
+			return 0, err
+		}
+		if step = drain.Step(d.now(), end, d.drainPods(pods)); step.Done {
+			d.forgetEvictions(pods)
+			return 0, nil
+		}
+	}
+	byKey := make(map[model.PodKey]*corev1.Pod, len(pods))
+	for i := range pods {
+		byKey[podKey(&pods[i])] = &pods[i]
+		d.noteBlocked(&pods[i])
+	}
+	refused, seen := 0, deployments{}
+	for _, k := range step.Evict {
+		if !d.surge(ctx, node, claim, byKey[k], seen) && !d.evict(ctx, node, byKey[k]) {
+			refused++
+		}
+	}
+	for _, k := range step.Delete {
+		if err := d.deletePod(ctx, byKey[k.Key], k.Grace, end); err != nil {
+			return 0, err
+		}
+	}
+	if refused > 0 {
+		d.recorder.Event(node, corev1.EventTypeWarning, "FailedDraining",
+			fmt.Sprintf("Failed to drain node, %d pods are waiting to be evicted", refused))
+	}
+	if err := d.noteDraining(ctx, claim, step); err != nil {
+		return 0, err
+	}
+	if len(step.Evict)+len(step.Delete) > 0 {
+		return firstEviction, nil
+	}
+	if step.Next.IsZero() {
+		return untilEvent, nil
+	}
+	return max(step.Next.Sub(d.now()), time.Millisecond), nil
+}
+
+// noteDraining writes once on the claim that its Node is being drained; the message is that of the first look.
+func (d *drainer) noteDraining(ctx context.Context, claim *karpv1.NodeClaim, step drain.Result) error {
+	if claim == nil {
+		return nil
+	}
+	if c := claim.StatusConditions().Get(karpv1.ConditionTypeDrained); c != nil && c.Status == metav1.ConditionUnknown {
+		return nil
+	}
+	message := fmt.Sprintf("%d pods are waiting to leave", len(step.Evict)+len(step.Delete)+len(step.Waiting))
+	if len(step.Waiting) > 0 {
+		w := step.Waiting[0]
+		message = fmt.Sprintf("pod %s/%s has not left: %s", w.Key.Namespace, w.Key.Name, w.Why)
+	}
+	return d.noteWaiting(ctx, claim, karpv1.ConditionTypeDrained, "Draining", message)
+}
+
+func podsOn(ctx context.Context, r client.Reader, node string) ([]corev1.Pod, error) {
+	var list corev1.PodList
+	if err := r.List(ctx, &list, client.MatchingFields{byNodeName: node}); err != nil {
+		return nil, fmt.Errorf("list pods of Node %s: %w", node, err)
+	}
+	return list.Items, nil
+}
+
+func podKey(p *corev1.Pod) model.PodKey {
+	return model.PodKey{Namespace: p.Namespace, Name: p.Name, UID: string(p.UID)}
+}
+
+// drainPods translates pods for drain.Step.
+func (d *drainer) drainPods(pods []corev1.Pod) []drain.Pod {
+	out := make([]drain.Pod, len(pods))
+	for i := range pods {
+		p := &pods[i]
+		read, last := translate.ReadPod(p), d.state.pods.get(p.UID)
+		out[i] = drain.Pod{
+			Key: read.Key, Daemon: read.DaemonSet != "", Static: read.Static || p.Annotations[corev1.MirrorPodAnnotationKey] != "",
+			Terminal: read.Terminal, BlockedUntil: read.HeldUntil, Tolerant: toleratesDisruption(p),
+			Critical:  p.Spec.PriorityClassName == "system-cluster-critical" || p.Spec.PriorityClassName == "system-node-critical",
+			Grace:     time.Duration(grace(p)) * time.Second,
+			NotBefore: last.notBefore, Surging: last.surging,
+		}
+		if p.DeletionTimestamp != nil {
+			out[i].Ends = p.DeletionTimestamp.Time
+		}
+	}
+	return out
+}
+
+// toleratesDisruption reports whether a pod tolerates the taint of a Node that is being removed.
+func toleratesDisruption(p *corev1.Pod) bool {
+	taints := translate.Taints([]corev1.Taint{karpv1.DisruptedNoScheduleTaint})
+	_, refused := model.Untolerated(taints, translate.Tolerations(p.Spec.Tolerations))
+	return !refused
+}
+
+// grace returns a pod's termination grace period in seconds.
+func grace(p *corev1.Pod) int64 { return ptr.Deref(p.Spec.TerminationGracePeriodSeconds, 30) }
+
+// evict asks the API server to evict a pod, and reports whether that was granted. A PodDisruptionBudget may refuse it.
+func (d *drainer) evict(ctx context.Context, node *corev1.Node, pod *corev1.Pod) bool {
+	uid := pod.UID
+	err := d.client.SubResource("eviction").Create(ctx, pod.DeepCopy(), &policyv1.Eviction{
+		ObjectMeta:    metav1.ObjectMeta{Namespace: pod.Namespace, Name: pod.Name},
+		DeleteOptions: &metav1.DeleteOptions{Preconditions: &metav1.Preconditions{UID: &uid}},
+	})
+	code := 200
+	if s, ok := err.(apierrors.APIStatus); ok {
+		code = int(s.Status().Code)
+	} else if err != nil {
+		code = 0
+	}
+	d.metrics.Eviction(code)
+	done := err == nil || apierrors.IsNotFound(err) || apierrors.IsConflict(err) // conflict: another pod has the name now
+	if err == nil {
+		d.metrics.PodDrained(d.cluster.Claim(claimOwner(node)))
+		d.recorder.Event(pod, corev1.EventTypeNormal, "Evicted", "Evicted pod: node "+node.Name+" is going")
+	}
+	now := d.now()
+	d.state.pods.update(uid, func(e *eviction) {
+		if done {
+			e.tries, e.notBefore = 0, now.Add(evictionShown)
+		} else {
+			e.notBefore = now.Add(min(firstEviction<<min(e.tries, 10), maxEviction))
+			e.tries++
+		}
+	})
+	return done
+}
+
+// deletePod deletes a pod that the Node's deadline leaves no time to evict.
+func (d *drainer) deletePod(ctx context.Context, pod *corev1.Pod, wait time.Duration, end time.Time) error {
+	uid, seconds := pod.UID, max(int64(wait/time.Second), 1)
+	err := d.client.Delete(ctx, pod.DeepCopy(), client.Preconditions{UID: &uid}, client.GracePeriodSeconds(seconds))
+	if err != nil && !apierrors.IsNotFound(err) && !apierrors.IsConflict(err) {
+		return fmt.Errorf("delete pod %s/%s: %w", pod.Namespace, pod.Name, err)
+	}
+	d.recorder.Event(pod, corev1.EventTypeNormal, "Disrupted", fmt.Sprintf(
+		"Deleting the pod to accommodate the terminationTime %s of the node. The pod was granted %d seconds of grace-period of its %d "+
+			"terminationGracePeriodSeconds. This bypasses the PDB of the pod and the do-not-disrupt annotation.",
+		end.Format(time.RFC3339), seconds, grace(pod)))
+	return nil
+}
+
+// forgetEvictions drops the records of pods that are gone; pods are those that stay.
+func (d *drainer) forgetEvictions(pods []corev1.Pod) {
+	stay, now := map[types.UID]bool{}, d.now()
+	for i := range pods {
+		stay[pods[i].UID] = true
+	}
+	d.state.pods.drop(func(uid types.UID, e *eviction) bool { return !stay[uid] && now.Sub(e.notBefore) > time.Minute })
+}
+
+// noteBlocked records, once for each state, what becomes of the do-not-disrupt of a pod whose Node is drained. Nothing needs
+// to be said of "true" (karpenter.md §7.1).
+func (d *drainer) noteBlocked(pod *corev1.Pod) {
+	value := pod.Annotations[karpv1.DoNotDisruptAnnotationKey]
+	if value == "" || value == "true" || pod.DeletionTimestamp != nil {
+		return
+	}
+	kind, reason, message := doNotDisrupt(pod, value, d.now())
+	if reason == "" || d.state.pods.get(pod.UID).noted == reason {
+		return
+	}
+	d.state.pods.update(pod.UID, func(e *eviction) { e.noted = reason })
+	d.recorder.Event(pod, kind, reason, message)
+}
+
+// doNotDisrupt says what a do-not-disrupt other than "true" means now; nothing while the pod's start is not known.
+func doNotDisrupt(pod *corev1.Pod, value string, now time.Time) (kind, reason, message string) {
+	const key = karpv1.DoNotDisruptAnnotationKey
+	until := translate.ReadPod(pod).HeldUntil
+	d, err := time.ParseDuration(value)
+	switch {
+	case err != nil:
+		return corev1.EventTypeWarning, "InvalidDoNotDisruptAnnotation", fmt.Sprintf(
+			"Invalid %s annotation: %q is neither \"true\" nor a duration such as 30m, ignoring annotation", key, value)
+	case d <= 0:
+		return corev1.EventTypeWarning, "InvalidDoNotDisruptAnnotation",
+			fmt.Sprintf("Invalid %s annotation: duration %q must be positive, ignoring annotation", key, value)
+	case pod.Status.StartTime == nil:
+		return "", "", ""
+	case now.Before(until):
+		return corev1.EventTypeNormal, "DoNotDisruptUntil",
+			fmt.Sprintf("The %s grace period will elapse at %s", key, until.Format(time.RFC3339))
+	}
+	return corev1.EventTypeNormal, "DoNotDisruptGracePeriodElapsed",
+		fmt.Sprintf("The %s grace period has elapsed, pod is now disruptable", key)
+}

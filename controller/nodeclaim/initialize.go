@@ -1,0 +1,141 @@
+package nodeclaim
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"slices"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	karpv1 "sigs.k8s.io/karpenter/pkg/apis/v1"
+
+	"github.com/nodeless/nodeless/controller/translate"
+	"github.com/nodeless/nodeless/internal/kit/conditions"
+)
+
+const (
+	// maxReserved is how long after its registration a Node may take no pods until it is initialized. What would initialize
+	// it may be a pod of no DaemonSet.
+	maxReserved = time.Minute
+	// maxUntainted is how long a Node that is fit waits for the taint that kube-controller-manager gives a cordoned one.
+	// Uncordoned before it comes, the Node would get it afterwards, and kube-scheduler would drop the nominations for it.
+	maxUntainted = 5 * time.Second
+)
+
+// A Node that boots meets one obstacle after the other: while it is younger than bootTime only the first one, notReady, is
+// written.
+const (
+	notReady = "NodeNotReady"
+	bootTime = 10 * time.Second
+)
+
+// reserve reports whether a Node that is about to be registered should take no pods until it is initialized. The pods that it
+// was launched for are nominated then and not before: kube-scheduler drops a nomination to a Node that it may not use yet.
+// If the Node is fit already they are nominated at once.
+func (g *registrar) reserve(ctx context.Context, claim *karpv1.NodeClaim, node *corev1.Node) bool {
+	if !g.nominations || len(g.cluster.Promised(claim.Name)) == 0 {
+		return false
+	}
+	adopted := &corev1.Node{Spec: corev1.NodeSpec{Taints: adoptedTaints(node, claim)}, Status: node.Status}
+	if len(obstacles(adopted, claim)) > 0 {
+		return true
+	}
+	g.nominate(ctx, claim.Name, node.Name)
+	return false
+}
+
+// release lets pods come to a reserved Node that is fit or has waited long enough, and reports whether it still waits.
+func (g *registrar) release(ctx context.Context, r *reconciliation, fit bool) (waits bool, err error) {
+	if !translate.Kept(r.node) || r.node.DeletionTimestamp != nil {
+		return false, nil
+	}
+	limit := maxReserved
+	if fit {
+		limit = maxUntainted
+	}
+	left := g.until(r.claim.StatusConditions().Get(karpv1.ConditionTypeRegistered).LastTransitionTime.Time, limit)
+	if left > 0 && !(fit && translate.Tainted(r.node)) {
+		r.requeueAfter(left)
+		return true, nil
+	}
+	if g.nominate != nil {
+		g.nominate(ctx, r.claim.Name, r.node.Name)
+	}
+	before := r.node.DeepCopy()
+	if translate.Open(r.node); fit {
+		r.node.Labels[karpv1.NodeInitializedLabelKey] = "true"
+	}
+	return false, g.writeNode(ctx, before, r.node)
+}
+
+// initialize is the step that waits until the Node is fit for the pods it was launched for. A claim that was initialized
+// once stays so. A Node that was created anew gets its label, by which pods are planned for it, when it is fit itself.
+func (g *registrar) initialize(ctx context.Context, r *reconciliation) (bool, error) {
+	found := r.claim.StatusConditions()
+	labelled := r.node.Labels[karpv1.NodeInitializedLabelKey] == "true"
+	was := found.IsTrue(karpv1.ConditionTypeInitialized)
+	if was && (labelled || r.node.DeletionTimestamp != nil) {
+		return true, nil
+	}
+	why := obstacles(r.node, r.claim)
+	if waits, err := g.release(ctx, r, len(why) == 0); err != nil || waits && len(why) == 0 {
+		return false, err
+	}
+	if len(why) > 0 {
+		if !was {
+			g.noteObstacle(r, why[0])
+		}
+		return was, nil
+	}
+	if !labelled {
+		before := r.node.DeepCopy()
+		r.node.Labels[karpv1.NodeInitializedLabelKey] = "true"
+		if err := g.writeNode(ctx, before, r.node); err != nil {
+			return false, err
+		}
+	}
+	if !was {
+		found.SetTrue(karpv1.ConditionTypeInitialized)
+		g.log.Info("Node initialized", "nodeclaim", r.claim.Name, "node", r.node.Name)
+	}
+	return true, nil
+}
+
+// noteObstacle writes why the claim is not initialized.
+func (g *registrar) noteObstacle(r *reconciliation, why obstacle) {
+	found := r.claim.StatusConditions()
+	said := found.Get(karpv1.ConditionTypeInitialized)
+	told := said.Reason == notReady || said.Reason == why.reason && said.Message == why.message
+	left := g.until(found.Get(karpv1.ConditionTypeRegistered).LastTransitionTime.Time, bootTime)
+	if told && left > 0 {
+		r.requeueAfter(left)
+		return
+	}
+	found.SetUnknownWithReason(karpv1.ConditionTypeInitialized, why.reason, why.message)
+}
+
+type obstacle struct{ reason, message string }
+
+// obstacles returns what keeps a Node from being initialized, in a fixed order.
+func obstacles(node *corev1.Node, claim *karpv1.NodeClaim) []obstacle {
+	var out []obstacle
+	if !conditions.NodeReady(node) {
+		out = append(out, obstacle{notReady, "the Node is not ready"})
+	}
+	for _, t := range node.Spec.Taints {
+		switch {
+		case slices.ContainsFunc(claim.Spec.StartupTaints, func(s corev1.Taint) bool { return s.MatchTaint(&t) }):
+			out = append(out, obstacle{"StartupTaintsExist", fmt.Sprintf("startup taint %s is still there", t.ToString())})
+		case translate.IsEphemeral(t.Key):
+			out = append(out, obstacle{"KnownEphemeralTaintsExist", fmt.Sprintf("taint %s is still there", t.ToString())})
+		}
+	}
+	for _, name := range slices.Sorted(maps.Keys(claim.Spec.Resources.Requests)) {
+		wanted, has := claim.Spec.Resources.Requests[name], node.Status.Allocatable[name]
+		if !wanted.IsZero() && has.IsZero() {
+			out = append(out, obstacle{"ResourceNotRegistered", fmt.Sprintf("resource %s is not there yet", name)})
+		}
+	}
+	return out
+}

@@ -1,0 +1,167 @@
+package nodeclaim
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"sync"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	karpv1 "sigs.k8s.io/karpenter/pkg/apis/v1"
+
+	"github.com/nodeless/nodeless/cloud"
+)
+
+// pendingState is what is remembered between two reconciliations, one record per object. All of it may be lost: the next
+// process finds it again in the objects and the cloud. The collector drops the records of objects that are gone.
+type pendingState struct {
+	claims    records[types.UID, claimState]
+	instances records[string, instanceState] // by the cloud's ID
+	nodes     records[string, nodeState]     // by name
+	pods      records[types.UID, eviction]
+}
+
+// claimState is what is remembered of one NodeClaim.
+//
+// A claim passes through these states. Conditions and objects hold them, so that any process can go on; the fields named
+// on the right bridge the time until they are written or seen:
+//
+//	State        | Is seen by                      | Remembered meanwhile
+//	-------------+---------------------------------+-----------------------------------------
+//	new          | no condition Launched           |
+//	launching    | no condition Launched           | attempted; mayHaveInstance once the cloud is asked
+//	launched     | Launched                        | launched, until it is written
+//	registered   | Registered, status.nodeName     | nodeMissingSince, while that Node is not there
+//	initialized  | Initialized                     | drift, comparedAt
+//	interrupted  | annotation interrupted          | replacements.plans
+//	deleting     | deletionTimestamp               | deletedAt, until it is seen
+//	terminating  | deletionTimestamp, no Node      | searchedSince, while an unrecorded instance is looked for
+type claimState struct {
+	attempted       bool                // the launch queue has it in hand, and tries again what fails
+	mayHaveInstance bool                // a call may have started an instance that nobody recorded
+	refused         bool                // the cloud gave no instance: there is none to look for
+	launched        *cloud.LaunchResult // not written on the claim yet
+
+	searchedSince    time.Time // when its instance was first looked for in vain
+	nodeMissingSince time.Time // when its Node, registered before, was first not there
+	comparedAt       time.Time // when its Node was last compared with what the launch promised
+	deletedAt        time.Time // when its deletion was requested
+	drift            driftCheck
+}
+
+// instanceState is what is remembered of one instance.
+type instanceState struct {
+	gone         bool // the cloud says so
+	terminations int  // how often its termination was requested
+}
+
+// nodeState is what is remembered of one Node.
+type nodeState struct {
+	podEvent      time.Time // when a pod last came or went
+	refusesSince  time.Time // since when it refuses new pods; zero = it takes them
+	deadlineNoted bool      // that its pods will be deleted at some time
+}
+
+// records holds one record per object. It is the only owner of its records: get returns a copy, and update is the only way
+// to change one. The function given to update runs under the lock; it must not block, nor use any records itself. The
+// zero value is ready, and safe for concurrent use.
+type records[K comparable, V any] struct {
+	mu  sync.Mutex
+	all map[K]*V
+}
+
+// get returns a copy of the record, or the zero value.
+func (r *records[K, V]) get(key K) V {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if v := r.all[key]; v != nil {
+		return *v
+	}
+	var none V
+	return none
+}
+
+// update changes the record, a new one if there is none, and returns a copy of what it became.
+func (r *records[K, V]) update(key K, change func(*V)) V {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.all == nil {
+		r.all = map[K]*V{}
+	}
+	v := r.all[key]
+	if v == nil {
+		v = new(V)
+		r.all[key] = v
+	}
+	change(v)
+	return *v
+}
+
+// drop removes the records for which it holds.
+func (r *records[K, V]) drop(when func(K, *V) bool) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	maps.DeleteFunc(r.all, when)
+}
+
+// forget removes one record.
+func (r *records[K, V]) forget(key K) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	delete(r.all, key)
+}
+
+// forgetClaim drops the records of a claim that is gone, and of its instance.
+func (s *pendingState) forgetClaim(uid types.UID, id string) {
+	if was := s.claims.get(uid); id == "" && was.launched != nil {
+		id = was.launched.Instance.ID
+	}
+	s.claims.forget(uid)
+	s.instances.forget(id)
+}
+
+// living are the objects that records may be about.
+type living struct {
+	claims, pools    map[types.UID]bool
+	nodes, instances map[string]bool
+}
+
+// retain drops the records of objects that are gone.
+func (s *pendingState) retain(l living) {
+	s.claims.drop(func(uid types.UID, c *claimState) bool {
+		if c.launched != nil && l.claims[uid] {
+			l.instances[c.launched.Instance.ID] = true
+		}
+		return !l.claims[uid]
+	})
+	s.instances.drop(func(id string, _ *instanceState) bool { return !l.instances[id] })
+	s.nodes.drop(func(name string, _ *nodeState) bool { return !l.nodes[name] })
+}
+
+// living lists what is there. It reads the cache that feeds the queues, so that it misses no object that they know.
+func (o *objects) living(ctx context.Context) (living, error) {
+	l := living{map[types.UID]bool{}, map[types.UID]bool{}, map[string]bool{}, map[string]bool{}}
+	var claims karpv1.NodeClaimList
+	var nodes corev1.NodeList
+	var pools karpv1.NodePoolList
+	for _, list := range []client.ObjectList{&claims, &nodes, &pools} {
+		if err := o.cache.List(ctx, list, client.UnsafeDisableDeepCopy); err != nil {
+			return l, fmt.Errorf("list what is remembered: %w", err)
+		}
+	}
+	for i := range claims.Items {
+		l.claims[claims.Items[i].UID] = true
+		l.instances[instanceID(claims.Items[i].Status.ProviderID)] = true
+	}
+	for i := range nodes.Items {
+		l.nodes[nodes.Items[i].Name] = true
+		l.instances[instanceID(nodes.Items[i].Spec.ProviderID)] = true
+	}
+	for i := range pools.Items {
+		l.pools[pools.Items[i].UID] = true
+	}
+	return l, nil
+}
