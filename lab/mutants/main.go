@@ -3,7 +3,7 @@
 // The faults are in the lists of this folder, one for each part of the product. A mutant is a block of lines:
 //
 //	mutant the eviction has no UID precondition
-//	file   controller/nodeclaim/evict.go
+//	file   controller/nodeclaim/drain.go
 //	test   controller/nodeclaim TestEvict
 //	-      Preconditions: &metav1.Preconditions{UID: &pod.UID},
 //	+
