@@ -58,26 +58,26 @@ node n1 pool=general type=c2 zone=a deleting command=x drifted=NodePoolDrifted r
 		"a budget holds a pod of a machine with a deadline": {model.Drifted, `
 node n1 pool=general type=c2 zone=a deleting deadline command=x drifted=NodePoolDrifted runs(web-1 as web held=pdb)`, ""},
 		"the window has closed": {model.Underutilized, `
-pool timed disrupt(underused=9) wish(window=underused, until=1h)
+pool timed disrupt(underused=9) annotations(window=underused, until=1h)
 node n1 pool=timed type=c2 zone=a deleting command=x`, model.RuleWindow},
 		"the window is for other reasons": {model.Underutilized, `
-pool timed disrupt(underused=9) wish(window=drifted, until=1h)
+pool timed disrupt(underused=9) annotations(window=drifted, until=1h)
 node n1 pool=timed type=c2 zone=a deleting command=x`, ""},
 		"the pool's wishes cannot be read any more": {model.Drifted, `
-pool timed disrupt(drifted=9) wish(unclear="annotation")
+pool timed disrupt(drifted=9) annotations(unclear="annotation")
 node n1 pool=timed type=c2 zone=a deleting command=x drifted=NodePoolDrifted`, model.RuleUnclear},
 		"it may become older now": {model.Expired, `
-pool old disrupt(drifted=9) wish(soft-expire=24h)
+pool old disrupt(drifted=9) annotations(soft-expire=24h)
 node n1 pool=old type=c2 zone=a deleting command=x age=23h`, model.RuleNotExpired},
 		"it is too old still, and its pods may need another machine": {model.Expired, `
-pool old disrupt(drifted=9) wish(soft-expire=24h)
+pool old disrupt(drifted=9) annotations(soft-expire=24h)
 node n1 pool=old type=c2 zone=a deleting command=x age=25h
 pod web-1 as=web from=n1`, ""},
 		"the DaemonSet's pod runs": {model.CrowdedOut, `
-pool full disrupt(drifted=9) wish(replace-crowded)
+pool full disrupt(drifted=9) annotations(replace-crowded)
 node n1 pool=full type=c2 zone=a deleting command=x`, model.RuleNotCrowded},
 		"the DaemonSet's pod waits still, though the others count no more": {model.CrowdedOut, `
-pool full disrupt(drifted=9) wish(replace-crowded)
+pool full disrupt(drifted=9) annotations(replace-crowded)
 node n1 pool=full type=c2 zone=a deleting command=x lacks(kube-system/agent=2m)`, ""},
 	} {
 		s, policy, err := scenario.Parse(stillTypes + c.cluster)

@@ -14,7 +14,7 @@
 //	pool general weight=10 require(capacity-type=spot|on-demand) taint(gpu=true:NoSchedule) startup-taint(…)
 //	     limit(cpu=10, nodes=3) usage(cpu=4, nodes=2) types(c2, c4) not-ready("why")
 //	     disrupt(after=30s, never, when-empty, balanced, empty=1, drifted=2, underused=3) replicas=3
-//	     wish(window=empty|drifted|underused, open, until=2h, unclear="why", saving=0.05, saving-percent=10, soft-expire=720h, replace-crowded,
+//	     annotations(window=empty|drifted|underused, open, until=2h, unclear="why", saving=0.05, saving-percent=10, soft-expire=720h, replace-crowded,
 //	     wait-for-jobs)
 //	daemon proxy cpu=100m tolerate(*)            # of kube-system; otherwise namespace/name
 //	pods 100 web cpu=1 memory=1Gi ns=shop labels(app=web) priority=5 age=30s …    # web-001 to web-100

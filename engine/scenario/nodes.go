@@ -2,28 +2,52 @@ package scenario
 
 import (
 	"fmt"
+	"reflect"
+	"slices"
+	"strings"
 	"time"
 
 	"github.com/nodeless/nodeless/engine/model"
 )
 
-var states = map[string]model.NodeState{
-	"in-flight": model.InFlight, "registered": model.Registered, "initialized": model.Initialized, "": model.Initialized,
+// placeFields are what a node is and where.
+func placeFields(n *model.Node) []field {
+	return []field{
+		text("pool", &n.Pool),
+		text("type", &n.Type),
+		text("zone", &n.Zone),
+		text("capacity-type", &n.CapacityType),
+		money("price", &n.Price),
+		choice("state", &n.State, []string{"initialized", "registered", "in-flight"},
+			[]model.NodeState{model.Initialized, model.Registered, model.InFlight}),
+	}
+}
+
+// lifeFields are what happened to a node and what is about to.
+func lifeFields(now time.Time, n *model.Node) []field {
+	return []field{
+		ago("age", now, &n.Created, time.Hour.String()),
+		ago("ready", now, &n.Initialized, none),
+		ago("event", now, &n.LastPodEvent, none),
+		ago("drifted-for", now, &n.DriftedSince, none),
+		ahead("expires", now, &n.Expires),
+		ahead("nominated", now, &n.NominatedUntil),
+		text("command", &n.Command),
+		word("deadline", &n.Deadline),
+		word("deleting", &n.Deleting),
+		word("cordoned", &n.Cordoned),
+		word("do-not-disrupt", &n.DoNotDisrupt),
+		text("drifted", &n.Drifted),
+	}
 }
 
 func (p *parser) addNode(l *line) (err error) {
-	n := model.Node{
-		Name: l.name(), Created: p.s.Now.Add(-time.Hour),
-		Deleting: l.has("deleting"), Cordoned: l.has("cordoned"), DoNotDisrupt: l.has("do-not-disrupt"), Deadline: l.has("deadline"),
-	}
+	n := model.Node{Name: l.name(), State: model.Initialized, Created: p.s.Now.Add(-time.Hour)}
 	if err := p.once("node", n.Name); err != nil {
 		return err
 	}
-	for _, f := range []struct {
-		key string
-		to  *string
-	}{{"pool", &n.Pool}, {"type", &n.Type}, {"zone", &n.Zone}, {"capacity-type", &n.CapacityType}, {"drifted", &n.Drifted}, {"command", &n.Command}} {
-		*f.to, _ = l.value(f.key)
+	if err := l.fields(2, append(placeFields(&n), lifeFields(p.s.Now, &n)...)...); err != nil {
+		return err
 	}
 	if !l.has("unmanaged") && n.Pool != "" {
 		n.Claim = "claim-" + n.Name
@@ -31,40 +55,16 @@ func (p *parser) addNode(l *line) (err error) {
 	if claim, ok := l.value("claim"); ok {
 		n.Claim = claim
 	}
-	text, _ := l.value("state")
-	state, ok := states[text]
-	if !ok {
-		return fmt.Errorf("state=%s: want in-flight, registered or initialized", text)
-	}
-	n.State = state
-	if text, ok := l.value("price"); ok {
-		if n.Price, err = price(text); err != nil {
-			return err
-		}
-	}
-	for _, f := range []struct {
-		key string
-		to  *time.Time
-	}{{"age", &n.Created}, {"ready", &n.Initialized}, {"event", &n.LastPodEvent}, {"drifted-for", &n.DriftedSince}} {
-		if err := p.ago(l, f.key, f.to); err != nil {
-			return err
-		}
-	}
-	for key, to := range map[string]*time.Time{"expires": &n.Expires, "nominated": &n.NominatedUntil} { // order does not matter: each has its own place
-		if err := p.ahead(l, key, to); err != nil {
-			return err
-		}
-	}
 	if n.Taints, err = taints(lists(l.group("taint"))); err != nil {
 		return err
 	}
-	if n.MissingDaemons, err = p.lacks(lists(l.group("lacks"))); err != nil {
+	if n.MissingDaemons, err = p.missingDaemons(lists(l.group("lacks"))); err != nil {
 		return err
 	}
 	if n.AttachLimits, err = attachLimits(lists(l.group("attach"))); err != nil {
 		return err
 	}
-	if err := p.dress(l, &n); err != nil {
+	if err := p.size(l, &n); err != nil {
 		return err
 	}
 	if err := p.occupy(l, &n); err != nil {
@@ -74,8 +74,22 @@ func (p *parser) addNode(l *line) (err error) {
 	return nil
 }
 
-// dress gives the node sizes and labels: those of its type, its place and its pool, then what the line says.
-func (p *parser) dress(l *line, n *model.Node) (err error) {
+// missingDaemons reads namespace/name=how long for each DaemonSet whose pod waits for the node.
+func (p *parser) missingDaemons(items []string) ([]model.MissingDaemon, error) {
+	var out []model.MissingDaemon
+	for _, item := range items {
+		name, text, _ := cut(item, "=")
+		since, err := before(p.s.Now, text)
+		if err != nil {
+			return nil, fmt.Errorf("lacks(%s): want namespace/name=how long: %w", item, err)
+		}
+		out = append(out, model.MissingDaemon{DaemonSet: leaf(name), Since: since})
+	}
+	return out, nil
+}
+
+// size gives the node its resources and labels: those of its type, place and pool, then what the line says.
+func (p *parser) size(l *line, n *model.Node) (err error) {
 	if !l.has("bare") {
 		var t *model.InstanceType
 		if n.Type != "" {
@@ -141,4 +155,95 @@ func (p *parser) occupy(l *line, n *model.Node) (err error) {
 		n.Used, err = p.override(model.Resources{}, lists(used))
 	}
 	return err
+}
+
+func (w *writer) nodeLine(n *model.Node) *declaration {
+	d := declare("node", quote(n.Name)).fields(placeFields(n)...)
+	w.claim(d, n)
+	w.size(d, n)
+	d.group("taint", mapped(n.Taints, taintItem))
+	d.fields(lifeFields(w.s.Now, n)...)
+	d.group("lacks", mapped(n.MissingDaemons, func(m model.MissingDaemon) string {
+		return quote(m.DaemonSet) + "=" + age(w.s.Now, m.Since)
+	}))
+	d.group("runs", mapped(n.Pods, func(b model.BoundPod) string { return w.boundItem(&b, n.Name) }))
+	return d
+}
+
+func (w *writer) claim(d *declaration, n *model.Node) {
+	usual := ""
+	if n.Pool != "" {
+		usual = "claim-" + n.Name
+	}
+	if n.Claim == "" && usual != "" {
+		d.word("unmanaged", true)
+		return
+	}
+	if n.Claim != usual {
+		d.word("claim="+quote(n.Claim), true)
+	}
+}
+
+// size writes what differs from what the node inherits. What it inherits but does not have makes it bare.
+func (w *writer) size(d *declaration, n *model.Node) {
+	base := model.Node{Name: n.Name, Pool: n.Pool, Type: n.Type, Zone: n.Zone, CapacityType: n.CapacityType, State: n.State, AttachLimits: n.AttachLimits}
+	var t *model.InstanceType
+	if n.Type != "" {
+		t = w.parser().typeFor(n.Type, n.Pool)
+	}
+	inherit(&base, t)
+	var more model.Requirements
+	for _, r := range n.Labels {
+		if other, ok := base.Labels.Get(r.Key); !ok || !reflect.DeepEqual(r, other) {
+			more = append(more, r)
+		}
+	}
+	both := base.Labels.And(more)
+	if len(base.AttachLimits) != len(n.AttachLimits) || both.String() != n.Labels.String() || !sameLength(both, n.Labels) {
+		d.word("bare", true)
+		base, more = model.Node{}, n.Labels
+	}
+	d.group("labels", nodeLabels(more))
+	d.parts = append(d.parts, w.differing(n.Capacity, base.Capacity)...)
+	for i := range n.Capacity {
+		if n.Capacity[i] != base.Capacity[i] {
+			base.Allocatable[i] = n.Capacity[i]
+		}
+	}
+	d.group("allocatable", w.differing(n.Allocatable, base.Allocatable))
+	var used model.Resources
+	for _, b := range n.Pods {
+		if b.Shape >= 0 && !b.Terminal {
+			used = used.Plus(w.s.Shapes[b.Shape].Requests)
+		}
+	}
+	if n.Used != used {
+		d.parts = append(d.parts, "used("+strings.Join(w.differing(n.Used, model.Resources{}), ", ")+")")
+	}
+	if len(base.AttachLimits) == 0 || t == nil || !reflect.DeepEqual(t.AttachLimits, n.AttachLimits) {
+		d.group("attach", mapped(n.AttachLimits, attachItem))
+	}
+}
+
+// sameLength reports whether both have the same keys and as many values of each.
+func sameLength(a, b model.Requirements) bool {
+	return slices.EqualFunc(a, b, func(x, y model.Requirement) bool {
+		return x.Key == y.Key && slices.Equal(x.Values, y.Values) && x.MinValues == y.MinValues
+	})
+}
+
+func (w *writer) boundItem(b *model.BoundPod, node string) string {
+	d := declare(w.podName(b.PodKey, b.Shape))
+	if b.Shape >= 0 {
+		d.word("as "+quoteName(w.namesOf[b.Shape]), true)
+	}
+	return strings.Join(d.fields(boundFields(w.s.Now, b, node)...).parts, " ")
+}
+
+// podName is the pod's name, after its namespace if that does not go without saying.
+func (w *writer) podName(k model.PodKey, shape int) string {
+	if k.Namespace == (&parser{s: w.s}).namespaceOf(shape) {
+		return quoteName(k.Name)
+	}
+	return fmt.Sprintf("%s/%s", quoteName(k.Namespace), quoteName(k.Name))
 }

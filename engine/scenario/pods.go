@@ -3,6 +3,8 @@ package scenario
 import (
 	"fmt"
 	"strconv"
+	"strings"
+	"time"
 
 	"github.com/nodeless/nodeless/engine/model"
 )
@@ -34,14 +36,14 @@ func (p *parser) named(name string) (int, error) {
 	return i, nil
 }
 
-const mostPods = 1_000_000
+const maxPods = 1_000_000
 
 func (p *parser) addPods(l *line) error {
 	n, err := strconv.Atoi(l.words[1])
-	if err != nil || n < 0 || n > mostPods || len(l.words) < 3 {
+	if err != nil || n < 0 || n > maxPods || len(l.words) < 3 {
 		return fmt.Errorf("want a number up to a million and a name")
 	}
-	if len(p.s.Pending)+len(p.s.Expected)+n > mostPods {
+	if len(p.s.Pending)+len(p.s.Expected)+n > maxPods {
 		return fmt.Errorf("more than a million pods in all")
 	}
 	base := leaf(l.words[2])
@@ -50,10 +52,10 @@ func (p *parser) addPods(l *line) error {
 		return err
 	}
 	pod.Namespace = p.namespaceOf(pod.Shape)
-	if err := p.when(l, &pod); err != nil {
+	list, err := p.wait(l, &pod, 3)
+	if err != nil {
 		return err
 	}
-	list := p.listOf(l)
 	for i := range n {
 		pod.Name = numbered(base, i, n)
 		pod.UID = "uid-" + pod.Name
@@ -65,16 +67,18 @@ func (p *parser) addPods(l *line) error {
 	return nil
 }
 
-// listOf is where the pods of a line belong.
-func (p *parser) listOf(l *line) *[]model.Pod {
-	if l.says("expected", numberedWords[l.kind()]) {
-		return &p.s.Expected
+// wait reads what the line says of pods that wait, and returns the list they belong to. words is how many words of the
+// line come first.
+func (p *parser) wait(l *line, pod *model.Pod, words int) (*[]model.Pod, error) {
+	expected := false
+	if err := l.fields(words, waitFields(p.s.Now, pod, &expected)...); err != nil {
+		return nil, err
 	}
-	return &p.s.Pending
+	if expected {
+		return &p.s.Expected, nil
+	}
+	return &p.s.Pending, nil
 }
-
-// numberedWords is how many words of a line come before those that may be left out, by its kind.
-var numberedWords = map[string]int{"pods": 3, "pod": 2}
 
 // numbered is the name of the i-th of n pods.
 func numbered(base string, i, n int) string {
@@ -89,14 +93,16 @@ func (p *parser) namespaceOf(shape int) string {
 	return "default"
 }
 
-func (p *parser) when(l *line, pod *model.Pod) error {
-	if err := set(l, "priority", &pod.Priority); err != nil {
-		return err
+// waitFields are what pods that wait for a place may have, beside their shape.
+func waitFields(now time.Time, pod *model.Pod, expected *bool) []field {
+	return []field{
+		number("priority", &pod.Priority, 0),
+		ago("age", now, &pod.Created, "0s"),
+		text("from", &pod.From),
+		text("nominated", &pod.Nominated),
+		word("virtual", &pod.Virtual),
+		word("expected", expected),
 	}
-	pod.From, _ = l.value("from")
-	pod.Nominated, _ = l.value("nominated")
-	pod.Virtual = l.says("virtual", numberedWords[l.kind()])
-	return p.ago(l, "age", &pod.Created)
 }
 
 // addPod reads one pod that is not of a numbered row.
@@ -115,15 +121,16 @@ func (p *parser) addPod(l *line) (err error) {
 		pod.Namespace = *namespace
 	}
 	pod.UID = "uid-" + pod.Name
-	if uid, ok := l.value("uid"); ok {
-		pod.UID = uid
+	if err := l.fields(2, text("uid", &pod.UID)); err != nil {
+		return err
 	}
 	if err := p.once("pod", pod.Namespace+"/"+pod.Name); err != nil {
 		return err
 	}
-	err = p.when(l, &pod)
-	list := p.listOf(l)
-	*list = append(*list, pod)
+	list, err := p.wait(l, &pod, 2)
+	if err == nil {
+		*list = append(*list, pod)
+	}
 	return err
 }
 
@@ -157,47 +164,87 @@ func (p *parser) addDaemon(l *line) (err error) {
 // ordinaryCost is the eviction cost of a pod of which nothing is said.
 const ordinaryCost = 1000
 
+// boundFields are what a pod on a node may have, beside its shape.
+func boundFields(now time.Time, b *model.BoundPod, node string) []field {
+	return []field{
+		word("daemon", &b.Daemon),
+		word("terminal", &b.Terminal),
+		word("leaving", &b.Terminating),
+		word("do-not-disrupt", &b.DoNotDisrupt),
+		text("held", &b.EvictionBlocked),
+		number("cost", &b.EvictionCost, ordinaryCost),
+		jobField(now, b),
+		jobEndField(now, b),
+		text("from", &b.From),
+		word("virtual", &b.Virtual),
+		value("uid", &b.UID, "uid-"+b.Name+"-"+node, asIs, strings.Clone),
+		number("priority", &b.Priority, 0),
+		ago("age", now, &b.Created, none),
+	}
+}
+
+func asIs(text string) (string, error) { return text, nil }
+
+// jobField is job=5m|10m|12m: how long a Job's pod has run, then how long earlier ones ran.
+func jobField(now time.Time, b *model.BoundPod) field {
+	return field{
+		name: "job",
+		read: func(text string) error {
+			b.Job = &model.JobRun{}
+			for i, one := range strings.Split(text, "|") {
+				d, err := time.ParseDuration(one)
+				if err != nil {
+					return err
+				}
+				if i == 0 {
+					b.Job.Started = now.Add(-d)
+				} else {
+					b.Job.Past = append(b.Job.Past, d)
+				}
+			}
+			return nil
+		},
+		write: func() string {
+			if b.Job == nil {
+				return ""
+			}
+			return strings.Join(append([]string{now.Sub(b.Job.Started).String()}, mapped(b.Job.Past, time.Duration.String)...), "|")
+		},
+	}
+}
+
+// jobEndField is job-ends=1h: when the deadline of the Job passes.
+func jobEndField(now time.Time, b *model.BoundPod) field {
+	return field{
+		name: "job-ends",
+		read: func(text string) error {
+			if b.Job == nil {
+				b.Job = &model.JobRun{}
+			}
+			return ahead("", now, &b.Job.EndsBy).read(text)
+		},
+		write: func() string {
+			if b.Job == nil {
+				return ""
+			}
+			return ahead("", now, &b.Job.EndsBy).write()
+		},
+	}
+}
+
 // bound reads a pod of a node: its name, then what else there is to say.
 func (p *parser) bound(item, node string) (b model.BoundPod, err error) {
 	words := fields(item)
 	namespace, name := slashed(words[0])
 	b.Name, b.UID, b.Shape, b.EvictionCost = name, "uid-"+name+"-"+node, -1, ordinaryCost
+	known := boundFields(p.s.Now, &b, node)
 	for i := 1; i < len(words); i++ {
-		key, value, _ := cut(words[i], "=")
-		switch key {
-		case "as":
-			if i++; i == len(words) {
-				return b, fmt.Errorf("runs(%s): want a shape after as", item)
-			}
+		if words[i] != "as" {
+			err = readItem(words[i], known)
+		} else if i++; i == len(words) {
+			err = fmt.Errorf("want a shape after as")
+		} else {
 			b.Shape, err = p.named(leaf(words[i]))
-		case "daemon":
-			b.Daemon = true
-		case "terminal":
-			b.Terminal = true
-		case "leaving":
-			b.Terminating = true
-		case "do-not-disrupt":
-			b.DoNotDisrupt = true
-		case "held":
-			b.EvictionBlocked = leaf(value)
-		case "cost":
-			b.EvictionCost, err = whole[int32](value)
-		case "job":
-			b.Job, err = p.job(value)
-		case "job-ends":
-			b.Job, err = p.jobEnd(b.Job, value)
-		case "from":
-			b.From = leaf(value)
-		case "virtual":
-			b.Virtual = true
-		case "uid":
-			b.UID = leaf(value)
-		case "priority":
-			b.Priority, err = whole[int32](value)
-		case "age":
-			b.Created, err = p.before(leaf(value))
-		default:
-			err = fmt.Errorf("%s: unknown word", words[i])
 		}
 		if err != nil {
 			return b, fmt.Errorf("runs(%s): %w", item, err)

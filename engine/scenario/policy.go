@@ -8,47 +8,35 @@ import (
 	"github.com/nodeless/nodeless/engine/model"
 )
 
-var solvers = map[string]model.Solver{"": model.Staged, "staged": model.Staged, "first-fit": model.FirstFit}
-
-var preferences = map[string]model.Preferences{
-	"": model.Priced, "priced": model.Priced, "respect": model.Respect, "ignore": model.Ignore,
+func policyFields(p *model.Policy) []field {
+	return []field{
+		number("max-types", &p.MaxTypes, 0),
+		number("max-steps", &p.MaxSteps, 0),
+		choice("solver", &p.Solver, []string{"staged", "first-fit"}, []model.Solver{model.Staged, model.FirstFit}),
+		choice("preferences", &p.Preferences,
+			[]string{"priced", "respect", "ignore"}, []model.Preferences{model.Priced, model.Respect, model.Ignore}),
+		choice("min-values", &p.MinValues,
+			[]string{"strict", "best-effort"}, []model.MinValues{model.Strict, model.BestEffort}),
+		money("preference-price", &p.PreferencePrice),
+		money("node-fee", &p.NodeFee),
+		money("move-price", &p.MovePrice),
+		number("spot-risk", &p.SpotRisk, 0),
+		word("spot-to-spot", &p.SpotToSpot),
+		number("max-what-ifs", &p.MaxWhatIfs, 0),
+		text("after", &p.After.Underutilized),
+		text("after-drifted", &p.After.Drifted),
+	}
 }
-
-var minValues = map[string]model.MinValues{"": model.Strict, "strict": model.Strict, "best-effort": model.BestEffort}
 
 func (p *parser) addPolicy(l *line) (err error) {
 	if err := p.once("policy", ""); err != nil {
 		return err
 	}
 	policy := &p.policy
-	if err := policyWords(l, policy); err != nil {
+	if err := l.fields(1, append(policyFields(policy), number("cutoff", &policy.PriorityCutoff, 0))...); err != nil {
 		return err
 	}
-	for _, f := range []struct {
-		key string
-		to  *int
-	}{{"max-types", &policy.MaxTypes}, {"max-steps", &policy.MaxSteps}, {"spot-risk", &policy.SpotRisk}, {"max-what-ifs", &policy.MaxWhatIfs}} {
-		if err := set(l, f.key, f.to); err != nil {
-			return err
-		}
-	}
-	for _, f := range []struct {
-		key string
-		to  *model.Price
-	}{{"preference-price", &policy.PreferencePrice}, {"node-fee", &policy.NodeFee}, {"move-price", &policy.MovePrice}} {
-		if text, ok := l.value(f.key); ok {
-			if *f.to, err = price(text); err != nil {
-				return fmt.Errorf("%s: %w", f.key, err)
-			}
-		}
-	}
-	policy.SpotToSpot = l.says("spot-to-spot", 1)
-	policy.After.Underutilized, _ = l.value("after")
-	policy.After.Drifted, _ = l.value("after-drifted")
 	_, policy.HasPriorityCutoff = l.value("cutoff")
-	if err := set(l, "cutoff", &policy.PriorityCutoff); err != nil {
-		return err
-	}
 	if policy.Largest, err = p.override(model.Resources{}, lists(l.group("largest"))); err != nil {
 		return fmt.Errorf("largest: %w", err)
 	}
@@ -64,20 +52,12 @@ func (p *parser) addPolicy(l *line) (err error) {
 	return nil
 }
 
-// policyWords reads what has one of a few words.
-func policyWords(l *line, policy *model.Policy) error {
-	var ok bool
-	text, _ := l.value("solver")
-	if policy.Solver, ok = solvers[text]; !ok {
-		return fmt.Errorf("solver=%s: want staged or first-fit", text)
-	}
-	text, _ = l.value("preferences")
-	if policy.Preferences, ok = preferences[text]; !ok {
-		return fmt.Errorf("preferences=%s: want priced, respect or ignore", text)
-	}
-	text, _ = l.value("min-values")
-	if policy.MinValues, ok = minValues[text]; !ok {
-		return fmt.Errorf("min-values=%s: want strict or best-effort", text)
-	}
-	return nil
+func (w *writer) policyLine(p model.Policy) *declaration {
+	d := declare("policy").fields(policyFields(&p)...)
+	d.group("largest", w.differing(p.Largest, model.Resources{}))
+	d.group("performance", mapped(p.Performance, func(f model.Performance) string {
+		return fmt.Sprintf("%s=%d", quote(f.Family), f.Percent)
+	}))
+	d.word(fmt.Sprintf("cutoff=%d", p.PriorityCutoff), p.HasPriorityCutoff)
+	return d
 }

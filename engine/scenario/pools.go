@@ -2,6 +2,8 @@ package scenario
 
 import (
 	"fmt"
+	"slices"
+	"strings"
 	"time"
 
 	"github.com/nodeless/nodeless/engine/model"
@@ -12,7 +14,8 @@ func (p *parser) addPool(l *line) (err error) {
 	if err := p.once("pool", pool.Name); err != nil {
 		return err
 	}
-	if err := set(l, "weight", &pool.Weight); err != nil {
+	_, pool.Static = l.value("replicas")
+	if err := l.fields(2, number("weight", &pool.Weight, 0), number("replicas", &pool.Replicas, 0)); err != nil {
 		return err
 	}
 	if pool.Requirements, err = requirements(lists(l.group("require"))); err != nil {
@@ -27,87 +30,119 @@ func (p *parser) addPool(l *line) (err error) {
 	if pool.StartupTaints, err = taints(lists(l.group("startup-taint"))); err != nil {
 		return err
 	}
-	if err := p.limits(&pool, lists(l.group("limit")), lists(l.group("usage"))); err != nil {
+	if err := p.limits(&pool, l); err != nil {
 		return err
 	}
 	if pool.Types, err = p.typesOf(l, pool.Name); err != nil {
 		return err
 	}
-	if _, pool.Static = l.value("replicas"); pool.Static {
-		if err := set(l, "replicas", &pool.Replicas); err != nil {
-			return err
-		}
-	}
 	pool.NotReady = sentence(l.group("not-ready"))
-	if pool.Disruption, err = disruption(lists(l.group("disrupt"))); err != nil {
+	if err := readGroup(l, "disrupt", disruptionFields(&pool.Disruption)); err != nil {
 		return err
 	}
-	err = p.wishes(lists(l.group("wish")), &pool.Disruption)
 	p.s.Pools = append(p.s.Pools, pool)
+	return readGroup(l, "annotations", annotationFields(p.s.Now, &p.s.Pools[len(p.s.Pools)-1].Disruption))
+}
+
+// limits reads the groups limit and usage, in which nodes is not a resource.
+func (p *parser) limits(pool *model.Pool, l *line) (err error) {
+	read := func(group string, resources *model.Resources, nodes *int64) (counted bool, err error) {
+		items := lists(l.group(group))
+		count := number("nodes", nodes, 0)
+		if i := slices.IndexFunc(items, func(item string) bool { return strings.HasPrefix(item, "nodes=") }); i >= 0 {
+			if err := readItem(items[i], []field{count}); err != nil {
+				return false, fmt.Errorf("%s: %w", group, err)
+			}
+			items, counted = slices.Delete(items, i, i+1), true
+		}
+		if *resources, err = p.override(model.Resources{}, items); err != nil {
+			return false, fmt.Errorf("%s: %w", group, err)
+		}
+		for _, item := range items {
+			if name, _, _ := cut(item, "="); group == "limit" {
+				pool.Limits.Set[p.resource(name)] = true
+			}
+		}
+		return counted, nil
+	}
+	if pool.Limits.NodesSet, err = read("limit", &pool.Limits.Max, &pool.Limits.Nodes); err != nil {
+		return err
+	}
+	_, err = read("usage", &pool.Usage, &pool.NodeCount)
 	return err
 }
 
-func (p *parser) limits(pool *model.Pool, limits, usage []string) error {
-	var resources []string
-	for _, item := range limits {
-		name, text, _ := cut(item, "=")
-		if name == "nodes" {
-			n, err := whole[int64](text)
-			if err != nil {
-				return fmt.Errorf("limit(%s): %w", item, err)
-			}
-			pool.Limits.NodesSet, pool.Limits.Nodes = true, n
-			continue
-		}
-		resources = append(resources, item)
-		if i := p.resource(name); i >= 0 {
-			pool.Limits.Set[i] = true
-		}
+func disruptionFields(d *model.DisruptionPolicy) []field {
+	return []field{
+		duration("after", &d.ConsolidateAfter),
+		word("never", &d.Never),
+		word("when-empty", &d.WhenEmptyOnly),
+		word("balanced", &d.Balanced),
+		number("empty", &d.AllowedEmpty, 0),
+		number("drifted", &d.AllowedDrifted, 0),
+		number("underused", &d.AllowedUnderused, 0),
 	}
-	var err error
-	if pool.Limits.Max, err = p.override(model.Resources{}, resources); err != nil {
-		return fmt.Errorf("limit: %w", err)
-	}
-	resources = nil
-	for _, item := range usage {
-		if name, text, _ := cut(item, "="); name == "nodes" {
-			if pool.NodeCount, err = whole[int64](text); err != nil {
-				return fmt.Errorf("usage(%s): %w", item, err)
-			}
-			continue
-		}
-		resources = append(resources, item)
-	}
-	if pool.Usage, err = p.override(model.Resources{}, resources); err != nil {
-		return fmt.Errorf("usage: %w", err)
-	}
-	return nil
 }
 
-func disruption(items []string) (d model.DisruptionPolicy, err error) {
-	for _, item := range items {
-		key, text, _ := cut(item, "=")
-		switch key {
-		case "never":
-			d.Never = true
-		case "when-empty":
-			d.WhenEmptyOnly = true
-		case "balanced":
-			d.Balanced = true
-		case "after":
-			d.ConsolidateAfter, err = time.ParseDuration(text)
-		case "empty":
-			d.AllowedEmpty, err = whole[int](text)
-		case "drifted":
-			d.AllowedDrifted, err = whole[int](text)
-		case "underused":
-			d.AllowedUnderused, err = whole[int](text)
-		default:
-			err = fmt.Errorf("unknown field")
-		}
-		if err != nil {
-			return d, fmt.Errorf("disrupt(%s): %w", item, err)
+// annotationFields are the settings that a pool's owner makes with annotations.
+func annotationFields(now time.Time, d *model.DisruptionPolicy) []field {
+	return []field{
+		windowField(&d.Window),
+		word("open", &d.Window.Open),
+		ahead("until", now, &d.Window.Until),
+		text("unclear", &d.Unclear),
+		money("saving", &d.MinSaving),
+		number("saving-percent", &d.MinSavingPercent, 0),
+		duration("soft-expire", &d.SoftExpireAfter),
+		word("replace-crowded", &d.ReplaceCrowded),
+		word("wait-for-jobs", &d.WaitForJobs),
+	}
+}
+
+// windowField is window=empty|drifted|underused: the methods that the window restricts.
+func windowField(w *model.Window) field {
+	methods := []field{word("empty", &w.Empty), word("drifted", &w.Drifted), word("underused", &w.Underused)}
+	return field{
+		name: "window",
+		read: func(text string) error {
+			for _, method := range strings.Split(text, "|") {
+				if err := readItem(method, methods); err != nil {
+					return fmt.Errorf("want empty, drifted or underused with | between them")
+				}
+			}
+			return nil
+		},
+		write: func() string { return strings.Join(declare().fields(methods...).parts, "|") },
+	}
+}
+
+func (w *writer) poolLine(p *model.Pool) *declaration {
+	d := declare("pool", quote(p.Name)).fields(number("weight", &p.Weight, 0))
+	rest, own := without(p.Requirements, model.OneOf(model.LabelPool, p.Name))
+	d.word("bare", !own)
+	d.group("require", nodeLabels(rest))
+	d.group("taint", mapped(p.Taints, taintItem))
+	d.group("startup-taint", mapped(p.StartupTaints, taintItem))
+	var limit []string
+	for i, set := range p.Limits.Set {
+		if set {
+			name := resourceName(w.s.ResourceNames, i)
+			limit = append(limit, name+"="+exactly(name, p.Limits.Max[i]))
 		}
 	}
-	return d, nil
+	if p.Limits.NodesSet {
+		limit = append(limit, fmt.Sprintf("nodes=%d", p.Limits.Nodes))
+	}
+	d.group("limit", limit)
+	d.group("usage", append(w.differing(p.Usage, model.Resources{}),
+		declare().fields(number("nodes", &p.NodeCount, 0)).parts...))
+	if all, _ := w.parser().typesOf(&line{used: map[string]bool{}}, p.Name); len(all) != len(p.Types) {
+		names := mapped(p.Types, func(t model.InstanceType) string { return quote(t.Name) })
+		d.parts = append(d.parts, "types("+joined(names)+")")
+	}
+	d.word(fmt.Sprintf("replicas=%d", p.Replicas), p.Static)
+	d.sentence("not-ready", p.NotReady)
+	d.group("disrupt", declare().fields(disruptionFields(&p.Disruption)...).parts)
+	d.group("annotations", declare().fields(annotationFields(w.s.Now, &p.Disruption)...).parts)
+	return d
 }

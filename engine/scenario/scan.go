@@ -2,11 +2,9 @@ package scenario
 
 import (
 	"fmt"
-	"math"
 	"slices"
 	"strconv"
 	"strings"
-	"time"
 )
 
 // line is a declaration: its words, amounts and groups.
@@ -119,69 +117,10 @@ func (l *line) says(word string, i int) bool {
 	return slices.Contains(l.words[min(i, len(l.words)):], word)
 }
 
-// set reads a whole number into to, which stays as it is if the line does not say it.
-func set[T int | int32 | int64](l *line, key string, to *T) error {
-	text, ok := l.value(key)
-	if !ok {
-		return nil
-	}
-	n, err := whole[T](text)
-	if err != nil {
-		return fmt.Errorf("%s=%s: %w", key, text, err)
-	}
-	*to = n
-	return nil
-}
-
 func whole[T int | int32 | int64](text string) (T, error) {
 	n, err := strconv.ParseInt(text, 10, 64)
 	if err != nil || int64(T(n)) != n {
 		return 0, fmt.Errorf("not a whole number in range")
 	}
 	return T(n), nil
-}
-
-// none is the time that never was.
-const none = "none"
-
-// ago reads how long before now it was into to, which stays as it is if the line does not say it.
-func (p *parser) ago(l *line, key string, to *time.Time) error {
-	text, ok := l.value(key)
-	if !ok {
-		return nil
-	}
-	at, err := p.before(text)
-	if err != nil {
-		return fmt.Errorf("%s=%s: %w", key, text, err)
-	}
-	*to = at
-	return nil
-}
-
-// ahead reads how long after now it will be into to, which stays as it is if the line does not say it.
-func (p *parser) ahead(l *line, key string, to *time.Time) error {
-	text, ok := l.value(key)
-	if !ok {
-		return nil
-	}
-	at, err := p.before("-" + text)
-	if negative, rest := strings.CutPrefix(text, "-"); rest {
-		at, err = p.before(negative)
-	}
-	if err != nil || text == none {
-		return fmt.Errorf("%s=%s: not a duration", key, text)
-	}
-	*to = at
-	return nil
-}
-
-func (p *parser) before(text string) (time.Time, error) {
-	if text == none {
-		return time.Time{}, nil
-	}
-	d, err := time.ParseDuration(text)
-	if err != nil || d == math.MinInt64 {
-		return time.Time{}, fmt.Errorf("not a duration")
-	}
-	return p.s.Now.Add(-d), nil
 }

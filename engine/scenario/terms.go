@@ -132,6 +132,16 @@ func namespaces(text string, s *model.Selector) (err error) {
 	return nil
 }
 
+func spreadFields(s *model.Spread, soft *bool) []field {
+	return []field{
+		number("skew", &s.MaxSkew, 1),
+		number("min", &s.MinDomains, 0),
+		word("soft", soft),
+		word("any-node", &s.AnyNode),
+		word("untainted", &s.Untainted),
+	}
+}
+
 func spreadOf(text, own string) (model.Spread, error) {
 	s := model.Spread{MaxSkew: 1, Hard: true}
 	head, pods, err := topology(text)
@@ -143,26 +153,14 @@ func spreadOf(text, own string) (model.Spread, error) {
 		return s, fmt.Errorf("the topology key is missing")
 	}
 	s.Topology = longKey(words[0])
+	soft := false
+	known := spreadFields(&s, &soft)
 	for _, word := range words[1:] {
-		key, number, _ := cut(word, "=")
-		switch key {
-		case "skew":
-			s.MaxSkew, err = whole[int32](number)
-		case "min":
-			s.MinDomains, err = whole[int32](number)
-		case "soft":
-			s.Hard = false
-		case "any-node":
-			s.AnyNode = true
-		case "untainted":
-			s.Untainted = true
-		default:
-			err = fmt.Errorf("unknown word")
-		}
-		if err != nil {
-			return s, fmt.Errorf("%s: %w", word, err)
+		if err := readItem(word, known); err != nil {
+			return s, err
 		}
 	}
+	s.Hard = !soft
 	s.Pods, err = selector(pods, own)
 	return s, err
 }
@@ -189,6 +187,10 @@ func ports(items []string) ([]model.HostPort, error) {
 	return out, nil
 }
 
+func volumeFields(v *model.Volume) []field {
+	return []field{text("driver", &v.Driver), word("alone", &v.Alone)}
+}
+
 // volume reads what one volume demands: its name and kind, a colon, and conjunctions of node labels with ; between them.
 func volume(text string) (v model.Volume, err error) {
 	head, places, placed := cut(text, ":")
@@ -198,14 +200,8 @@ func volume(text string) (v model.Volume, err error) {
 	}
 	v.ID = leaf(words[0])
 	for _, word := range words[1:] {
-		key, value, _ := cut(word, "=")
-		switch key {
-		case "driver":
-			v.Driver = leaf(value)
-		case "alone":
-			v.Alone = true
-		default:
-			return v, fmt.Errorf("%s: unknown word", word)
+		if err := readItem(word, volumeFields(&v)); err != nil {
+			return v, err
 		}
 	}
 	if !placed {

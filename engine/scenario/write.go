@@ -1,7 +1,6 @@
 package scenario
 
 import (
-	"fmt"
 	"reflect"
 	"strings"
 	"time"
@@ -119,79 +118,14 @@ func without(rs model.Requirements, own model.Requirement) (model.Requirements, 
 	return rest, true
 }
 
-func (w *writer) poolLine(p *model.Pool) *declaration {
-	d := declare("pool", quote(p.Name))
-	d.number("weight", int64(p.Weight))
-	rest, own := without(p.Requirements, model.OneOf(model.LabelPool, p.Name))
-	d.word("bare", !own)
-	d.group("require", nodeLabels(rest))
-	d.group("taint", mapped(p.Taints, taintItem))
-	d.group("startup-taint", mapped(p.StartupTaints, taintItem))
-	var limit []string
-	for i, set := range p.Limits.Set {
-		if set {
+// differing returns the amounts that differ from base.
+func (w *writer) differing(r, base model.Resources) []string {
+	var out []string
+	for i, n := range r {
+		if n != base[i] {
 			name := resourceName(w.s.ResourceNames, i)
-			limit = append(limit, name+"="+exactly(name, p.Limits.Max[i]))
+			out = append(out, name+"="+exactly(name, n))
 		}
 	}
-	if p.Limits.NodesSet {
-		limit = append(limit, fmt.Sprintf("nodes=%d", p.Limits.Nodes))
-	}
-	d.group("limit", limit)
-	usage := w.differing(p.Usage, model.Resources{})
-	if p.NodeCount != 0 {
-		usage = append(usage, fmt.Sprintf("nodes=%d", p.NodeCount))
-	}
-	d.group("usage", usage)
-	if all, _ := w.parser().typesOf(&line{used: map[string]bool{}}, p.Name); len(all) != len(p.Types) {
-		names := joined(mapped(p.Types, func(t model.InstanceType) string { return quote(t.Name) }))
-		d.parts = append(d.parts, "types("+names+")")
-	}
-	if p.Static {
-		d.word(fmt.Sprintf("replicas=%d", p.Replicas), true)
-	}
-	d.sentence("not-ready", p.NotReady)
-	d.group("disrupt", disruptItems(&p.Disruption))
-	d.group("wish", w.wishItems(&p.Disruption))
-	return d
-}
-
-func disruptItems(p *model.DisruptionPolicy) []string {
-	d := declare()
-	if p.ConsolidateAfter != 0 {
-		d.word("after="+p.ConsolidateAfter.String(), true)
-	}
-	d.word("never", p.Never)
-	d.word("when-empty", p.WhenEmptyOnly)
-	d.word("balanced", p.Balanced)
-	d.number("empty", int64(p.AllowedEmpty))
-	d.number("drifted", int64(p.AllowedDrifted))
-	d.number("underused", int64(p.AllowedUnderused))
-	return d.parts
-}
-
-func (w *writer) policyLine(p model.Policy) *declaration {
-	d := declare("policy")
-	d.number("max-types", int64(p.MaxTypes))
-	d.number("max-steps", int64(p.MaxSteps))
-	d.word("solver=first-fit", p.Solver == model.FirstFit)
-	d.word("preferences=respect", p.Preferences == model.Respect)
-	d.word("preferences=ignore", p.Preferences == model.Ignore)
-	d.word("min-values=best-effort", p.MinValues == model.BestEffort)
-	d.amount("preference-price", dollars(p.PreferencePrice), "0")
-	d.amount("node-fee", dollars(p.NodeFee), "0")
-	d.amount("move-price", dollars(p.MovePrice), "0")
-	d.number("spot-risk", int64(p.SpotRisk))
-	d.word("spot-to-spot", p.SpotToSpot)
-	d.number("max-what-ifs", int64(p.MaxWhatIfs))
-	d.amount("after", p.After.Underutilized, "")
-	d.amount("after-drifted", p.After.Drifted, "")
-	d.group("largest", w.differing(p.Largest, model.Resources{}))
-	d.group("performance", mapped(p.Performance, func(f model.Performance) string {
-		return fmt.Sprintf("%s=%d", quote(f.Family), f.Percent)
-	}))
-	if p.HasPriorityCutoff {
-		d.word(fmt.Sprintf("cutoff=%d", p.PriorityCutoff), true)
-	}
-	return d
+	return out
 }

@@ -43,7 +43,7 @@ func (w *writer) pods() {
 			w.namesOf[i] = r.base
 			rows[i] = append(rows[i][:first:first], rows[i][first+1:]...)
 			d = declare("pods", strconv.Itoa(len(r.pods)), quoteName(r.base))
-			w.when(d, r.pods[0], r.expected)
+			d.fields(waitFields(w.s.Now, r.pods[0], &r.expected)...)
 		} else {
 			w.namesOf[i] = w.freeName(i, rows[i], taken)
 			d = declare("shape", quoteName(w.namesOf[i]))
@@ -120,31 +120,21 @@ func (w *writer) freeName(shape int, rows []row, taken map[string]bool) string {
 func (w *writer) rest(r row, shape string) {
 	if w.inOrder(r) {
 		d := declare("pods", strconv.Itoa(len(r.pods)), quoteName(r.base), "as="+quote(shape))
-		w.when(d, r.pods[0], r.expected)
+		d.fields(waitFields(w.s.Now, r.pods[0], &r.expected)...)
 		w.line(d)
 		return
 	}
 	for _, p := range r.pods {
 		d := declare("pod", w.podName(p.PodKey, p.Shape), "as="+quote(shape))
-		d.amount("uid", p.UID, "uid-"+p.Name)
-		w.when(d, p, r.expected)
-		w.line(d)
+		d.fields(value("uid", &p.UID, "uid-"+p.Name, asIs, strings.Clone))
+		w.line(d.fields(waitFields(w.s.Now, p, &r.expected)...))
 	}
-}
-
-func (w *writer) when(d *declaration, p *model.Pod, expected bool) {
-	d.number("priority", int64(p.Priority))
-	d.amount("age", w.age(p.Created), "0s")
-	d.amount("from", p.From, "")
-	d.amount("nominated", p.Nominated, "")
-	d.word("virtual", p.Virtual)
-	d.word("expected", expected)
 }
 
 // shape writes what decides where a pod may go; namespace is the one that goes without saying.
 func (w *writer) shape(d *declaration, s *model.Shape, namespace string) {
 	d.parts = append(d.parts, w.differing(s.Requests, model.Resources{model.Pods: 1})...)
-	d.amount("ns", s.Namespace, namespace)
+	d.fields(value("ns", &s.Namespace, namespace, asIs, strings.Clone))
 	d.group("labels", labelItems(s.Labels))
 	d.group("require", nodeLabels(s.Required))
 	d.groups("any", mapped(s.AnyOf, func(rs model.Requirements) string { return joined(nodeLabels(rs)) }))

@@ -120,14 +120,8 @@ func termItem(t *model.PodTerm, own string) string {
 }
 
 func spreadItem(s *model.Spread, own string) string {
-	head := declare(shortKey(s.Topology))
-	if s.MaxSkew != 1 {
-		head.word(fmt.Sprintf("skew=%d", s.MaxSkew), true)
-	}
-	head.number("min", int64(s.MinDomains))
-	head.word("soft", !s.Hard)
-	head.word("any-node", s.AnyNode)
-	head.word("untainted", s.Untainted)
+	soft := !s.Hard
+	head := declare(shortKey(s.Topology)).fields(spreadFields(s, &soft)...)
 	return strings.Join(head.parts, " ") + ": " + selectorItem(&s.Pods, own)
 }
 
@@ -146,9 +140,7 @@ func portItem(p model.HostPort) string {
 }
 
 func volumeItem(v model.Volume) string {
-	head := declare(quote(v.ID))
-	head.amount("driver", v.Driver, "")
-	head.word("alone", v.Alone)
+	head := declare(quote(v.ID)).fields(volumeFields(&v)...)
 	item := strings.Join(head.parts, " ")
 	if len(v.Topology) == 0 {
 		return item
