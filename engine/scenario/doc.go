@@ -1,54 +1,62 @@
-// Package scenario writes snapshots and plans down: as JSON, for cases that are saved and read by programs, and as scenarios,
-// a text that people write and read.
+// Package scenario reads and writes snapshots and plans: as JSON, for cases that programs save and load, and as
+// scenarios, a text for people.
 //
-// A scenario is a cluster, a line of dashes, and the plan that is expected of it. Each line of the cluster begins with
-// what it declares; then come words, amounts as name=value, and groups in round brackets. # begins a comment. A line that
-// begins with white space continues the one before. "…" holds a name, value or sentence with characters that mean
-// something here. What is said twice, or is not known, is an error that names line and field.
+// A scenario is a cluster, a line of dashes, and the expected plan. Each line of the cluster starts with the kind of
+// declaration; words, amounts as name=value, and groups in parentheses follow. # starts a comment. A line that starts
+// with white space continues the previous one. Double quotes enclose names, values and sentences with characters that
+// have a meaning here. Duplicate and unknown words are errors, which name the line and the field.
 //
 //	now 2026-01-02T03:04:05Z                     # only if it matters
-//	resource example.com/fpga                    # another resource than the well-known ones
+//	resource example.com/fpga                    # a resource that is not well known
 //	namespace shop labels(team=a)
-//	type c2 cpu=2 memory=4Gi pods=29 allocatable(cpu=1900m) labels(arch=amd64) offers(a spot 0.04, b on-demand 0.1 out, c spot 0.04 out=45s)
-//	     attach(ebs=25) only(general)            # only these pools have this type of the name
+//	type c2 cpu=2 memory=4Gi pods=29 allocatable(cpu=1900m) labels(arch=amd64) offers(a spot 0.04, b on-demand 0.1
+//	     out, c spot 0.04 out=45s)
+//	     attach(ebs=25) only(general)            # only these pools have this type
 //	pool general weight=10 require(capacity-type=spot|on-demand) taint(gpu=true:NoSchedule) startup-taint(…)
 //	     limit(cpu=10, nodes=3) usage(cpu=4, nodes=2) types(c2, c4) not-ready("why")
 //	     disrupt(after=30s, never, when-empty, balanced, empty=1, drifted=2, underused=3) replicas=3
-//	     annotations(window=empty|drifted|underused, open, until=2h, unclear="why", saving=0.05, saving-percent=10, soft-expire=720h, replace-crowded,
+//	     annotations(window=empty|drifted|underused, open, until=2h, unclear="why", saving=0.05, saving-percent=10,
+//	     soft-expire=720h, replace-crowded,
 //	     wait-for-jobs)
 //	daemon proxy cpu=100m tolerate(*)            # of kube-system; otherwise namespace/name
 //	pods 100 web cpu=1 memory=1Gi ns=shop labels(app=web) priority=5 age=30s …    # web-001 to web-100
-//	pods 3 more as=web priority=9                # pods of the shape that is declared as web
+//	pods 3 more as=web priority=9                # pods with the shape declared as web
 //	pod shop/web-7f9c as=web uid=… priority=5 age=30s from=n1 nominated=n2 virtual
-//	pods 2 next as=web expected                  # successors that are yet to come: Snapshot.Expected
+//	pods 2 next as=web expected                  # pods not created yet: Snapshot.Expected
 //	shape db cpu=4 …                             # no pods wait; for as=db and for nodes
 //	node n1 pool=general type=c2 zone=a capacity-type=spot price=0.04 state=initialized labels(team=red) attach(ebs=25)
-//	     taint(…) age=1h ready=10m event=5m claim=claim-n1 drifted="why" drifted-for=5m used(cpu=1) deleting cordoned do-not-disrupt
-//	     unmanaged deadline expires=2h lacks(kube-system/agent=5m) nominated=5s command=… runs(web-1 as web, proxy daemon, job terminal, db do-not-disrupt,
+//	     taint(…) age=1h ready=10m event=5m claim=claim-n1 drifted="why" drifted-for=5m used(cpu=1) deleting
+//	     cordoned do-not-disrupt
+//	     unmanaged deadline expires=2h lacks(kube-system/agent=5m) nominated=5s command=… runs(web-1 as web, proxy
+//	     daemon, job terminal, db do-not-disrupt,
 //	     shop/x uid=… priority=5 age=1h held="PodDisruptionBudget …" cost=2000,
-//	     calc-1 as calc job=5m|10m|12m job-ends=1h)   # a Job's pod: it has run for 5m, earlier ones ran for 10m and 12m
+//	     calc-1 as calc job=5m|10m|12m job-ends=1h)   # a Job's pod: running for 5m; earlier ones ran for 10m and 12m
 //	policy max-types=3 max-steps=100 solver=first-fit preferences=respect preference-price=0.01 node-fee=0.02
-//	     min-values=best-effort spot-risk=10 largest(cpu=64) performance(m8g=120) cutoff=0 spot-to-spot move-price=0.0001 max-what-ifs=20 after=n7 after-drifted=general=2026-01-02T03:04:05Z/n7
+//	    
+//	     min-values=best-effort spot-risk=10 largest(cpu=64) performance(m8g=120) cutoff=0 spot-to-spot
+//	     move-price=0.0001 max-what-ifs=20 after=n7
+//	     after-drifted=general=2026-01-02T03:04:05Z/n7
 //
-// What a line of pods, pod, shape or daemon may say of where its pods can go:
+// The constraints that a line of pods, pod, shape or daemon may contain:
 //
 //	require(arch=arm64, node=n1) any(zone=a) any(zone=b) prefer(10 zone=c) tolerate(gpu, gpu=true:NoSchedule, *)
-//	affinity(zone: app=web)                      # near pods with these labels, of the own namespace
-//	affinity(zone: app=web in shop|{team=a})     # of the namespace shop and of those with the label; {} is every namespace
-//	anti(hostname: *)                            # away from every pod; - is no pod
+//	affinity(zone: app=web)                      # near pods with these labels in the same namespace
+//	affinity(zone: app=web in shop|{team=a})     # in namespace shop and those with the label; {} is every namespace
+//	anti(hostname: *)                            # away from every pod; - matches no pod
 //	prefer-pods(+50 zone: app=web) prefer-pods(-50 hostname: app=web)
 //	spread(zone skew=1 min=3 soft any-node untainted: app=web)
 //	ports(8080, 10.0.0.1:53/UDP)
-//	volume(data driver=ebs alone: zone=a|b, rack=1; zone=c)   # one of the places, if there is a colon
+//	volume(data driver=ebs alone: zone=a|b, rack=1; zone=c)   # after the colon: alternative places
 //	blocked("why") unmodelled(resourceClaims)
 //
-// A requirement is key=a|b (In), key!=a|b (NotIn), key (Exists), !key (DoesNotExist), key>4, key>=4, key<4 or key<=4, each
-// with @n for minValues n; several on one key must all hold. Where it is about nodes, the keys arch, os, zone, region,
-// hostname, capacity-type, type and pool stand for the well-known labels, and node for the node's name; in quotes a key is
-// itself. Keys of labels of pods and namespaces are always themselves.
+// A requirement is key=a|b (In), key!=a|b (NotIn), key (Exists), !key (DoesNotExist), key>4, key>=4, key<4 or key<=4,
+// each with @n for minValues n; several on one key must all hold. In requirements on nodes, the keys arch, os, zone,
+// region, hostname, capacity-type, type and pool stand for the well-known labels, and node for the node's name; a
+// quoted key stands for itself, as do all keys of labels of pods and namespaces.
 //
-// A pool without types(…) has every type that is declared. A node has the size and attach limits of its type and the
-// labels of its type, pool and place; in flight, only the labels that are given. used(…) is all that pods take of it;
-// without it, what those in runs(…) that have a shape request. age, ready and event are how long ago it was; none is
-// never. A type, pool or node with the word bare has only the labels (a node also only the size) that the line gives.
+// A pool without types(…) has all declared types. A node has the resources and attach limits of its type, and the
+// labels of its type, pool and place; a node in flight has only the given labels. used(…) is what all pods of the
+// node request; the default is the sum over those in runs(…) with a shape. age, ready and event are durations before
+// now; none is never. A type, pool or node with the word bare has only the labels (a node also only the resources) on
+// the line.
 package scenario

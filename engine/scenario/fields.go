@@ -18,10 +18,10 @@ type field struct {
 	write func() string           // "" if the value goes without saying
 }
 
-// word is a word that is there or not.
+// word is a word that may be present.
 func word(name string, to *bool) field { return field{name: name, word: to} }
 
-// value is a value that parse reads and format writes, unless it is the usual one.
+// value is name=value, read by parse and written by format unless it is the usual one.
 func value[T comparable](name string, to *T, usual T, parse func(string) (T, error), format func(T) string) field {
 	return field{
 		name: name,
@@ -59,7 +59,7 @@ func duration(name string, to *time.Duration) field {
 	}, time.Duration.String)
 }
 
-// choice is one of several words, the first of which is usual.
+// choice is one of several words; the first is the default.
 func choice[T comparable](name string, to *T, words []string, values []T) field {
 	return value(name, to, values[0], func(text string) (T, error) {
 		i := slices.Index(words, text)
@@ -70,7 +70,7 @@ func choice[T comparable](name string, to *T, words []string, values []T) field 
 	}, func(v T) string { return words[slices.Index(values, v)] })
 }
 
-// ago is a time as how long it was before now; none is the zero time.
+// ago is a time, given as how long before now it was.
 func ago(name string, now time.Time, to *time.Time, usual string) field {
 	return field{
 		name: name,
@@ -87,7 +87,7 @@ func ago(name string, now time.Time, to *time.Time, usual string) field {
 	}
 }
 
-// ahead is a time as how long it is after now.
+// ahead is a time, given as how long after now it is.
 func ahead(name string, now time.Time, to *time.Time) field {
 	return field{
 		name: name,
@@ -133,7 +133,7 @@ func age(now, t time.Time) string {
 	return now.Sub(t).String()
 }
 
-// fields reads what the line says of the fields. Words are looked for from the i-th word of the line on.
+// fields reads the fields from the line: words from the i-th on, and values.
 func (l *line) fields(i int, fields ...field) error {
 	for _, f := range fields {
 		if f.word != nil {
@@ -179,7 +179,7 @@ type declaration struct{ parts []string }
 
 func declare(words ...string) *declaration { return &declaration{parts: words} }
 
-// fields writes those that do not go without saying.
+// fields writes the fields that differ from their defaults.
 func (d *declaration) fields(fields ...field) *declaration {
 	for _, f := range fields {
 		if f.word != nil {
@@ -217,7 +217,7 @@ func (d *declaration) sentence(name, text string) {
 	}
 }
 
-// width is where a line continues on the next one.
+// width is the length after which a line continues on the next one.
 const width = 160
 
 func (d *declaration) String() string {

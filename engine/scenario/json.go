@@ -8,7 +8,7 @@ import (
 	"github.com/nodeless/nodeless/engine/model"
 )
 
-// Case is a decision with all that led to it.
+// Case is a decision with everything that led to it.
 type Case struct {
 	Snapshot *model.Snapshot
 	Policy   model.Policy
@@ -16,7 +16,7 @@ type Case struct {
 	Notes    []string `json:",omitempty"` // such as the promises that the plan broke
 }
 
-// WriteJSON writes a case as JSON, indented.
+// WriteJSON writes a case as indented JSON.
 func WriteJSON(w io.Writer, c Case) error {
 	e := json.NewEncoder(w)
 	e.SetIndent("", " ")
@@ -26,8 +26,8 @@ func WriteJSON(w io.Writer, c Case) error {
 	return nil
 }
 
-// ReadJSON reads a case. It fails on fields that it does not know, on a case without snapshot, and on pods, waiting or
-// running, of a shape that is not there.
+// ReadJSON reads a case. It fails on unknown fields, on a case without a snapshot, and on pods of a shape that does
+// not exist.
 func ReadJSON(r io.Reader) (Case, error) {
 	var c Case
 	d := json.NewDecoder(r)
@@ -40,18 +40,22 @@ func ReadJSON(r io.Reader) (Case, error) {
 	}
 	for i, p := range c.Snapshot.Pending {
 		if p.Shape < 0 || p.Shape >= len(c.Snapshot.Shapes) {
-			return Case{}, fmt.Errorf("read case: field Snapshot.Pending[%d].Shape: %d is not an index of the %d shapes", i, p.Shape, len(c.Snapshot.Shapes))
+			return Case{}, fmt.Errorf("read case: field Snapshot.Pending[%d].Shape: %d is not an index of the %d shapes", i,
+				p.Shape, len(c.Snapshot.Shapes))
 		}
 	}
 	for i, p := range c.Snapshot.Expected {
 		if p.Shape < 0 || p.Shape >= len(c.Snapshot.Shapes) {
-			return Case{}, fmt.Errorf("read case: field Snapshot.Expected[%d].Shape: %d is not an index of the %d shapes", i, p.Shape, len(c.Snapshot.Shapes))
+			return Case{}, fmt.Errorf("read case: field Snapshot.Expected[%d].Shape: %d is not an index of the %d shapes", i,
+				p.Shape, len(c.Snapshot.Shapes))
 		}
 	}
 	for i, n := range c.Snapshot.Nodes {
 		for j, p := range n.Pods {
 			if p.Shape >= len(c.Snapshot.Shapes) {
-				return Case{}, fmt.Errorf("read case: field Snapshot.Nodes[%d].Pods[%d].Shape: %d is not an index of the %d shapes", i, j, p.Shape, len(c.Snapshot.Shapes))
+				return Case{},
+					fmt.Errorf("read case: field Snapshot.Nodes[%d].Pods[%d].Shape: %d is not an index of the %d shapes", i, j,
+						p.Shape, len(c.Snapshot.Shapes))
 			}
 		}
 	}

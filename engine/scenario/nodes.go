@@ -10,7 +10,7 @@ import (
 	"github.com/nodeless/nodeless/engine/model"
 )
 
-// placeFields are what a node is and where.
+// placeFields are the identity and location of a node.
 func placeFields(n *model.Node) []field {
 	return []field{
 		text("pool", &n.Pool),
@@ -23,7 +23,7 @@ func placeFields(n *model.Node) []field {
 	}
 }
 
-// lifeFields are what happened to a node and what is about to.
+// lifeFields are the history and state of a node.
 func lifeFields(now time.Time, n *model.Node) []field {
 	return []field{
 		ago("age", now, &n.Created, time.Hour.String()),
@@ -129,14 +129,16 @@ func inherit(n *model.Node, t *model.InstanceType) {
 	if t != nil {
 		n.Labels = t.Requirements
 	}
-	for _, x := range []struct{ key, value string }{{model.LabelZone, n.Zone}, {model.LabelCapacityType, n.CapacityType}, {model.LabelPool, n.Pool}} {
+	for _, x := range []struct{ key, value string }{{model.LabelZone, n.Zone}, {model.LabelCapacityType,
+		n.CapacityType}, {model.LabelPool, n.Pool}} {
 		if x.value != "" {
 			n.Labels = n.Labels.And(model.Requirements{model.OneOf(x.key, x.value)})
 		}
 	}
 }
 
-// occupy puts the pods on the node. What they use is what the line says, or else the requests of those with a shape.
+// occupy puts pods on the node. Its usage is what the line says or, by default, the requests of the pods with a
+// shape.
 func (p *parser) occupy(l *line, n *model.Node) (err error) {
 	for _, item := range lists(l.group("runs")) {
 		pod, err := p.bound(item, n.Name)
@@ -184,9 +186,10 @@ func (w *writer) claim(d *declaration, n *model.Node) {
 	}
 }
 
-// size writes what differs from what the node inherits. What it inherits but does not have makes it bare.
+// size writes what differs from what the node inherits. If it inherits something that it does not have, it is bare.
 func (w *writer) size(d *declaration, n *model.Node) {
-	base := model.Node{Name: n.Name, Pool: n.Pool, Type: n.Type, Zone: n.Zone, CapacityType: n.CapacityType, State: n.State, AttachLimits: n.AttachLimits}
+	base := model.Node{Name: n.Name, Pool: n.Pool, Type: n.Type, Zone: n.Zone, CapacityType: n.CapacityType,
+		State: n.State, AttachLimits: n.AttachLimits}
 	var t *model.InstanceType
 	if n.Type != "" {
 		t = w.parser().typeFor(n.Type, n.Pool)
@@ -225,7 +228,7 @@ func (w *writer) size(d *declaration, n *model.Node) {
 	}
 }
 
-// sameLength reports whether both have the same keys and as many values of each.
+// sameLength reports whether both have the same keys and equal values for each.
 func sameLength(a, b model.Requirements) bool {
 	return slices.EqualFunc(a, b, func(x, y model.Requirement) bool {
 		return x.Key == y.Key && slices.Equal(x.Values, y.Values) && x.MinValues == y.MinValues
@@ -240,7 +243,7 @@ func (w *writer) boundItem(b *model.BoundPod, node string) string {
 	return strings.Join(d.fields(boundFields(w.s.Now, b, node)...).parts, " ")
 }
 
-// podName is the pod's name, after its namespace if that does not go without saying.
+// podName returns the pod's name, qualified by its namespace unless that is the default.
 func (w *writer) podName(k model.PodKey, shape int) string {
 	if k.Namespace == (&parser{s: w.s}).namespaceOf(shape) {
 		return quoteName(k.Name)

@@ -10,8 +10,8 @@ import (
 	"github.com/nodeless/nodeless/engine/reason"
 )
 
-// Plan writes a plan for people: equal launches and equal answers once, pods by the name before their number, without
-// identities. Empty plans are "nothing".
+// FormatPlan formats a plan for people: equal launches and equal reasons once, pods grouped by the part of the name
+// before their number, without identities. An empty plan is "nothing".
 func FormatPlan(s *model.Snapshot, p model.Plan) string {
 	var b strings.Builder
 	b.WriteString(placements(p))
@@ -39,7 +39,7 @@ func FormatPlan(s *model.Snapshot, p model.Plan) string {
 	return b.String()
 }
 
-// command writes a command with its replacements.
+// command formats a command with its launches.
 func command(s *model.Snapshot, c *model.Command) string {
 	names := make([]string, len(c.Removals))
 	for i, r := range c.Removals {
@@ -76,10 +76,12 @@ func launches(p model.Plan) string {
 	var total model.Price
 	for _, l := range p.Launches {
 		total += l.Chosen.Price
-		text := fmt.Sprintf("%s %s in %s at %s from %s for %s\n  types %s\n", l.Chosen.Type, l.Chosen.CapacityType, l.Chosen.Zone,
+		text := fmt.Sprintf("%s %s in %s at %s from %s for %s\n  types %s\n", l.Chosen.Type, l.Chosen.CapacityType,
+			l.Chosen.Zone,
 			reason.Dollars(l.Chosen.Price), l.Pool, whom(l.Pods), strings.Join(l.Types, " "))
 		if l.RunnerUp.Type != "" {
-			text += fmt.Sprintf("  next best %s %s in %s at %s\n", l.RunnerUp.Type, l.RunnerUp.CapacityType, l.RunnerUp.Zone, reason.Dollars(l.RunnerUp.Price))
+			text += fmt.Sprintf("  next best %s %s in %s at %s\n", l.RunnerUp.Type, l.RunnerUp.CapacityType, l.RunnerUp.Zone,
+				reason.Dollars(l.RunnerUp.Price))
 		}
 		for _, x := range l.Relaxed {
 			text += "  " + reason.Relaxed(x) + "\n"
@@ -132,7 +134,7 @@ func unplaced(p model.Plan) string {
 	return b.String()
 }
 
-// whom says for whom a machine is launched.
+// whom names the pods of a launch.
 func whom(pods []model.PodKey) string {
 	if len(pods) == 0 {
 		return "no pod"
@@ -140,7 +142,7 @@ func whom(pods []model.PodKey) string {
 	return names(pods)
 }
 
-// names are the pods counted by the part of the name before the number, such as "3 db, 15 web".
+// names counts pods by the part of the name before the number, such as "3 db, 15 web".
 func names(pods []model.PodKey) string {
 	count := map[string]int{}
 	var bases []string

@@ -19,7 +19,7 @@ func (p *parser) addShape(l *line, name string) (int, error) {
 	return p.shapes[name], err
 }
 
-// shapeOf is the shape that the line refers to, or declares itself under the name.
+// shapeOf returns the shape that the line refers to, or declares it under the name.
 func (p *parser) shapeOf(l *line, name string) (int, error) {
 	other, ok := l.value("as")
 	if !ok {
@@ -67,8 +67,8 @@ func (p *parser) addPods(l *line) error {
 	return nil
 }
 
-// wait reads what the line says of pods that wait, and returns the list they belong to. words is how many words of the
-// line come first.
+// wait reads the fields of pending pods, and returns the list they belong to. words is the number of leading words of
+// the line.
 func (p *parser) wait(l *line, pod *model.Pod, words int) (*[]model.Pod, error) {
 	expected := false
 	if err := l.fields(words, waitFields(p.s.Now, pod, &expected)...); err != nil {
@@ -80,12 +80,12 @@ func (p *parser) wait(l *line, pod *model.Pod, words int) (*[]model.Pod, error) 
 	return &p.s.Pending, nil
 }
 
-// numbered is the name of the i-th of n pods.
+// numbered returns the name of the i-th of n pods.
 func numbered(base string, i, n int) string {
 	return fmt.Sprintf("%s-%0*d", base, len(strconv.Itoa(n)), i+1)
 }
 
-// namespaceOf is where the pods of a shape are if nothing else is said.
+// namespaceOf returns the default namespace for pods of a shape.
 func (p *parser) namespaceOf(shape int) string {
 	if shape >= 0 && p.s.Shapes[shape].Namespace != "" {
 		return p.s.Shapes[shape].Namespace
@@ -93,7 +93,7 @@ func (p *parser) namespaceOf(shape int) string {
 	return "default"
 }
 
-// waitFields are what pods that wait for a place may have, beside their shape.
+// waitFields are the fields of a pending pod other than its shape.
 func waitFields(now time.Time, pod *model.Pod, expected *bool) []field {
 	return []field{
 		number("priority", &pod.Priority, 0),
@@ -105,7 +105,7 @@ func waitFields(now time.Time, pod *model.Pod, expected *bool) []field {
 	}
 }
 
-// addPod reads one pod that is not of a numbered row.
+// addPod reads one pod that is not part of a numbered row.
 func (p *parser) addPod(l *line) (err error) {
 	pod := model.Pod{Created: p.s.Now}
 	namespace, name := slashed(l.words[1])
@@ -134,7 +134,7 @@ func (p *parser) addPod(l *line) (err error) {
 	return err
 }
 
-// slashed splits namespace/name; without a slash there is no namespace.
+// slashed splits namespace/name; namespace is nil without a slash.
 func slashed(word string) (namespace *string, name string) {
 	before, after, ok := cut(word, "/")
 	if !ok {
@@ -161,10 +161,10 @@ func (p *parser) addDaemon(l *line) (err error) {
 	return err
 }
 
-// ordinaryCost is the eviction cost of a pod of which nothing is said.
+// ordinaryCost is the eviction cost of a pod by default.
 const ordinaryCost = 1000
 
-// boundFields are what a pod on a node may have, beside its shape.
+// boundFields are the fields of a pod on a node other than its shape.
 func boundFields(now time.Time, b *model.BoundPod, node string) []field {
 	return []field{
 		word("daemon", &b.Daemon),
@@ -208,7 +208,8 @@ func jobField(now time.Time, b *model.BoundPod) field {
 			if b.Job == nil {
 				return ""
 			}
-			return strings.Join(append([]string{now.Sub(b.Job.Started).String()}, mapped(b.Job.Past, time.Duration.String)...), "|")
+			return strings.Join(append([]string{now.Sub(b.Job.Started).String()},
+				mapped(b.Job.Past, time.Duration.String)...), "|")
 		},
 	}
 }
@@ -232,7 +233,7 @@ func jobEndField(now time.Time, b *model.BoundPod) field {
 	}
 }
 
-// bound reads a pod of a node: its name, then what else there is to say.
+// bound reads a pod of a node: its name, then its fields.
 func (p *parser) bound(item, node string) (b model.BoundPod, err error) {
 	words := fields(item)
 	namespace, name := slashed(words[0])

@@ -7,12 +7,12 @@ import (
 	"strings"
 )
 
-// line is a declaration: its words, amounts and groups.
+// line is a declaration: its words, values and groups.
 type line struct {
 	number int
 	words  []string
 	values map[string]string
-	groups map[string][]string // by name: the content of each
+	groups map[string][]string // contents of each group, by name
 	used   map[string]bool
 }
 
@@ -86,7 +86,7 @@ func (l *line) kind() string {
 	return l.words[0]
 }
 
-// name is the word after the line's kind.
+// name returns the word after the line's kind.
 func (l *line) name() string { return leaf(l.words[1]) }
 
 func (l *line) value(key string) (string, bool) {
@@ -100,7 +100,7 @@ func (l *line) group(name string) []string {
 	return l.groups[name]
 }
 
-// has reports whether a word stands after the line's kind and name.
+// has reports whether a word follows the line's kind and name.
 func (l *line) has(word string) bool {
 	l.used[word] = true
 	for _, w := range l.words[min(2, len(l.words)):] {

@@ -9,15 +9,18 @@ import (
 	"github.com/nodeless/nodeless/engine/model"
 )
 
-// Now is the time in every scenario that does not say another.
+// Now is the time in every scenario that does not set another.
 var Now = time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
 
 // kinds of declarations, in the order in which they are read: what others refer to comes first.
-var kinds = []string{"now", "resource", "namespace", "type", "shape", "pods", "pod", "pool", "daemon", "node", "policy"}
+var kinds = []string{"now", "resource", "namespace", "type", "shape", "pods", "pod", "pool", "daemon",
+	"node", "policy"}
 
-// Scenario reads a cluster from text, in canonical order. Errors name the line and the field.
+// Parse reads a cluster and a policy from text. The snapshot is in canonical order. Errors name the line and the
+// field.
 func Parse(text string) (*model.Snapshot, model.Policy, error) {
-	p := parser{s: &model.Snapshot{Now: Now, ResourceNames: slices.Clone(model.WellKnownResources)}, shapes: map[string]int{}, taken: map[string]bool{}}
+	p := parser{s: &model.Snapshot{Now: Now, ResourceNames: slices.Clone(model.WellKnownResources)},
+		shapes: map[string]int{}, taken: map[string]bool{}}
 	lines, err := scan(text)
 	if err != nil {
 		return nil, p.policy, err
@@ -28,7 +31,8 @@ func Parse(text string) (*model.Snapshot, model.Policy, error) {
 				continue
 			}
 			if err := p.declare(kind, l); err != nil {
-				return nil, p.policy, fmt.Errorf("line %d: %s: %w", l.number, strings.Join(l.words[:min(2, len(l.words))], " "), err)
+				return nil, p.policy, fmt.Errorf("line %d: %s: %w", l.number, strings.Join(l.words[:min(2, len(l.words))], " "),
+					err)
 			}
 		}
 	}
@@ -81,7 +85,7 @@ func (p *parser) declare(kind string, l *line) (err error) {
 	return p.addPolicy(l)
 }
 
-// once fails if another declaration of the kind has the name already.
+// once fails if another declaration of the kind has the same name.
 func (p *parser) once(kind, name string) error {
 	key := kind + " " + name
 	if p.taken[key] {
@@ -91,7 +95,7 @@ func (p *parser) once(kind, name string) error {
 	return nil
 }
 
-// leftOver finds what no declaration read: a misspelt word must not be ignored.
+// leftOver fails on anything that no declaration read: a misspelt word must not be ignored.
 func (l *line) leftOver() error {
 	if !l.used[l.kind()] {
 		return fmt.Errorf("%q: unknown declaration", strings.Join(l.words, " "))
@@ -140,7 +144,8 @@ func (p *parser) addNamespace(l *line) (err error) {
 	return err
 }
 
-// resourceName is the name of the index; those beyond the snapshot's names are numbered, as in Resources.Amounts.
+// resourceName returns the name of the index; indices beyond the snapshot's names are numbered, as in
+// Resources.Amounts.
 func resourceName(names []string, i int) string {
 	if i < len(names) {
 		return names[i]
@@ -148,7 +153,7 @@ func resourceName(names []string, i int) string {
 	return fmt.Sprintf("resource-%d", i)
 }
 
-// amounts reads the resources that are written on the line itself, over what is there.
+// amounts reads resources written on the line itself, over base.
 func (p *parser) amounts(l *line, base model.Resources) (model.Resources, error) {
 	for i := range base {
 		name := resourceName(p.s.ResourceNames, i)
@@ -165,7 +170,7 @@ func (p *parser) amounts(l *line, base model.Resources) (model.Resources, error)
 	return base, nil
 }
 
-// override reads a group of amounts over what is there.
+// override reads a group of amounts over base.
 func (p *parser) override(base model.Resources, items []string) (model.Resources, error) {
 	for _, item := range items {
 		name, text, _ := cut(item, "=")
@@ -182,7 +187,7 @@ func (p *parser) override(base model.Resources, items []string) (model.Resources
 	return base, nil
 }
 
-// resource is the index of the name, -1 if there is none.
+// resource returns the index of the name, -1 if there is none.
 func (p *parser) resource(name string) int {
 	for i := range model.MaxResources {
 		if resourceName(p.s.ResourceNames, i) == name {

@@ -7,7 +7,7 @@ import (
 	"github.com/nodeless/nodeless/engine/model"
 )
 
-// shape reads what decides where a pod may go.
+// shape reads the constraints of pods.
 func (p *parser) shape(l *line, namespace string) (s model.Shape, err error) {
 	s.Namespace = namespace
 	if text, ok := l.value("ns"); ok {
@@ -50,7 +50,7 @@ func (p *parser) shape(l *line, namespace string) (s model.Shape, err error) {
 	return s, onNode(l, &s)
 }
 
-// onNode reads what the pod takes of its node besides resources, and what cannot be decided.
+// onNode reads what the pod occupies on its node beside resources, and what cannot be decided.
 func onNode(l *line, s *model.Shape) (err error) {
 	if s.HostPorts, err = ports(lists(l.group("ports"))); err != nil {
 		return err
@@ -67,7 +67,7 @@ func onNode(l *line, s *model.Shape) (err error) {
 	return nil
 }
 
-// sentence is free text, best in quotes.
+// sentence is free text, best quoted.
 func sentence(contents []string) string {
 	for i, content := range contents {
 		contents[i] = leaf(strings.TrimSpace(content))

@@ -9,7 +9,7 @@ import (
 	"github.com/nodeless/nodeless/engine/model"
 )
 
-// among reads everything of a shape that is about other pods.
+// among reads the constraints that refer to other pods.
 func among(l *line, s *model.Shape) (err error) {
 	if s.Affinity, err = podTerms(l, "affinity", s.Namespace); err != nil {
 		return err
@@ -71,7 +71,7 @@ func topology(text string) (head, pods string, err error) {
 	return strings.TrimSpace(text[:i]), text[i+1:], nil
 }
 
-// selector reads requirements on the pods' labels, then in which namespaces; own is where else.
+// selector reads requirements on the labels of pods, then their namespaces; own is the default.
 func selector(text, own string) (s model.Selector, err error) {
 	s.Namespaces = []string{own}
 	for from := 0; ; {
@@ -102,7 +102,7 @@ func selector(text, own string) (s model.Selector, err error) {
 	return s, err
 }
 
-// namespaces reads names and one group of requirements in braces.
+// namespaces reads names and at most one group of requirements in braces.
 func namespaces(text string, s *model.Selector) (err error) {
 	s.Namespaces = nil
 	for text = strings.TrimSpace(text); text != ""; {
@@ -165,7 +165,7 @@ func spreadOf(text, own string) (model.Spread, error) {
 	return s, err
 }
 
-// ports are port, address:port, port/protocol or address:port/protocol.
+// ports reads port, address:port, port/protocol or address:port/protocol.
 func ports(items []string) ([]model.HostPort, error) {
 	var out []model.HostPort
 	for _, item := range items {
@@ -191,7 +191,8 @@ func volumeFields(v *model.Volume) []field {
 	return []field{text("driver", &v.Driver), word("alone", &v.Alone)}
 }
 
-// volume reads what one volume demands: its name and kind, a colon, and conjunctions of node labels with ; between them.
+// volume reads one volume: its name and kind, a colon, and alternative conjunctions of node labels separated by
+// semicolons.
 func volume(text string) (v model.Volume, err error) {
 	head, places, placed := cut(text, ":")
 	words := fields(head)

@@ -5,7 +5,7 @@ import (
 	"strings"
 )
 
-// outside is the index of the first of chars that stands outside of quotes, or -1.
+// outside returns the index of the first of chars outside quotes, or -1.
 func outside(text, chars string) int {
 	quoted := false
 	for i := 0; i < len(text); i++ {
@@ -21,10 +21,10 @@ func outside(text, chars string) int {
 	return -1
 }
 
-// closed reports whether every quote has its end.
+// closed reports whether every quote is closed.
 func closed(text string) bool { return outside(text+"\x00", "\x00") >= 0 }
 
-// cut is strings.Cut at the first of chars outside of quotes, without the space around the parts.
+// cut is strings.Cut at the first of chars outside quotes; it trims the parts.
 func cut(text, chars string) (before, after string, found bool) {
 	i := outside(text, chars)
 	if i < 0 {
@@ -33,7 +33,7 @@ func cut(text, chars string) (before, after string, found bool) {
 	return strings.TrimSpace(text[:i]), strings.TrimSpace(text[i+1:]), true
 }
 
-// parts is the text split at each of chars outside of quotes.
+// parts splits the text at each of chars outside quotes.
 func parts(text, chars string) []string {
 	var out []string
 	for {
@@ -46,7 +46,7 @@ func parts(text, chars string) []string {
 	}
 }
 
-// list is the items between commas, without empty ones.
+// list returns the nonempty items between commas.
 func list(content string) []string { return nonEmpty(parts(content, ",")) }
 
 func lists(contents []string) []string { return list(strings.Join(contents, ",")) }
@@ -63,7 +63,7 @@ func nonEmpty(items []string) []string {
 	return out
 }
 
-// leaf is what a name, key or value stands for: itself, or what its quotes hold.
+// leaf returns the value of a name, key or value: itself, or its unquoted content.
 func leaf(text string) string {
 	if strings.HasPrefix(text, `"`) {
 		if plain, err := strconv.Unquote(text); err == nil {
@@ -80,8 +80,7 @@ func leaves(items []string) []string {
 	return items
 }
 
-// quote writes a text so that leaf reads it back: in quotes if it is empty or a character of it could be taken for something
-// else.
+// quote writes a text so that leaf reads it back: quoted if it is empty or contains a character with a meaning.
 func quote(text string) string {
 	for _, c := range text {
 		if !plain(c) && c != '/' {
@@ -102,7 +101,7 @@ func quoteAll(texts []string) []string {
 	return out
 }
 
-// quoteName is quote for names before or after a slash.
+// quoteName is quote for names next to a slash.
 func quoteName(text string) string {
 	if strings.Contains(text, "/") {
 		return strconv.Quote(text)

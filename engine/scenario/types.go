@@ -9,7 +9,7 @@ import (
 	"github.com/nodeless/nodeless/engine/model"
 )
 
-// declaredType is an instance type, for every pool or only for some.
+// declaredType is an instance type, for every pool or for some.
 type declaredType struct {
 	model.InstanceType
 	only []string
@@ -38,7 +38,7 @@ func (p *parser) addType(l *line) (err error) {
 	for _, item := range lists(l.group("offers")) {
 		f := leaves(fields(item))
 		if len(f) < 3 || len(f) > 4 || len(f) == 4 && f[3] != "out" && !strings.HasPrefix(f[3], "out=") {
-			return fmt.Errorf("offer %q: want zone, capacity type, price, and out if there are none, or out=45s if it is tried again then", item)
+			return fmt.Errorf("offer %q: want zone, capacity type, price, and out or out=45s if it has no capacity", item)
 		}
 		o := model.Offering{Zone: f[0], CapacityType: f[1], Available: len(f) == 3}
 		if o.Price, err = price(f[2]); err != nil {
@@ -57,7 +57,7 @@ func (p *parser) addType(l *line) (err error) {
 	return nil
 }
 
-// typesOf are the types that the line names, or all that are there for the pool.
+// typesOf returns the types that the line names, or all declared for the pool.
 func (p *parser) typesOf(l *line, pool string) ([]model.InstanceType, error) {
 	var out []model.InstanceType
 	if contents := l.group("types"); len(contents) > 0 {
@@ -82,7 +82,7 @@ func (p *parser) typesOf(l *line, pool string) ([]model.InstanceType, error) {
 	return out, nil
 }
 
-// typeFor is the type of the name that was declared for the pool, else the one for every pool, else nil.
+// typeFor returns the type of the name declared for the pool, else the one for every pool, else nil.
 func (p *parser) typeFor(name, pool string) *model.InstanceType {
 	var found *model.InstanceType
 	for i := range p.types {

@@ -16,7 +16,7 @@ var shortKeys = map[string]string{
 	"node": model.NodeNameField,
 }
 
-// longKey is the label key that a text stands for: in quotes, itself.
+// longKey returns the label key that a text stands for: itself if quoted.
 func longKey(text string) string {
 	if long, ok := shortKeys[text]; ok {
 		return long
@@ -24,10 +24,10 @@ func longKey(text string) string {
 	return leaf(text)
 }
 
-// requirements are on labels of nodes, in which the short keys stand for the well-known ones.
+// requirements reads requirements on node labels, with short keys for the well-known ones.
 func requirements(items []string) (model.Requirements, error) { return allOf(items, longKey) }
 
-// selecting are requirements on labels of pods and namespaces.
+// selecting reads requirements on labels of pods and namespaces.
 func selecting(items []string) (model.Requirements, error) { return allOf(items, leaf) }
 
 func allOf(items []string, key func(string) string) (model.Requirements, error) {
@@ -70,7 +70,7 @@ var signs = map[string]model.Operator{
 	"=": model.In, "!=": model.NotIn, ">": model.Gt, ">=": model.Gte, "<": model.Lt, "<=": model.Lte, "!": "!",
 }
 
-// units of amounts; of those that end alike the longer comes first.
+// units of amounts; of suffixes with the same end the longer comes first.
 var units = []struct {
 	suffix string
 	factor int64
@@ -79,8 +79,7 @@ var units = []struct {
 	{"k", 1e3}, {"M", 1e6}, {"G", 1e9}, {"T", 1e12}, {"P", 1e15}, {"E", 1e18},
 }
 
-// amount reads a quantity into the resource's unit: millicores, bytes or pieces. What is beyond the integers is at their
-// end.
+// amount reads a quantity in the resource's unit: millicores, bytes or pieces. It saturates.
 func amount(resource, text string) (int64, error) {
 	number, factor, parts := text, int64(1), resource == "cpu"
 	for _, u := range units {
@@ -109,7 +108,7 @@ func amount(resource, text string) (int64, error) {
 	return int64(math.Round(n)), nil
 }
 
-// exactly writes an amount so that amount reads the very same.
+// exactly writes an amount so that amount reads the same value.
 func exactly(resource string, n int64) string {
 	switch {
 	case resource == "cpu" && n%1000 == 0:
@@ -126,7 +125,7 @@ func exactly(resource string, n int64) string {
 	return strconv.FormatInt(n, 10)
 }
 
-// price reads dollars an hour. Up to six decimals are exact.
+// price reads dollars per hour; up to six decimals are exact.
 func price(text string) (model.Price, error) {
 	dollars, fraction, _ := strings.Cut(text, ".")
 	if dollars != "" && len(fraction) <= 6 {
@@ -141,7 +140,7 @@ func price(text string) (model.Price, error) {
 	return model.Price(math.Round(n * 1e6)), nil
 }
 
-// dollars writes a price so that price reads the very same.
+// dollars writes a price so that price reads the same value.
 func dollars(p model.Price) string {
 	digits := strconv.FormatInt(int64(p), 10)
 	sign := ""
@@ -189,7 +188,7 @@ func tolerations(items []string) ([]model.Toleration, error) {
 	return out, nil
 }
 
-// labels are keys with one value each, of a pod or a namespace.
+// labels reads labels of a pod or a namespace.
 func labels(items []string) ([]model.Label, error) {
 	var out []model.Label
 	for _, item := range items {

@@ -8,8 +8,8 @@ import (
 	"github.com/nodeless/nodeless/engine/model"
 )
 
-// Cluster writes a snapshot and a policy as a scenario, which Scenario reads as an equal one: equal in all but the keys of
-// shapes and what depends on them, their order.
+// Format writes a snapshot and a policy as a scenario, which Parse reads back. The result is equal except for the
+// keys of shapes, and so for their order.
 func Format(s *model.Snapshot, policy model.Policy) string {
 	w := writer{s: s, namesOf: map[int]string{}, again: map[string]int{}}
 	if !s.Now.Equal(Now) {
@@ -48,12 +48,12 @@ type writer struct {
 	out     strings.Builder
 	types   []declaredType
 	namesOf map[int]string // by shape
-	again   map[string]int // how often a shape's name was taken
+	again   map[string]int // number of uses of a shape's name
 }
 
 func (w *writer) line(d *declaration) { w.out.WriteString(d.String()) }
 
-// findTypes collects the types of all pools. A name that means different types is declared for the pools it is for.
+// findTypes collects the types of all pools. A name with different meanings is declared for the pools that use it.
 func (w *writer) findTypes() {
 	first := map[string]int{}
 	for i := range w.s.Pools {
@@ -71,9 +71,10 @@ func (w *writer) findTypes() {
 	}
 }
 
-// sameType looks at the content, unless both share it.
+// sameType compares the contents, unless both share them.
 func sameType(a, b *model.InstanceType) bool {
-	if len(a.Offerings) > 0 && len(b.Offerings) > 0 && &a.Offerings[0] == &b.Offerings[0] && a.Allocatable == b.Allocatable {
+	if len(a.Offerings) > 0 && len(b.Offerings) > 0 && &a.Offerings[0] == &b.Offerings[0] &&
+		a.Allocatable == b.Allocatable {
 		return true
 	}
 	return reflect.DeepEqual(a, b)
@@ -103,7 +104,7 @@ func (w *writer) typeLine(t *declaredType) *declaration {
 	return d
 }
 
-// without is the requirements less an own one that goes without saying, and whether it is there.
+// without removes an implied requirement, and reports whether it was there.
 func without(rs model.Requirements, own model.Requirement) (model.Requirements, bool) {
 	r, ok := rs.Get(own.Key)
 	if !ok || !reflect.DeepEqual(r, own) {

@@ -18,14 +18,14 @@ func (w *writer) daemonLine(m *model.Daemon) *declaration {
 	return d
 }
 
-// row is several pods that differ in nothing but a number at the end of their names.
+// row is pods that differ only in a number at the end of their names.
 type row struct {
 	base     string
 	pods     []*model.Pod
 	expected bool
 }
 
-// pods writes the shapes, each with its first row of pods, then the rest of the pods.
+// pods writes the shapes, each with its first row of pods, then the other pods.
 func (w *writer) pods() {
 	rows := w.rows()
 	taken := map[string]bool{}
@@ -59,7 +59,7 @@ func (w *writer) pods() {
 	}
 }
 
-// rows are the pending pods of each shape, by what stands before the number of their names.
+// rows groups the pods of each shape by what precedes the number in their names.
 func (w *writer) rows() [][]row {
 	type alike struct {
 		base, namespace string
@@ -95,17 +95,18 @@ func (w *writer) rows() [][]row {
 	return out
 }
 
-// inOrder reports whether the row can be said as a number and a name.
+// inOrder reports whether the row can be written as a number and a name.
 func (w *writer) inOrder(r row) bool {
 	for i, p := range r.pods {
-		if p.Name != numbered(r.base, i, len(r.pods)) || p.UID != "uid-"+p.Name || p.Namespace != (&parser{s: w.s}).namespaceOf(p.Shape) {
+		if p.Name != numbered(r.base, i, len(r.pods)) || p.UID != "uid-"+p.Name ||
+			p.Namespace != (&parser{s: w.s}).namespaceOf(p.Shape) {
 			return false
 		}
 	}
 	return true
 }
 
-// freeName is a name for a shape without a row of its own.
+// freeName returns a name for a shape without a row of its own.
 func (w *writer) freeName(shape int, rows []row, taken map[string]bool) string {
 	name := fmt.Sprintf("shape-%d", shape)
 	if len(rows) > 0 {
@@ -131,7 +132,7 @@ func (w *writer) rest(r row, shape string) {
 	}
 }
 
-// shape writes what decides where a pod may go; namespace is the one that goes without saying.
+// shape writes the constraints of pods; namespace is the default.
 func (w *writer) shape(d *declaration, s *model.Shape, namespace string) {
 	d.parts = append(d.parts, w.differing(s.Requests, model.Resources{model.Pods: 1})...)
 	d.fields(value("ns", &s.Namespace, namespace, asIs, strings.Clone))

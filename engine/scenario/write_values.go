@@ -8,7 +8,7 @@ import (
 	"github.com/nodeless/nodeless/engine/model"
 )
 
-// shortKey writes a label key of a node as longKey reads it.
+// shortKey writes a node label key so that longKey reads it back.
 func shortKey(key string) string {
 	for short, long := range shortKeys { // order does not matter: the long keys are distinct
 		if long == key {
@@ -21,7 +21,7 @@ func shortKey(key string) string {
 	return quote(key)
 }
 
-// nodeLabels writes requirements on labels of nodes, each as one item or several that must all hold.
+// nodeLabels writes requirements on node labels, each as one or more items that must all hold.
 func nodeLabels(rs model.Requirements) []string { return itemsOf(rs, shortKey) }
 
 func podLabels(rs model.Requirements) []string { return itemsOf(rs, quote) }
@@ -93,7 +93,7 @@ func tolerationItem(t model.Toleration) string {
 
 func attachItem(l model.AttachLimit) string { return fmt.Sprintf("%s=%d", quote(l.Driver), l.Max) }
 
-// selectorItem writes which pods; own is the namespace that goes without saying.
+// selectorItem writes which pods; own is the default namespace.
 func selectorItem(s *model.Selector, own string) string {
 	items := podLabels(s.Labels)
 	if s.Nothing {
