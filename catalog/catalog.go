@@ -1,8 +1,9 @@
 // Package catalog holds the facts about EC2 instance types (sizes, devices, network limits, zones, prices) and the
 // formulas that make a node's capacity and allocatable resources of them.
 //
-// The facts are one compressed file, made by `make generate` (go -C catalog/generate run .) from public Go modules of the
-// versions Origin names. They are a table of a stated date, not a quote. The formulas are pure; each names its source.
+// The facts are one compressed file, made by `make generate` (go -C catalog/generate run .) from public Go modules of
+// the versions Origin names. They are a table of a stated date, not a quote. The formulas are pure; each names its
+// source.
 package catalog
 
 import (
@@ -13,7 +14,7 @@ import (
 // Type is an EC2 instance type.
 type Type struct {
 	Name              string
-	OS                string // of the machines' Nodes; "" = linux. EC2 has it from the image
+	OS                string // of the nodes; "" = linux. EC2 derives it from the image
 	VCPU              int
 	MemoryMiB         int64   // nominal, as DescribeInstanceTypes gives it
 	Arch              string  // amd64 or arm64
@@ -23,10 +24,10 @@ type Type struct {
 	BareMetal         bool
 	MaxENIs           int // of the default network card
 	IPv4PerENI        int
-	Pods              int // how many pods get an address; 0 = as the interfaces have it
-	BranchENIs        int // interfaces for security groups of pods; 0 where there is no trunk
-	NetworkMbps       int // burst bandwidth where the type has a burst
-	NetworkBaseMbps   int // sustained bandwidth, which Karpenter's label instance-network-bandwidth tells; 0 if not known
+	Pods              int // number of pods that get an address; 0 = as the network interfaces allow
+	BranchENIs        int // interfaces for pods with security groups; 0 if the type has no trunk
+	NetworkMbps       int // burst bandwidth if the type has a burst
+	NetworkBaseMbps   int // sustained bandwidth, Karpenter's label instance-network-bandwidth; 0 if unknown
 	EBSMbps           int // baseline
 	EBSMaxMbps        int
 	LocalNVMeGB       int
@@ -41,30 +42,30 @@ type Type struct {
 	Size       string // such as 2xlarge
 }
 
-// Device is what a type carries several of: GPUs (MiB each) or accelerators (cores each).
+// Device is what a type has several of: GPUs (MiB each) or accelerators (cores each).
 type Device struct {
 	Manufacturer string // nvidia, amd, habana, aws
 	Name         string
 	Count        int
-	MiB          int // memory of each GPU as sold; DescribeInstanceTypes tells less for some (g5: 22888 of 24576)
+	MiB          int // memory of each GPU as sold; DescribeInstanceTypes reports less for some (g5: 22888 of 24576)
 	Cores        int // cores of each accelerator
 }
 
-// Zone is an availability zone. The name's letter follows the number in the zone's id; in real accounts the two are
-// shuffled against each other.
+// Zone is an availability zone. The letter of the name follows the number in the zone ID; real accounts shuffle the
+// two.
 type Zone struct{ Name, ID string }
 
-// Offer is a type in a region. Prices are micro-dollars per hour for Linux on shared tenancy.
+// Offer is a type in a region. Prices are in micro-dollars per hour for Linux on shared tenancy.
 type Offer struct {
 	Type             *Type
-	Zones            []Zone // where the type is offered, by ID; shared: do not change it
+	Zones            []Zone // where the type is offered, by ID; shared: must not be changed
 	OnDemand         int64
-	Spot             []int64 // spot price in each of Zones on the data's day; empty if it is not sold as spot
-	SpotAverage      int64   // spot price averaged over time and zones; 0 if not known
-	InterruptionRate string  // class of the last month: "<5%", "5-10%", … ; "" if not known
+	Spot             []int64 // spot price in each of Zones on the day of the data; empty if not sold as spot
+	SpotAverage      int64   // spot price averaged over time and zones; 0 if unknown
+	InterruptionRate string  // class of the last month: "<5%", "5-10%", …; "" if unknown
 }
 
-// Types are all types, by name. The slice is shared: do not change it.
+// Types returns all types, by name. The slice is shared and must not be changed.
 func Types() []*Type { return load().types }
 
 // Lookup finds a type by name.
@@ -73,17 +74,17 @@ func Lookup(name string) (*Type, bool) {
 	return t, ok
 }
 
-// Regions are the names of the regions the catalogue has prices of, sorted.
+// Regions returns the names of the regions with prices, sorted.
 func Regions() []string { return load().regionNames }
 
-// Origin says from which data, of which dates, the catalogue was made.
+// Origin returns the sources of the data and their dates.
 func Origin() string { return load().origin }
 
-// LeftOut is how many types are known by name or price but have no complete data in any of the sources. Most are newer than
-// May 2025: they have a price and network limits, but no source tells their vCPUs and memory.
+// LeftOut returns the number of types known by name or price but without complete data. Most are newer than May 2025:
+// they have a price and network limits, but no source has their vCPUs and memory.
 func LeftOut() int { return load().leftOut }
 
-// zoneName makes us-west-2b of usw2-az2.
+// zoneName returns us-west-2b for usw2-az2.
 func zoneName(region, id string) string {
 	_, n, ok := strings.Cut(id, "-az")
 	if !ok || len(n) != 1 || n[0] < '1' || n[0] > '9' {
@@ -92,7 +93,7 @@ func zoneName(region, id string) string {
 	return region + string('a'+n[0]-'1')
 }
 
-// spread assigns spot prices, which the source lists without their zones, to zones: in an order drawn from the names, so
+// spread assigns spot prices, which the source lists without zones, to zones in an order derived from the names, so
 // that the cheapest is not always the same zone.
 func spread(prices []int64, region, typeName string, zones int) []int64 {
 	if len(prices) == 0 {

@@ -107,41 +107,6 @@ func TestNodeResources(t *testing.T) {
 	}
 }
 
-func TestWarmTargets(t *testing.T) {
-	small, _ := Lookup("t3.small")
-	big, _ := Lookup("p3dn.24xlarge")
-	d := DefaultWarm
-	for _, c := range []struct {
-		t               *Type
-		w               WarmTargets
-		pods, enis, ips int
-	}{
-		{small, d, 0, 1, 3}, {small, d, 5, 3, 9}, {small, d, 9, 3, 9},
-		{small, WarmTargets{IPs: 1, Minimum: 1}, 0, 1, 1}, {small, WarmTargets{IPs: 1, Minimum: 1}, 5, 2, 6}, {small, WarmTargets{IPs: 1, Minimum: 1}, 9, 3, 9},
-		{small, WarmTargets{IPs: 2, Minimum: 5}, 0, 2, 5}, {small, WarmTargets{IPs: 2, Minimum: 5}, 5, 3, 7}, {small, WarmTargets{IPs: 2, Minimum: 5}, 9, 3, 9},
-		{big, d, 0, 1, 49}, {big, d, 3, 2, 98}, {big, d, 95, 3, 147},
-		{big, WarmTargets{IPs: 5, Minimum: 10}, 0, 1, 10}, {big, WarmTargets{IPs: 5, Minimum: 10}, 7, 1, 12},
-		{big, WarmTargets{IPs: 5, Minimum: 10}, 15, 1, 20}, {big, WarmTargets{IPs: 5, Minimum: 10}, 45, 2, 50},
-	} {
-		if enis, ips := SecondaryAddresses(c.t, c.w, c.pods); enis != c.enis || ips != c.ips {
-			t.Errorf("%s %+v with %d pods: %d interfaces, %d addresses, want %d and %d", c.t.Name, c.w, c.pods, enis, ips, c.enis, c.ips)
-		}
-	}
-	for _, c := range []struct {
-		t                    *Type
-		w                    WarmTargets
-		pods, enis, prefixes int
-	}{
-		{small, d, 0, 1, 1}, {small, d, 5, 1, 2}, {small, d, 16, 1, 2}, {small, d, 17, 1, 3}, {small, d, 58, 2, 5},
-		{small, WarmTargets{IPs: 7, Minimum: 20}, 0, 1, 2}, {small, WarmTargets{IPs: 7, Minimum: 20}, 58, 2, 5},
-		{big, WarmTargets{IPs: 5, Minimum: 10}, 15, 1, 2}, {big, WarmTargets{IPs: 5, Minimum: 10}, 45, 1, 4},
-	} {
-		if enis, prefixes := Prefixes(c.t, c.w, c.pods); enis != c.enis || prefixes != c.prefixes {
-			t.Errorf("%s %+v with %d pods: %d interfaces, %d prefixes, want %d and %d", c.t.Name, c.w, c.pods, enis, prefixes, c.enis, c.prefixes)
-		}
-	}
-}
-
 func TestADamagedTableIsAnError(t *testing.T) {
 	for _, data := range [][]byte{nil, []byte("nonsense"), packed[:len(packed)/2]} {
 		if _, err := read(data); err == nil {

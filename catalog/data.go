@@ -14,10 +14,10 @@ import (
 
 //go:generate go -C generate run -mod=mod .
 
-// packed is the generated table: a line "# origin", a line a type "T name vcpu MiB arch maker GHz hypervisor metal enis ips
-// branch Mbps baseMbps ebs ebsMax nvmeGB current burstable gpu accelerator", behind each its offers "P region zones price spots
-// spotAverage interruption",
-// and at the end "L number left out"; fields are separated by tabs.
+// packed is the generated table. Fields are separated by tabs. The first line is "# origin". A type is one line, "T name
+// vcpu MiB arch maker GHz hypervisor metal enis ips branch Mbps baseMbps ebs ebsMax nvmeGB current burstable gpu
+// accelerator", followed by its offers, "P region zones price spots spotAverage interruption". The last line is "L number
+// left out".
 //
 //go:embed data.tsv.gz
 var packed []byte
@@ -31,7 +31,7 @@ type table struct {
 	regionNames []string
 }
 
-// list is the zones of a list of ids.
+// list returns the zones of a list of IDs.
 func (r *Region) list(region, ids string) []Zone {
 	zones, ok := r.lists[ids]
 	if ok {
@@ -48,7 +48,7 @@ func (r *Region) list(region, ids string) []Zone {
 	return zones
 }
 
-// load unpacks the table once. It is part of the program: a table that cannot be read is a broken build.
+// load unpacks the table once. The table is part of the program: one that cannot be read is a broken build.
 var load = sync.OnceValue(func() *table {
 	t, err := read(packed)
 	if err != nil {
@@ -105,8 +105,8 @@ func readType(f []string) *Type {
 	return t
 }
 
-// scheme is the category and generation in the name of a family. In u-6tb1 the first digits are a size and the last the
-// generation, as in Karpenter's labels; in u7i-12tb the size is behind.
+// scheme returns the category and generation encoded in the name of a family. In u-6tb1 the first digits are a size
+// and the last the generation, as in Karpenter's labels; in u7i-12tb the size follows.
 func scheme(family string) (category string, generation int) {
 	name := family
 	if letter, rest, ok := strings.Cut(family, "-"); ok && letter == "u" {
@@ -120,7 +120,7 @@ func scheme(family string) (category string, generation int) {
 	return name[:digit], int(name[digit] - '0')
 }
 
-// readDevice reads "manufacturer:name:count:number each".
+// readDevice parses "manufacturer:name:count:number each".
 func readDevice(s string) (Device, int) {
 	f := strings.Split(s, ":")
 	if len(f) != 4 {
@@ -136,7 +136,8 @@ func (t *table) addOffer(current *Type, f []string) {
 		t.regions[f[1]] = r
 		t.regionNames = append(t.regionNames, f[1])
 	}
-	o := &Offer{Type: current, Zones: r.list(f[1], f[2]), OnDemand: int64(whole(f[3])), SpotAverage: int64(whole(f[5])), InterruptionRate: f[6]}
+	o := &Offer{Type: current, Zones: r.list(f[1], f[2]), OnDemand: int64(whole(f[3])), SpotAverage: int64(whole(f[5])),
+		InterruptionRate: f[6]}
 	if f[4] != "" {
 		var prices []int64
 		for _, p := range strings.Split(f[4], ",") {

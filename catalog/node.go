@@ -2,32 +2,33 @@ package catalog
 
 import "math"
 
-// Kubelet is what a node class says about its kubelets. The zero value is EKS's default.
+// Kubelet is what a node class says about its kubelets. The zero value is the default of EKS.
 type Kubelet struct {
 	MaxPods          *int64 // nil = by network interfaces
-	PodsPerCore      int    // 0 = no such bound
-	ReservedENIs     int    // interfaces that are not for pods; nodeadm knows nothing of them
-	EFAOnlyENIs      int    // interfaces of the default network card without addresses, which nobody counts
+	PodsPerCore      int    // 0 = unlimited
+	ReservedENIs     int    // interfaces not used for pods; nodeadm ignores them
+	EFAOnlyENIs      int    // interfaces of the default network card without addresses, which nothing counts
 	PrefixDelegation bool
-	// Amounts that replace the defaults, one by one.
+	// KubeReserved and SystemReserved replace the defaults, amount by amount.
 	KubeReserved, SystemReserved            Amounts
 	EvictionHardMemory, EvictionHardStorage *Threshold // nil = 100 MiB, 10 %
-	ReserveByPods                           bool       // memory for Kubernetes goes by the pods the node takes, as in Bottlerocket
-	RootVolumeBytes                         *int64     // nil = 20 GiB
-	InstanceStoreRAID0                      bool       // the node's disk is its local NVMe, where it has some, not the root volume
-	VMOverheadPercent                       *float64   // fraction of memory the hypervisor keeps; nil = 0.075
+	// memory for Kubernetes depends on the pods that the node takes, as in Bottlerocket
+	ReserveByPods      bool
+	RootVolumeBytes    *int64   // nil = 20 GiB
+	InstanceStoreRAID0 bool     // the node's disk is its local NVMe if it has some, not the root volume
+	VMOverheadPercent  *float64 // fraction of memory that the hypervisor keeps; nil = 0.075
 }
 
-// Amounts are CPU in millicores, memory and storage in bytes; nil where nothing is said.
+// Amounts are CPU in millicores, memory and storage in bytes; nil = not set.
 type Amounts struct{ CPU, Memory, Storage *int64 }
 
-// Threshold is a hard eviction threshold: an amount, or a percentage of what there is if Percent is not 0.
+// Threshold is a hard eviction threshold: an amount, or a percentage if Percent is not 0.
 type Threshold struct {
 	Bytes   int64
 	Percent float64
 }
 
-// of is the threshold where there are whole bytes. The kubelet takes 100 % as no threshold at all.
+// of returns the threshold for a total in bytes. The kubelet treats 100 % as no threshold.
 func (t Threshold) of(whole int64) int64 {
 	switch t.Percent {
 	case 0:
@@ -38,15 +39,15 @@ func (t Threshold) of(whole int64) int64 {
 	return int64(math.Ceil(float64(whole) / 100 * t.Percent))
 }
 
-// Node is what a Node of a type has. CPU in millicores, memory and storage in bytes.
+// Node is the resources of a node. CPU is in millicores, memory and storage in bytes.
 type Node struct {
 	CPU, MemoryBytes, EphemeralBytes, Pods                            int64
 	AllocatableCPU, AllocatableMemoryBytes, AllocatableEphemeralBytes int64
 	PodENI                                                            int64
 }
 
-// DefaultVMOverhead is the part of a type's memory that is not seen by its operating system, as Karpenter assumes it
-// (VM_MEMORY_OVERHEAD_PERCENT).
+// DefaultVMOverhead is the fraction of a type's memory that its operating system does not see, as Karpenter assumes
+// it (VM_MEMORY_OVERHEAD_PERCENT).
 const DefaultVMOverhead = 0.075
 
 const (
@@ -61,17 +62,18 @@ var (
 	nodefsAvailable = Threshold{Percent: 10}
 )
 
-// NodeOf is what a node of type t has under kubelet settings k, by the rules of EKS's AL2023 images and Karpenter's
-// expectations (reference karpenter.md §6.4).
+// NodeOf returns the resources of a node of type t with kubelet settings k, by the rules of EKS's AL2023 images and
+// Karpenter's expectations (reference karpenter.md §6.4).
 func NodeOf(t *Type, k Kubelet) Node {
 	disk := or(k.RootVolumeBytes, defaultRoot)
 	if k.InstanceStoreRAID0 && t.LocalNVMeGB > 0 {
 		disk = int64(t.LocalNVMeGB) * 1e9
 	}
 	memory := VisibleMemoryMiB(t.MemoryMiB, t.Arch, or(k.VMOverheadPercent, DefaultVMOverhead)) * mib
-	n := Node{CPU: int64(t.VCPU) * 1000, MemoryBytes: memory, EphemeralBytes: disk, Pods: Pods(t, k), PodENI: int64(t.BranchENIs)}
-	// By the pods that all network interfaces allow, even under maxPods, prefixes or reserved interfaces: so do nodeadm, and
-	// Karpenter for every AMI family but Bottlerocket and Windows (pkg/providers/instancetype/types.go of v1.14.1).
+	n := Node{CPU: int64(t.VCPU) * 1000, MemoryBytes: memory, EphemeralBytes: disk, Pods: Pods(t, k),
+		PodENI: int64(t.BranchENIs)}
+	// By the pods that all network interfaces allow, even under maxPods, prefixes or reserved interfaces: so do nodeadm,
+	// and Karpenter for every AMI family but Bottlerocket and Windows (pkg/providers/instancetype/types.go of v1.14.1).
 	pods := MaxPods(t, k.EFAOnlyENIs, false)
 	if k.ReserveByPods {
 		pods = n.Pods
@@ -81,8 +83,10 @@ func NodeOf(t *Type, k Kubelet) Node {
 	}
 	kube, system := k.KubeReserved, k.SystemReserved
 	n.AllocatableCPU = left(n.CPU, kube.CPU, system.CPU, KubeReservedCPU(t.VCPU), 0)
-	n.AllocatableMemoryBytes = left(memory, kube.Memory, system.Memory, KubeReservedMemoryMiB(pods)*mib, or(k.EvictionHardMemory, memoryAvailable).of(memory))
-	n.AllocatableEphemeralBytes = left(disk, kube.Storage, system.Storage, gib, or(k.EvictionHardStorage, nodefsAvailable).of(disk))
+	n.AllocatableMemoryBytes = left(memory, kube.Memory, system.Memory, KubeReservedMemoryMiB(pods)*mib,
+		or(k.EvictionHardMemory, memoryAvailable).of(memory))
+	n.AllocatableEphemeralBytes = left(disk, kube.Storage, system.Storage, gib, or(k.EvictionHardStorage,
+		nodefsAvailable).of(disk))
 	return n
 }
 
@@ -93,7 +97,8 @@ func or[T any](p *T, otherwise T) T {
 	return otherwise
 }
 
-// VisibleMemoryMiB is the memory an operating system sees: arm64 keeps 64 MiB, the hypervisor a fraction, rounded up.
+// VisibleMemoryMiB returns the memory that an operating system sees: arm64 keeps 64 MiB, the hypervisor a fraction,
+// rounded up.
 func VisibleMemoryMiB(nominalMiB int64, arch string, overhead float64) int64 {
 	if arch == "arm64" {
 		nominalMiB -= 64
@@ -101,7 +106,7 @@ func VisibleMemoryMiB(nominalMiB int64, arch string, overhead float64) int64 {
 	return nominalMiB - int64(math.Ceil(float64(nominalMiB)*overhead))
 }
 
-// Pods is how many pods a node of the type takes under the settings.
+// Pods returns the maximum number of pods on a node of the type.
 func Pods(t *Type, k Kubelet) int64 {
 	n := or(k.MaxPods, MaxPods(t, k.ReservedENIs+k.EFAOnlyENIs, k.PrefixDelegation))
 	if k.PodsPerCore > 0 {
@@ -110,8 +115,8 @@ func Pods(t *Type, k Kubelet) int64 {
 	return n
 }
 
-// MaxPods is ENIs × (addresses − 1) + 2, with a /28 behind each address under prefix delegation (which xen has not, and for
-// which EKS recommends at most 110, or 250 above 30 vCPUs); 110 where a type's interfaces are not known.
+// MaxPods returns ENIs × (addresses − 1) + 2. Under prefix delegation, which xen lacks, each address is a /28 prefix,
+// and EKS recommends at most 110 pods, or 250 above 30 vCPUs. It is 110 if the interfaces of the type are unknown.
 // Source: amazon-vpc-cni-k8s and the EKS user guide (reference node-groups-and-ips.md §3.1).
 func MaxPods(t *Type, reservedENIs int, prefixes bool) int64 {
 	enis := int64(t.MaxENIs - reservedENIs)
@@ -131,8 +136,8 @@ func MaxPods(t *Type, reservedENIs int, prefixes bool) int64 {
 	return min(most, enis*int64(t.IPv4PerENI-1)*16+2)
 }
 
-// KubeReservedCPU is 6 % of the first core, 1 % of the second, 0.5 % of the next two, 0.25 % of the others, in millicores.
-// Source: nodeadm and bootstrap.sh of amazon-eks-ami (reference node-groups-and-ips.md §3.2).
+// KubeReservedCPU is 6 % of the first core, 1 % of the second, 0.5 % of the next two, 0.25 % of the others, in
+// millicores. Source: nodeadm and bootstrap.sh of amazon-eks-ami (reference node-groups-and-ips.md §3.2).
 func KubeReservedCPU(cores int) int64 {
 	var total int64 // in 1/10000 cores
 	for i := range cores {
@@ -150,6 +155,5 @@ func KubeReservedCPU(cores int) int64 {
 	return total / 10
 }
 
-// KubeReservedMemoryMiB is 11 MiB for each pod the node may take, and 255.
-// Source: as KubeReservedCPU.
+// KubeReservedMemoryMiB is 255 MiB and 11 MiB for each pod that the node may run. Source: as KubeReservedCPU.
 func KubeReservedMemoryMiB(maxPods int64) int64 { return 11*maxPods + 255 }

@@ -12,13 +12,13 @@ import (
 	"strings"
 )
 
-// Own is a catalogue of one's own: what a simulated region offers instead of EC2's types. As a file it is JSON.
+// Own is a custom catalog: what a simulated region offers instead of EC2's types. Its file format is JSON.
 type Own struct {
 	Zones []string  `json:"zones"` // names
 	Types []OwnType `json:"types"`
 }
 
-// OwnType is a type of one's own, offered in every zone.
+// OwnType is a custom type, offered in every zone.
 type OwnType struct {
 	Name      string  `json:"name"`
 	VCPU      int     `json:"vcpu"`
@@ -27,12 +27,12 @@ type OwnType struct {
 	OS        string  `json:"os,omitempty"`   // linux (default) or windows
 	Pods      int     `json:"pods,omitempty"` // default 110
 	OnDemand  float64 `json:"onDemand"`       // dollars per hour
-	// Labels are on the type's nodes beside EC2's, and can be asked for in requirements; they win over EC2's.
+	// Labels are set on the type's nodes in addition to EC2's, over which they win; requirements may use them.
 	Labels map[string]string `json:"labels,omitempty"`
 	Spot   float64           `json:"spot,omitempty"` // average, dollars per hour; 0 = not sold as spot
 }
 
-// ReadOwn reads a catalogue of one's own.
+// ReadOwn parses a custom catalog.
 func ReadOwn(text []byte) (*Own, error) {
 	decoder := json.NewDecoder(strings.NewReader(string(text)))
 	decoder.DisallowUnknownFields()
@@ -46,16 +46,16 @@ func ReadOwn(text []byte) (*Own, error) {
 	return own, nil
 }
 
-// mostZones is how many subnets the simulated network has room for, and more than any region has zones.
-const mostZones = 100
+// maxZones is the number of subnets that the simulated network has room for; no region has that many zones.
+const maxZones = 100
 
-// Region is the catalogue as a region offers it. The error names the type and what is wrong with it.
+// Region returns the catalog as a region offers it. The error names the type and its fault.
 func (own *Own) Region() (*Region, error) {
 	if len(own.Zones) == 0 || len(own.Types) == 0 {
 		return nil, errors.New("catalogue of own types: give at least one zone and one type")
 	}
-	if len(own.Zones) > mostZones {
-		return nil, fmt.Errorf("catalogue of own types: %d zones: give at most %d", len(own.Zones), mostZones)
+	if len(own.Zones) > maxZones {
+		return nil, fmt.Errorf("catalogue of own types: %d zones: give at most %d", len(own.Zones), maxZones)
 	}
 	r := &Region{byType: map[string]*Offer{}}
 	for i, name := range own.Zones {
@@ -85,7 +85,7 @@ func (own *Own) Region() (*Region, error) {
 	return r, nil
 }
 
-// Labels are those of a type.
+// Labels returns the labels of a type.
 func (own *Own) Labels(typeName string) map[string]string {
 	for i := range own.Types {
 		if t := &own.Types[i]; t.Name == typeName {
@@ -95,7 +95,7 @@ func (own *Own) Labels(typeName string) map[string]string {
 	return nil
 }
 
-// labels include the operating system, which EC2's types do not tell.
+// labels includes the operating system, which EC2's types lack.
 func (t *OwnType) labels() map[string]string {
 	out := map[string]string{}
 	if t.OS != "" {
@@ -105,7 +105,7 @@ func (t *OwnType) labels() map[string]string {
 	return out
 }
 
-// minPods is what a machine of one interface with one address for pods and its two host-network pods takes.
+// minPods is the capacity of one interface with one address for pods, plus two host-network pods.
 const minPods = 3
 
 func (t OwnType) validate() error {
@@ -130,8 +130,8 @@ func (t OwnType) validate() error {
 	return nil
 }
 
-// entry is the type as the catalogue has it. EC2 tells how many pods a type takes by its network interfaces: one of so many
-// addresses that the usual formula (MaxPods) comes to the number.
+// entry returns the type as a catalog entry. EC2 expresses the number of pods by network interfaces: the entry has
+// one interface with as many addresses as make the usual formula (MaxPods) yield it.
 func (t OwnType) entry() *Type {
 	pods := cmp.Or(t.Pods, 110)
 	arch := cmp.Or(t.Arch, "amd64")
@@ -140,13 +140,15 @@ func (t OwnType) entry() *Type {
 		maker = "aws"
 	}
 	return &Type{
-		Name: t.Name, OS: t.OS, VCPU: t.VCPU, MemoryMiB: nominal(t.MemoryMiB, arch), Arch: arch, CPUManufacturer: maker, Hypervisor: "nitro",
-		MaxENIs: 1, IPv4PerENI: pods - 1, Pods: pods, NetworkMbps: 10_000, NetworkBaseMbps: 10_000, EBSMbps: 5_000, EBSMaxMbps: 5_000,
+		Name: t.Name, OS: t.OS, VCPU: t.VCPU, MemoryMiB: nominal(t.MemoryMiB, arch), Arch: arch, CPUManufacturer: maker,
+		Hypervisor: "nitro",
+		MaxENIs:    1, IPv4PerENI: pods - 1, Pods: pods, NetworkMbps: 10_000, NetworkBaseMbps: 10_000, EBSMbps: 5_000,
+		EBSMaxMbps:        5_000,
 		CurrentGeneration: true,
 	}
 }
 
-// nominal is the memory EC2 would tell of a type whose operating system sees so much under the default settings.
+// nominal returns the memory that EC2 would report for a type whose operating system sees that much by default.
 func nominal(visible int64, arch string) int64 {
 	mib := int64(float64(visible) / (1 - DefaultVMOverhead))
 	for VisibleMemoryMiB(mib, arch, DefaultVMOverhead) < visible {

@@ -63,12 +63,12 @@ func TestWhatIsNotOfferedHasNoPrice(t *testing.T) {
 		t.Error("a zone of another region has a spot price")
 	}
 	for _, region := range []string{"us-east-1", "mars-1", ""} {
-		if _, ok := InterruptionRate(region, "m5.imaginary"); ok {
-			t.Errorf("a type that does not exist is interrupted in %q", region)
+		if _, ok := OfferOf(region, "m5.imaginary"); ok {
+			t.Errorf("a type that does not exist is offered in %q", region)
 		}
 	}
-	if rate, ok := InterruptionRate("ap-northeast-2", "m5.large"); !ok || rate != "5-10%" {
-		t.Errorf("m5.large in Seoul is interrupted at %q, want 5-10%%", rate)
+	if o, ok := OfferOf("ap-northeast-2", "m5.large"); !ok || o.InterruptionRate != "5-10%" {
+		t.Errorf("m5.large in Seoul: %+v, want it interrupted at 5-10%%", o)
 	}
 }
 

@@ -2,31 +2,32 @@ package catalog
 
 import "slices"
 
-// Region is what one region offers. It is never changed once it can be seen; nor are the slices it gives.
+// Region is what one region offers. It is immutable, and so are the slices it returns.
 type Region struct {
 	zones  []Zone
-	lists  map[string][]Zone // by the ids as the table writes them: thousands of offers share a few lists
+	lists  map[string][]Zone // by IDs as the table writes them: thousands of offers share a few lists
 	offers []*Offer
 	byType map[string]*Offer
 }
 
-// Of is what a region of AWS offers; nil for one that is not in the catalogue.
+// Of returns what a region of AWS offers; nil if it is not in the catalog.
 func Of(region string) *Region { return load().regions[region] }
 
-// Zones are the availability zones, by ID.
+// Zones returns the availability zones, by ID.
 func (r *Region) Zones() []Zone { return r.zones }
 
-// Offers are the types that are offered, by name.
+// Offers returns the offered types, by name.
 func (r *Region) Offers() []*Offer { return r.offers }
 
-// Offer is what is offered of a type.
+// Offer returns what is offered of a type.
 func (r *Region) Offer(typeName string) (*Offer, bool) {
 	o, ok := r.byType[typeName]
 	return o, ok
 }
 
-// SpotAverage is an estimate of a type's average spot price in a zone (by name), in micro-dollars per hour: the zone's price
-// on the data's day, moved in proportion so that the zones' mean is the region's average, which is all the source has.
+// SpotAverage estimates a type's average spot price in a zone (by name), in micro-dollars per hour: the zone's price
+// on the day of the data, scaled so that the mean over the zones is the region's average, which is all that the
+// source has.
 func (r *Region) SpotAverage(zone, typeName string) (int64, bool) {
 	o, ok := r.byType[typeName]
 	if !ok || len(o.Spot) == 0 {
@@ -46,7 +47,7 @@ func (r *Region) SpotAverage(zone, typeName string) (int64, bool) {
 	return o.Spot[i] * o.SpotAverage * int64(len(o.Spot)) / sum, true
 }
 
-// Zones are the availability zones of a region, by ID; nil for a region that is not in the catalogue.
+// Zones returns the availability zones of a region, by ID; nil if it is not in the catalog.
 func Zones(region string) []Zone {
 	if r := Of(region); r != nil {
 		return r.Zones()
@@ -54,7 +55,7 @@ func Zones(region string) []Zone {
 	return nil
 }
 
-// InRegion are the types a region offers, by name. The slice is shared: do not change it.
+// InRegion returns the types that a region offers, by name. The slice is shared and must not be changed.
 func InRegion(region string) []*Offer {
 	if r := Of(region); r != nil {
 		return r.Offers()
@@ -62,7 +63,7 @@ func InRegion(region string) []*Offer {
 	return nil
 }
 
-// OfferOf is what a region offers of a type.
+// OfferOf returns what a region offers of a type.
 func OfferOf(region, typeName string) (*Offer, bool) {
 	if r := Of(region); r != nil {
 		return r.Offer(typeName)
@@ -70,7 +71,7 @@ func OfferOf(region, typeName string) (*Offer, bool) {
 	return nil, false
 }
 
-// OnDemand is a type's on-demand price in a region, in micro-dollars per hour.
+// OnDemand returns a type's on-demand price in a region, in micro-dollars per hour.
 func OnDemand(region, typeName string) (int64, bool) {
 	o, ok := OfferOf(region, typeName)
 	if !ok {
@@ -79,20 +80,10 @@ func OnDemand(region, typeName string) (int64, bool) {
 	return o.OnDemand, true
 }
 
-// SpotAverage is Region.SpotAverage of a region by name.
+// SpotAverage is Region.SpotAverage for a region by name.
 func SpotAverage(region, zone, typeName string) (int64, bool) {
 	if r := Of(region); r != nil {
 		return r.SpotAverage(zone, typeName)
 	}
 	return 0, false
-}
-
-// InterruptionRate is the class of how often a type's spot instances in a region were interrupted in a month, such as
-// "<5%"; false if it is not known.
-func InterruptionRate(region, typeName string) (string, bool) {
-	o, ok := OfferOf(region, typeName)
-	if !ok || o.InterruptionRate == "" {
-		return "", false
-	}
-	return o.InterruptionRate, true
 }

@@ -2,10 +2,10 @@ package catalog
 
 import "strings"
 
-// EBSVolumes is the most EBS volumes that EC2 lets a machine of the type have, and whether network interfaces count against
-// the same number; the first interface is counted already. Local disks are counted as one where there are any, since the
-// table does not say how many there are: such types may take fewer.
-// Source: EC2 User Guide, "Amazon EBS volume limits for Amazon EC2 instances" (2026), as DescribeInstanceTypes tells it.
+// EBSVolumes returns the maximum number of EBS volumes that EC2 attaches to an instance of the type, and whether
+// network interfaces count against it; the first interface is included. Local disks count as one, since the table
+// does not say how many there are: such types may take fewer. Source: EC2 User Guide, "Amazon EBS volume limits for
+// Amazon EC2 instances" (2026), as DescribeInstanceTypes reports it.
 func EBSVolumes(t *Type) (most int, shared bool) {
 	switch {
 	case t.Hypervisor == "xen":
@@ -24,8 +24,8 @@ func EBSVolumes(t *Type) (most int, shared bool) {
 	return max(most, 0), true
 }
 
-// hasOwnVolumeLimit: Intel and AMD machines since the seventh generation, all since the eighth, and some accelerated ones
-// count volumes apart from interfaces.
+// hasOwnVolumeLimit reports whether volumes count apart from interfaces: on Intel and AMD instances since the seventh
+// generation, all since the eighth, and some accelerated ones.
 func hasOwnVolumeLimit(t *Type) bool {
 	switch t.Category {
 	case "g", "gr":
@@ -40,7 +40,7 @@ func hasOwnVolumeLimit(t *Type) bool {
 	return t.Generation >= 8 || t.Generation == 7 && t.Arch == "amd64"
 }
 
-// ownVolumeLimit goes by size.
+// ownVolumeLimit depends on the size.
 func ownVolumeLimit(t *Type) int {
 	switch {
 	case strings.HasPrefix(t.Family, "p4"):

@@ -2,6 +2,7 @@ package scenario
 
 import (
 	"bytes"
+	"encoding/json"
 	"reflect"
 	"strings"
 	"testing"
@@ -13,7 +14,7 @@ func TestACaseComesBackAsItWas(t *testing.T) {
 	for seed := range uint64(50) {
 		c := Case{Snapshot: gen.Constrained(seed), Policy: gen.Policy(seed), Notes: []string{"limit: pool small"}}
 		var b bytes.Buffer
-		if err := WriteJSON(&b, c); err != nil {
+		if err := json.NewEncoder(&b).Encode(c); err != nil {
 			t.Fatal(err)
 		}
 		first := b.String()
@@ -22,7 +23,7 @@ func TestACaseComesBackAsItWas(t *testing.T) {
 			t.Fatalf("seed %d: %v", seed, err)
 		}
 		var again bytes.Buffer
-		if err := WriteJSON(&again, back); err != nil || again.String() != first {
+		if err := json.NewEncoder(&again).Encode(back); err != nil || again.String() != first {
 			t.Fatalf("seed %d: the case changed on its way, %v", seed, err)
 		}
 		if !reflect.DeepEqual(back.Notes, c.Notes) {
