@@ -6,10 +6,10 @@ import (
 	"github.com/nodeless/nodeless/engine/model"
 )
 
-// answers judges what Provision answers to each pending pod.
+// answers judges Provision's answer to each pending pod.
 type answers struct{ *judge }
 
-// answeredOnce: each pending pod has a place, a launch or a Reason, and only one of them; nobody else has.
+// answeredOnce: each pending pod has exactly one of a place, a launch and a Reason; other pods have none.
 func (j answers) answeredOnce() {
 	answers := map[model.PodKey]int{}
 	for _, p := range j.plan.Placements {
@@ -41,15 +41,15 @@ func (j answers) answeredOnce() {
 	}
 }
 
-// withoutPools are the rules that no pool can be blamed for: what must happen first, what the search was not given, and
-// what pods do to each other.
+// withoutPools are the rules that no pool causes: preconditions of the pod, limits of the search, and what pods do to
+// each other.
 var withoutPools = []model.Rule{
 	model.RuleUnmodelled, model.RuleBlocked, model.RulePriority, model.RuleSteps, model.RuleUnexplained,
 	model.RuleNoPool, model.RuleAffinity,
 	model.RuleAntiAffinity, model.RuleSpread, model.RuleHostPort, model.RuleVolumeInUse,
 }
 
-// reasons: a pod that gets nothing is told what every pool said, unless the pools had no say.
+// reasons: a pod without a place has the verdict of every pool, unless no pool causes its Reason.
 func (j answers) reasons() {
 	for i := range j.plan.Unplaced {
 		u := &j.plan.Unplaced[i]
@@ -95,7 +95,7 @@ func (j *judge) belowCutoff(p *model.Pod) bool {
 	return j.policy.HasPriorityCutoff && !p.Virtual && p.Priority < j.policy.PriorityCutoff
 }
 
-// decidable: nothing must happen before the pod can run, and nothing of it is beyond the engine.
+// decidable: no precondition of the pod is unmet, and the engine decides all of its constraints.
 func (j *judge) decidable(k model.PodKey, s *model.Shape) {
 	if len(s.Unmodelled) > 0 {
 		j.fail("modelled", podName(k), "has %v, which is not decided yet", s.Unmodelled)

@@ -2,15 +2,15 @@ package check
 
 import "github.com/nodeless/nodeless/engine/model"
 
-// rule of anti-affinity that some pods have: it is judged in the end state, since it holds both ways and more pods
-// never make it easier.
+// apartRule is an anti-affinity term of some pods. It is judged in the end state: it holds in both directions, and
+// more pods never make it easier to satisfy.
 type apartRule struct {
 	term    *model.PodTerm
 	owners  []bool // by shape
 	matches []bool // by shape
 }
 
-// apart: no two pods of which one must keep away from the other are in one domain, unless both ran before.
+// apart: no two pods of which one repels the other are in one domain, unless both ran before.
 func (j *coexistence) apart() {
 	var rules []*apartRule
 	known := map[string]*apartRule{}
@@ -39,7 +39,7 @@ func (j *coexistence) apart() {
 // crowd counts the pods of a domain that match a rule.
 type crowd struct {
 	all, planned int
-	who          model.PodKey // one of them, of those planned if there are any
+	who          model.PodKey // one of them, a planned one if there are any
 }
 
 func (j *coexistence) apartBy(r *apartRule) {
@@ -87,7 +87,7 @@ func (j *coexistence) apartBy(r *apartRule) {
 	})
 }
 
-// domains are those that the machine is in or, if that is open, may be in.
+// domains returns the host's domain or, if that is open, those it may be in.
 func (p place) domains() []int {
 	if p.in >= 0 {
 		return []int{p.in}

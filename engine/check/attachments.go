@@ -7,15 +7,14 @@ import (
 	"github.com/nodeless/nodeless/engine/model"
 )
 
-// taker is somebody who has a host port.
+// taker is the user of a host port.
 type taker struct {
 	port    model.HostPort
 	planned bool
 	who     string
 }
 
-// hostPorts: no two pods of a machine have the same port of it, unless both ran before. On a new machine daemons take
-// theirs.
+// hostPorts: no two pods of a host use the same port, unless both ran before. Daemons come first on a new node.
 func (j *coexistence) hostPorts() {
 	for _, m := range j.hosts {
 		taken := map[string][]taker{}
@@ -52,7 +51,7 @@ func (j *coexistence) hostPorts() {
 	}
 }
 
-// daemonComes: the daemon runs on the machine in one of its ways at least.
+// daemonComes reports whether the daemon runs on the host in at least one of its offerings.
 func (j *coexistence) daemonComes(m *host, s *model.Shape) bool {
 	for _, w := range m.ways {
 		if j.daemonRuns(m.catalog, w, s) {
@@ -62,7 +61,7 @@ func (j *coexistence) daemonComes(m *host, s *model.Shape) bool {
 	return false
 }
 
-// volumes: a machine takes no more volumes of a driver than it can attach, and who needs a volume alone has it alone.
+// volumes: a host has no more volumes of a driver than it can attach, and a single-pod volume has one user.
 func (j *coexistence) volumes() {
 	type use struct{ users, planned int }
 	alone, uses := map[string]bool{}, map[string]use{}
@@ -92,7 +91,7 @@ func (j *coexistence) volumes() {
 	}
 }
 
-// attachLimits counts each volume of a machine once. What was attached before is never too much.
+// attachLimits counts each volume of a host once. What was attached before never exceeds the limit.
 func (j *coexistence) attachLimits(m *host) {
 	attached, fresh, who := map[string][]string{}, map[string]int{}, map[string]model.PodKey{}
 	var drivers []string
@@ -124,7 +123,7 @@ func (j *coexistence) attachLimits(m *host) {
 	}
 }
 
-// attachLimit is the least of what the machine may turn out to take.
+// attachLimit returns the lowest limit among the types that the host may have.
 func (j *coexistence) attachLimit(m *host, driver string) (least int64, limited bool) {
 	var names []string
 	c := m.catalog
@@ -148,7 +147,7 @@ func (j *coexistence) attachLimit(m *host, driver string) (least int64, limited 
 	return least, limited
 }
 
-// volumeIDs are the distinct volumes of a pod of the shape.
+// volumeIDs returns the distinct volumes of a pod of the shape.
 func volumeIDs(s *model.Shape, which func(*model.Volume) bool) (out []string) {
 	for i := range s.Volumes {
 		if v := &s.Volumes[i]; which(v) && !slices.Contains(out, v.ID) {

@@ -2,17 +2,17 @@ package check
 
 import "github.com/nodeless/nodeless/engine/model"
 
-// catalog is what a pool can launch: its types by name, each with the labels it has in each of its offerings.
+// catalog is what a pool can launch: its types by name, each with its labels in each of its offerings.
 type catalog struct {
 	pool     *model.Pool
 	types    map[string]*kind
-	typeKeys map[string]bool // labels that some type has: of a machine, its type decides them
+	typeKeys map[string]bool // labels that some type has, so that the type decides them
 }
 
 type kind struct {
 	*model.InstanceType
 	ways []way
-	bare model.Requirements // labels whatever the offering
+	bare model.Requirements // labels independent of the offering
 }
 
 // way is a type in one of its offerings.
@@ -20,7 +20,7 @@ type way struct {
 	kind    *kind
 	offer   *model.Offering
 	labels  model.Requirements
-	daemons *model.Resources // what daemons ask on it; filled when asked for
+	daemons *model.Resources // requests of its daemons; filled on demand
 }
 
 func newCatalog(p *model.Pool) *catalog {
@@ -37,7 +37,7 @@ func newCatalog(p *model.Pool) *catalog {
 	return c
 }
 
-// kind is the type of the name, nil if the pool has none.
+// kind returns the type of the name, nil if the pool does not have it.
 func (c *catalog) kind(name string) *kind {
 	if c == nil {
 		return nil
@@ -55,7 +55,7 @@ func (c *catalog) kind(name string) *kind {
 	return k
 }
 
-// labelsOf are the labels a type gives to its machine in an offering.
+// labelsOf returns the labels that a type gives to its node in an offering.
 func labelsOf(t *model.InstanceType, zone, capacityType string) model.Requirements {
 	own := []model.Requirement{model.OneOf(model.LabelInstanceType, t.Name)}
 	if zone != "" {
@@ -69,7 +69,7 @@ func labelsOf(t *model.InstanceType, zone, capacityType string) model.Requiremen
 	return model.NewRequirements(own...)
 }
 
-// allows: the machine may get these labels of type and offering under the requirements.
+// allows reports whether a node with these labels of type and offering satisfies the requirements.
 func allows(rs, labels model.Requirements) bool {
 	for _, r := range rs {
 		if have, ok := labels.Get(r.Key); ok && !have.Overlaps(r) {
@@ -79,7 +79,8 @@ func allows(rs, labels model.Requirements) bool {
 	return true
 }
 
-// custom are the requirements on labels that neither type nor offering decides: the machine gets them from its claim.
+// custom returns the requirements on labels that neither type nor offering decides: the node gets them from its
+// claim.
 func (c *catalog) custom(rs model.Requirements) model.Requirements {
 	var out model.Requirements
 	for _, r := range rs {
@@ -90,7 +91,7 @@ func (c *catalog) custom(rs model.Requirements) model.Requirements {
 	return out
 }
 
-// alternatives are the conjunctions of which a pod needs one.
+// alternatives returns the conjunctions of which a pod needs one.
 func (j *judge) alternatives(s *model.Shape) []model.Requirements {
 	if out, ok := j.terms[s]; ok {
 		return out
@@ -106,7 +107,8 @@ func (j *judge) alternatives(s *model.Shape) []model.Requirements {
 	return out
 }
 
-// every reports whether the labels of type and offering, and then the custom ones, satisfy all the wants for sure.
+// every reports whether the labels of type and offering, and then the custom ones, certainly satisfy all
+// requirements.
 func every(wants, labels, custom model.Requirements) bool {
 	for _, w := range wants {
 		if w.Key == model.NodeNameField {
@@ -129,7 +131,7 @@ func every(wants, labels, custom model.Requirements) bool {
 	return true
 }
 
-// satisfied: the pod's own alternatives, and where each of its volumes can be.
+// satisfied judges the pod's own alternatives, and where each of its volumes is accessible.
 func (j *judge) satisfied(s *model.Shape, labels, custom model.Requirements) (constraints, volumes bool) {
 	for _, wants := range j.alternatives(s) {
 		constraints = constraints || every(wants, labels, custom)

@@ -7,8 +7,8 @@ import (
 	"github.com/nodeless/nodeless/engine/model"
 )
 
-// mayGo: a machine goes by a method only while its pool's window for that is open, and not while what its owner said
-// cannot be read.
+// mayGo: a method removes a node only while its pool's window allows it, and never while an annotation of the pool is
+// invalid.
 func (j *disruption) mayGo(n *model.Node, how model.Method) {
 	d := &j.pools[n.Pool].pool.Disruption
 	bound := false
@@ -29,7 +29,7 @@ func (j *disruption) mayGo(n *model.Node, how model.Method) {
 	}
 }
 
-// due: there is cause to replace the machine by the method.
+// due: the method has cause to replace the node.
 func (j *disruption) due(n *model.Node, how model.Method) {
 	object, d := "node "+n.Name, &j.pools[n.Pool].pool.Disruption
 	switch how {
@@ -54,7 +54,7 @@ func (j *disruption) due(n *model.Node, how model.Method) {
 	}
 }
 
-// helps: pods that leave no room for a DaemonSet's pod do not go all together to another machine of the same type.
+// helps: a node without room for a DaemonSet's pod is not replaced by one of the same type that gets all its pods.
 func (j *disruption) helps(c *model.Command) {
 	if c.Method != model.CrowdedOut || len(c.Launches) != 1 || len(c.Placements) > 0 {
 		return
@@ -70,8 +70,8 @@ func (j *disruption) helps(c *model.Command) {
 	}
 }
 
-// finished: no Job's pod is moved that is likely to be done sooner than moving it pays, taken alone: what its run has
-// cost is more than what the command saves until it ends.
+// finished: no Job's pod is moved that will finish before moving it pays, taken alone: the cost of its run so far
+// exceeds what the command saves until it ends.
 func (j *disruption) finished(c *model.Command, victims []*model.Node) {
 	for _, n := range victims {
 		if !j.pools[n.Pool].pool.Disruption.WaitForJobs {
@@ -97,8 +97,8 @@ func (j *disruption) finished(c *model.Command, victims []*model.Node) {
 	}
 }
 
-// likelyLeft is how long a Job's pod will run on if it takes as long as the one in the middle of those that took
-// longer than it has; its deadline at the latest.
+// likelyLeft estimates how long a Job's pod will keep running: the median of the earlier runs that took longer than
+// this one has, at most until its deadline.
 func likelyLeft(run *model.JobRun, now time.Time) (time.Duration, bool) {
 	var ends []time.Time
 	for _, d := range run.Past {
@@ -116,7 +116,7 @@ func likelyLeft(run *model.JobRun, now time.Time) (time.Duration, bool) {
 	return end.Sub(now), !end.IsZero()
 }
 
-// saving: whatever becomes of the replacements, the command saves for each machine what its pool wants.
+// saving: whichever offerings its launches get, the command saves for each node what its pool asks for.
 func (j *disruption) saving(c *model.Command, victims []*model.Node) {
 	var least, total model.Price
 	for _, n := range victims {

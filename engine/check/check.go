@@ -1,8 +1,8 @@
-// Package check is the engine's independent judge: it states every promise of a plan once, in plain slow code that
-// shares nothing with the search. It runs in tests, in the simulator and in production before a plan is carried out.
+// Package check is the engine's independent judge. It states every promise of a plan once, in plain, slow code that
+// shares nothing with the search. It runs in tests, in the simulator, and in production before a plan is applied.
 //
 // Constraints between pods hold at the moment a pod is bound, as in kube-scheduler. The judge therefore looks for an
-// order in which the pods of the plan can be bound one after another, each allowed at its turn (order.go); what does
+// order in which the pods of the plan can be bound one after another, each allowed at its turn (order.go). What does
 // not depend on the order (anti-affinity, ports, volumes) is judged in the end state.
 package check
 
@@ -17,16 +17,16 @@ type Violation struct {
 	Promise string // such as "answered once", "fits", "limit"
 	Object  string // the pod, launch or node that shows it
 	Detail  string
-	// Unproven: no order was found in which the pods can be bound, but not every order was tried, and nothing shows that
-	// there is none. Such a plan may be right.
+	// Unproven means that no order was found in which the pods can be bound, but not all were tried and nothing shows
+	// that there is none. Such a plan may be right.
 	Unproven bool
 }
 
-// Error is the violation as a sentence.
+// Error formats the violation as a sentence.
 func (v Violation) Error() string { return fmt.Sprintf("%s: %s: %s", v.Promise, v.Object, v.Detail) }
 
-// Plan judges a plan of engine.Provision, of engine.Disrupt, or both in one. A plan that answers no pod is taken as
-// one of Disrupt, in which pending pods need no answer; Answered asks for them all.
+// Plan judges a plan of engine.Provision, of engine.Disrupt, or both in one. It takes a plan without answers as one
+// of Disrupt, in which pending pods need none; Answered demands them.
 func Plan(s *model.Snapshot, policy model.Policy, plan model.Plan) []Violation {
 	j := newJudge(s, policy, &plan)
 	if len(plan.Placements)+len(plan.Launches)+len(plan.Unplaced) > 0 {
@@ -94,7 +94,7 @@ func (j *judge) fail(promise, object, format string, args ...any) {
 
 func podName(k model.PodKey) string { return "pod " + k.Namespace + "/" + k.Name }
 
-// shape is the shape of a pending pod, nil if there is none.
+// shape returns the shape of a pending pod, nil if there is none.
 func (j *judge) shape(k model.PodKey) *model.Shape {
 	p := j.pending[k]
 	if p == nil {

@@ -6,11 +6,11 @@ import (
 	"github.com/nodeless/nodeless/engine/model"
 )
 
-// command: its hosts may go for its reason, and what it says of money is so.
+// command: its nodes may be removed for its reason, and its money figures are right.
 func (j *disruption) command(c *model.Command) {
 	object := "command " + c.ID
 	if c.ID == "" || len(c.Removals) == 0 {
-		j.fail("identity", object, "has no identity, or takes no machine")
+		j.fail("identity", object, "has no identity, or removes no node")
 	}
 	var victims []*model.Node
 	var saves model.Price
@@ -46,7 +46,7 @@ func (j *disruption) command(c *model.Command) {
 	j.helps(c)
 }
 
-// victim judges a machine that goes by a command, and gives what that counts for.
+// victim judges a node that a command removes, and returns what its removal costs.
 func (j *disruption) victim(n *model.Node, c *model.Command, r model.Removal) int64 {
 	object, d := "node "+n.Name, &j.pools[n.Pool].pool.Disruption
 	if r.Method != c.Method {
@@ -77,7 +77,7 @@ func (j *disruption) victim(n *model.Node, c *model.Command, r model.Removal) in
 	return cost
 }
 
-// moves: in the cluster without the hosts that go, all of their pods that have to move have a place or a replacement.
+// moves: in the cluster without the removed nodes, each of their pods that has to move has a place or a launch.
 func (j *disruption) moves() {
 	if len(j.plan.Commands) == 0 {
 		return
@@ -103,8 +103,8 @@ func (j *disruption) moves() {
 	}
 }
 
-// moved judges one command alone. Several may count on each other, and on pods that wait, whose places this plan does
-// not say: then what pods do to each other is not proven.
+// moved judges one command alone. Commands may depend on each other, and on pending pods whose places this plan does
+// not contain: then violations between pods are unproven.
 func (j *disruption) moved(c *model.Command, going map[string]bool) {
 	own := map[string]bool{}
 	for _, r := range c.Removals {
@@ -142,12 +142,13 @@ func (j *disruption) moved(c *model.Command, going map[string]bool) {
 	}
 }
 
-// leaves reports whether the pod needs a place when its machine goes.
+// leaves reports whether the pod needs a place when its node is removed.
 func leaves(p *model.BoundPod) bool {
 	return !p.Daemon && !p.Terminal && !p.Terminating && !p.DoNotDisrupt && p.EvictionBlocked == ""
 }
 
-// without is the cluster in which those hosts take no pods and those that leave them wait, with the room that is kept.
+// without returns the cluster in which those nodes accept no pods and the pods that leave them are pending, together
+// with reserved capacity.
 func (j *disruption) without(victims map[string]bool) *model.Snapshot {
 	out := *j.s
 	out.Pending, out.Nodes = nil, slices.Clone(j.s.Nodes)

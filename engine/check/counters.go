@@ -7,23 +7,23 @@ import (
 	"github.com/nodeless/nodeless/engine/model"
 )
 
-// counter counts the pods of some kind that are bound, by domain.
+// counter counts the bound pods of some kind by domain.
 type counter struct {
 	topology string
 	places   *places
-	matches  []bool // by shape: its pods are counted
-	spread   bool   // pods that are being deleted are not
-	here     []bool // by machine: it is in a domain, and pods on it count
-	domain   []bool // a machine that counts is in it
-	start    []int  // by domain: pods that were there before the plan
+	matches  []bool // by shape: counts its pods
+	spread   bool   // ignores terminating pods
+	here     []bool // by host: it is in a domain, and pods on it count
+	domain   []bool // has a host that counts
+	start    []int  // by domain: pods there before the plan
 	counts   []int  // by domain, so far
 	total    int
-	domains  int // how many there are
-	low      int // the least count of a domain
-	atLow    int // domains that have it
+	domains  int // number of domains
+	low      int // lowest count of a domain
+	atLow    int // number of domains with it
 }
 
-// fill makes ready for another try.
+// fill resets the counter for another attempt.
 func (c *counter) fill() {
 	c.counts = append(c.counts[:0], c.start...)
 	c.total = 0
@@ -46,7 +46,7 @@ func (c *counter) lowest() {
 	}
 }
 
-// add counts n more pods on the machine.
+// add counts n more pods on the host.
 func (c *counter) add(at, n int) {
 	if !c.here[at] {
 		return
@@ -62,7 +62,7 @@ func (c *counter) add(at, n int) {
 	}
 }
 
-// least is the global minimum as a spread sees it: 0 if there are too few domains.
+// least returns the global minimum as a spread sees it: 0 if there are too few domains.
 func (c *counter) least(minDomains int32) int {
 	if c.domains == 0 || c.domains < int(minDomains) {
 		return 0
@@ -70,7 +70,7 @@ func (c *counter) least(minDomains int32) int {
 	return c.low
 }
 
-// text is the counts, for people.
+// text formats the counts for people.
 func (c *counter) text() string {
 	out, more := "", 0
 	for d, n := range c.counts {
@@ -88,7 +88,7 @@ func (c *counter) text() string {
 	return "[" + out + " ]"
 }
 
-// counter finds or makes the counter. here is nil if every machine in a domain counts.
+// counter finds or creates the counter. here is nil if every host in a domain counts.
 func (o *order) counter(text, topology string, matches []bool, here func(at int) bool) *counter {
 	if c := o.known[topology+" "+text]; c != nil {
 		return c
@@ -112,7 +112,7 @@ func (o *order) counter(text, topology string, matches []bool, here func(at int)
 	return c
 }
 
-// spreadCounter counts for a spread of the shape, on the hosts that its policies let count.
+// spreadCounter counts for a spread of the shape, on the hosts that its policies include.
 func (o *order) spreadCounter(s *model.Shape, sp *model.Spread) *counter {
 	var keys []string
 	for i := range s.Spread {
@@ -161,7 +161,7 @@ func affinityText(s *model.Shape) string {
 	return text
 }
 
-// suitable says of each machine whether its labels are as the shape's own node affinity wants; nil if it wants nothing.
+// suitable reports for each host whether its labels satisfy the shape's node affinity; nil if there is none.
 func (j *coexistence) suitable(s *model.Shape) []bool {
 	text := affinityText(s)
 	if text == "" {

@@ -7,20 +7,21 @@ import (
 
 // Bounds of the search through all orders.
 const (
-	mostPods   = 64
-	mostStates = 50_000
+	// Bounds of the exhaustive search.
+	maxPods   = 64
+	maxStates = 50_000
 )
 
-// exhaust tries all orders of the pods that the stuck ones depend on, as long as they are few. It binds and takes
-// back, and leaves the counters as they were at the beginning.
+// exhaust tries all orders of the pods that the stuck ones depend on, if they are few, by depth-first search with
+// memory of failed states. It binds and unbinds, and leaves the counters as they were.
 type exhaust struct {
 	*order
 	queues []*queue // pods of one shape in the same domains of all counters; needs may be nil
 	failed map[string]bool
 }
 
-// anyOrder reports whether there is an order for the stuck queues and all that is linked to them by a counter, and,
-// if none was found, whether all were tried.
+// anyOrder reports whether there is an order for the stuck queues and everything that counters link to them and, if
+// none was found, whether all orders were tried.
 func (o *order) anyOrder(stuck []*queue) (found, all bool) {
 	linked := o.linked(stuck)
 	x := exhaust{order: o, failed: map[string]bool{}}
@@ -49,17 +50,17 @@ func (o *order) anyOrder(stuck []*queue) (found, all bool) {
 	for _, h := range o.rest {
 		add(h, nil)
 	}
-	if pods > mostPods {
+	if pods > maxPods {
 		return false, false
 	}
 	for _, c := range o.counters {
 		c.fill()
 	}
 	found = x.from(pods)
-	return found, len(x.failed) < mostStates
+	return found, len(x.failed) < maxStates
 }
 
-// linked are the shapes that a chain of counters links to the stuck ones.
+// linked returns the shapes that a chain of counters links to the stuck queues.
 func (o *order) linked(stuck []*queue) []bool {
 	shapes, seen := make([]bool, len(o.needs)), map[*counter]bool{}
 	for _, q := range stuck {
@@ -83,7 +84,7 @@ func (o *order) linked(stuck []*queue) []bool {
 	return shapes
 }
 
-// from reports whether the pods that are left can be bound from here.
+// from reports whether the remaining pods can be bound from here.
 func (x *exhaust) from(left int) bool {
 	if left == 0 {
 		return true
@@ -92,7 +93,7 @@ func (x *exhaust) from(left int) bool {
 	for _, q := range x.queues {
 		state = append(state, byte(q.left))
 	}
-	if x.failed[string(state)] || len(x.failed) >= mostStates {
+	if x.failed[string(state)] || len(x.failed) >= maxStates {
 		return false
 	}
 	for _, kind := range []func(*queue) bool{

@@ -6,31 +6,31 @@ import (
 	"github.com/nodeless/nodeless/engine/model"
 )
 
-// machine is a node with its pods, or a launch.
+// host is a node with its pods, or a launch.
 type host struct {
 	name    string
 	node    *model.Node       // nil for a launch
 	launch  *model.Launch     // nil for a node
 	catalog *catalog          // of the launch
-	ways    []*way            // in which the launch may come
-	labels  map[string]*label // of the launch, by key; filled when asked for
-	loads   []*load           // by shape; those that are there before those that are planned
+	ways    []*way            // of the launch
+	labels  map[string]*label // of the launch, by key; filled on demand
+	loads   []*load           // by shape; bound ones before planned ones
 }
 
-// label is what a launch may get as the value of a label from its type and offering.
+// label is the values that type and offering may give to a label of a launch.
 type label struct {
 	values []string
-	absent bool // in some way it gets none
+	absent bool // some offering has no value
 }
 
-// load is so many pods of one shape on a machine, all there already or all planned.
+// load is a number of pods of one shape on a host, either all bound or all planned.
 type load struct {
 	shape   int
 	planned bool
 	n       int
-	leaving int // of them: those that are being deleted
+	leaving int // number of terminating ones
 	first   model.PodKey
-	left    int // of them, not bound yet: see order.go
+	left    int // not bound yet: see order.go
 }
 
 // coexistence judges what pods do to each other: those that run, those that are placed, and those that nodes are
@@ -56,6 +56,7 @@ func newCoexistence(j *judge) *coexistence {
 	return c
 }
 
+// all judges ports, volumes, anti-affinity, and the order of binding.
 func (j *coexistence) all() {
 	j.hostPorts()
 	j.volumes()
@@ -66,7 +67,8 @@ func (j *coexistence) all() {
 	}
 }
 
-// inTwoSteps: the scheduler binds those that are placed at once, before the hosts come whose domains count too then.
+// inTwoSteps reports whether the pods can be bound if those that are placed go first: the scheduler binds them before
+// the launched nodes, and so their domains, exist.
 func (j *coexistence) inTwoSteps() bool {
 	if len(j.plan.Placements) == 0 || len(j.plan.Launches) == 0 {
 		return false
@@ -95,7 +97,7 @@ func (j *coexistence) inTwoSteps() bool {
 	return len(second.found) == 0
 }
 
-// gather lists hosts and who is, or will be, on them.
+// gather lists the hosts with the pods that are, or will be, on them.
 func (j *coexistence) gather() {
 	byName := map[string]*host{}
 	for i := range j.s.Nodes {
@@ -132,7 +134,7 @@ func (j *coexistence) gather() {
 	}
 }
 
-// put counts in one more pod, if something of it matters to others.
+// put counts one more pod, unless it cannot influence others.
 func (j *coexistence) put(m *host, p *model.Pod, planned bool) *load {
 	if j.shapeAt(p.Shape) == nil {
 		return nil
@@ -155,7 +157,7 @@ func (j *coexistence) each(f func(at int, m *host, l *load)) {
 	}
 }
 
-// surelyOn reports whether the machine satisfies one of the alternatives, whatever it becomes.
+// surelyOn reports whether the host satisfies one of the alternatives, whatever it becomes.
 func (j *coexistence) surelyOn(m *host, s *model.Shape) bool {
 	if len(s.Required) == 0 && len(s.AnyOf) == 0 {
 		return true
@@ -177,8 +179,8 @@ func (j *coexistence) surelyOn(m *host, s *model.Shape) bool {
 	})
 }
 
-// surelyAll: each way of the launch satisfies each want.
-func (m *host) surelyAll(wants model.Requirements) bool {
+// surelyAll reports whether each offering of the launch satisfies each requirement.
+func (h *host) surelyAll(wants model.Requirements) bool {
 	for _, w := range wants {
 		if w.Key == model.NodeNameField {
 			if !anyName(w) {
@@ -186,9 +188,9 @@ func (m *host) surelyAll(wants model.Requirements) bool {
 			}
 			continue
 		}
-		labels := m.label(w.Key)
-		custom, ok := m.launch.Requirements.Get(w.Key)
-		if m.catalog.typeKeys[w.Key] {
+		labels := h.label(w.Key)
+		custom, ok := h.launch.Requirements.Get(w.Key)
+		if h.catalog.typeKeys[w.Key] {
 			ok = false
 		}
 		if labels.absent && (ok && !custom.SubsetOf(w) || !ok && !w.AllowsAbsence()) ||
@@ -199,13 +201,13 @@ func (m *host) surelyAll(wants model.Requirements) bool {
 	return true
 }
 
-// label is what type and offering make of a label in the ways of a launch.
-func (m *host) label(key string) *label {
-	if out := m.labels[key]; out != nil {
+// label returns the values that type and offering give to a label of a launch.
+func (h *host) label(key string) *label {
+	if out := h.labels[key]; out != nil {
 		return out
 	}
 	out := &label{}
-	for _, w := range m.ways {
+	for _, w := range h.ways {
 		r, ok := w.labels.Get(key)
 		out.absent = out.absent || !ok
 		for _, v := range r.Values {
@@ -214,16 +216,16 @@ func (m *host) label(key string) *label {
 			}
 		}
 	}
-	if m.labels == nil {
-		m.labels = map[string]*label{}
+	if h.labels == nil {
+		h.labels = map[string]*label{}
 	}
-	m.labels[key] = out
+	h.labels[key] = out
 	return out
 }
 
-func (m *host) taints() []model.Taint {
-	if m.node != nil {
-		return m.node.Taints
+func (h *host) taints() []model.Taint {
+	if h.node != nil {
+		return h.node.Taints
 	}
-	return m.catalog.pool.Taints
+	return h.catalog.pool.Taints
 }

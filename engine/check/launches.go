@@ -10,8 +10,8 @@ import (
 // launches judges the nodes that a plan launches.
 type launches struct{ *judge }
 
-// all: every type that a launch names bears the pods and daemons and satisfies them in some offering that is there;
-// the chosen one is the cheapest as the policy counts, at its real price.
+// all: every type of a launch holds its pods and daemons and satisfies them in some available offering; the chosen
+// one is the cheapest by the policy, at its real price.
 func (j launches) all() {
 	ids := map[string]bool{}
 	for i := range j.plan.Launches {
@@ -65,7 +65,7 @@ func (j launches) launch(l *model.Launch, c *catalog) {
 	j.minValues(l, c)
 }
 
-// launchedPods judges the pods of a launch one by one and gives what they ask together.
+// launchedPods judges the pods of a launch one by one, and returns the sum of their requests.
 func (j launches) launchedPods(l *model.Launch, c *catalog) (load model.Resources) {
 	seen := map[*model.Shape]bool{}
 	for _, k := range l.Pods {
@@ -91,7 +91,7 @@ func (j launches) launchedPods(l *model.Launch, c *catalog) (load model.Resource
 	return load
 }
 
-// waysOf are the offerings in which a launch may have each of its types.
+// waysOf returns the available offerings of each type of a launch.
 func (j *judge) waysOf(l *model.Launch) [][]*way {
 	if out := j.ways[l]; out != nil {
 		return out
@@ -109,7 +109,7 @@ func (j *judge) waysOf(l *model.Launch) [][]*way {
 	return out
 }
 
-// launchType judges one type of a launch and gives its least price, as the policy counts.
+// launchType judges one type of a launch, and returns its lowest price by the policy.
 func (j launches) launchType(l *model.Launch, c *catalog, k *kind, ways []*way, custom model.Requirements,
 	pods []model.PodKey, load *model.Resources) (least model.Price, found bool) {
 	object := "launch " + l.ID
@@ -142,7 +142,7 @@ func (j launches) launchType(l *model.Launch, c *catalog, k *kind, ways []*way, 
 	return least, found
 }
 
-// onePerShape is the first pod of each shape: what holds for one holds for all of them.
+// onePerShape returns the first pod of each shape: what holds for one holds for all of them.
 func (j launches) onePerShape(pods []model.PodKey) []model.PodKey {
 	var out []model.PodKey
 	seen := map[*model.Shape]bool{}
@@ -155,7 +155,7 @@ func (j launches) onePerShape(pods []model.PodKey) []model.PodKey {
 	return out
 }
 
-// daemons are the requests of the daemons that run on hosts of the pool that are made this way.
+// daemons returns the requests of the daemons that run on nodes of the pool made this way.
 func (j *judge) daemons(c *catalog, w *way) *model.Resources {
 	if w.daemons != nil {
 		return w.daemons
@@ -180,11 +180,11 @@ func (j *judge) daemonRuns(c *catalog, w *way, s *model.Shape) bool {
 	})
 }
 
-// clamp is how prices beyond reason are read: below zero as free, above a million dollars an hour as 2^40.
+// clamp bounds unreasonable prices: negative ones are free, those above a million dollars an hour count as 2^40.
 func clamp(p model.Price) model.Price { return min(max(p, 0), 1<<40) }
 
-// chosen: the offering can be had at that price and none of its type counts for less; the runner-up exists and is not
-// better.
+// chosen: the offering is available at that price and the cheapest of its type; the runner-up exists and is no
+// cheaper.
 func (j launches) chosen(l *model.Launch, c *catalog) {
 	object := "launch " + l.ID
 	k := c.kind(l.Chosen.Type)
@@ -218,7 +218,7 @@ func (j launches) chosen(l *model.Launch, c *catalog) {
 	}
 }
 
-// offering is what the candidate counts for in some pool, and whether there is one at its price.
+// offering returns the candidate's price by the policy in some pool, and whether it is available at its price.
 func (j launches) offering(x model.Candidate) (model.Price, bool) {
 	for i := range j.s.Pools {
 		k := j.pools[j.s.Pools[i].Name].kind(x.Type)

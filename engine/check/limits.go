@@ -6,8 +6,8 @@ import (
 	"github.com/nodeless/nodeless/engine/model"
 )
 
-// limits: whatever types the launches become, their pool's limits hold. A launch whose type has nothing of a resource
-// cannot break its limit, even where it was broken before.
+// limits: whichever types the launches get, the limits of their pools hold. A launch whose type has none of a
+// resource cannot break its limit, even if that was exceeded before.
 func (j *judge) limits() {
 	planned, launches := map[string]model.Resources{}, map[string]int64{}
 	for i := range j.plan.Launches {
@@ -39,7 +39,7 @@ func (j *judge) limits() {
 	}
 }
 
-// lowerBound: no plan is cheaper than what is said to be the least, counted as the policy counts.
+// lowerBound: no plan is cheaper than its stated lower bound.
 func (j *judge) lowerBound() {
 	var total model.Price
 	for i := range j.plan.Launches {
@@ -52,8 +52,8 @@ func (j *judge) lowerBound() {
 	}
 }
 
-// minValues: the types of a launch have so many distinct values as the pool wants; under BestEffort it says of those
-// that it does not keep what it lowers them to, and that is no lower than what the types have.
+// minValues: the types of a launch have as many distinct values as the pool asks for. Under BestEffort a launch
+// states how far it lowers them, and no lower than its types allow.
 func (j launches) minValues(l *model.Launch, c *catalog) {
 	relaxed := slices.Clone(l.Relaxed)
 	for _, r := range c.pool.Requirements {

@@ -2,8 +2,8 @@ package check
 
 import "slices"
 
-// noOrder reports whether it is certain that one of the stuck queues has no turn, whatever the order: by what the
-// domains have in the end. It is for plans of too many pods to try every order.
+// noOrder reports whether one of the stuck queues certainly cannot be bound in any order, judged by the end state. It
+// is for plans with too many pods to try every order.
 func (o *order) noOrder(stuck []*queue) bool {
 	end := map[*counter][]int{}
 	for _, c := range o.counters {
@@ -43,8 +43,8 @@ func (o *order) planned(do func(helper)) {
 	}
 }
 
-// nobodyFirst: whoever is counted in the domain wants to be near somebody who is counted, and so does a group in
-// another domain, or somebody is there already: only one group can have its first pod alone.
+// nobodyFirst: every pod counted in the domain has this affinity, and some other domain has a pod already or is in
+// the same situation: only one group can have a first pod.
 func (o *order) nobodyFirst(c *counter, domain int) bool {
 	closed := func(d int) bool { return c.start[d] == 0 && !o.comes(c, d) }
 	if !closed(domain) {
@@ -57,8 +57,8 @@ func (o *order) nobodyFirst(c *counter, domain int) bool {
 		})
 }
 
-// tooMany: the last of the domain's pods that keep a spread by this counter, and count themselves, sees all the
-// others of them, and no domain has more then than in the end.
+// tooMany: the last pod of the domain to be bound with a spread by this counter that counts itself sees all the
+// others, and no domain has more pods at that time than in the end.
 func (o *order) tooMany(s spreadNeed, domain int, end []int) bool {
 	pods, skew, least := s.start[domain], int64(0), 0
 	for _, q := range o.queues {
@@ -80,7 +80,7 @@ func (o *order) tooMany(s spreadNeed, domain int, end []int) bool {
 	return skew > 0 && int64(pods-least) > skew
 }
 
-// lowestOf is counter.least of other counts.
+// lowestOf is counter.least for other counts.
 func lowestOf(c *counter, counts []int, minDomains int32) int {
 	if c.domains == 0 || c.domains < int(minDomains) {
 		return 0

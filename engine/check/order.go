@@ -7,25 +7,27 @@ import (
 	"github.com/nodeless/nodeless/engine/model"
 )
 
-// order looks for a sequence in which the pods of the plan can be bound. Pods with spread or affinity go first, those
-// that raise the lowest domain before others; of the rest, whom somebody's selector matches, one is bound whenever
-// that helps. More pods never make affinity harder, and never make a spread harder but in their own domain.
+// order looks for a sequence in which the pods of the plan can be bound. It is greedy: pods with spread or affinity
+// go first, those that raise the lowest domain before others; of the pods without such needs, one that a selector
+// matches is bound whenever that helps. The greedy choice is sound because more pods never make affinity harder, and
+// make a spread harder only in their own domain. If it gets stuck, it retries with other priorities, then
+// exhaustively (exhaust.go).
 type order struct {
-	j           *coexistence
-	known       map[string]*counter
-	counters    []*counter
-	feeds       [][]*counter // by shape: counters of its pods
-	needs       []*needs     // by shape; nil if it asks nothing of other pods
-	queues      []*queue
-	rest        []helper              // pods without needs that somebody's selector matches
-	helpers     map[*counter][]helper // those of the rest whom it counts and who are not bound
-	coarseFirst bool                  // see inPhases
+	j        *coexistence
+	known    map[string]*counter
+	counters []*counter
+	feeds    [][]*counter // by shape: counters of its pods
+	needs    []*needs     // by shape; nil if it asks nothing of other pods
+	queues   []*queue
+	rest     []helper              // pods without needs that some selector matches
+	helpers  map[*counter][]helper // by counter: those of rest that it counts and that are not bound
+	inStages bool                  // see inPhases
 }
 
-// needs are what a shape asks of the pods that are bound before it.
+// needs are what a shape asks of the pods bound before it.
 type needs struct {
 	near   []*counter // by affinity term: pods that match all terms
-	first  bool       // the pod matches its own terms: where no other pod does it may be the first
+	first  bool       // the pod matches its own terms: it may be the first if no other pod does
 	spread []spreadNeed
 }
 
@@ -38,14 +40,14 @@ type spreadNeed struct {
 // queue is the pods of a shape whose hosts are in the same domains.
 type queue struct {
 	shape  int
-	in     []int // domains, by near and then spread
+	in     []int // domains, of near and then spread
 	loads  []helper
 	next   int // load from which pods are taken
 	left   int
-	urgent bool // a try before found no turn for it
+	urgent bool // an earlier attempt got stuck on it
 }
 
-// helper is a load on a machine.
+// helper is a load on a host.
 type helper struct {
 	*load
 	at int
@@ -77,7 +79,7 @@ func (j *coexistence) bindable() {
 	var stuck []*queue
 	for try := 0; try == 0 || len(stuck) > 0 && try < tries; try++ {
 		o.prepare(stuck)
-		o.coarseFirst = try%2 == 1
+		o.inStages = try%2 == 1
 		stuck = o.run()
 	}
 	if len(stuck) == 0 {
@@ -138,7 +140,8 @@ func (o *order) needsOf(shape int) *needs {
 	return n
 }
 
-// enqueue counts who is there, and sorts the pods of the plan: those with needs by shape and domains, and the rest.
+// enqueue counts the pods that are bound, and sorts the planned ones: those with needs by shape and domains, and the
+// rest.
 func (o *order) enqueue() {
 	type key struct {
 		shape int
@@ -184,7 +187,7 @@ func (n *needs) counters() []*counter {
 	return out
 }
 
-// hasDomains: a machine has each label that a hard constraint looks at, and it is known which value.
+// hasDomains: a host has each label that a hard constraint refers to, with a known value.
 func (o *order) hasDomains(n *needs, at int, m *host, l *load) bool {
 	ok := true
 	for i, c := range n.counters() {
@@ -221,7 +224,7 @@ func encode(in []int) (out []byte) {
 	return out
 }
 
-// slack is how much skew the queue's strictest spread allows; pods that only want to be near others have most.
+// slack returns the skew that the queue's strictest spread allows; it is largest for pods with affinity only.
 func (o *order) slack(q *queue) int64 {
 	out := int64(1) << 40
 	for _, s := range o.needs[q.shape].spread {

@@ -6,7 +6,7 @@ import (
 	"github.com/nodeless/nodeless/engine/model"
 )
 
-// placements: the machine takes pods, tolerably, under the pod's constraints, and has room for all that are put there.
+// placements: the node accepts pods, satisfies the constraints of those placed there, and has room for all of them.
 func (j *judge) placements() {
 	load := map[string]model.Resources{}
 	type pair struct {
@@ -55,19 +55,19 @@ func (j *judge) placement(k model.PodKey, n *model.Node, s *model.Shape) {
 	}
 }
 
-// toleratesCordon: as for kube-scheduler, a cordoned node is one with a taint.
+// toleratesCordon treats a cordoned node as kube-scheduler does: as a tainted one.
 func toleratesCordon(s *model.Shape) bool {
 	_, bad := model.Untolerated([]model.Taint{{Key: "node.kubernetes.io/unschedulable", Effect: model.NoSchedule}},
 		s.Tolerations)
 	return !bad
 }
 
-// anyName: a machine that has no name yet will get one, but nobody knows which.
+// anyName reports whether a node whose name is not known yet satisfies the requirement.
 func anyName(want model.Requirement) bool {
 	return want.Complement && want.Gte == nil && want.Lte == nil
 }
 
-// nodeSatisfies: for a machine on its way, every machine that it may become must satisfy the wants.
+// nodeSatisfies: every node that one in flight may become must satisfy the requirements.
 func (j *judge) nodeSatisfies(n *model.Node, wants model.Requirements) bool {
 	for _, want := range wants {
 		switch have, ok := n.Labels.Get(want.Key); {
@@ -90,7 +90,7 @@ func (j *judge) nodeSatisfies(n *model.Node, wants model.Requirements) bool {
 	return true
 }
 
-// surely: the label of a machine in flight is as wanted, whatever it becomes.
+// surely reports whether the label of a node in flight satisfies the requirement, whatever it becomes.
 func (j *judge) surely(n *model.Node, have model.Requirement, ok bool, want model.Requirement) bool {
 	if ok && have.SubsetOf(want) {
 		return true
@@ -117,7 +117,7 @@ func (j *judge) surely(n *model.Node, have model.Requirement, ok bool, want mode
 	return len(names) > 0
 }
 
-// mayBecome are the types of which a machine in flight will be one, none if they are not known.
+// mayBecome returns the types that a node in flight may have, none if unknown.
 func mayBecome(n *model.Node) []string {
 	if n.Type != "" {
 		return []string{n.Type}

@@ -7,21 +7,21 @@ import (
 	"github.com/nodeless/nodeless/engine/model"
 )
 
-// places are the domains of a topology key, and in which of them each machine is.
+// places are the domains of a topology key, and the one of each host.
 type places struct {
 	names []string // distinct domains
-	at    []place  // by machine
+	at    []place  // by host
 }
 
-// place is a machine's domain: one, none (the label is not there), or open: one of several.
+// place is a host's domain: one, none (the label is missing), or open: one of several.
 type place struct {
 	in    int   // index of the domain, -1 if there is none or it is open
-	oneOf []int // domains that an open one may turn out to be
+	oneOf []int // domains that an open place may turn out to be
 }
 
 func (p place) open() bool { return p.oneOf != nil }
 
-// placesBy is where the hosts are by the topology key.
+// placesBy returns the places of the hosts by the topology key.
 func (j *coexistence) placesBy(key string) *places {
 	if p := j.places[key]; p != nil {
 		return p
@@ -64,8 +64,8 @@ func (j *coexistence) placesBy(key string) *places {
 	return p
 }
 
-// valuesOf are the values that the machine's label may have. If sure, it has the one that is there, or no such label;
-// else it may have any of them, and if there are none any value at all.
+// valuesOf returns the possible values of the host's label. If sure, it has the only one, or no such label; else it
+// may have any of them, and any value at all if there are none.
 func (j *coexistence) valuesOf(m *host, key string) (values []string, sure bool) {
 	if m.node != nil {
 		return j.valuesOfNode(m.node, key)
@@ -80,7 +80,7 @@ func (j *coexistence) valuesOf(m *host, key string) (values []string, sure bool)
 	return l.values, len(l.values) == 0 || len(l.values) == 1 && !l.absent
 }
 
-// settled is what a claim's requirement makes of a label that nothing else decides.
+// settled returns what a claim's requirement makes of a label that nothing else decides.
 func settled(r model.Requirement, ok bool) (values []string, sure bool) {
 	switch {
 	case !ok || r.IsDoesNotExist():
@@ -134,7 +134,7 @@ func selectorText(s *model.Selector) string {
 		s.Labels.String())
 }
 
-// chosenBy says of each shape whether the selector chooses its pods.
+// chosenBy reports for each shape whether the selector selects its pods.
 func (j *coexistence) chosenBy(sel *model.Selector) []bool {
 	text := selectorText(sel)
 	if out, ok := j.matching[text]; ok {
@@ -149,7 +149,7 @@ func (j *coexistence) chosenBy(sel *model.Selector) []bool {
 	return out
 }
 
-// present are the shapes of which some pod is on a machine; planned those of which one is planned.
+// present returns the shapes with a pod on a host, and those with a planned one.
 func (j *coexistence) present() (present, planned []bool) {
 	present, planned = make([]bool, len(j.s.Shapes)), make([]bool, len(j.s.Shapes))
 	j.each(func(_ int, _ *host, l *load) {

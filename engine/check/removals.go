@@ -6,7 +6,7 @@ import (
 	"github.com/nodeless/nodeless/engine/model"
 )
 
-// tally is how many hosts of a pool go, by the reason for it.
+// tally counts the removed nodes of a pool by reason.
 type tally struct{ empty, drifted, underused, surplus int }
 
 // disruption judges the nodes that a plan removes.
@@ -48,7 +48,7 @@ func (j *disruption) removals() {
 	}
 }
 
-// goes judges what holds for every machine that goes, and gives it; nil if nothing more can be said of it.
+// goes judges what holds for every removed node, and returns the node; nil if nothing more can be said about it.
 func (j *disruption) goes(r model.Removal) *model.Node {
 	n, object := j.nodes[r.Node], "node "+r.Node
 	if n == nil || j.pools[n.Pool] == nil || j.seen[r.Node] {
@@ -65,7 +65,7 @@ func (j *disruption) goes(r model.Removal) *model.Node {
 	return n
 }
 
-// removed judges a machine that goes without more ado.
+// removed judges a node that is removed without replacement.
 func (j *disruption) removed(n *model.Node, m model.Method, t *tally) {
 	object, pool := "node "+n.Name, j.pools[n.Pool].pool
 	switch m {
@@ -97,7 +97,7 @@ func (j *disruption) removed(n *model.Node, m model.Method, t *tally) {
 	}
 }
 
-// quiet reports whether the machine's consolidateAfter is over.
+// quiet reports whether the node's consolidateAfter has passed.
 func (j *disruption) quiet(n *model.Node) bool {
 	since := n.Initialized
 	if n.LastPodEvent.After(since) {
@@ -106,8 +106,8 @@ func (j *disruption) quiet(n *model.Node) bool {
 	return !j.s.Now.Before(since.Add(j.pools[n.Pool].pool.Disruption.ConsolidateAfter))
 }
 
-// budgets: what goes for one reason is within the budget for it, together with what went before: one budget may be
-// for several.
+// budgets: removals for one reason stay within its budget together with those that came before: one budget may apply
+// to several reasons.
 func (j *disruption) budgets(p *model.Pool, t *tally) {
 	d := &p.Disruption
 	if t.empty > max(d.AllowedEmpty, 0) || t.drifted > 0 && t.empty+t.drifted > d.AllowedDrifted ||
@@ -117,7 +117,7 @@ func (j *disruption) budgets(p *model.Pool, t *tally) {
 	}
 }
 
-// replicas: a static pool gets no more hosts than replicas, and loses only those beyond them.
+// replicas: a static pool gets no more nodes than replicas, and loses only those beyond them.
 func (j *disruption) replicas(p *model.Pool, surplus int) {
 	if !p.Static {
 		if surplus > 0 {

@@ -2,7 +2,7 @@ package check
 
 import "slices"
 
-// prepare begins another try. Those for whom the last one found no turn come first now.
+// prepare starts another attempt, in which the queues that got stuck come first.
 func (o *order) prepare(stuck []*queue) {
 	for _, c := range o.counters {
 		c.fill()
@@ -37,17 +37,17 @@ func (o *order) prepare(stuck []*queue) {
 	})
 }
 
-// run binds whatever is allowed until all are bound, or gives those that are left.
+// run binds what is allowed until everything is bound, or returns what is left.
 func (o *order) run() []*queue {
 	waiting := slices.Clone(o.queues)
 	o.firsts(waiting)
-	if o.coarseFirst {
+	if o.inStages {
 		o.inPhases(waiting)
 	}
 	return o.exhaust(waiting, o.help)
 }
 
-// inPhases binds first those who spread over the fewest domains, such as zones: pods that spread over hosts only can
+// inPhases binds pods that spread over the fewest domains, such as zones, first: pods that spread over hosts only can
 // wait for them, but raise their domains.
 func (o *order) inPhases(waiting []*queue) {
 	span := func(q *queue) int {
@@ -85,7 +85,7 @@ func (o *order) exhaust(waiting []*queue, help func([]*queue) bool) []*queue {
 	}
 }
 
-// firsts binds those who may be the first of their group where nobody else will come to be near.
+// firsts binds the pods that may be the first of their group where no other pod will precede them.
 func (o *order) firsts(waiting []*queue) {
 	for _, q := range waiting {
 		n := o.needs[q.shape]
@@ -99,8 +99,8 @@ func (o *order) firsts(waiting []*queue) {
 	}
 }
 
-// comes reports whether somebody whom the affinity counter counts, but who does not have that affinity, is to be in
-// the domain.
+// comes reports whether a pod that the affinity counter counts, but that does not have that affinity, will be in the
+// domain.
 func (o *order) comes(c *counter, domain int) bool {
 	here := func(h helper) bool {
 		n := o.needs[h.shape]
@@ -110,7 +110,7 @@ func (o *order) comes(c *counter, domain int) bool {
 		slices.ContainsFunc(o.queues, func(q *queue) bool { return slices.ContainsFunc(q.loads, here) })
 }
 
-// round binds a pod of each queue that is allowed now. Where no spread is in the way, all of its pods are.
+// round binds one pod of each queue that is allowed now; all of them if the queue has no spread.
 func (o *order) round(waiting []*queue, now func(*queue) bool) bool {
 	any := false
 	for _, q := range waiting {
@@ -146,7 +146,7 @@ func (h helper) take(o *order, n int) {
 	}
 }
 
-// harmless: whatever spread counts the pod, it is in a lowest domain of it.
+// harmless reports whether the pod is in a lowest domain of every spread that counts it.
 func (o *order) harmless(q *queue) bool {
 	at := q.loads[q.next].at
 	for _, c := range o.feeds[q.shape] {
@@ -167,7 +167,7 @@ func (o *order) raisesLowest(q *queue) bool {
 	return len(n.spread) > 0
 }
 
-// obstacle is which need does not allow a pod of the queue now, -1 if all do.
+// obstacle returns the need that does not allow a pod of the queue now, -1 if all do.
 func (o *order) obstacle(q *queue) int {
 	n := o.needs[q.shape]
 	first := n.first
@@ -188,7 +188,7 @@ func (o *order) obstacle(q *queue) int {
 	return -1
 }
 
-// help binds a pod without needs for each obstacle that one takes away or lowers.
+// help binds one pod without needs for each obstacle that it removes or reduces.
 func (o *order) help(waiting []*queue) bool {
 	type obstacle struct {
 		c      *counter
@@ -221,7 +221,7 @@ func (o *order) help(waiting []*queue) bool {
 	return any
 }
 
-// report says why no turn was found for the queue's pods.
+// report explains why the queue's pods could not be bound.
 func (o *order) report(q *queue) {
 	n := o.needs[q.shape]
 	l := q.loads[q.next]

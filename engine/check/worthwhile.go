@@ -7,8 +7,8 @@ import (
 	"github.com/nodeless/nodeless/engine/model"
 )
 
-// worthwhile: whatever becomes of the replacements, they cost less together than what goes; and each less than each
-// machine of a type that it may have, of several that go. Spot takes the place of spot only where the policy says so.
+// worthwhile: whichever offerings they get, the launches cost less together than the removed nodes, and, of several,
+// none might as well be a removed node. Spot replaces spot only if the policy allows it.
 func (j *disruption) worthwhile(c *model.Command, victims []*model.Node) {
 	object := "command " + c.ID
 	if c.Saves <= 0 {
@@ -50,8 +50,7 @@ func (j *disruption) notTheSame(c *model.Command, l *model.Launch, victims []*mo
 	}
 }
 
-// paysBack: what is paid twice while the pods are handed over, and for their moves, is saved again before half of the
-// pods that leave any of the hosts are twice as old.
+// paysBack: the cost of the moves is recovered before half of the pods that leave any of the nodes are twice as old.
 func (j *disruption) paysBack(c *model.Command, victims []*model.Node) {
 	const handover = time.Minute
 	cost := 0.0

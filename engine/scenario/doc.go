@@ -32,7 +32,7 @@
 //	     shop/x uid=… priority=5 age=1h held="PodDisruptionBudget …" cost=2000,
 //	     calc-1 as calc job=5m|10m|12m job-ends=1h)   # a Job's pod: running for 5m; earlier ones ran for 10m and 12m
 //	policy max-types=3 max-steps=100 solver=first-fit preferences=respect preference-price=0.01 node-fee=0.02
-//	    
+//
 //	     min-values=best-effort spot-risk=10 largest(cpu=64) performance(m8g=120) cutoff=0 spot-to-spot
 //	     move-price=0.0001 max-what-ifs=20 after=n7
 //	     after-drifted=general=2026-01-02T03:04:05Z/n7
