@@ -164,30 +164,6 @@ type BoundPod struct {
 	Job          *JobRun // set for a running pod of a Job
 }
 
-// DisruptionPolicy is a pool's spec.disruption.
-type DisruptionPolicy struct {
-	ConsolidateAfter time.Duration
-	Never            bool // consolidateAfter: Never
-	WhenEmptyOnly    bool // consolidationPolicy: WhenEmpty
-	Balanced         bool // consolidationPolicy: Balanced
-	// empty nodes that the budgets allow to remove now; controller/translate evaluates schedules and percentages
-	AllowedEmpty     int
-	AllowedDrifted   int // the same for drifted nodes
-	AllowedUnderused int // the same for underutilized nodes
-
-	Window Window // when nodes may be disrupted; the zero value = any time
-	// Unclear says why nothing of the pool may be disrupted: one of its disruption annotations is invalid. "" = they
-	// are valid.
-	Unclear string
-	// MinSaving is what consolidation must save per hour and removed node, MinSavingPercent the same in percent of the
-	// nodes' price, 0 to 100; 0 = anything.
-	MinSaving        Price
-	MinSavingPercent int
-	SoftExpireAfter  time.Duration // replaces nodes of this age as if they had drifted; 0 = never
-	ReplaceCrowded   bool          // replaces nodes that have no room for a DaemonSet's pod
-	WaitForJobs      bool          // consolidation waits for Job pods that will finish before moving them pays
-}
-
 // Limits are a pool's spec.limits, by resource index. Only indices in Set count.
 type Limits struct {
 	Set      [MaxResources]bool

@@ -7,9 +7,9 @@ import (
 	"github.com/nodeless/nodeless/engine/model"
 )
 
-// Alternatives are the ways in which a launch could have been made, the best of each type, by what they count for under the policy,
-// then name: at most so many.
-func Alternatives(s *model.Snapshot, policy model.Policy, l *model.Launch, most int) []model.Candidate {
+// Alternatives returns the best offering of each type of a launch, by effective price under the policy, then name; at
+// most limit of them.
+func Alternatives(s *model.Snapshot, policy model.Policy, l *model.Launch, limit int) []model.Candidate {
 	i := slices.IndexFunc(s.Pools, func(p model.Pool) bool { return p.Name == l.Pool })
 	if i < 0 {
 		return nil
@@ -41,5 +41,5 @@ func Alternatives(s *model.Snapshot, policy model.Policy, l *model.Launch, most 
 	slices.SortFunc(out, func(a, b model.Candidate) int {
 		return cmp.Or(cmp.Compare(counts[a.OfferingKey], counts[b.OfferingKey]), cmp.Compare(a.Type, b.Type))
 	})
-	return out[:min(most, len(out))]
+	return out[:min(limit, len(out))]
 }

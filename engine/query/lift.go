@@ -8,8 +8,8 @@ import (
 	"github.com/nodeless/nodeless/engine/model"
 )
 
-// lift is the cluster, and the policy, in which one reason to keep a machine is out of the way; false if that cannot be thought
-// away: it is a matter of the pods, of prices, or of what is on its way.
+// lift returns the cluster and the policy in which one reason to keep a node no longer applies; false if it cannot be
+// lifted because it is a matter of the pods, of prices, or of nodes in flight.
 func lift(s *model.Snapshot, policy model.Policy, node string, r *model.Reason) (*model.Snapshot, model.Policy, bool) {
 	out := *s
 	out.Nodes, out.Pools = slices.Clone(s.Nodes), slices.Clone(s.Pools)
@@ -78,7 +78,7 @@ func liftPolicy(d *model.DisruptionPolicy, rule model.Rule) bool {
 	return true
 }
 
-// free takes away what protects some of a machine's pods, and reports whether there were some.
+// free removes what protects some of a node's pods, and reports whether there were any.
 func free(n *model.Node, of func(*model.BoundPod) bool) bool {
 	n.Pods = slices.Clone(n.Pods)
 	found := false
@@ -90,5 +90,5 @@ func free(n *model.Node, of func(*model.BoundPod) bool) bool {
 	return found
 }
 
-// called is a pod as Reasons name it.
+// called returns the pod's name as in Reasons.
 func called(p *model.BoundPod) string { return "pod " + p.Namespace + "/" + p.Name }

@@ -9,25 +9,26 @@ import (
 	"github.com/nodeless/nodeless/engine/solve"
 )
 
-// Waiting is what becomes of pods of one shape that wait, and what each pool of the snapshot has against them.
+// Waiting is what happens to the pending pods of one shape, and each pool's answer to them.
 type Waiting struct {
 	Shape *model.Shape
 	Such  model.PodKey // the first of them
 	Pods  int
-	// Of these: so many have room on a machine that is there or on its way, get one that is launched, or get nothing.
+	// Room, Launching and Nothing count the pods that fit on a node that exists or is in flight, those that get a
+	// launch, and those that get nothing.
 	Room, Launching, Nothing int
 	Reason                   *model.Reason // of the first that gets nothing
-	Pools                    []PoolAnswer  // in the order of the snapshot's
+	Pools                    []PoolAnswer  // in the order of the snapshot
 }
 
-// PoolAnswer is what one pool says to a shape of pods.
+// PoolAnswer is a pool's answer to pods of one shape.
 type PoolAnswer struct {
-	Launching int               // pods that get a machine of it now
-	Could     bool              // it could give one to more of them
+	Launching int               // pods for which it launches a node
+	Could     bool              // it could launch nodes for more of them
 	Verdict   model.PoolVerdict // why it could not
 }
 
-// All asks what becomes of all pods that wait, by shape: those first of which most get nothing, then most wait.
+// All asks what happens to all pending pods, by shape: those with the most unplaced pods first, then the most pods.
 func All(s *model.Snapshot, policy model.Policy) []Waiting {
 	plan := solve.Provision(s, policy).Explained()
 	launched := map[model.PodKey]int{} // index of the pool
@@ -77,12 +78,14 @@ func All(s *model.Snapshot, policy model.Policy) []Waiting {
 		rows[shape].Pools = blocked(rows[shape])
 		out[i] = *rows[shape]
 	}
-	slices.SortStableFunc(out, func(a, b Waiting) int { return cmp.Or(cmp.Compare(b.Nothing, a.Nothing), cmp.Compare(b.Pods, a.Pods)) })
+	slices.SortStableFunc(out, func(a, b Waiting) int {
+		return cmp.Or(cmp.Compare(b.Nothing, a.Nothing), cmp.Compare(b.Pods, a.Pods))
+	})
 	return out
 }
 
-// blocked are the pools' answers where something that no pool can help keeps all pods of the shape waiting, such as a volume that is not
-// there: then no pool could give them a machine.
+// blocked returns the answers of the pools where something that no pool can change keeps all pods of the shape
+// waiting, such as a volume that does not exist: then no pool could launch a node for them.
 func blocked(w *Waiting) []PoolAnswer {
 	if w.Reason == nil || len(w.Reason.Pools) > 0 || w.Launching > 0 || w.Reason.Rule.Transient() {
 		return w.Pools
@@ -91,7 +94,8 @@ func blocked(w *Waiting) []PoolAnswer {
 		if p := &w.Pools[i]; p.Could {
 			r := w.Reason
 			p.Could = false
-			p.Verdict = model.PoolVerdict{Pool: p.Verdict.Pool, Rule: r.Rule, Object: r.Object, Detail: r.Detail, Best: r.Best, BestOf: r.BestOf, Funnel: p.Verdict.Funnel}
+			p.Verdict = model.PoolVerdict{Pool: p.Verdict.Pool, Rule: r.Rule, Object: r.Object, Detail: r.Detail,
+				Best: r.Best, BestOf: r.BestOf, Funnel: p.Verdict.Funnel}
 		}
 	}
 	return w.Pools

@@ -1,5 +1,6 @@
-// Package query answers questions about one pod, one machine or one pool of a snapshot with the engine's own decisions: what would
-// be decided now, what stands in the way, and what would stand in the way next. It is for people who ask, not for the hot path.
+// Package query answers questions about one pod, node or pool of a snapshot with the engine's own decisions: what
+// would be decided now, what prevents another decision, and what would prevent it next. It serves people, not the hot
+// path.
 package query
 
 import (
@@ -12,36 +13,39 @@ import (
 	"github.com/nodeless/nodeless/engine/suggest"
 )
 
-// Rules besides the model's by which machines that are there refuse a pod.
+// Rules beside the model's by which existing nodes refuse a pod.
 const (
-	RuleDeleting model.Rule = "Going"    // the machine goes
-	RuleCordoned model.Rule = "Cordoned" // somebody closed it
+	// Rules beside the model's by which existing nodes refuse a pod.
+	RuleDeleting model.Rule = "Going"    // the node is being removed
+	RuleCordoned model.Rule = "Cordoned" // somebody cordoned the node
 	RuleFull     model.Rule = "Full"     // other pods leave too little of a resource
 )
 
-// Pod is what becomes of a pod that waits: one of Node, Launch and Reason says it.
+// Pod is what happens to a pending pod: one of Node, Launch and Reason is set.
 type Pod struct {
 	Pod    *model.Pod
 	Shape  *model.Shape
-	Node   *model.Node   // there or on its way, with room for it
-	Launch *model.Launch // for it and others
+	Node   *model.Node   // existing or in flight, with room for the pod
+	Launch *model.Launch // for it and possibly others
 	Reason *model.Reason // why it gets nothing
-	// Options are up to mostOptions single changes after which it would have a node, the smallest first: that is Reason.Change.
+	// Options are up to maxOptions single changes after which it would have a node, the smallest first; that one is
+	// Reason.Change.
 	Options []suggest.Option
-	// Refusals are why machines that are there do not take it now, most first; Open is how many would.
+	// Refusals are why existing nodes do not accept it now, the most frequent first; Open is the number of nodes that
+	// would.
 	Refusals []Refusal
 	Open     int
 }
 
-// Refusal is one reason for which some things refuse.
+// Refusal is one reason for which several nodes or pods refuse.
 type Refusal struct {
-	Reason model.Reason // without Pools and Change; Best and BestOf are of the first of them
+	Reason model.Reason // without Pools and Change; Best and BestOf are those of the first
 	Count  int
 	Such   string // the first of them
 }
 
-// OfPod asks what becomes of a pod, and whether it waits at all. Every other pod that waits gets its answer too: they may be before
-// it.
+// OfPod asks what happens to a pod, and whether it is pending at all. The answer takes all pending pods into account:
+// others may come first.
 func OfPod(s *model.Snapshot, policy model.Policy, key model.PodKey) (Pod, bool) {
 	i := slices.IndexFunc(s.Pending, func(p model.Pod) bool { return p.PodKey == key })
 	if i < 0 {
@@ -73,12 +77,12 @@ func OfPod(s *model.Snapshot, policy model.Policy, key model.PodKey) (Pod, bool)
 	return out, true
 }
 
-// mostOptions is how many changes are offered.
-const mostOptions = 3
+// maxOptions is the number of changes that are offered.
+const maxOptions = 3
 
-// options finds the changes that would help. A plan has looked for the smallest of some shapes only.
+// options finds the changes that would help. A plan looks for the smallest change for some shapes only.
 func (p *Pod) options(s *model.Snapshot) {
-	all := suggest.Options(s, p.Shape, p.Reason, mostOptions)
+	all := suggest.Options(s, p.Shape, p.Reason, maxOptions)
 	smallest := &p.Reason.Change
 	if *smallest == (model.Change{}) && len(all) > 0 {
 		*smallest = all[0].Change
@@ -92,10 +96,10 @@ func (p *Pod) options(s *model.Snapshot) {
 		all = slices.Delete(all, i, i+1)
 	}
 	p.Options = append([]suggest.Option{first}, all...)
-	p.Options = p.Options[:min(len(p.Options), mostOptions)]
+	p.Options = p.Options[:min(len(p.Options), maxOptions)]
 }
 
-// refusals asks every machine.
+// refusals asks every node.
 func refusals(s *model.Snapshot, shape int) (out []Refusal, open int) {
 	state := rules.NewState(s)
 	types := map[string][]model.InstanceType{}
@@ -117,7 +121,7 @@ func refusals(s *model.Snapshot, shape int) (out []Refusal, open int) {
 	return sorted(out), open
 }
 
-// refusal is what a machine's own state, labels, taints and room have against a shape; the zero Reason if nothing.
+// refusal returns why a node's state, labels, taints or resources exclude a shape; the zero Reason if they do not.
 func refusal(s *model.Snapshot, shape *model.Shape, n *model.Node, types []model.InstanceType) model.Reason {
 	if n.Deleting {
 		return model.Reason{Rule: RuleDeleting}
@@ -157,7 +161,7 @@ func name(s *model.Snapshot, resource int) string {
 	return "resource " + model.Quantity("", int64(resource))
 }
 
-// count adds one that refuses for the reason.
+// count counts one more refusal for the reason.
 func count(list []Refusal, r model.Reason, who string) []Refusal {
 	for i := range list {
 		if l := &list[i].Reason; l.Rule == r.Rule && l.Object == r.Object && l.Detail == r.Detail {
@@ -165,10 +169,11 @@ func count(list []Refusal, r model.Reason, who string) []Refusal {
 			return list
 		}
 	}
-	return append(list, Refusal{Reason: model.Reason{Rule: r.Rule, Object: r.Object, Detail: r.Detail, Best: r.Best, BestOf: r.BestOf}, Count: 1, Such: who})
+	return append(list, Refusal{Reason: model.Reason{Rule: r.Rule, Object: r.Object, Detail: r.Detail, Best: r.Best,
+		BestOf: r.BestOf}, Count: 1, Such: who})
 }
 
-// sorted puts what most say first, then goes by the words.
+// sorted puts the most frequent refusals first, then orders by text.
 func sorted(list []Refusal) []Refusal {
 	slices.SortStableFunc(list, func(a, b Refusal) int {
 		return cmp.Or(cmp.Compare(b.Count, a.Count), cmp.Compare(a.Reason.Rule, b.Reason.Rule),

@@ -9,24 +9,24 @@ import (
 	"github.com/nodeless/nodeless/engine/solve"
 )
 
-// Pool is what a pool may launch, and for whom.
+// Pool is what a pool may launch, and for which pods.
 type Pool struct {
 	Pool *model.Pool
-	// Offered is how many types its node class offers, Allowed how many of them its requirements allow, Available how many of these
-	// can be had now.
+	// Offered, Allowed and Available count the types that its node class offers, those of them that its requirements
+	// allow, and those that have capacity now.
 	Offered, Allowed, Available int
-	Cheapest                    []model.Candidate // of the available types, the best offering of each, by price
-	// Launches are for pods that wait now. Could is how many more of these the pool could take, if others did not; Refusals are why
-	// it does not take the rest.
+	Cheapest                    []model.Candidate // the best offering of each available type, by price
+	// Launches are for pods that are pending now. Could counts the other pods that the pool could launch for if no
+	// other pool did; Refusals are why it cannot for the rest.
 	Launches []model.Launch
 	Could    int
 	Refusals []Refusal
 }
 
-// mostCheapest is how many types are named.
-const mostCheapest = 5
+// maxCheapest is the number of types in Cheapest.
+const maxCheapest = 5
 
-// OfPool asks about a pool, and whether there is one of that name.
+// OfPool asks about a pool, and whether there is one with that name.
 func OfPool(s *model.Snapshot, policy model.Policy, pool string) (Pool, bool) {
 	i := slices.IndexFunc(s.Pools, func(p model.Pool) bool { return p.Name == pool })
 	if i < 0 {
@@ -61,13 +61,14 @@ func OfPool(s *model.Snapshot, policy model.Policy, pool string) (Pool, bool) {
 			out.Could++
 			continue
 		}
-		out.Refusals = count(out.Refusals, model.Reason{Rule: verdict.Rule, Object: verdict.Object, Detail: verdict.Detail, Best: verdict.Best, BestOf: verdict.BestOf}, p.Namespace+"/"+p.Name)
+		out.Refusals = count(out.Refusals, model.Reason{Rule: verdict.Rule, Object: verdict.Object, Detail: verdict.Detail,
+			Best: verdict.Best, BestOf: verdict.BestOf}, p.Namespace+"/"+p.Name)
 	}
 	out.Refusals = sorted(out.Refusals)
 	return out, true
 }
 
-// offers looks at what the pool allows of its types.
+// offers counts what the pool allows of its types.
 func (p *Pool) offers(v *rules.View) {
 	for t := range v.Pool.Types {
 		if !v.Eligible.Has(t) {
@@ -92,5 +93,5 @@ func (p *Pool) offers(v *rules.View) {
 	slices.SortFunc(p.Cheapest, func(a, b model.Candidate) int {
 		return cmp.Or(cmp.Compare(a.Price, b.Price), cmp.Compare(a.Type, b.Type))
 	})
-	p.Cheapest = p.Cheapest[:min(mostCheapest, len(p.Cheapest))]
+	p.Cheapest = p.Cheapest[:min(maxCheapest, len(p.Cheapest))]
 }

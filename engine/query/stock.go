@@ -6,22 +6,24 @@ import (
 	"github.com/nodeless/nodeless/engine/model"
 )
 
-// mostByType is how often single types are taken for sold out; after that all of a pool's are.
-const mostByType = 4
+// maxByType is how often single types are assumed sold out; after that all of the pool's are.
+const maxByType = 4
 
-// SoldOut is OfPod in a cluster whose cloud has none of the machines that could be launched for the pod: why it gets nothing then, and
-// which change would help all the same. It is for those who know that the cloud has none, and not of what exactly.
+// SoldOut is OfPod for a cluster whose cloud has no capacity for the nodes that could be launched for the pod: why it
+// gets nothing then, and which change would still help. It is for callers that know that the cloud has no capacity,
+// but not of what exactly.
 func SoldOut(s *model.Snapshot, policy model.Policy, key model.PodKey) (Pod, bool) {
 	for round := 0; ; round++ {
 		p, waits := OfPod(s, policy, key)
 		if !waits || p.Launch == nil {
 			return p, waits
 		}
-		s = withoutStock(s, p.Launch, round >= mostByType)
+		s = withoutStock(s, p.Launch, round >= maxByType)
 	}
 }
 
-// withoutStock is the cluster without the offerings of which the launch would have been one; whole = without any of its pool.
+// withoutStock returns the cluster without the offerings that the launch could use; with whole, without any of its
+// pool.
 func withoutStock(s *model.Snapshot, l *model.Launch, whole bool) *model.Snapshot {
 	out := *s
 	out.Pools = slices.Clone(s.Pools)

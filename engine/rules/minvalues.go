@@ -79,7 +79,7 @@ func (v *View) valuesOf(t int, r model.Requirement, zones, capacity []bool) []st
 // WithMinValues selects at most limit of the types, which are sorted by price, so that minValues hold: first those
 // that add a missing value, then the cheapest among the first cheap ones. The order is kept. It reports whether
 // minValues hold; if not, the types provide as many values as possible in that order.
-func (v *View) WithMinValues(types []int, cheap, most int, zones, capacity []bool) ([]int, bool) {
+func (v *View) WithMinValues(types []int, cheap, limit int, zones, capacity []bool) ([]int, bool) {
 	take := make([]bool, len(types))
 	taken := 0
 	for _, r := range v.MinValues {
@@ -93,15 +93,15 @@ func (v *View) WithMinValues(types []int, cheap, most int, zones, capacity []boo
 				fresh = fresh || !seen[value]
 				seen[value] = true
 			}
-			if fresh && !take[i] && taken < most {
+			if fresh && !take[i] && taken < limit {
 				take[i] = true
 				taken++
 			}
 		}
 	}
-	out := make([]int, 0, min(most, len(types)))
+	out := make([]int, 0, min(limit, len(types)))
 	for i, t := range types {
-		if !take[i] && i < cheap && taken < most {
+		if !take[i] && i < cheap && taken < limit {
 			take[i] = true
 			taken++
 		}

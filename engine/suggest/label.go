@@ -11,9 +11,12 @@ import (
 	"github.com/nodeless/nodeless/engine/rules"
 )
 
-// allowValue lets one label have one more value, or drops what is asked of it if no machine has the label.
+// allowValue allows one more value of a label, or drops the requirement if no node has the label.
 func (c *search) allowValue() model.Change {
-	if found := c.allowIn(c.shape.Required, func(s *model.Shape, rs model.Requirements) { s.Required = rs }); found != (model.Change{}) {
+	if found := c.allowIn(c.shape.Required, func(s *model.Shape,
+		rs model.Requirements) {
+		s.Required = rs
+	}); found != (model.Change{}) {
 		return found
 	}
 	for i, term := range c.shape.AnyOf {
@@ -39,13 +42,15 @@ func keyOrder(key string) int {
 
 func (c *search) allowIn(rs model.Requirements, set func(*model.Shape, model.Requirements)) model.Change {
 	byEase := slices.Clone(rs)
-	slices.SortStableFunc(byEase, func(a, b model.Requirement) int { return cmp.Compare(keyOrder(a.Key), keyOrder(b.Key)) })
+	slices.SortStableFunc(byEase, func(a, b model.Requirement) int {
+		return cmp.Compare(keyOrder(a.Key), keyOrder(b.Key))
+	})
 	for _, r := range byEase {
 		for i, v := range c.views {
 			shape := *c.shape
 			rest := withoutKey(rs, r.Key)
 			set(&shape, rest)
-			value, ok := nearestValue(v, c.machines(&shape, v, c.rooms[i]), r)
+			value, ok := nearestValue(v, c.candidates(&shape, v, c.rooms[i]), r)
 			if !ok {
 				continue
 			}
@@ -60,25 +65,27 @@ func (c *search) allowIn(rs model.Requirements, set func(*model.Shape, model.Req
 	return model.Change{}
 }
 
-// cheapestValue is the value of the label on the cheapest of the machines, "" if they come without the label; ok is false if
-// there is no machine.
-func cheapestValue(v *rules.View, machines []machine, key string) (value string, ok bool) {
-	return nearestValue(v, machines, model.Requirement{Key: key})
+// cheapestValue returns the value of the label on the cheapest candidate, "" if it has none; ok is false if there is
+// no candidate.
+func cheapestValue(v *rules.View, candidates []candidate, key string) (value string, ok bool) {
+	return nearestValue(v, candidates, model.Requirement{Key: key})
 }
 
-// nearestValue is the value nearest to the bounds of the requirement, or to a misspelled name of a type, and of those the cheapest.
-func nearestValue(v *rules.View, machines []machine, r model.Requirement) (value string, ok bool) {
+// nearestValue returns the value closest to the bounds of the requirement, or to a misspelled type name, and of those
+// the cheapest.
+func nearestValue(v *rules.View, candidates []candidate, r model.Requirement) (value string, ok bool) {
 	var price model.Price
 	var far uint64
 	var unusual int
-	for _, m := range machines {
+	for _, m := range candidates {
 		candidate, _ := valueOf(v, m, r.Key)
 		d := max(distance(candidate, r), misspelled(v, r, candidate))
-		arch := 0 // one like that of other pods' images comes first
+		arch := 0 // prefers the architecture that most images have
 		if a, known := valueOf(v, m, model.LabelArch); known && a != usualArch {
 			arch = 1
 		}
-		nearer := cmp.Or(cmp.Compare(d, far), cmp.Compare(arch, unusual), cmp.Compare(m.offer.Price, price), cmp.Compare(candidate, value)) < 0
+		nearer := cmp.Or(cmp.Compare(d, far), cmp.Compare(arch, unusual), cmp.Compare(m.offer.Price, price),
+			cmp.Compare(candidate, value)) < 0
 		if !ok || nearer {
 			value, price, far, unusual, ok = candidate, m.offer.Price, d, arch, true
 		}
@@ -86,7 +93,8 @@ func nearestValue(v *rules.View, machines []machine, r model.Requirement) (value
 	return value, ok
 }
 
-// distance is how far a number is from the bounds; what is no number is farthest, without bounds everything is near.
+// distance returns how far a number is outside the bounds. What is not a number is farthest; without bounds
+// everything is equally near.
 func distance(value string, r model.Requirement) uint64 {
 	if r.Gte == nil && r.Lte == nil {
 		return 0
@@ -103,7 +111,7 @@ func distance(value string, r model.Requirement) uint64 {
 	return 0
 }
 
-func valueOf(v *rules.View, m machine, key string) (string, bool) {
+func valueOf(v *rules.View, m candidate, key string) (string, bool) {
 	switch key {
 	case model.LabelZone:
 		return v.Zones[m.offer.Zone], true
@@ -120,7 +128,7 @@ func valueOf(v *rules.View, m machine, key string) (string, bool) {
 	return r.Values[0], true
 }
 
-// valuesText is what a requirement allows, without its key.
+// valuesText formats what a requirement allows, without its key.
 func valuesText(r model.Requirement) string {
 	if !r.Complement && len(r.Values) > 0 {
 		return strings.Join(r.Values, ", ")

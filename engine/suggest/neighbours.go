@@ -7,15 +7,15 @@ import (
 	"github.com/nodeless/nodeless/engine/rules"
 )
 
-// mostAlternatives bounds the product of a shape's own alternatives and those of its volumes.
-const mostAlternatives = 64
+// maxAlternatives bounds the product of a shape's own alternatives and those of its volumes.
+const maxAlternatives = 64
 
-// mostZones is in how many zones a machine is tried beside the pods that are there.
-const mostZones = 4
+// maxZones is the number of zones in which a node is tried next to existing pods.
+const maxZones = 4
 
-// neighbours is the shape with its demands on other pods and its volumes turned into requirements on labels, as a new
-// machine would meet them beside the pods that are there, and whether that can be said at all: it cannot where pods that
-// wait may be in the way by then. Pods of the shape itself count as waiting only if strict: they wait for the same reason.
+// neighbours turns the shape's constraints on other pods and its volumes into requirements on labels, as a new node
+// would meet them next to the existing pods. It fails if pending pods may interfere by then. Pods of the shape itself
+// count as pending only if strict: they wait for the same reason.
 func (c *search) neighbours(shape *model.Shape, strict bool) (model.Shape, bool) {
 	out := *shape
 	for i := range shape.Affinity {
@@ -37,7 +37,7 @@ func (c *search) neighbours(shape *model.Shape, strict bool) (model.Shape, bool)
 			return out, false
 		}
 	}
-	if c.avoided(shape) {
+	if c.repelled(shape) {
 		return out, false
 	}
 	if places := rules.Places(shape.Volumes); places != nil {
@@ -50,14 +50,15 @@ func (c *search) neighbours(shape *model.Shape, strict bool) (model.Shape, bool)
 				product = append(product, term.And(place))
 			}
 		}
-		if out.AnyOf = product; len(product) > mostAlternatives {
+		if out.AnyOf = product; len(product) > maxAlternatives {
 			return out, false
 		}
 	}
 	return out, true
 }
 
-// near is where a term of affinity can be met: beside a pod that is there, or anywhere if the pod is the first of its group.
+// near returns where an affinity term can be met: next to an existing pod, or anywhere if the pod is the first of its
+// group.
 func (c *search) near(shape *model.Shape, term *model.PodTerm) (model.Requirements, bool) {
 	domains := c.taken(term.Topology, &term.Pods)
 	switch {
@@ -69,7 +70,7 @@ func (c *search) near(shape *model.Shape, term *model.PodTerm) (model.Requiremen
 	return model.Requirements{model.OneOf(term.Topology, domains...)}, true
 }
 
-// away keeps a term of anti-affinity.
+// away returns the requirement that keeps an anti-affinity term.
 func (c *search) away(shape *model.Shape, term *model.PodTerm, strict bool) (model.Requirements, bool) {
 	if term.Topology == model.LabelHostname {
 		return nil, true
@@ -85,40 +86,42 @@ func (c *search) away(shape *model.Shape, term *model.PodTerm, strict bool) (mod
 	return model.Requirements{r}, err == nil
 }
 
-// avoids reports whether pods of another shape, with this index, keep pods like this away from more than their own node.
-func (c *search) avoids(i int, shape *model.Shape) bool {
-	return i >= 0 && i < len(c.s.Shapes) && c.s.Shapes[i].Key != shape.Key && slices.ContainsFunc(c.s.Shapes[i].AntiAffinity, func(t model.PodTerm) bool {
-		return t.Topology != model.LabelHostname && c.chooses(&t.Pods, shape)
-	})
+// repels reports whether pods of another shape, with this index, keep pods like this one away from more than their
+// own node.
+func (c *search) repels(i int, shape *model.Shape) bool {
+	return i >= 0 && i < len(c.s.Shapes) && c.s.Shapes[i].Key != shape.Key &&
+		slices.ContainsFunc(c.s.Shapes[i].AntiAffinity, func(t model.PodTerm) bool {
+			return t.Topology != model.LabelHostname && c.chooses(&t.Pods, shape)
+		})
 }
 
-// avoided reports whether a pod that waits may by then keep pods like this away.
-func (c *search) avoided(shape *model.Shape) bool {
+// repelled reports whether a pending pod may by then keep pods like this one away.
+func (c *search) repelled(shape *model.Shape) bool {
 	if !slices.ContainsFunc(c.s.Shapes, func(s model.Shape) bool { return len(s.AntiAffinity) > 0 }) {
 		return false
 	}
-	return slices.ContainsFunc(c.s.Pending, func(p model.Pod) bool { return c.avoids(p.Shape, shape) })
+	return slices.ContainsFunc(c.s.Pending, func(p model.Pod) bool { return c.repels(p.Shape, shape) })
 }
 
-// besides reports whether a machine of the view can be beside the pods that are there. It looks at one of each zone.
-func (c *search) besides(shape *model.Shape, v *rules.View, room rules.Headroom) bool {
+// coexists reports whether a node of the view can exist next to the existing pods. It tries one node per zone.
+func (c *search) coexists(shape *model.Shape, v *rules.View, room rules.Headroom) bool {
 	alone := len(shape.Affinity)+len(shape.AntiAffinity)+len(shape.Spread) == 0
 	for i := 0; alone && i < len(c.s.Shapes); i++ {
-		alone = !c.avoids(i, shape)
+		alone = !c.repels(i, shape)
 	}
 	if alone {
 		return true
 	}
 	looked := map[int]bool{}
-	for _, m := range c.machines(shape, v, room) {
-		if looked[m.offer.Zone] || len(looked) == mostZones {
+	for _, m := range c.candidates(shape, v, room) {
+		if looked[m.offer.Zone] || len(looked) == maxZones {
 			continue
 		}
 		looked[m.offer.Zone] = true
 		s, own := c.changed(shape)
 		state, t := rules.NewState(s), &v.Pool.Types[m.t]
 		node := state.AddNode(model.Node{
-			Name: "a new machine", Pool: v.Pool.Name, Type: t.Name, Labels: v.LabelsOf(m.t, m.offer), Taints: v.Pool.Taints,
+			Name: "a new node", Pool: v.Pool.Name, Type: t.Name, Labels: v.LabelsOf(m.t, m.offer), Taints: v.Pool.Taints,
 			Zone: v.Zones[m.offer.Zone], CapacityType: v.Capacities[m.offer.Capacity],
 			Capacity: t.Capacity, Allocatable: v.Net[m.t], AttachLimits: t.AttachLimits,
 		})
@@ -129,8 +132,8 @@ func (c *search) besides(shape *model.Shape, v *rules.View, room rules.Headroom)
 	return false
 }
 
-// changed is the snapshot with the changed shape, for all pods that have it: they are made from one template. It gives the
-// shape's index as well.
+// changed returns the snapshot in which all pods of the shape, which come from one template, have the changed shape,
+// and the index of the shape.
 func (c *search) changed(shape *model.Shape) (*model.Snapshot, int) {
 	s := *c.s
 	s.Shapes = slices.Clone(s.Shapes)
@@ -143,7 +146,8 @@ func (c *search) changed(shape *model.Shape) (*model.Snapshot, int) {
 	return &s, own
 }
 
-// taken are the values of the topology's label on nodes with pods that the selector chooses; nil if there are no such pods.
+// taken returns the values of the topology label on nodes with pods that the selector selects; nil if there are no
+// such pods.
 func (c *search) taken(topology string, pods *model.Selector) []string {
 	var out []string
 	for i := range c.s.Nodes {
@@ -164,7 +168,7 @@ func (c *search) taken(topology string, pods *model.Selector) []string {
 	return out
 }
 
-// waiting reports whether a pending pod is chosen, of another shape than this one unless strict.
+// waiting reports whether the selector selects a pending pod; without strict, one of another shape.
 func (c *search) waiting(shape *model.Shape, pods *model.Selector, strict bool) bool {
 	chosen := make([]int8, len(c.s.Shapes)) // by shape: 1 yes, -1 no
 	for i := range c.s.Pending {

@@ -16,7 +16,8 @@ func (c *search) tolerate() model.Change {
 			continue
 		}
 		shape := *c.shape
-		shape.Tolerations = append(slices.Clone(shape.Tolerations), model.Toleration{Key: taint.Key, Value: taint.Value, Effect: taint.Effect})
+		shape.Tolerations = append(slices.Clone(shape.Tolerations), model.Toleration{Key: taint.Key, Value: taint.Value,
+			Effect: taint.Effect})
 		if c.fits(&shape, v, c.rooms[i], false) {
 			return model.Change{Rule: model.RuleTaint, Object: rules.TaintText(taint), Pool: v.Pool.Name, To: "tolerated"}
 		}
@@ -24,8 +25,8 @@ func (c *search) tolerate() model.Change {
 	return model.Change{}
 }
 
-// askLess lowers the request of which the least must go, to the most that a machine has beside its daemons.
-func (c *search) askLess() model.Change {
+// requestLess lowers the request that has to shrink least, to the most that a node has next to its daemons.
+func (c *search) requestLess() model.Change {
 	var best model.Change
 	var kept float64
 	for r, asked := range c.shape.Requests {
@@ -36,7 +37,7 @@ func (c *search) askLess() model.Change {
 			shape := *c.shape
 			shape.Requests[r] = 0
 			var most int64
-			for _, m := range c.machines(&shape, v, c.rooms[i]) {
+			for _, m := range c.candidates(&shape, v, c.rooms[i]) {
 				most = max(most, v.Net[m.t][r])
 			}
 			most = roundDown(c.name(r), most)
@@ -56,7 +57,7 @@ func (c *search) askLess() model.Change {
 	return best
 }
 
-// preferTerm makes one demand on other pods a preference.
+// preferTerm turns one constraint on other pods into a preference.
 func (c *search) preferTerm() model.Change {
 	try := func(object string, drop func(*model.Shape), from, to string) model.Change {
 		shape := *c.shape
@@ -78,7 +79,8 @@ func (c *search) preferTerm() model.Change {
 			if !named(t.Topology, all) {
 				continue
 			}
-			if found := try(t.Topology, func(s *model.Shape) { s.Affinity = without(s.Affinity, i) }, "required", "preferred"); found.Pool != "" {
+			if found := try(t.Topology, func(s *model.Shape) { s.Affinity = without(s.Affinity, i) }, "required",
+				"preferred"); found.Pool != "" {
 				return found
 			}
 		}
@@ -88,7 +90,8 @@ func (c *search) preferTerm() model.Change {
 			if !named(t.Topology, all) {
 				continue
 			}
-			if found := try(t.Topology, func(s *model.Shape) { s.AntiAffinity = without(s.AntiAffinity, i) }, "required", "preferred"); found.Pool != "" {
+			if found := try(t.Topology, func(s *model.Shape) { s.AntiAffinity = without(s.AntiAffinity, i) }, "required",
+				"preferred"); found.Pool != "" {
 				return found
 			}
 		}
@@ -110,7 +113,7 @@ func (c *search) preferTerm() model.Change {
 	return model.Change{}
 }
 
-// unblock creates the object without which no machine can take the pod, if that is all that is missing.
+// unblock creates the object without which no node can take the pod, if nothing else is missing.
 func (c *search) unblock() model.Change {
 	blocked := c.shape.Blocked
 	if blocked == "" {

@@ -9,7 +9,7 @@ import (
 	"github.com/nodeless/nodeless/engine/rules"
 )
 
-// raiseLimit raises one limit of a pool, by as little as the machine that takes least of it needs.
+// raiseLimit raises one limit of a pool by as little as any node needs.
 func (c *search) raiseLimit() model.Change {
 	for i, v := range c.views {
 		l, room := &v.Pool.Limits, c.rooms[i]
@@ -38,12 +38,12 @@ func (c *search) raiseLimit() model.Change {
 	return model.Change{}
 }
 
-// limitNeeded is the least limit of the resource with which the pool would give a machine, 0 if none would.
+// limitNeeded returns the lowest limit of the resource with which the pool would launch a node, 0 if none would do.
 func (c *search) limitNeeded(v *rules.View, room rules.Headroom, r int) int64 {
 	open := room
 	open.Left[r] = math.MaxInt64
 	var amounts []int64
-	for _, m := range c.machines(c.shape, v, open) {
+	for _, m := range c.candidates(c.shape, v, open) {
 		amounts = append(amounts, v.Pool.Types[m.t].Capacity[r])
 	}
 	if len(amounts) == 0 {
@@ -51,11 +51,11 @@ func (c *search) limitNeeded(v *rules.View, room rules.Headroom, r int) int64 {
 	}
 	most := v.Pool.Limits.Max
 	used := most.Minus(room.Left)
-	// The smallest machine is enough, unless minValues need others beside it.
+	// The smallest type is enough, unless minValues need others beside it.
 	for _, amount := range []int64{slices.Min(amounts), slices.Max(amounts)} {
-		var machine model.Resources
-		machine[r] = amount
-		to := roundUp(c.name(r), used.Plus(machine)[r])
+		var node model.Resources
+		node[r] = amount
+		to := roundUp(c.name(r), used.Plus(node)[r])
 		if to <= most[r] {
 			continue
 		}
@@ -68,7 +68,7 @@ func (c *search) limitNeeded(v *rules.View, room rules.Headroom, r int) int64 {
 	return 0
 }
 
-// wait is for a pool to become ready, or for an offering to have capacity again.
+// wait waits for a pool to become ready, or for an offering to have capacity again.
 func (c *search) wait() model.Change {
 	for i, v := range c.views {
 		if v.Pool.Static {
@@ -78,7 +78,8 @@ func (c *search) wait() model.Change {
 		pool.NotReady = ""
 		ready.Pool = &pool
 		if why := v.Pool.NotReady; why != "" && c.fits(c.shape, &ready, c.rooms[i], false) {
-			return model.Change{Rule: model.RulePoolNotReady, Object: "pool " + pool.Name, Pool: pool.Name, From: why, To: "ready"}
+			return model.Change{Rule: model.RulePoolNotReady, Object: "pool " + pool.Name, Pool: pool.Name, From: why,
+				To: "ready"}
 		}
 		if !slices.ContainsFunc(v.Offers, outOfStock) {
 			continue
@@ -94,20 +95,21 @@ func (c *search) wait() model.Change {
 		if !c.fits(c.shape, &stocked, c.rooms[i], false) {
 			continue
 		}
-		name, ok := cheapestValue(&stocked, c.machines(c.shape, &stocked, c.rooms[i]), model.LabelInstanceType)
+		name, ok := cheapestValue(&stocked, c.candidates(c.shape, &stocked, c.rooms[i]), model.LabelInstanceType)
 		if ok {
-			return model.Change{Rule: model.RuleCapacity, Object: name, Pool: pool.Name, From: "out of capacity", To: "available"}
+			return model.Change{Rule: model.RuleCapacity, Object: name, Pool: pool.Name, From: "out of capacity",
+				To: "available"}
 		}
 	}
 	return model.Change{}
 }
 
-// outOfStock reports whether some of a type's offers are not available.
+// outOfStock reports whether some of a type's offers are unavailable.
 func outOfStock(offers []rules.Offer) bool {
 	return slices.ContainsFunc(offers, func(o rules.Offer) bool { return !o.Available })
 }
 
-// fewerValues lowers one minValues of a pool to what can be kept.
+// fewerValues lowers one minValues of a pool to what can be met.
 func (c *search) fewerValues() model.Change {
 	alone, ok := c.neighbours(c.shape, false)
 	if !ok {
@@ -133,19 +135,20 @@ func (c *search) fewerValues() model.Change {
 	return model.Change{}
 }
 
-// widenPool lets a pool's requirement on one label have one more value.
+// widenPool adds one value to a pool's requirement on a label.
 func (c *search) widenPool() model.Change {
 	for i, v := range c.views {
 		for _, r := range v.Pool.Requirements {
-			if r.Key == model.LabelPool || c.tries >= mostTries {
+			if r.Key == model.LabelPool || c.tries >= maxTries {
 				continue
 			}
 			c.tries++
 			pool := *v.Pool
 			pool.Requirements = withoutKey(pool.Requirements, r.Key)
 			value, ok := "", false
-			if wide := rules.NewView(&pool, c.s.Daemons); wide.OfTypes(r.Key) || r.Key == model.LabelZone || r.Key == model.LabelCapacityType {
-				value, ok = nearestValue(wide, c.machines(c.shape, wide, c.rooms[i]), r)
+			if wide := rules.NewView(&pool, c.s.Daemons); wide.OfTypes(r.Key) || r.Key == model.LabelZone ||
+				r.Key == model.LabelCapacityType {
+				value, ok = nearestValue(wide, c.candidates(c.shape, wide, c.rooms[i]), r)
 			}
 			if !ok || value == "" {
 				continue
@@ -167,7 +170,7 @@ func (c *search) widenPool() model.Change {
 	return model.Change{}
 }
 
-// roundDown and roundUp go to the next amount that Quantity writes exactly, so that what a person reads is what was tried.
+// roundDown and roundUp return the next amount that Quantity formats exactly, so that people read what was tried.
 func roundDown(resource string, n int64) int64 { return n - n%unit(resource, n) }
 
 func roundUp(resource string, n int64) int64 {

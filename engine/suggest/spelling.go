@@ -8,11 +8,11 @@ import (
 	"github.com/nodeless/nodeless/engine/rules"
 )
 
-// mostSlips is how many letters of a name may be wrong for it to be taken for another one's.
-const mostSlips = 2
+// maxTypos is the number of wrong letters up to which a name counts as misspelled.
+const maxTypos = 2
 
-// misspelled is how far a type's name is from those that a requirement asks for, if none of these is a type of the view: 0 to mostSlips
-// letters, else MaxUint64. Where they are types, and for other labels, all values are equally far.
+// misspelled returns how far a type's name is from those that a requirement asks for, provided none of these is a
+// type of the view: 0 to maxTypos letters, else MaxUint64. For other labels all values are equally far.
 func misspelled(v *rules.View, r model.Requirement, name string) uint64 {
 	if r.Key != model.LabelInstanceType || r.Complement || len(r.Values) == 0 {
 		return 0
@@ -24,13 +24,13 @@ func misspelled(v *rules.View, r model.Requirement, name string) uint64 {
 		}
 		nearest = min(nearest, EditDistance(asked, name))
 	}
-	if nearest > mostSlips {
+	if nearest > maxTypos {
 		return math.MaxUint64
 	}
 	return uint64(nearest)
 }
 
-// Letters is how many letters have to be put in, left out or changed to make b of a (Levenshtein's distance).
+// EditDistance returns the number of letters to insert, delete or change to turn a into b (Levenshtein distance).
 func EditDistance(a, b string) int {
 	x, y := []rune(a), []rune(b)
 	row := make([]int, len(y)+1)

@@ -23,7 +23,7 @@ func Constrained(seed uint64) *model.Snapshot {
 	for i := range s.Daemons {
 		s.Daemons[i].Shape.Namespace = s.Daemons[i].Namespace
 		if !r.chance(15) {
-			sociable(&s.Daemons[i].Shape)
+			unrelated(&s.Daemons[i].Shape)
 		}
 	}
 	for i := range s.Pending {
@@ -35,19 +35,19 @@ func Constrained(seed uint64) *model.Snapshot {
 		}
 	}
 	for i := range s.Nodes {
-		r.furnish(s, &s.Nodes[i])
+		r.addLabels(s, &s.Nodes[i])
 	}
 	nominate(s, seed)
 	return model.Canonical(s)
 }
 
-// sociable takes away what a daemon seldom has: rules about other pods.
-func sociable(s *model.Shape) {
+// unrelated takes away what a daemon seldom has: rules about other pods.
+func unrelated(s *model.Shape) {
 	s.Affinity, s.AntiAffinity, s.PreferredPods, s.Spread, s.Volumes = nil, nil, nil, nil, nil
 }
 
-// furnish gives a node attach limits and labels, and its pods their place in the snapshot.
-func (r source) furnish(s *model.Snapshot, n *model.Node) {
+// addLabels gives a node attach limits and labels, and its pods their place in the snapshot.
+func (r source) addLabels(s *model.Snapshot, n *model.Node) {
 	n.AttachLimits = r.attachLimits(60)
 	var own []model.Requirement
 	if r.chance(60) {

@@ -38,7 +38,7 @@ func Disruptive(seed uint64) *model.Snapshot {
 			s.Pending = append(s.Pending, p)
 		}
 	}
-	wish(s, seed)
+	annotate(s, seed)
 	return model.Canonical(s)
 }
 
@@ -101,12 +101,12 @@ func (r source) machine(s *model.Snapshot, name string) (model.Node, bool) {
 	if r.chance(40) {
 		n.Drifted, n.DriftedSince = "NodePoolDrifted", n.Initialized
 	}
-	r.occupy(s, &n)
+	r.bind(s, &n)
 	return n, true
 }
 
-// occupy lets the machine run pods, as far as there is room.
-func (r source) occupy(s *model.Snapshot, n *model.Node) {
+// bind lets the machine run pods, as far as there is room.
+func (r source) bind(s *model.Snapshot, n *model.Node) {
 	for i := range r.IntN(5) {
 		p := model.BoundPod{
 			Pod: r.pod(s, fmt.Sprintf("bound-%s-%d", n.Name, i)), Daemon: r.chance(10), Terminal: r.chance(5), Terminating: r.chance(5),

@@ -28,7 +28,7 @@ func (r source) node(s *model.Snapshot, name string, types []model.InstanceType)
 		n.Taints = []model.Taint{{Key: "gpu", Value: "true", Effect: model.NoSchedule}}
 	}
 	if len(types) > 0 {
-		r.dress(s, &n, types)
+		r.describe(s, &n, types)
 	}
 	for i := range r.IntN(3) {
 		n.Pods = append(n.Pods, model.BoundPod{
@@ -39,8 +39,8 @@ func (r source) node(s *model.Snapshot, name string, types []model.InstanceType)
 	return n
 }
 
-// dress gives the machine a type's size and labels; in flight, a claim's requirements with several types.
-func (r source) dress(s *model.Snapshot, n *model.Node, types []model.InstanceType) {
+// describe gives the machine a type's size and labels; in flight, a claim's requirements with several types.
+func (r source) describe(s *model.Snapshot, n *model.Node, types []model.InstanceType) {
 	t := pick(r, types...)
 	n.Capacity, n.Allocatable = t.Capacity, t.Allocatable
 	n.Used = model.Resources{model.CPU: int64(r.IntN(1000)), model.Pods: int64(r.IntN(5))}

@@ -7,7 +7,7 @@ import (
 	"github.com/nodeless/nodeless/engine/model"
 )
 
-// dropPort lets the pod do without one of its host ports, where daemons have it on every machine.
+// dropPort removes one of the pod's host ports, where daemons occupy it on every node.
 func (c *search) dropPort() model.Change {
 	for i, port := range c.shape.HostPorts {
 		shape := *c.shape
@@ -19,7 +19,7 @@ func (c *search) dropPort() model.Change {
 	return model.Change{}
 }
 
-// freeVolume waits for the pod that has a volume for itself.
+// freeVolume waits for the pod that uses a single-pod volume.
 func (c *search) freeVolume() model.Change {
 	shape := *c.shape
 	shape.Volumes = slices.Clone(shape.Volumes)
@@ -40,7 +40,7 @@ func (c *search) freeVolume() model.Change {
 	return model.Change{}
 }
 
-// user is a pod on a machine that uses the volume.
+// user returns a pod on a node that uses the volume.
 func (c *search) user(volume string) (model.PodKey, bool) {
 	for i := range c.s.Nodes {
 		for _, p := range c.s.Nodes[i].Pods {
@@ -55,8 +55,8 @@ func (c *search) user(volume string) (model.PodKey, bool) {
 	return model.PodKey{}, false
 }
 
-// barred reports whether a pod on a machine uses a volume that is for one pod alone.
-func (c *search) barred(shape *model.Shape) bool {
+// volumeInUse reports whether a pod on a node uses a single-pod volume of the shape.
+func (c *search) volumeInUse(shape *model.Shape) bool {
 	return slices.ContainsFunc(shape.Volumes, func(v model.Volume) bool {
 		if !v.Alone {
 			return false
@@ -66,8 +66,8 @@ func (c *search) barred(shape *model.Shape) bool {
 	})
 }
 
-// fewerVolumes takes away as many volumes of one driver as are too many for the machine that takes most of them; which ones does
-// not matter: all of them can be where the machine is.
+// fewerVolumes removes as many volumes of one driver as exceed the limit of the node that takes most of them. Which
+// ones does not matter: all of them are accessible there.
 func (c *search) fewerVolumes() model.Change {
 	alone, ok := c.neighbours(c.shape, false)
 	if !ok {
@@ -85,13 +85,14 @@ func (c *search) fewerVolumes() model.Change {
 		shape.Volumes = firstOf(shape.Volumes, verdict.Object, n)
 		if c.fits(&shape, v, c.rooms[i], false) {
 			most = n
-			best = model.Change{Rule: model.RuleVolumeLimit, Object: verdict.Object, Pool: v.Pool.Name, From: verdict.Detail, To: verdict.Best}
+			best = model.Change{Rule: model.RuleVolumeLimit, Object: verdict.Object, Pool: v.Pool.Name, From: verdict.Detail,
+				To: verdict.Best}
 		}
 	}
 	return best
 }
 
-// firstOf are the volumes with no more than n of the driver.
+// firstOf keeps at most n volumes of the driver.
 func firstOf(volumes []model.Volume, driver string, n int) []model.Volume {
 	var out []model.Volume
 	kept := map[string]bool{}
@@ -107,7 +108,7 @@ func firstOf(volumes []model.Volume, driver string, n int) []model.Volume {
 	return out
 }
 
-// morePriority is the least priority for which machines are launched.
+// morePriority raises the priority to the policy's cutoff.
 func (c *search) morePriority() model.Change {
 	if c.reason.Detail == "" {
 		return model.Change{}

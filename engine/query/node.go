@@ -8,14 +8,15 @@ import (
 	"github.com/nodeless/nodeless/engine/model"
 )
 
-// mostBlockers is how many reasons are looked for; a machine may have hundreds of pods that must not be disrupted.
-const mostBlockers = 12
+// maxBlockers bounds the number of reasons: a node may have hundreds of pods that must not be disrupted.
+const maxBlockers = 12
 
-// Machine is what becomes of a machine, and what keeps it.
+// Node is what happens to a node, and what keeps it.
 type Node struct {
 	Node *model.Node
-	// Blockers are why it stays, each as it is once those before it are out of the way. The first is what the engine says now. The
-	// last cannot be thought away, or nothing is left that keeps it: then Removal or Command is what would become of it.
+	// Blockers are why it stays, each as it is once those before it are lifted. The first is the engine's present
+	// Reason. The last cannot be lifted; or nothing else keeps the node, and Removal or Command is what would happen to
+	// it.
 	Blockers []model.Reason
 	More     bool // there are further blockers
 	Removal  *model.Removal
@@ -23,8 +24,8 @@ type Node struct {
 	Snapshot *model.Snapshot // in which Removal and Command were decided: without Blockers
 }
 
-// OfMachine asks what becomes of a machine, and whether there is one of that name. Of machines that are not ours, or that are going
-// already, nothing is decided.
+// OfNode asks what happens to a node, and whether there is one with that name. Nothing is decided about nodes that
+// are not managed or are being deleted.
 func OfNode(s *model.Snapshot, policy model.Policy, node string) (Node, bool) {
 	i := slices.IndexFunc(s.Nodes, func(n model.Node) bool { return n.Name == node })
 	if i < 0 {
@@ -33,7 +34,7 @@ func OfNode(s *model.Snapshot, policy model.Policy, node string) (Node, bool) {
 	out := Node{Node: &s.Nodes[i], Snapshot: s}
 	group := []string{node} // that is looked at
 	plan := disrupt.Run(s, policy)
-	for range mostBlockers {
+	for range maxBlockers {
 		reason, goes := out.read(&plan, node)
 		switch {
 		case goes || reason.Rule == "":
@@ -64,8 +65,9 @@ func OfNode(s *model.Snapshot, policy model.Policy, node string) (Node, bool) {
 	return out, true
 }
 
-// unbudgeted looks for a group with which the machine would be replaced if its pool's budget let all of it go, where alone nothing cheaper
-// takes its place. It adds that budget to the blockers, and gives the world without it and what is decided there.
+// unbudgeted looks for a group with which the node would be replaced if its pool's budget allowed it, where alone
+// nothing cheaper takes its place. It adds that budget to the blockers, and returns the cluster without it and the
+// plan for that.
 func (m *Node) unbudgeted(policy model.Policy, alone *model.Reason) (*model.Snapshot, model.Plan, bool) {
 	i := slices.IndexFunc(m.Snapshot.Pools, func(p model.Pool) bool { return p.Name == m.Node.Pool })
 	switch alone.Rule {
@@ -76,7 +78,8 @@ func (m *Node) unbudgeted(policy model.Policy, alone *model.Reason) (*model.Snap
 	if i < 0 || m.Snapshot.Pools[i].Disruption.AllowedUnderused >= len(m.Snapshot.Nodes) {
 		return nil, model.Plan{}, false
 	}
-	budget := model.Reason{Rule: model.RuleBudget, Object: m.Node.Pool, Detail: strconv.Itoa(max(m.Snapshot.Pools[i].Disruption.AllowedUnderused, 0))}
+	budget := model.Reason{Rule: model.RuleBudget, Object: m.Node.Pool,
+		Detail: strconv.Itoa(max(m.Snapshot.Pools[i].Disruption.AllowedUnderused, 0))}
 	next, _, ok := lift(m.Snapshot, policy, m.Node.Name, &budget)
 	if !ok {
 		return nil, model.Plan{}, false
@@ -97,7 +100,7 @@ func (m *Node) unbudgeted(policy model.Policy, alone *model.Reason) (*model.Snap
 	return next, plan, true
 }
 
-// read finds the machine in a plan: why it stays, or that it goes.
+// read finds the node in a plan: why it stays, or that it is removed.
 func (m *Node) read(plan *model.Plan, node string) (model.Reason, bool) {
 	for i := range plan.Removals {
 		if plan.Removals[i].Node == node {
@@ -119,7 +122,7 @@ func (m *Node) read(plan *model.Plan, node string) (model.Reason, bool) {
 	return model.Reason{}, false
 }
 
-// only is the snapshot in which no method takes other machines than these: pods may still move there.
+// only returns the snapshot in which no method removes any other nodes; pods may still move there.
 func only(s *model.Snapshot, nodes []string) *model.Snapshot {
 	out := *s
 	out.Nodes = slices.Clone(s.Nodes)

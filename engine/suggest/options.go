@@ -7,18 +7,19 @@ import (
 	"github.com/nodeless/nodeless/engine/rules"
 )
 
-// Option is a change with the cheapest node that would be launched for one pod after it.
+// Option is a change and the cheapest node that would be launched for the pod after it.
 type Option struct {
 	Change model.Change
-	Node   model.Candidate // the zero value if that is not known
+	Node   model.Candidate // the zero value if unknown
 
 	arch string // of the node, "" if its type does not say
 }
 
-// usualArch is that of images of which nothing else is known.
+// usualArch is the architecture of images about which nothing else is known.
 const usualArch = "amd64"
 
-// foreign reports whether the node has another architecture than the pod's image may be built for: what images hold is not known here.
+// foreign reports whether the node's architecture may differ from what the pod's image is built for; the engine does
+// not know images.
 func (c *search) foreign(o *Option) bool {
 	if strings.TrimPrefix(o.Change.Object, "requirement ") == model.LabelArch {
 		return o.arch != ""
@@ -27,24 +28,24 @@ func (c *search) foreign(o *Option) bool {
 	return o.arch != "" && o.arch != usualArch && !asks
 }
 
-// Several are up to so many single changes, each of another sort, the smallest first.
-func Options(s *model.Snapshot, shape *model.Shape, reason *model.Reason, most int) []Option {
+// Options returns up to limit single changes of different kinds, the smallest first.
+func Options(s *model.Snapshot, shape *model.Shape, reason *model.Reason, limit int) []Option {
 	var out []Option
 	for o := range changes(s, shape, nil, nil, reason) {
-		if out = append(out, o); len(out) == most {
+		if out = append(out, o); len(out) == limit {
 			break
 		}
 	}
 	return out
 }
 
-// cheapest is the cheapest node of the view that holds the shape.
+// cheapest returns the cheapest node of the view that holds the shape.
 func (c *search) cheapest(shape *model.Shape, v *rules.View, room rules.Headroom) Option {
 	tries := c.tries
-	defer func() { c.tries = tries }() // to look at a price is no try
+	defer func() { c.tries = tries }() // looking up a price is not a try
 	c.tries = 0
 	var out Option
-	for _, m := range c.machines(shape, v, room) {
+	for _, m := range c.candidates(shape, v, room) {
 		if out.Node.Type != "" && m.offer.Real >= out.Node.Price {
 			continue
 		}

@@ -7,9 +7,9 @@ import (
 	"github.com/nodeless/nodeless/engine/model"
 )
 
-// wish gives pools of every other seed what their owners may wish of disruption beyond spec.disruption, and machines what that
+// annotate gives pools of every other seed what their owners may annotate of disruption beyond spec.disruption, and machines what that
 // is about.
-func wish(s *model.Snapshot, seed uint64) {
+func annotate(s *model.Snapshot, seed uint64) {
 	r := source{rand.New(rand.NewPCG(seed, 0x776973686573))}
 	if r.chance(50) {
 		return

@@ -1,0 +1,172 @@
+// Package suggest finds the smallest single change after which a pod would have a node: of its own specification, of
+// a pool, or of the cluster. Each change is tried with the rules before it is named, so that a named change leads to
+// a node; if that cannot be shown, none is named.
+//
+// It is not for the hot path: a plan asks for at most MaxShapes shapes, and each asks the rules at most maxTries
+// times.
+package suggest
+
+import (
+	"iter"
+	"slices"
+
+	"github.com/nodeless/nodeless/engine/model"
+	"github.com/nodeless/nodeless/engine/rules"
+)
+
+// MaxShapes is the number of unplaced shapes for which a plan should ask; the others get no suggestion.
+const MaxShapes = 20
+
+// maxTries is how often one shape may ask the rules: twice for each change that is considered in a pool.
+const maxTries = 128
+
+// search is the state of one call.
+type search struct {
+	s      *model.Snapshot
+	shape  *model.Shape
+	views  []*rules.View
+	rooms  []rules.Headroom
+	reason *model.Reason
+	tries  int
+	fitted Option // node of the last fit; its Change is not set
+}
+
+// Smallest returns the change, cheapest for a person, that would place a pod of the shape, or the zero Change if none
+// is found. views and rooms describe the snapshot's pools after what is planned already; without views they are
+// created here. reason is why the shape got nothing.
+//
+// Changes are tried in this order: create what does not exist, raise a limit, tolerate a taint, allow one more value
+// of a label, request less, wait, lower minValues, use fewer volumes, widen a pool. If other pods are in the way, the
+// change is one of: prefer what is required of them, drop a host port, wait for a volume.
+func Smallest(s *model.Snapshot, shape *model.Shape, views []*rules.View, rooms []rules.Headroom,
+	reason *model.Reason) model.Change {
+	for c := range changes(s, shape, views, rooms, reason) {
+		return c.Change
+	}
+	return model.Change{}
+}
+
+// changes yields the changes that would place a pod of the shape, in order.
+func changes(s *model.Snapshot, shape *model.Shape, views []*rules.View, rooms []rules.Headroom,
+	reason *model.Reason) iter.Seq[Option] {
+	return func(yield func(Option) bool) {
+		if len(s.Pools) == 0 {
+			yield(Option{Change: model.Change{Rule: model.RuleNoPool, Object: "NodePool", To: "created"}})
+			return
+		}
+		c := newSearch(s, shape, views, rooms, reason)
+		for _, try := range c.ways() {
+			found := try()
+			if found == (model.Change{}) {
+				continue
+			}
+			o := c.fitted
+			if o.Change = found; c.foreign(&o) {
+				o.Change.Arch = o.arch
+			}
+			if !yield(o) {
+				return
+			}
+		}
+	}
+}
+
+func newSearch(s *model.Snapshot, shape *model.Shape, views []*rules.View, rooms []rules.Headroom,
+	reason *model.Reason) *search {
+	if len(views) == 0 {
+		for i := range s.Pools {
+			v := rules.NewView(&s.Pools[i], s.Daemons)
+			views, rooms = append(views, v), append(rooms, v.Headroom())
+		}
+	}
+	return &search{s: s, shape: shape, views: views, rooms: rooms, reason: reason}
+}
+
+// ways returns the searches that can help against the reason, in order.
+func (c *search) ways() []func() model.Change {
+	one := func(way func() model.Change) []func() model.Change { return []func() model.Change{way} }
+	switch c.reason.Rule {
+	case model.RuleUnmodelled, model.RuleSteps:
+		return nil
+	case model.RulePriority:
+		return one(c.morePriority)
+	case model.RuleHostPort:
+		return one(c.dropPort)
+	case model.RuleVolumeInUse:
+		return one(c.freeVolume)
+	case model.RuleBlocked:
+		return one(c.unblock)
+	case model.RuleAffinity, model.RuleAntiAffinity, model.RuleSpread:
+		return one(c.preferTerm)
+	}
+	if c.fitsSomewhere(c.shape, false) != "" {
+		return nil // what stood in the way is not a rule that can be tried here
+	}
+	return []func() model.Change{
+		c.raiseLimit, c.tolerate, c.allowValue, c.requestLess, c.wait, c.fewerValues, c.fewerVolumes, c.widenPool,
+	}
+}
+
+// fits reports whether the rules admit a new node of the view for the shape. strict: see neighbours.
+func (c *search) fits(shape *model.Shape, v *rules.View, room rules.Headroom, strict bool) bool {
+	if c.tries >= maxTries {
+		return false
+	}
+	c.tries++
+	alone, ok := c.neighbours(shape, strict)
+	fits := ok && v.Verdict(&alone, room, c.s.ResourceNames).Rule == model.RuleSteps && !c.volumeInUse(shape) &&
+		(len(shape.HostPorts) == 0 || len(c.candidates(shape, v, room)) > 0) && c.coexists(shape, v, room)
+	if fits {
+		c.fitted = c.cheapest(shape, v, room)
+	}
+	return fits
+}
+
+// fitsSomewhere returns the first pool that would launch a node for the shape, "" if none.
+func (c *search) fitsSomewhere(shape *model.Shape, strict bool) string {
+	for i, v := range c.views {
+		if c.fits(shape, v, c.rooms[i], strict) {
+			return v.Pool.Name
+		}
+	}
+	return ""
+}
+
+// candidate is a type of a view with an offering.
+type candidate struct {
+	t     int
+	offer rules.Offer
+}
+
+// candidates returns the available ones that hold the shape within the headroom; it ignores taints and the pool's
+// state.
+func (c *search) candidates(shape *model.Shape, v *rules.View, room rules.Headroom) []candidate {
+	if c.tries >= maxTries {
+		return nil
+	}
+	c.tries++
+	alone, ok := c.neighbours(shape, false)
+	if !ok {
+		return nil
+	}
+	var out []candidate
+	for _, o := range v.Options(alone.Required, alone.AnyOf) {
+		for t := range v.Pool.Types {
+			if !o.Types.Has(t) || !alone.Requests.Fits(v.Net[t]) || !room.Allows(&v.Pool.Limits, &v.Pool.Types[t].Capacity) ||
+				!v.DaemonPortsAllow(shape.HostPorts, t) {
+				continue
+			}
+			for _, f := range v.Offers[t] {
+				if f.Available && o.Zones[f.Zone] && o.Capacity[f.Capacity] {
+					out = append(out, candidate{t, f})
+				}
+			}
+		}
+	}
+	return out
+}
+
+// withoutKey returns rs without the requirement on key.
+func withoutKey(rs model.Requirements, key string) model.Requirements {
+	return slices.DeleteFunc(slices.Clone(rs), func(r model.Requirement) bool { return r.Key == key })
+}
