@@ -53,7 +53,7 @@ func (j *coexistence) hostPorts() {
 
 // daemonComes reports whether the daemon runs on the host in at least one of its offerings.
 func (j *coexistence) daemonComes(m *host, s *model.Shape) bool {
-	for _, w := range m.ways {
+	for _, w := range m.options {
 		if j.daemonRuns(m.catalog, w, s) {
 			return true
 		}

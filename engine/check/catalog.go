@@ -11,12 +11,12 @@ type catalog struct {
 
 type kind struct {
 	*model.InstanceType
-	ways []way
-	bare model.Requirements // labels independent of the offering
+	options []option
+	bare    model.Requirements // labels independent of the offering
 }
 
-// way is a type in one of its offerings.
-type way struct {
+// option is a type in one of its offerings.
+type option struct {
 	kind    *kind
 	offer   *model.Offering
 	labels  model.Requirements
@@ -47,10 +47,10 @@ func (c *catalog) kind(name string) *kind {
 		return k
 	}
 	k.bare = labelsOf(k.InstanceType, "", "")
-	k.ways = make([]way, len(k.Offerings))
+	k.options = make([]option, len(k.Offerings))
 	for i := range k.Offerings {
 		o := &k.Offerings[i]
-		k.ways[i] = way{kind: k, offer: o, labels: labelsOf(k.InstanceType, o.Zone, o.CapacityType)}
+		k.options[i] = option{kind: k, offer: o, labels: labelsOf(k.InstanceType, o.Zone, o.CapacityType)}
 	}
 	return k
 }

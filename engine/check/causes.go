@@ -139,7 +139,7 @@ func (j *disruption) saving(c *model.Command, victims []*model.Node) {
 			return
 		}
 		most := l.Chosen.Price
-		for _, w := range slices.Concat(j.waysOf(l)...) {
+		for _, w := range slices.Concat(j.optionsOf(l)...) {
 			most = max(most, clamp(w.offer.Price))
 		}
 		dearest += most

@@ -63,7 +63,7 @@ type judge struct {
 	nodes    map[string]*model.Node
 	pools    map[string]*catalog
 	terms    map[*model.Shape][]model.Requirements // filled on demand
-	ways     map[*model.Launch][][]*way            // filled on demand
+	options  map[*model.Launch][][]*option         // filled on demand
 	found    []Violation
 }
 
@@ -71,7 +71,7 @@ func newJudge(s *model.Snapshot, policy model.Policy, plan *model.Plan) *judge {
 	j := &judge{
 		s: s, policy: policy, plan: plan, maxTypes: policy.MaxTypes,
 		pending: map[model.PodKey]*model.Pod{}, nodes: map[string]*model.Node{}, pools: map[string]*catalog{},
-		terms: map[*model.Shape][]model.Requirements{}, ways: map[*model.Launch][][]*way{},
+		terms: map[*model.Shape][]model.Requirements{}, options: map[*model.Launch][][]*option{},
 	}
 	if j.maxTypes <= 0 {
 		j.maxTypes = 60

@@ -12,7 +12,7 @@ type host struct {
 	node    *model.Node       // nil for a launch
 	launch  *model.Launch     // nil for a node
 	catalog *catalog          // of the launch
-	ways    []*way            // of the launch
+	options []*option         // of the launch
 	labels  map[string]*label // of the launch, by key; filled on demand
 	loads   []*load           // by shape; bound ones before planned ones
 }
@@ -125,7 +125,7 @@ func (j *coexistence) gather() {
 			continue
 		}
 		j.hosts = append(j.hosts, m)
-		m.ways = slices.Concat(j.waysOf(l)...)
+		m.options = slices.Concat(j.optionsOf(l)...)
 		for _, k := range l.Pods {
 			if pod := j.pending[k]; pod != nil {
 				j.put(m, pod, true)
@@ -172,7 +172,7 @@ func (j *coexistence) surelyOn(m *host, s *model.Shape) bool {
 		return true
 	}
 	custom := m.catalog.custom(m.launch.Requirements)
-	return len(alternatives) > 1 && !slices.ContainsFunc(m.ways, func(w *way) bool {
+	return len(alternatives) > 1 && !slices.ContainsFunc(m.options, func(w *option) bool {
 		return !slices.ContainsFunc(alternatives, func(wants model.Requirements) bool {
 			return every(wants, w.labels, custom)
 		})
@@ -207,7 +207,7 @@ func (h *host) label(key string) *label {
 		return out
 	}
 	out := &label{}
-	for _, w := range h.ways {
+	for _, w := range h.options {
 		r, ok := w.labels.Get(key)
 		out.absent = out.absent || !ok
 		for _, v := range r.Values {

@@ -55,7 +55,7 @@ func (j launches) launch(l *model.Launch, c *catalog) {
 			j.fail("exists", "launch "+l.ID, "type %s is not of pool %s, or named twice", name, l.Pool)
 			continue
 		}
-		least, ok := j.launchType(l, c, k, j.waysOf(l)[i], custom, pods, &load)
+		least, ok := j.launchType(l, c, k, j.optionsOf(l)[i], custom, pods, &load)
 		if ok && least < last {
 			j.fail("price", "launch "+l.ID, "type %s is cheaper than the one before it", name)
 		}
@@ -91,32 +91,32 @@ func (j launches) launchedPods(l *model.Launch, c *catalog) (load model.Resource
 	return load
 }
 
-// waysOf returns the available offerings of each type of a launch.
-func (j *judge) waysOf(l *model.Launch) [][]*way {
-	if out := j.ways[l]; out != nil {
+// optionsOf returns the available offerings of each type of a launch.
+func (j *judge) optionsOf(l *model.Launch) [][]*option {
+	if out := j.options[l]; out != nil {
 		return out
 	}
-	c, out := j.pools[l.Pool], make([][]*way, len(l.Types))
+	c, out := j.pools[l.Pool], make([][]*option, len(l.Types))
 	for i, name := range l.Types {
 		k := c.kind(name)
-		for x := 0; k != nil && x < len(k.ways); x++ {
-			if w := &k.ways[x]; w.offer.Available && allows(l.Requirements, w.labels) && allows(c.pool.Requirements, w.labels) {
+		for x := 0; k != nil && x < len(k.options); x++ {
+			if w := &k.options[x]; w.offer.Available && allows(l.Requirements, w.labels) && allows(c.pool.Requirements, w.labels) {
 				out[i] = append(out[i], w)
 			}
 		}
 	}
-	j.ways[l] = out
+	j.options[l] = out
 	return out
 }
 
 // launchType judges one type of a launch, and returns its lowest price by the policy.
-func (j launches) launchType(l *model.Launch, c *catalog, k *kind, ways []*way, custom model.Requirements,
+func (j launches) launchType(l *model.Launch, c *catalog, k *kind, options []*option, custom model.Requirements,
 	pods []model.PodKey, load *model.Resources) (least model.Price, found bool) {
 	object := "launch " + l.ID
 	if !j.policy.Admits(&k.Capacity) {
 		j.fail("size", object, "type %s is larger than the policy wants", k.Name)
 	}
-	for _, w := range ways {
+	for _, w := range options {
 		for _, pod := range pods {
 			constraints, volumes := j.satisfied(j.shape(pod), w.labels, custom)
 			if !constraints {
@@ -155,8 +155,8 @@ func (j launches) onePerShape(pods []model.PodKey) []model.PodKey {
 	return out
 }
 
-// daemons returns the requests of the daemons that run on nodes of the pool made this way.
-func (j *judge) daemons(c *catalog, w *way) *model.Resources {
+// daemons returns the requests of the daemons that run on nodes of the pool made this option.
+func (j *judge) daemons(c *catalog, w *option) *model.Resources {
 	if w.daemons != nil {
 		return w.daemons
 	}
@@ -170,7 +170,7 @@ func (j *judge) daemons(c *catalog, w *way) *model.Resources {
 	return &sum
 }
 
-func (j *judge) daemonRuns(c *catalog, w *way, s *model.Shape) bool {
+func (j *judge) daemonRuns(c *catalog, w *option, s *model.Shape) bool {
 	if t, bad := model.Untolerated(c.pool.Taints, s.Tolerations); bad && !strings.HasPrefix(t.Key, "node.kubernetes.io/") {
 		return false
 	}
@@ -191,9 +191,9 @@ func (j launches) chosen(l *model.Launch, c *catalog) {
 	if k == nil {
 		return
 	}
-	var mine *way
+	var mine *option
 	least := model.Price(-1)
-	for _, w := range j.waysOf(l)[0] {
+	for _, w := range j.optionsOf(l)[0] {
 		if price := j.policy.Effective(k.Name, w.offer); least < 0 || price < least {
 			least = price
 		}
@@ -225,7 +225,7 @@ func (j launches) offering(x model.Candidate) (model.Price, bool) {
 		if k == nil {
 			continue
 		}
-		for _, w := range k.ways {
+		for _, w := range k.options {
 			if w.offer.Available && w.offer.Zone == x.Zone && w.offer.CapacityType == x.CapacityType &&
 				clamp(w.offer.Price) == x.Price {
 				return j.policy.Effective(x.Type, w.offer), true

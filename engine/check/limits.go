@@ -61,8 +61,8 @@ func (j launches) minValues(l *model.Launch, c *catalog) {
 			continue
 		}
 		seen := map[string]bool{}
-		for _, ways := range j.waysOf(l) {
-			for _, w := range ways {
+		for _, options := range j.optionsOf(l) {
+			for _, w := range options {
 				have, _ := w.labels.Get(r.Key)
 				for _, v := range have.Values {
 					if r.Has(v) {

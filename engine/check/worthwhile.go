@@ -26,7 +26,7 @@ func (j *disruption) worthwhile(c *model.Command, victims []*model.Node) {
 			continue
 		}
 		worst, again := model.Price(0), false
-		for _, w := range slices.Concat(j.waysOf(l)...) {
+		for _, w := range slices.Concat(j.optionsOf(l)...) {
 			worst = max(worst, clamp(w.offer.Price))
 			again = again || w.offer.CapacityType == model.Spot
 		}

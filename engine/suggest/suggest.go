@@ -55,7 +55,7 @@ func changes(s *model.Snapshot, shape *model.Shape, views []*rules.View, rooms [
 			return
 		}
 		c := newSearch(s, shape, views, rooms, reason)
-		for _, try := range c.ways() {
+		for _, try := range c.searches() {
 			found := try()
 			if found == (model.Change{}) {
 				continue
@@ -82,8 +82,8 @@ func newSearch(s *model.Snapshot, shape *model.Shape, views []*rules.View, rooms
 	return &search{s: s, shape: shape, views: views, rooms: rooms, reason: reason}
 }
 
-// ways returns the searches that can help against the reason, in order.
-func (c *search) ways() []func() model.Change {
+// searches returns those that can help against the reason, in order.
+func (c *search) searches() []func() model.Change {
 	one := func(way func() model.Change) []func() model.Change { return []func() model.Change{way} }
 	switch c.reason.Rule {
 	case model.RuleUnmodelled, model.RuleSteps:

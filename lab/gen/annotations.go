@@ -7,8 +7,7 @@ import (
 	"github.com/nodeless/nodeless/engine/model"
 )
 
-// annotate gives pools of every other seed what their owners may annotate of disruption beyond spec.disruption, and machines what that
-// is about.
+// annotate gives the pools of every other seed disruption annotations, and nodes what those are about.
 func annotate(s *model.Snapshot, seed uint64) {
 	r := source{rand.New(rand.NewPCG(seed, 0x776973686573))}
 	if r.chance(50) {
@@ -37,13 +36,14 @@ func annotate(s *model.Snapshot, seed uint64) {
 	for i := range s.Nodes {
 		r.jobs(s, &s.Nodes[i])
 		if n := &s.Nodes[i]; r.chance(30) {
-			n.MissingDaemons = []model.MissingDaemon{{DaemonSet: "kube-system/agent", Since: s.Now.Add(-time.Duration(r.IntN(300)) * time.Second)}}
+			n.MissingDaemons = []model.MissingDaemon{{DaemonSet: "kube-system/agent",
+				Since: s.Now.Add(-time.Duration(r.IntN(300)) * time.Second)}}
 			n.Used = n.Used.Plus(n.Free().NonNegative()).Plus(model.Resources{model.CPU: 1})
 		}
 	}
 }
 
-// jobs makes some of the machine's pods those of Jobs.
+// jobs turns some of the node's pods into those of Jobs.
 func (r source) jobs(s *model.Snapshot, n *model.Node) {
 	for i := range n.Pods {
 		if p := &n.Pods[i]; r.chance(30) && !p.Daemon {

@@ -7,12 +7,12 @@ import (
 	"github.com/nodeless/nodeless/engine/model"
 )
 
-// labelRack is a label of some nodes that no future machine has.
+// labelRack is a label of some nodes that no launched node has.
 const labelRack = "example.com/rack"
 
-// Constrained is a small cluster like Random's, whose pods also look at each other: few labels and few selectors, so that
-// they often meet, with cycles, contradictions and absurd numbers among them; host ports and volumes; and nodes on which
-// such pods run, also where they could not go now.
+// Constrained returns a small cluster like Random's whose pods also constrain each other. It has few labels and few
+// selectors, so that they often meet, with cycles, contradictions and absurd numbers among them; host ports and
+// volumes; and nodes that run such pods, also where they could not be bound now.
 func Constrained(seed uint64) *model.Snapshot {
 	r := source{rand.New(rand.NewPCG(seed, 0x636f6e73747261))}
 	s := r.snapshot(r.constrainedShape)
@@ -41,12 +41,12 @@ func Constrained(seed uint64) *model.Snapshot {
 	return model.Canonical(s)
 }
 
-// unrelated takes away what a daemon seldom has: rules about other pods.
+// unrelated removes what daemons seldom have: constraints on other pods.
 func unrelated(s *model.Shape) {
 	s.Affinity, s.AntiAffinity, s.PreferredPods, s.Spread, s.Volumes = nil, nil, nil, nil, nil
 }
 
-// addLabels gives a node attach limits and labels, and its pods their place in the snapshot.
+// addLabels gives a node attach limits and labels, and its pods their namespaces.
 func (r source) addLabels(s *model.Snapshot, n *model.Node) {
 	n.AttachLimits = r.attachLimits(60)
 	var own []model.Requirement
@@ -89,7 +89,8 @@ func (r source) constrainedShape() model.Shape {
 	}
 	if r.chance(3) {
 		s.Required = s.Required.And(model.NewRequirements(
-			must(model.NewRequirement(model.LabelZone, model.Exists)), must(model.NewRequirement(model.LabelZone, model.DoesNotExist))))
+			must(model.NewRequirement(model.LabelZone, model.Exists)), must(model.NewRequirement(model.LabelZone,
+				model.DoesNotExist))))
 	}
 	if r.chance(4) {
 		s.Required = s.Required.And(model.Requirements{r.requirement(model.NodeNameField, "node-0", "node-1")})
@@ -101,14 +102,16 @@ func (r source) constrainedShape() model.Shape {
 		s.AntiAffinity = append(s.AntiAffinity, r.term(&s))
 	}
 	for r.chance(20) {
-		s.PreferredPods = append(s.PreferredPods, model.PodPreference{Weight: pick[int32](r, 1, 50, 100, -1, -100), PodTerm: r.term(&s)})
+		s.PreferredPods = append(s.PreferredPods, model.PodPreference{Weight: pick[int32](r, 1, 50, 100, -1, -100),
+			PodTerm: r.term(&s)})
 	}
 	for r.chance(35) {
 		s.Spread = append(s.Spread, r.spread(&s))
 	}
 	for r.chance(15) {
 		s.HostPorts = append(s.HostPorts, model.HostPort{
-			IP: pick(r, "0.0.0.0", "0.0.0.0", "10.0.0.1", "10.0.0.2"), Protocol: pick(r, "TCP", "TCP", "UDP"), Port: pick[int32](r, 8080, 53),
+			IP: pick(r, "0.0.0.0", "0.0.0.0", "10.0.0.1", "10.0.0.2"), Protocol: pick(r, "TCP", "TCP", "UDP"),
+			Port: pick[int32](r, 8080, 53),
 		})
 	}
 	for r.chance(20) {
@@ -121,7 +124,8 @@ func (r source) constrainedShape() model.Shape {
 }
 
 func (r source) topology() string {
-	return pick(r, model.LabelZone, model.LabelZone, model.LabelZone, model.LabelHostname, model.LabelHostname, model.LabelHostname,
+	return pick(r, model.LabelZone, model.LabelZone, model.LabelZone, model.LabelHostname, model.LabelHostname,
+		model.LabelHostname,
 		model.LabelCapacityType, labelTeam, labelFamily, labelRack, model.LabelInstanceType)
 }
 
@@ -161,7 +165,8 @@ func (r source) selector(of *model.Shape) model.Selector {
 }
 
 func (r source) spread(of *model.Shape) model.Spread {
-	s := model.Spread{Topology: r.topology(), MaxSkew: pick[int32](r, 1, 1, 1, 2, 5), Hard: r.chance(60), Pods: r.selector(of)}
+	s := model.Spread{Topology: r.topology(), MaxSkew: pick[int32](r, 1, 1, 1, 2, 5), Hard: r.chance(60),
+		Pods: r.selector(of)}
 	s.AnyNode, s.Untainted = r.chance(20), r.chance(30)
 	if r.chance(20) {
 		s.MinDomains = int32(1 + r.IntN(4))
@@ -177,8 +182,10 @@ func (r source) spread(of *model.Shape) model.Spread {
 
 func (r source) volume() model.Volume {
 	v := pick(r, // what a volume is, all who use it see
-		model.Volume{ID: "data-0", Driver: "ebs"}, model.Volume{ID: "data-1", Driver: "ebs"}, model.Volume{ID: "data-2", Driver: "ebs", Alone: true},
-		model.Volume{ID: "data-3", Driver: "efs"}, model.Volume{ID: "data-4", Driver: "efs", Alone: true}, model.Volume{ID: "data-5"})
+		model.Volume{ID: "data-0", Driver: "ebs"}, model.Volume{ID: "data-1", Driver: "ebs"}, model.Volume{ID: "data-2",
+			Driver: "ebs", Alone: true},
+		model.Volume{ID: "data-3", Driver: "efs"}, model.Volume{ID: "data-4", Driver: "efs", Alone: true},
+		model.Volume{ID: "data-5"})
 	zones := func(values ...string) model.Requirements {
 		return model.Requirements{model.OneOf(model.LabelZone, values...)}
 	}
@@ -186,17 +193,19 @@ func (r source) volume() model.Volume {
 	case 0, 1:
 		v.Topology = []model.Requirements{zones(pick(r, "zone-a", "zone-b"))}
 	case 2:
-		v.Topology = []model.Requirements{zones("zone-a", "zone-b"), zones("zone-c").And(model.Requirements{model.OneOf(labelRack, "1")})}
+		v.Topology = []model.Requirements{zones("zone-a", "zone-b"),
+			zones("zone-c").And(model.Requirements{model.OneOf(labelRack, "1")})}
 	case 3:
 		v.Topology = []model.Requirements{zones("zone-nowhere")}
 	}
 	return v
 }
 
-// Policy is a random policy; most fields of most are the default.
+// Policy returns a random policy; most fields of most are the default.
 func Policy(seed uint64) model.Policy {
 	r := source{rand.New(rand.NewPCG(seed, 2))}
-	p := model.Policy{Solver: pick(r, model.Staged, model.Staged, model.FirstFit), Preferences: pick(r, model.Priced, model.Priced, model.Respect, model.Ignore)}
+	p := model.Policy{Solver: pick(r, model.Staged, model.Staged, model.FirstFit), Preferences: pick(r, model.Priced,
+		model.Priced, model.Respect, model.Ignore)}
 	if r.chance(50) {
 		p.PreferencePrice = model.Price(r.IntN(100_000))
 	}
@@ -216,7 +225,8 @@ func Policy(seed uint64) model.Policy {
 		p.Largest[model.CPU] = pick[int64](r, 8_000, 32_000, -1, 1)
 	}
 	if r.chance(20) {
-		p.Performance = []model.Performance{{Family: "c2", Percent: 120}, {Family: "m1", Percent: pick(r, 80, 0, -3, math.MaxInt)}}
+		p.Performance = []model.Performance{{Family: "c2", Percent: 120}, {Family: "m1", Percent: pick(r, 80, 0, -3,
+			math.MaxInt)}}
 	}
 	if r.chance(20) {
 		p.HasPriorityCutoff, p.PriorityCutoff = true, pick[int32](r, 0, 1, 1000, 1001, math.MinInt32)

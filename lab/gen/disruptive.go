@@ -8,10 +8,10 @@ import (
 	"github.com/nodeless/nodeless/engine/model"
 )
 
-// Disruptive is a small cluster in which machines may go for every reason and stay for every other: as Random, every third as
-// Constrained, but with fewer pods that wait, among them such as have to leave a machine and room that is kept, and more
-// machines, which cost something, run pods and have drifted now and then; some pools are static. Equal seeds give equal
-// snapshots.
+// Disruptive returns a small cluster with causes for every disruption and obstacles to every disruption. It is like
+// Random's, every third like Constrained's, but has fewer pending pods, among them some that have to leave a node and
+// placeholders, and more nodes with a price and pods, some of them drifted; some pools are static. Equal seeds give
+// equal snapshots.
 func Disruptive(seed uint64) *model.Snapshot {
 	s := Random(seed)
 	if seed%3 == 0 {
@@ -27,7 +27,7 @@ func Disruptive(seed uint64) *model.Snapshot {
 	}
 	s.Nodes = s.Nodes[:min(len(s.Nodes), r.IntN(3))]
 	for i := range r.IntN(10) {
-		if n, ok := r.machine(s, fmt.Sprintf("machine-%d", i)); ok {
+		if n, ok := r.existingNode(s, fmt.Sprintf("machine-%d", i)); ok {
 			s.Nodes = append(s.Nodes, n)
 		}
 	}
@@ -42,7 +42,7 @@ func Disruptive(seed uint64) *model.Snapshot {
 	return model.Canonical(s)
 }
 
-// DisruptionPolicy is a policy for such a cluster; every other is the default.
+// DisruptionPolicy returns a policy for such a cluster; every other is the default.
 func DisruptionPolicy(seed uint64) model.Policy {
 	r := source{rand.New(rand.NewPCG(seed, 0x706f6c696379))}
 	if r.chance(50) {
@@ -58,10 +58,11 @@ func DisruptionPolicy(seed uint64) model.Policy {
 	return p
 }
 
-// disruptive gives a pool budgets, a policy, and replicas now and then.
+// disruptive gives a pool budgets, a disruption policy, and sometimes replicas.
 func (r source) disruptive(p *model.Pool) {
 	p.Disruption = model.DisruptionPolicy{
-		ConsolidateAfter: time.Duration(r.IntN(30)) * time.Minute, Never: r.chance(8), WhenEmptyOnly: r.chance(8), Balanced: r.chance(15),
+		ConsolidateAfter: time.Duration(r.IntN(30)) * time.Minute, Never: r.chance(8), WhenEmptyOnly: r.chance(8),
+		Balanced:     r.chance(15),
 		AllowedEmpty: r.IntN(4), AllowedDrifted: r.IntN(5), AllowedUnderused: r.IntN(6),
 	}
 	if r.chance(20) {
@@ -72,10 +73,11 @@ func (r source) disruptive(p *model.Pool) {
 	}
 }
 
-// machine is one that is there, of a type and an offering of its pool; false if there is none.
-func (r source) machine(s *model.Snapshot, name string) (model.Node, bool) {
+// existingNode returns an initialized node of a type and an offering of some pool; false if there is none.
+func (r source) existingNode(s *model.Snapshot, name string) (model.Node, bool) {
 	n := model.Node{
-		Name: name, State: model.Initialized, Created: epoch.Add(-time.Duration(r.IntN(3600)) * time.Second), Deleting: r.chance(5),
+		Name: name, State: model.Initialized, Created: epoch.Add(-time.Duration(r.IntN(3600)) * time.Second),
+		Deleting:     r.chance(5),
 		DoNotDisrupt: r.chance(5), Deadline: r.chance(20),
 	}
 	if len(s.Pools) == 0 {
@@ -90,9 +92,11 @@ func (r source) machine(s *model.Snapshot, name string) (model.Node, bool) {
 		return n, false
 	}
 	o := pick(r, t.Offerings...)
-	n.Pool, n.Claim, n.Type, n.Zone, n.CapacityType, n.Price = p.Name, "claim-"+name, t.Name, o.Zone, o.CapacityType, min(max(o.Price, 0), 1<<40)
+	n.Pool, n.Claim, n.Type, n.Zone, n.CapacityType, n.Price = p.Name, "claim-"+name, t.Name, o.Zone, o.CapacityType,
+		min(max(o.Price, 0), 1<<40)
 	n.Capacity, n.Allocatable, n.AttachLimits, n.Taints = t.Capacity, t.Allocatable, t.AttachLimits, p.Taints
-	n.Labels = t.Requirements.And(model.NewRequirements(model.OneOf(model.LabelZone, n.Zone), model.OneOf(model.LabelCapacityType, n.CapacityType),
+	n.Labels = t.Requirements.And(model.NewRequirements(model.OneOf(model.LabelZone, n.Zone),
+		model.OneOf(model.LabelCapacityType, n.CapacityType),
 		model.OneOf(model.LabelPool, n.Pool)))
 	n.Initialized = epoch.Add(time.Duration(r.IntN(3600)) * time.Second)
 	if r.chance(50) {
@@ -105,11 +109,12 @@ func (r source) machine(s *model.Snapshot, name string) (model.Node, bool) {
 	return n, true
 }
 
-// bind lets the machine run pods, as far as there is room.
+// bind adds pods to the node as far as they fit.
 func (r source) bind(s *model.Snapshot, n *model.Node) {
 	for i := range r.IntN(5) {
 		p := model.BoundPod{
-			Pod: r.pod(s, fmt.Sprintf("bound-%s-%d", n.Name, i)), Daemon: r.chance(10), Terminal: r.chance(5), Terminating: r.chance(5),
+			Pod: r.pod(s, fmt.Sprintf("bound-%s-%d", n.Name, i)), Daemon: r.chance(10), Terminal: r.chance(5),
+			Terminating:  r.chance(5),
 			DoNotDisrupt: r.chance(4), EvictionCost: pick[int32](r, 1000, 1000, 1000, -500, 3000),
 		}
 		if r.chance(5) {

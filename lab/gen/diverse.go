@@ -7,9 +7,9 @@ import (
 	"github.com/nodeless/nodeless/engine/model"
 )
 
-// Diverse is the mix of pods that Karpenter measures its scheduler by (reference peers.md §1): a fifth each of plain pods,
-// pods that spread over zones, pods that spread over nodes, pods that want the zone of their like, and pods that want a
-// node without their like; over so many types of Catalog and no node. Equal arguments give equal snapshots.
+// Diverse returns the mix of pods with which Karpenter measures its scheduler (reference peers.md §1): a fifth each
+// of plain pods, pods that spread over zones, pods that spread over nodes, pods with zone affinity and pods with node
+// anti-affinity to their own kind; with that many types of Catalog and no node. Equal arguments give equal snapshots.
 func Diverse(pods, types int) *model.Snapshot {
 	r := source{rand.New(rand.NewPCG(42, 3))}
 	s := Large(0, 0)
@@ -23,12 +23,13 @@ func Diverse(pods, types int) *model.Snapshot {
 			s.Shapes = append(s.Shapes, shape)
 		}
 		name := fmt.Sprintf("pod-%06d", i)
-		s.Pending = append(s.Pending, model.Pod{PodKey: model.PodKey{Namespace: "default", Name: name, UID: "uid-" + name}, Shape: at[k]})
+		s.Pending = append(s.Pending, model.Pod{PodKey: model.PodKey{Namespace: "default", Name: name, UID: "uid-" + name},
+			Shape: at[k]})
 	}
 	return model.Canonical(s)
 }
 
-// every is n of the types, taken evenly over all of them.
+// every returns n of the types at even distances.
 func every(types []model.InstanceType, n int) []model.InstanceType {
 	if n >= len(types) {
 		return types
@@ -40,10 +41,11 @@ func every(types []model.InstanceType, n int) []model.InstanceType {
 	return out
 }
 
-// diverse is a pod's shape, of one of five kinds.
+// diverse returns a shape of one of the five kinds.
 func (r source) diverse(kind int) model.Shape {
 	s := model.Shape{Namespace: "default", Requests: model.Resources{
-		model.CPU: pick[int64](r, 100, 250, 500, 1000, 1500), model.Memory: pick[int64](r, 100, 256, 512, 1024, 2048, 4096) << 20, model.Pods: 1,
+		model.CPU: pick[int64](r, 100, 250, 500, 1000, 1500), model.Memory: pick[int64](r, 100, 256, 512, 1024, 2048,
+			4096) << 20, model.Pods: 1,
 	}}
 	label := func(key string) model.Label {
 		return model.Label{Key: key, Value: pick(r, "a", "b", "c", "d", "e", "f", "g")}

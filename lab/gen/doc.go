@@ -1,2 +1,2 @@
-// Package gen makes snapshots for tests and benchmarks: random ones from a seed, and large ones.
+// Package gen generates snapshots for tests and benchmarks: random ones from a seed, and large ones.
 package gen

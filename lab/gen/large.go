@@ -9,8 +9,8 @@ import (
 	"github.com/nodeless/nodeless/engine/model"
 )
 
-// families of Large, with GiB of memory per core, price per core and hour in millionths of a dollar (the order of
-// magnitude of EC2 in us-east-1) and architecture.
+// families of Large: GiB of memory per core, price per core and hour in millionths of a dollar (the order of
+// magnitude of EC2 in us-east-1), and architecture.
 var families = []struct {
 	name string
 	gib  int64
@@ -24,8 +24,8 @@ var families = []struct {
 // sizes of a family, in cores.
 var sizes = []int64{1, 2, 4, 8, 16, 32, 48, 64, 96, 128, 192}
 
-// Catalog is a region's worth of instance types: eight families in nine generations and eleven sizes, 792 types, each in
-// three zones on demand and on spot.
+// Catalog returns the instance types of a region: eight families in nine generations and eleven sizes, 792 types,
+// each in three zones on demand and on spot.
 func Catalog() []model.InstanceType {
 	var out []model.InstanceType
 	for _, f := range families {
@@ -49,9 +49,11 @@ func typeOf(family string, gib, core int64, arch string, generation, cores int64
 			model.OneOf("example.com/family", family), model.OneOf("example.com/generation", fmt.Sprint(generation)),
 			model.OneOf("example.com/cores", fmt.Sprint(cores)), model.OneOf("example.com/memory", fmt.Sprint(cores*gib<<10)),
 		),
-		Capacity: model.Resources{model.CPU: cores * 1000, model.Memory: memory, model.EphemeralStorage: 20 << 30, model.Pods: min(110, 20+cores*8)},
+		Capacity: model.Resources{model.CPU: cores * 1000, model.Memory: memory, model.EphemeralStorage: 20 << 30,
+			model.Pods: min(110, 20+cores*8)},
 	}
-	t.Allocatable = t.Capacity.Minus(model.Resources{model.CPU: 60 + cores*5, model.Memory: memory/13 + 600<<20, model.EphemeralStorage: 3 << 30})
+	t.Allocatable = t.Capacity.Minus(model.Resources{model.CPU: 60 + cores*5, model.Memory: memory/13 + 600<<20,
+		model.EphemeralStorage: 3 << 30})
 	for z, zone := range []string{"a", "b", "c"} {
 		full := model.Price(core * cores)
 		spot := full * model.Price(30+(int64(z)*7+generation*5+cores)%20) / 100
@@ -62,15 +64,16 @@ func typeOf(family string, gib, core int64, arch string, generation, cores int64
 	return t
 }
 
-// Large is a cluster without machines in which so many pods of so many shapes wait, for benchmarks.
+// Large returns a cluster without nodes and that many pending pods of that many shapes, for benchmarks.
 func Large(pods, shapes int) *model.Snapshot {
 	s := &model.Snapshot{
 		Now:           time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC),
 		ResourceNames: model.WellKnownResources,
 		Pools: []model.Pool{{
-			Name:         "general-purpose",
-			Requirements: model.NewRequirements(model.OneOf(model.LabelOS, "linux"), model.OneOf(model.LabelCapacityType, model.Spot, model.OnDemand)),
-			Types:        Catalog(),
+			Name: "general-purpose",
+			Requirements: model.NewRequirements(model.OneOf(model.LabelOS, "linux"), model.OneOf(model.LabelCapacityType,
+				model.Spot, model.OnDemand)),
+			Types: Catalog(),
 		}},
 	}
 	for i := range shapes {
@@ -93,7 +96,8 @@ func Large(pods, shapes int) *model.Snapshot {
 	}
 	for i := range pods {
 		s.Pending = append(s.Pending, model.Pod{
-			PodKey: model.PodKey{Namespace: "default", Name: fmt.Sprintf("pod-%06d", i), UID: fmt.Sprintf("uid-%06d", i)}, Shape: i % shapes,
+			PodKey: model.PodKey{Namespace: "default", Name: fmt.Sprintf("pod-%06d", i), UID: fmt.Sprintf("uid-%06d", i)},
+			Shape:  i % shapes,
 		})
 	}
 	return model.Canonical(s)

@@ -7,7 +7,7 @@ import (
 	"github.com/nodeless/nodeless/engine/model"
 )
 
-// node is a machine of some pool, or of nobody, in any state of its life.
+// node returns a node of some pool, or of none, in any state.
 func (r source) node(s *model.Snapshot, name string, types []model.InstanceType) model.Node {
 	n := model.Node{
 		Name: name, Zone: pick(r, "zone-a", "zone-b", "zone-c"), CapacityType: pick(r, model.Spot, model.OnDemand),
@@ -39,7 +39,7 @@ func (r source) node(s *model.Snapshot, name string, types []model.InstanceType)
 	return n
 }
 
-// describe gives the machine a type's size and labels; in flight, a claim's requirements with several types.
+// describe gives the node the resources and labels of a type; in flight, a claim's requirements with several types.
 func (r source) describe(s *model.Snapshot, n *model.Node, types []model.InstanceType) {
 	t := pick(r, types...)
 	n.Capacity, n.Allocatable = t.Capacity, t.Allocatable

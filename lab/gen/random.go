@@ -9,8 +9,10 @@ import (
 	"github.com/nodeless/nodeless/engine/model"
 )
 
-// Labels that random snapshots use besides the well-known ones: team is the pools' own, family and cores are the types'.
+// Labels that random snapshots use besides the well-known ones: team is the pools' own, family and cores are the
+// types'.
 const (
+	// Labels that random snapshots use beside the well-known ones: team belongs to pools, family and cores to types.
 	labelTeam   = "example.com/team"
 	labelFamily = "example.com/family"
 	labelCores  = "example.com/cores"
@@ -24,8 +26,8 @@ func (r source) chance(percent int) bool { return r.IntN(100) < percent }
 
 func pick[T any](r source, from ...T) T { return from[r.IntN(len(from))] }
 
-// Random is a small cluster that meets every rule about pods and machines now and then, also with numbers out of any
-// reason. Constrained has those about other pods too. Equal seeds give equal snapshots.
+// Random returns a small cluster in which every constraint on pods and nodes occurs now and then, also with absurd
+// numbers. Equal seeds give equal snapshots. Constrained adds constraints between pods.
 func Random(seed uint64) *model.Snapshot {
 	r := source{rand.New(rand.NewPCG(seed, 0x6e6f64656c657373))}
 	s := r.snapshot(r.shape)
@@ -34,7 +36,7 @@ func Random(seed uint64) *model.Snapshot {
 	return model.Canonical(s)
 }
 
-// nominate gives pods of every third seed places that an earlier plan gave them, and that may no longer be.
+// nominate gives the pods of every third seed nominated nodes, which may no longer fit.
 func nominate(s *model.Snapshot, seed uint64) {
 	r := source{rand.New(rand.NewPCG(seed, 0x6e6f6d696e617465))}
 	if len(s.Nodes) == 0 || !r.chance(33) {
@@ -64,7 +66,7 @@ func rejuvenate(s *model.Snapshot, seed uint64) {
 	}
 }
 
-// snapshot is a cluster of such shapes.
+// snapshot returns a cluster with such shapes.
 func (r source) snapshot(shape func() model.Shape) *model.Snapshot {
 	s := &model.Snapshot{Now: epoch.Add(time.Hour), ResourceNames: model.WellKnownResources}
 	types := r.types()
@@ -117,7 +119,8 @@ func (r source) pool(name string, types []model.InstanceType) model.Pool {
 	p := model.Pool{Name: name, Weight: int32(r.IntN(3)), Types: types, NodeCount: int64(r.IntN(4))}
 	p.Requirements = r.poolRequirements()
 	if r.chance(25) {
-		p.Taints = []model.Taint{{Key: "gpu", Value: "true", Effect: pick(r, model.NoSchedule, model.NoExecute, model.PreferNoSchedule)}}
+		p.Taints = []model.Taint{{Key: "gpu", Value: "true", Effect: pick(r, model.NoSchedule, model.NoExecute,
+			model.PreferNoSchedule)}}
 	}
 	if r.chance(30) {
 		p.Limits.Set[model.CPU], p.Limits.Max[model.CPU] = true, int64(r.IntN(80_000))
@@ -145,7 +148,8 @@ func (r source) pool(name string, types []model.InstanceType) model.Pool {
 func (r source) poolRequirements() model.Requirements {
 	var out []model.Requirement
 	if r.chance(40) {
-		out = append(out, model.OneOf(model.LabelCapacityType, pick(r, []string{model.Spot}, []string{model.Spot, model.OnDemand})...))
+		out = append(out, model.OneOf(model.LabelCapacityType, pick(r, []string{model.Spot}, []string{model.Spot,
+			model.OnDemand})...))
 	}
 	if r.chance(30) {
 		out = append(out, model.OneOf(model.LabelZone, pick(r, "zone-a", "zone-b"), "zone-c"))
@@ -186,7 +190,8 @@ func (r source) podRequirement() model.Requirement {
 	case 4:
 		return r.requirement(labelFamily, pick(r, "c", "m", "r"), "mg")
 	case 5:
-		return must(model.NewRequirement(labelCores, pick(r, model.Gt, model.Lt, model.Gte, model.Lte), pick(r, "2", "8", "16")))
+		return must(model.NewRequirement(labelCores, pick(r, model.Gt, model.Lt, model.Gte, model.Lte),
+			pick(r, "2", "8", "16")))
 	}
 	return r.requirement(model.LabelPool, "pool-0", "pool-1")
 }
@@ -229,7 +234,8 @@ func (r source) shape() model.Shape {
 func (r source) pod(s *model.Snapshot, name string) model.Pod {
 	return model.Pod{
 		PodKey: model.PodKey{Namespace: pick(r, "default", "shop"), Name: name, UID: "uid-" + name},
-		Shape:  r.IntN(len(s.Shapes)), Priority: int32(r.IntN(2) * 1000), Created: epoch.Add(time.Duration(r.IntN(60)) * time.Second),
+		Shape:  r.IntN(len(s.Shapes)), Priority: int32(r.IntN(2) * 1000),
+		Created: epoch.Add(time.Duration(r.IntN(60)) * time.Second),
 	}
 }
 

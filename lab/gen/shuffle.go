@@ -6,7 +6,8 @@ import (
 	"github.com/nodeless/nodeless/engine/model"
 )
 
-// Shuffle is a deep enough copy of s in another order of everything that has an order, for Canonical to put right.
+// Shuffle returns a copy of s, deep enough to be sorted, in which everything that has a canonical order is in another
+// one.
 func Shuffle(s *model.Snapshot, seed uint64) *model.Snapshot {
 	r := source{rand.New(rand.NewPCG(seed, 1))}
 	out := *s
