@@ -14,10 +14,10 @@ import (
 
 //go:generate go -C generate run -mod=mod .
 
-// packed is the generated table. Fields are separated by tabs. The first line is "# origin". A type is one line, "T name
-// vcpu MiB arch maker GHz hypervisor metal enis ips branch Mbps baseMbps ebs ebsMax nvmeGB current burstable gpu
-// accelerator", followed by its offers, "P region zones price spots spotAverage interruption". The last line is "L number
-// left out".
+// packed is the generated table. Fields are separated by tabs. The first line is "# origin". A type is one line, "T
+// name vcpu MiB arch maker GHz hypervisor metal enis ips branch Mbps baseMbps ebs ebsMax nvmeGB current burstable gpu
+// accelerator", followed by its offers, "P region zones price spots spotAverage interruption". The last line is "L
+// number left out".
 //
 //go:embed data.tsv.gz
 var packed []byte

@@ -88,8 +88,8 @@ func readInstances() ([]instance, error) {
 	return instances, nil
 }
 
-// karpenterTable reads a table of numbers by type name out of a Go file of Karpenter's provider. The file is read as text:
-// compiling its package would pull in most of Karpenter.
+// karpenterTable reads a table of numbers by type name out of a Go file of Karpenter's provider. The file is read as
+// text: compiling its package would pull in most of Karpenter.
 func karpenterTable(file string) (map[string]float64, error) {
 	dir, err := moduleDir(karpenterModule)
 	if err != nil {
@@ -100,7 +100,8 @@ func karpenterTable(file string) (map[string]float64, error) {
 		return nil, err
 	}
 	numbers := map[string]float64{}
-	for _, m := range regexp.MustCompile(`"([a-z0-9-]+\.[a-z0-9-]+)": +([0-9.]+)`).FindAllStringSubmatch(string(data), -1) {
+	for _, m := range regexp.MustCompile(`"([a-z0-9-]+\.[a-z0-9-]+)": +([0-9.]+)`).FindAllStringSubmatch(string(data),
+		-1) {
 		if n, err := strconv.ParseFloat(m[2], 64); err == nil {
 			numbers[m[1]] = n
 		}

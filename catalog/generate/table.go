@@ -59,8 +59,8 @@ var regions = []string{
 	"eu-north-1", "eu-west-1", "eu-west-2", "eu-west-3", "sa-east-1", "us-east-1", "us-east-2", "us-west-1", "us-west-2",
 }
 
-// write writes the table: a line with the origin, a line a type (T …), and behind each its prices, a line a region (P …).
-// Columns are explained in catalog/data.go, which reads them.
+// write writes the table: a line with the origin, a line a type (T …), and behind each its prices, a line a region (P
+// …). Columns are explained in catalog/data.go, which reads them.
 func write(w io.Writer, instances []instance, newer, bandwidth map[string]float64) (kept, left int) {
 	var known []string
 	fmt.Fprintf(w, "# %s\n", origin)
@@ -106,7 +106,9 @@ func typeRow(t *instance, bandwidth map[string]float64) ([]string, bool) {
 	}
 	switch {
 	case ok:
-		card := slices.IndexFunc(l.NetworkCards, func(c vpc.NetworkCard) bool { return int(c.NetworkCardIndex) == l.DefaultNetworkCardIndex })
+		card := slices.IndexFunc(l.NetworkCards, func(c vpc.NetworkCard) bool {
+			return int(c.NetworkCardIndex) == l.DefaultNetworkCardIndex
+		})
 		enis, ips, hypervisor, metal = l.Interface, l.IPv4PerInterface, l.Hypervisor, l.IsBareMetal
 		if card >= 0 {
 			enis = int(l.NetworkCards[card].MaximumNetworkInterfaces)
@@ -127,7 +129,8 @@ func typeRow(t *instance, bandwidth map[string]float64) ([]string, bool) {
 	}
 	return []string{
 		"T", t.Name, itoa(t.VCPU), itoa(int(math.Round(t.MemoryGiB * 1024))), arch, manufacturer(t.Processor), clock(t.Clock),
-		hypervisor, boolean(metal), itoa(enis), itoa(ips), itoa(branch), itoa(network(t.Network)), itoa(int(bandwidth[t.Name])), itoa(max(t.EBS, 0)), itoa(max(t.EBSMax, t.EBS)),
+		hypervisor, boolean(metal), itoa(enis), itoa(ips), itoa(branch), itoa(network(t.Network)),
+		itoa(int(bandwidth[t.Name])), itoa(max(t.EBS, 0)), itoa(max(t.EBSMax, t.EBS)),
 		itoa(nvme), boolean(t.Generation == "current"), boolean(t.Baseline != nil), gpu, accelerator,
 	}, true
 }
@@ -159,8 +162,9 @@ func devices(t *instance) (gpu, accelerator string) {
 }
 
 // priceRow is a type in a region: zone ids, on-demand price, spot prices over the zones, their average over time,
-// interruption class; prices in micro-dollars. Types without zones or price are not offered there. Newer prices of .metal
-// types are dedicated-tenancy prices, 6 to 10 % too high (reference node-groups-and-ips.md, part 4), and not taken.
+// interruption class; prices in micro-dollars. Types without zones or price are not offered there. Newer prices of
+// .metal types are dedicated-tenancy prices, 6 to 10 % too high (reference node-groups-and-ips.md, part 4), and not
+// taken.
 func priceRow(t *instance, region string, newer map[string]float64) ([]string, bool) {
 	linux := t.Pricing[region].Linux
 	zones := slices.Clone(t.Zones[region])
@@ -182,7 +186,8 @@ func priceRow(t *instance, region string, newer map[string]float64) ([]string, b
 	if p, err := strconv.ParseFloat(linux.Average, 64); err == nil && p > 0 && len(spot) > 0 {
 		average = micro(p)
 	}
-	return []string{"P", region, strings.Join(zones, ","), micro(price), strings.Join(spot, ","), average, linux.Interrupt}, true
+	return []string{"P", region, strings.Join(zones, ","), micro(price), strings.Join(spot, ","), average,
+		linux.Interrupt}, true
 }
 
 func manufacturer(processor string) string {

@@ -1,8 +1,8 @@
 // Package rules decides which nodes a pod may run on, one file per constraint, with the semantics of kube-scheduler.
 //
 // A [View] is a pool: its rules narrow the instance types and offerings that a pod may use, or say why none is left
-// ([View.Verdict]). A [State] is a cluster to which pods are being bound one after another: it says whether the next pod may
-// be bound to a node. A [Screen] finds the pools that could help a pod at all.
+// ([View.Verdict]). A [State] is a cluster to which pods are being bound one after another: it says whether the next
+// pod may be bound to a node. A [Screen] finds the pools that could help a pod at all.
 package rules
 
 import (
