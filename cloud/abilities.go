@@ -5,14 +5,14 @@ import (
 	"time"
 )
 
-// Drifter is a provider that knows when a machine is no longer what its node class asks for.
+// Drifter is a provider that knows when an instance is no longer what its node class asks for.
 type Drifter interface {
-	// Drifted is why a machine no longer is what its class asks for, such as "AMIDrift"; "" if it is. Fails with
-	// ErrClassNotReady while the class cannot say what it asks for, and with ErrNotFound for a machine that is gone.
+	// Drifted is why an instance no longer is what its class asks for, such as "AMIDrift"; "" if it is. Fails with
+	// ErrClassNotReady while the class cannot say what it asks for, and with ErrNotFound for an instance that is gone.
 	Drifted(ctx context.Context, m Launched) (reason string, err error)
 }
 
-// Launched is what is known of a machine since its launch.
+// Launched is what is known of an instance since its launch.
 type Launched struct {
 	InstanceID string
 	Class      ClassRef
@@ -22,7 +22,7 @@ type Launched struct {
 	Annotations map[string]string
 }
 
-// Repairer is a provider that knows which conditions of a Node mean that its machine should be replaced.
+// Repairer is a provider that knows which conditions of a Node mean that its instance should be replaced.
 type Repairer interface {
 	RepairPolicies() []RepairPolicy
 }
@@ -34,13 +34,13 @@ type RepairPolicy struct {
 	Toleration time.Duration
 }
 
-// Ender is a provider that knows why a machine ended.
+// Ender is a provider that knows why an instance ended.
 type Ender interface {
-	// Ended is why a machine ended, or is about to; the zero Ending while it runs, and when that is not known any more.
+	// Ended is why an instance ended, or is about to; the zero Ending while it runs, and when that is not known any more.
 	Ended(ctx context.Context, id string) (Ending, error)
 }
 
-// Ending is why a machine ended.
+// Ending is why an instance ended.
 type Ending struct {
 	Code    string // the cloud's, such as Client.InvalidKMSKey.InvalidState
 	Message string

@@ -1,4 +1,4 @@
-// Package cloud is the contract between Nodeless and whatever gives it machines.
+// Package cloud is the contract between Nodeless and whatever gives it instances.
 //
 // A provider implements Provider and, where it can, the optional abilities. cloudtest.Run proves it.
 package cloud
@@ -13,8 +13,8 @@ import (
 
 // Errors that providers return, wrapped with act, object and cause.
 var (
-	// ErrNotFound: the machine does not exist (any more).
-	ErrNotFound = errors.New("machine not found")
+	// ErrNotFound: the instance does not exist (any more).
+	ErrNotFound = errors.New("instance not found")
 	// ErrNoCapacity: none of the offerings asked for could be had. LaunchResult.Exhausted says which were tried.
 	ErrNoCapacity = errors.New("no capacity")
 	// ErrClassNotReady: the node class is missing or could not be resolved; its conditions say why.
@@ -24,8 +24,8 @@ var (
 	ErrClassUnresolved = errors.New("node class not resolved yet")
 	// ErrThrottled: the cloud asks to slow down; the same call may be made again later.
 	ErrThrottled = errors.New("throttled")
-	// ErrRefused: the cloud refuses the launch as its class describes it and started nothing. The same call fails again until somebody
-	// changes the class, the pool or the account.
+	// ErrRefused: the cloud refuses the launch as its class describes it and started nothing. The same call fails again
+	// until somebody changes the class, the pool or the account.
 	ErrRefused = errors.New("launch refused")
 	// ErrUnauthorized: credentials or permissions are missing. Trying again does not help.
 	ErrUnauthorized = errors.New("not authorized")
@@ -34,7 +34,7 @@ var (
 // ClassRef names a node class object of the cluster.
 type ClassRef struct{ Group, Kind, Name string }
 
-// Provider gives and takes machines. All methods are safe for concurrent use and stop when ctx does.
+// Provider gives and takes instances. All methods are safe for concurrent use and stop when ctx does.
 type Provider interface {
 	// Name is short and fixed, such as "aws".
 	Name() string
@@ -42,27 +42,27 @@ type Provider interface {
 	// Resources are at the fixed indices of model.WellKnownResources. The result is shared: do not change it. It is the
 	// same slice as long as nothing changed. Fails with ErrClassNotReady.
 	Catalog(ctx context.Context, class ClassRef) ([]model.InstanceType, error)
-	// Launch starts one machine. It is idempotent by Token: the same token gives the same machine again, also after a
+	// Launch starts one instance. It is idempotent by Token: the same token gives the same instance again, also after a
 	// crash of the caller. A launch that succeeded may still report offerings that were found exhausted on the way.
 	// Fails with ErrNoCapacity (and Exhausted filled), ErrClassNotReady, ErrThrottled, ErrUnauthorized, ErrRefused.
 	Launch(ctx context.Context, req LaunchRequest) (LaunchResult, error)
-	// Terminate asks for the end of a machine; nil means that it is on its way, ErrNotFound that it is gone for good.
+	// Terminate asks for the end of an instance; nil means that it is on its way, ErrNotFound that it is gone for good.
 	// Calling it again is harmless.
 	Terminate(ctx context.Context, id string) error
-	// Get finds one machine by id; ErrNotFound if it is gone (terminated counts as gone).
+	// Get finds one instance by id; ErrNotFound if it is gone (terminated counts as gone).
 	Get(ctx context.Context, id string) (Instance, error)
-	// List is every machine of this cluster that is not terminated, whoever launched it, found by tag.
+	// List is every instance of this cluster that is not terminated, whoever launched it, found by tag.
 	List(ctx context.Context) ([]Instance, error)
 }
 
-// LaunchRequest asks for one machine out of several candidates.
+// LaunchRequest asks for one instance out of several candidates.
 type LaunchRequest struct {
 	Token         string // the NodeClaim's UID
 	Claim         string // the NodeClaim's name
 	Pool          string // "" for a claim of no pool
 	Class         ClassRef
 	Requirements  model.Requirements // what type, zone and capacity type must satisfy
-	Requests      model.Resources    // what the machine must hold
+	Requests      model.Resources    // what the instance must hold
 	Labels        map[string]string  // labels the Node is to register with
 	Taints        []model.Taint      // taints the Node is to register with
 	StartupTaints []model.Taint
@@ -72,7 +72,7 @@ type LaunchRequest struct {
 	Prices map[model.OfferingKey]model.Price
 }
 
-// LaunchResult is a machine that was started.
+// LaunchResult is an instance that was started.
 type LaunchResult struct {
 	Instance  Instance
 	Exhausted []model.OfferingKey // offerings the cloud had no capacity for
@@ -89,7 +89,7 @@ type Instance struct {
 	Zone         string
 	CapacityType string
 	ImageID      string
-	// Subnet and SecurityGroups are where the machine is in the cloud's network; "" and nil when not known (from Launch).
+	// Subnet and SecurityGroups are where the instance is in the cloud's network; "" and nil when not known (from Launch).
 	Subnet         string
 	SecurityGroups []string
 	State          InstanceState
@@ -100,10 +100,10 @@ type Instance struct {
 	Capacity, Allocatable model.Resources
 }
 
-// InstanceState is the life of a machine.
+// InstanceState is the life of an instance.
 type InstanceState string
 
-// States of a machine.
+// States of an instance.
 const (
 	Pending     InstanceState = "pending"
 	Running     InstanceState = "running"
@@ -112,24 +112,24 @@ const (
 	Terminated  InstanceState = "terminated"
 )
 
-// Interrupter is a provider that hears of machines that will be taken away.
+// Interrupter is a provider that hears of instances that will be taken away.
 type Interrupter interface {
-	// Interruptions returns the notices that wait, hundreds at a time if there are so many; it blocks up to a poll interval
-	// while there is none. A notice comes again until Done was called on it, and may come twice or late: order says nothing.
-	// What waits there and is no notice comes too, as NoOp or Malformed, to be counted and taken off.
+	// Interruptions returns the notices that wait, hundreds at a time if there are so many; it blocks up to a poll
+	// interval while there is none. A notice comes again until Done was called on it, and may come twice or late: order
+	// says nothing. What waits there and is no notice comes too, as NoOp or Malformed, to be counted and taken off.
 	Interruptions(ctx context.Context) ([]Interruption, error)
 	// Done takes notices off. Those that could not be taken off come again.
 	Done(ctx context.Context, notices ...Interruption) error
 }
 
-// HealthChecker is a provider that checks by itself whether its machines are sound.
+// HealthChecker is a provider that checks by itself whether its instances are sound.
 type HealthChecker interface {
-	// Unhealthy is the machines that fail the cloud's checks for a while already, or that it announces maintenance of. It says
-	// so again as long as it is so. Fails with ErrUnauthorized where the caller may not know.
+	// Unhealthy is the instances that fail the cloud's checks for a while already, or that it announces maintenance of. It
+	// says so again as long as it is so. Fails with ErrUnauthorized where the caller may not know.
 	Unhealthy(ctx context.Context) ([]Interruption, error)
 }
 
-// Interruption is a notice about machines.
+// Interruption is a notice about instances.
 type Interruption struct {
 	InstanceIDs []string
 	Kind        InterruptionKind

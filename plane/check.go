@@ -11,7 +11,7 @@ import (
 	"go.etcd.io/bbolt"
 	"go.etcd.io/etcd/server/v3/storage/wal"
 
-	"github.com/nodeless/nodeless/plane/datadir"
+	"github.com/nodeless/nodeless/internal/kit/datadir"
 )
 
 // CorruptError says that etcd's files are damaged.

@@ -15,7 +15,7 @@ import (
 
 	"k8s.io/apiserver/pkg/authentication/authenticator"
 
-	"github.com/nodeless/nodeless/plane/datadir"
+	"github.com/nodeless/nodeless/internal/kit/datadir"
 )
 
 // Options say where a control plane keeps its state and how it is reached. Only DataDir is needed.

@@ -18,8 +18,8 @@ import (
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/tools/clientcmd"
 
+	"github.com/nodeless/nodeless/internal/kit/datadir"
 	"github.com/nodeless/nodeless/plane"
-	"github.com/nodeless/nodeless/plane/datadir"
 	"github.com/nodeless/nodeless/plane/planetest"
 )
 

@@ -43,7 +43,8 @@ type batch[T any] struct {
 	out   map[string]outcome[T]
 }
 
-func newBatcher[T any](ctx context.Context, clk clock.Clock, call func(context.Context, []string) map[string]outcome[T]) *batcher[T] {
+func newBatcher[T any](ctx context.Context, clk clock.Clock,
+	call func(context.Context, []string) map[string]outcome[T]) *batcher[T] {
 	return &batcher[T]{ctx: ctx, clk: clk, call: call}
 }
 

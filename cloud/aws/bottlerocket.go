@@ -22,7 +22,8 @@ func (b boot) bottlerocket(custom string) (string, error) {
 	if custom = strings.TrimSpace(custom); custom != "" {
 		out.WriteString(custom + "\n\n")
 	}
-	fmt.Fprintf(&out, "[settings.kubernetes]\napi-server = %q\ncluster-name = %q\ncluster-certificate = %q\n", b.options.ClusterEndpoint,
+	fmt.Fprintf(&out, "[settings.kubernetes]\napi-server = %q\ncluster-name = %q\ncluster-certificate = %q\n",
+		b.options.ClusterEndpoint,
 		b.options.ClusterName, base64.StdEncoding.EncodeToString(b.options.ClusterCA))
 	k := b.class.Spec.Kubelet
 	switch {

@@ -14,20 +14,23 @@ import (
 	"github.com/nodeless/nodeless/engine/model"
 )
 
-// BuiltIn is what can be had under a class by the built-in catalogue alone: as Provider.Catalog says it, but without a call to
-// AWS and so without credentials. Prices are the catalogue's, of its date; what EC2 alone knows, such as EFA, is left out.
+// BuiltIn is what can be had under a class by the built-in catalogue alone: as Provider.Catalog says it, but without a
+// call to AWS and so without credentials. Prices are the catalogue's, of its date; what EC2 alone knows, such as EFA,
+// is left out.
 //
-// Of a class that nobody has resolved yet neither subnets nor images are known: then every zone of the region and an image for
-// each architecture are assumed, and assumed is true. Fails with cloud.ErrClassNotReady where the class itself is wrong.
-func BuiltIn(class *ec2v1.EC2NodeClass, region string, offers *catalog.Region) (types []model.InstanceType, assumed bool, err error) {
+// Of a class that nobody has resolved yet neither subnets nor images are known: then every zone of the region and an
+// image for each architecture are assumed, and assumed is true. Fails with cloud.ErrClassNotReady where the class
+// itself is wrong.
+func BuiltIn(class *ec2v1.EC2NodeClass, region string, offers *catalog.Region) (types []model.InstanceType,
+	assumed bool, err error) {
 	if problems := validate(class); len(problems) > 0 {
 		return nil, false, fmt.Errorf("%s: %s: %w", title(class), strings.Join(problems, "; "), cloud.ErrClassNotReady)
 	}
 	if assumed = len(class.Status.Subnets) == 0 || len(class.Status.AMIs) == 0; assumed {
 		class = resolvedAnyhow(class, offers)
 	}
-	p := &Provider{o: Options{AWS: awssdk.Config{Region: region}, VMMemoryOverheadPercent: awssdk.Float64(defaultMemory)}}
-	return p.assemble(class, builtInGoods(offers)).types, assumed, nil
+	a := &account{o: Options{AWS: awssdk.Config{Region: region}, VMMemoryOverheadPercent: awssdk.Float64(defaultMemory)}}
+	return a.assemble(class, builtInGoods(offers)).types, assumed, nil
 }
 
 // resolvedAnyhow is the class with a subnet in each zone and an image of each architecture.
@@ -46,7 +49,8 @@ func resolvedAnyhow(class *ec2v1.EC2NodeClass, offers *catalog.Region) *ec2v1.EC
 }
 
 func builtInGoods(r *catalog.Region) *goods {
-	g := &goods{generation: 1, zones: map[string]map[string]bool{}, onDemand: map[string]model.Price{}, spot: map[spotKey]model.Price{}}
+	g := &goods{generation: 1, zones: map[string]map[string]bool{}, onDemand: map[string]model.Price{},
+		spot: map[spotKey]model.Price{}}
 	for _, o := range r.Offers() {
 		name := o.Type.Name
 		g.types = append(g.types, builtInType(o))
@@ -83,14 +87,17 @@ func builtInType(o *catalog.Offer) ec2types.InstanceTypeInfo {
 		VCpuInfo:   &ec2types.VCpuInfo{DefaultVCpus: awssdk.Int32(int32(t.VCPU))},
 		MemoryInfo: &ec2types.MemoryInfo{SizeInMiB: awssdk.Int64(t.MemoryMiB)},
 		EbsInfo: &ec2types.EbsInfo{
-			EbsOptimizedSupport: ec2types.EbsOptimizedSupportDefault, AttachmentLimitType: limit, MaximumEbsAttachments: awssdk.Int32(int32(most)),
-			EbsOptimizedInfo: &ec2types.EbsOptimizedInfo{MaximumBandwidthInMbps: awssdk.Int32(int32(max(t.EBSMbps, t.EBSMaxMbps)))},
+			EbsOptimizedSupport: ec2types.EbsOptimizedSupportDefault, AttachmentLimitType: limit,
+			MaximumEbsAttachments: awssdk.Int32(int32(most)),
+			EbsOptimizedInfo: &ec2types.EbsOptimizedInfo{MaximumBandwidthInMbps: awssdk.Int32(int32(max(t.EBSMbps,
+				t.EBSMaxMbps)))},
 		},
 		NetworkInfo: &ec2types.NetworkInfo{
 			DefaultNetworkCardIndex: awssdk.Int32(0), Ipv4AddressesPerInterface: awssdk.Int32(int32(t.IPv4PerENI)),
 			EncryptionInTransitSupported: awssdk.Bool(catalog.EncryptsInTransit(t)),
 			NetworkCards: []ec2types.NetworkCardInfo{{
-				MaximumNetworkInterfaces: awssdk.Int32(int32(t.MaxENIs)), BaselineBandwidthInGbps: awssdk.Float64(float64(t.NetworkBaseMbps) / 1000),
+				MaximumNetworkInterfaces: awssdk.Int32(int32(t.MaxENIs)),
+				BaselineBandwidthInGbps:  awssdk.Float64(float64(t.NetworkBaseMbps) / 1000),
 			}},
 		},
 	}
@@ -98,7 +105,8 @@ func builtInType(o *catalog.Offer) ec2types.InstanceTypeInfo {
 		out.SupportedUsageClasses = append(out.SupportedUsageClasses, ec2types.UsageClassTypeSpot)
 	}
 	if t.LocalNVMeGB > 0 {
-		out.InstanceStorageInfo = &ec2types.InstanceStorageInfo{TotalSizeInGB: awssdk.Int64(int64(t.LocalNVMeGB)), NvmeSupport: ec2types.EphemeralNvmeSupportRequired}
+		out.InstanceStorageInfo = &ec2types.InstanceStorageInfo{TotalSizeInGB: awssdk.Int64(int64(t.LocalNVMeGB)),
+			NvmeSupport: ec2types.EphemeralNvmeSupportRequired}
 	}
 	addDevices(&out, t)
 	return out
@@ -122,7 +130,8 @@ func addDevices(out *ec2types.InstanceTypeInfo, t *catalog.Type) {
 	}
 	if a.Manufacturer == "aws" {
 		out.NeuronInfo = &ec2types.NeuronInfo{NeuronDevices: []ec2types.NeuronDeviceInfo{{
-			Name: awssdk.String(a.Name), Count: awssdk.Int32(int32(a.Count)), CoreInfo: &ec2types.NeuronDeviceCoreInfo{Count: awssdk.Int32(int32(a.Cores))},
+			Name: awssdk.String(a.Name), Count: awssdk.Int32(int32(a.Count)),
+			CoreInfo: &ec2types.NeuronDeviceCoreInfo{Count: awssdk.Int32(int32(a.Cores))},
 		}}}
 	}
 	out.InferenceAcceleratorInfo = &ec2types.InferenceAcceleratorInfo{Accelerators: []ec2types.InferenceDeviceInfo{{

@@ -12,18 +12,20 @@ import (
 
 const gib = int64(1) << 30
 
-// sizing is what a class says about the room on its machines, read once for all types.
+// sizing is what a class says about the room on its instances, read once for all types.
 type sizing struct {
 	kubelet    catalog.Kubelet
 	interfaces []*ec2v1.NetworkInterface
-	disks      int // EBS volumes of the machine's own
+	disks      int // EBS volumes of the instance's own
 }
 
-func (p *Provider) sizingOf(class *ec2v1.EC2NodeClass) sizing {
+func (a *account) sizingOf(class *ec2v1.EC2NodeClass) sizing {
 	disk, bottlerocket := diskBytes(class), class.AMIFamily() == ec2v1.AMIFamilyBottlerocket
 	s := sizing{interfaces: class.Spec.NetworkInterfaces, disks: max(len(disks(class)), 1), kubelet: catalog.Kubelet{
-		ReservedENIs: p.o.ReservedENIs, ReserveByPods: bottlerocket, RootVolumeBytes: &disk, VMOverheadPercent: p.o.VMMemoryOverheadPercent,
-		InstanceStoreRAID0: class.Spec.InstanceStorePolicy != nil && *class.Spec.InstanceStorePolicy == ec2v1.InstanceStorePolicyRAID0,
+		ReservedENIs: a.o.ReservedENIs, ReserveByPods: bottlerocket, RootVolumeBytes: &disk,
+		VMOverheadPercent: a.o.VMMemoryOverheadPercent,
+		InstanceStoreRAID0: class.Spec.InstanceStorePolicy != nil &&
+			*class.Spec.InstanceStorePolicy == ec2v1.InstanceStorePolicyRAID0,
 	}}
 	for _, i := range s.interfaces {
 		if i.NetworkCardIndex == 0 && i.InterfaceType == ec2v1.InterfaceTypeEFAOnly {
@@ -58,8 +60,9 @@ func reserved(amounts map[string]string) catalog.Amounts {
 		return &n
 	}
 	return catalog.Amounts{
-		CPU:    amount("cpu", (*resource.Quantity).MilliValue),
-		Memory: amount("memory", (*resource.Quantity).Value), Storage: amount("ephemeral-storage", (*resource.Quantity).Value),
+		CPU:     amount("cpu", (*resource.Quantity).MilliValue),
+		Memory:  amount("memory", (*resource.Quantity).Value),
+		Storage: amount("ephemeral-storage", (*resource.Quantity).Value),
 	}
 }
 
@@ -71,7 +74,7 @@ func evictionHard(signals map[string]string, name string) *catalog.Threshold {
 	return &t
 }
 
-// room is what a machine of the type has, and what of it pods may use (karpenter.md §6.4).
+// room is what an instance of the type has, and what of it pods may use (karpenter.md §6.4).
 func (s sizing) room(t *ec2types.InstanceTypeInfo) (capacity, allocatable model.Resources) {
 	x := typeOf(t)
 	n := catalog.NodeOf(&x, s.kubelet)
@@ -87,7 +90,8 @@ func (s sizing) room(t *ec2types.InstanceTypeInfo) (capacity, allocatable model.
 // typeOf is what EC2 tells of a type, as far as a node's room depends on it: EC2 knows types the catalogue does not.
 func typeOf(t *ec2types.InstanceTypeInfo) catalog.Type {
 	x := catalog.Type{
-		Name: string(t.InstanceType), VCPU: int(cpus(t)), MemoryMiB: memoryMiB(t), Arch: arch(t), Hypervisor: string(t.Hypervisor),
+		Name: string(t.InstanceType), VCPU: int(cpus(t)), MemoryMiB: memoryMiB(t), Arch: arch(t),
+		Hypervisor: string(t.Hypervisor),
 		BranchENIs: branchInterfaces(string(t.InstanceType)),
 	}
 	if i := t.InstanceStorageInfo; i != nil {
@@ -101,11 +105,12 @@ func typeOf(t *ec2types.InstanceTypeInfo) catalog.Type {
 	if card < 0 || card >= len(n.NetworkCards) {
 		card = 0
 	}
-	x.MaxENIs, x.IPv4PerENI = int(awssdk.ToInt32(n.NetworkCards[card].MaximumNetworkInterfaces)), int(awssdk.ToInt32(n.Ipv4AddressesPerInterface))
+	x.MaxENIs, x.IPv4PerENI = int(awssdk.ToInt32(n.NetworkCards[card].MaximumNetworkInterfaces)),
+		int(awssdk.ToInt32(n.Ipv4AddressesPerInterface))
 	return x
 }
 
-// devices are a machine's GPUs and accelerators.
+// devices are an instance's GPUs and accelerators.
 func devices(t *ec2types.InstanceTypeInfo) model.Resources {
 	var r model.Resources
 	if t.GpuInfo != nil {
@@ -132,7 +137,7 @@ func devices(t *ec2types.InstanceTypeInfo) model.Resources {
 	return r
 }
 
-// efas is how many Elastic Fabric Adapters a machine is launched with when pods ask for them.
+// efas is how many Elastic Fabric Adapters an instance is launched with when pods ask for them.
 func (s sizing) efas(t *ec2types.InstanceTypeInfo) int64 {
 	if s.interfaces != nil {
 		n := int64(0)

@@ -164,15 +164,15 @@ func benchProvider(b *testing.B) (*Provider, *ec2v1.EC2NodeClass, *goods) {
 		}
 		g.zones[name][*o.Location], g.onDemand[name] = true, 100000
 	}
-	p.market.now = g
+	p.market.newest = g
 	return p, class, g
 }
 
 func standardImages() []image {
-	p := &Provider{o: Options{Clock: clock.Real{}}}
+	p := newProvider(&account{o: Options{Clock: clock.Real{}}})
 	var out []image
 	for _, i := range imageList() {
-		out = append(out, p.imageEntries(i, []variant{standard})...)
+		out = append(out, p.images.imageEntries(i, []variant{standard})...)
 	}
 	return out
 }
@@ -195,7 +195,7 @@ func BenchmarkCatalogAgain(b *testing.B) {
 
 func BenchmarkChoices(b *testing.B) {
 	p, class, _ := benchProvider(b)
-	c, err := p.catalogOf(b.Context(), class)
+	c, err := p.catalogs.of(b.Context(), class)
 	if err != nil {
 		b.Fatal(err)
 	}

@@ -8,6 +8,7 @@ import (
 	"reflect"
 	"slices"
 	"strings"
+	"sync"
 
 	ec2types "github.com/aws/aws-sdk-go-v2/service/ec2/types"
 	ec2v1 "github.com/aws/karpenter-provider-aws/pkg/apis/v1"
@@ -36,18 +37,38 @@ func (p *Provider) Catalog(ctx context.Context, ref cloud.ClassRef) (_ []model.I
 	if err != nil {
 		return nil, err
 	}
-	c, err := p.catalogOf(ctx, class)
+	c, err := p.catalogs.of(ctx, class)
 	if err != nil {
 		return nil, err
 	}
 	return c.types, nil
 }
 
-func (p *Provider) catalogOf(ctx context.Context, class *ec2v1.EC2NodeClass) (*classCatalog, error) {
+// catalogs keeps what can be had under each class.
+type catalogs struct {
+	*account
+	market *market
+
+	mu     sync.Mutex
+	byName map[string]*classCatalog // by cloudName
+}
+
+func newCatalogs(a *account, m *market) *catalogs {
+	return &catalogs{account: a, market: m, byName: map[string]*classCatalog{}}
+}
+
+func (s *catalogs) forget(name string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	delete(s.byName, name)
+}
+
+// of returns the catalogue of a class: the one made before as long as nothing that it depends on has changed.
+func (s *catalogs) of(ctx context.Context, class *ec2v1.EC2NodeClass) (*classCatalog, error) {
 	if err := ctx.Err(); err != nil {
 		return nil, err
 	}
-	goods, err := p.market.goods(ctx)
+	goods, err := s.market.goods(ctx)
 	if err != nil {
 		return nil, fmt.Errorf("catalog of %s: %w", title(class), err)
 	}
@@ -56,9 +77,9 @@ func (p *Provider) catalogOf(ctx context.Context, class *ec2v1.EC2NodeClass) (*c
 		version = string(class.UID) + "/" + class.ResourceVersion
 	}
 	name := cloudName(class)
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	have := p.catalogs[name]
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	have := s.byName[name]
 	if have != nil && have.generation == goods.generation && version != "" && have.version == version {
 		return have, nil
 	}
@@ -67,14 +88,14 @@ func (p *Provider) catalogOf(ctx context.Context, class *ec2v1.EC2NodeClass) (*c
 	}
 	print := fingerprint(class)
 	if have == nil || have.generation != goods.generation || have.fingerprint != print {
-		fresh := p.assemble(class, goods)
+		fresh := s.assemble(class, goods)
 		if have != nil && reflect.DeepEqual(fresh.types, have.types) {
 			// What changed is no matter of this class: callers go on with the slice they know.
 			fresh.types = have.types
 		}
 		fresh.fingerprint, fresh.generation = print, goods.generation
 		have = fresh
-		p.catalogs[name] = have
+		s.byName[name] = have
 	}
 	have.version = version
 	return have, nil
@@ -92,7 +113,7 @@ func fingerprint(class *ec2v1.EC2NodeClass) string {
 	return string(text)
 }
 
-func (p *Provider) assemble(class *ec2v1.EC2NodeClass, g *goods) *classCatalog {
+func (a *account) assemble(class *ec2v1.EC2NodeClass, g *goods) *classCatalog {
 	c := &classCatalog{
 		types: make([]model.InstanceType, 0, len(g.types)), index: make(map[string]int, len(g.types)),
 		labels: make(map[string]map[string]string, len(g.types)), images: make(map[string]int, len(g.types)),
@@ -105,17 +126,17 @@ func (p *Provider) assemble(class *ec2v1.EC2NodeClass, g *goods) *classCatalog {
 	}
 	slices.Sort(zones)
 	zones = slices.Compact(zones)
-	sizes, images := p.sizingOf(class), imageRequirements(class)
+	sizes, images := a.sizingOf(class), imageRequirements(class)
 	for i := range g.types {
 		t := &g.types[i]
 		name := string(t.InstanceType)
-		offerings := g.offerings(p.o.AWS.Region, t, zones)
+		offerings := g.offerings(a.o.AWS.Region, t, zones)
 		if len(offerings) == 0 || arch(t) == "" {
 			continue
 		}
-		labels := typeLabels(t, p.o.AWS.Region)
-		if p.o.TypeLabels != nil {
-			maps.Copy(labels, p.o.TypeLabels(name))
+		labels := typeLabels(t, a.o.AWS.Region)
+		if a.o.TypeLabels != nil {
+			maps.Copy(labels, a.o.TypeLabels(name))
 		}
 		for key := range labels {
 			c.typeKeys[key] = true
@@ -172,7 +193,7 @@ func supports(t *ec2types.InstanceTypeInfo, usage ec2types.UsageClassType) bool 
 	return slices.Contains(t.SupportedUsageClasses, usage)
 }
 
-// imageRequirements are what the class's images ask of a machine, in their order: the best image is first.
+// imageRequirements are what the class's images ask of an instance, in their order: the best image is first.
 func imageRequirements(class *ec2v1.EC2NodeClass) []model.Requirements {
 	out := make([]model.Requirements, len(class.Status.AMIs))
 	for i, image := range class.Status.AMIs {

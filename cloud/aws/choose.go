@@ -30,9 +30,9 @@ type choice struct {
 	tie   int // which of two of the same price comes first: by type, then by the token's turn of zones
 }
 
-// choices are the offerings that satisfy a request, cheapest first, ties by type and the token's turn of zones: of types
-// that hold what is asked; without GPU, accelerator and bare-metal machines if others remain; without spot that costs more
-// than the cheapest on-demand.
+// choices are the offerings that satisfy a request, cheapest first, ties by type and the token's turn of zones: of
+// types that hold what is asked; without GPU, accelerator and bare-metal instances if others remain; without spot that
+// costs more than the cheapest on-demand.
 func (c *classCatalog) choices(req *cloud.LaunchRequest) []choice {
 	var plain, rare []*model.InstanceType
 	for _, t := range c.candidates(req) {
@@ -52,7 +52,10 @@ func (c *classCatalog) choices(req *cloud.LaunchRequest) []choice {
 			cheapest = o.price
 		}
 	}
-	all = slices.DeleteFunc(all, func(o choice) bool { return o.CapacityType == model.Spot && cheapest > 0 && o.price > cheapest })
+	all = slices.DeleteFunc(all, func(o choice) bool {
+		return o.CapacityType == model.Spot && cheapest > 0 &&
+			o.price > cheapest
+	})
 	slices.SortFunc(all, func(a, b choice) int { return cmp.Or(cmp.Compare(a.price, b.price), cmp.Compare(a.tie, b.tie)) })
 	return all
 }
@@ -81,9 +84,9 @@ func (c *classCatalog) offered(types []*model.InstanceType, req *cloud.LaunchReq
 	return out
 }
 
-// turns order zones from 0 by a draw from the token: where zones cost the same, machines spread over them, and the loss of
-// one zone is not the loss of all. The same token has the same order after a restart, so that its calls are the same; a
-// zone that leaves does not change the order of the others.
+// turns order zones from 0 by a draw from the token: where zones cost the same, instances spread over them, and the
+// loss of one zone is not the loss of all. The same token has the same order after a restart, so that its calls are the
+// same; a zone that leaves does not change the order of the others.
 func turns(token string, zones map[string]string) map[string]int {
 	draws := make(map[string][sha256.Size]byte, len(zones))
 	for zone := range zones {
@@ -128,7 +131,7 @@ func (c *classCatalog) candidates(req *cloud.LaunchRequest) []*model.InstanceTyp
 	return out
 }
 
-// places are the requirements on where and how a machine runs; those that are not made hold for everything.
+// places are the requirements on where and how an instance runs; those that are not made hold for everything.
 type places struct{ zone, zoneID, capacityType model.Requirement }
 
 func placesOf(rs model.Requirements) places {
@@ -145,7 +148,7 @@ func (p places) allow(o *model.Offering, zoneID string) bool {
 	return p.capacityType.Has(o.CapacityType) && p.zone.Has(o.Zone) && p.zoneID.Has(zoneID)
 }
 
-// exotic machines are dear and few: they are for pods that ask for them.
+// exotic instances are dear and few: they are for pods that ask for them.
 func exotic(t *model.InstanceType) bool {
 	for _, i := range []int{model.NvidiaGPU, model.AMDGPU, model.Neuron, model.NeuronCore, model.Gaudi} {
 		if t.Capacity[i] > 0 {
@@ -156,8 +159,9 @@ func exotic(t *model.InstanceType) bool {
 	return strings.HasPrefix(size, "metal")
 }
 
-// near are the first choices and those that cost at most a tenth more. EC2 weighs free capacity before the priorities that it
-// is given, so that of choices with prices of our own, which EC2 does not know, only such may be named together.
+// near are the first choices and those that cost at most a tenth more. EC2 weighs free capacity before the priorities
+// that it is given, so that of choices with prices of our own, which EC2 does not know, only such may be named
+// together.
 func near(choices []choice) []choice {
 	for i, o := range choices {
 		if o.price > choices[0].price+choices[0].price/10 {

@@ -9,7 +9,7 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/eks"
 )
 
-// Cluster is how machines reach a cluster's control plane.
+// Cluster is how instances reach a cluster's control plane.
 type Cluster struct {
 	Endpoint    string
 	CA          []byte // PEM

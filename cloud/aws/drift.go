@@ -11,7 +11,7 @@ import (
 	"github.com/nodeless/nodeless/cloud"
 )
 
-// Reasons why a machine is no longer what its class asks for (karpenter.md §3.1).
+// Reasons why an instance is no longer what its class asks for (karpenter.md §3.1).
 const (
 	nodeClassDrift     = "NodeClassDrift"
 	amiDrift           = "AMIDrift"
@@ -24,8 +24,8 @@ var (
 	_ cloud.Repairer = (*Provider)(nil)
 )
 
-// Drifted compares a machine with its class: what it was made of by the hash on its claim, its image with the one that
-// would be taken now, and its place in the network as EC2 tells it.
+// Drifted compares an instance with its class: what it was made of by the hash on its claim, its image with the one
+// that would be taken now, and its place in the network as EC2 tells it.
 func (p *Provider) Drifted(ctx context.Context, m cloud.Launched) (_ string, err error) {
 	defer p.called("Drifted", p.now(), &err)
 	if class := p.o.Classes(m.Class); class != nil && hashDiffers(class, m.Annotations) {
@@ -33,31 +33,34 @@ func (p *Provider) Drifted(ctx context.Context, m cloud.Launched) (_ string, err
 	}
 	class, err := p.readyClass(m.Class)
 	if err != nil {
-		return "", fmt.Errorf("drift of machine %s: %w", m.InstanceID, err)
+		return "", fmt.Errorf("drift of instance %s: %w", m.InstanceID, err)
 	}
-	catalog, err := p.catalogOf(ctx, class)
+	catalog, err := p.catalogs.of(ctx, class)
 	if err != nil {
-		return "", fmt.Errorf("drift of machine %s: %w", m.InstanceID, err)
+		return "", fmt.Errorf("drift of instance %s: %w", m.InstanceID, err)
 	}
-	if image, ok := catalog.images[m.Type]; ok && m.ImageID != "" && image < len(class.Status.AMIs) && class.Status.AMIs[image].ID != m.ImageID {
+	if image, ok := catalog.images[m.Type]; ok && m.ImageID != "" && image < len(class.Status.AMIs) &&
+		class.Status.AMIs[image].ID != m.ImageID {
 		return amiDrift, nil
 	}
 	now, err := p.Get(ctx, m.InstanceID)
 	if err != nil {
-		return "", fmt.Errorf("drift of machine %s: %w", m.InstanceID, err)
+		return "", fmt.Errorf("drift of instance %s: %w", m.InstanceID, err)
 	}
 	return networkDrift(class, now), nil
 }
 
-// hashDiffers reports whether the class says by its hash that its machines would be made of other things now. Hashes of
-// different versions cannot be compared.
+// hashDiffers reports whether the class says by its hash that its instances would be made of other things now. Hashes
+// of different versions cannot be compared.
 func hashDiffers(class *ec2v1.EC2NodeClass, claim map[string]string) bool {
-	hash, version := class.Annotations[ec2v1.AnnotationEC2NodeClassHash], class.Annotations[ec2v1.AnnotationEC2NodeClassHashVersion]
+	hash, version := class.Annotations[ec2v1.AnnotationEC2NodeClassHash],
+		class.Annotations[ec2v1.AnnotationEC2NodeClassHashVersion]
 	was := claim[ec2v1.AnnotationEC2NodeClassHash]
-	return hash != "" && was != "" && version != "" && version == claim[ec2v1.AnnotationEC2NodeClassHashVersion] && hash != was
+	return hash != "" && was != "" && version != "" && version == claim[ec2v1.AnnotationEC2NodeClassHashVersion] &&
+		hash != was
 }
 
-// networkDrift compares where a machine is with where the class would put it. What EC2 does not say is not compared.
+// networkDrift compares where an instance is with where the class would put it. What EC2 does not say is not compared.
 func networkDrift(class *ec2v1.EC2NodeClass, m cloud.Instance) string {
 	if len(m.SecurityGroups) > 0 && len(class.Status.SecurityGroups) > 0 {
 		var want []string

@@ -21,7 +21,7 @@ func (p *Provider) Ended(ctx context.Context, id string) (_ cloud.Ending, err er
 	}
 	if err != nil {
 		err = wrap("describe instances", "ec2:DescribeInstances", err)
-		return cloud.Ending{}, fmt.Errorf("ask why machine %s ended: %w", id, err)
+		return cloud.Ending{}, fmt.Errorf("ask why instance %s ended: %w", id, err)
 	}
 	for _, r := range answer.Reservations {
 		for _, i := range r.Instances {

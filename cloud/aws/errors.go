@@ -78,8 +78,8 @@ func classify(action string, err error) error {
 	return classifyCode(action, code(err), err)
 }
 
-// launchError is classify for calls that start machines. What EC2 refuses and is no matter of capacity, time or permissions fails again as long
-// as class and pool are as they are.
+// launchError is classify for calls that start instances. What EC2 refuses and is no matter of capacity, time or
+// permissions fails again as long as class and pool are as they are.
 func launchError(action, code string, err error) error {
 	if code == "" || throttleCodes[code] || authCodes[code] || serverCodes[code] {
 		return classifyCode(action, code, err)
@@ -98,7 +98,8 @@ func brief(err error) error {
 
 // serverCodes are AWS's own trouble, which passes (EC2 API reference, "Error codes", server error codes).
 var serverCodes = map[string]bool{
-	"InternalError": true, "InternalFailure": true, "ServerInternal": true, "Unavailable": true, "ServiceUnavailable": true, "RequestTimeout": true,
+	"InternalError": true, "InternalFailure": true, "ServerInternal": true, "Unavailable": true,
+	"ServiceUnavailable": true, "RequestTimeout": true,
 	"RequestExpired": true, "DryRunOperation": true,
 }
 
@@ -107,7 +108,8 @@ func classifyCode(action, code string, err error) error {
 	case throttleCodes[code]:
 		return fmt.Errorf("%w: AWS asks to slow down: %w", cloud.ErrThrottled, err)
 	case authCodes[code]:
-		return fmt.Errorf("%w: allow %s for the controller's IAM role, or check its credentials: %w", cloud.ErrUnauthorized, action, err)
+		return fmt.Errorf("%w: allow %s for the controller's IAM role, or check its credentials: %w", cloud.ErrUnauthorized,
+			action, err)
 	}
 	return err
 }

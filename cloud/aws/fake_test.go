@@ -29,9 +29,9 @@ import (
 	"github.com/nodeless/nodeless/engine/model"
 )
 
-// account is an AWS account in memory, below the SDK's clients and above the wire, for stories about single answers of
+// fakeAccount is an AWS fakeAccount in memory, below the SDK's clients and above the wire, for stories about single answers of
 // AWS. conformance_test.go speaks the real protocol.
-type account struct {
+type fakeAccount struct {
 	mu        sync.Mutex
 	calls     []string
 	fail      map[string][]error // by operation: what the next calls answer
@@ -52,15 +52,15 @@ type fleetRecord struct {
 	out    *ec2.CreateFleetOutput
 }
 
-func newAccount() *account {
-	return &account{
+func newAccount() *fakeAccount {
+	return &fakeAccount{
 		fail: map[string][]error{}, empty: map[model.OfferingKey]bool{}, full: map[string]bool{}, fleets: map[string]fleetRecord{},
 		templates: map[string]*ec2types.RequestLaunchTemplateData{}, profiles: map[string]*iamtypes.InstanceProfile{},
 		roles: map[string]bool{"node-role": true},
 	}
 }
 
-func (a *account) config() awssdk.Config {
+func (a *fakeAccount) config() awssdk.Config {
 	answer := func(ctx context.Context, in middleware.InitializeInput, _ middleware.InitializeHandler) (middleware.InitializeOutput, middleware.Metadata, error) {
 		out, err := a.answer(ctx, in.Parameters)
 		return middleware.InitializeOutput{Result: out}, middleware.Metadata{}, err
@@ -68,7 +68,7 @@ func (a *account) config() awssdk.Config {
 	return awssdk.Config{
 		Region: "us-west-2",
 		APIOptions: []func(*middleware.Stack) error{func(s *middleware.Stack) error {
-			return s.Initialize.Add(middleware.InitializeMiddlewareFunc("account", answer), middleware.After)
+			return s.Initialize.Add(middleware.InitializeMiddlewareFunc("fakeAccount", answer), middleware.After)
 		}},
 	}
 }
@@ -78,7 +78,7 @@ func apiError(code, message string) error {
 }
 
 // count is how often an operation was called.
-func (a *account) count(operation string) int {
+func (a *fakeAccount) count(operation string) int {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	n := 0
@@ -90,7 +90,7 @@ func (a *account) count(operation string) int {
 	return n
 }
 
-func (a *account) answer(ctx context.Context, in any) (any, error) {
+func (a *fakeAccount) answer(ctx context.Context, in any) (any, error) {
 	if err := ctx.Err(); err != nil {
 		return nil, err
 	}
@@ -158,7 +158,7 @@ func (a *account) answer(ctx context.Context, in any) (any, error) {
 	return a.answerOthers(in)
 }
 
-func (a *account) answerOthers(in any) (any, error) {
+func (a *fakeAccount) answerOthers(in any) (any, error) {
 	missing := &iamtypes.NoSuchEntityException{}
 	switch in := in.(type) {
 	case *iam.GetInstanceProfileInput:
@@ -200,7 +200,7 @@ func (a *account) answerOthers(in any) (any, error) {
 	return nil, apiError("InvalidAction", fmt.Sprintf("%T", in))
 }
 
-func (a *account) createFleet(in *ec2.CreateFleetInput) (*ec2.CreateFleetOutput, error) {
+func (a *fakeAccount) createFleet(in *ec2.CreateFleetInput) (*ec2.CreateFleetOutput, error) {
 	params, _ := json.Marshal(in)
 	if f, used := a.fleets[*in.ClientToken]; used {
 		if f.params != string(params) {
@@ -248,7 +248,7 @@ func (a *account) createFleet(in *ec2.CreateFleetInput) (*ec2.CreateFleetOutput,
 	return out, nil
 }
 
-func (a *account) start(in *ec2.CreateFleetInput, o *ec2types.FleetLaunchTemplateOverrides, kind string) *ec2types.Instance {
+func (a *fakeAccount) start(in *ec2.CreateFleetInput, o *ec2types.FleetLaunchTemplateOverrides, kind string) *ec2types.Instance {
 	i := &ec2types.Instance{
 		InstanceId: awssdk.String(fmt.Sprintf("i-%017x", len(a.instances)+1)), InstanceType: o.InstanceType, ImageId: o.ImageId, SubnetId: o.SubnetId,
 		Placement: &ec2types.Placement{AvailabilityZone: o.AvailabilityZone}, State: &ec2types.InstanceState{Name: ec2types.InstanceStateNamePending},
@@ -261,7 +261,7 @@ func (a *account) start(in *ec2.CreateFleetInput, o *ec2types.FleetLaunchTemplat
 	return i
 }
 
-func (a *account) describeInstances(in *ec2.DescribeInstancesInput) (*ec2.DescribeInstancesOutput, error) {
+func (a *fakeAccount) describeInstances(in *ec2.DescribeInstancesInput) (*ec2.DescribeInstancesOutput, error) {
 	out := &ec2.DescribeInstancesOutput{}
 	known := map[string]bool{}
 	for _, i := range a.instances {
@@ -280,7 +280,7 @@ func (a *account) describeInstances(in *ec2.DescribeInstancesInput) (*ec2.Descri
 	return out, nil
 }
 
-func (a *account) terminate(in *ec2.TerminateInstancesInput) (*ec2.TerminateInstancesOutput, error) {
+func (a *fakeAccount) terminate(in *ec2.TerminateInstancesInput) (*ec2.TerminateInstancesOutput, error) {
 	out := &ec2.TerminateInstancesOutput{}
 	for _, id := range in.InstanceIds {
 		n := slices.IndexFunc(a.instances, func(i *ec2types.Instance) bool { return *i.InstanceId == id })
@@ -425,7 +425,7 @@ func newClass(name string) *ec2v1.EC2NodeClass {
 	return c
 }
 
-// connect makes a provider on an account, with classes by name.
+// connect makes a provider on an fakeAccount, with classes by name.
 func connect(t *testing.T, cfg awssdk.Config, classes map[string]*ec2v1.EC2NodeClass, change ...func(*Options)) *Provider {
 	t.Helper()
 	o := Options{
@@ -442,8 +442,8 @@ func connect(t *testing.T, cfg awssdk.Config, classes map[string]*ec2v1.EC2NodeC
 	return p
 }
 
-// stage is an account, a provider and a resolved class "default".
-func stage(t *testing.T, change ...func(*Options)) (*account, *Provider, *ec2v1.EC2NodeClass) {
+// stage is an fakeAccount, a provider and a resolved class "default".
+func stage(t *testing.T, change ...func(*Options)) (*fakeAccount, *Provider, *ec2v1.EC2NodeClass) {
 	t.Helper()
 	a, class := newAccount(), newClass("default")
 	p := connect(t, a.config(), map[string]*ec2v1.EC2NodeClass{"default": class}, change...)

@@ -11,7 +11,7 @@ import (
 	"github.com/nodeless/nodeless/engine/model"
 )
 
-// The suite on the account in memory: exact and quick, so that a story that fails here is the provider's fault.
+// The suite on the fakeAccount in memory: exact and quick, so that a story that fails here is the provider's fault.
 func TestConformanceInMemory(t *testing.T) {
 	cloudtest.Run(t, cloudtest.Harness{Start: func(t *testing.T) cloudtest.Cloud {
 		a := newAccount()
@@ -36,7 +36,7 @@ func TestConformanceInMemory(t *testing.T) {
 	}})
 }
 
-func (a *account) alive() []string {
+func (a *fakeAccount) alive() []string {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	var out []string
@@ -48,7 +48,7 @@ func (a *account) alive() []string {
 	return out
 }
 
-func (a *account) settle() {
+func (a *fakeAccount) settle() {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	for _, i := range a.instances {

@@ -14,11 +14,11 @@ import (
 	"github.com/nodeless/nodeless/engine/model"
 )
 
-// call makes one CreateFleet for choices, which are of one capacity type. It fails with errNothing when EC2 took the call
-// and started nothing; what it said is then in tried, exhausted and full.
+// call makes one CreateFleet for choices, which are of one capacity type. It fails with errNothing when EC2 took the
+// call and started nothing; what it said is then in tried, exhausted and full.
 func (l *launch) call(ctx context.Context, choices []choice) (cloud.Instance, error) {
 	kind := choices[0].CapacityType
-	subnets := l.p.bestSubnets(l.class, l.full)
+	subnets := l.p.subnets.choose(l.class, l.full)
 	byTemplate, err := l.group(ctx, choices, kind)
 	if err != nil {
 		return cloud.Instance{}, err
@@ -30,7 +30,7 @@ func (l *launch) call(ctx context.Context, choices []choice) (cloud.Instance, er
 	}
 	for _, i := range out.Instances {
 		if len(i.InstanceIds) > 0 {
-			_, _ = l.note(out.Errors, choices, subnets) // told beside the machine
+			_, _ = l.note(out.Errors, choices, subnets) // told beside the instance
 			return l.started(i, kind, byTemplate), nil
 		}
 	}
@@ -46,7 +46,7 @@ func (l *launch) group(ctx context.Context, choices []choice, kind string) ([]te
 		key := l.templateKey(o.Type)
 		i, ok := index[key]
 		if !ok {
-			t, err := l.p.templateFor(l.class, boot, key)
+			t, err := l.p.templates.of(l.class, boot, key)
 			if err != nil {
 				return nil, err
 			}
@@ -57,7 +57,7 @@ func (l *launch) group(ctx context.Context, choices []choice, kind string) ([]te
 	}
 	failed := make(chan error, len(groups))
 	for _, g := range groups {
-		go func() { failed <- l.p.ensureTemplate(ctx, g.template) }()
+		go func() { failed <- l.p.templates.ensure(ctx, g.template) }()
 	}
 	var errs []error
 	for range groups {
@@ -92,14 +92,7 @@ func (l *launch) input(groups []templateGroup, kind string, subnets map[string]e
 			TotalTargetCapacity: awssdk.Int32(1), DefaultTargetCapacityType: ec2types.DefaultTargetCapacityType(kind),
 		},
 	}
-	if kind == model.Spot {
-		in.SpotOptions = &ec2types.SpotOptionsRequest{AllocationStrategy: ec2types.SpotAllocationStrategyPriceCapacityOptimized}
-	} else {
-		in.OnDemandOptions = &ec2types.OnDemandOptionsRequest{AllocationStrategy: ec2types.FleetOnDemandAllocationStrategyLowestPrice}
-	}
-	if l.req.Prices != nil {
-		in.SpotOptions, in.OnDemandOptions = prioritized(kind)
-	}
+	in.SpotOptions, in.OnDemandOptions = strategies(kind, l.req.Prices != nil)
 	place := l.places(groups)
 	for _, g := range groups {
 		config := ec2types.FleetLaunchTemplateConfigRequest{
@@ -116,14 +109,15 @@ func (l *launch) input(groups []templateGroup, kind string, subnets map[string]e
 		}
 		in.LaunchTemplateConfigs = append(in.LaunchTemplateConfigs, config)
 	}
-	tags := tagList(l.p.machineTags(l.class, l.req))
-	for _, r := range []ec2types.ResourceType{ec2types.ResourceTypeInstance, ec2types.ResourceTypeVolume, ec2types.ResourceTypeFleet} {
+	tags := tagList(l.p.instanceTags(l.class, l.req))
+	for _, r := range []ec2types.ResourceType{ec2types.ResourceTypeInstance, ec2types.ResourceTypeVolume,
+		ec2types.ResourceTypeFleet} {
 		in.TagSpecifications = append(in.TagSpecifications, ec2types.TagSpecification{ResourceType: r, Tags: tags})
 	}
 	return in
 }
 
-// started is the machine a fleet has given.
+// started is the instance a fleet has given.
 func (l *launch) started(i ec2types.CreateFleetInstance, kind string, groups []templateGroup) cloud.Instance {
 	m := cloud.Instance{
 		ID: i.InstanceIds[0], Type: string(i.InstanceType), CapacityType: kind, State: cloud.Pending, Launched: l.p.now(),
@@ -131,7 +125,8 @@ func (l *launch) started(i ec2types.CreateFleetInstance, kind string, groups []t
 	}
 	subnet := ""
 	if t := i.LaunchTemplateAndOverrides; t != nil && t.Overrides != nil {
-		m.Zone, m.ImageID, subnet = awssdk.ToString(t.Overrides.AvailabilityZone), awssdk.ToString(t.Overrides.ImageId), awssdk.ToString(t.Overrides.SubnetId)
+		m.Zone, m.ImageID, subnet = awssdk.ToString(t.Overrides.AvailabilityZone), awssdk.ToString(t.Overrides.ImageId),
+			awssdk.ToString(t.Overrides.SubnetId)
 		if m.Type == "" {
 			m.Type = string(t.Overrides.InstanceType)
 		}
@@ -148,13 +143,13 @@ func (l *launch) started(i ec2types.CreateFleetInstance, kind string, groups []t
 			}
 		}
 	}
-	m = l.p.describeAs(m, l.catalog)
+	m = l.catalog.describe(m)
 	l.p.subnets.take(subnet, m.Capacity[model.Pods]+1)
 	return m
 }
 
-// describeAs adds what the catalogue knows about a machine: provider id, labels, capacity, allocatable.
-func (p *Provider) describeAs(m cloud.Instance, c *classCatalog) cloud.Instance {
+// describe adds what the catalogue knows about an instance: provider id, labels, capacity, allocatable.
+func (c *classCatalog) describe(m cloud.Instance) cloud.Instance {
 	m.ProviderID = providerID(m.Zone, m.ID)
 	m.Labels = map[string]string{model.LabelZone: m.Zone, model.LabelCapacityType: m.CapacityType}
 	if id := c.zoneIDs[m.Zone]; id != "" {

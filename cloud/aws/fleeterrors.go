@@ -27,10 +27,12 @@ func (l *launch) refused(err error, choices []choice, groups []templateGroup) er
 	if errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded) {
 		return fmt.Errorf("create fleet: %w", err)
 	}
-	return launchError("ec2:CreateFleet, ec2:RunInstances, ec2:CreateTags and iam:PassRole", c, fmt.Errorf("create fleet: %w", brief(err)))
+	return launchError("ec2:CreateFleet, ec2:RunInstances, ec2:CreateTags and iam:PassRole", c,
+		fmt.Errorf("create fleet: %w", brief(err)))
 }
 
-// lostTemplates has the templates made again for one more call; somebody deleted them, or EC2 does not see new ones yet.
+// lostTemplates has the templates made again for one more call; somebody deleted them, or EC2 does not see new ones
+// yet.
 func (l *launch) lostTemplates(err error, groups []templateGroup) error {
 	for _, g := range groups {
 		l.p.templates.forget(g.name)
@@ -44,7 +46,8 @@ func (l *launch) lostTemplates(err error, groups []templateGroup) error {
 }
 
 // failed makes sense of a call that EC2 took and that started nothing.
-func (l *launch) failed(errs []ec2types.CreateFleetError, choices []choice, subnets map[string]ec2v1.Subnet, groups []templateGroup) error {
+func (l *launch) failed(errs []ec2types.CreateFleetError, choices []choice, subnets map[string]ec2v1.Subnet,
+	groups []templateGroup) error {
 	capacity, first := l.note(errs, choices, subnets)
 	for _, e := range errs {
 		if isMissingTemplate(awssdk.ToString(e.ErrorCode)) {
@@ -54,7 +57,8 @@ func (l *launch) failed(errs []ec2types.CreateFleetError, choices []choice, subn
 	if !capacity && first != nil {
 		// Not a matter of what was chosen: other choices would fail alike. The next try needs a fresh token all the same.
 		l.state.next++
-		return launchError("ec2:RunInstances, ec2:CreateTags and iam:PassRole", first.code, fmt.Errorf("create fleet: %w", first))
+		return launchError("ec2:RunInstances, ec2:CreateTags and iam:PassRole", first.code,
+			fmt.Errorf("create fleet: %w", first))
 	}
 	// With a subnet found full, others of its zone may do; else all that was named is used up.
 	if !l.retrySubnets(errs) {
@@ -79,7 +83,8 @@ func fleetError(e ec2types.CreateFleetError) *fleetFault {
 }
 
 // note books every offering EC2 said it has none of. capacity says whether there was one, first is the first error.
-func (l *launch) note(errs []ec2types.CreateFleetError, choices []choice, subnets map[string]ec2v1.Subnet) (capacity bool, first *fleetFault) {
+func (l *launch) note(errs []ec2types.CreateFleetError, choices []choice,
+	subnets map[string]ec2v1.Subnet) (capacity bool, first *fleetFault) {
 	for _, e := range errs {
 		c := awssdk.ToString(e.ErrorCode)
 		if first == nil || (!capacity && capacityCodes[c]) {

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"sync"
 
 	awssdk "github.com/aws/aws-sdk-go-v2/aws"
 	"github.com/aws/aws-sdk-go-v2/service/ec2"
@@ -26,7 +27,7 @@ const (
 	neuron   variant = "neuron"
 )
 
-// requirements on the machines an image of this variant boots on.
+// requirements on the instances an image of this variant boots on.
 func (v variant) requirements() []corev1.NodeSelectorRequirement {
 	is := func(key string, op corev1.NodeSelectorOperator) corev1.NodeSelectorRequirement {
 		return corev1.NodeSelectorRequirement{Key: key, Operator: op}
@@ -74,14 +75,27 @@ func aliasPaths(family, version, kubernetes string) []aliasPath {
 			if version != ec2v1.AliasVersionLatest {
 				name = fmt.Sprintf("amazon-eks-node-al2023-%s-%s-%s-%s", arch, v, kubernetes, version)
 			}
-			path := fmt.Sprintf("/aws/service/eks/optimized-ami/%s/amazon-linux-2023/%s/%s/%s/image_id", kubernetes, arch, v, name)
+			path := fmt.Sprintf("/aws/service/eks/optimized-ami/%s/amazon-linux-2023/%s/%s/%s/image_id", kubernetes, arch, v,
+				name)
 			out = append(out, aliasPath{path, []variant{v}})
 		}
 	}
 	return out
 }
 
-func (p *Provider) resolveImages(ctx context.Context, class *ec2v1.EC2NodeClass) (verdict, error) {
+// imageResolver finds the images of classes.
+type imageResolver struct {
+	*account
+
+	mu         sync.Mutex
+	parameters map[string]cached[string] // of SSM, by name
+}
+
+func newImageResolver(a *account) *imageResolver {
+	return &imageResolver{account: a, parameters: map[string]cached[string]{}}
+}
+
+func (s *imageResolver) resolve(ctx context.Context, class *ec2v1.EC2NodeClass) (verdict, error) {
 	const condition = ec2v1.ConditionTypeAMIsReady
 	if problems := validateImages(class); len(problems) > 0 {
 		class.Status.AMIs = nil
@@ -89,21 +103,23 @@ func (p *Provider) resolveImages(ctx context.Context, class *ec2v1.EC2NodeClass)
 	}
 	var found []image
 	for i, term := range class.Spec.AMISelectorTerms {
-		images, err := p.termImages(ctx, term)
+		images, err := s.termImages(ctx, term)
 		if err != nil {
 			return verdict{}, err
 		}
 		if len(images) == 0 && term.Alias != "" {
 			class.Status.AMIs = nil
-			return unready(condition, "AMINotFound", "spec.amiSelectorTerms[%d].alias: no image for %q and Kubernetes %s in region %s; "+
-				"use al2023@latest or a version that exists", i, term.Alias, p.o.KubernetesVersion, p.o.AWS.Region), nil
+			return unready(condition, "AMINotFound",
+				"spec.amiSelectorTerms[%d].alias: no image for %q and Kubernetes %s in region %s; "+
+					"use al2023@latest or a version that exists", i, term.Alias, s.o.KubernetesVersion, s.o.AWS.Region), nil
 		}
 		found = append(found, images...)
 	}
 	class.Status.AMIs = newest(found)
 	if len(class.Status.AMIs) == 0 {
-		return unready(condition, "AMINotFound", "spec.amiSelectorTerms: no available image in region %s matches; check the terms and the owner",
-			p.o.AWS.Region), nil
+		return unready(condition, "AMINotFound",
+			"spec.amiSelectorTerms: no available image in region %s matches; check the terms and the owner",
+			s.o.AWS.Region), nil
 	}
 	return ready(condition), nil
 }
@@ -115,7 +131,7 @@ type image struct {
 }
 
 // termImages finds the images of one selector term.
-func (p *Provider) termImages(ctx context.Context, term ec2v1.AMISelectorTerm) ([]image, error) {
+func (s *imageResolver) termImages(ctx context.Context, term ec2v1.AMISelectorTerm) ([]image, error) {
 	in := &ec2.DescribeImagesInput{IncludeDeprecated: awssdk.Bool(true), MaxResults: awssdk.Int32(1000)}
 	variants := map[string][]variant{}
 	switch {
@@ -126,10 +142,10 @@ func (p *Provider) termImages(ctx context.Context, term ec2v1.AMISelectorTerm) (
 			if err != nil {
 				return nil, err
 			}
-			paths = aliasPaths(family, version, p.o.KubernetesVersion)
+			paths = aliasPaths(family, version, s.o.KubernetesVersion)
 		}
 		for _, path := range paths {
-			id, err := p.parameter(ctx, path.name)
+			id, err := s.parameter(ctx, path.name)
 			if err != nil {
 				return nil, err
 			}
@@ -154,36 +170,38 @@ func (p *Provider) termImages(ctx context.Context, term ec2v1.AMISelectorTerm) (
 		}
 	}
 	in.Filters = append(in.Filters, filter("state", "available"))
-	return p.describeImages(ctx, in, variants)
+	return s.describeImages(ctx, in, variants)
 }
 
-func (p *Provider) describeImages(ctx context.Context, in *ec2.DescribeImagesInput, variants map[string][]variant) ([]image, error) {
+func (s *imageResolver) describeImages(ctx context.Context, in *ec2.DescribeImagesInput,
+	variants map[string][]variant) ([]image, error) {
 	var out []image
-	pages := ec2.NewDescribeImagesPaginator(p.ec2, in)
+	pages := ec2.NewDescribeImagesPaginator(s.ec2, in)
 	for pages.HasMorePages() {
 		page, err := pages.NextPage(ctx)
 		if err != nil {
 			return nil, wrap("describe images", "ec2:DescribeImages", err)
 		}
 		for _, i := range page.Images {
-			out = append(out, p.imageEntries(i, variants[awssdk.ToString(i.ImageId)])...)
+			out = append(out, s.imageEntries(i, variants[awssdk.ToString(i.ImageId)])...)
 		}
 	}
 	return out, nil
 }
 
 // imageEntries is an image once per variant, or once if nothing is known of it but its architecture.
-func (p *Provider) imageEntries(i ec2types.Image, variants []variant) []image {
+func (s *imageResolver) imageEntries(i ec2types.Image, variants []variant) []image {
 	arch, ok := ec2v1.AWSToKubeArchitectures[string(i.Architecture)]
 	if !ok {
 		return nil
 	}
-	onArch := corev1.NodeSelectorRequirement{Key: corev1.LabelArchStable, Operator: corev1.NodeSelectorOpIn, Values: []string{arch}}
+	onArch := corev1.NodeSelectorRequirement{Key: corev1.LabelArchStable, Operator: corev1.NodeSelectorOpIn,
+		Values: []string{arch}}
 	deprecated := awssdk.ToString(i.DeprecationTime)
 	base := image{created: awssdk.ToString(i.CreationDate), AMI: ec2v1.AMI{
 		ID: awssdk.ToString(i.ImageId), Name: awssdk.ToString(i.Name),
 		// Times in this format compare as text.
-		Deprecated: deprecated != "" && deprecated < p.now().UTC().Format("2006-01-02T15:04:05.000Z"),
+		Deprecated: deprecated != "" && deprecated < s.now().UTC().Format("2006-01-02T15:04:05.000Z"),
 	}}
 	if len(variants) == 0 {
 		base.Requirements = []corev1.NodeSelectorRequirement{onArch}
@@ -227,14 +245,14 @@ func boolCompare(a, b bool) int {
 }
 
 // parameter is the value of an SSM parameter, "" if there is none; it is believed for parameterAge.
-func (p *Provider) parameter(ctx context.Context, name string) (string, error) {
-	p.mu.Lock()
-	c, ok := p.parameters[name]
-	p.mu.Unlock()
-	if ok && p.now().Sub(c.at) < parameterAge {
+func (s *imageResolver) parameter(ctx context.Context, name string) (string, error) {
+	s.mu.Lock()
+	c, ok := s.parameters[name]
+	s.mu.Unlock()
+	if ok && s.now().Sub(c.at) < parameterAge {
 		return c.value, nil
 	}
-	out, err := p.ssm.GetParameter(ctx, &ssm.GetParameterInput{Name: awssdk.String(name)})
+	out, err := s.ssm.GetParameter(ctx, &ssm.GetParameterInput{Name: awssdk.String(name)})
 	var missing *ssmtypes.ParameterNotFound
 	var value string
 	switch {
@@ -245,8 +263,8 @@ func (p *Provider) parameter(ctx context.Context, name string) (string, error) {
 	case err != nil:
 		return "", wrap("get SSM parameter "+name, "ssm:GetParameter", err)
 	}
-	p.mu.Lock()
-	p.parameters[name] = cached[string]{value, p.now()}
-	p.mu.Unlock()
+	s.mu.Lock()
+	s.parameters[name] = cached[string]{value, s.now()}
+	s.mu.Unlock()
 	return value, nil
 }

@@ -28,32 +28,34 @@ const (
 	mostNotices = 1000
 )
 
-// queue is what is known of the interruption queue.
-type queue struct {
+// notices reads the interruption queue.
+type notices struct {
+	*account
+
 	mu  sync.Mutex
-	url string
+	url string // of the queue; "" means that it is not known
 }
 
 // Interruptions waits for messages of EventBridge on the queue. One call waits while there are none; when it comes back
-// full several fetch what else there is, so that a thousand take a few round trips and an idle queue costs one call each
-// twenty seconds. Without a queue it waits and returns nothing.
-func (p *Provider) Interruptions(ctx context.Context) ([]cloud.Interruption, error) {
-	if p.o.InterruptionQueue == "" {
-		return nil, clock.Sleep(ctx, p.o.Clock, pollWait)
+// full several fetch what else there is, so that a thousand take a few round trips and an idle queue costs one call
+// each twenty seconds. Without a queue it waits and returns nothing.
+func (s *notices) Interruptions(ctx context.Context) ([]cloud.Interruption, error) {
+	if s.o.InterruptionQueue == "" {
+		return nil, clock.Sleep(ctx, s.o.Clock, pollWait)
 	}
-	url, err := p.queueURL(ctx)
+	url, err := s.queueURL(ctx)
 	if err != nil {
 		return nil, err
 	}
-	found, err := p.receive(ctx, url, pollWait)
+	found, err := s.receive(ctx, url, pollWait)
 	if err != nil {
-		p.queue.mu.Lock()
-		p.queue.url = "" // The queue may have been made anew.
-		p.queue.mu.Unlock()
+		s.mu.Lock()
+		s.url = "" // The queue may have been made anew.
+		s.mu.Unlock()
 		return nil, err
 	}
 	if len(found) == pollMax {
-		found = append(found, p.receiveRest(ctx, url)...)
+		found = append(found, s.receiveRest(ctx, url)...)
 	}
 	out := make([]cloud.Interruption, len(found))
 	for i, m := range found {
@@ -63,20 +65,21 @@ func (p *Provider) Interruptions(ctx context.Context) ([]cloud.Interruption, err
 	return out, nil
 }
 
-func (p *Provider) receive(ctx context.Context, url string, wait time.Duration) ([]sqstypes.Message, error) {
-	out, err := p.sqs.ReceiveMessage(ctx, &sqs.ReceiveMessageInput{
-		QueueUrl: &url, MaxNumberOfMessages: pollMax, WaitTimeSeconds: int32(wait.Seconds()), VisibilityTimeout: int32(visibility.Seconds()),
+func (s *notices) receive(ctx context.Context, url string, wait time.Duration) ([]sqstypes.Message, error) {
+	out, err := s.sqs.ReceiveMessage(ctx, &sqs.ReceiveMessageInput{
+		QueueUrl: &url, MaxNumberOfMessages: pollMax, WaitTimeSeconds: int32(wait.Seconds()),
+		VisibilityTimeout:           int32(visibility.Seconds()),
 		MessageSystemAttributeNames: []sqstypes.MessageSystemAttributeName{sqstypes.MessageSystemAttributeNameSentTimestamp},
 	})
 	if err != nil {
-		return nil, wrap("receive from queue "+p.o.InterruptionQueue, "sqs:ReceiveMessage", err)
+		return nil, wrap("receive from queue "+s.o.InterruptionQueue, "sqs:ReceiveMessage", err)
 	}
 	return out.Messages, nil
 }
 
 // receiveRest takes what waits behind a full answer, until there is no more or it is enough. What fails is left for the
 // next call: what was received must not wait for it.
-func (p *Provider) receiveRest(ctx context.Context, url string) []sqstypes.Message {
+func (s *notices) receiveRest(ctx context.Context, url string) []sqstypes.Message {
 	var mu sync.Mutex
 	var wg sync.WaitGroup
 	var out []sqstypes.Message
@@ -84,7 +87,7 @@ func (p *Provider) receiveRest(ctx context.Context, url string) []sqstypes.Messa
 		wg.Go(func() {
 			for {
 				// Without waiting SQS asks some of its servers only: what is missed comes with the next long poll.
-				got, err := p.receive(ctx, url, 0)
+				got, err := s.receive(ctx, url, 0)
 				mu.Lock()
 				out = append(out, got...)
 				enough := err != nil || len(got) == 0 || len(out) >= mostNotices
@@ -109,11 +112,11 @@ func sentAt(m sqstypes.Message) time.Time {
 }
 
 // Done takes messages off the queue, ten in a call, several calls at once.
-func (p *Provider) Done(ctx context.Context, notices ...cloud.Interruption) error {
+func (s *notices) Done(ctx context.Context, notices ...cloud.Interruption) error {
 	if len(notices) == 0 {
 		return nil
 	}
-	url, err := p.queueURL(ctx)
+	url, err := s.queueURL(ctx)
 	if err != nil {
 		return err
 	}
@@ -123,7 +126,7 @@ func (p *Provider) Done(ctx context.Context, notices ...cloud.Interruption) erro
 	group.SetLimit(burst)
 	for part := range slices.Chunk(notices, pollMax) {
 		group.Go(func() error {
-			if err := p.deleteMessages(ctx, url, part); err != nil {
+			if err := s.deleteMessages(ctx, url, part); err != nil {
 				mu.Lock()
 				failed = append(failed, err)
 				mu.Unlock()
@@ -135,13 +138,14 @@ func (p *Provider) Done(ctx context.Context, notices ...cloud.Interruption) erro
 	return errors.Join(failed...)
 }
 
-func (p *Provider) deleteMessages(ctx context.Context, url string, notices []cloud.Interruption) error {
+func (s *notices) deleteMessages(ctx context.Context, url string, notices []cloud.Interruption) error {
 	in := &sqs.DeleteMessageBatchInput{QueueUrl: &url}
 	for i, n := range notices {
-		in.Entries = append(in.Entries, sqstypes.DeleteMessageBatchRequestEntry{Id: awssdk.String(strconv.Itoa(i)), ReceiptHandle: awssdk.String(n.Handle)})
+		in.Entries = append(in.Entries, sqstypes.DeleteMessageBatchRequestEntry{Id: awssdk.String(strconv.Itoa(i)),
+			ReceiptHandle: awssdk.String(n.Handle)})
 	}
-	act := "delete from queue " + p.o.InterruptionQueue
-	out, err := p.sqs.DeleteMessageBatch(ctx, in)
+	act := "delete from queue " + s.o.InterruptionQueue
+	out, err := s.sqs.DeleteMessageBatch(ctx, in)
 	if err != nil {
 		return wrap(act, "sqs:DeleteMessage", err)
 	}
@@ -152,19 +156,20 @@ func (p *Provider) deleteMessages(ctx context.Context, url string, notices []clo
 	return nil
 }
 
-func (p *Provider) queueURL(ctx context.Context) (string, error) {
-	p.queue.mu.Lock()
-	url := p.queue.url
-	p.queue.mu.Unlock()
+func (s *notices) queueURL(ctx context.Context) (string, error) {
+	s.mu.Lock()
+	url := s.url
+	s.mu.Unlock()
 	if url != "" {
 		return url, nil
 	}
-	out, err := p.sqs.GetQueueUrl(ctx, &sqs.GetQueueUrlInput{QueueName: &p.o.InterruptionQueue})
+	out, err := s.sqs.GetQueueUrl(ctx, &sqs.GetQueueUrlInput{QueueName: &s.o.InterruptionQueue})
 	if err != nil {
-		return "", wrap("find interruption queue "+p.o.InterruptionQueue+" (create it or unset --interruption-queue)", "sqs:GetQueueUrl", err)
+		return "", wrap("find interruption queue "+s.o.InterruptionQueue+" (create it or unset --interruption-queue)",
+			"sqs:GetQueueUrl", err)
 	}
-	p.queue.mu.Lock()
-	defer p.queue.mu.Unlock()
-	p.queue.url = awssdk.ToString(out.QueueUrl)
-	return p.queue.url, nil
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.url = awssdk.ToString(out.QueueUrl)
+	return s.url, nil
 }

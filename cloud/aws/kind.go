@@ -21,8 +21,8 @@ func kindOf(class *ec2v1.EC2NodeClass) string {
 // title names a class for people.
 func title(class *ec2v1.EC2NodeClass) string { return fmt.Sprintf("%s %q", kindOf(class), class.Name) }
 
-// cloudName is what a class is called in the cloud: an EC2NodeClass by its name, which Karpenter's own tools know, one of
-// another kind by both.
+// cloudName is what a class is called in the cloud: an EC2NodeClass by its name, which Karpenter's own tools know, one
+// of another kind by both.
 func cloudName(class *ec2v1.EC2NodeClass) string {
 	if kind := kindOf(class); kind != ownKind {
 		return strings.ToLower(kind) + "/" + class.Name

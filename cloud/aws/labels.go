@@ -34,15 +34,16 @@ var typeKeys = map[string]bool{
 // typeName splits names such as c7gn.2xlarge or u-6tb1.metal: category, generation.
 var typeName = regexp.MustCompile(`^([a-z]+)(?:-[0-9]+tb)?([0-9]+)[^.]*\.`)
 
-// typeLabels are the labels every machine of a type carries (karpenter.md §6.3).
+// typeLabels are the labels every instance of a type carries (karpenter.md §6.3).
 func typeLabels(t *ec2types.InstanceTypeInfo, region string) map[string]string {
 	name := string(t.InstanceType)
 	l := map[string]string{
 		model.LabelInstanceType: name, model.LabelOS: "linux", model.LabelArch: arch(t), model.LabelRegion: region,
 		ec2v1.LabelInstanceHypervisor: string(t.Hypervisor), ec2v1.LabelInstanceTenancy: "default",
-		ec2v1.LabelInstanceCPU:                          strconv.FormatInt(cpus(t), 10),
-		ec2v1.LabelInstanceMemory:                       strconv.FormatInt(memoryMiB(t), 10),
-		ec2v1.LabelInstanceEncryptionInTransitSupported: strconv.FormatBool(t.NetworkInfo != nil && awssdk.ToBool(t.NetworkInfo.EncryptionInTransitSupported)),
+		ec2v1.LabelInstanceCPU:    strconv.FormatInt(cpus(t), 10),
+		ec2v1.LabelInstanceMemory: strconv.FormatInt(memoryMiB(t), 10),
+		ec2v1.LabelInstanceEncryptionInTransitSupported: strconv.FormatBool(t.NetworkInfo != nil &&
+			awssdk.ToBool(t.NetworkInfo.EncryptionInTransitSupported)),
 	}
 	if parts := typeName.FindStringSubmatch(name); parts != nil {
 		l[ec2v1.LabelInstanceCategory], l[ec2v1.LabelInstanceGeneration] = parts[1], parts[2]
@@ -57,10 +58,12 @@ func typeLabels(t *ec2types.InstanceTypeInfo, region string) map[string]string {
 			l[ec2v1.LabelInstanceCPUSustainedClockSpeedMhz] = strconv.Itoa(int(math.Round(ghz * 1000)))
 		}
 	}
-	if e := t.EbsInfo; e != nil && e.EbsOptimizedInfo != nil && e.EbsOptimizedSupport == ec2types.EbsOptimizedSupportDefault {
+	if e := t.EbsInfo; e != nil && e.EbsOptimizedInfo != nil &&
+		e.EbsOptimizedSupport == ec2types.EbsOptimizedSupportDefault {
 		l[ec2v1.LabelInstanceEBSBandwidth] = strconv.Itoa(int(awssdk.ToInt32(e.EbsOptimizedInfo.MaximumBandwidthInMbps)))
 	}
-	if s := t.InstanceStorageInfo; s != nil && s.NvmeSupport != ec2types.EphemeralNvmeSupportUnsupported && s.TotalSizeInGB != nil {
+	if s := t.InstanceStorageInfo; s != nil && s.NvmeSupport != ec2types.EphemeralNvmeSupportUnsupported &&
+		s.TotalSizeInGB != nil {
 		l[ec2v1.LabelInstanceLocalNVME] = strconv.FormatInt(*s.TotalSizeInGB, 10)
 	}
 	if mbps := networkMbps(t); mbps > 0 {
@@ -75,7 +78,7 @@ func typeLabels(t *ec2types.InstanceTypeInfo, region string) map[string]string {
 	return l
 }
 
-// acceleratorLabels adds what is known of GPUs and inference chips; several kinds in one machine have no label.
+// acceleratorLabels adds what is known of GPUs and inference chips; several kinds in one instance have no label.
 func acceleratorLabels(t *ec2types.InstanceTypeInfo, l map[string]string) {
 	if t.GpuInfo != nil && len(t.GpuInfo.Gpus) == 1 {
 		g := t.GpuInfo.Gpus[0]
@@ -103,7 +106,7 @@ func acceleratorLabels(t *ec2types.InstanceTypeInfo, l map[string]string) {
 	l[ec2v1.LabelInstanceAcceleratorCount] = strconv.Itoa(int(count))
 }
 
-// networkMbps is the bandwidth a machine can keep up, over all its network cards; 0 if EC2 does not say.
+// networkMbps is the bandwidth an instance can keep up, over all its network cards; 0 if EC2 does not say.
 func networkMbps(t *ec2types.InstanceTypeInfo) int64 {
 	if t.NetworkInfo == nil {
 		return 0
@@ -116,7 +119,8 @@ func networkMbps(t *ec2types.InstanceTypeInfo) int64 {
 }
 
 // typeRequirements are the labels as requirements, plus the zones and capacity types the type can be had in.
-func typeRequirements(labels map[string]string, offerings []model.Offering, zoneIDs map[string]string) model.Requirements {
+func typeRequirements(labels map[string]string, offerings []model.Offering,
+	zoneIDs map[string]string) model.Requirements {
 	rs := make([]model.Requirement, 0, len(labels)+3)
 	for k, v := range labels {
 		rs = append(rs, model.Requirement{Key: k, Values: []string{v}})

@@ -22,23 +22,24 @@ import (
 // maxCalls bounds the CreateFleet calls of one Launch.
 const maxCalls = 10
 
-// Launch starts one machine.
+// Launch starts one instance.
 //
 // Nothing is launched twice, also across a crash. A claim's calls carry the client tokens <token>-0, <token>-1, … and
 // the next one is used only after it is certain that the one before started nothing. EC2 answers a repeated token with
 // what it did the first time. If the parameters differ meanwhile (another price order, another free subnet) it refuses
-// with IdempotentParameterMismatch: then an earlier call happened, and its machine, if it had one, carries the token as a
-// tag. So the walk from 0 after a restart meets every machine that an earlier life started, whatever is chosen now.
+// with IdempotentParameterMismatch: then an earlier call happened, and its instance, if it had one, carries the token
+// as a tag. So the walk from 0 after a restart meets every instance that an earlier life started, whatever is chosen
+// now.
 func (p *Provider) Launch(ctx context.Context, req cloud.LaunchRequest) (_ cloud.LaunchResult, err error) {
 	defer p.called("Launch", p.now(), &err)
 	if req.Token == "" || req.Claim == "" {
-		return cloud.LaunchResult{}, errors.New("launch: token and claim name must be set; machines are found again by them")
+		return cloud.LaunchResult{}, errors.New("launch: token and claim name must be set; instances are found again by them")
 	}
 	class, err := p.readyClass(req.Class)
 	if err != nil {
 		return cloud.LaunchResult{}, fmt.Errorf("launch for claim %s: %w", req.Claim, err)
 	}
-	catalog, err := p.catalogOf(ctx, class)
+	catalog, err := p.catalogs.of(ctx, class)
 	if err != nil {
 		return cloud.LaunchResult{}, fmt.Errorf("launch for claim %s: %w", req.Claim, err)
 	}
@@ -110,13 +111,15 @@ func (l *launch) run(ctx context.Context) (cloud.Instance, error) {
 		}
 	}
 	if len(l.choices) == 0 {
-		return cloud.Instance{}, fmt.Errorf("all requested instance types were unavailable during launch: no available offering holds %v and satisfies [%s]: %w",
+		return cloud.Instance{}, fmt.Errorf("all requested instance types were unavailable during launch: "+
+			"no available offering holds %v and satisfies [%s]: %w",
 			named(l.req.Requests), l.req.Requirements, cloud.ErrNoCapacity)
 	}
 	if cause == nil {
 		cause = errNothing
 	}
-	return cloud.Instance{}, fmt.Errorf("%d of %d offerings tried: %w: %w", len(l.tried), len(l.choices), cause, cloud.ErrNoCapacity)
+	return cloud.Instance{}, fmt.Errorf("%d of %d offerings tried: %w: %w", len(l.tried), len(l.choices), cause,
+		cloud.ErrNoCapacity)
 }
 
 // named lists the resources that are asked for, by name.
@@ -130,17 +133,17 @@ func named(r model.Resources) []string {
 	return out
 }
 
-// earlier finds the machine that an earlier call with this launch's token started. Without one, it waits for EC2's lists
-// to settle before it believes that there is none: they lag behind its launches.
+// earlier finds the instance that an earlier call with this launch's token started. Without one, it waits for EC2's
+// lists to settle before it believes that there is none: they lag behind its launches.
 func (l *launch) earlier(ctx context.Context) (cloud.Instance, error) {
-	machines, err := l.p.machinesByToken(ctx, l.req.Token)
+	machines, err := l.p.instances.byToken(ctx, l.req.Token)
 	if err != nil {
 		return cloud.Instance{}, err
 	}
 	gone := false
 	for _, m := range machines {
 		if m.State != cloud.Terminating && m.State != cloud.Terminated {
-			return l.p.describeAs(m, l.catalog), nil
+			return l.catalog.describe(m), nil
 		}
 		gone = true
 	}
@@ -151,7 +154,8 @@ func (l *launch) earlier(ctx context.Context) (cloud.Instance, error) {
 	if gone || now.Sub(l.state.mismatch) >= settleAfter {
 		return cloud.Instance{}, nil
 	}
-	return cloud.Instance{}, fmt.Errorf("an earlier launch with the same token is known to EC2, its machine is not listed yet; trying again until %s have passed",
+	return cloud.Instance{}, fmt.Errorf("an earlier launch with the same token is known to EC2, its instance is not "+
+		"listed yet; trying again until %s have passed",
 		settleAfter)
 }
 
@@ -182,7 +186,7 @@ type launchState struct {
 	at       time.Time           // when it was last used; guarded by launchBook.mu
 	next     int                 // number of the next client token
 	mismatch time.Time           // when EC2 first refused it, zero if it did not
-	result   *cloud.LaunchResult // once there is a machine
+	result   *cloud.LaunchResult // once there is an instance
 }
 
 func newLaunchBook(clk clock.Clock) *launchBook {

@@ -92,7 +92,7 @@ func TestLaunchPicksPlainAndCheapMachines(t *testing.T) {
 // What EC2 may choose from: it must not take a dear spot instance, or a GPU, because the others ran out.
 func TestSpotAboveOnDemandAndGPUsAreNoChoice(t *testing.T) {
 	_, p, class := stage(t)
-	catalog, err := p.catalogOf(t.Context(), class)
+	catalog, err := p.catalogs.of(t.Context(), class)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -301,7 +301,7 @@ func TestInterruptedLaunchUsesItsTokenAgain(t *testing.T) {
 	// The answer is lost on the way: the machine exists, the caller saw an error.
 	lost := requestFor("c", model.OneOf(model.LabelInstanceType, "m5.large"))
 	class := p.o.Classes(cloud.ClassRef{Name: "default"})
-	catalog, err := p.catalogOf(t.Context(), class)
+	catalog, err := p.catalogs.of(t.Context(), class)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -310,7 +310,7 @@ func TestInterruptedLaunchUsesItsTokenAgain(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	in := l.input(groups, model.Spot, p.bestSubnets(class, nil))
+	in := l.input(groups, model.Spot, p.subnets.choose(class, nil))
 	if _, err := p.ec2.CreateFleet(context.Background(), in); err != nil {
 		t.Fatal(err)
 	}

@@ -41,24 +41,24 @@ var sectionAges = map[section]time.Duration{sectionTypes: typesAge, sectionOnDem
 
 // market reads goods when they are first asked for, and again in the background when they have become old.
 type market struct {
-	p *Provider
+	*account
 
 	mu      sync.Mutex
-	now     *goods
+	newest  *goods
 	reading map[section]bool
 	first   chan struct{} // closed when the first reading is over; nil when none is under way
 	failed  error         // of the first reading
 }
 
-func newMarket(p *Provider) *market { return &market{p: p, reading: map[section]bool{}} }
+func newMarket(a *account) *market { return &market{account: a, reading: map[section]bool{}} }
 
 // goods is the newest there is. Only the very first call waits.
 func (m *market) goods(ctx context.Context) (*goods, error) {
 	m.mu.Lock()
-	if m.now != nil {
+	if m.newest != nil {
 		defer m.mu.Unlock()
 		m.refresh()
-		return m.now, nil
+		return m.newest, nil
 	}
 	if m.first == nil {
 		m.first = make(chan struct{})
@@ -73,10 +73,10 @@ func (m *market) goods(ctx context.Context) (*goods, error) {
 	}
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	if m.now == nil {
+	if m.newest == nil {
 		return nil, m.failed
 	}
-	return m.now, nil
+	return m.newest, nil
 }
 
 // open is the first reading: types must come, prices may be late.
@@ -87,10 +87,10 @@ func (m *market) open(done chan struct{}) {
 		go func() { prices <- m.read(which) }()
 	}
 	late := make(chan struct{})
-	timer := m.p.o.Clock.AfterFunc(priceWait, func() { close(late) })
+	timer := m.o.Clock.AfterFunc(priceWait, func() { close(late) })
 	defer timer.Stop()
-	types, err := m.p.readTypes(m.p.ctx)
-	next := &goods{generation: 1, zones: map[string]map[string]bool{}, at: map[section]time.Time{sectionTypes: m.p.now()}}
+	types, err := m.readTypes(m.ctx)
+	next := &goods{generation: 1, zones: map[string]map[string]bool{}, at: map[section]time.Time{sectionTypes: m.now()}}
 	if err == nil {
 		types(next)
 	}
@@ -110,7 +110,7 @@ wait:
 	if err != nil {
 		return
 	}
-	m.now = next
+	m.newest = next
 	if waiting > 0 {
 		go func() {
 			for range waiting {
@@ -122,9 +122,9 @@ wait:
 
 // refresh starts to read what is old, once each. The caller holds the lock.
 func (m *market) refresh() {
-	now := m.p.now()
+	now := m.now()
 	for which, age := range sectionAges {
-		if m.reading[which] || now.Sub(m.now.at[which]) < age {
+		if m.reading[which] || now.Sub(m.newest.at[which]) < age {
 			continue
 		}
 		m.reading[which] = true
@@ -142,18 +142,19 @@ func (m *market) refresh() {
 func (m *market) apply(change func(*goods)) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	next := *m.now
-	next.at = maps.Clone(m.now.at)
+	next := *m.newest
+	next.at = maps.Clone(m.newest.at)
 	change(&next)
-	if !m.now.same(&next) {
+	if !m.newest.same(&next) {
 		next.generation++
 	}
-	m.now = &next
+	m.newest = &next
 }
 
 func (g *goods) same(o *goods) bool {
 	return maps.Equal(g.onDemand, o.onDemand) && maps.Equal(g.spot, o.spot) &&
-		maps.EqualFunc(g.zones, o.zones, func(a, b map[string]bool) bool { return maps.Equal(a, b) }) && sameTypes(g.types, o.types)
+		maps.EqualFunc(g.zones, o.zones, func(a, b map[string]bool) bool { return maps.Equal(a, b) }) &&
+		sameTypes(g.types, o.types)
 }
 
 // sameTypes goes by name: what a type is does not change under its name.
@@ -167,16 +168,16 @@ func (m *market) read(which section) func(*goods) {
 	var err error
 	switch which {
 	case sectionTypes:
-		change, err = m.p.readTypes(m.p.ctx)
+		change, err = m.readTypes(m.ctx)
 	case sectionOnDemand:
-		change, err = m.p.readOnDemand(m.p.ctx)
+		change, err = m.readOnDemand(m.ctx)
 	case sectionSpot:
-		change, err = m.p.readSpot(m.p.ctx)
+		change, err = m.readSpot(m.ctx)
 	}
-	at := m.p.now()
+	at := m.now()
 	if err != nil {
 		if !errors.Is(err, context.Canceled) {
-			m.p.log.Warn("the market is out of date; older or static figures are used", "error", err)
+			m.log.Warn("the market is out of date; older or static figures are used", "error", err)
 		}
 		// Tried again after a minute, not at every look.
 		at = at.Add(time.Minute - sectionAges[which])
@@ -189,9 +190,9 @@ func (m *market) read(which section) func(*goods) {
 	}
 }
 
-func (p *Provider) readTypes(ctx context.Context) (func(*goods), error) {
+func (m *market) readTypes(ctx context.Context) (func(*goods), error) {
 	var types []ec2types.InstanceTypeInfo
-	pages := ec2.NewDescribeInstanceTypesPaginator(p.ec2, &ec2.DescribeInstanceTypesInput{
+	pages := ec2.NewDescribeInstanceTypesPaginator(m.ec2, &ec2.DescribeInstanceTypesInput{
 		Filters: []ec2types.Filter{
 			filter("supported-virtualization-type", "hvm"),
 			filter("processor-info.supported-architecture", "x86_64", "arm64"),
@@ -205,9 +206,12 @@ func (p *Provider) readTypes(ctx context.Context) (func(*goods), error) {
 		}
 		types = append(types, page.InstanceTypes...)
 	}
-	slices.SortFunc(types, func(a, b ec2types.InstanceTypeInfo) int { return compareStrings(a.InstanceType, b.InstanceType) })
+	slices.SortFunc(types, func(a,
+		b ec2types.InstanceTypeInfo) int {
+		return compareStrings(a.InstanceType, b.InstanceType)
+	})
 	zones := map[string]map[string]bool{}
-	offered := ec2.NewDescribeInstanceTypeOfferingsPaginator(p.ec2, &ec2.DescribeInstanceTypeOfferingsInput{
+	offered := ec2.NewDescribeInstanceTypeOfferingsPaginator(m.ec2, &ec2.DescribeInstanceTypeOfferingsInput{
 		LocationType: ec2types.LocationTypeAvailabilityZone, MaxResults: awssdk.Int32(1000),
 	})
 	for offered.HasMorePages() {
@@ -224,7 +228,7 @@ func (p *Provider) readTypes(ctx context.Context) (func(*goods), error) {
 		}
 	}
 	if len(types) == 0 || len(zones) == 0 {
-		return nil, fmt.Errorf("region %s offers no instance types", p.o.AWS.Region)
+		return nil, fmt.Errorf("region %s offers no instance types", m.o.AWS.Region)
 	}
 	return func(g *goods) { g.types, g.zones = types, zones }, nil
 }

@@ -12,11 +12,15 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/ec2"
 	ec2types "github.com/aws/aws-sdk-go-v2/service/ec2/types"
 	ec2v1 "github.com/aws/karpenter-provider-aws/pkg/apis/v1"
-
-	"github.com/nodeless/nodeless/internal/kit/clock"
 )
 
-func (p *Provider) resolveSubnets(ctx context.Context, class *ec2v1.EC2NodeClass) (verdict, error) {
+// networkResolver finds the subnets and security groups of classes.
+type networkResolver struct {
+	*account
+	subnets *subnetBook
+}
+
+func (r *networkResolver) resolveSubnets(ctx context.Context, class *ec2v1.EC2NodeClass) (verdict, error) {
 	const condition, field = ec2v1.ConditionTypeSubnetsReady, "spec.subnetSelectorTerms"
 	var asks [][]ec2types.Filter
 	var ids []string
@@ -32,13 +36,14 @@ func (p *Provider) resolveSubnets(ctx context.Context, class *ec2v1.EC2NodeClass
 	}
 	found := map[string]ec2v1.Subnet{}
 	for _, filters := range asks {
-		subnets, err := p.describeSubnets(ctx, filters)
+		subnets, err := r.subnets.describe(ctx, filters)
 		if err != nil {
 			return verdict{}, err
 		}
 		for _, s := range subnets {
 			id := awssdk.ToString(s.SubnetId)
-			found[id] = ec2v1.Subnet{ID: id, Zone: awssdk.ToString(s.AvailabilityZone), ZoneID: awssdk.ToString(s.AvailabilityZoneId)}
+			found[id] = ec2v1.Subnet{ID: id, Zone: awssdk.ToString(s.AvailabilityZone),
+				ZoneID: awssdk.ToString(s.AvailabilityZoneId)}
 		}
 	}
 	// By zone and id, not by free addresses: a status that flaps is a write for nothing.
@@ -47,14 +52,15 @@ func (p *Provider) resolveSubnets(ctx context.Context, class *ec2v1.EC2NodeClass
 	})
 	if len(found) == 0 {
 		return unready(condition, "SubnetsNotFound",
-			"%s: no subnet in region %s matches; check the terms, or tag subnets accordingly", field, p.o.AWS.Region), nil
+			"%s: no subnet in region %s matches; check the terms, or tag subnets accordingly", field, r.o.AWS.Region), nil
 	}
 	return ready(condition), nil
 }
 
-func (p *Provider) describeSubnets(ctx context.Context, filters []ec2types.Filter) ([]ec2types.Subnet, error) {
-	started := p.now()
-	pages := ec2.NewDescribeSubnetsPaginator(p.ec2, &ec2.DescribeSubnetsInput{Filters: filters, MaxResults: awssdk.Int32(500)})
+func (b *subnetBook) describe(ctx context.Context, filters []ec2types.Filter) ([]ec2types.Subnet, error) {
+	started := b.now()
+	pages := ec2.NewDescribeSubnetsPaginator(b.ec2,
+		&ec2.DescribeSubnetsInput{Filters: filters, MaxResults: awssdk.Int32(500)})
 	var out []ec2types.Subnet
 	for pages.HasMorePages() {
 		page, err := pages.NextPage(ctx)
@@ -64,12 +70,12 @@ func (p *Provider) describeSubnets(ctx context.Context, filters []ec2types.Filte
 		out = append(out, page.Subnets...)
 	}
 	for _, s := range out {
-		p.subnets.observe(awssdk.ToString(s.SubnetId), int64(awssdk.ToInt32(s.AvailableIpAddressCount)), started)
+		b.observe(awssdk.ToString(s.SubnetId), int64(awssdk.ToInt32(s.AvailableIpAddressCount)), started)
 	}
 	return out, nil
 }
 
-func (p *Provider) resolveSecurityGroups(ctx context.Context, class *ec2v1.EC2NodeClass) (verdict, error) {
+func (r *networkResolver) resolveSecurityGroups(ctx context.Context, class *ec2v1.EC2NodeClass) (verdict, error) {
 	const condition, field = ec2v1.ConditionTypeSecurityGroupsReady, "spec.securityGroupSelectorTerms"
 	var asks [][]ec2types.Filter
 	for _, t := range class.Spec.SecurityGroupSelectorTerms {
@@ -84,7 +90,8 @@ func (p *Provider) resolveSecurityGroups(ctx context.Context, class *ec2v1.EC2No
 	}
 	found := map[string]ec2v1.SecurityGroup{}
 	for _, filters := range asks {
-		pages := ec2.NewDescribeSecurityGroupsPaginator(p.ec2, &ec2.DescribeSecurityGroupsInput{Filters: filters, MaxResults: awssdk.Int32(500)})
+		pages := ec2.NewDescribeSecurityGroupsPaginator(r.ec2,
+			&ec2.DescribeSecurityGroupsInput{Filters: filters, MaxResults: awssdk.Int32(500)})
 		for pages.HasMorePages() {
 			page, err := pages.NextPage(ctx)
 			if err != nil {
@@ -96,10 +103,11 @@ func (p *Provider) resolveSecurityGroups(ctx context.Context, class *ec2v1.EC2No
 			}
 		}
 	}
-	class.Status.SecurityGroups = sortedValues(found, func(a, b ec2v1.SecurityGroup) int { return cmp.Compare(a.ID, b.ID) })
+	class.Status.SecurityGroups = sortedValues(found,
+		func(a, b ec2v1.SecurityGroup) int { return cmp.Compare(a.ID, b.ID) })
 	if len(found) == 0 {
 		return unready(condition, "SecurityGroupsNotFound",
-			"%s: no security group in region %s matches; check the terms, or tag groups accordingly", field, p.o.AWS.Region), nil
+			"%s: no security group in region %s matches; check the terms, or tag groups accordingly", field, r.o.AWS.Region), nil
 	}
 	return ready(condition), nil
 }
@@ -115,7 +123,7 @@ func sortedValues[V any](m map[string]V, by func(a, b V) int) []V {
 
 // subnetBook knows how many addresses subnets have left: what EC2 last said, less what launches since then took.
 type subnetBook struct {
-	clk clock.Clock
+	*account
 
 	mu         sync.Mutex
 	known      map[string]*subnetState
@@ -133,8 +141,8 @@ type taking struct {
 	addresses int64
 }
 
-func newSubnetBook(clk clock.Clock) *subnetBook {
-	return &subnetBook{clk: clk, known: map[string]*subnetState{}}
+func newSubnetBook(a *account) *subnetBook {
+	return &subnetBook{account: a, known: map[string]*subnetState{}}
 }
 
 // observe records what a call begun at started said; launches before that are in its answer.
@@ -151,14 +159,14 @@ func (b *subnetBook) observe(id string, free int64, started time.Time) {
 }
 
 // full records that EC2 said there is no address left.
-func (b *subnetBook) full(id string) { b.observe(id, 0, b.clk.Now()) }
+func (b *subnetBook) full(id string) { b.observe(id, 0, b.now()) }
 
 // take counts addresses against a subnet until the next observation.
 func (b *subnetBook) take(id string, addresses int64) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	if s := b.known[id]; s != nil {
-		s.taken = append(s.taken, taking{b.clk.Now(), addresses})
+		s.taken = append(s.taken, taking{b.now(), addresses})
 	}
 }
 
@@ -197,7 +205,7 @@ func (b *subnetBook) stale(subnets []ec2v1.Subnet) bool {
 		return false
 	}
 	for _, s := range subnets {
-		if k := b.known[s.ID]; k == nil || b.clk.Now().Sub(k.at) > subnetAge {
+		if k := b.known[s.ID]; k == nil || b.now().Sub(k.at) > subnetAge {
 			b.refreshing = true
 			return true
 		}
@@ -211,19 +219,20 @@ func (b *subnetBook) refreshed() {
 	b.refreshing = false
 }
 
-// bestSubnets is the subnet to launch into per zone; free addresses are read again in the background when they are old.
-func (p *Provider) bestSubnets(class *ec2v1.EC2NodeClass, avoid map[string]bool) map[string]ec2v1.Subnet {
-	if p.subnets.stale(class.Status.Subnets) {
+// choose returns the subnet of each zone to launch into; free addresses are read again in the background when they are
+// old.
+func (b *subnetBook) choose(class *ec2v1.EC2NodeClass, avoid map[string]bool) map[string]ec2v1.Subnet {
+	if b.stale(class.Status.Subnets) {
 		var ids []string
 		for _, s := range class.Status.Subnets {
 			ids = append(ids, s.ID)
 		}
 		go func() {
-			defer p.subnets.refreshed()
-			if _, err := p.describeSubnets(p.ctx, []ec2types.Filter{filter("subnet-id", ids...)}); err != nil {
-				p.log.Warn("free addresses of subnets are out of date", "error", err)
+			defer b.refreshed()
+			if _, err := b.describe(b.ctx, []ec2types.Filter{filter("subnet-id", ids...)}); err != nil {
+				b.log.Warn("free addresses of subnets are out of date", "error", err)
 			}
 		}()
 	}
-	return p.subnets.best(class.Status.Subnets, avoid)
+	return b.best(class.Status.Subnets, avoid)
 }

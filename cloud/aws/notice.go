@@ -29,8 +29,8 @@ type envelope struct {
 // mostShown is how much of a message that cannot be read is told.
 const mostShown = 200
 
-// parseNotice reads a message. One that is not about the life of machines is NoOp; one that cannot be read, or that names
-// no machine although it should, is Malformed.
+// parseNotice reads a message. One that is not about the life of instances is NoOp; one that cannot be read, or that
+// names no instance although it should, is Malformed.
 func parseNotice(body string) cloud.Interruption {
 	var e envelope
 	if err := json.Unmarshal([]byte(body), &e); err != nil {

@@ -11,8 +11,8 @@ var _ cloud.Observed = (*Provider)(nil)
 // Observe has the observer told of calls, batches and user data from now on.
 func (p *Provider) Observe(o cloud.Observer) {
 	p.observer = o
-	p.get.sent = func(waited time.Duration, size int) { o.Batch("describe_instances", waited, size) }
-	p.kill.sent = func(waited time.Duration, size int) { o.Batch("terminate_instances", waited, size) }
+	p.instances.get.sent = func(waited time.Duration, size int) { o.Batch("describe_instances", waited, size) }
+	p.instances.kill.sent = func(waited time.Duration, size int) { o.Batch("terminate_instances", waited, size) }
 }
 
 // called tells of a call that began at start; it is deferred.

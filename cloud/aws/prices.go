@@ -31,22 +31,22 @@ func pricingRegion(region string) string {
 }
 
 // readOnDemand reads the price list: Linux, shared tenancy, no software, in use.
-func (p *Provider) readOnDemand(ctx context.Context) (func(*goods), error) {
-	if p.o.IsolatedVPC {
+func (m *market) readOnDemand(ctx context.Context) (func(*goods), error) {
+	if m.o.IsolatedVPC {
 		return func(*goods) {}, nil
 	}
 	prices := map[string]model.Price{}
 	for _, family := range []string{"Compute Instance", "Compute Instance (bare metal)"} {
 		in := &pricing.GetProductsInput{ServiceCode: awssdk.String("AmazonEC2"), MaxResults: awssdk.Int32(100)}
 		for _, f := range [][2]string{
-			{"regionCode", p.o.AWS.Region}, {"serviceCode", "AmazonEC2"}, {"preInstalledSw", "NA"}, {"operatingSystem", "Linux"},
+			{"regionCode", m.o.AWS.Region}, {"serviceCode", "AmazonEC2"}, {"preInstalledSw", "NA"}, {"operatingSystem", "Linux"},
 			{"capacitystatus", "Used"}, {"marketoption", "OnDemand"}, {"tenancy", "Shared"}, {"productFamily", family},
 		} {
 			in.Filters = append(in.Filters, pricingtypes.Filter{
 				Type: pricingtypes.FilterTypeTermMatch, Field: awssdk.String(f[0]), Value: awssdk.String(f[1]),
 			})
 		}
-		pages := pricing.NewGetProductsPaginator(p.pricing, in)
+		pages := pricing.NewGetProductsPaginator(m.pricing, in)
 		for pages.HasMorePages() {
 			page, err := pages.NextPage(ctx)
 			if err != nil {
@@ -103,11 +103,11 @@ func parsePrice(dollars string) (model.Price, bool) {
 }
 
 // readSpot reads the spot price of each type and zone that holds now.
-func (p *Provider) readSpot(ctx context.Context) (func(*goods), error) {
+func (m *market) readSpot(ctx context.Context) (func(*goods), error) {
 	prices, newest := map[spotKey]model.Price{}, map[spotKey]time.Time{}
-	pages := ec2.NewDescribeSpotPriceHistoryPaginator(p.ec2, &ec2.DescribeSpotPriceHistoryInput{
+	pages := ec2.NewDescribeSpotPriceHistoryPaginator(m.ec2, &ec2.DescribeSpotPriceHistoryInput{
 		ProductDescriptions: []string{"Linux/UNIX", "Linux/UNIX (Amazon VPC)"},
-		StartTime:           awssdk.Time(p.now()),
+		StartTime:           awssdk.Time(m.now()),
 		MaxResults:          awssdk.Int32(1000),
 	})
 	for pages.HasMorePages() {

@@ -10,13 +10,19 @@ import (
 	"github.com/nodeless/nodeless/engine/model"
 )
 
-// prioritized are the strategies by which EC2 goes by the order it is told instead of by its own prices (EC2 API reference,
-// CreateFleet; Karpenter uses them too where overlays change prices).
-func prioritized(kind string) (*ec2types.SpotOptionsRequest, *ec2types.OnDemandOptionsRequest) {
-	if kind == model.Spot {
-		return &ec2types.SpotOptionsRequest{AllocationStrategy: ec2types.SpotAllocationStrategyCapacityOptimizedPrioritized}, nil
+// strategies returns how EC2 chooses among the overrides of a call: by its own prices or, if prioritized, by the order that
+// it is told (EC2 API reference, CreateFleet; Karpenter does so too where overlays change prices).
+func strategies(kind string, prioritized bool) (*ec2types.SpotOptionsRequest, *ec2types.OnDemandOptionsRequest) {
+	spot := ec2types.SpotAllocationStrategyPriceCapacityOptimized
+	onDemand := ec2types.FleetOnDemandAllocationStrategyLowestPrice
+	if prioritized {
+		spot = ec2types.SpotAllocationStrategyCapacityOptimizedPrioritized
+		onDemand = ec2types.FleetOnDemandAllocationStrategyPrioritized
 	}
-	return nil, &ec2types.OnDemandOptionsRequest{AllocationStrategy: ec2types.FleetOnDemandAllocationStrategyPrioritized}
+	if kind == model.Spot {
+		return &ec2types.SpotOptionsRequest{AllocationStrategy: spot}, nil
+	}
+	return nil, &ec2types.OnDemandOptionsRequest{AllocationStrategy: onDemand}
 }
 
 // places are the choices' priorities, 0 the first, where prices are not EC2's; nil where they are.

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"sync"
 
 	awssdk "github.com/aws/aws-sdk-go-v2/aws"
 	"github.com/aws/aws-sdk-go-v2/service/ec2"
@@ -13,8 +14,20 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// resolveProfile takes the profile the class names, or keeps one of our own that carries the class's role.
-func (p *Provider) resolveProfile(ctx context.Context, class *ec2v1.EC2NodeClass) (verdict, error) {
+// profiles keeps the instance profiles of classes.
+type profiles struct {
+	*account
+
+	mu   sync.Mutex
+	seen map[string]cached[string] // by cloudName: the role that the profile was last seen with
+}
+
+func newProfiles(a *account) *profiles {
+	return &profiles{account: a, seen: map[string]cached[string]{}}
+}
+
+// resolve takes the profile the class names, or keeps one of our own that carries the class's role.
+func (s *profiles) resolve(ctx context.Context, class *ec2v1.EC2NodeClass) (verdict, error) {
 	const condition = ec2v1.ConditionTypeInstanceProfileReady
 	role := class.Spec.Role
 	if named := awssdk.ToString(class.Spec.InstanceProfile); named != "" {
@@ -23,42 +36,44 @@ func (p *Provider) resolveProfile(ctx context.Context, class *ec2v1.EC2NodeClass
 	}
 	if role == "" {
 		class.Status.InstanceProfile = ""
-		return unready(condition, "InstanceProfileMissing", "spec.role: set it, or spec.instanceProfile; nodes need an IAM role to join"), nil
+		return unready(condition, "InstanceProfileMissing",
+			"spec.role: set it, or spec.instanceProfile; nodes need an IAM role to join"), nil
 	}
-	name := p.profileName(class)
-	p.mu.Lock()
-	seen, ok := p.profiles[cloudName(class)]
-	p.mu.Unlock()
-	if !ok || seen.value != role || p.now().Sub(seen.at) > profileAge {
-		if err := p.ensureProfile(ctx, class, name, role); err != nil {
+	name := s.name(class)
+	s.mu.Lock()
+	seen, ok := s.seen[cloudName(class)]
+	s.mu.Unlock()
+	if !ok || seen.value != role || s.now().Sub(seen.at) > profileAge {
+		if err := s.ensure(ctx, class, name, role); err != nil {
 			if code(err) == codeNoEntity {
 				class.Status.InstanceProfile = ""
-				return unready(condition, "RoleNotFound", "spec.role: IAM role %q does not exist; create it or correct the name", role), nil
+				return unready(condition, "RoleNotFound", "spec.role: IAM role %q does not exist; create it or correct the name",
+					role), nil
 			}
 			return verdict{}, err
 		}
-		p.mu.Lock()
-		p.profiles[cloudName(class)] = cached[string]{role, p.now()}
-		p.mu.Unlock()
+		s.mu.Lock()
+		s.seen[cloudName(class)] = cached[string]{role, s.now()}
+		s.mu.Unlock()
 	}
 	class.Status.InstanceProfile = name
 	return ready(condition), nil
 }
 
-// profileName is one fixed name per cluster, region and class, so that it is found again by anybody.
-func (p *Provider) profileName(class *ec2v1.EC2NodeClass) string {
+// name returns one fixed name per cluster, region and class, so that it is found again by anybody.
+func (s *profiles) name(class *ec2v1.EC2NodeClass) string {
 	class = &ec2v1.EC2NodeClass{ObjectMeta: metav1.ObjectMeta{Name: cloudName(class)}} // all that the name is made of
-	return class.LegacyInstanceProfileName(p.o.ClusterName, p.o.AWS.Region)
+	return class.LegacyInstanceProfileName(s.o.ClusterName, s.o.AWS.Region)
 }
 
-func (p *Provider) ensureProfile(ctx context.Context, class *ec2v1.EC2NodeClass, name, role string) error {
-	profile, err := p.findProfile(ctx, name)
+func (s *profiles) ensure(ctx context.Context, class *ec2v1.EC2NodeClass, name, role string) error {
+	profile, err := s.find(ctx, name)
 	if err != nil {
 		return err
 	}
 	if profile == nil {
-		_, err := p.iam.CreateInstanceProfile(ctx, &iam.CreateInstanceProfileInput{
-			InstanceProfileName: &name, Tags: p.profileTags(class),
+		_, err := s.iam.CreateInstanceProfile(ctx, &iam.CreateInstanceProfileInput{
+			InstanceProfileName: &name, Tags: s.tags(class),
 		})
 		if err != nil && code(err) != codeEntityExists {
 			return wrap("create instance profile "+name, "iam:CreateInstanceProfile", err)
@@ -70,18 +85,21 @@ func (p *Provider) ensureProfile(ctx context.Context, class *ec2v1.EC2NodeClass,
 			return nil
 		}
 		// A profile holds one role; the old one has to go first.
-		_, err := p.iam.RemoveRoleFromInstanceProfile(ctx, &iam.RemoveRoleFromInstanceProfileInput{InstanceProfileName: &name, RoleName: r.RoleName})
+		_, err := s.iam.RemoveRoleFromInstanceProfile(ctx,
+			&iam.RemoveRoleFromInstanceProfileInput{InstanceProfileName: &name, RoleName: r.RoleName})
 		if err != nil {
 			return wrap("remove role from instance profile "+name, "iam:RemoveRoleFromInstanceProfile", err)
 		}
 	}
-	_, err = p.iam.AddRoleToInstanceProfile(ctx, &iam.AddRoleToInstanceProfileInput{InstanceProfileName: &name, RoleName: &role})
-	return wrap(fmt.Sprintf("add role %s to instance profile %s", role, name), "iam:AddRoleToInstanceProfile and iam:PassRole", err)
+	_, err = s.iam.AddRoleToInstanceProfile(ctx,
+		&iam.AddRoleToInstanceProfileInput{InstanceProfileName: &name, RoleName: &role})
+	return wrap(fmt.Sprintf("add role %s to instance profile %s", role, name),
+		"iam:AddRoleToInstanceProfile and iam:PassRole", err)
 }
 
-// findProfile is nil if there is no such profile.
-func (p *Provider) findProfile(ctx context.Context, name string) (*iamtypes.InstanceProfile, error) {
-	out, err := p.iam.GetInstanceProfile(ctx, &iam.GetInstanceProfileInput{InstanceProfileName: &name})
+// find returns nil if there is no such profile.
+func (s *profiles) find(ctx context.Context, name string) (*iamtypes.InstanceProfile, error) {
+	out, err := s.iam.GetInstanceProfile(ctx, &iam.GetInstanceProfileInput{InstanceProfileName: &name})
 	switch {
 	case code(err) == codeNoEntity:
 		return nil, nil
@@ -91,8 +109,8 @@ func (p *Provider) findProfile(ctx context.Context, name string) (*iamtypes.Inst
 	return out.InstanceProfile, nil
 }
 
-func (p *Provider) profileTags(class *ec2v1.EC2NodeClass) []iamtypes.Tag {
-	tags := class.InstanceProfileTags(p.o.ClusterName, p.o.AWS.Region)
+func (s *profiles) tags(class *ec2v1.EC2NodeClass) []iamtypes.Tag {
+	tags := class.InstanceProfileTags(s.o.ClusterName, s.o.AWS.Region)
 	var out []iamtypes.Tag
 	for _, k := range sortedKeys(tags) {
 		out = append(out, iamtypes.Tag{Key: awssdk.String(k), Value: awssdk.String(tags[k])})
@@ -101,37 +119,45 @@ func (p *Provider) profileTags(class *ec2v1.EC2NodeClass) []iamtypes.Tag {
 }
 
 // Finalize removes what the provider made for a class that is being deleted: its instance profile and its launch
-// templates. Call it when no machine of the class is left. Calling it again is harmless.
+// templates. Call it when no instance of the class is left. Calling it again is harmless.
 func (p *Provider) Finalize(ctx context.Context, class *ec2v1.EC2NodeClass) error {
-	err := errors.Join(p.deleteTemplates(ctx, cloudName(class)), p.deleteProfile(ctx, p.profileName(class)))
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	delete(p.profiles, cloudName(class))
-	delete(p.catalogs, cloudName(class))
+	name := cloudName(class)
+	err := errors.Join(p.templates.deleteAll(ctx, name), p.profiles.delete(ctx, class))
+	p.catalogs.forget(name)
 	return err
 }
 
-func (p *Provider) deleteProfile(ctx context.Context, name string) error {
-	profile, err := p.findProfile(ctx, name)
+func (s *profiles) delete(ctx context.Context, class *ec2v1.EC2NodeClass) error {
+	defer s.forget(cloudName(class))
+	name := s.name(class)
+	profile, err := s.find(ctx, name)
 	if err != nil || profile == nil {
 		return err
 	}
 	for _, r := range profile.Roles {
-		_, err := p.iam.RemoveRoleFromInstanceProfile(ctx, &iam.RemoveRoleFromInstanceProfileInput{InstanceProfileName: &name, RoleName: r.RoleName})
+		_, err := s.iam.RemoveRoleFromInstanceProfile(ctx,
+			&iam.RemoveRoleFromInstanceProfileInput{InstanceProfileName: &name, RoleName: r.RoleName})
 		if err != nil && code(err) != codeNoEntity {
 			return wrap("remove role from instance profile "+name, "iam:RemoveRoleFromInstanceProfile", err)
 		}
 	}
-	_, err = p.iam.DeleteInstanceProfile(ctx, &iam.DeleteInstanceProfileInput{InstanceProfileName: &name})
+	_, err = s.iam.DeleteInstanceProfile(ctx, &iam.DeleteInstanceProfileInput{InstanceProfileName: &name})
 	if code(err) == codeNoEntity {
 		return nil
 	}
 	return wrap("delete instance profile "+name, "iam:DeleteInstanceProfile", err)
 }
 
-func (p *Provider) deleteTemplates(ctx context.Context, class string) error {
-	pages := ec2.NewDescribeLaunchTemplatesPaginator(p.ec2, &ec2.DescribeLaunchTemplatesInput{
-		Filters: append(tagFilters(map[string]string{ec2v1.EKSClusterNameTagKey: p.o.ClusterName}), filter("tag:"+ec2v1.LabelNodeClass, class)),
+func (s *profiles) forget(class string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	delete(s.seen, class)
+}
+
+func (b *templateBook) deleteAll(ctx context.Context, class string) error {
+	pages := ec2.NewDescribeLaunchTemplatesPaginator(b.ec2, &ec2.DescribeLaunchTemplatesInput{
+		Filters: append(tagFilters(map[string]string{ec2v1.EKSClusterNameTagKey: b.o.ClusterName}),
+			filter("tag:"+ec2v1.LabelNodeClass, class)),
 	})
 	var failed []error
 	for pages.HasMorePages() {
@@ -140,11 +166,12 @@ func (p *Provider) deleteTemplates(ctx context.Context, class string) error {
 			return wrap("describe launch templates", "ec2:DescribeLaunchTemplates", err)
 		}
 		for _, t := range page.LaunchTemplates {
-			_, err := p.ec2.DeleteLaunchTemplate(ctx, &ec2.DeleteLaunchTemplateInput{LaunchTemplateId: t.LaunchTemplateId})
+			_, err := b.ec2.DeleteLaunchTemplate(ctx, &ec2.DeleteLaunchTemplateInput{LaunchTemplateId: t.LaunchTemplateId})
 			if err != nil && !isMissingTemplate(code(err)) {
-				failed = append(failed, wrap("delete launch template "+awssdk.ToString(t.LaunchTemplateName), "ec2:DeleteLaunchTemplate", err))
+				failed = append(failed, wrap("delete launch template "+awssdk.ToString(t.LaunchTemplateName),
+					"ec2:DeleteLaunchTemplate", err))
 			}
-			p.templates.forget(awssdk.ToString(t.LaunchTemplateName))
+			b.forget(awssdk.ToString(t.LaunchTemplateName))
 		}
 	}
 	return errors.Join(failed...)

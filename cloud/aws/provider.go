@@ -1,7 +1,7 @@
 // Package aws is the cloud provider for Amazon EC2, on aws-sdk-go-v2.
 //
 // Resolve turns an EC2NodeClass into subnets, security groups, images and an instance profile; Catalog says what can be
-// had under it; Launch starts one machine with one CreateFleet call; every machine carries tags by which it is found
+// had under it; Launch starts one instance with one CreateFleet call; every instance carries tags by which it is found
 // again. The only call on the hot path of a launch is CreateFleet: all else comes from caches.
 //
 // Facts about EC2 and about Karpenter's contract: shared/reference/karpenter.md §6, node-groups-and-ips.md §5.2.
@@ -12,7 +12,6 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"sync"
 	"time"
 
 	awssdk "github.com/aws/aws-sdk-go-v2/aws"
@@ -27,8 +26,8 @@ import (
 	"github.com/nodeless/nodeless/internal/kit/clock"
 )
 
-// How long what was read from AWS is believed (karpenter.md §6.5; spot prices are read more often than there, since they
-// move and the call is cheap).
+// How long what was read from AWS is believed (karpenter.md §6.5; spot prices are read more often than there, since
+// they move and the call is cheap).
 const (
 	typesAge      = 12 * time.Hour
 	onDemandAge   = 12 * time.Hour
@@ -37,7 +36,7 @@ const (
 	profileAge    = 15 * time.Minute
 	parameterAge  = 5 * time.Minute
 	launchMemory  = time.Hour        // how long a token's outcome is remembered
-	settleAfter   = 10 * time.Second // how long a machine that EC2 knows by token may be missing from its lists
+	settleAfter   = 10 * time.Second // how long an instance that EC2 knows by token may be missing from its lists
 	priceWait     = 2 * time.Second  // how long the first catalog waits for prices before it takes the static ones
 	defaultMemory = 0.075            // VM_MEMORY_OVERHEAD_PERCENT of Karpenter
 )
@@ -54,49 +53,51 @@ type Options struct {
 	KubernetesVersion string
 	// VMMemoryOverheadPercent is the part of a type's memory that the hypervisor keeps, as a fraction; nil = 0.075.
 	VMMemoryOverheadPercent *float64
-	// ReservedENIs is how many interfaces of a machine are not for pods.
+	// ReservedENIs is how many interfaces of an instance are not for pods.
 	ReservedENIs int
 	// IsolatedVPC says that the price list cannot be reached: the built-in one is used.
 	IsolatedVPC bool
 	// InterruptionQueue is the name of the SQS queue that EventBridge feeds; "" = no notices.
 	InterruptionQueue string
-	// RepairPolicies are the conditions of Nodes for which machines are replaced; nil = DefaultRepairPolicies.
+	// RepairPolicies are the conditions of Nodes for which instances are replaced; nil = DefaultRepairPolicies.
 	RepairPolicies []cloud.RepairPolicy
 	// Classes reads the cluster's cache; nil if there is no such class. The object is never modified. What stands for a
 	// class of another kind has that kind in its TypeMeta.
 	Classes func(cloud.ClassRef) *ec2v1.EC2NodeClass
-	// TypeLabels are labels of a type's machines that EC2 knows nothing of; they win over EC2's own. nil = none.
+	// TypeLabels are labels of a type's instances that EC2 knows nothing of; they win over EC2's own. nil = none.
 	TypeLabels func(instanceType string) map[string]string
 	Clock      clock.Clock  // nil = real time
 	Log        *slog.Logger // nil = discarded
 }
 
-// Provider implements cloud.Provider and cloud.Interrupter. It is safe for concurrent use.
+// Provider implements cloud.Provider and all of the optional abilities. It is safe for concurrent use. Its parts embed
+// the account they work for; each guards its own state.
 type Provider struct {
-	o   Options
-	ctx context.Context // ends background refreshes
-	log *slog.Logger
+	*account
+	*notices  // Interruptions, Done
+	market    *market
+	catalogs  *catalogs
+	network   *networkResolver
+	images    *imageResolver
+	profiles  *profiles
+	subnets   *subnetBook
+	templates *templateBook
+	launches  *launchBook
+	instances *instances
+}
+
+// account is what all parts of a provider share: its options and the clients of the services.
+type account struct {
+	o        Options
+	ctx      context.Context // ends background refreshes
+	log      *slog.Logger
+	observer cloud.Observer // nil means that nobody observes
 
 	ec2     *ec2.Client
 	ssm     *ssm.Client
 	iam     *iam.Client
 	sqs     *sqs.Client
 	pricing *pricing.Client
-
-	observer cloud.Observer // nil = nobody
-
-	market    *market
-	subnets   *subnetBook
-	templates *templateBook
-	launches  *launchBook
-	get       *batcher[cloud.Instance]
-	kill      *batcher[struct{}]
-	queue     queue
-
-	mu         sync.Mutex
-	catalogs   map[string]*classCatalog // by cloudName
-	parameters map[string]cached[string]
-	profiles   map[string]cached[string] // by cloudName: the role the profile was last seen with
 }
 
 var (
@@ -122,7 +123,8 @@ func New(ctx context.Context, o Options) (*Provider, error) {
 	case o.Classes == nil:
 		return nil, errors.New("aws provider: no source of node classes")
 	case o.VMMemoryOverheadPercent != nil && !(*o.VMMemoryOverheadPercent >= 0 && *o.VMMemoryOverheadPercent < 1):
-		return nil, fmt.Errorf("aws provider: VM memory overhead %v is not a fraction between 0 and 1", *o.VMMemoryOverheadPercent)
+		return nil, fmt.Errorf("aws provider: VM memory overhead %v is not a fraction between 0 and 1",
+			*o.VMMemoryOverheadPercent)
 	}
 	if o.VMMemoryOverheadPercent == nil {
 		o.VMMemoryOverheadPercent = awssdk.Float64(defaultMemory)
@@ -133,33 +135,34 @@ func New(ctx context.Context, o Options) (*Provider, error) {
 	if o.Log == nil {
 		o.Log = slog.New(slog.DiscardHandler)
 	}
-	p := &Provider{
+	a := &account{
 		o: o, ctx: ctx, log: o.Log,
 		ec2: ec2.NewFromConfig(o.AWS), ssm: ssm.NewFromConfig(o.AWS), iam: iam.NewFromConfig(o.AWS),
 		sqs: sqs.NewFromConfig(o.AWS),
 		// The price list is served from few regions; its answers cover all of them.
-		pricing:    pricing.NewFromConfig(o.AWS, func(c *pricing.Options) { c.Region = pricingRegion(o.AWS.Region) }),
-		subnets:    newSubnetBook(o.Clock),
-		templates:  newTemplateBook(),
-		launches:   newLaunchBook(o.Clock),
-		catalogs:   map[string]*classCatalog{},
-		parameters: map[string]cached[string]{},
-		profiles:   map[string]cached[string]{},
+		pricing: pricing.NewFromConfig(o.AWS, func(c *pricing.Options) { c.Region = pricingRegion(o.AWS.Region) }),
 	}
-	p.market = newMarket(p)
-	p.get = newBatcher(ctx, o.Clock, p.describeMachines)
-	p.kill = newBatcher(ctx, o.Clock, p.terminateMachines)
-	return p, nil
+	return newProvider(a), nil
+}
+
+// newProvider connects the parts.
+func newProvider(a *account) *Provider {
+	p := &Provider{account: a, notices: &notices{account: a}, market: newMarket(a), images: newImageResolver(a),
+		profiles: newProfiles(a), subnets: newSubnetBook(a), templates: newTemplateBook(a),
+		launches: newLaunchBook(a.o.Clock), instances: newInstances(a)}
+	p.catalogs = newCatalogs(a, p.market)
+	p.network = &networkResolver{account: a, subnets: p.subnets}
+	return p
 }
 
 // Name is "aws".
 func (p *Provider) Name() string { return "aws" }
 
 // now is the provider's time.
-func (p *Provider) now() time.Time { return p.o.Clock.Now() }
+func (a *account) now() time.Time { return a.o.Clock.Now() }
 
-// ClassHash is the value of annotation karpenter.k8s.aws/ec2nodeclass-hash; it differs when machines launched before no
-// longer are what the class asks for. "" when the class is invalid and has no hash.
+// ClassHash is the value of annotation karpenter.k8s.aws/ec2nodeclass-hash; it differs when instances launched before
+// no longer are what the class asks for. "" when the class is invalid and has no hash.
 func ClassHash(class *ec2v1.EC2NodeClass) string {
 	if len(validateImages(class)) > 0 {
 		return ""
@@ -168,10 +171,11 @@ func ClassHash(class *ec2v1.EC2NodeClass) string {
 }
 
 // readyClass is the class behind a reference once it is resolved; it must not be modified.
-func (p *Provider) readyClass(ref cloud.ClassRef) (*ec2v1.EC2NodeClass, error) {
-	class := p.o.Classes(ref)
+func (a *account) readyClass(ref cloud.ClassRef) (*ec2v1.EC2NodeClass, error) {
+	class := a.o.Classes(ref)
 	if class == nil {
-		return nil, fmt.Errorf("%s %q does not exist; create it or correct nodeClassRef.name: %w", ref.Kind, ref.Name, cloud.ErrClassNotReady)
+		return nil, fmt.Errorf("%s %q does not exist; create it or correct nodeClassRef.name: %w", ref.Kind, ref.Name,
+			cloud.ErrClassNotReady)
 	}
 	if class.DeletionTimestamp != nil {
 		return nil, fmt.Errorf("%s is being deleted: %w", title(class), cloud.ErrClassNotReady)

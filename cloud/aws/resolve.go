@@ -30,20 +30,20 @@ func unready(condition, reason, format string, args ...any) verdict {
 }
 
 // Resolve fills the status of a class (subnets, security groups, images, instance profile) and its conditions. class
-// must be the caller's own copy. What the user has to mend becomes a condition that is False and names the field and the
-// remedy; an error is returned only for trouble that passes, and leaves the condition it touches as it was.
+// must be the caller's own copy. What the user has to mend becomes a condition that is False and names the field and
+// the remedy; an error is returned only for trouble that passes, and leaves the condition it touches as it was.
 func (p *Provider) Resolve(ctx context.Context, class *ec2v1.EC2NodeClass) error {
 	steps := []struct {
 		condition, field string
 		do               func(context.Context, *ec2v1.EC2NodeClass) (verdict, error)
 	}{
-		{ec2v1.ConditionTypeValidationSucceeded, "spec", p.resolveValidation},
-		{ec2v1.ConditionTypeSubnetsReady, "spec.subnetSelectorTerms", p.resolveSubnets},
-		{ec2v1.ConditionTypeSecurityGroupsReady, "spec.securityGroupSelectorTerms", p.resolveSecurityGroups},
-		{ec2v1.ConditionTypeAMIsReady, "spec.amiSelectorTerms", p.resolveImages},
-		{ec2v1.ConditionTypeInstanceProfileReady, "spec.role", p.resolveProfile},
-		{ec2v1.ConditionTypePlacementGroupReady, "spec.placementGroupSelector", p.resolvePlacementGroup},
-		{ec2v1.ConditionTypeCapacityReservationsReady, "spec.capacityReservationSelectorTerms", p.resolveReservations},
+		{ec2v1.ConditionTypeValidationSucceeded, "spec", resolveValidation},
+		{ec2v1.ConditionTypeSubnetsReady, "spec.subnetSelectorTerms", p.network.resolveSubnets},
+		{ec2v1.ConditionTypeSecurityGroupsReady, "spec.securityGroupSelectorTerms", p.network.resolveSecurityGroups},
+		{ec2v1.ConditionTypeAMIsReady, "spec.amiSelectorTerms", p.images.resolve},
+		{ec2v1.ConditionTypeInstanceProfileReady, "spec.role", p.profiles.resolve},
+		{ec2v1.ConditionTypePlacementGroupReady, "spec.placementGroupSelector", resolvePlacementGroup},
+		{ec2v1.ConditionTypeCapacityReservationsReady, "spec.capacityReservationSelectorTerms", resolveReservations},
 	}
 	conditions := class.StatusConditions()
 	var failed []error
@@ -65,26 +65,26 @@ func (p *Provider) Resolve(ctx context.Context, class *ec2v1.EC2NodeClass) error
 	return errors.Join(failed...)
 }
 
-func (p *Provider) resolveValidation(_ context.Context, class *ec2v1.EC2NodeClass) (verdict, error) {
+func resolveValidation(_ context.Context, class *ec2v1.EC2NodeClass) (verdict, error) {
 	if problems := validate(class); len(problems) > 0 {
 		return unready(ec2v1.ConditionTypeValidationSucceeded, "ValidationFailed", "%s", strings.Join(problems, "; ")), nil
 	}
 	return ready(ec2v1.ConditionTypeValidationSucceeded), nil
 }
 
-func (p *Provider) resolvePlacementGroup(_ context.Context, class *ec2v1.EC2NodeClass) (verdict, error) {
+func resolvePlacementGroup(_ context.Context, class *ec2v1.EC2NodeClass) (verdict, error) {
 	if class.Spec.PlacementGroupSelector != nil {
 		return unready(ec2v1.ConditionTypePlacementGroupReady, "NotSupported",
-			"spec.placementGroupSelector is not supported; remove it, machines are then placed freely"), nil
+			"spec.placementGroupSelector is not supported; remove it, instances are then placed freely"), nil
 	}
 	return ready(ec2v1.ConditionTypePlacementGroupReady), nil
 }
 
 // resolveReservations reports unused reservations without making the class unready: on-demand and spot still work.
-func (p *Provider) resolveReservations(_ context.Context, class *ec2v1.EC2NodeClass) (verdict, error) {
+func resolveReservations(_ context.Context, class *ec2v1.EC2NodeClass) (verdict, error) {
 	if len(class.Spec.CapacityReservationSelectorTerms) > 0 {
 		return unready(ec2v1.ConditionTypeCapacityReservationsReady, "NotSupported",
-			"spec.capacityReservationSelectorTerms is not supported; machines are launched on-demand or spot"), nil
+			"spec.capacityReservationSelectorTerms is not supported; instances are launched on-demand or spot"), nil
 	}
 	return ready(ec2v1.ConditionTypeCapacityReservationsReady), nil
 }
@@ -106,11 +106,11 @@ func filter(name string, values ...string) ec2types.Filter {
 	return ec2types.Filter{Name: awssdk.String(name), Values: values}
 }
 
-// Preview fills in what a class would stand for (subnets, security groups, images) and writes nothing, neither to AWS nor to a cluster.
-// What AWS does not answer is an error and stays as it was. class must be the caller's own copy.
+// Preview fills in what a class would stand for (subnets, security groups, images) and writes nothing, neither to AWS
+// nor to a cluster. What AWS does not answer is an error and stays as it was. class must be the caller's own copy.
 func (p *Provider) Preview(ctx context.Context, class *ec2v1.EC2NodeClass) error {
 	for _, step := range []func(context.Context, *ec2v1.EC2NodeClass) (verdict, error){
-		p.resolveValidation, p.resolvePlacementGroup, p.resolveSubnets, p.resolveSecurityGroups, p.resolveImages,
+		resolveValidation, resolvePlacementGroup, p.network.resolveSubnets, p.network.resolveSecurityGroups, p.images.resolve,
 	} {
 		v, err := step(ctx, class)
 		switch {
@@ -123,14 +123,16 @@ func (p *Provider) Preview(ctx context.Context, class *ec2v1.EC2NodeClass) error
 		}
 	}
 	if !slices.ContainsFunc(class.Status.Conditions, func(c status.Condition) bool {
-		return c.Status != metav1.ConditionTrue && c.Type != status.ConditionReady && c.Type != ec2v1.ConditionTypeCapacityReservationsReady
+		return c.Status != metav1.ConditionTrue && c.Type != status.ConditionReady &&
+			c.Type != ec2v1.ConditionTypeCapacityReservationsReady
 	}) {
 		mend(class, status.ConditionReady)
 	}
 	return nil
 }
 
-// mend makes a condition true that was false. StatusConditions() would call all others unknown, which are of the class before its change.
+// mend makes a condition true that was false. StatusConditions() would call all others unknown, which are of the class
+// before its change.
 func mend(class *ec2v1.EC2NodeClass, condition string) {
 	for i := range class.Status.Conditions {
 		if c := &class.Status.Conditions[i]; c.Type == condition && c.Status == metav1.ConditionFalse {

@@ -12,11 +12,11 @@ import (
 
 func providerID(zone, id string) string { return "aws:///" + zone + "/" + id }
 
-// tagToken is the tag that ties a machine to one claim object: names of claims come again, their UIDs do not.
+// tagToken is the tag that ties an instance to one claim object: names of claims come again, their UIDs do not.
 const tagToken = "nodeless.sh/nodeclaim-uid"
 
 // sharedTags are on everything made for a class.
-func (p *Provider) sharedTags(class *ec2v1.EC2NodeClass) map[string]string {
+func (a *account) sharedTags(class *ec2v1.EC2NodeClass) map[string]string {
 	tags := map[string]string{}
 	for k, v := range class.Spec.Tags {
 		if !strings.HasPrefix(k, "aws:") {
@@ -24,14 +24,14 @@ func (p *Provider) sharedTags(class *ec2v1.EC2NodeClass) map[string]string {
 		}
 	}
 	tags[ec2v1.LabelNodeClass] = cloudName(class)
-	tags[ec2v1.EKSClusterNameTagKey] = p.o.ClusterName
-	tags["kubernetes.io/cluster/"+p.o.ClusterName] = "owned"
+	tags[ec2v1.EKSClusterNameTagKey] = a.o.ClusterName
+	tags["kubernetes.io/cluster/"+a.o.ClusterName] = "owned"
 	return tags
 }
 
-// machineTags are on a machine and its volumes: by them it is found again.
-func (p *Provider) machineTags(class *ec2v1.EC2NodeClass, req *cloud.LaunchRequest) map[string]string {
-	tags := p.sharedTags(class)
+// instanceTags are on an instance and its volumes: by them it is found again.
+func (a *account) instanceTags(class *ec2v1.EC2NodeClass, req *cloud.LaunchRequest) map[string]string {
+	tags := a.sharedTags(class)
 	if _, named := tags[ec2v1.NameTagKey]; !named {
 		tags[ec2v1.NameTagKey] = req.Claim
 	}

@@ -16,7 +16,7 @@ import (
 	"k8s.io/apimachinery/pkg/api/resource"
 )
 
-// templateKey tells the launch templates of one launch apart: machines of one template boot alike.
+// templateKey tells the launch templates of one launch apart: instances of one template boot alike.
 type templateKey struct {
 	image   int   // index into the class's images
 	maxPods int32 // 0 = the image works it out
@@ -29,39 +29,46 @@ type template struct {
 	in   *ec2.CreateLaunchTemplateInput
 }
 
-func (p *Provider) templateFor(class *ec2v1.EC2NodeClass, b boot, key templateKey) (template, error) {
+func (b *templateBook) of(class *ec2v1.EC2NodeClass, with boot, key templateKey) (template, error) {
 	if key.maxPods > 0 {
-		b.maxPods = &key.maxPods
+		with.maxPods = &key.maxPods
 	}
-	text, err := b.userData()
+	text, err := with.userData()
 	if err != nil {
 		return template{}, err
 	}
-	if p.observer != nil {
-		p.observer.UserData(class.Name, len(text))
+	if b.observer != nil {
+		b.observer.UserData(class.Name, len(text))
 	}
-	tags := p.sharedTags(class)
+	tags := b.sharedTags(class)
 	data := &ec2types.RequestLaunchTemplateData{
 		ImageId:             awssdk.String(class.Status.AMIs[key.image].ID),
 		UserData:            awssdk.String(base64.StdEncoding.EncodeToString([]byte(text))),
 		BlockDeviceMappings: disks(class),
-		IamInstanceProfile:  &ec2types.LaunchTemplateIamInstanceProfileSpecificationRequest{Name: awssdk.String(class.Status.InstanceProfile)},
-		Monitoring:          &ec2types.LaunchTemplatesMonitoringRequest{Enabled: awssdk.Bool(awssdk.ToBool(class.Spec.DetailedMonitoring))},
-		MetadataOptions:     metadata(class.Spec.MetadataOptions),
+		IamInstanceProfile: &ec2types.LaunchTemplateIamInstanceProfileSpecificationRequest{
+			Name: awssdk.String(class.Status.InstanceProfile),
+		},
+		Monitoring: &ec2types.LaunchTemplatesMonitoringRequest{
+			Enabled: awssdk.Bool(awssdk.ToBool(class.Spec.DetailedMonitoring)),
+		},
+		MetadataOptions: metadata(class.Spec.MetadataOptions),
 		TagSpecifications: []ec2types.LaunchTemplateTagSpecificationRequest{
 			{ResourceType: ec2types.ResourceTypeNetworkInterface, Tags: tagList(tags)},
 			{ResourceType: ec2types.ResourceTypeSpotInstancesRequest, Tags: tagList(tags)},
 		},
 	}
 	if c := class.Spec.CPUOptions; c != nil && c.NestedVirtualization != nil {
-		data.CpuOptions = &ec2types.LaunchTemplateCpuOptionsRequest{NestedVirtualization: ec2types.NestedVirtualizationSpecification(*c.NestedVirtualization)}
+		data.CpuOptions = &ec2types.LaunchTemplateCpuOptionsRequest{
+			NestedVirtualization: ec2types.NestedVirtualizationSpecification(*c.NestedVirtualization),
+		}
 	}
 	if data.NetworkInterfaces = interfaces(class, key.efas); data.NetworkInterfaces == nil {
 		data.SecurityGroupIds = groupIDs(class)
 	}
 	in := &ec2.CreateLaunchTemplateInput{
 		LaunchTemplateData: data,
-		TagSpecifications:  []ec2types.TagSpecification{{ResourceType: ec2types.ResourceTypeLaunchTemplate, Tags: tagList(tags)}},
+		TagSpecifications: []ec2types.TagSpecification{{ResourceType: ec2types.ResourceTypeLaunchTemplate,
+			Tags: tagList(tags)}},
 	}
 	content, err := json.Marshal(in)
 	if err != nil {
@@ -82,11 +89,13 @@ func groupIDs(class *ec2v1.EC2NodeClass) []string {
 }
 
 // interfaces are the network interfaces a template has to spell out; nil if EC2's single default one will do.
-func interfaces(class *ec2v1.EC2NodeClass, efas int64) []ec2types.LaunchTemplateInstanceNetworkInterfaceSpecificationRequest {
+func interfaces(class *ec2v1.EC2NodeClass,
+	efas int64) []ec2types.LaunchTemplateInstanceNetworkInterfaceSpecificationRequest {
 	type spec = ec2types.LaunchTemplateInstanceNetworkInterfaceSpecificationRequest
 	nic := func(card, device int32, kind string) spec {
-		return spec{NetworkCardIndex: awssdk.Int32(card), DeviceIndex: awssdk.Int32(device), InterfaceType: awssdk.String(kind),
-			Groups: groupIDs(class), DeleteOnTermination: awssdk.Bool(true)}
+		return spec{NetworkCardIndex: awssdk.Int32(card), DeviceIndex: awssdk.Int32(device),
+			InterfaceType: awssdk.String(kind),
+			Groups:        groupIDs(class), DeleteOnTermination: awssdk.Bool(true)}
 	}
 	var out []spec
 	switch {
@@ -98,7 +107,8 @@ func interfaces(class *ec2v1.EC2NodeClass, efas int64) []ec2types.LaunchTemplate
 		for i := range int32(efas) {
 			out = append(out, nic(i, min(i, 1), "efa"))
 		}
-	case class.Spec.AssociatePublicIPAddress != nil || class.Spec.IPPrefixCount != nil || class.Spec.ConnectionTracking != nil:
+	case class.Spec.AssociatePublicIPAddress != nil || class.Spec.IPPrefixCount != nil ||
+		class.Spec.ConnectionTracking != nil:
 		out = append(out, nic(0, 0, "interface"))
 	default:
 		return nil
@@ -118,7 +128,8 @@ func interfaces(class *ec2v1.EC2NodeClass, efas int64) []ec2types.LaunchTemplate
 // metadata is how pods and processes reach the instance metadata service; Karpenter's defaults where nothing is said.
 func metadata(o *ec2v1.MetadataOptions) *ec2types.LaunchTemplateInstanceMetadataOptionsRequest {
 	out := &ec2types.LaunchTemplateInstanceMetadataOptionsRequest{
-		HttpEndpoint: ec2types.LaunchTemplateInstanceMetadataEndpointStateEnabled, HttpProtocolIpv6: ec2types.LaunchTemplateInstanceMetadataProtocolIpv6Disabled,
+		HttpEndpoint:            ec2types.LaunchTemplateInstanceMetadataEndpointStateEnabled,
+		HttpProtocolIpv6:        ec2types.LaunchTemplateInstanceMetadataProtocolIpv6Disabled,
 		HttpPutResponseHopLimit: awssdk.Int32(1), HttpTokens: ec2types.LaunchTemplateHttpTokensStateRequired,
 		InstanceMetadataTags: ec2types.LaunchTemplateInstanceMetadataTagsStateDisabled,
 	}
@@ -154,7 +165,7 @@ func disks(class *ec2v1.EC2NodeClass) []ec2types.LaunchTemplateBlockDeviceMappin
 			SnapshotId: e.SnapshotID, Throughput: narrow(e.Throughput), VolumeInitializationRate: e.VolumeInitializationRate,
 		}
 		if d.DeleteOnTermination == nil {
-			// A volume that outlives its machine is paid for and found by nobody.
+			// A volume that outlives its instance is paid for and found by nobody.
 			d.DeleteOnTermination = awssdk.Bool(true)
 		}
 		if e.VolumeType != nil {
@@ -193,13 +204,15 @@ func narrow(n *int64) *int32 {
 
 // templateBook remembers which templates exist, and lets one caller create each.
 type templateBook struct {
+	*account
+
 	mu    sync.Mutex
 	known map[string]bool
 	busy  map[string]chan struct{}
 }
 
-func newTemplateBook() *templateBook {
-	return &templateBook{known: map[string]bool{}, busy: map[string]chan struct{}{}}
+func newTemplateBook(a *account) *templateBook {
+	return &templateBook{account: a, known: map[string]bool{}, busy: map[string]chan struct{}{}}
 }
 
 func (b *templateBook) forget(name string) {
@@ -208,10 +221,9 @@ func (b *templateBook) forget(name string) {
 	delete(b.known, name)
 }
 
-// ensureTemplate makes sure, once, that a template exists. One that somebody made before has the same content, since its
+// ensure makes sure, once, that a template exists. One that somebody made before has the same content, since its
 // name says so.
-func (p *Provider) ensureTemplate(ctx context.Context, t template) error {
-	b := p.templates
+func (b *templateBook) ensure(ctx context.Context, t template) error {
 	for {
 		b.mu.Lock()
 		if b.known[t.name] {
@@ -232,7 +244,7 @@ func (p *Provider) ensureTemplate(ctx context.Context, t template) error {
 			return ctx.Err()
 		}
 	}
-	_, err := p.ec2.CreateLaunchTemplate(ctx, t.in)
+	_, err := b.ec2.CreateLaunchTemplate(ctx, t.in)
 	if code(err) == "InvalidLaunchTemplateName.AlreadyExistsException" {
 		err = nil
 	}

@@ -22,7 +22,7 @@ import (
 // unregistered keeps pods away until the controller has finished the Node (karpenter.md §3.1).
 var unregistered = model.Taint{Key: "karpenter.sh/unregistered", Effect: model.NoExecute}
 
-// boot is what a machine needs to know to join the cluster as the right Node.
+// boot is what an instance needs to know to join the cluster as the right Node.
 type boot struct {
 	options   *Options
 	class     *ec2v1.EC2NodeClass
@@ -34,8 +34,8 @@ type boot struct {
 
 // bootOf collects it for a request and a capacity type. Labels that the kubelet may not set itself are left to the
 // controller, which syncs them when the Node is there.
-func (p *Provider) bootOf(class *ec2v1.EC2NodeClass, req *cloud.LaunchRequest, capacityType string) boot {
-	b := boot{options: &p.o, class: class, nodeClass: class.AMIFamily(), labels: map[string]string{}}
+func (a *account) bootOf(class *ec2v1.EC2NodeClass, req *cloud.LaunchRequest, capacityType string) boot {
+	b := boot{options: &a.o, class: class, nodeClass: class.AMIFamily(), labels: map[string]string{}}
 	for k, v := range req.Labels {
 		if kubeletMaySet(k) {
 			b.labels[k] = v
@@ -56,7 +56,8 @@ func (p *Provider) bootOf(class *ec2v1.EC2NodeClass, req *cloud.LaunchRequest, c
 // kubeletMaySet reports whether a kubelet is allowed to register with the label (NodeRestriction admission plug-in).
 func kubeletMaySet(key string) bool {
 	domain, _, ok := strings.Cut(key, "/")
-	if !ok || (domain != "kubernetes.io" && domain != "k8s.io" && !strings.HasSuffix(domain, ".kubernetes.io") && !strings.HasSuffix(domain, ".k8s.io")) {
+	if !ok || (domain != "kubernetes.io" && domain != "k8s.io" && !strings.HasSuffix(domain, ".kubernetes.io") &&
+		!strings.HasSuffix(domain, ".k8s.io")) {
 		return true
 	}
 	switch key {
@@ -73,7 +74,7 @@ func kubeletMaySet(key string) bool {
 	return false
 }
 
-// userData is the text a machine boots with, by image family.
+// userData is the text an instance boots with, by image family.
 func (b boot) userData() (string, error) {
 	custom := ""
 	if b.class.Spec.UserData != nil {
@@ -122,7 +123,8 @@ func (b boot) nodeConfig() (string, error) {
 	return string(text), nil
 }
 
-// kubeletConfig is the class's kubelet settings (whose field names are KubeletConfiguration's) and what the cluster asks.
+// kubeletConfig is the class's kubelet settings (whose field names are KubeletConfiguration's) and what the cluster
+// asks.
 func (b boot) kubeletConfig() (map[string]any, error) {
 	config := map[string]any{}
 	if k := b.class.Spec.Kubelet; k != nil {
@@ -205,7 +207,8 @@ func splitParts(text string) ([]part, error) {
 	}
 	kind, params, err := mime.ParseMediaType(message.Header.Get("Content-Type"))
 	if err != nil || !strings.HasPrefix(kind, "multipart/") || params["boundary"] == "" {
-		return nil, fmt.Errorf("MIME header needs Content-Type: multipart/mixed with a boundary, has %q", message.Header.Get("Content-Type"))
+		return nil, fmt.Errorf("MIME header needs Content-Type: multipart/mixed with a boundary, has %q",
+			message.Header.Get("Content-Type"))
 	}
 	var out []part
 	reader := multipart.NewReader(message.Body, params["boundary"])

@@ -17,7 +17,8 @@ import (
 // validate lists what is wrong with a class, each with its field. The API server refuses most of it already; what is
 // here must not get as far as a launch, whichever way the object came into the cluster.
 func validate(class *ec2v1.EC2NodeClass) []string {
-	return slices.Concat(validateImages(class), validateIdentity(class), validateKubelet(class.Spec.Kubelet), validateDisks(class))
+	return slices.Concat(validateImages(class), validateIdentity(class), validateKubelet(class.Spec.Kubelet),
+		validateDisks(class))
 }
 
 func validateIdentity(class *ec2v1.EC2NodeClass) []string {
@@ -90,7 +91,8 @@ func validateImages(class *ec2v1.EC2NodeClass) []string {
 	}
 	if f := class.Spec.AMIFamily; f != nil {
 		if *f == ec2v1.AMIFamilyAL2 {
-			bad = append(bad, "spec.amiFamily: "+noAL2+"; write amiFamily: AL2023, and in spec.amiSelectorTerms alias: al2023@latest")
+			bad = append(bad, "spec.amiFamily: "+noAL2+
+				"; write amiFamily: AL2023, and in spec.amiSelectorTerms alias: al2023@latest")
 		} else if name, known := imageFamilies[strings.ToLower(*f)]; !known || name == "" || name != *f {
 			bad = append(bad, fmt.Sprintf("spec.amiFamily: %q is not supported; use AL2023, Bottlerocket or Custom", *f))
 		}
@@ -148,7 +150,8 @@ func validateDisks(class *ec2v1.EC2NodeClass) []string {
 			bad = append(bad, fmt.Sprintf("spec.blockDeviceMappings[%d].ebs: set volumeSize or snapshotID", i))
 		}
 		if key := d.EBS.KMSKeyID; key != nil && !kmsKey.MatchString(*key) {
-			bad = append(bad, fmt.Sprintf("spec.blockDeviceMappings[%d].ebs.kmsKeyID: %q is no KMS key; give a key ID, an alias such as alias/aws/ebs, or the ARN of either", i, *key))
+			bad = append(bad, fmt.Sprintf("spec.blockDeviceMappings[%d].ebs.kmsKeyID: %q is no KMS key; "+
+				"give a key ID, an alias such as alias/aws/ebs, or the ARN of either", i, *key))
 		}
 		if d.RootVolume {
 			roots++

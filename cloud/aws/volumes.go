@@ -8,9 +8,10 @@ import (
 
 const ebsDriver = "ebs.csi.aws.com"
 
-// attachLimits are the volumes that pods on a machine of the type can have: what EC2 says, less the machine's own disks and,
-// where interfaces count against the same number, the second one, which the VPC CNI keeps warm from the start. So does the
-// EBS CSI driver count when it starts; what it says of the Node holds from then on. nil if EC2 does not say.
+// attachLimits are the volumes that pods on an instance of the type can have: what EC2 says, less the instance's own
+// disks and, where interfaces count against the same number, the second one, which the VPC CNI keeps warm from the
+// start. So does the EBS CSI driver count when it starts; what it says of the Node holds from then on. nil if EC2 does
+// not say.
 func (s sizing) attachLimits(t *ec2types.InstanceTypeInfo) []model.AttachLimit {
 	e := t.EbsInfo
 	if e == nil || e.MaximumEbsAttachments == nil {

@@ -11,7 +11,7 @@ import (
 
 // Harness makes clouds to tell stories on.
 type Harness struct {
-	// Start makes a cloud for one story: no machines, enough of every type in stock, both class references in place. It
+	// Start makes a cloud for one story: no instances, enough of every type in stock, both class references in place. It
 	// tears down through t.Cleanup.
 	Start func(t *testing.T) Cloud
 }
@@ -24,9 +24,9 @@ type Cloud struct {
 	Ready, NotReady, Missing cloud.ClassRef
 	// Exhaust makes the cloud run out of offerings.
 	Exhaust func(t *testing.T, keys ...model.OfferingKey)
-	// Alive is the ids of all machines that neither end nor have ended, as the cloud itself counts them.
+	// Alive is the ids of all instances that neither end nor have ended, as the cloud itself counts them.
 	Alive func(t *testing.T) []string
-	// Settle lets time pass until machines that end have ended.
+	// Settle lets time pass until instances that end have ended.
 	Settle func(t *testing.T)
 }
 
@@ -39,21 +39,21 @@ func Run(t *testing.T, h Harness) {
 		{"the catalogue is sane and stays the same slice", (*teller).catalogue},
 		{"a launch obeys its requirements", (*teller).obeys},
 		{"a launch takes the cheapest offering on demand", (*teller).cheapest},
-		{"the same token gives the same machine", (*teller).sameToken},
-		{"the same token gives the same machine after a restart, whatever is asked then", (*teller).sameTokenAfterRestart},
+		{"the same token gives the same instance", (*teller).sameToken},
+		{"the same token gives the same instance after a restart, whatever is asked then", (*teller).sameTokenAfterRestart},
 		{"no capacity says which offerings were exhausted", (*teller).noCapacity},
 		{"when the best is exhausted the next best is launched", (*teller).nextBest},
 		{"spot without capacity becomes on-demand, once", (*teller).spotFallsThrough},
 		{"a launch that failed can be tried again with the same token", (*teller).triedAgain},
 		{"unavailable offerings are left alone", (*teller).unavailable},
 		{"terminating twice is harmless", (*teller).terminateTwice},
-		{"an ended machine is gone from Get and List", (*teller).gone},
-		{"unknown machines are not found, and spoil nothing for others", (*teller).unknown},
-		{"a machine whose launch was lost in a crash is found by its claim", (*teller).foundAgain},
-		{"many launches at once give one machine each", (*teller).many},
-		{"one token from many sides gives one machine", (*teller).oneToken},
+		{"an ended instance is gone from Get and List", (*teller).gone},
+		{"unknown instances are not found, and spoil nothing for others", (*teller).unknown},
+		{"an instance whose launch was lost in a crash is found by its claim", (*teller).foundAgain},
+		{"many launches at once give one instance each", (*teller).many},
+		{"one token from many sides gives one instance", (*teller).oneToken},
 		{"a class that is not ready launches nothing", (*teller).notReady},
-		{"a machine of today has not drifted", (*teller).fresh},
+		{"an instance of today has not drifted", (*teller).fresh},
 		{"a cancelled launch launches nothing", (*teller).cancelled},
 	} {
 		t.Run(story.name, func(t *testing.T) {

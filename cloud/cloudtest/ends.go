@@ -18,14 +18,15 @@ func (t *teller) terminateTwice() {
 	t.alive(0)
 	t.cloud.Settle(t.T)
 	if err := t.p.Terminate(context.Background(), m.ID); !errors.Is(err, cloud.ErrNotFound) {
-		t.Errorf("terminate a machine that is gone: %v, want ErrNotFound", err)
+		t.Errorf("terminate an instance that is gone: %v, want ErrNotFound", err)
 	}
 }
 
 func (t *teller) gone() {
 	m := t.launch(t.request("leaver")).Instance
 	stays := t.launch(t.request("stayer")).Instance
-	if got, err := t.p.Get(context.Background(), m.ID); err != nil || got.Claim != "leaver" || keyOf(got) != keyOf(m) || got.ProviderID != m.ProviderID {
+	if got, err := t.p.Get(context.Background(), m.ID); err != nil || got.Claim != "leaver" || keyOf(got) != keyOf(m) ||
+		got.ProviderID != m.ProviderID {
 		t.Errorf("get gives %+v, %v; launched was %+v", got, err, m)
 	}
 	if err := t.p.Terminate(context.Background(), m.ID); err != nil {
@@ -33,13 +34,13 @@ func (t *teller) gone() {
 	}
 	t.cloud.Settle(t.T)
 	if got, err := t.p.Get(context.Background(), m.ID); !errors.Is(err, cloud.ErrNotFound) {
-		t.Errorf("get a machine that is gone: %+v, %v, want ErrNotFound", got, err)
+		t.Errorf("get an instance that is gone: %+v, %v, want ErrNotFound", got, err)
 	}
 	if _, there := t.listed("leaver"); there {
-		t.Error("list still has the machine that is gone")
+		t.Error("list still has the instance that is gone")
 	}
 	if got, _ := t.listed("stayer"); got.ID != stays.ID {
-		t.Errorf("list lost the other machine: %+v", got)
+		t.Errorf("list lost the other instance: %+v", got)
 	}
 }
 
@@ -69,7 +70,8 @@ func (t *teller) foundAgain() {
 	m := t.launch(t.request("lost")).Instance
 	t.p = t.cloud.Connect(t.T)
 	found, there := t.listed("lost")
-	if !there || found.ID != m.ID || found.Pool != "general" || found.Class != t.cloud.Ready.Name || keyOf(found) != keyOf(m) {
+	if !there || found.ID != m.ID || found.Pool != "general" || found.Class != t.cloud.Ready.Name ||
+		keyOf(found) != keyOf(m) {
 		t.Errorf("found %+v, launched was %+v", found, m)
 	}
 }

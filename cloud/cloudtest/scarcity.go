@@ -47,7 +47,8 @@ func (t *teller) spotFallsThrough() {
 	spot := onDemand.OfferingKey
 	spot.CapacityType = model.Spot
 	t.cloud.Exhaust(t.T, spot)
-	req := t.request("faller", model.OneOf(model.LabelInstanceType, onDemand.Type), model.OneOf(model.LabelZone, onDemand.Zone),
+	req := t.request("faller", model.OneOf(model.LabelInstanceType, onDemand.Type),
+		model.OneOf(model.LabelZone, onDemand.Zone),
 		model.OneOf(model.LabelCapacityType, model.Spot, model.OnDemand))
 	result := t.launch(req)
 	if keyOf(result.Instance) != onDemand.OfferingKey {
@@ -67,7 +68,8 @@ func (t *teller) spotFallsThrough() {
 func (t *teller) triedAgain() {
 	offers := t.offers()
 	t.cloud.Exhaust(t.T, offers[0].OfferingKey)
-	if _, err := t.p.Launch(context.Background(), t.request("stubborn", exactly(offers[0])...)); !errors.Is(err, cloud.ErrNoCapacity) {
+	if _, err := t.p.Launch(context.Background(), t.request("stubborn", exactly(offers[0])...)); !errors.Is(err,
+		cloud.ErrNoCapacity) {
 		t.Fatalf("error %v, want ErrNoCapacity", err)
 	}
 	if m := t.launch(t.request("stubborn", exactly(offers[1])...)).Instance; keyOf(m) != offers[1].OfferingKey {

@@ -47,13 +47,14 @@ func (t *teller) obeys() {
 	if keyOf(m) != want.OfferingKey {
 		t.Errorf("launched %v, required %v", keyOf(m), want.OfferingKey)
 	}
-	for label, value := range map[string]string{model.LabelInstanceType: want.Type, model.LabelZone: want.Zone, model.LabelCapacityType: want.CapacityType} {
+	for label, value := range map[string]string{model.LabelInstanceType: want.Type, model.LabelZone: want.Zone,
+		model.LabelCapacityType: want.CapacityType} {
 		if m.Labels[label] != value {
 			t.Errorf("label %s is %q, want %q", label, m.Labels[label], value)
 		}
 	}
 	if !pod().Fits(m.Allocatable) || m.ID == "" || !strings.HasSuffix(m.ProviderID, m.ID) || m.ImageID == "" {
-		t.Errorf("machine is incomplete: %+v", m)
+		t.Errorf("instance is incomplete: %+v", m)
 	}
 	t.alive(1)
 }
@@ -85,7 +86,8 @@ func (t *teller) sameTokenAfterRestart() {
 	} {
 		t.p = t.cloud.Connect(t.T)
 		if again := t.launch(t.request("phoenix", rs...)).Instance; again.ID != first.ID || keyOf(again) != keyOf(first) {
-			t.Errorf("after a restart, asked for %v: machine %s %v, before %s %v", rs, again.ID, keyOf(again), first.ID, keyOf(first))
+			t.Errorf("after a restart, asked for %v: instance %s %v, before %s %v", rs, again.ID, keyOf(again), first.ID,
+				keyOf(first))
 		}
 	}
 	t.alive(1)
@@ -100,7 +102,7 @@ func (t *teller) fresh() {
 	m := t.launch(t.request("fresh")).Instance
 	about := cloud.Launched{InstanceID: m.ID, Class: t.cloud.Ready, Type: m.Type, ImageID: m.ImageID}
 	if got, err := drifter.Drifted(context.Background(), about); err != nil || got != "" {
-		t.Errorf("a machine that was just launched has drifted: %q, %v", got, err)
+		t.Errorf("an instance that was just launched has drifted: %q, %v", got, err)
 	}
 	about.Class = t.cloud.NotReady
 	if got, err := drifter.Drifted(context.Background(), about); !errors.Is(err, cloud.ErrClassNotReady) {
@@ -124,7 +126,7 @@ func (t *teller) many() {
 	all.Wait()
 	slices.Sort(ids)
 	if len(slices.Compact(ids)) != n {
-		t.Errorf("%d launches gave %d machines", n, len(slices.Compact(ids)))
+		t.Errorf("%d launches gave %d instances", n, len(slices.Compact(ids)))
 	}
 	t.alive(n)
 }

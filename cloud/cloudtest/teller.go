@@ -61,7 +61,8 @@ func (t *teller) offers() []offer {
 	t.Helper()
 	var out []offer
 	for _, it := range t.types() {
-		if !pod().Fits(it.Allocatable) || it.Capacity[model.NvidiaGPU]+it.Capacity[model.Neuron]+it.Capacity[model.AMDGPU]+it.Capacity[model.Gaudi] > 0 {
+		if !pod().Fits(it.Allocatable) ||
+			it.Capacity[model.NvidiaGPU]+it.Capacity[model.Neuron]+it.Capacity[model.AMDGPU]+it.Capacity[model.Gaudi] > 0 {
 			continue
 		}
 		for _, o := range it.Offerings {
@@ -80,7 +81,8 @@ func (t *teller) offers() []offer {
 // exactly requires one offering.
 func exactly(o offer) []model.Requirement {
 	return []model.Requirement{
-		model.OneOf(model.LabelInstanceType, o.Type), model.OneOf(model.LabelZone, o.Zone), model.OneOf(model.LabelCapacityType, o.CapacityType),
+		model.OneOf(model.LabelInstanceType, o.Type), model.OneOf(model.LabelZone, o.Zone),
+		model.OneOf(model.LabelCapacityType, o.CapacityType),
 	}
 }
 
@@ -88,15 +90,15 @@ func keyOf(m cloud.Instance) model.OfferingKey {
 	return model.OfferingKey{Type: m.Type, Zone: m.Zone, CapacityType: m.CapacityType}
 }
 
-// alive checks how many machines the cloud has.
+// alive checks how many instances the cloud has.
 func (t *teller) alive(want int) {
 	t.Helper()
 	if got := t.cloud.Alive(t.T); len(got) != want {
-		t.Fatalf("the cloud has %d machines %v, want %d", len(got), got, want)
+		t.Fatalf("the cloud has %d instances %v, want %d", len(got), got, want)
 	}
 }
 
-// listed is the machine of a claim in List, if it is there.
+// listed is the instance of a claim in List, if it is there.
 func (t *teller) listed(claim string) (cloud.Instance, bool) {
 	t.Helper()
 	machines, err := t.p.List(context.Background())

@@ -15,8 +15,8 @@ import (
 	"time"
 
 	"github.com/nodeless/nodeless/cmd/internal/progress"
+	"github.com/nodeless/nodeless/internal/kit/datadir"
 	"github.com/nodeless/nodeless/plane"
-	"github.com/nodeless/nodeless/plane/datadir"
 )
 
 // detach starts the same command in the background and returns when it is ready.

@@ -14,7 +14,7 @@ import (
 
 	"github.com/nodeless/nodeless/cmd/internal/kubeconfig"
 	"github.com/nodeless/nodeless/cmd/internal/progress"
-	"github.com/nodeless/nodeless/plane/datadir"
+	"github.com/nodeless/nodeless/internal/kit/datadir"
 )
 
 func newDown() *cobra.Command {

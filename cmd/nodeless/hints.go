@@ -6,7 +6,7 @@ import (
 	"os"
 
 	"github.com/nodeless/nodeless/cmd/internal/progress"
-	"github.com/nodeless/nodeless/plane/datadir"
+	"github.com/nodeless/nodeless/internal/kit/datadir"
 )
 
 // fargateExample is there for whoever works in the source tree.

@@ -10,8 +10,8 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/nodeless/nodeless/internal/kit/datadir"
 	"github.com/nodeless/nodeless/microvm/image/build"
-	"github.com/nodeless/nodeless/plane/datadir"
 )
 
 func newImage() *cobra.Command {

@@ -9,7 +9,7 @@ import (
 	"path/filepath"
 	"time"
 
-	"github.com/nodeless/nodeless/plane/datadir"
+	"github.com/nodeless/nodeless/internal/kit/datadir"
 )
 
 // session is what a running `nodeless up` leaves in its data directory for down and status.

@@ -15,7 +15,7 @@ import (
 	karpv1 "sigs.k8s.io/karpenter/pkg/apis/v1"
 
 	"github.com/nodeless/nodeless/engine/reason"
-	"github.com/nodeless/nodeless/plane/datadir"
+	"github.com/nodeless/nodeless/internal/kit/datadir"
 )
 
 // statusReport is what `nodeless status -o json` prints.

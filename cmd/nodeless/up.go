@@ -15,10 +15,10 @@ import (
 
 	"github.com/nodeless/nodeless/catalog"
 	"github.com/nodeless/nodeless/cmd/internal/progress"
+	"github.com/nodeless/nodeless/internal/kit/datadir"
 	"github.com/nodeless/nodeless/microvm/host"
 	"github.com/nodeless/nodeless/microvm/image"
 	"github.com/nodeless/nodeless/plane"
-	"github.com/nodeless/nodeless/plane/datadir"
 	"github.com/nodeless/nodeless/view/web"
 )
 

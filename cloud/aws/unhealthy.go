@@ -15,12 +15,13 @@ import (
 // ailingAfter is how long a check must have failed before the instance is given up (karpenter.md §6.5).
 const ailingAfter = 2 * time.Minute
 
-// ailments are the questions that find instances which do not do well. EC2 joins filters of several names by AND, so each
-// is a call of its own. The codes are those of an event that is still to come (node-groups-and-ips.md §5.2).
+// ailments are the questions that find instances which do not do well. EC2 joins filters of several names by AND, so
+// each is a call of its own. The codes are those of an event that is still to come (node-groups-and-ips.md §5.2).
 var ailments = []ec2types.Filter{
 	{Name: awssdk.String("instance-status.status"), Values: []string{"impaired"}},
 	{Name: awssdk.String("system-status.status"), Values: []string{"impaired"}},
-	{Name: awssdk.String("event.code"), Values: []string{"instance-reboot", "system-reboot", "system-maintenance", "instance-retirement", "instance-stop"}},
+	{Name: awssdk.String("event.code"),
+		Values: []string{"instance-reboot", "system-reboot", "system-maintenance", "instance-retirement", "instance-stop"}},
 }
 
 var _ cloud.HealthChecker = (*Provider)(nil)
@@ -31,7 +32,8 @@ func (p *Provider) Unhealthy(ctx context.Context) ([]cloud.Interruption, error) 
 	var out []cloud.Interruption
 	var failed []error
 	for _, filter := range ailments {
-		pages := ec2.NewDescribeInstanceStatusPaginator(p.ec2, &ec2.DescribeInstanceStatusInput{Filters: []ec2types.Filter{filter}})
+		pages := ec2.NewDescribeInstanceStatusPaginator(p.ec2,
+			&ec2.DescribeInstanceStatusInput{Filters: []ec2types.Filter{filter}})
 		for pages.HasMorePages() {
 			page, err := pages.NextPage(ctx)
 			if err != nil {

@@ -14,53 +14,69 @@ import (
 	"github.com/nodeless/nodeless/engine/model"
 )
 
-// Get finds one machine by id. Calls at about the same time share one DescribeInstances.
+// instances makes the calls about instances that exist.
+type instances struct {
+	*account
+	get  *batcher[cloud.Instance]
+	kill *batcher[struct{}]
+}
+
+func newInstances(a *account) *instances {
+	s := &instances{account: a}
+	s.get = newBatcher(a.ctx, a.o.Clock, s.describeBatch)
+	s.kill = newBatcher(a.ctx, a.o.Clock, s.terminateBatch)
+	return s
+}
+
+// Get finds one instance by ID. Calls at about the same time share one DescribeInstances.
 func (p *Provider) Get(ctx context.Context, id string) (_ cloud.Instance, err error) {
 	defer p.called("Get", p.now(), &err)
-	m, err := p.get.do(ctx, id)
+	m, err := p.instances.get.do(ctx, id)
 	if err != nil {
-		return cloud.Instance{}, fmt.Errorf("get machine %s: %w", id, err)
+		return cloud.Instance{}, fmt.Errorf("get instance %s: %w", id, err)
 	}
 	return m, nil
 }
 
-// Terminate asks for the end of a machine. Calls at about the same time share one TerminateInstances.
+// Terminate asks for the end of an instance. Calls at about the same time share one TerminateInstances.
 func (p *Provider) Terminate(ctx context.Context, id string) (err error) {
 	defer p.called("Terminate", p.now(), &err)
-	if _, err := p.kill.do(ctx, id); err != nil {
-		return fmt.Errorf("terminate machine %s: %w", id, err)
+	if _, err := p.instances.kill.do(ctx, id); err != nil {
+		return fmt.Errorf("terminate instance %s: %w", id, err)
 	}
 	return nil
 }
 
-// List is every machine of the cluster that is not terminated.
+// List is every instance of the cluster that is not terminated.
 func (p *Provider) List(ctx context.Context) (_ []cloud.Instance, err error) {
 	defer p.called("List", p.now(), &err)
-	machines, err := p.describe(ctx, &ec2.DescribeInstancesInput{MaxResults: awssdk.Int32(1000), Filters: []ec2types.Filter{
-		filter("tag-key", ec2v1.NodeClaimTagKey),
-		filter("tag:"+ec2v1.EKSClusterNameTagKey, p.o.ClusterName),
-		filter("instance-state-name", "pending", "running", "stopping", "stopped", "shutting-down"),
-	}})
+	machines, err := p.instances.describe(ctx,
+		&ec2.DescribeInstancesInput{MaxResults: awssdk.Int32(1000), Filters: []ec2types.Filter{
+			filter("tag-key", ec2v1.NodeClaimTagKey),
+			filter("tag:"+ec2v1.EKSClusterNameTagKey, p.o.ClusterName),
+			filter("instance-state-name", "pending", "running", "stopping", "stopped", "shutting-down"),
+		}})
 	if err != nil {
-		return nil, fmt.Errorf("list machines of cluster %s: %w", p.o.ClusterName, err)
+		return nil, fmt.Errorf("list instances of cluster %s: %w", p.o.ClusterName, err)
 	}
 	return machines, nil
 }
 
-// machinesByToken are the machines launched with a token, in whatever state.
-func (p *Provider) machinesByToken(ctx context.Context, token string) ([]cloud.Instance, error) {
-	machines, err := p.describe(ctx, &ec2.DescribeInstancesInput{MaxResults: awssdk.Int32(1000), Filters: []ec2types.Filter{
-		filter("tag:"+tagToken, token), filter("tag:"+ec2v1.EKSClusterNameTagKey, p.o.ClusterName),
-	}})
+// byToken returns the instances launched with a token, in whatever state.
+func (s *instances) byToken(ctx context.Context, token string) ([]cloud.Instance, error) {
+	machines, err := s.describe(ctx,
+		&ec2.DescribeInstancesInput{MaxResults: awssdk.Int32(1000), Filters: []ec2types.Filter{
+			filter("tag:"+tagToken, token), filter("tag:"+ec2v1.EKSClusterNameTagKey, s.o.ClusterName),
+		}})
 	if err != nil {
 		return nil, fmt.Errorf("look for an earlier launch: %w", err)
 	}
 	return machines, nil
 }
 
-func (p *Provider) describe(ctx context.Context, in *ec2.DescribeInstancesInput) ([]cloud.Instance, error) {
+func (s *instances) describe(ctx context.Context, in *ec2.DescribeInstancesInput) ([]cloud.Instance, error) {
 	var out []cloud.Instance
-	pages := ec2.NewDescribeInstancesPaginator(p.ec2, in)
+	pages := ec2.NewDescribeInstancesPaginator(s.ec2, in)
 	for pages.HasMorePages() {
 		page, err := pages.NextPage(ctx)
 		if err != nil {
@@ -106,7 +122,8 @@ func machineOf(i ec2types.Instance) cloud.Instance {
 	}
 	m.ProviderID = providerID(m.Zone, m.ID)
 	m.Labels = map[string]string{
-		model.LabelInstanceType: m.Type, model.LabelZone: m.Zone, model.LabelCapacityType: m.CapacityType, model.LabelOS: "linux",
+		model.LabelInstanceType: m.Type, model.LabelZone: m.Zone, model.LabelCapacityType: m.CapacityType,
+		model.LabelOS: "linux",
 	}
 	if a, ok := ec2v1.AWSToKubeArchitectures[string(i.Architecture)]; ok {
 		m.Labels[model.LabelArch] = a
@@ -129,10 +146,10 @@ func machineState(s ec2types.InstanceStateName) cloud.InstanceState {
 	return cloud.Terminated
 }
 
-// describeMachines answers a batch of Get.
-func (p *Provider) describeMachines(ctx context.Context, ids []string) map[string]outcome[cloud.Instance] {
-	machines, err := p.describe(ctx, &ec2.DescribeInstancesInput{InstanceIds: ids})
-	return settle(ctx, ids, err, p.describeMachines, func(out map[string]outcome[cloud.Instance]) {
+// describeBatch answers a batch of Get.
+func (s *instances) describeBatch(ctx context.Context, ids []string) map[string]outcome[cloud.Instance] {
+	machines, err := s.describe(ctx, &ec2.DescribeInstancesInput{InstanceIds: ids})
+	return settle(ctx, ids, err, s.describeBatch, func(out map[string]outcome[cloud.Instance]) {
 		for _, m := range machines {
 			if m.State != cloud.Terminated {
 				out[m.ID] = outcome[cloud.Instance]{value: m}
@@ -141,11 +158,11 @@ func (p *Provider) describeMachines(ctx context.Context, ids []string) map[strin
 	})
 }
 
-// terminateMachines answers a batch of Terminate.
-func (p *Provider) terminateMachines(ctx context.Context, ids []string) map[string]outcome[struct{}] {
-	answer, err := p.ec2.TerminateInstances(ctx, &ec2.TerminateInstancesInput{InstanceIds: ids})
+// terminateBatch answers a batch of Terminate.
+func (s *instances) terminateBatch(ctx context.Context, ids []string) map[string]outcome[struct{}] {
+	answer, err := s.ec2.TerminateInstances(ctx, &ec2.TerminateInstancesInput{InstanceIds: ids})
 	err = wrap("terminate instances", "ec2:TerminateInstances", err)
-	return settle(ctx, ids, err, p.terminateMachines, func(out map[string]outcome[struct{}]) {
+	return settle(ctx, ids, err, s.terminateBatch, func(out map[string]outcome[struct{}]) {
 		for _, i := range answer.TerminatingInstances {
 			// An instance that had ended before is gone for good.
 			if i.CurrentState == nil || i.CurrentState.Name != ec2types.InstanceStateNameTerminated {
@@ -157,7 +174,8 @@ func (p *Provider) terminateMachines(ctx context.Context, ids []string) map[stri
 
 // settle makes an outcome for every id of a batch. EC2 fails a whole call for one id it does not know: then each id is
 // asked about on its own. What an answer leaves out is not found.
-func settle[T any](ctx context.Context, ids []string, err error, again func(context.Context, []string) map[string]outcome[T],
+func settle[T any](ctx context.Context, ids []string, err error,
+	again func(context.Context, []string) map[string]outcome[T],
 	found func(map[string]outcome[T]),
 ) map[string]outcome[T] {
 	out := make(map[string]outcome[T], len(ids))
