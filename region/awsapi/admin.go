@@ -17,8 +17,8 @@ import (
 //	GET  calls, instances, summary
 //	POST capacity, interrupt, rebalance, impair, fail, delay, key
 //
-// Every call sends Options.AdminToken as Authorization: Bearer. AWS's own calls know their caller by SigV4's header, so that the two
-// never meet in one request.
+// Every call sends Options.AdminToken as Authorization: Bearer. AWS's own calls know their caller by SigV4's header, so
+// that the two never meet in one request.
 const adminPath = "/_nodeless/"
 
 // adminCall is a call as GET calls tells it.
@@ -107,10 +107,13 @@ func adminHandler(r *region.Region) http.Handler {
 	mux.HandleFunc("POST "+adminPath+"capacity", change(func(q adminCapacity) error {
 		return r.SetCapacity(region.Pool{Type: q.Type, Zone: q.Zone, CapacityType: q.CapacityType}, q.Count)
 	}))
-	mux.HandleFunc("POST "+adminPath+"interrupt", change(func(q adminInstanceID) error { return r.Interrupt(q.InstanceID) }))
-	mux.HandleFunc("POST "+adminPath+"rebalance", change(func(q adminInstanceID) error { return r.Rebalance(q.InstanceID) }))
+	mux.HandleFunc("POST "+adminPath+"interrupt",
+		change(func(q adminInstanceID) error { return r.Interrupt(q.InstanceID) }))
+	mux.HandleFunc("POST "+adminPath+"rebalance",
+		change(func(q adminInstanceID) error { return r.Rebalance(q.InstanceID) }))
 	mux.HandleFunc("POST "+adminPath+"impair", change(func(q adminImpair) error {
-		return r.Impair(q.InstanceID, q.Check, time.Duration(min(max(q.SecondsAgo, -1), 1<<32))*time.Second) // no overflow; the region says what it takes
+		// no overflow; the region says what it takes
+		return r.Impair(q.InstanceID, q.Check, time.Duration(min(max(q.SecondsAgo, -1), 1<<32))*time.Second)
 	}))
 	mux.HandleFunc("POST "+adminPath+"fail", change(func(q adminFail) error { return injectFailure(r, q) }))
 	mux.HandleFunc("POST "+adminPath+"delay", change(func(q adminDelay) error { return injectDelay(r, q) }))
@@ -130,13 +133,17 @@ func adminsOnly(token string, next http.Handler) http.Handler {
 	})
 }
 
-const adminWanted = "send the region's token as Authorization: Bearer TOKEN; nodeless env exports it as NODELESS_REGION_TOKEN, nodeless status -o json has it as .session.regionToken"
+const adminWanted = "send the region's token as Authorization: Bearer TOKEN; nodeless env exports it as NODELESS_REGION_TOKEN, " +
+	"nodeless status -o json has it as .session.regionToken"
 
 func adminInstanceOf(i region.Instance) adminInstance {
 	return adminInstance{
-		ID: i.ID, Type: i.Type, Zone: i.Zone, CapacityType: i.CapacityType, State: i.State, Tags: i.Tags, ClientToken: i.ClientToken, FleetID: i.FleetID,
-		ImageID: i.ImageID, SubnetID: i.SubnetID, PrivateIP: i.PrivateIP.String(), PrivateDNS: i.PrivateDNS, PriceMicros: i.PriceMicros, Booted: i.Booted,
-		LaunchedAt: i.LaunchedAt, BootAt: i.BootAt, InterruptAt: i.InterruptAt, TerminatedAt: i.TerminatedAt, Reason: i.ReasonCode,
+		ID: i.ID, Type: i.Type, Zone: i.Zone, CapacityType: i.CapacityType, State: i.State, Tags: i.Tags,
+		ClientToken: i.ClientToken, FleetID: i.FleetID,
+		ImageID: i.ImageID, SubnetID: i.SubnetID, PrivateIP: i.PrivateIP.String(), PrivateDNS: i.PrivateDNS,
+		PriceMicros: i.PriceMicros, Booted: i.Booted,
+		LaunchedAt: i.LaunchedAt, BootAt: i.BootAt, InterruptAt: i.InterruptAt, TerminatedAt: i.TerminatedAt,
+		Reason: i.ReasonCode,
 	}
 }
 

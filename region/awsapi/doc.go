@@ -14,11 +14,13 @@
 //
 // Which calls are answered is the table in operations.go; any other gets InvalidAction with its name.
 //
-// Every call passes the region's admission (throttling, injected faults and delays, the log of calls). What AWS does not
-// have, to watch and disturb the simulation, is below /_nodeless/ as JSON, for callers with Options.AdminToken; see admin.go.
+// Every call passes the region's admission (throttling, injected faults and delays, the log of calls). What AWS does
+// not have, to watch and disturb the simulation, is below /_nodeless/ as JSON, for callers with Options.AdminToken; see
+// admin.go.
 //
 // # Safety
 //
 // Only loopback may talk to it: Host must name loopback (no DNS rebinding) and an Origin header must too (no cross-site
-// requests from a browser); a request that Sec-Fetch-Site says comes from another site is refused. Bodies are bounded, and a panic becomes InternalError and a log entry.
+// requests from a browser); a request that Sec-Fetch-Site says comes from another site is refused. Bodies are bounded,
+// and a panic becomes InternalError and a log entry.
 package awsapi

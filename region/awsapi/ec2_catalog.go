@@ -1,14 +1,17 @@
 package awsapi
 
 import (
+	"cmp"
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/nodeless/nodeless/catalog"
 )
 
 // EC2's spellings of what the catalogue writes in small letters.
-var manufacturers = map[string]string{"intel": "Intel", "amd": "AMD", "aws": "AWS", "nvidia": "NVIDIA", "habana": "Habana", "xilinx": "Xilinx", "qualcomm": "Qualcomm"}
+var manufacturers = map[string]string{"intel": "Intel", "amd": "AMD", "aws": "AWS", "nvidia": "NVIDIA",
+	"habana": "Habana", "xilinx": "Xilinx", "qualcomm": "Qualcomm"}
 
 func manufacturer(name string) string {
 	if s, ok := manufacturers[name]; ok {
@@ -26,9 +29,11 @@ func typeOf(o *catalog.Offer) instanceTypeXML {
 	x := instanceTypeXML{
 		InstanceType: t.Name, CurrentGeneration: t.CurrentGeneration, BareMetal: t.BareMetal, Hypervisor: t.Hypervisor,
 		UsageClasses: items("on-demand"), RootDeviceTypes: items("ebs"), VirtualizationTypes: items("hvm"),
-		Processor: processorXML{Architectures: items(architecture(t.Arch)), ClockSpeedGHz: t.ClockGHz, Manufacturer: manufacturer(t.CPUManufacturer)},
-		VCPU:      vcpuOf(t), Memory: mibXML{SizeMiB: t.MemoryMiB},
-		EBS:            ebsXML{OptimizedSupport: "default", Encryption: "supported", NVMeSupport: "required", Optimized: &ebsOptimizedXML{BaselineMbps: t.EBSMbps, MaximumMbps: max(t.EBSMbps, t.EBSMaxMbps)}},
+		Processor: processorXML{Architectures: items(architecture(t.Arch)), ClockSpeedGHz: t.ClockGHz,
+			Manufacturer: manufacturer(t.CPUManufacturer)},
+		VCPU: vcpuOf(t), Memory: mibXML{SizeMiB: t.MemoryMiB},
+		EBS: ebsXML{OptimizedSupport: "default", Encryption: "supported", NVMeSupport: "required",
+			Optimized: &ebsOptimizedXML{BaselineMbps: t.EBSMbps, MaximumMbps: max(t.EBSMbps, t.EBSMaxMbps)}},
 		Network:        networkOf(t),
 		PlacementGroup: placementInfoXML{Strategies: items("cluster", "partition", "spread")},
 		Burstable:      strings.HasPrefix(t.Category, "t") && !strings.HasPrefix(t.Category, "trn"),
@@ -47,17 +52,20 @@ func typeOf(o *catalog.Offer) instanceTypeXML {
 	}
 	if gb := int64(t.LocalNVMeGB); gb > 0 {
 		x.InstanceStorageSupported = true
-		x.Storage = &storageXML{TotalSizeGB: gb, Disks: items(diskXML{SizeGB: gb, Count: 1, Type: "ssd"}), NVMeSupport: "required", Encryption: "required"}
+		x.Storage = &storageXML{TotalSizeGB: gb, Disks: items(diskXML{SizeGB: gb, Count: 1, Type: "ssd"}),
+			NVMeSupport: "required", Encryption: "required"}
 	}
 	if g := t.GPU; g.Count > 0 {
 		x.GPU = &gpusXML{TotalMemoryMiB: int64(g.MiB) * int64(g.Count), GPUs: items(deviceXML{
 			Name: g.Name, Manufacturer: manufacturer(g.Manufacturer), Count: g.Count, Memory: &mibXML{SizeMiB: int64(g.MiB)}})}
 	}
 	if a := t.Accelerator; a.Count > 0 && a.Manufacturer == "aws" {
-		x.Neuron = &neuronXML{Devices: items(neuronDeviceXML{Count: a.Count, Name: a.Name, Core: neuronCoreXML{Count: a.Cores}})}
+		x.Neuron = &neuronXML{Devices: items(neuronDeviceXML{Count: a.Count, Name: a.Name,
+			Core: neuronCoreXML{Count: a.Cores}})}
 	}
 	if a := t.Accelerator; a.Count > 0 {
-		x.Inference = &inferenceXML{Accelerators: members[deviceXML]{Items: []deviceXML{{Name: a.Name, Manufacturer: manufacturer(a.Manufacturer), Count: a.Count}}}}
+		x.Inference = &inferenceXML{Accelerators: members[deviceXML]{Items: []deviceXML{{Name: a.Name,
+			Manufacturer: manufacturer(a.Manufacturer), Count: a.Count}}}}
 	}
 	return x
 }
@@ -98,38 +106,44 @@ func describeInstanceTypes(c *call) (any, error) {
 	for i, o := range offers {
 		all[i] = typeOf(o)
 	}
-	return c.answerTypes(all)
-}
-
-func describeInstanceTypeOfferings(c *call) (any, error) {
-	name := c.region.Name()
-	return c.answerOfferings(func(kind string) []offeringXML {
-		var all []offeringXML
-		for _, o := range c.region.Offers() {
-			if kind == "region" {
-				all = append(all, offeringXML{InstanceType: o.Type.Name, LocationType: kind, Location: name})
-				continue
-			}
-			for _, z := range o.Zones {
-				location := z.Name
-				if kind == "availability-zone-id" {
-					location = z.ID
-				}
-				all = append(all, offeringXML{InstanceType: o.Type.Name, LocationType: kind, Location: location})
-			}
-		}
-		return all
+	name := func(t instanceTypeXML) string { return t.InstanceType }
+	return described(c, "instanceTypeSet", all, 100, name, naming[instanceTypeXML]{
+		"InstanceType", "InvalidInstanceType", "The following supplied instance types do not exist: [%s]", name,
 	})
 }
 
-func describeAvailabilityZones(c *call) (any, error) {
-	name := c.region.Name()
-	var all []zoneXML
-	for _, z := range c.region.Zones() {
-		all = append(all, zoneXML{ZoneName: z.Name, ZoneID: z.ID, State: "available", RegionName: name, GroupName: name, BorderGroup: name,
-			ZoneType: "availability-zone", OptInStatus: "opt-in-not-required"})
+type offeringXML struct {
+	InstanceType string `xml:"instanceType" filter:"instance-type"`
+	LocationType string `xml:"locationType"`
+	Location     string `xml:"location" filter:"location"`
+}
+
+func describeInstanceTypeOfferings(c *call) (any, error) {
+	kind := cmp.Or(c.form.str("LocationType"), "region")
+	if !slices.Contains([]string{"region", "availability-zone", "availability-zone-id"}, kind) {
+		c.form.bad("LocationType", "region, availability-zone or availability-zone-id")
+		return nil, c.form.fail()
 	}
-	return c.answerZones(all)
+	var all []offeringXML
+	for _, o := range c.region.Offers() {
+		locations := []string{c.region.Name()}
+		if kind != "region" {
+			locations = nil
+		}
+		for _, z := range o.Zones {
+			switch kind {
+			case "availability-zone":
+				locations = append(locations, z.Name)
+			case "availability-zone-id":
+				locations = append(locations, z.ID)
+			}
+		}
+		for _, l := range locations {
+			all = append(all, offeringXML{InstanceType: o.Type.Name, LocationType: kind, Location: l})
+		}
+	}
+	return described(c, "instanceTypeOfferingSet", all, 1000,
+		func(o offeringXML) string { return o.InstanceType + "/" + o.Location })
 }
 
 // getProducts answers Price List's GetProducts for EC2 on demand.
@@ -142,7 +156,8 @@ func getProducts(c *call) (any, error) {
 	var offers []priced
 	for _, o := range c.region.Offers() {
 		offers = append(offers, priced{
-			instanceType: o.Type.Name, family: o.Type.Category, regionCode: name, vcpus: o.Type.VCPU, memoryMiB: o.Type.MemoryMiB,
+			instanceType: o.Type.Name, family: o.Type.Category, regionCode: name, vcpus: o.Type.VCPU,
+			memoryMiB: o.Type.MemoryMiB,
 			bareMetal: o.Type.BareMetal, currentGeneration: o.Type.CurrentGeneration, dollarsPerHour: float64(o.OnDemand) / 1e6,
 		})
 	}

@@ -8,49 +8,29 @@ import (
 )
 
 type securityGroupXML struct {
-	OwnerID     string             `xml:"ownerId"`
-	GroupID     string             `xml:"groupId"`
-	GroupName   string             `xml:"groupName"`
-	Description string             `xml:"groupDescription"`
-	VpcID       string             `xml:"vpcId"`
+	OwnerID     string             `xml:"ownerId" filter:"owner-id"`
+	GroupID     string             `xml:"groupId" filter:"group-id"`
+	GroupName   string             `xml:"groupName" filter:"group-name"`
+	Description string             `xml:"groupDescription" filter:"description"`
+	VpcID       string             `xml:"vpcId" filter:"vpc-id"`
 	Ingress     set[permissionXML] `xml:"ipPermissions"`
 	Egress      set[permissionXML] `xml:"ipPermissionsEgress"`
-	TagSet      set[tagXML]        `xml:"tagSet"`
-}
-
-func (g securityGroupXML) id() string   { return g.GroupID }
-func (g securityGroupXML) name() string { return g.GroupName }
-
-func (g securityGroupXML) attributes() attributes {
-	return attributes{
-		"group-id": {g.GroupID}, "group-name": {g.GroupName}, "vpc-id": {g.VpcID}, "owner-id": {g.OwnerID}, "description": {g.Description},
-	}.withTags(tagMap(g.TagSet))
-}
-
-type securityGroupsAnswer struct {
-	Groups    set[securityGroupXML] `xml:"securityGroupInfo"`
-	NextToken string                `xml:"nextToken,omitempty"`
+	TagSet      set[tagXML]        `xml:"tagSet" filter:"tag"`
 }
 
 func describeSecurityGroups(c *call) (any, error) {
 	all := setOf(c.region.SecurityGroups(), func(g region.SecurityGroup) securityGroupXML {
 		return securityGroupXML{
-			OwnerID: region.AccountID, GroupID: g.ID, GroupName: g.Name, Description: g.Description, VpcID: g.VPC, TagSet: tagsOf(g.Tags),
-			Ingress: permissionsOf(g.Ingress), Egress: permissionsOf([]region.SecurityGroupRule{{Protocol: "-1", From: -1, To: -1, Peer: "0.0.0.0/0"}}),
+			OwnerID: region.AccountID, GroupID: g.ID, GroupName: g.Name, Description: g.Description, VpcID: g.VPC,
+			TagSet:  tagsOf(g.Tags),
+			Ingress: permissionsOf(g.Ingress),
+			Egress:  permissionsOf([]region.SecurityGroupRule{{Protocol: "-1", From: -1, To: -1, Peer: "0.0.0.0/0"}}),
 		}
 	}).Items
-	found, err := named(all, c.form.strs("GroupId"), securityGroupXML.id, "InvalidGroup.NotFound", "The security group '%s' does not exist")
-	if err == nil {
-		found, err = named(found, c.form.strs("GroupName"), securityGroupXML.name, "InvalidGroup.NotFound", "The security group '%s' does not exist")
-	}
-	if err == nil {
-		found, err = selected(found, c.filters(), securityGroupXML.attributes)
-	}
-	if err != nil {
-		return nil, err
-	}
-	found, next, err := pageOf(c, found, 1000, securityGroupXML.id)
-	return securityGroupsAnswer{Groups: set[securityGroupXML]{Items: found}, NextToken: next}, err
+	const code, format = "InvalidGroup.NotFound", "The security group '%s' does not exist"
+	id := func(g securityGroupXML) string { return g.GroupID }
+	return described(c, "securityGroupInfo", all, 1000, id, naming[securityGroupXML]{"GroupId", code, format, id},
+		naming[securityGroupXML]{"GroupName", code, format, func(g securityGroupXML) string { return g.GroupName }})
 }
 
 // permissionXML is what several rules of a group let in through the same ports.
@@ -118,7 +98,8 @@ func permissionsOf(rules []region.SecurityGroupRule) set[permissionXML] {
 		x := &out.Items[i]
 		switch group, v4, v6 := peer(r); {
 		case group != "":
-			x.Groups.Items = append(x.Groups.Items, pairXML{UserID: region.AccountID, GroupID: group, Description: r.Description})
+			x.Groups.Items = append(x.Groups.Items,
+				pairXML{UserID: region.AccountID, GroupID: group, Description: r.Description})
 		case v4 != "":
 			x.IPv4.Items = append(x.IPv4.Items, cidrXML{CIDR: v4, Description: r.Description})
 		default:
@@ -128,7 +109,8 @@ func permissionsOf(rules []region.SecurityGroupRule) set[permissionXML] {
 	return out
 }
 
-// rules reads IpPermissions; the parameters of a single rule beside them (CidrIp, IpProtocol …) are the older form of one.
+// rules reads IpPermissions; the parameters of a single rule beside them (CidrIp, IpProtocol …) are the older form of
+// one.
 func (f form) rules() []region.SecurityGroupRule {
 	permissions := f.each("IpPermissions")
 	if len(permissions) == 0 && f.has("IpProtocol") {
@@ -144,7 +126,8 @@ func (f form) rules() []region.SecurityGroupRule {
 			rule.Peer, rule.Description = peer, description
 			out = append(out, rule)
 		}
-		for _, list := range []struct{ name, peer string }{{"IpRanges", "CidrIp"}, {"Ipv6Ranges", "CidrIpv6"}, {"Groups", "GroupId"}} {
+		for _, list := range []struct{ name, peer string }{{"IpRanges", "CidrIp"}, {"Ipv6Ranges", "CidrIpv6"},
+			{"Groups", "GroupId"}} {
 			for _, x := range p.each(list.name) {
 				add(x.str(list.peer), x.str("Description"))
 			}
@@ -197,7 +180,8 @@ func authorizeSecurityGroupIngress(c *call) (any, error) {
 	}
 	added, err := c.region.AuthorizeSecurityGroupIngress(c.groupID(), rules)
 	return authorizeAnswer{Return: true, Rules: setOf(added, func(r region.SecurityGroupRule) ruleXML {
-		x := ruleXML{ID: r.ID, GroupID: r.GroupID, OwnerID: region.AccountID, Protocol: r.Protocol, From: r.From, To: r.To, Description: r.Description}
+		x := ruleXML{ID: r.ID, GroupID: r.GroupID, OwnerID: region.AccountID, Protocol: r.Protocol, From: r.From, To: r.To,
+			Description: r.Description}
 		var group string
 		if group, x.IPv4, x.IPv6 = peer(r); group != "" {
 			x.Referenced = &pairXML{UserID: region.AccountID, GroupID: group}

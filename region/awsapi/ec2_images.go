@@ -8,41 +8,25 @@ import (
 )
 
 type imageXML struct {
-	ImageID            string      `xml:"imageId"`
+	ImageID            string      `xml:"imageId" filter:"image-id"`
 	ImageLocation      string      `xml:"imageLocation"`
-	State              string      `xml:"imageState"`
-	OwnerID            string      `xml:"imageOwnerId"`
-	OwnerAlias         string      `xml:"imageOwnerAlias,omitempty"`
-	IsPublic           bool        `xml:"isPublic"`
-	Architecture       string      `xml:"architecture"`
-	ImageType          string      `xml:"imageType"`
-	Name               string      `xml:"name"`
-	Description        string      `xml:"description"`
-	CreationDate       string      `xml:"creationDate"`
+	State              string      `xml:"imageState" filter:"state"`
+	OwnerID            string      `xml:"imageOwnerId" filter:"owner-id"`
+	OwnerAlias         string      `xml:"imageOwnerAlias,omitempty" filter:"owner-alias"`
+	IsPublic           bool        `xml:"isPublic" filter:"is-public"`
+	Architecture       string      `xml:"architecture" filter:"architecture"`
+	ImageType          string      `xml:"imageType" filter:"image-type"`
+	Name               string      `xml:"name" filter:"name"`
+	Description        string      `xml:"description" filter:"description"`
+	CreationDate       string      `xml:"creationDate" filter:"creation-date"`
 	DeprecationTime    string      `xml:"deprecationTime,omitempty"`
-	RootDeviceType     string      `xml:"rootDeviceType"`
+	RootDeviceType     string      `xml:"rootDeviceType" filter:"root-device-type"`
 	RootDeviceName     string      `xml:"rootDeviceName"`
-	VirtualizationType string      `xml:"virtualizationType"`
-	Hypervisor         string      `xml:"hypervisor"`
-	ENASupport         bool        `xml:"enaSupport"`
+	VirtualizationType string      `xml:"virtualizationType" filter:"virtualization-type"`
+	Hypervisor         string      `xml:"hypervisor" filter:"hypervisor"`
+	ENASupport         bool        `xml:"enaSupport" filter:"ena-support"`
 	PlatformDetails    string      `xml:"platformDetails"`
-	TagSet             set[tagXML] `xml:"tagSet"`
-}
-
-func (i imageXML) id() string { return i.ImageID }
-
-func (i imageXML) attributes() attributes {
-	return attributes{
-		"image-id": {i.ImageID}, "name": {i.Name}, "state": {i.State}, "architecture": {i.Architecture}, "owner-id": {i.OwnerID},
-		"owner-alias": {i.OwnerAlias}, "image-type": {i.ImageType}, "is-public": boolText(i.IsPublic), "description": {i.Description},
-		"root-device-type": {i.RootDeviceType}, "virtualization-type": {i.VirtualizationType}, "hypervisor": {i.Hypervisor},
-		"creation-date": {i.CreationDate}, "ena-support": boolText(i.ENASupport),
-	}.withTags(tagMap(i.TagSet))
-}
-
-type imagesAnswer struct {
-	Images    set[imageXML] `xml:"imagesSet"`
-	NextToken string        `xml:"nextToken,omitempty"`
+	TagSet             set[tagXML] `xml:"tagSet" filter:"tag"`
 }
 
 // imageLife is how long after its making EKS deprecates an image.
@@ -50,10 +34,13 @@ const imageLife = 2 * 365 * 24 * time.Hour
 
 func imageOf(i region.Image) imageXML {
 	return imageXML{
-		ImageID: i.ID, ImageLocation: "amazon/" + i.Name, State: "available", OwnerID: i.OwnerID, OwnerAlias: "amazon", IsPublic: true,
-		Architecture: i.Architecture, ImageType: "machine", Name: i.Name, Description: i.Description, CreationDate: stamp(i.Created),
-		DeprecationTime: stamp(i.Created.Add(imageLife)), RootDeviceType: "ebs", RootDeviceName: i.RootDevice, VirtualizationType: "hvm",
-		Hypervisor: "xen", ENASupport: true, PlatformDetails: "Linux/UNIX", TagSet: tagsOf(i.Tags),
+		ImageID: i.ID, ImageLocation: "amazon/" + i.Name, State: "available", OwnerID: i.OwnerID, OwnerAlias: "amazon",
+		IsPublic:     true,
+		Architecture: i.Architecture, ImageType: "machine", Name: i.Name, Description: i.Description,
+		CreationDate:    stamp(i.Created),
+		DeprecationTime: stamp(i.Created.Add(imageLife)), RootDeviceType: "ebs", RootDeviceName: i.RootDevice,
+		VirtualizationType: "hvm",
+		Hypervisor:         "xen", ENASupport: true, PlatformDetails: "Linux/UNIX", TagSet: tagsOf(i.Tags),
 	}
 }
 
@@ -64,10 +51,9 @@ func describeImages(c *call) (any, error) {
 		available = slices.DeleteFunc(available, func(i region.Image) bool { return now.After(i.Created.Add(imageLife)) })
 	}
 	all := setOf(available, imageOf).Items
-	found, err := named(all, c.form.strs("ImageId"), imageXML.id, "InvalidAMIID.NotFound", "The image id '[%s]' does not exist")
-	if err == nil {
-		found, err = selected(found, c.filters(), imageXML.attributes)
-	}
+	id := func(i imageXML) string { return i.ImageID }
+	found, err := chosenFrom(c, all,
+		naming[imageXML]{"ImageId", "InvalidAMIID.NotFound", "The image id '[%s]' does not exist", id})
 	if err != nil {
 		return nil, err
 	}
@@ -76,6 +62,5 @@ func describeImages(c *call) (any, error) {
 			return !slices.Contains(owners, i.OwnerID) && !slices.Contains(owners, i.OwnerAlias) // none is the account's own
 		})
 	}
-	found, next, err := pageOf(c, found, 1000, imageXML.id)
-	return imagesAnswer{Images: set[imageXML]{Items: found}, NextToken: next}, err
+	return paged(c, "imagesSet", found, 1000, id)
 }

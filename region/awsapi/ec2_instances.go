@@ -34,10 +34,12 @@ func createFleet(c *call) (any, error) {
 	return fleetXML{
 		FleetID: result.FleetID,
 		Errors: setOf(result.Errors, func(e region.FleetError) fleetErrorXML {
-			return fleetErrorXML{TemplateAndOverrides: overrideOf(e.Override), Lifecycle: e.CapacityType, Code: e.Code, Message: e.Message}
+			return fleetErrorXML{TemplateAndOverrides: overrideOf(e.Override), Lifecycle: e.CapacityType, Code: e.Code,
+				Message: e.Message}
 		}),
 		Instances: setOf(result.Launched, func(l region.FleetLaunch) fleetInstanceXML {
-			return fleetInstanceXML{TemplateAndOverrides: overrideOf(l.Override), Lifecycle: l.CapacityType, InstanceIDs: items(l.IDs...), InstanceType: l.Override.InstanceType}
+			return fleetInstanceXML{TemplateAndOverrides: overrideOf(l.Override), Lifecycle: l.CapacityType,
+				InstanceIDs: items(l.IDs...), InstanceType: l.Override.InstanceType}
 		}),
 	}, nil
 }
@@ -45,7 +47,8 @@ func createFleet(c *call) (any, error) {
 func overrideOf(o region.Override) templateAndOverridesXML {
 	x := templateAndOverridesXML{
 		Specification: templateSpecXML{ID: o.TemplateID, Version: o.TemplateVersion},
-		Overrides:     overridesXML{InstanceType: o.InstanceType, SubnetID: o.SubnetID, AvailabilityZone: o.Zone, ImageID: o.ImageID},
+		Overrides: overridesXML{InstanceType: o.InstanceType, SubnetID: o.SubnetID, AvailabilityZone: o.Zone,
+			ImageID: o.ImageID},
 	}
 	if o.Priority != 0 {
 		x.Overrides.Priority = strconv.FormatFloat(o.Priority, 'f', -1, 64)
@@ -70,10 +73,6 @@ func terminateInstances(c *call) (any, error) {
 
 func stateOf(s region.State) stateXML { return stateXML{Code: s.Code(), Name: string(s)} }
 
-func describeInstances(c *call) (any, error) {
-	return c.answerInstances(setOf(c.region.Instances(), c.surroundings().instance).Items, region.AccountID)
-}
-
 // surroundings are what an instance names only by id.
 type surroundings struct {
 	groups   map[string]string // names by id
@@ -94,16 +93,21 @@ func (c *call) surroundings() surroundings {
 // profile is the reference to an instance profile; one that is gone is told by its name.
 func (s surroundings) profile(name string) *profileRefXML {
 	p := s.profiles[name]
-	return &profileRefXML{ARN: "arn:aws:iam::" + region.AccountID + ":instance-profile" + cmp.Or(p.Path, "/") + name, ID: p.ID}
+	return &profileRefXML{ARN: "arn:aws:iam::" + region.AccountID + ":instance-profile" + cmp.Or(p.Path, "/") + name,
+		ID: p.ID}
 }
 
 func (s surroundings) instance(i region.Instance) instanceXML {
 	x := instanceXML{
-		InstanceID: i.ID, ImageID: i.ImageID, State: stateOf(i.State), PrivateDNSName: i.PrivateDNS, InstanceType: i.Type, LaunchTime: stamp(i.LaunchedAt),
-		Placement: placementXML{AvailabilityZone: i.Zone, AvailabilityZoneID: i.ZoneID, Tenancy: "default"}, Monitoring: monitoringXML{State: "disabled"},
-		SourceDestCheck: true, Architecture: i.Architecture, RootDeviceType: "ebs", RootDeviceName: region.RootDevice, VirtualizationType: "hvm",
-		SpotInstanceRequestID: i.SpotRequestID, ClientToken: i.ClientToken, Hypervisor: "xen", ENASupport: true, PlatformDetails: "Linux/UNIX",
-		TagSet: tagsOf(i.Tags),
+		InstanceID: i.ID, ImageID: i.ImageID, State: stateOf(i.State), PrivateDNSName: i.PrivateDNS, InstanceType: i.Type,
+		LaunchTime:      stamp(i.LaunchedAt),
+		Placement:       placementXML{AvailabilityZone: i.Zone, AvailabilityZoneID: i.ZoneID, Tenancy: "default"},
+		Monitoring:      monitoringXML{State: "disabled"},
+		SourceDestCheck: true, Architecture: i.Architecture, RootDeviceType: "ebs", RootDeviceName: region.RootDevice,
+		VirtualizationType:    "hvm",
+		SpotInstanceRequestID: i.SpotRequestID, ClientToken: i.ClientToken, Hypervisor: "xen", ENASupport: true,
+		PlatformDetails: "Linux/UNIX",
+		TagSet:          tagsOf(i.Tags),
 	}
 	if i.CapacityType == region.Spot {
 		x.Lifecycle = region.Spot
@@ -126,7 +130,8 @@ func (s surroundings) instance(i region.Instance) instanceXML {
 	}
 	x.SubnetID, x.VpcID, x.PrivateIPAddress = i.SubnetID, region.VPCID, i.PrivateIP.String()
 	x.BlockDeviceMapping = setOf(i.Devices, func(d region.BlockDevice) attachedXML {
-		return attachedXML{Name: d.Name, EBS: attachedEBSXML{VolumeID: d.VolumeID, Status: "attached", AttachTime: stamp(i.LaunchedAt), DeleteOnTermination: !d.Keep}}
+		return attachedXML{Name: d.Name, EBS: attachedEBSXML{VolumeID: d.VolumeID, Status: "attached",
+			AttachTime: stamp(i.LaunchedAt), DeleteOnTermination: !d.Keep}}
 	})
 	x.NetworkInterfaces = items(interfaceOf(i, x.GroupSet))
 	return x
@@ -137,9 +142,9 @@ func tagsOf(tags map[string]string) set[tagXML] {
 	return setOf(slices.Sorted(maps.Keys(tags)), func(k string) tagXML { return tagXML{Key: k, Value: tags[k]} })
 }
 
-// describeInstanceStatus: the machines of the simulated region pass their checks.
+// describeInstanceStatus answers about running instances only, unless all are asked for.
 func describeInstanceStatus(c *call) (any, error) {
-	return c.answerStatuses(setOf(c.region.Instances(), func(i region.Instance) instanceStatusXML {
+	all := setOf(c.region.Instances(), func(i region.Instance) instanceStatusXML {
 		a := i.Ailment
 		out := instanceStatusXML{
 			InstanceID: i.ID, AvailabilityZone: i.Zone, AvailabilityZoneID: i.ZoneID, State: stateOf(i.State),
@@ -147,11 +152,21 @@ func describeInstanceStatus(c *call) (any, error) {
 		}
 		if a.Event != "" {
 			out.Events = items(eventXML{
-				ID: "instance-event-" + i.ID[min(2, len(i.ID)):], Code: a.Event, Description: "The instance is scheduled for maintenance", NotBefore: stamp(a.EventAt),
+				ID: "instance-event-" + i.ID[min(2, len(i.ID)):], Code: a.Event,
+				Description: "The instance is scheduled for maintenance", NotBefore: stamp(a.EventAt),
 			})
 		}
 		return out
-	}).Items)
+	}).Items
+	id := func(s instanceStatusXML) string { return s.InstanceID }
+	found, err := chosenFrom(c, all, instanceNames(id))
+	if err != nil {
+		return nil, err
+	}
+	if !c.form.boolean("IncludeAllInstances") {
+		found = slices.DeleteFunc(slices.Clone(found), func(s instanceStatusXML) bool { return s.State.Name != "running" })
+	}
+	return paged(c, "instanceStatusSet", found, 1000, id)
 }
 
 // checkSince is the summary of a check that fails since then; zero = it passes.
@@ -159,5 +174,6 @@ func checkSince(since time.Time) statusSummaryXML {
 	if since.IsZero() {
 		return statusSummaryXML{Status: "ok", Details: items(statusDetailXML{Name: "reachability", Status: "passed"})}
 	}
-	return statusSummaryXML{Status: "impaired", Details: items(statusDetailXML{Name: "reachability", Status: "failed", ImpairedSince: stamp(since)})}
+	return statusSummaryXML{Status: "impaired",
+		Details: items(statusDetailXML{Name: "reachability", Status: "failed", ImpairedSince: stamp(since)})}
 }

@@ -1,179 +1,108 @@
 package awsapi
 
 import (
-	"strconv"
-
 	"github.com/nodeless/nodeless/region"
 )
 
 // Places and networks: zones, regions, VPCs, subnets.
 
 type subnetXML struct {
-	SubnetID           string      `xml:"subnetId"`
-	SubnetARN          string      `xml:"subnetArn"`
-	State              string      `xml:"state"`
-	OwnerID            string      `xml:"ownerId"`
-	VpcID              string      `xml:"vpcId"`
-	CIDRBlock          string      `xml:"cidrBlock"`
-	AvailableAddresses int         `xml:"availableIpAddressCount"`
-	AvailabilityZone   string      `xml:"availabilityZone"`
-	AvailabilityZoneID string      `xml:"availabilityZoneId"`
-	DefaultForAZ       bool        `xml:"defaultForAz"`
-	MapPublicIP        bool        `xml:"mapPublicIpOnLaunch"`
-	TagSet             set[tagXML] `xml:"tagSet"`
-}
-
-func (s subnetXML) id() string { return s.SubnetID }
-
-func (s subnetXML) attributes() attributes {
-	return attributes{
-		"subnet-id": {s.SubnetID}, "vpc-id": {s.VpcID}, "state": {s.State}, "owner-id": {s.OwnerID}, "subnet-arn": {s.SubnetARN},
-		"cidr-block": {s.CIDRBlock}, "cidr": {s.CIDRBlock}, "availability-zone": {s.AvailabilityZone}, "availability-zone-id": {s.AvailabilityZoneID},
-		"available-ip-address-count": {strconv.Itoa(s.AvailableAddresses)}, "default-for-az": boolText(s.DefaultForAZ),
-		"map-public-ip-on-launch": boolText(s.MapPublicIP),
-	}.withTags(tagMap(s.TagSet))
-}
-
-type subnetsAnswer struct {
-	Subnets   set[subnetXML] `xml:"subnetSet"`
-	NextToken string         `xml:"nextToken,omitempty"`
+	SubnetID           string      `xml:"subnetId" filter:"subnet-id"`
+	SubnetARN          string      `xml:"subnetArn" filter:"subnet-arn"`
+	State              string      `xml:"state" filter:"state"`
+	OwnerID            string      `xml:"ownerId" filter:"owner-id"`
+	VpcID              string      `xml:"vpcId" filter:"vpc-id"`
+	CIDRBlock          string      `xml:"cidrBlock" filter:"cidr-block,cidr"`
+	AvailableAddresses int         `xml:"availableIpAddressCount" filter:"available-ip-address-count"`
+	AvailabilityZone   string      `xml:"availabilityZone" filter:"availability-zone"`
+	AvailabilityZoneID string      `xml:"availabilityZoneId" filter:"availability-zone-id"`
+	DefaultForAZ       bool        `xml:"defaultForAz" filter:"default-for-az"`
+	MapPublicIP        bool        `xml:"mapPublicIpOnLaunch" filter:"map-public-ip-on-launch"`
+	TagSet             set[tagXML] `xml:"tagSet" filter:"tag"`
 }
 
 func describeSubnets(c *call) (any, error) {
 	all := setOf(c.region.Subnets(), func(s region.Subnet) subnetXML {
 		return subnetXML{
-			SubnetID: s.ID, SubnetARN: "arn:aws:ec2:" + c.region.Name() + ":" + region.AccountID + ":subnet/" + s.ID, State: "available",
+			SubnetID: s.ID, SubnetARN: "arn:aws:ec2:" + c.region.Name() + ":" + region.AccountID + ":subnet/" + s.ID,
+			State:   "available",
 			OwnerID: region.AccountID, VpcID: s.VPC, CIDRBlock: s.CIDR.String(), AvailableAddresses: s.Free,
 			AvailabilityZone: s.Zone, AvailabilityZoneID: s.ZoneID, TagSet: tagsOf(s.Tags),
 		}
 	}).Items
-	found, err := named(all, c.form.strs("SubnetId"), subnetXML.id, "InvalidSubnetID.NotFound", "The subnet ID '%s' does not exist")
-	if err == nil {
-		found, err = selected(found, c.filters(), subnetXML.attributes)
-	}
-	if err != nil {
-		return nil, err
-	}
-	found, next, err := pageOf(c, found, 1000, subnetXML.id)
-	return subnetsAnswer{Subnets: set[subnetXML]{Items: found}, NextToken: next}, err
+	id := func(s subnetXML) string { return s.SubnetID }
+	return described(c, "subnetSet", all, 1000, id,
+		naming[subnetXML]{"SubnetId", "InvalidSubnetID.NotFound", "The subnet ID '%s' does not exist", id})
 }
 
 type vpcXML struct {
-	VpcID     string      `xml:"vpcId"`
-	OwnerID   string      `xml:"ownerId"`
-	State     string      `xml:"state"`
-	CIDRBlock string      `xml:"cidrBlock"`
+	VpcID     string      `xml:"vpcId" filter:"vpc-id"`
+	OwnerID   string      `xml:"ownerId" filter:"owner-id"`
+	State     string      `xml:"state" filter:"state"`
+	CIDRBlock string      `xml:"cidrBlock" filter:"cidr"`
 	Tenancy   string      `xml:"instanceTenancy"`
-	IsDefault bool        `xml:"isDefault"`
-	TagSet    set[tagXML] `xml:"tagSet"`
-}
-
-func (v vpcXML) id() string { return v.VpcID }
-
-func (v vpcXML) attributes() attributes {
-	return attributes{
-		"vpc-id": {v.VpcID}, "owner-id": {v.OwnerID}, "state": {v.State}, "cidr": {v.CIDRBlock}, "is-default": boolText(v.IsDefault),
-	}.withTags(tagMap(v.TagSet))
-}
-
-type vpcsAnswer struct {
-	Vpcs      set[vpcXML] `xml:"vpcSet"`
-	NextToken string      `xml:"nextToken,omitempty"`
+	IsDefault bool        `xml:"isDefault" filter:"is-default"`
+	TagSet    set[tagXML] `xml:"tagSet" filter:"tag"`
 }
 
 // describeVpcs tells of the one VPC there is.
 func describeVpcs(c *call) (any, error) {
-	all := []vpcXML{{VpcID: region.VPCID, OwnerID: region.AccountID, State: "available", CIDRBlock: region.VPCCIDR, Tenancy: "default"}}
-	found, err := named(all, c.form.strs("VpcId"), vpcXML.id, "InvalidVpcID.NotFound", "The vpc ID '%s' does not exist")
-	if err == nil {
-		found, err = selected(found, c.filters(), vpcXML.attributes)
-	}
-	if err != nil {
-		return nil, err
-	}
-	found, next, err := pageOf(c, found, 1000, vpcXML.id)
-	return vpcsAnswer{Vpcs: set[vpcXML]{Items: found}, NextToken: next}, err
+	all := []vpcXML{{VpcID: region.VPCID, OwnerID: region.AccountID, State: "available", CIDRBlock: region.VPCCIDR,
+		Tenancy: "default"}}
+	id := func(v vpcXML) string { return v.VpcID }
+	return described(c, "vpcSet", all, 1000, id,
+		naming[vpcXML]{"VpcId", "InvalidVpcID.NotFound", "The vpc ID '%s' does not exist", id})
 }
 
 type zoneXML struct {
-	ZoneName     string `xml:"zoneName"`
-	ZoneID       string `xml:"zoneId"`
-	State        string `xml:"zoneState"`
-	RegionName   string `xml:"regionName"`
-	GroupName    string `xml:"groupName"`
+	ZoneName     string `xml:"zoneName" filter:"zone-name"`
+	ZoneID       string `xml:"zoneId" filter:"zone-id"`
+	State        string `xml:"zoneState" filter:"state"`
+	RegionName   string `xml:"regionName" filter:"region-name"`
+	GroupName    string `xml:"groupName" filter:"group-name"`
 	BorderGroup  string `xml:"networkBorderGroup"`
-	ZoneType     string `xml:"zoneType"`
-	OptInStatus  string `xml:"optInStatus"`
+	ZoneType     string `xml:"zoneType" filter:"zone-type"`
+	OptInStatus  string `xml:"optInStatus" filter:"opt-in-status"`
 	MessageSlots string `xml:"messageSet"`
 }
 
-func (z zoneXML) name() string { return z.ZoneName }
-
-func (z zoneXML) id() string { return z.ZoneID }
-
-func (z zoneXML) attributes() attributes {
-	return attributes{
-		"zone-name": {z.ZoneName}, "zone-id": {z.ZoneID}, "state": {z.State}, "region-name": {z.RegionName}, "group-name": {z.GroupName},
-		"zone-type": {z.ZoneType}, "opt-in-status": {z.OptInStatus},
+func describeAvailabilityZones(c *call) (any, error) {
+	region := c.region.Name()
+	var all []zoneXML
+	for _, z := range c.region.Zones() {
+		all = append(all, zoneXML{ZoneName: z.Name, ZoneID: z.ID, State: "available", RegionName: region, GroupName: region,
+			BorderGroup: region, ZoneType: "availability-zone", OptInStatus: "opt-in-not-required"})
 	}
-}
-
-type zonesAnswer struct {
-	Zones set[zoneXML] `xml:"availabilityZoneInfo"`
-}
-
-func (c *call) answerZones(all []zoneXML) (any, error) {
-	found, err := named(all, c.form.strs("ZoneName"), zoneXML.name, "InvalidParameterValue", "Invalid availability zone: [%s]")
-	if err == nil {
-		found, err = named(found, c.form.strs("ZoneId"), zoneXML.id, "InvalidParameterValue", "Invalid availability zone id: [%s]")
-	}
-	if err == nil {
-		found, err = selected(found, c.filters(), zoneXML.attributes)
-	}
-	return zonesAnswer{Zones: set[zoneXML]{Items: found}}, err
+	const code = "InvalidParameterValue"
+	found, err := chosenFrom(c, all,
+		naming[zoneXML]{"ZoneName", code, "Invalid availability zone: [%s]", func(z zoneXML) string { return z.ZoneName }},
+		naming[zoneXML]{"ZoneId", code, "Invalid availability zone id: [%s]", func(z zoneXML) string { return z.ZoneID }})
+	return listing[zoneXML]{element: "availabilityZoneInfo", items: found}, err
 }
 
 type regionXML struct {
-	Name        string `xml:"regionName"`
-	Endpoint    string `xml:"regionEndpoint"`
-	OptInStatus string `xml:"optInStatus"`
-}
-
-func (r regionXML) name() string { return r.Name }
-
-func (r regionXML) attributes() attributes {
-	return attributes{"region-name": {r.Name}, "endpoint": {r.Endpoint}, "opt-in-status": {r.OptInStatus}}
-}
-
-type regionsAnswer struct {
-	Regions set[regionXML] `xml:"regionInfo"`
+	Name        string `xml:"regionName" filter:"region-name"`
+	Endpoint    string `xml:"regionEndpoint" filter:"endpoint"`
+	OptInStatus string `xml:"optInStatus" filter:"opt-in-status"`
 }
 
 // describeRegions tells of the one region there is.
 func describeRegions(c *call) (any, error) {
 	name := c.region.Name()
 	all := []regionXML{{Name: name, Endpoint: "ec2." + name + ".amazonaws.com", OptInStatus: "opt-in-not-required"}}
-	found, err := named(all, c.form.strs("RegionName"), regionXML.name, "InvalidParameterValue", "Invalid region provided: [%s]")
-	if err == nil {
-		found, err = selected(found, c.filters(), regionXML.attributes)
-	}
-	return regionsAnswer{Regions: set[regionXML]{Items: found}}, err
-}
-
-type reservationlessAnswer struct {
-	Reservations set[string] `xml:"capacityReservationSet"`
+	found, err := chosenFrom(c, all,
+		naming[regionXML]{"RegionName", "InvalidParameterValue", "Invalid region provided: [%s]",
+			func(r regionXML) string { return r.Name }})
+	return listing[regionXML]{element: "regionInfo", items: found}, err
 }
 
 // describeCapacityReservations: the region has none.
 func describeCapacityReservations(c *call) (any, error) {
 	if ids := c.form.strs("CapacityReservationId"); len(ids) > 0 {
-		return nil, failure(400, "InvalidCapacityReservationId.NotFound", "The capacity reservation '"+ids[0]+"' does not exist")
+		return nil, failure(400, "InvalidCapacityReservationId.NotFound",
+			"The capacity reservation '"+ids[0]+"' does not exist")
 	}
-	return reservationlessAnswer{}, nil
-}
-
-type placementGroupsAnswer struct {
-	Groups set[string] `xml:"placementGroupSet"`
+	return listing[string]{element: "capacityReservationSet"}, nil
 }
 
 // describePlacementGroups: the region has none.
@@ -181,5 +110,5 @@ func describePlacementGroups(c *call) (any, error) {
 	if names := append(c.form.strs("GroupName"), c.form.strs("GroupId")...); len(names) > 0 {
 		return nil, failure(400, "InvalidPlacementGroup.Unknown", "The placement group '"+names[0]+"' is unknown")
 	}
-	return placementGroupsAnswer{}, nil
+	return listing[string]{element: "placementGroupSet"}, nil
 }

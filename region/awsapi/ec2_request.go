@@ -50,8 +50,9 @@ func (f form) tags(name string) map[string]string {
 // override reads where and what to launch; the template is named elsewhere in the form.
 func (f form) override(template form) region.Override {
 	return region.Override{
-		TemplateID: template.str("LaunchTemplateId"), TemplateName: template.str("LaunchTemplateName"), TemplateVersion: template.str("Version"),
-		InstanceType: f.str("InstanceType"), SubnetID: f.str("SubnetId"), ImageID: f.str("ImageId"),
+		TemplateID: template.str("LaunchTemplateId"), TemplateName: template.str("LaunchTemplateName"),
+		TemplateVersion: template.str("Version"),
+		InstanceType:    f.str("InstanceType"), SubnetID: f.str("SubnetId"), ImageID: f.str("ImageId"),
 		Zone: f.str("AvailabilityZone"), Priority: f.number("Priority"),
 	}
 }

@@ -8,21 +8,10 @@ import (
 )
 
 type resourceTagXML struct {
-	ResourceID   string `xml:"resourceId"`
-	ResourceType string `xml:"resourceType"`
-	Key          string `xml:"key"`
-	Value        string `xml:"value"`
-}
-
-func (t resourceTagXML) attributes() attributes {
-	return attributes{
-		"resource-id": {t.ResourceID}, "resource-type": {t.ResourceType}, "key": {t.Key}, "value": {t.Value}, "tag:" + t.Key: {t.Value},
-	}
-}
-
-type tagsAnswer struct {
-	Tags      set[resourceTagXML] `xml:"tagSet"`
-	NextToken string              `xml:"nextToken,omitempty"`
+	ResourceID   string `xml:"resourceId" filter:"resource-id"`
+	ResourceType string `xml:"resourceType" filter:"resource-type"`
+	Key          string `xml:"key" filter:"key"`
+	Value        string `xml:"value" filter:"value"`
 }
 
 // allTags is every tag in the region.
@@ -52,13 +41,8 @@ func allTags(r *region.Region) []resourceTagXML {
 }
 
 func describeTags(c *call) (any, error) {
-	all := allTags(c.region)
-	found, err := selected(all, c.filters(), resourceTagXML.attributes)
-	if err != nil {
-		return nil, err
-	}
-	found, next, err := pageOf(c, found, 1000, func(t resourceTagXML) string { return t.ResourceID + "/" + t.Key })
-	return tagsAnswer{Tags: set[resourceTagXML]{Items: found}, NextToken: next}, err
+	return described(c, "tagSet", allTags(c.region), 1000,
+		func(t resourceTagXML) string { return t.ResourceID + "/" + t.Key })
 }
 
 func createTags(c *call) (any, error) {
@@ -70,8 +54,8 @@ func createTags(c *call) (any, error) {
 	return returned{Return: true}, c.region.CreateTags(c.form.strs("ResourceId"), tags)
 }
 
-// deleteTags takes away tags by key, or by key and value where the request has one. Unlike EC2 it does not take a request
-// without tags for one to delete them all.
+// deleteTags takes away tags by key, or by key and value where the request has one. Unlike EC2 it does not take a
+// request without tags for one to delete them all.
 func deleteTags(c *call) (any, error) {
 	c.form.require("ResourceId", "Tag")
 	tags := map[string]*string{}

@@ -11,7 +11,8 @@ import (
 	"github.com/nodeless/nodeless/region"
 )
 
-// mostUserData is EC2's limit before encoding (EC2 user guide, "Run commands when you launch an EC2 instance with user data input").
+// mostUserData is EC2's limit before encoding (EC2 user guide, "Run commands when you launch an EC2 instance with user
+// data input").
 const mostUserData = 16 << 10
 
 // userData decodes UserData, in any of the paddings that clients send.
@@ -20,7 +21,8 @@ func (f form) userData() []byte {
 	if text == "" {
 		return nil
 	}
-	data, err := base64.RawStdEncoding.DecodeString(strings.TrimRight(strings.NewReplacer("\n", "", "\r", "").Replace(text), "="))
+	data, err := base64.RawStdEncoding.DecodeString(strings.TrimRight(strings.NewReplacer("\n", "", "\r",
+		"").Replace(text), "="))
 	if err != nil && *f.err == nil {
 		*f.err = failure(400, "InvalidUserData.Malformed", "Invalid BASE64 encoding of user data: "+err.Error())
 	}
@@ -41,7 +43,8 @@ func (f form) profileName() string {
 // instance's where that names none itself.
 func (f form) templateData() region.TemplateData {
 	d := region.TemplateData{
-		ImageID: f.str("ImageId"), InstanceType: f.str("InstanceType"), UserData: f.userData(), InstanceProfile: f.profileName(),
+		ImageID: f.str("ImageId"), InstanceType: f.str("InstanceType"), UserData: f.userData(),
+		InstanceProfile:  f.profileName(),
 		SecurityGroupIDs: f.strs("SecurityGroupId"),
 	}
 	for _, i := range f.each("NetworkInterface") {
@@ -53,7 +56,8 @@ func (f form) templateData() region.TemplateData {
 	for _, m := range f.each("BlockDeviceMapping") {
 		if ebs := m.at("Ebs"); m.has("Ebs") {
 			d.Devices = append(d.Devices, region.BlockDevice{
-				Name: m.str("DeviceName"), SizeGiB: int64(ebs.integer("VolumeSize")), Keep: strings.EqualFold(ebs.str("DeleteOnTermination"), "false"),
+				Name: m.str("DeviceName"), SizeGiB: int64(ebs.integer("VolumeSize")),
+				Keep:   strings.EqualFold(ebs.str("DeleteOnTermination"), "false"),
 				KMSKey: ebs.str("KmsKeyId"),
 			})
 		}
@@ -68,7 +72,8 @@ func (f form) templateData() region.TemplateData {
 }
 
 // understood are the parameters of template data that templateData reads whole.
-var understood = []string{"ImageId", "InstanceType", "UserData", "IamInstanceProfile", "SecurityGroupId", "TagSpecification"}
+var understood = []string{"ImageId", "InstanceType", "UserData", "IamInstanceProfile", "SecurityGroupId",
+	"TagSpecification"}
 
 // rest is the parameters of template data that templateData does not keep.
 func (f form) rest() map[string]string {
@@ -106,25 +111,19 @@ func deleteLaunchTemplate(c *call) (any, error) {
 
 func describeLaunchTemplates(c *call) (any, error) {
 	all := setOf(c.region.LaunchTemplates(), templateOf).Items
-	found, err := named(all, c.form.strs("LaunchTemplateId"), templateXML.id, "InvalidLaunchTemplateId.NotFound",
-		"The specified launch template, with template ID %s, does not exist.")
-	if err == nil {
-		found, err = named(found, c.form.strs("LaunchTemplateName"), templateXML.name, "InvalidLaunchTemplateName.NotFoundException",
-			"At least one of the launch templates specified in the request does not exist: %s")
-	}
-	if err == nil {
-		found, err = selected(found, c.filters(), templateXML.attributes)
-	}
-	if err != nil {
-		return nil, err
-	}
-	found, next, err := pageOf(c, found, 200, templateXML.id)
-	return templatesAnswer{Templates: set[templateXML]{Items: found}, NextToken: next}, err
+	id := func(t templateXML) string { return t.ID }
+	return described(c, "launchTemplates", all, 200, id,
+		naming[templateXML]{"LaunchTemplateId", "InvalidLaunchTemplateId.NotFound",
+			"The specified launch template, with template ID %s, does not exist.", id},
+		naming[templateXML]{"LaunchTemplateName", "InvalidLaunchTemplateName.NotFoundException",
+			"At least one of the launch templates specified in the request does not exist: %s",
+			func(t templateXML) string { return t.Name }})
 }
 
 // describeLaunchTemplateVersions tells the versions of one template, or $Latest or $Default of all.
 func describeLaunchTemplateVersions(c *call) (any, error) {
-	id, name, wanted := c.form.str("LaunchTemplateId"), c.form.str("LaunchTemplateName"), c.form.strs("LaunchTemplateVersion")
+	id, name, wanted := c.form.str("LaunchTemplateId"), c.form.str("LaunchTemplateName"),
+		c.form.strs("LaunchTemplateVersion")
 	templates := c.region.LaunchTemplates()
 	if id != "" || name != "" {
 		t, err := c.region.LaunchTemplate(id, name)
@@ -133,7 +132,8 @@ func describeLaunchTemplateVersions(c *call) (any, error) {
 		}
 		templates = []region.LaunchTemplate{t}
 	} else if len(wanted) == 0 {
-		return nil, failure(400, "MissingParameter", "The request must name a launch template by id or name, or ask for version $Latest or $Default of all")
+		return nil, failure(400, "MissingParameter",
+			"The request must name a launch template by id or name, or ask for version $Latest or $Default of all")
 	}
 	low, high := c.form.integer("MinVersion"), c.form.integer("MaxVersion")
 	var found []versionXML
@@ -148,12 +148,8 @@ func describeLaunchTemplateVersions(c *call) (any, error) {
 			}
 		}
 	}
-	found, err := selected(found, c.filters(), versionXML.attributes)
-	if err != nil {
-		return nil, err
-	}
-	found, next, err := pageOf(c, found, 200, versionXML.key)
-	return versionsAnswer{Versions: set[versionXML]{Items: found}, NextToken: next}, err
+	return described(c, "launchTemplateVersionSet", found, 200,
+		func(v versionXML) string { return fmt.Sprintf("%s/%09d", v.ID, v.Number) })
 }
 
 // wantedVersions are the numbers of the versions that are asked for; all if none is.
@@ -174,7 +170,8 @@ func wantedVersions(t region.LaunchTemplate, wanted []string) ([]int, error) {
 			n, err = strconv.Atoi(v)
 		}
 		if err != nil || n < 1 || n > len(t.Versions) {
-			return nil, failure(400, "InvalidLaunchTemplateId.VersionNotFound", "Could not find launch template version "+v+" of "+t.Name)
+			return nil, failure(400, "InvalidLaunchTemplateId.VersionNotFound",
+				"Could not find launch template version "+v+" of "+t.Name)
 		}
 		if !slices.Contains(numbers, n) {
 			numbers = append(numbers, n)
@@ -210,6 +207,7 @@ func runInstances(c *call) (any, error) {
 		return nil, cmp.Or(err, error(failure(500, "InternalError", "No instance of this client token is left")))
 	}
 	return reservationXML{
-		ReservationID: "r-" + launched[0].ID[2:], OwnerID: region.AccountID, Instances: setOf(launched, c.surroundings().instance),
+		ReservationID: "r-" + launched[0].ID[2:], OwnerID: region.AccountID,
+		Instances: setOf(launched, c.surroundings().instance),
 	}, nil
 }

@@ -2,7 +2,6 @@ package awsapi
 
 import (
 	"encoding/base64"
-	"fmt"
 	"maps"
 	"net/url"
 	"slices"
@@ -13,33 +12,22 @@ import (
 
 type templateXML struct {
 	ID        string      `xml:"launchTemplateId"`
-	Name      string      `xml:"launchTemplateName"`
-	CreatedAt string      `xml:"createTime"`
+	Name      string      `xml:"launchTemplateName" filter:"launch-template-name"`
+	CreatedAt string      `xml:"createTime" filter:"create-time"`
 	CreatedBy string      `xml:"createdBy"`
 	Default   int         `xml:"defaultVersionNumber"`
 	Latest    int         `xml:"latestVersionNumber"`
-	TagSet    set[tagXML] `xml:"tagSet"`
-}
-
-func (t templateXML) id() string   { return t.ID }
-func (t templateXML) name() string { return t.Name }
-
-func (t templateXML) attributes() attributes {
-	return attributes{"launch-template-name": {t.Name}, "create-time": {t.CreatedAt}}.withTags(tagMap(t.TagSet))
+	TagSet    set[tagXML] `xml:"tagSet" filter:"tag"`
 }
 
 type templateAnswer struct {
 	Template templateXML `xml:"launchTemplate"`
 }
 
-type templatesAnswer struct {
-	Templates set[templateXML] `xml:"launchTemplates"`
-	NextToken string           `xml:"nextToken,omitempty"`
-}
-
 func templateOf(t region.LaunchTemplate) templateXML {
 	return templateXML{
-		ID: t.ID, Name: t.Name, CreatedAt: stamp(t.CreatedAt), CreatedBy: t.CreatedBy, Default: t.Default, Latest: len(t.Versions), TagSet: tagsOf(t.Tags),
+		ID: t.ID, Name: t.Name, CreatedAt: stamp(t.CreatedAt), CreatedBy: t.CreatedBy, Default: t.Default,
+		Latest: len(t.Versions), TagSet: tagsOf(t.Tags),
 	}
 }
 
@@ -48,38 +36,20 @@ type versionXML struct {
 	Name        string          `xml:"launchTemplateName"`
 	Number      int             `xml:"versionNumber"`
 	Description string          `xml:"versionDescription,omitempty"`
-	CreatedAt   string          `xml:"createTime"`
+	CreatedAt   string          `xml:"createTime" filter:"create-time"`
 	CreatedBy   string          `xml:"createdBy"`
-	Default     bool            `xml:"defaultVersion"`
-	Data        templateDataXML `xml:"launchTemplateData"`
-}
-
-func (v versionXML) key() string { return fmt.Sprintf("%s/%09d", v.ID, v.Number) }
-
-func (v versionXML) attributes() attributes {
-	var profile []string
-	if p := v.Data.Profile; p != nil {
-		profile = []string{p.Name}
-	}
-	return attributes{
-		"image-id": {v.Data.ImageID}, "instance-type": {v.Data.InstanceType}, "is-default-version": boolText(v.Default), "create-time": {v.CreatedAt},
-		"iam-instance-profile": profile,
-	}
-}
-
-type versionsAnswer struct {
-	Versions  set[versionXML] `xml:"launchTemplateVersionSet"`
-	NextToken string          `xml:"nextToken,omitempty"`
+	Default     bool            `xml:"defaultVersion" filter:"is-default-version"`
+	Data        templateDataXML `xml:"launchTemplateData" filter:"."`
 }
 
 // templateDataXML is what a template's client reads back. Empty fields were not in the request.
 type templateDataXML struct {
-	ImageID        string                    `xml:"imageId,omitempty"`
-	InstanceType   string                    `xml:"instanceType,omitempty"`
+	ImageID        string                    `xml:"imageId,omitempty" filter:"image-id"`
+	InstanceType   string                    `xml:"instanceType,omitempty" filter:"instance-type"`
 	UserData       string                    `xml:"userData,omitempty"`
 	EBSOptimized   string                    `xml:"ebsOptimized,omitempty"`
 	KeyName        string                    `xml:"keyName,omitempty"`
-	Profile        *profileNameXML           `xml:"iamInstanceProfile"`
+	Profile        *profileNameXML           `xml:"iamInstanceProfile" filter:"."`
 	Monitoring     *enabledXML               `xml:"monitoring"`
 	Metadata       *metadataOptionsXML       `xml:"metadataOptions"`
 	SecurityGroups *set[string]              `xml:"securityGroupIdSet"`
@@ -89,7 +59,7 @@ type templateDataXML struct {
 }
 
 type profileNameXML struct {
-	Name string `xml:"name"`
+	Name string `xml:"name" filter:"iam-instance-profile"`
 }
 
 type enabledXML struct {
@@ -158,7 +128,8 @@ func templateDataOf(d region.TemplateData) templateDataXML {
 	x := templateDataXML{
 		ImageID: d.ImageID, InstanceType: d.InstanceType, UserData: base64.StdEncoding.EncodeToString(d.UserData),
 		EBSOptimized: raw.str("EbsOptimized"), KeyName: raw.str("KeyName"), Metadata: raw.metadataOptions(),
-		Interfaces: orNil(setOf(raw.each("NetworkInterface"), form.templateNIC)), Disks: orNil(setOf(raw.each("BlockDeviceMapping"), form.diskMapping)),
+		Interfaces: orNil(setOf(raw.each("NetworkInterface"), form.templateNIC)),
+		Disks:      orNil(setOf(raw.each("BlockDeviceMapping"), form.diskMapping)),
 		Tags: orNil(setOf(slices.Sorted(maps.Keys(d.Tags)), func(kind string) tagSpecificationXML {
 			return tagSpecificationXML{ResourceType: kind, TagSet: tagsOf(d.Tags[kind])}
 		})),
@@ -189,15 +160,18 @@ func (f form) metadataOptions() *metadataOptionsXML {
 	}
 	o := f.at("MetadataOptions")
 	return &metadataOptionsXML{
-		Endpoint: o.str("HttpEndpoint"), IPv6: o.str("HttpProtocolIpv6"), HopLimit: o.str("HttpPutResponseHopLimit"), Tokens: o.str("HttpTokens"),
-		Tags: o.str("InstanceMetadataTags"), State: "applied",
+		Endpoint: o.str("HttpEndpoint"), IPv6: o.str("HttpProtocolIpv6"), HopLimit: o.str("HttpPutResponseHopLimit"),
+		Tokens: o.str("HttpTokens"),
+		Tags:   o.str("InstanceMetadataTags"), State: "applied",
 	}
 }
 
 func (f form) templateNIC() templateNICXML {
 	return templateNICXML{
-		DeviceIndex: f.str("DeviceIndex"), CardIndex: f.str("NetworkCardIndex"), Type: f.str("InterfaceType"), SubnetID: f.str("SubnetId"),
-		AssociatePublicIP: f.str("AssociatePublicIpAddress"), DeleteOnTermination: f.str("DeleteOnTermination"), Groups: groupsXML{IDs: f.strs("SecurityGroupId")},
+		DeviceIndex: f.str("DeviceIndex"), CardIndex: f.str("NetworkCardIndex"), Type: f.str("InterfaceType"),
+		SubnetID:          f.str("SubnetId"),
+		AssociatePublicIP: f.str("AssociatePublicIpAddress"), DeleteOnTermination: f.str("DeleteOnTermination"),
+		Groups: groupsXML{IDs: f.strs("SecurityGroupId")},
 	}
 }
 
@@ -205,8 +179,10 @@ func (f form) diskMapping() diskMappingXML {
 	x, ebs := diskMappingXML{DeviceName: f.str("DeviceName")}, f.at("Ebs")
 	if f.has("Ebs") {
 		x.EBS = &diskEBS{
-			DeleteOnTermination: ebs.str("DeleteOnTermination"), Encrypted: ebs.str("Encrypted"), IOPS: ebs.str("Iops"), KMSKeyID: ebs.str("KmsKeyId"),
-			SnapshotID: ebs.str("SnapshotId"), Throughput: ebs.str("Throughput"), Size: ebs.str("VolumeSize"), Type: ebs.str("VolumeType"),
+			DeleteOnTermination: ebs.str("DeleteOnTermination"), Encrypted: ebs.str("Encrypted"), IOPS: ebs.str("Iops"),
+			KMSKeyID:   ebs.str("KmsKeyId"),
+			SnapshotID: ebs.str("SnapshotId"), Throughput: ebs.str("Throughput"), Size: ebs.str("VolumeSize"),
+			Type: ebs.str("VolumeType"),
 		}
 	}
 	return x

@@ -2,59 +2,59 @@ package awsapi
 
 // instanceTypeXML is what DescribeInstanceTypes tells of a type.
 type instanceTypeXML struct {
-	InstanceType             string           `xml:"instanceType"`
-	CurrentGeneration        bool             `xml:"currentGeneration"`
-	FreeTierEligible         bool             `xml:"freeTierEligible"`
-	UsageClasses             set[string]      `xml:"supportedUsageClasses"`
-	RootDeviceTypes          set[string]      `xml:"supportedRootDeviceTypes"`
-	VirtualizationTypes      set[string]      `xml:"supportedVirtualizationTypes"`
-	BareMetal                bool             `xml:"bareMetal"`
-	Hypervisor               string           `xml:"hypervisor,omitempty"`
-	Processor                processorXML     `xml:"processorInfo"`
-	VCPU                     vcpuXML          `xml:"vCpuInfo"`
-	Memory                   mibXML           `xml:"memoryInfo"`
-	InstanceStorageSupported bool             `xml:"instanceStorageSupported"`
-	Storage                  *storageXML      `xml:"instanceStorageInfo"`
-	EBS                      ebsXML           `xml:"ebsInfo"`
-	Network                  networkXML       `xml:"networkInfo"`
+	InstanceType             string           `xml:"instanceType" filter:"instance-type"`
+	CurrentGeneration        bool             `xml:"currentGeneration" filter:"current-generation"`
+	FreeTierEligible         bool             `xml:"freeTierEligible" filter:"free-tier-eligible"`
+	UsageClasses             set[string]      `xml:"supportedUsageClasses" filter:"supported-usage-class"`
+	RootDeviceTypes          set[string]      `xml:"supportedRootDeviceTypes" filter:"supported-root-device-type"`
+	VirtualizationTypes      set[string]      `xml:"supportedVirtualizationTypes" filter:"supported-virtualization-type"`
+	BareMetal                bool             `xml:"bareMetal" filter:"bare-metal"`
+	Hypervisor               string           `xml:"hypervisor,omitempty" filter:"hypervisor"`
+	Processor                processorXML     `xml:"processorInfo" filter:"processor-info."`
+	VCPU                     vcpuXML          `xml:"vCpuInfo" filter:"vcpu-info."`
+	Memory                   mibXML           `xml:"memoryInfo" filter:"memory-info."`
+	InstanceStorageSupported bool             `xml:"instanceStorageSupported" filter:"instance-storage-supported"`
+	Storage                  *storageXML      `xml:"instanceStorageInfo" filter:"instance-storage-info."`
+	EBS                      ebsXML           `xml:"ebsInfo" filter:"ebs-info."`
+	Network                  networkXML       `xml:"networkInfo" filter:"network-info."`
 	GPU                      *gpusXML         `xml:"gpuInfo"`
 	Inference                *inferenceXML    `xml:"inferenceAcceleratorInfo"`
 	Neuron                   *neuronXML       `xml:"neuronInfo"`
 	PlacementGroup           placementInfoXML `xml:"placementGroupInfo"`
-	Hibernation              bool             `xml:"hibernationSupported"`
-	Burstable                bool             `xml:"burstablePerformanceSupported"`
-	DedicatedHosts           bool             `xml:"dedicatedHostsSupported"`
-	AutoRecovery             bool             `xml:"autoRecoverySupported"`
-	BootModes                set[string]      `xml:"supportedBootModes"`
-	NitroEnclaves            string           `xml:"nitroEnclavesSupport"`
+	Hibernation              bool             `xml:"hibernationSupported" filter:"hibernation-supported"`
+	Burstable                bool             `xml:"burstablePerformanceSupported" filter:"burstable-performance-supported"`
+	DedicatedHosts           bool             `xml:"dedicatedHostsSupported" filter:"dedicated-hosts-supported"`
+	AutoRecovery             bool             `xml:"autoRecoverySupported" filter:"auto-recovery-supported"`
+	BootModes                set[string]      `xml:"supportedBootModes" filter:"supported-boot-mode"`
+	NitroEnclaves            string           `xml:"nitroEnclavesSupport" filter:"nitro-enclaves-support"`
 }
 
 type processorXML struct {
-	Architectures set[string] `xml:"supportedArchitectures"`
-	ClockSpeedGHz float64     `xml:"sustainedClockSpeedInGhz,omitempty"`
+	Architectures set[string] `xml:"supportedArchitectures" filter:"supported-architecture"`
+	ClockSpeedGHz float64     `xml:"sustainedClockSpeedInGhz,omitempty" filter:"sustained-clock-speed-in-ghz"`
 	Manufacturer  string      `xml:"manufacturer,omitempty"`
 }
 
 type vcpuXML struct {
-	DefaultVCPUs          int `xml:"defaultVCpus"`
-	DefaultCores          int `xml:"defaultCores"`
-	DefaultThreadsPerCore int `xml:"defaultThreadsPerCore"`
+	DefaultVCPUs          int `xml:"defaultVCpus" filter:"default-vcpus"`
+	DefaultCores          int `xml:"defaultCores" filter:"default-cores"`
+	DefaultThreadsPerCore int `xml:"defaultThreadsPerCore" filter:"default-threads-per-core"`
 }
 
 type mibXML struct {
-	SizeMiB int64 `xml:"sizeInMiB"`
+	SizeMiB int64 `xml:"sizeInMiB" filter:"size-in-mib"`
 }
 
 type diskXML struct {
 	SizeGB int64  `xml:"sizeInGB"`
 	Count  int    `xml:"count"`
-	Type   string `xml:"type"`
+	Type   string `xml:"type" filter:"type"`
 }
 
 type storageXML struct {
-	TotalSizeGB int64        `xml:"totalSizeInGB"`
-	Disks       set[diskXML] `xml:"disks"`
-	NVMeSupport string       `xml:"nvmeSupport"`
+	TotalSizeGB int64        `xml:"totalSizeInGB" filter:"total-size-in-gb"`
+	Disks       set[diskXML] `xml:"disks" filter:"disk."`
+	NVMeSupport string       `xml:"nvmeSupport" filter:"nvme-support"`
 	Encryption  string       `xml:"encryptionSupport"`
 }
 
@@ -64,10 +64,10 @@ type ebsOptimizedXML struct {
 }
 
 type ebsXML struct {
-	OptimizedSupport string           `xml:"ebsOptimizedSupport"`
-	Encryption       string           `xml:"encryptionSupport"`
+	OptimizedSupport string           `xml:"ebsOptimizedSupport" filter:"ebs-optimized-support"`
+	Encryption       string           `xml:"encryptionSupport" filter:"encryption-support"`
 	Optimized        *ebsOptimizedXML `xml:"ebsOptimizedInfo"`
-	NVMeSupport      string           `xml:"nvmeSupport"`
+	NVMeSupport      string           `xml:"nvmeSupport" filter:"nvme-support"`
 	MaximumVolumes   int              `xml:"maximumEbsAttachments"`
 	LimitType        string           `xml:"attachmentLimitType"`
 }
@@ -83,18 +83,18 @@ type efaXML struct {
 }
 
 type networkXML struct {
-	Performance              string              `xml:"networkPerformance"`
-	MaximumInterfaces        int                 `xml:"maximumNetworkInterfaces"`
-	MaximumCards             int                 `xml:"maximumNetworkCards"`
+	Performance              string              `xml:"networkPerformance" filter:"network-performance"`
+	MaximumInterfaces        int                 `xml:"maximumNetworkInterfaces" filter:"maximum-network-interfaces"`
+	MaximumCards             int                 `xml:"maximumNetworkCards" filter:"maximum-network-cards"`
 	DefaultCardIndex         int                 `xml:"defaultNetworkCardIndex"`
 	Cards                    set[networkCardXML] `xml:"networkCards"`
-	IPv4AddressesPerInteface int                 `xml:"ipv4AddressesPerInterface"`
+	IPv4AddressesPerInteface int                 `xml:"ipv4AddressesPerInterface" filter:"ipv4-addresses-per-interface"`
 	IPv6AddressesPerInteface int                 `xml:"ipv6AddressesPerInterface"`
-	IPv6Supported            bool                `xml:"ipv6Supported"`
-	ENASupport               string              `xml:"enaSupport"`
-	EFASupported             bool                `xml:"efaSupported"`
+	IPv6Supported            bool                `xml:"ipv6Supported" filter:"ipv6-supported"`
+	ENASupport               string              `xml:"enaSupport" filter:"ena-support"`
+	EFASupported             bool                `xml:"efaSupported" filter:"efa-supported"`
 	EFA                      *efaXML             `xml:"efaInfo"`
-	EncryptionInTransit      bool                `xml:"encryptionInTransitSupported"`
+	EncryptionInTransit      bool                `xml:"encryptionInTransitSupported" filter:"encryption-in-transit-supported"`
 }
 
 type deviceXML struct {

@@ -8,20 +8,20 @@ type tagXML struct {
 }
 
 type stateXML struct {
-	Code int    `xml:"code"`
-	Name string `xml:"name"`
+	Code int    `xml:"code" filter:"instance-state-code"`
+	Name string `xml:"name" filter:"instance-state-name"`
 }
 
 type groupXML struct {
-	GroupID   string `xml:"groupId"`
-	GroupName string `xml:"groupName"`
+	GroupID   string `xml:"groupId" filter:"group-id"`
+	GroupName string `xml:"groupName" filter:"group-name"`
 }
 
 type placementXML struct {
-	AvailabilityZone   string `xml:"availabilityZone"`
-	AvailabilityZoneID string `xml:"availabilityZoneId"`
+	AvailabilityZone   string `xml:"availabilityZone" filter:"availability-zone"`
+	AvailabilityZoneID string `xml:"availabilityZoneId" filter:"availability-zone-id"`
 	GroupName          string `xml:"groupName"`
-	Tenancy            string `xml:"tenancy"`
+	Tenancy            string `xml:"tenancy" filter:"tenancy"`
 }
 
 type reasonXML struct {
@@ -30,73 +30,73 @@ type reasonXML struct {
 }
 
 type profileRefXML struct {
-	ARN string `xml:"arn"`
+	ARN string `xml:"arn" filter:"iam-instance-profile.arn"`
 	ID  string `xml:"id"`
 }
 
 type attachmentXML struct {
-	AttachmentID        string `xml:"attachmentId"`
-	InstanceID          string `xml:"instanceId,omitempty"`
+	AttachmentID        string `xml:"attachmentId" filter:"attachment-id"`
+	InstanceID          string `xml:"instanceId,omitempty" filter:"instance-id"`
 	InstanceOwnerID     string `xml:"instanceOwnerId,omitempty"`
 	DeviceIndex         int    `xml:"deviceIndex"`
-	Status              string `xml:"status"`
+	Status              string `xml:"status" filter:"status"`
 	AttachTime          string `xml:"attachTime"`
 	DeleteOnTermination bool   `xml:"deleteOnTermination"`
 	NetworkCardIndex    int    `xml:"networkCardIndex"`
 }
 
 type addressXML struct {
-	PrivateIPAddress string `xml:"privateIpAddress"`
+	PrivateIPAddress string `xml:"privateIpAddress" filter:"private-ip-address"`
 	PrivateDNSName   string `xml:"privateDnsName"`
 	Primary          bool   `xml:"primary"`
 }
 
 type interfaceXML struct {
-	NetworkInterfaceID string          `xml:"networkInterfaceId"`
-	SubnetID           string          `xml:"subnetId"`
-	VpcID              string          `xml:"vpcId"`
-	OwnerID            string          `xml:"ownerId"`
-	Status             string          `xml:"status"`
-	PrivateIPAddress   string          `xml:"privateIpAddress"`
-	PrivateDNSName     string          `xml:"privateDnsName"`
+	NetworkInterfaceID string          `xml:"networkInterfaceId" filter:"network-interface-id"`
+	SubnetID           string          `xml:"subnetId" filter:"subnet-id"`
+	VpcID              string          `xml:"vpcId" filter:"vpc-id"`
+	OwnerID            string          `xml:"ownerId" filter:"owner-id"`
+	Status             string          `xml:"status" filter:"status"`
+	PrivateIPAddress   string          `xml:"privateIpAddress" filter:"private-ip-address"`
+	PrivateDNSName     string          `xml:"privateDnsName" filter:"private-dns-name"`
 	SourceDestCheck    bool            `xml:"sourceDestCheck"`
-	GroupSet           set[groupXML]   `xml:"groupSet"`
-	Attachment         attachmentXML   `xml:"attachment"`
-	PrivateIPAddresses set[addressXML] `xml:"privateIpAddressesSet"`
-	InterfaceType      string          `xml:"interfaceType"`
+	GroupSet           set[groupXML]   `xml:"groupSet" filter:"."`
+	Attachment         attachmentXML   `xml:"attachment" filter:"attachment."`
+	PrivateIPAddresses set[addressXML] `xml:"privateIpAddressesSet" filter:"addresses."`
+	InterfaceType      string          `xml:"interfaceType" filter:"interface-type"`
 }
 
 type instanceXML struct {
-	InstanceID            string            `xml:"instanceId"`
-	ImageID               string            `xml:"imageId"`
-	State                 stateXML          `xml:"instanceState"`
-	PrivateDNSName        string            `xml:"privateDnsName"`
+	InstanceID            string            `xml:"instanceId" filter:"instance-id"`
+	ImageID               string            `xml:"imageId" filter:"image-id"`
+	State                 stateXML          `xml:"instanceState" filter:"."`
+	PrivateDNSName        string            `xml:"privateDnsName" filter:"private-dns-name"`
 	DNSName               string            `xml:"dnsName"`
 	Reason                string            `xml:"reason"`
 	AMILaunchIndex        int               `xml:"amiLaunchIndex"`
 	ProductCodes          set[string]       `xml:"productCodes"`
-	InstanceType          string            `xml:"instanceType"`
-	LaunchTime            string            `xml:"launchTime"`
-	Placement             placementXML      `xml:"placement"`
+	InstanceType          string            `xml:"instanceType" filter:"instance-type"`
+	LaunchTime            string            `xml:"launchTime" filter:"launch-time"`
+	Placement             placementXML      `xml:"placement" filter:"."`
 	Monitoring            monitoringXML     `xml:"monitoring"`
-	SubnetID              string            `xml:"subnetId,omitempty"`
-	VpcID                 string            `xml:"vpcId,omitempty"`
-	PrivateIPAddress      string            `xml:"privateIpAddress,omitempty"`
+	SubnetID              string            `xml:"subnetId,omitempty" filter:"subnet-id"`
+	VpcID                 string            `xml:"vpcId,omitempty" filter:"vpc-id"`
+	PrivateIPAddress      string            `xml:"privateIpAddress,omitempty" filter:"private-ip-address"`
 	SourceDestCheck       bool              `xml:"sourceDestCheck"`
-	GroupSet              set[groupXML]     `xml:"groupSet"`
+	GroupSet              set[groupXML]     `xml:"groupSet" filter:"instance."`
 	StateReason           *reasonXML        `xml:"stateReason"`
-	Architecture          string            `xml:"architecture"`
+	Architecture          string            `xml:"architecture" filter:"architecture"`
 	RootDeviceType        string            `xml:"rootDeviceType"`
 	RootDeviceName        string            `xml:"rootDeviceName"`
 	BlockDeviceMapping    set[attachedXML]  `xml:"blockDeviceMapping"`
 	VirtualizationType    string            `xml:"virtualizationType"`
-	Lifecycle             string            `xml:"instanceLifecycle,omitempty"`
-	SpotInstanceRequestID string            `xml:"spotInstanceRequestId,omitempty"`
-	ClientToken           string            `xml:"clientToken"`
-	TagSet                set[tagXML]       `xml:"tagSet"`
+	Lifecycle             string            `xml:"instanceLifecycle,omitempty" filter:"instance-lifecycle"`
+	SpotInstanceRequestID string            `xml:"spotInstanceRequestId,omitempty" filter:"spot-instance-request-id"`
+	ClientToken           string            `xml:"clientToken" filter:"client-token"`
+	TagSet                set[tagXML]       `xml:"tagSet" filter:"tag"`
 	Hypervisor            string            `xml:"hypervisor"`
 	NetworkInterfaces     set[interfaceXML] `xml:"networkInterfaceSet"`
-	IAMInstanceProfile    *profileRefXML    `xml:"iamInstanceProfile"`
+	IAMInstanceProfile    *profileRefXML    `xml:"iamInstanceProfile" filter:"."`
 	EBSOptimized          bool              `xml:"ebsOptimized"`
 	ENASupport            bool              `xml:"enaSupport"`
 	PlatformDetails       string            `xml:"platformDetails"`

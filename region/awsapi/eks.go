@@ -15,7 +15,8 @@ var eksKinds = map[string]string{
 	"pod-identity-associations": "PodIdentityAssociation", "updates": "Update",
 }
 
-// eksAction is the operation that method and path of an EKS request mean, served or not; empty if the path is none of EKS.
+// eksAction is the operation that method and path of an EKS request mean, served or not; empty if the path is none of
+// EKS.
 func eksAction(req *http.Request) string {
 	path := strings.Split(strings.Trim(req.URL.Path, "/"), "/") // clusters[/NAME[/KIND[/NAME]]]
 	if path[0] != "clusters" || len(path) > 4 {
@@ -78,13 +79,15 @@ func describeCluster(c *call) (any, error) {
 		subnets = append(subnets, s.ID)
 	}
 	return map[string]clusterJSON{"cluster": {
-		Name: k.Name, ARN: "arn:aws:eks:" + c.region.Name() + ":" + region.AccountID + ":cluster/" + k.Name, Version: k.Version,
+		Name: k.Name, ARN: "arn:aws:eks:" + c.region.Name() + ":" + region.AccountID + ":cluster/" + k.Name,
+		Version:  k.Version,
 		Endpoint: k.Endpoint, Status: "ACTIVE",
 		CertificateAuthority:    map[string]string{"data": base64.StdEncoding.EncodeToString([]byte(k.CA))},
 		KubernetesNetworkConfig: map[string]string{"serviceIpv4Cidr": k.ServiceCIDR, "ipFamily": "ipv4"},
 		ResourcesVPCConfig: vpcConfigJSON{
-			VPCID: region.VPCID, SubnetIDs: subnets, SecurityGroupIDs: []string{}, ClusterSecurityGroupID: c.region.ClusterSecurityGroup(),
-			EndpointPublicAccess: true, PublicAccessCIDRs: []string{"127.0.0.0/8"},
+			VPCID: region.VPCID, SubnetIDs: subnets, SecurityGroupIDs: []string{},
+			ClusterSecurityGroupID: c.region.ClusterSecurityGroup(),
+			EndpointPublicAccess:   true, PublicAccessCIDRs: []string{"127.0.0.0/8"},
 		},
 		RoleARN: iamARN("role", "/", k.Name+"-cluster"), AccessConfig: map[string]string{"authenticationMode": "API"},
 		Tags: map[string]string{},

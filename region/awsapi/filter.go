@@ -1,7 +1,6 @@
 package awsapi
 
 import (
-	"fmt"
 	"slices"
 	"strings"
 )
@@ -19,44 +18,6 @@ func (c *call) filters() []filter {
 		list = append(list, filter{name: f.str("Name"), patterns: f.strs("Value")})
 	}
 	return list
-}
-
-// attributes gives the values of a resource's filterable attributes. An attribute that is listed with no value is a
-// valid filter that the resource does not match.
-type attributes map[string][]string
-
-// withTags adds tag:KEY, tag-key and tag-value.
-func (a attributes) withTags(tags map[string]string) attributes {
-	a["tag-key"], a["tag-value"] = nil, nil
-	for k, v := range tags {
-		a["tag:"+k] = []string{v}
-		a["tag-key"] = append(a["tag-key"], k)
-		a["tag-value"] = append(a["tag-value"], v)
-	}
-	return a
-}
-
-// selected keeps the resources that match every filter. A filter that the resource kind does not have is an error,
-// as in EC2, so that a misspelt one does not go unnoticed.
-func selected[T any](list []T, filters []filter, attrs func(T) attributes) ([]T, error) {
-	if len(filters) == 0 {
-		return list, nil
-	}
-	var zero T
-	known := attrs(zero)
-	for _, f := range filters {
-		if _, ok := known[f.name]; !ok && !strings.HasPrefix(f.name, "tag:") {
-			return nil, failure(400, "InvalidParameterValue", fmt.Sprintf("The filter '%s' is invalid", f.name))
-		}
-	}
-	var out []T
-	for _, v := range list {
-		a := attrs(v)
-		if !slices.ContainsFunc(filters, func(f filter) bool { return !f.matches(a[f.name]) }) {
-			out = append(out, v)
-		}
-	}
-	return out, nil
 }
 
 func (f filter) matches(values []string) bool {
@@ -97,37 +58,4 @@ func like(pattern, s string) bool {
 		}
 	}
 	return strings.Trim(pattern[p:], "*") == ""
-}
-
-// boolText is a boolean as filters compare it.
-func boolText(b bool) []string {
-	if b {
-		return []string{"true"}
-	}
-	return []string{"false"}
-}
-
-// named keeps the resources whose id is asked for; with no ids all. An id that no resource has is an error with the
-// code of its kind and a message made from format and the id.
-func named[T any](list []T, ids []string, id func(T) string, code, format string) ([]T, error) {
-	if len(ids) == 0 {
-		return list, nil
-	}
-	byID := make(map[string]T, len(list))
-	for _, v := range list {
-		byID[id(v)] = v
-	}
-	var out []T
-	seen := map[string]bool{}
-	for _, want := range ids {
-		v, ok := byID[want]
-		if !ok {
-			return nil, failure(400, code, fmt.Sprintf(format, want))
-		}
-		if !seen[want] {
-			seen[want] = true
-			out = append(out, v)
-		}
-	}
-	return out, nil
 }

@@ -41,7 +41,8 @@ func (f form) str(name string) string { return f.values.Get(f.prefix + name) }
 // bad notes that a parameter could not be read.
 func (f form) bad(name, want string) {
 	if *f.err == nil {
-		*f.err = failure(400, "InvalidParameterValue", fmt.Sprintf("Value (%s) for parameter %s is invalid. Expected %s.", f.str(name), f.prefix+name, want))
+		*f.err = failure(400, "InvalidParameterValue",
+			fmt.Sprintf("Value (%s) for parameter %s is invalid. Expected %s.", f.str(name), f.prefix+name, want))
 	}
 }
 

@@ -11,12 +11,13 @@ import (
 )
 
 // guard lets only loopback callers through that know they speak to loopback: a page in a browser, whose Origin is
-// elsewhere, and a name that was rebound to 127.0.0.1 are refused. So is what another site makes a browser fetch without an
-// Origin, such as an image: a GET can carry an action and credentials in its query.
+// elsewhere, and a name that was rebound to 127.0.0.1 are refused. So is what another site makes a browser fetch
+// without an Origin, such as an image: a GET can carry an action and credentials in its query.
 func guard(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, req *http.Request) {
 		if !loopbackHost(req.Host) {
-			http.Error(w, "the simulated region answers on loopback only: use 127.0.0.1 or localhost as the host", http.StatusForbidden)
+			http.Error(w, "the simulated region answers on loopback only: use 127.0.0.1 or localhost as the host",
+				http.StatusForbidden)
 			return
 		}
 		for _, origin := range req.Header.Values("Origin") {

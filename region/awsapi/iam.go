@@ -15,8 +15,9 @@ import (
 // rolesCreated is when every role of the account was made; the region keeps no date.
 var rolesCreated = time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
 
-// nodeTrust is the trust policy of a role for machines.
-const nodeTrust = `{"Version":"2012-10-17","Statement":[{"Effect":"Allow","Principal":{"Service":"ec2.amazonaws.com"},"Action":"sts:AssumeRole"}]}`
+// nodeTrust is the trust policy of a role for instances.
+const nodeTrust = `{"Version":"2012-10-17","Statement":[{"Effect":"Allow",` +
+	`"Principal":{"Service":"ec2.amazonaws.com"},"Action":"sts:AssumeRole"}]}`
 
 func iamARN(kind, path, name string) string {
 	return "arn:aws:iam::" + region.AccountID + ":" + kind + path + name
@@ -25,7 +26,8 @@ func iamARN(kind, path, name string) string {
 func roleOf(name string) roleXML {
 	sum := sha256.Sum256([]byte(name))
 	return roleXML{
-		Path: "/", RoleName: name, RoleID: "AROA" + strings.ToUpper(hex.EncodeToString(sum[:8])), ARN: iamARN("role", "/", name),
+		Path: "/", RoleName: name, RoleID: "AROA" + strings.ToUpper(hex.EncodeToString(sum[:8])),
+		ARN:                      iamARN("role", "/", name),
 		CreateDate:               stamp(rolesCreated),
 		AssumeRolePolicyDocument: strings.ReplaceAll(url.QueryEscape(nodeTrust), "+", "%20"),
 	}
@@ -33,7 +35,8 @@ func roleOf(name string) roleXML {
 
 // profileOf is a profile as IAM tells it. Lists leave the tags out, as IAM's do.
 func profileOf(p region.InstanceProfile, withTags bool) profileXML {
-	x := profileXML{Path: p.Path, Name: p.Name, ID: p.ID, ARN: iamARN("instance-profile", p.Path, p.Name), CreateDate: stamp(p.CreatedAt)}
+	x := profileXML{Path: p.Path, Name: p.Name, ID: p.ID, ARN: iamARN("instance-profile", p.Path, p.Name),
+		CreateDate: stamp(p.CreatedAt)}
 	for _, role := range p.Roles {
 		x.Roles.Items = append(x.Roles.Items, roleOf(role))
 	}
@@ -58,7 +61,8 @@ func (f form) iamTags() map[string]string {
 func (c *call) named(names ...string) error {
 	for _, name := range names {
 		if c.form.str(name) == "" {
-			return failure(400, "ValidationError", "1 validation error detected: Value at '"+name+"' failed to satisfy constraint: Member must not be null")
+			return failure(400, "ValidationError",
+				"1 validation error detected: Value at '"+name+"' failed to satisfy constraint: Member must not be null")
 		}
 	}
 	return c.form.fail()
@@ -81,7 +85,9 @@ func createInstanceProfile(c *call) (any, error) {
 	}
 	path := c.form.str("Path")
 	if path != "" && (!strings.HasPrefix(path, "/") || !strings.HasSuffix(path, "/")) {
-		return nil, failure(400, "ValidationError", "The specified value for path is invalid. It must begin and end with / and contain only alphanumeric characters and/or / characters.")
+		return nil, failure(400, "ValidationError",
+			"The specified value for path is invalid. It must begin and end with / "+
+				"and contain only alphanumeric characters and/or / characters.")
 	}
 	p, err := c.region.CreateInstanceProfile(c.form.str(profileName), path, tags)
 	return profileAnswer{Profile: profileOf(p, true)}, err
@@ -155,5 +161,6 @@ func getRole(c *call) (any, error) {
 
 // getCallerIdentity is STS's. Whoever signs is the account's root: signatures are not verified.
 func getCallerIdentity(*call) (any, error) {
-	return callerAnswer{ARN: "arn:aws:iam::" + region.AccountID + ":root", UserID: region.AccountID, Account: region.AccountID}, nil
+	return callerAnswer{ARN: "arn:aws:iam::" + region.AccountID + ":root", UserID: region.AccountID,
+		Account: region.AccountID}, nil
 }

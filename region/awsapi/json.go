@@ -30,7 +30,8 @@ func readJSON(body []byte, v any) error {
 		return nil
 	}
 	if err := json.Unmarshal(body, v); err != nil {
-		return failure(http.StatusBadRequest, "SerializationException", fmt.Sprintf("the request body cannot be read: %v", err))
+		return failure(http.StatusBadRequest, "SerializationException",
+			fmt.Sprintf("the request body cannot be read: %v", err))
 	}
 	return nil
 }

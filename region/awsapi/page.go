@@ -13,7 +13,8 @@ import (
 // Without a size the page is as large as most allows.
 func page[T any](list []T, size, most int, token string, key func(T) string) ([]T, string, error) {
 	if size < 0 || size > most {
-		return nil, "", failure(400, "InvalidParameterValue", fmt.Sprintf("Value ( %d ) for parameter maxResults is invalid. Expecting a value between 1 and %d.", size, most))
+		return nil, "", failure(400, "InvalidParameterValue",
+			fmt.Sprintf("Value ( %d ) for parameter maxResults is invalid. Expecting a value between 1 and %d.", size, most))
 	}
 	if size == 0 {
 		size = most
@@ -42,16 +43,8 @@ func untoken(token string) (string, error) {
 	b, err := base64.RawURLEncoding.DecodeString(token)
 	after, ok := strings.CutPrefix(string(b), tokenMark)
 	if err != nil || !ok {
-		return "", failure(400, "InvalidNextToken", "Unable to parse pagination token: use the nextToken of the previous answer unchanged")
+		return "", failure(400, "InvalidNextToken",
+			"Unable to parse pagination token: use the nextToken of the previous answer unchanged")
 	}
 	return after, nil
-}
-
-// pageOf is page with the parameters of an EC2 call.
-func pageOf[T any](c *call, list []T, most int, key func(T) string) ([]T, string, error) {
-	size, token := c.form.integer("MaxResults"), c.form.str("NextToken")
-	if err := c.form.fail(); err != nil {
-		return nil, "", err
-	}
-	return page(list, size, most, token, key)
 }

@@ -19,8 +19,10 @@ type priced struct {
 // attributes is what GetProducts filters on and tells (names as in the price list's AmazonEC2 offers).
 func (p priced) attributes() map[string]string {
 	a := map[string]string{
-		"instanceType": p.instanceType, "regionCode": p.regionCode, "servicecode": "AmazonEC2", "servicename": "Amazon Elastic Compute Cloud",
-		"operatingSystem": "Linux", "preInstalledSw": "NA", "capacitystatus": "Used", "tenancy": "Shared", "marketoption": "OnDemand",
+		"instanceType": p.instanceType, "regionCode": p.regionCode, "servicecode": "AmazonEC2",
+		"servicename":     "Amazon Elastic Compute Cloud",
+		"operatingSystem": "Linux", "preInstalledSw": "NA", "capacitystatus": "Used", "tenancy": "Shared",
+		"marketoption": "OnDemand",
 		"locationType": "AWS Region", "licenseModel": "No License required", "operation": "RunInstances",
 		"vcpu": strconv.Itoa(p.vcpus), "memory": strconv.FormatFloat(float64(p.memoryMiB)/1024, 'f', -1, 64) + " GiB",
 		"instanceFamily": p.family, "currentGeneration": "No",
@@ -68,7 +70,8 @@ func (p priced) matches(filters []productFilter) (bool, error) {
 	}
 	for _, f := range filters {
 		if f.Type != "TERM_MATCH" {
-			return false, failure(400, "InvalidParameterException", fmt.Sprintf("filter type %q of field %s is not served: use TERM_MATCH", f.Type, f.Field))
+			return false, failure(400, "InvalidParameterException",
+				fmt.Sprintf("filter type %q of field %s is not served: use TERM_MATCH", f.Type, f.Field))
 		}
 		if known[strings.ToLower(f.Field)] != f.Value {
 			return false, nil
@@ -105,7 +108,8 @@ func (p priced) document() (string, error) {
 func (q productsRequest) answer(offers []priced) (productsAnswer, error) {
 	out := productsAnswer{FormatVersion: "aws_v1", PriceList: []string{}}
 	if q.ServiceCode != "AmazonEC2" {
-		return out, failure(400, "InvalidParameterException", fmt.Sprintf("service code %q is not served: use AmazonEC2", q.ServiceCode))
+		return out, failure(400, "InvalidParameterException",
+			fmt.Sprintf("service code %q is not served: use AmazonEC2", q.ServiceCode))
 	}
 	var found []priced
 	for _, p := range offers {

@@ -6,8 +6,8 @@ import (
 	"strings"
 )
 
-// protocol is how a service's requests and answers look (Smithy's names: awsQuery and ec2Query, awsJson1_0 and awsJson1_1,
-// restJson1, restXml, rpcv2Cbor).
+// protocol is how a service's requests and answers look (Smithy's names: awsQuery and ec2Query, awsJson1_0 and
+// awsJson1_1, restJson1, restXml, rpcv2Cbor).
 type protocol int
 
 const (
@@ -19,10 +19,11 @@ const (
 )
 
 // restXML are the services of AWS that answer in XML without being asked by a form.
-var restXML = map[string]bool{"s3": true, "s3express": true, "s3-object-lambda": true, "s3-outposts": true, "route53": true, "cloudfront": true}
+var restXML = map[string]bool{"s3": true, "s3express": true, "s3-object-lambda": true, "s3-outposts": true,
+	"route53": true, "cloudfront": true}
 
-// protocolOf tells the protocol of a request, also of a service that the region does not have: whoever asks must be able to
-// read the refusal. values are the parameters of the URL and of a form.
+// protocolOf tells the protocol of a request, also of a service that the region does not have: whoever asks must be
+// able to read the refusal. values are the parameters of the URL and of a form.
 func protocolOf(service string, req *http.Request, values url.Values) protocol {
 	switch {
 	case req.Header.Get("Smithy-Protocol") == "rpc-v2-cbor":
@@ -58,7 +59,8 @@ func actionOf(p protocol, service string, req *http.Request, values url.Values) 
 
 // unserved is the refusal of an action that the region does not have.
 func unserved(p protocol, service, action string) *apiError {
-	e := failure(http.StatusBadRequest, "UnknownOperationException", "The simulated region does not serve "+action+" of "+service)
+	e := failure(http.StatusBadRequest, "UnknownOperationException",
+		"The simulated region does not serve "+action+" of "+service)
 	switch {
 	case service == "":
 		e.Message = "The simulated region does not serve " + action + " and cannot tell of which service it is"

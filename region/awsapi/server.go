@@ -70,7 +70,8 @@ func Serve(ctx context.Context, addr string, r *region.Region, o Options, ready 
 		return fmt.Errorf("serve the simulated region on %s: %w; choose another port or stop what holds it", addr, err)
 	}
 	// Long polls last 20 s at most, so no write deadline is shorter than that; reading is bounded, idle callers go.
-	h := &http.Server{Handler: New(r, o), ReadHeaderTimeout: 10 * time.Second, ReadTimeout: 30 * time.Second, IdleTimeout: 2 * time.Minute,
+	h := &http.Server{Handler: New(r, o), ReadHeaderTimeout: 10 * time.Second, ReadTimeout: 30 * time.Second,
+		IdleTimeout: 2 * time.Minute,
 		BaseContext: func(net.Listener) context.Context { return ctx }}
 	stop := context.AfterFunc(ctx, func() {
 		grace, cancel := context.WithTimeout(context.WithoutCancel(ctx), 2*time.Second)
@@ -145,7 +146,8 @@ func (s *server) read(w http.ResponseWriter, req *http.Request) (*call, url.Valu
 	c := &call{ctx: req.Context(), region: s.region, baseURL: "http://" + req.Host, path: req.URL.Path}
 	var err error
 	if c.body, err = io.ReadAll(http.MaxBytesReader(w, req.Body, maxBody)); err != nil {
-		return c, values, failure(http.StatusRequestEntityTooLarge, "RequestEntityTooLarge", "the request body is larger than 1 MiB or was cut off")
+		return c, values, failure(http.StatusRequestEntityTooLarge, "RequestEntityTooLarge",
+			"the request body is larger than 1 MiB or was cut off")
 	}
 	if strings.HasPrefix(req.Header.Get("Content-Type"), "application/x-www-form-urlencoded") {
 		posted, err := url.ParseQuery(string(c.body))
@@ -180,12 +182,14 @@ func (s *server) identify(c *call, req *http.Request, values url.Values, id stri
 	case err != nil:
 		return a, err
 	case !signed:
-		return a, failure(http.StatusForbidden, "MissingAuthenticationToken", "Request is missing Authentication Token: sign it with any credentials")
+		return a, failure(http.StatusForbidden, "MissingAuthenticationToken",
+			"Request is missing Authentication Token: sign it with any credentials")
 	case operations[service] == nil:
 		return a, unserved(p, service, c.action)
 	case !global[service] && sc.region != s.region.Name():
 		return a, failure(http.StatusBadRequest, "SignatureDoesNotMatch",
-			fmt.Sprintf("Credential should be scoped to a valid region, not '%s': this endpoint is %s", sc.region, s.region.Name()))
+			fmt.Sprintf("Credential should be scoped to a valid region, not '%s': this endpoint is %s", sc.region,
+				s.region.Name()))
 	}
 	return a, nil
 }

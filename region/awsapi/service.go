@@ -27,7 +27,8 @@ func credentialScope(req *http.Request) (s scope, found bool, err error) {
 	if h := req.Header.Get("Authorization"); h != "" {
 		rest, ok := strings.CutPrefix(h, "AWS4-HMAC-SHA256")
 		if !ok {
-			return s, true, failure(http.StatusBadRequest, "IncompleteSignature", "Authorization header must begin with AWS4-HMAC-SHA256")
+			return s, true, failure(http.StatusBadRequest, "IncompleteSignature",
+				"Authorization header must begin with AWS4-HMAC-SHA256")
 		}
 		for _, field := range strings.Split(rest, ",") {
 			if c, ok := strings.CutPrefix(strings.TrimSpace(field), "Credential="); ok {
@@ -35,7 +36,8 @@ func credentialScope(req *http.Request) (s scope, found bool, err error) {
 			}
 		}
 		if credential == "" {
-			return s, true, failure(http.StatusBadRequest, "IncompleteSignature", "Authorization header requires 'Credential' parameter")
+			return s, true, failure(http.StatusBadRequest, "IncompleteSignature",
+				"Authorization header requires 'Credential' parameter")
 		}
 	}
 	if credential == "" {

@@ -70,7 +70,8 @@ func sqsFailure(code, message string) *apiError {
 func queueName(queueURL string) (string, error) {
 	u, err := url.Parse(queueURL)
 	if err != nil || strings.Trim(u.Path, "/") == "" {
-		return "", failure(http.StatusBadRequest, "InvalidAddress", "The address "+queueURL+" is not valid for this endpoint: use the QueueUrl that GetQueueUrl answers.")
+		return "", failure(http.StatusBadRequest, "InvalidAddress",
+			"The address "+queueURL+" is not valid for this endpoint: use the QueueUrl that GetQueueUrl answers.")
 	}
 	return path.Base(u.Path), nil
 }
@@ -133,8 +134,9 @@ func receiveMessage(c *call, q receiveRequest) (any, error) {
 			{"SenderId", region.AccountID}, {"SentTimestamp", strconv.FormatInt(m.SentAt.UnixMilli(), 10)},
 			{"ApproximateReceiveCount", strconv.Itoa(m.Deliveries)},
 		})
-		answer.Messages = append(answer.Messages, messageAnswer{MessageID: m.ID, ReceiptHandle: m.Receipt, BodyMD5: checksum(m.Body), Body: m.Body,
-			Attributes: byName(attributes), AttributeList: attributes})
+		answer.Messages = append(answer.Messages,
+			messageAnswer{MessageID: m.ID, ReceiptHandle: m.Receipt, BodyMD5: checksum(m.Body), Body: m.Body,
+				Attributes: byName(attributes), AttributeList: attributes})
 	}
 	return answer, nil
 }
@@ -177,7 +179,8 @@ func getQueueAttributes(c *call, q attributesRequest) (any, error) {
 		return nil, err
 	}
 	list := chosen(q.AttributeNames, []nameValueXML{
-		{"ApproximateNumberOfMessages", strconv.Itoa(visible)}, {"ApproximateNumberOfMessagesNotVisible", strconv.Itoa(hidden)},
+		{"ApproximateNumberOfMessages", strconv.Itoa(visible)},
+		{"ApproximateNumberOfMessagesNotVisible", strconv.Itoa(hidden)},
 		{"QueueArn", "arn:aws:sqs:" + c.region.Name() + ":" + region.AccountID + ":" + name},
 		{"VisibilityTimeout", strconv.Itoa(int(defaultVisibility.Seconds()))}, {"ReceiveMessageWaitTimeSeconds", "0"},
 	})

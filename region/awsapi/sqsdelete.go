@@ -20,7 +20,8 @@ func deleteMessage(c *call, q deleteRequest) (any, error) {
 		return nil, err
 	}
 	if q.ReceiptHandle == "" {
-		return nil, failure(http.StatusBadRequest, "MissingParameter", "The request must contain the parameter ReceiptHandle.")
+		return nil, failure(http.StatusBadRequest, "MissingParameter",
+			"The request must contain the parameter ReceiptHandle.")
 	}
 	return nothing{}, c.region.DeleteMessage(name, q.ReceiptHandle)
 }
@@ -69,9 +70,11 @@ func deleteMessageBatch(c *call, q deleteBatchRequest) (any, error) {
 	}
 	switch {
 	case len(q.Entries) == 0:
-		return nil, sqsFailure("EmptyBatchRequest", "There should be at least one DeleteMessageBatchRequestEntry in the request.")
+		return nil, sqsFailure("EmptyBatchRequest",
+			"There should be at least one DeleteMessageBatchRequestEntry in the request.")
 	case len(q.Entries) > mostEntries:
-		return nil, sqsFailure("TooManyEntriesInBatchRequest", "Maximum number of entries per request are 10. You have sent "+strconv.Itoa(len(q.Entries))+".")
+		return nil, sqsFailure("TooManyEntriesInBatchRequest",
+			"Maximum number of entries per request are 10. You have sent "+strconv.Itoa(len(q.Entries))+".")
 	}
 	if _, err := c.region.Queue(name); err != nil {
 		return nil, err
@@ -86,7 +89,8 @@ func deleteMessageBatch(c *call, q deleteBatchRequest) (any, error) {
 	answer := deleteBatchAnswer{Successful: []batchResult{}}
 	for _, e := range q.Entries {
 		if e.ReceiptHandle == "" {
-			answer.Failed = append(answer.Failed, batchFailure{ID: e.ID, Code: "ReceiptHandleIsInvalid", Message: "The receipt handle is empty.", SenderFault: true})
+			answer.Failed = append(answer.Failed, batchFailure{ID: e.ID, Code: "ReceiptHandleIsInvalid",
+				Message: "The receipt handle is empty.", SenderFault: true})
 			continue
 		}
 		if err := c.region.DeleteMessage(name, e.ReceiptHandle); err != nil {

@@ -14,7 +14,8 @@ type parameterJSON struct {
 }
 
 func (c *call) parameter(name, value string) parameterJSON {
-	return parameterJSON{ARN: "arn:aws:ssm:" + c.region.Name() + "::parameter" + name, DataType: "text", Name: name, Type: "String", Value: value, Version: 1}
+	return parameterJSON{ARN: "arn:aws:ssm:" + c.region.Name() + "::parameter" + name, DataType: "text", Name: name,
+		Type: "String", Value: value, Version: 1}
 }
 
 func getParameter(c *call) (any, error) {
@@ -35,7 +36,8 @@ func getParameters(c *call) (any, error) {
 		return nil, err
 	}
 	if len(q.Names) < 1 || len(q.Names) > mostParameters {
-		return nil, failure(400, "ValidationException", fmt.Sprintf("Names must have between 1 and %d members, has %d", mostParameters, len(q.Names)))
+		return nil, failure(400, "ValidationException",
+			fmt.Sprintf("Names must have between 1 and %d members, has %d", mostParameters, len(q.Names)))
 	}
 	answer := struct {
 		Parameters        []parameterJSON
@@ -66,14 +68,17 @@ func getParametersByPath(c *call) (any, error) {
 		size = *q.MaxResults
 	}
 	if !strings.HasPrefix(q.Path, "/") || size < 1 || size > mostParameters {
-		return nil, failure(400, "ValidationException", fmt.Sprintf("Path must begin with / and MaxResults be between 1 and %d; they are %q and %d", mostParameters, q.Path, size))
+		return nil, failure(400, "ValidationException",
+			fmt.Sprintf("Path must begin with / and MaxResults be between 1 and %d; they are %q and %d", mostParameters, q.Path,
+				size))
 	}
 	below := strings.TrimSuffix(q.Path, "/") + "/"
 	values := c.region.Parameters(below)
 	if !q.Recursive {
 		maps.DeleteFunc(values, func(name, _ string) bool { return strings.Contains(name[len(below):], "/") })
 	}
-	names, next, err := page(slices.Collect(maps.Keys(values)), size, mostParameters, q.NextToken, func(name string) string { return name })
+	names, next, err := page(slices.Collect(maps.Keys(values)), size, mostParameters, q.NextToken,
+		func(name string) string { return name })
 	if err != nil {
 		return nil, err
 	}

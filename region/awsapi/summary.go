@@ -12,7 +12,8 @@ const summaryLength = 200
 
 // telling are the parameters that say what a query-protocol call is about.
 var telling = []string{
-	"InstanceId", "ResourceId", "LaunchTemplateName", "LaunchTemplateId", "InstanceProfileName", "RoleName", "ImageId", "InstanceType", "SubnetId", "QueueName",
+	"InstanceId", "ResourceId", "LaunchTemplateName", "LaunchTemplateId", "InstanceProfileName", "RoleName", "ImageId",
+	"InstanceType", "SubnetId", "QueueName",
 }
 
 // summary says in a line what a call is about, for the log of calls.

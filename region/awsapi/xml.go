@@ -84,7 +84,8 @@ func writeXMLError(w http.ResponseWriter, service, requestID string, e *apiError
 	fault := "<Code>" + escape(e.Code) + "</Code><Message>" + escape(e.Message) + "</Message>"
 	switch service {
 	case serviceEC2, "":
-		_, _ = fmt.Fprintf(w, "%s<Response><Errors><Error>%s</Error></Errors><RequestID>%s</RequestID></Response>", xml.Header, fault, requestID)
+		_, _ = fmt.Fprintf(w, "%s<Response><Errors><Error>%s</Error></Errors><RequestID>%s</RequestID></Response>",
+			xml.Header, fault, requestID)
 		return
 	case "s3":
 		_, _ = fmt.Fprintf(w, "%s<Error>%s<RequestId>%s</RequestId></Error>", xml.Header, fault, requestID)
@@ -94,7 +95,8 @@ func writeXMLError(w http.ResponseWriter, service, requestID string, e *apiError
 	if e.Status >= 500 {
 		kind = "Receiver"
 	}
-	_, _ = fmt.Fprintf(w, "%s<ErrorResponse xmlns=%q><Error><Type>%s</Type>%s</Error><RequestId>%s</RequestId></ErrorResponse>",
+	_, _ = fmt.Fprintf(w, "%s<ErrorResponse xmlns=%q><Error><Type>%s</Type>%s</Error>"+
+		"<RequestId>%s</RequestId></ErrorResponse>",
 		xml.Header, cmp.Or(namespaces[service], "http://"+service+".amazonaws.com/doc/"), kind, fault, requestID)
 }
 

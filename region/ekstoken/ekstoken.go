@@ -1,9 +1,10 @@
 // Package ekstoken verifies the tokens with which AWS's tools log in to an EKS cluster (`aws eks get-token`,
 // aws-iam-authenticator, Terraform's aws_eks_cluster_auth).
 //
-// Such a token is a presigned request to STS, GetCallerIdentity, with the cluster's name in a signed header, in base64url after
-// "k8s-aws-v1." (kubernetes-sigs/aws-iam-authenticator, README, "API Authorization from Outside a Cluster"). EKS lets STS judge
-// the signature; here the one account's key is known, and the signature is computed again.
+// Such a token is a presigned request to STS, GetCallerIdentity, with the cluster's name in a signed header, in
+// base64url after "k8s-aws-v1." (kubernetes-sigs/aws-iam-authenticator, README, "API Authorization from Outside a
+// Cluster"). EKS lets STS judge the signature; here the one account's key is known, and the signature is computed
+// again.
 package ekstoken
 
 import (
@@ -57,7 +58,8 @@ func (v Verifier) Verify(ctx context.Context, token string) error {
 	if age := v.Now().Sub(at); age > lifetime || age < -skew {
 		return fmt.Errorf("it was signed at %s and is valid for %s; get a new one", at.Format(time.RFC3339), lifetime)
 	}
-	for _, computed := range []string{"X-Amz-Signature", "X-Amz-Algorithm", "X-Amz-Credential", "X-Amz-Date", "X-Amz-SignedHeaders"} {
+	for _, computed := range []string{"X-Amz-Signature", "X-Amz-Algorithm", "X-Amz-Credential", "X-Amz-Date",
+		"X-Amz-SignedHeaders"} {
 		query.Del(computed)
 	}
 	asked.RawQuery = query.Encode()
@@ -75,7 +77,8 @@ func (v Verifier) Verify(ctx context.Context, token string) error {
 		return fmt.Errorf("compute its signature: %w", err)
 	}
 	if subtle.ConstantTimeCompare([]byte(ours.Query().Get("X-Amz-Signature")), []byte(signature)) != 1 {
-		return fmt.Errorf("its signature is wrong: it was not made with this cluster's secret key, or not for cluster %q", v.Cluster)
+		return fmt.Errorf("its signature is wrong: it was not made with this cluster's secret key, or not for cluster %q",
+			v.Cluster)
 	}
 	return nil
 }
@@ -102,8 +105,9 @@ func decode(token string) (*url.URL, error) {
 		return nil, errors.New("the parameters of its URL cannot be read")
 	}
 	want := map[string]string{
-		"Action": "GetCallerIdentity", "Version": "2011-06-15", "X-Amz-Algorithm": "AWS4-HMAC-SHA256", "X-Amz-SignedHeaders": signedHeaders,
-		"X-Amz-Credential": "", "X-Amz-Date": "", "X-Amz-Expires": "", "X-Amz-Signature": "",
+		"Action": "GetCallerIdentity", "Version": "2011-06-15", "X-Amz-Algorithm": "AWS4-HMAC-SHA256",
+		"X-Amz-SignedHeaders": signedHeaders,
+		"X-Amz-Credential":    "", "X-Amz-Date": "", "X-Amz-Expires": "", "X-Amz-Signature": "",
 	}
 	for name, values := range query {
 		if exact, known := want[name]; !known || len(values) != 1 || exact != "" && values[0] != exact {
@@ -114,7 +118,8 @@ func decode(token string) (*url.URL, error) {
 		return nil, errors.New("its URL lacks parameters of a presigned GetCallerIdentity")
 	}
 	if n, err := strconv.Atoi(query.Get("X-Amz-Expires")); err != nil || n < 1 || time.Duration(n)*time.Second > lifetime {
-		return nil, fmt.Errorf("its X-Amz-Expires is %q, not 1 to %d seconds", query.Get("X-Amz-Expires"), int(lifetime.Seconds()))
+		return nil, fmt.Errorf("its X-Amz-Expires is %q, not 1 to %d seconds", query.Get("X-Amz-Expires"),
+			int(lifetime.Seconds()))
 	}
 	return u, nil
 }

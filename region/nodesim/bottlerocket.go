@@ -10,7 +10,8 @@ import (
 	corev1 "k8s.io/api/core/v1"
 )
 
-// settings is the part of Bottlerocket's settings that decides what a Node looks like (bottlerocket.dev, "settings.kubernetes").
+// settings is the part of Bottlerocket's settings that decides what a Node looks like (bottlerocket.dev,
+// "settings.kubernetes").
 type settings struct {
 	Settings struct {
 		Kubernetes struct {

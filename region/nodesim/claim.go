@@ -11,7 +11,8 @@ import (
 	"k8s.io/client-go/kubernetes/scheme"
 )
 
-// tellClaim puts on a machine's NodeClaim why the machine joins no cluster. On AWS only the console output of the instance would.
+// tellClaim puts on a machine's NodeClaim why the machine joins no cluster. On AWS only the console output of the
+// instance would.
 func (s *Simulator) tellClaim(ctx context.Context, m *Machine, cause error) error {
 	if m.Claim == "" {
 		return nil
@@ -30,6 +31,7 @@ func (s *Simulator) tellClaim(ctx context.Context, m *Machine, cause error) erro
 	}
 	about := &corev1.ObjectReference{APIVersion: claim.APIVersion, Kind: claim.Kind, Name: claim.Name, UID: claim.UID}
 	s.events.NewRecorder(scheme.Scheme, corev1.EventSource{Component: "simulated-instance", Host: m.Name}).
-		Eventf(about, corev1.EventTypeWarning, "NodeNotJoining", "Instance %s has booted and joins no cluster: %v", m.ID, cause)
+		Eventf(about, corev1.EventTypeWarning, "NodeNotJoining", "Instance %s has booted and joins no cluster: %v", m.ID,
+			cause)
 	return nil
 }

@@ -13,8 +13,8 @@ const runtimeVersion = "simulated://1"
 // kubeletPort is where any node's kubelet answers.
 const kubeletPort = 10250
 
-// Host finds the simulated node behind a host name or address, and the node's address. There is none if node is empty. It is an
-// error to ask for a node whose machine has ended.
+// Host finds the simulated node behind a host name or address, and the node's address. There is none if node is empty.
+// It is an error to ask for a node whose machine has ended.
 func (s *Simulator) Host(name string) (node string, ip netip.Addr, err error) {
 	if n, err := s.nodes.Get(name); err == nil {
 		m := s.machine(name)

@@ -8,8 +8,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// Words that tests for KWOK put on objects, with the meaning they have there (kwok v0.8, kustomize/stage, and the stages of
-// Karpenter's hack/kwok).
+// Words that tests for KWOK put on objects, with the meaning they have there (kwok v0.8, kustomize/stage, and the
+// stages of Karpenter's hack/kwok).
 const (
 	// annotationDelay is how long a pod's processes take to end, as a Go duration, whatever the grace period.
 	annotationDelay = "pod-delete.stage.kwok.x-k8s.io/delay"
@@ -42,8 +42,8 @@ func unhealthyStatus(running corev1.PodStatus, now metav1.Time) corev1.PodStatus
 	return running
 }
 
-// played is the Node behind a name as a machine, if somebody made it to be played; nil if not. Its pods have its address,
-// since it has no subnet.
+// played is the Node behind a name as a machine, if somebody made it to be played; nil if not. Its pods have its
+// address, since it has no subnet.
 func (s *Simulator) played(name string) *Machine {
 	node, err := s.nodes.Get(name)
 	if err != nil || node.Annotations[annotationNode] != fake || node.DeletionTimestamp != nil {

@@ -15,8 +15,9 @@ import (
 	"github.com/nodeless/nodeless/catalog"
 )
 
-// reconcileNode registers the Node of a booted machine and keeps its Ready condition true, as its kubelet would; the Node of a
-// terminated machine it takes away. Of one name it runs once at a time, so that no Node comes after its machine has gone.
+// reconcileNode registers the Node of a booted machine and keeps its Ready condition true, as its kubelet would; the
+// Node of a terminated machine it takes away. Of one name it runs once at a time, so that no Node comes after its
+// machine has gone.
 func (s *Simulator) reconcileNode(ctx context.Context, name string) error {
 	if err := s.removeNode(ctx, name); err != nil {
 		return err
@@ -57,9 +58,11 @@ func (s *Simulator) register(ctx context.Context, m *Machine) error {
 		return s.tellClaim(ctx, m, err)
 	}
 	_, err = s.client.CoreV1().Nodes().Create(ctx, newNode(m, k, metav1.NewTime(s.o.Clock.Now())), metav1.CreateOptions{})
-	if apierrors.IsAlreadyExists(err) { // our own, if an answer was lost; else that of a machine which had the address before
+	// our own, if an answer was lost; else that of a machine which had the address before
+	if apierrors.IsAlreadyExists(err) {
 		var there *corev1.Node
-		if there, err = s.client.CoreV1().Nodes().Get(ctx, m.Name, metav1.GetOptions{}); err == nil && there.Spec.ProviderID != m.ProviderID {
+		if there, err = s.client.CoreV1().Nodes().Get(ctx, m.Name, metav1.GetOptions{}); err == nil &&
+			there.Spec.ProviderID != m.ProviderID {
 			err = fmt.Errorf("the Node of %s has its name", there.Spec.ProviderID)
 		}
 	}
@@ -83,8 +86,8 @@ func (s *Simulator) noteRegistered(m *Machine, yes bool) bool {
 	return b.registered
 }
 
-// removeNode does what a cloud controller does when an instance is terminated: its Node is deleted. The API server is asked,
-// since the watch may be late with a Node that was made a moment before.
+// removeNode does what a cloud controller does when an instance is terminated: its Node is deleted. The API server is
+// asked, since the watch may be late with a Node that was made a moment before.
 func (s *Simulator) removeNode(ctx context.Context, name string) error {
 	s.mu.Lock()
 	id, gone := s.gone[name]
@@ -94,7 +97,8 @@ func (s *Simulator) removeNode(ctx context.Context, name string) error {
 	}
 	node, err := s.client.CoreV1().Nodes().Get(ctx, name, metav1.GetOptions{})
 	if err == nil && node.Spec.ProviderID == id && node.DeletionTimestamp == nil {
-		err = s.client.CoreV1().Nodes().Delete(ctx, name, metav1.DeleteOptions{Preconditions: &metav1.Preconditions{UID: &node.UID}})
+		err = s.client.CoreV1().Nodes().Delete(ctx, name,
+			metav1.DeleteOptions{Preconditions: &metav1.Preconditions{UID: &node.UID}})
 	}
 	if err != nil && !apierrors.IsNotFound(err) {
 		return fmt.Errorf("delete node %s, whose machine is gone: %w", name, err)
@@ -165,8 +169,8 @@ func newNode(m *Machine, k kubelet, now metav1.Time) *corev1.Node {
 	}
 }
 
-// Resources are the capacity and allocatable resources of the Node that a machine registers; its type, user data and root
-// disk decide.
+// Resources are the capacity and allocatable resources of the Node that a machine registers; its type, user data and
+// root disk decide.
 func Resources(m Machine) (capacity, allocatable corev1.ResourceList, err error) {
 	k, err := bootsWith(m)
 	if err != nil {
@@ -215,5 +219,6 @@ func amounts(t *catalog.Type, k kubelet) (capacity, allocatable corev1.ResourceL
 		l[corev1.ResourceEphemeralStorage] = *resource.NewQuantity(storage, resource.BinarySI)
 		return l
 	}
-	return list(n.CPU, n.MemoryBytes, n.EphemeralBytes), list(n.AllocatableCPU, n.AllocatableMemoryBytes, n.AllocatableEphemeralBytes)
+	return list(n.CPU, n.MemoryBytes, n.EphemeralBytes),
+		list(n.AllocatableCPU, n.AllocatableMemoryBytes, n.AllocatableEphemeralBytes)
 }

@@ -2,8 +2,9 @@
 // a machine that has booted registers its Node with the labels and taints of its user data, keeps its lease, gives pods
 // addresses, runs them, ends them with their grace periods; when the machine is gone, its Node goes too.
 //
-// No container runs: processes are pretended. A pod that would end by itself (restartPolicy Never or OnFailure) succeeds
-// after the time its annotation nodeless.sh/run-for or the `sleep` in its command says, else after two seconds.
+// No container runs: processes are pretended. A pod that would end by itself (restartPolicy Never or OnFailure)
+// succeeds after the time its annotation nodeless.sh/run-for or the `sleep` in its command says, else after two
+// seconds.
 //
 // Own code instead of kwok's packages: see docs/adr/0004-own-node-simulator.md.
 package nodesim
@@ -85,8 +86,10 @@ func Run(ctx context.Context, o Options) error {
 		return fmt.Errorf("node simulator: client: %w", err)
 	}
 	s := &Simulator{
-		o: o, client: client, events: events(ctx, client), booted: map[string]*machine{}, gone: map[string]string{}, others: map[string]bool{}, timers: map[string]time.Time{},
-		queue: workqueue.NewTypedRateLimitingQueue(workqueue.NewTypedItemExponentialFailureRateLimiter[string](firstRetry, lastRetry)),
+		o: o, client: client, events: events(ctx, client), booted: map[string]*machine{}, gone: map[string]string{},
+		others: map[string]bool{}, timers: map[string]time.Time{},
+		queue: workqueue.NewTypedRateLimitingQueue(workqueue.NewTypedItemExponentialFailureRateLimiter[string](firstRetry,
+			lastRetry)),
 	}
 	defer s.events.Shutdown()
 	return s.run(ctx)

@@ -82,7 +82,8 @@ func (s *Simulator) startPod(ctx context.Context, key string, pod *corev1.Pod, m
 	return nil
 }
 
-// openGates reports a running pod Ready, or not, after its readiness gates changed; done says that something was written.
+// openGates reports a running pod Ready, or not, after its readiness gates changed; done says that something was
+// written.
 func (s *Simulator) openGates(ctx context.Context, pod *corev1.Pod) (done bool, err error) {
 	if len(pod.Spec.ReadinessGates) == 0 {
 		return false, nil

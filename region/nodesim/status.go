@@ -28,7 +28,8 @@ func runningStatus(pod *corev1.Pod, hostIP, ip string, now metav1.Time) corev1.P
 	for _, c := range pod.Spec.Containers {
 		st.ContainerStatuses = append(st.ContainerStatuses, containerStatus(pod, c, now))
 	}
-	for _, t := range []corev1.PodConditionType{corev1.PodReadyToStartContainers, corev1.PodInitialized, corev1.ContainersReady} {
+	for _, t := range []corev1.PodConditionType{corev1.PodReadyToStartContainers, corev1.PodInitialized,
+		corev1.ContainersReady} {
 		st.Conditions = setCondition(st.Conditions, t, corev1.ConditionTrue, "", now)
 	}
 	st.Conditions = setReady(pod, st.Conditions, now)
@@ -42,7 +43,8 @@ func waitingStatus(pod *corev1.Pod, hostIP string, now metav1.Time) corev1.PodSt
 	st.StartTime = &now
 	for _, c := range pod.Spec.Containers {
 		st.ContainerStatuses = append(st.ContainerStatuses, corev1.ContainerStatus{
-			Name: c.Name, Image: c.Image, State: corev1.ContainerState{Waiting: &corev1.ContainerStateWaiting{Reason: "ContainerCreating"}},
+			Name: c.Name, Image: c.Image,
+			State: corev1.ContainerState{Waiting: &corev1.ContainerStateWaiting{Reason: "ContainerCreating"}},
 		})
 	}
 	st.Conditions = setCondition(st.Conditions, corev1.PodReadyToStartContainers, corev1.ConditionFalse, "", now)
@@ -96,7 +98,8 @@ func endedStatus(pod *corev1.Pod, now metav1.Time) corev1.PodStatus {
 	return st
 }
 
-func setCondition(cs []corev1.PodCondition, t corev1.PodConditionType, v corev1.ConditionStatus, reason string, now metav1.Time) []corev1.PodCondition {
+func setCondition(cs []corev1.PodCondition, t corev1.PodConditionType, v corev1.ConditionStatus, reason string,
+	now metav1.Time) []corev1.PodCondition {
 	for i := range cs {
 		if cs[i].Type != t {
 			continue

@@ -60,8 +60,9 @@ type nodeConfig struct {
 	} `json:"spec"`
 }
 
-// parseUserData reads what a machine's kubelet is told: AL2023's NodeConfig documents, plain or as MIME parts, of which later ones win,
-// key by key; or Bottlerocket's settings. A machine whose user data names no cluster would never join one: that is an error.
+// parseUserData reads what a machine's kubelet is told: AL2023's NodeConfig documents, plain or as MIME parts, of which
+// later ones win, key by key; or Bottlerocket's settings. A machine whose user data names no cluster would never join
+// one: that is an error.
 func parseUserData(data []byte) (kubelet, error) {
 	k, found, err := bottlerocketSettings(data)
 	if found || err != nil {
@@ -85,7 +86,8 @@ func parseUserData(data []byte) (kubelet, error) {
 		return k, errors.New("user data: /etc/eks/bootstrap.sh is Amazon Linux 2's, which EKS has no images of any more: " +
 			"use an EC2NodeClass with the alias al2023@latest, or write a NodeConfig (node.eks.aws/v1alpha1)")
 	}
-	return k, errors.New("user data: it has neither a NodeConfig with spec.cluster.name (AL2023) nor TOML with settings.kubernetes.cluster-name " +
+	return k, errors.New("user data: it has neither a NodeConfig with spec.cluster.name (AL2023) " +
+		"nor TOML with settings.kubernetes.cluster-name " +
 		"(Bottlerocket): this machine joins no cluster")
 }
 
@@ -132,8 +134,9 @@ func (k *kubelet) merge(c nodeConfig) {
 func (k kubelet) settings() catalog.Kubelet {
 	out := catalog.Kubelet{
 		PodsPerCore: k.PodsPerCore, KubeReserved: reserved(k.KubeReserved), SystemReserved: reserved(k.SystemReserved),
-		EvictionHardMemory: threshold(k.EvictionHard["memory.available"]), EvictionHardStorage: threshold(k.EvictionHard["nodefs.available"]),
-		InstanceStoreRAID0: k.RAID0, ReserveByPods: k.Bottlerocket,
+		EvictionHardMemory:  threshold(k.EvictionHard["memory.available"]),
+		EvictionHardStorage: threshold(k.EvictionHard["nodefs.available"]),
+		InstanceStoreRAID0:  k.RAID0, ReserveByPods: k.Bottlerocket,
 	}
 	if k.RootDisk > 0 {
 		out.RootVolumeBytes = &k.RootDisk

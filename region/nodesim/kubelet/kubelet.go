@@ -1,8 +1,8 @@
-// Package kubelet answers for the kubelets of simulated nodes. kubectl logs shows what a simulated container would say, marked as
-// simulated; exec, attach and port-forward are refused with the reason.
+// Package kubelet answers for the kubelets of simulated nodes. kubectl logs shows what a simulated container would say,
+// marked as simulated; exec, attach and port-forward are refused with the reason.
 //
-// Simulated nodes have addresses of their VPC, which no host of this machine's network has. The API server reaches them over a
-// Network instead, in memory: nothing listens.
+// Simulated nodes have addresses of their VPC, which no host of this machine's network has. The API server reaches them
+// over a Network instead, in memory: nothing listens.
 package kubelet
 
 import (
@@ -69,7 +69,8 @@ func (b *backend) Log(pod *corev1.Pod, container string, _ bool) (kubelet.LogFil
 
 // Refuse implements kubelet.Refuser.
 func (b *backend) Refuse(pod *corev1.Pod, what string) error {
-	return fmt.Errorf("%s: pod %s/%s is on a simulated machine, where no container runs; pods that a FargateProfile selects really run",
+	return fmt.Errorf("%s: pod %s/%s is on a simulated machine, where no container runs; "+
+		"pods that a FargateProfile selects really run",
 		what, pod.Namespace, pod.Name)
 }
 

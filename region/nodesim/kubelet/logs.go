@@ -55,7 +55,8 @@ func (l *logs) file(pod *corev1.Pod, container string) (kubelet.LogFile, error) 
 	}
 	over := status.State.Terminated
 	if over != nil && !have.last {
-		lines = append(lines, line(over.FinishedAt.Time, fmt.Sprintf("the pretended process has ended with exit code %d", over.ExitCode)))
+		lines = append(lines, line(over.FinishedAt.Time,
+			fmt.Sprintf("the pretended process has ended with exit code %d", over.ExitCode)))
 	}
 	if len(lines) > 0 {
 		if err := add(path, lines); err != nil {
@@ -114,7 +115,8 @@ func spoken(pod *corev1.Pod, c corev1.Container, status corev1.ContainerStatus) 
 	} else if s.Terminated != nil {
 		at = s.Terminated.StartedAt.Time
 	}
-	out := []string{line(at, fmt.Sprintf("node %s is a simulated machine: image %s does not run here, its process is pretended", pod.Spec.NodeName, c.Image))}
+	out := []string{line(at, fmt.Sprintf("node %s is a simulated machine: image %s does not run here, "+
+		"its process is pretended", pod.Spec.NodeName, c.Image))}
 	for _, text := range echoed(append(append([]string{}, c.Command...), c.Args...)) {
 		out = append(out, line(at, text))
 	}
@@ -127,7 +129,8 @@ func echoed(command []string) []string {
 		return []string{strings.Join(command[1:], " ")}
 	}
 	var out []string
-	for _, part := range strings.FieldsFunc(strings.Join(command, " "), func(r rune) bool { return strings.ContainsRune(";&\n", r) }) {
+	for _, part := range strings.FieldsFunc(strings.Join(command, " "),
+		func(r rune) bool { return strings.ContainsRune(";&\n", r) }) {
 		words := strings.Fields(part)
 		for len(words) > 0 && words[0] != "echo" {
 			words = words[1:]

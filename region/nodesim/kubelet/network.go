@@ -10,8 +10,8 @@ import (
 	"syscall"
 )
 
-// Network leads from the API server to the kubelets of simulated nodes, and to the host's network for all other addresses. It is
-// the net.Listener of those kubelets.
+// Network leads from the API server to the kubelets of simulated nodes, and to the host's network for all other
+// addresses. It is the net.Listener of those kubelets.
 type Network struct {
 	came   chan net.Conn
 	closed chan struct{}
@@ -25,7 +25,8 @@ type Network struct {
 
 // NewNetwork makes a network without nodes.
 func NewNetwork() *Network {
-	return &Network{came: make(chan net.Conn), closed: make(chan struct{}), open: map[netip.AddrPort]string{}, next: map[netip.Addr]uint16{}}
+	return &Network{came: make(chan net.Conn), closed: make(chan struct{}), open: map[netip.AddrPort]string{},
+		next: map[netip.Addr]uint16{}}
 }
 
 func (n *Network) join(nodes Nodes) {
