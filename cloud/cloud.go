@@ -1,6 +1,18 @@
-// Package cloud is the contract between Nodeless and whatever gives it instances.
+// Package cloud is the contract between Nodeless and whatever launches its instances.
 //
-// A provider implements Provider and, where it can, the optional abilities. cloudtest.Run proves it.
+// A provider implements Provider: it says what can be launched under a node class, launches and terminates instances,
+// and finds them again. What not every cloud can do is an interface of its own: Interrupter (notices of instances that
+// will be taken away), HealthChecker, Drifter, Repairer, Ender and Observed. A caller asks for an ability with a type
+// assertion.
+//
+// Two rules make providers safe to use from a controller that may crash at any line. Launch is idempotent by its token:
+// the same token never starts a second instance. And List finds every instance of the cluster by its tags, so that none
+// is forgotten.
+//
+// Errors wrap the sentinels of this package, which say what to do next: launch something else (ErrNoCapacity), wait
+// (ErrThrottled, ErrClassUnresolved), or tell somebody (ErrRefused, ErrUnauthorized, ErrClassNotReady).
+//
+// cloudtest.Run is the conformance suite that every provider passes.
 package cloud
 
 import (
@@ -34,7 +46,7 @@ var (
 // ClassRef names a node class object of the cluster.
 type ClassRef struct{ Group, Kind, Name string }
 
-// Provider gives and takes instances. All methods are safe for concurrent use and stop when ctx does.
+// Provider launches and terminates instances. All methods are safe for concurrent use and stop when ctx does.
 type Provider interface {
 	// Name is short and fixed, such as "aws".
 	Name() string
@@ -112,7 +124,7 @@ const (
 	Terminated  InstanceState = "terminated"
 )
 
-// Interrupter is a provider that hears of instances that will be taken away.
+// Interrupter is a provider that receives notices of instances that will be taken away.
 type Interrupter interface {
 	// Interruptions returns the notices that wait, hundreds at a time if there are so many; it blocks up to a poll
 	// interval while there is none. A notice comes again until Done was called on it, and may come twice or late: order
@@ -122,7 +134,7 @@ type Interrupter interface {
 	Done(ctx context.Context, notices ...Interruption) error
 }
 
-// HealthChecker is a provider that checks by itself whether its instances are sound.
+// HealthChecker is a provider that checks the health of its instances itself.
 type HealthChecker interface {
 	// Unhealthy is the instances that fail the cloud's checks for a while already, or that it announces maintenance of. It
 	// says so again as long as it is so. Fails with ErrUnauthorized where the caller may not know.
@@ -156,3 +168,59 @@ const (
 	NoOp                    InterruptionKind = "no_op"           // not about the life of machines
 	Malformed               InterruptionKind = "malformed"       // cannot be read
 )
+
+// Observer is told what a provider does, for metrics. Its methods are safe for concurrent use and quick.
+type Observer interface {
+	// Call is told of each call of a Provider's method, by the method's name.
+	Call(provider, method string, took time.Duration, err error)
+	// Batch is told of each call to the cloud that was made for several callers: how long the first of them waited.
+	Batch(call string, waited time.Duration, size int)
+	// UserData is told how large a class's user data are.
+	UserData(class string, bytes int)
+}
+
+// Observed is a provider that tells an Observer. Observe is called before all else.
+type Observed interface{ Observe(Observer) }
+
+// Drifter is a provider that knows when an instance is no longer what its node class asks for.
+type Drifter interface {
+	// Drifted is why an instance no longer is what its class asks for, such as "AMIDrift"; "" if it is. Fails with
+	// ErrClassNotReady while the class cannot say what it asks for, and with ErrNotFound for an instance that is gone.
+	Drifted(ctx context.Context, m Launched) (reason string, err error)
+}
+
+// Launched is what is known of an instance since its launch.
+type Launched struct {
+	InstanceID string
+	Class      ClassRef
+	Type       string
+	ImageID    string
+	// Annotations are those of the NodeClaim; hashes of its class are among them.
+	Annotations map[string]string
+}
+
+// Repairer is a provider that knows which conditions of a Node mean that its instance should be replaced.
+type Repairer interface {
+	RepairPolicies() []RepairPolicy
+}
+
+// RepairPolicy is one condition of a Node that is not put up with for ever.
+type RepairPolicy struct {
+	Condition  string // its type, such as "Ready"
+	Status     string // "False" or "Unknown"
+	Toleration time.Duration
+}
+
+// Ender is a provider that knows why an instance ended.
+type Ender interface {
+	// Ended is why an instance ended, or is about to; the zero Ending while it runs, and when that is not known any more.
+	Ended(ctx context.Context, id string) (Ending, error)
+}
+
+// Ending is why an instance ended.
+type Ending struct {
+	Code    string // the cloud's, such as Client.InvalidKMSKey.InvalidState
+	Message string
+	// AtLaunch: it could not be started as its class describes it. Another one would end alike.
+	AtLaunch bool
+}

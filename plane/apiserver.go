@@ -2,6 +2,8 @@ package plane
 
 import (
 	"context"
+	"fmt"
+	"path/filepath"
 
 	"k8s.io/apimachinery/pkg/util/net"
 	"k8s.io/apiserver/pkg/authentication/group"
@@ -9,11 +11,13 @@ import (
 	"k8s.io/apiserver/pkg/authentication/request/union"
 	genericapiserver "k8s.io/apiserver/pkg/server"
 	"k8s.io/apiserver/pkg/server/egressselector"
+	"k8s.io/client-go/rest"
 	apiapp "k8s.io/kubernetes/cmd/kube-apiserver/app"
 	apioptions "k8s.io/kubernetes/cmd/kube-apiserver/app/options"
 )
 
-// serveAPI runs kube-apiserver as apiapp.Run does, with what no flag can say: who else may come in, and how to reach nodes.
+// serveAPI runs kube-apiserver as apiapp.Run does, with what no flag can say: who else may come in, and how to reach
+// nodes.
 func (p *Plane) serveAPI(ctx context.Context, o apioptions.CompletedOptions) error {
 	config, err := apiapp.NewConfig(o)
 	if err != nil {
@@ -21,13 +25,17 @@ func (p *Plane) serveAPI(ctx context.Context, o apioptions.CompletedOptions) err
 	}
 	if p.o.Tokens != nil {
 		// Requests meet the aggregator's chain; the others are set alike, since TokenReviews ask theirs.
-		for _, c := range []*genericapiserver.Config{config.KubeAPIs.ControlPlane.Generic, &config.ApiExtensions.GenericConfig.Config, &config.Aggregator.GenericConfig.Config} {
+		for _, c := range []*genericapiserver.Config{config.KubeAPIs.ControlPlane.Generic,
+			&config.ApiExtensions.GenericConfig.Config, &config.Aggregator.GenericConfig.Config} {
 			tokens := group.NewAuthenticatedGroupAdder(bearertoken.New(p.o.Tokens))
 			c.Authentication.Authenticator = union.New(tokens, c.Authentication.Authenticator)
 		}
 	}
 	if p.o.DialKubelet != nil {
-		config.KubeAPIs.Extra.KubeletClientConfig.Lookup = func(egressselector.NetworkContext) (net.DialFunc, error) { return p.o.DialKubelet, nil }
+		config.KubeAPIs.Extra.KubeletClientConfig.Lookup = func(egressselector.NetworkContext) (net.DialFunc,
+			error) {
+			return p.o.DialKubelet, nil
+		}
 	}
 	completed, err := config.Complete()
 	if err != nil {
@@ -42,4 +50,67 @@ func (p *Plane) serveAPI(ctx context.Context, o apioptions.CompletedOptions) err
 		return err
 	}
 	return prepared.Run(ctx)
+}
+
+// RESTConfig is a fresh client configuration with all rights (group system:masters), limited to Options.ClientQPS.
+func (p *Plane) RESTConfig() *rest.Config {
+	return &rest.Config{
+		Host:  p.APIServerURL(),
+		QPS:   float32(p.o.ClientQPS),
+		Burst: 2 * p.o.ClientQPS,
+		TLSClientConfig: rest.TLSClientConfig{
+			CAData: p.pki.ca.certPEM, CertData: p.pki.admin.certPEM, KeyData: p.pki.admin.keyPEM,
+		},
+	}
+}
+
+// Kubeconfig is the path of a kubeconfig file with all rights; it is rewritten at each start.
+func (p *Plane) Kubeconfig() string { return filepath.Join(p.dir, "kubeconfig") }
+
+// APIServerURL is the address of the API server, such as https://127.0.0.1:16443.
+func (p *Plane) APIServerURL() string { return "https://" + p.address() }
+
+// CABundle is the PEM certificate of the authority that signed the API server's certificate.
+func (p *Plane) CABundle() []byte { return append([]byte(nil), p.pki.ca.certPEM...) }
+
+// ServiceCIDR is the range of Service addresses.
+func (p *Plane) ServiceCIDR() string { return p.state.ServiceCIDR }
+
+func (p *Plane) address() string { return fmt.Sprintf("127.0.0.1:%d", p.state.Port) }
+
+// auditPolicy notes writes with what was written, except leases and events, which are many and say little; of reads
+// only that they were. What is in secrets, and tokens, are not written down.
+const auditPolicy = `apiVersion: audit.k8s.io/v1
+kind: Policy
+omitStages: [RequestReceived]
+rules:
+- level: None
+  resources:
+  - {group: coordination.k8s.io, resources: [leases]}
+- level: Metadata
+  verbs: [get, list, watch]
+- level: Metadata
+  resources:
+  - {group: "", resources: [secrets, serviceaccounts/token]}
+  - {group: authentication.k8s.io}
+- level: Metadata
+  resources:
+  - {group: "", resources: [events]}
+  - {group: events.k8s.io, resources: [events]}
+- level: Request
+`
+
+// auditFlags are kube-apiserver's, if requests are to be noted; they come after the policy has been written.
+func (p *Plane) auditFlags() ([]string, error) {
+	if p.o.AuditLog == "" {
+		return nil, nil
+	}
+	policy := filepath.Join(p.dir, "audit-policy.yaml")
+	if err := writeFile(policy, []byte(auditPolicy)); err != nil {
+		return nil, fmt.Errorf("audit policy: %w", err)
+	}
+	return []string{
+		"--audit-policy-file=" + policy, "--audit-log-path=" + p.o.AuditLog,
+		"--audit-log-maxsize=512", "--audit-log-maxbackup=1", // megabytes, files
+	}, nil
 }

@@ -21,13 +21,15 @@ type CorruptError struct {
 }
 
 func (e *CorruptError) Error() string {
-	return fmt.Sprintf("the cluster's data in %s is damaged: %v; delete it and begin anew with \"nodeless down --wipe%s\" and \"nodeless up\" (keep a copy of the folder first if you want to rescue something)", e.Dir, e.Cause, datadir.Flag(filepath.Dir(e.Dir)))
+	return fmt.Sprintf("the cluster's data in %s is damaged: %v; delete it and begin anew with \"nodeless down "+
+		"--wipe%s\" and \"nodeless up\" (keep a copy of the folder first if you want to rescue something)",
+		e.Dir, e.Cause, datadir.Flag(filepath.Dir(e.Dir)))
 }
 
 func (e *CorruptError) Unwrap() error { return e.Cause }
 
-// initialised marks an etcd that has been ready once. Before that nothing can have been stored, so that half-made files of
-// a start that was killed can be thrown away.
+// initialised marks an etcd that has been ready once. Before that nothing can have been stored, so that half-made files
+// of a start that was killed can be thrown away.
 func initialised(dir string) string { return filepath.Join(dir, "initialised") }
 
 func markInitialised(dir string) error {

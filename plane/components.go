@@ -17,8 +17,8 @@ import (
 	"github.com/nodeless/nodeless/internal/kit/kubeversion"
 )
 
-// The components are run through their Run functions and not through their commands: those install signal handlers, which
-// panic when a second component does so, and a logging configuration that can be set only once.
+// The components are run through their Run functions and not through their commands: those install signal handlers,
+// which panic when a second component does so, and a logging configuration that can be set only once.
 
 // Version is the Kubernetes version, such as "v1.36.2".
 func (p *Plane) Version() string { return Version() }

@@ -116,8 +116,8 @@ func (s *store) endpoint() string { return "unix://" + s.socket }
 // maxSocketPath is the longest address of a Unix socket on Linux and macOS, with a little room.
 const maxSocketPath = 100
 
-// makeSocket chooses where the socket lies: in the data directory (0700), or, if that path is too long for a socket, in a
-// fresh private folder.
+// makeSocket chooses where the socket lies: in the data directory (0700), or, if that path is too long for a socket, in
+// a fresh private folder.
 func (s *store) makeSocket() error {
 	if err := os.MkdirAll(s.dir, 0o700); err != nil {
 		return fmt.Errorf("etcd folder: %w", err)

@@ -21,8 +21,8 @@ func reportFatal(err error) {
 	}
 }
 
-// fatalExit stands in for os.Exit in klog.Fatal: the process belongs to the user, who is to read an error and not a stack.
-// The goroutine ends; the rest is taken down in order.
+// fatalExit stands in for os.Exit in klog.Fatal: the process belongs to the user, who is to read an error and not a
+// stack. The goroutine ends; the rest is taken down in order.
 func fatalExit(code int) {
 	reportFatal(fmt.Errorf("a Kubernetes component gave up (exit code %d)", code))
 	runtime.Goexit()
@@ -51,8 +51,8 @@ func etcdLogger(report func(error)) *zap.Logger {
 	return zap.New(core, zap.WithFatalHook(hook), zap.WithPanicHook(hook)).Named("etcd")
 }
 
-// The API server's etcd client logs to the terminal, through a logger made when the process starts and offered for change
-// nowhere; its warnings about connections that end would stand between the lines the user reads.
+// The API server's etcd client logs to the terminal, through a logger made when the process starts and offered for
+// change nowhere; its warnings about connections that end would stand between the lines the user reads.
 //
 //go:linkname apiserverEtcdClientLogger k8s.io/apiserver/pkg/storage/storagebackend/factory.etcd3ClientLogger
 var apiserverEtcdClientLogger *zap.Logger

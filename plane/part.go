@@ -24,8 +24,8 @@ type part struct {
 
 var errEnded = errors.New("ended by itself")
 
-// run starts a part. A part that ends before it is told to, by an error, a panic in its main goroutine or klog.Fatal, ends
-// the whole control plane.
+// run starts a part. A part that ends before it is told to, by an error, a panic in its main goroutine or klog.Fatal,
+// ends the whole control plane.
 func (p *Plane) run(name string, f func(context.Context) error) {
 	ctx, cancel := context.WithCancel(context.Background())
 	c := &part{cancel: cancel, done: make(chan struct{})}

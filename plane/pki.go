@@ -16,6 +16,9 @@ import (
 	"path/filepath"
 	"slices"
 	"time"
+
+	"k8s.io/client-go/tools/clientcmd"
+	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
 )
 
 const (
@@ -65,7 +68,8 @@ func ensurePKI(dir, serviceCIDR string, now time.Time) (*pki, error) {
 		{&p.kubelet, "kube-apiserver-kubelet-client", clientOf("kube-apiserver-kubelet-client", "system:masters"), &p.ca},
 		{&p.front, "front-proxy-client", clientOf("front-proxy-client", ""), &p.frontCA},
 		{&p.admin, "admin", clientOf("nodeless-admin", "system:masters"), &p.ca},
-		{&p.controllerManager, "kube-controller-manager", clientOf("system:kube-controller-manager", "system:masters"), &p.ca},
+		{&p.controllerManager, "kube-controller-manager", clientOf("system:kube-controller-manager", "system:masters"),
+			&p.ca},
 		{&p.scheduler, "kube-scheduler", clientOf("system:kube-scheduler", "system:masters"), &p.ca},
 	} {
 		var by *pair
@@ -76,7 +80,8 @@ func ensurePKI(dir, serviceCIDR string, now time.Time) (*pki, error) {
 			return nil, fmt.Errorf("certificate %s: %w", c.file, err)
 		}
 	}
-	p.serviceAccountKey, p.serviceAccountPub = filepath.Join(dir, "service-account.key"), filepath.Join(dir, "service-account.pub")
+	p.serviceAccountKey, p.serviceAccountPub = filepath.Join(dir, "service-account.key"),
+		filepath.Join(dir, "service-account.pub")
 	if err := ensureKey(p.serviceAccountKey, p.serviceAccountPub); err != nil {
 		return nil, fmt.Errorf("service account key: %w", err)
 	}
@@ -221,4 +226,36 @@ func ensureKey(private, public string) error {
 		return nil
 	}
 	return writeFile(public, want)
+}
+
+// writeKubeconfigs writes the user's kubeconfig and those of the components, with the present port and certificates.
+func (p *Plane) writeKubeconfigs() error {
+	for path, who := range map[string]*pair{
+		p.Kubeconfig():                           p.pki.admin,
+		p.componentKubeconfig(controllerManager): p.pki.controllerManager,
+		p.componentKubeconfig(scheduler):         p.pki.scheduler,
+	} {
+		raw, err := clientcmd.Write(*p.kubeconfig(who))
+		if err != nil {
+			return fmt.Errorf("write kubeconfig: %w", err)
+		}
+		if err := writeFile(path, raw); err != nil {
+			return fmt.Errorf("write kubeconfig: %w", err)
+		}
+	}
+	return nil
+}
+
+func (p *Plane) componentKubeconfig(name string) string {
+	return filepath.Join(p.dir, "pki", name+".kubeconfig")
+}
+
+func (p *Plane) kubeconfig(who *pair) *clientcmdapi.Config {
+	const name = "nodeless"
+	c := clientcmdapi.NewConfig()
+	c.Clusters[name] = &clientcmdapi.Cluster{Server: p.APIServerURL(), CertificateAuthorityData: p.pki.ca.certPEM}
+	c.AuthInfos[name] = &clientcmdapi.AuthInfo{ClientCertificateData: who.certPEM, ClientKeyData: who.keyPEM}
+	c.Contexts[name] = &clientcmdapi.Context{Cluster: name, AuthInfo: name}
+	c.CurrentContext = name
+	return c
 }

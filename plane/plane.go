@@ -1,6 +1,6 @@
-// Package plane runs a real Kubernetes control plane inside this process: etcd, kube-apiserver, kube-controller-manager and
-// kube-scheduler, on loopback only, with its own certificates and a data directory that survives restarts. It takes minutes
-// to compile and 180 MB to link, so only commands and tests import it.
+// Package plane runs a real Kubernetes control plane inside this process: etcd, kube-apiserver, kube-controller-manager
+// and kube-scheduler, on loopback only, with its own certificates and a data directory that survives restarts. It takes
+// minutes to compile and 180 MB to link, so only commands and tests import it.
 package plane
 
 import (
@@ -33,7 +33,8 @@ type Options struct {
 	// ServiceCIDR is the range of Service addresses, 10.96.0.0/16 by default. A cluster keeps the range it was made with.
 	ServiceCIDR string
 	// Port fixes kube-apiserver's port; if something else listens there, Start fails and names it. With 0 a free port is
-	// chosen once and kept; should another process have taken it meanwhile, a new one is chosen and the kubeconfig follows.
+	// chosen once and kept; should another process have taken it meanwhile, a new one is chosen and the kubeconfig
+	// follows.
 	Port int
 	// Tokens decides on bearer tokens besides ServiceAccounts'; nil = nobody does.
 	Tokens authenticator.Token
@@ -67,13 +68,13 @@ type Plane struct {
 // inUse is held while a control plane runs: its components register themselves in globals of this process.
 var inUse sync.Mutex
 
-// Start brings a control plane up and returns when it is ready: the API server says so, the scheduler has its caches and
-// the namespace default has its ServiceAccount, so that pods can be created at once. ctx bounds the start only; if it ends
-// before that, everything is taken down again. Afterwards the control plane runs until Stop, or until a part of it fails
-// (see Done and Err). One process can run one control plane at a time.
+// Start brings a control plane up and returns when it is ready: the API server says so, the scheduler has its caches
+// and the namespace default has its ServiceAccount, so that pods can be created at once. ctx bounds the start only; if
+// it ends before that, everything is taken down again. Afterwards the control plane runs until Stop, or until a part of
+// it fails (see Done and Err). One process can run one control plane at a time.
 //
-// It fails with a *datadir.InUseError if another process uses the data directory, a *PortError if Options.Port is taken, and a
-// *CorruptError if etcd's files are damaged.
+// It fails with a *datadir.InUseError if another process uses the data directory, a *PortError if Options.Port is
+// taken, and a *CorruptError if etcd's files are damaged.
 func Start(ctx context.Context, o Options) (*Plane, error) {
 	if err := o.complete(); err != nil {
 		return nil, err

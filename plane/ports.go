@@ -8,8 +8,10 @@ import (
 	"net"
 	"os"
 	"path/filepath"
+	"runtime"
 	"strconv"
 	"strings"
+	"sync/atomic"
 	"syscall"
 )
 
@@ -20,7 +22,8 @@ type PortError struct {
 }
 
 func (e *PortError) Error() string {
-	return fmt.Sprintf("port %d on 127.0.0.1 is taken%s; end that process, or give another port (0: any free one)", e.Port, e.Holder)
+	return fmt.Sprintf("port %d on 127.0.0.1 is taken%s; end that process, or give another port (0: any free one)", e.Port,
+		e.Holder)
 }
 
 // Ports tried first. They lie below the range from which the kernel serves outgoing connections, so nobody gets them by
@@ -57,8 +60,8 @@ func listenOn(port int) (net.Listener, error) {
 	return l, nil
 }
 
-// holder names the process that listens on a port, " by process 123 (name)", or "" if that cannot be known: other users'
-// processes hide their sockets, and only Linux shows them in /proc.
+// holder names the process that listens on a port, " by process 123 (name)", or "" if that cannot be known: other
+// users' processes hide their sockets, and only Linux shows them in /proc.
 func holder(port int) string {
 	inodes := map[string]bool{}
 	for _, table := range []string{"/proc/net/tcp", "/proc/net/tcp6"} {
@@ -80,8 +83,8 @@ func holder(port int) string {
 	return ""
 }
 
-// listeningInodes adds the sockets that listen on a port according to a table as in proc(5): column 2 is address:port in
-// hexadecimal, column 4 the state (0A: listen), column 10 the inode.
+// listeningInodes adds the sockets that listen on a port according to a table as in proc(5): column 2 is address:port
+// in hexadecimal, column 4 the state (0A: listen), column 10 the inode.
 func listeningInodes(table string, port int, inodes map[string]bool) {
 	f, err := os.Open(table)
 	if err != nil {
@@ -98,4 +101,25 @@ func listeningInodes(table string, port int, inodes map[string]bool) {
 			inodes[col[9]] = true
 		}
 	}
+}
+
+// closable is the API server's listener. If the API server has not ended in time, its port is closed under it; it would
+// answer that with a panic, so its accepting goroutine ends instead.
+type closable struct {
+	net.Listener
+	closed atomic.Bool
+}
+
+func (l *closable) Accept() (net.Conn, error) {
+	c, err := l.Listener.Accept()
+	if err != nil && l.closed.Load() {
+		runtime.Goexit()
+	}
+	return c, err
+}
+
+// shut frees the port whether or not the API server has done so.
+func (l *closable) shut() {
+	l.closed.Store(true)
+	_ = l.Close()
 }

@@ -3,10 +3,14 @@ package plane
 import (
 	"context"
 	"fmt"
+	"path"
 	"time"
 
+	"go.etcd.io/etcd/server/v3/storage/mvcc"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/client-go/kubernetes"
+	"k8s.io/kubernetes/pkg/api/legacyscheme"
 )
 
 // awaitAPIServer waits for /readyz: storage is reachable and the default roles exist.
@@ -31,8 +35,8 @@ func (p *Plane) awaitAPIServer(ctx context.Context) error {
 // suspicious is how long the API server may take before its data is looked at; it needs 2 s.
 const suspicious = 10 * time.Second
 
-// awaitClients waits until the scheduler has its caches and the controllers have made the ServiceAccount without which no
-// pod can be created in the namespace default.
+// awaitClients waits until the scheduler has its caches and the controllers have made the ServiceAccount without which
+// no pod can be created in the namespace default.
 func (p *Plane) awaitClients(ctx context.Context, synced <-chan struct{}) error {
 	c, err := kubernetes.NewForConfig(p.RESTConfig())
 	if err != nil {
@@ -53,4 +57,23 @@ func (p *Plane) awaitClients(ctx context.Context, synced <-chan struct{}) error 
 	case <-ctx.Done():
 		return fmt.Errorf("wait for %s: %w; see %s", scheduler, context.Cause(ctx), p.o.LogFile)
 	}
+}
+
+// checkObjects decodes every stored object. Neither etcd's files nor the API server tell when an object's own bytes
+// were changed: the API server tries to read it for ever and never becomes ready. So this is asked when it takes its
+// time.
+func (s *store) checkObjects(ctx context.Context) error {
+	return guarded(func() error {
+		all, err := s.server.Server.KV().Range(ctx, []byte("/registry/"), []byte("/registry0"), mvcc.RangeOptions{})
+		if err != nil {
+			return fmt.Errorf("database: %w", err)
+		}
+		for _, kv := range all.KVs {
+			_, _, err := legacyscheme.Codecs.UniversalDeserializer().Decode(kv.Value, nil, nil)
+			if err != nil && !runtime.IsNotRegisteredError(err) { // custom resources are not registered
+				return fmt.Errorf("stored object %s: %w", path.Clean(string(kv.Key)), err)
+			}
+		}
+		return nil
+	})
 }

@@ -61,7 +61,8 @@ func (s *state) setServiceCIDR(want string) error {
 	case s.ServiceCIDR == "":
 		s.ServiceCIDR = want
 	case want != "" && want != s.ServiceCIDR:
-		return fmt.Errorf("service CIDR %s: this cluster was made with %s and keeps it; delete it with \"nodeless down --wipe\" to change the range", want, s.ServiceCIDR)
+		return fmt.Errorf("service CIDR %s: this cluster was made with %s and keeps it; delete it with \"nodeless "+
+			"down --wipe\" to change the range", want, s.ServiceCIDR)
 	}
 	return nil
 }

@@ -4,9 +4,9 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// DecisionLog is one piece of the log of what Nodeless decided and what became of it. There are at most so many pieces; the newest
-// takes the name of the oldest. It is written by the controller alone and read by "nodeless why", "nodeless decisions" and
-// "nodeless savings".
+// DecisionLog is one piece of the log of what Nodeless decided and what became of it. There are at most so many pieces;
+// the newest takes the name of the oldest. It is written by the controller alone and read by "nodeless why", "nodeless
+// decisions" and "nodeless savings".
 //
 // +kubebuilder:object:root=true
 // +kubebuilder:resource:path=decisionlogs,scope=Cluster,categories=nodeless

@@ -6,11 +6,10 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// FargateProfile selects pods that each run in a microVM of their own, which is their Node. It means what a Fargate profile of
-// EKS means; what else it can do is said at the fields.
+// FargateProfile selects pods that each run in a microVM of their own, which is their Node. It means what a Fargate
+// profile of EKS means; what else it can do is said at the fields.
 //
-// +kubebuilder:object:root=true
-// +kubebuilder:subresource:status
+// +kubebuilder:object:root=true +kubebuilder:subresource:status
 // +kubebuilder:resource:path=fargateprofiles,scope=Cluster,shortName=fp,categories=nodeless
 // +kubebuilder:printcolumn:name="Sizing",type=string,JSONPath=`.spec.sizing`
 // +kubebuilder:printcolumn:name="Pods",type=integer,JSONPath=`.status.pods`,description="Pods that have a microVM"
@@ -42,9 +41,12 @@ type FargateProfileList struct {
 
 // FargateProfileSpec says which pods, and what they get.
 //
-// +kubebuilder:validation:XValidation:rule="has(self.selectors) && size(self.selectors) > 0",message="Fargate Profile requires at least one selector."
-// +kubebuilder:validation:XValidation:rule="!has(self.selectors) || self.selectors.all(s, has(s.namespace) && size(s.namespace) > 0)",message="Fargate Profile must have at least one selector with at least one namespace value."
-// +kubebuilder:validation:XValidation:rule="!(has(self.restrictions) && self.restrictions == 'None') || self.sizing == 'Exact'",message="restrictions: None needs sizing: Exact; with sizing: Fargate pods are refused as Fargate refuses them"
+// +kubebuilder:validation:XValidation:rule="has(self.selectors) && size(self.selectors) > 0",message="Fargate Profile
+// requires at least one selector." +kubebuilder:validation:XValidation:rule="!has(self.selectors) ||
+// self.selectors.all(s, has(s.namespace) && size(s.namespace) > 0)",message="Fargate Profile must have at least one
+// selector with at least one namespace value." +kubebuilder:validation:XValidation:rule="!(has(self.restrictions) &&
+// self.restrictions == 'None') || self.sizing == 'Exact'",message="restrictions: None needs sizing: Exact; with sizing:
+// Fargate pods are refused as Fargate refuses them"
 type FargateProfileSpec struct {
 	// Selectors say which pods: those that satisfy any of them. Pods of DaemonSets and pods with the annotation
 	// eks.amazonaws.com/compute-type: ec2 are never selected. If several profiles select a pod, the first by name has it,
@@ -63,8 +65,8 @@ type FargateProfileSpec struct {
 	Sizing Sizing `json:"sizing,omitempty"`
 
 	// Engine is what the microVM runs on. Auto: KVM where it works, else TCG, which is emulation: slow, and no security
-	// boundary. Namespace: no virtual machine but Linux namespaces, which are no security boundary at all, on hosts that were
-	// started with --engine namespace; Auto never means it.
+	// boundary. Namespace: no virtual machine but Linux namespaces, which are no security boundary at all, on hosts that
+	// were started with --engine namespace; Auto never means it.
 	//
 	// +kubebuilder:default=Auto
 	// +optional
@@ -115,16 +117,16 @@ type FargateProfileLimits struct {
 type FargateProfileSelector struct {
 	// Namespace is a name; * stands for any characters, ? for one.
 	//
-	// +kubebuilder:validation:MaxLength=63
-	// +kubebuilder:validation:XValidation:rule="size(self) == 0 || self.matches('^[a-z0-9*?]([-a-z0-9*?]*[a-z0-9*?])?$')",message="a namespace consists of lower case letters, digits and '-', and may have the wildcards '*' and '?'"
-	// +optional
+	// +kubebuilder:validation:MaxLength=63 +kubebuilder:validation:XValidation:rule="size(self) == 0 ||
+	// self.matches('^[a-z0-9*?]([-a-z0-9*?]*[a-z0-9*?])?$')",message="a namespace consists of lower case letters, digits
+	// and '-', and may have the wildcards '*' and '?'" +optional
 	Namespace string `json:"namespace,omitempty"`
 
 	// Labels that the pod must all have; keys and values may have the wildcards * and ?.
 	//
-	// +kubebuilder:validation:MaxProperties=5
-	// +kubebuilder:validation:XValidation:rule="self.all(k, size(k) <= 317 && k.matches('^[-A-Za-z0-9_./*?]+$') && size(self[k]) <= 63 && self[k].matches('^[-A-Za-z0-9_.*?]*$'))",message="labels consist of letters, digits, '-', '_' and '.', keys also of '/'; both may have the wildcards '*' and '?'"
-	// +optional
+	// +kubebuilder:validation:MaxProperties=5 +kubebuilder:validation:XValidation:rule="self.all(k, size(k) <= 317 &&
+	// k.matches('^[-A-Za-z0-9_./*?]+$') && size(self[k]) <= 63 && self[k].matches('^[-A-Za-z0-9_.*?]*$'))",message="labels
+	// consist of letters, digits, '-', '_' and '.', keys also of '/'; both may have the wildcards '*' and '?'" +optional
 	Labels map[string]LabelPattern `json:"labels,omitempty"`
 }
 
@@ -170,9 +172,11 @@ const (
 
 // FargateProfileStorage is for what containers write.
 type FargateProfileStorage struct {
-	// Ephemeral is the disk of a pod that asks for none, 20Gi as on Fargate if not given. Space is taken when it is written.
+	// Ephemeral is the disk of a pod that asks for none, 20Gi as on Fargate if not given. Space is taken when it is
+	// written.
 	//
-	// +kubebuilder:validation:XValidation:rule="type(self) == int ? self > 0 : quantity(self).isGreaterThan(quantity('0')) && quantity(self).compareTo(quantity('175Gi')) <= 0",message="ephemeral storage is above 0 and at most 175Gi"
+	// +kubebuilder:validation:XValidation:rule="type(self) == int ? self > 0 : quantity(self).isGreaterThan(quantity('0'))
+	// && quantity(self).compareTo(quantity('175Gi')) <= 0",message="ephemeral storage is above 0 and at most 175Gi"
 	// +optional
 	Ephemeral *resource.Quantity `json:"ephemeral,omitempty"`
 }

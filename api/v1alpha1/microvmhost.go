@@ -5,18 +5,18 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// MicroVMHost is a machine that runs pods of FargateProfiles in microVMs. It is in a namespace of its own, nodeless-host-NAME, in which the host may write
-// what it has to say, and nowhere else; one in another namespace counts for nothing.
+// MicroVMHost is a machine that runs pods of FargateProfiles in microVMs. It is in a namespace of its own,
+// nodeless-host-NAME, in which the host may write what it has to say, and nowhere else; one in another namespace counts
+// for nothing.
 //
-// +kubebuilder:object:root=true
-// +kubebuilder:subresource:status
+// +kubebuilder:object:root=true +kubebuilder:subresource:status
 // +kubebuilder:resource:path=microvmhosts,scope=Namespaced,categories=nodeless
 // +kubebuilder:printcolumn:name="Engine",type=string,JSONPath=`.status.engine`
 // +kubebuilder:printcolumn:name="CPU",type=string,JSONPath=`.status.capacity.cpu`
 // +kubebuilder:printcolumn:name="Memory",type=string,JSONPath=`.status.capacity.memory`
 // +kubebuilder:printcolumn:name="Address",type=string,JSONPath=`.status.address`
-// +kubebuilder:printcolumn:name="Heard",type=date,JSONPath=`.status.heartbeat`,description="When it last said that it is there"
-// +kubebuilder:printcolumn:name="Ready",type=boolean,JSONPath=`.status.ready`
+// +kubebuilder:printcolumn:name="Heard",type=date,JSONPath=`.status.heartbeat`,description="When it last said that it
+// is there" +kubebuilder:printcolumn:name="Ready",type=boolean,JSONPath=`.status.ready`
 // +kubebuilder:printcolumn:name="Message",type=string,JSONPath=`.status.message`
 type MicroVMHost struct {
 	metav1.TypeMeta   `json:",inline"`
@@ -40,9 +40,8 @@ type MicroVMHostList struct {
 type MicroVMHostSpec struct {
 	// PodCIDR are the addresses of the host's microVMs. No two hosts have the same.
 	//
-	// +required
-	// +kubebuilder:validation:MinLength=9
-	// +kubebuilder:validation:XValidation:rule="self == oldSelf",message="the addresses of a host's microVMs stay; remove the host and add it again"
+	// +required +kubebuilder:validation:MinLength=9 +kubebuilder:validation:XValidation:rule="self ==
+	// oldSelf",message="the addresses of a host's microVMs stay; remove the host and add it again"
 	PodCIDR string `json:"podCIDR"`
 
 	// Unschedulable keeps new pods away; those that run go on.
@@ -73,15 +72,17 @@ type MicroVMHostStatus struct {
 	KubeletVersion string `json:"kubeletVersion,omitempty"`
 	KernelVersion  string `json:"kernelVersion,omitempty"`
 
-	// Address is where API servers reach the host. The kubelet API of the microVM with the n-th address of podCIDR is there at port kubeletPort + n.
+	// Address is where API servers reach the host. The kubelet API of the microVM with the n-th address of podCIDR is
+	// there at port kubeletPort + n.
 	Address     string `json:"address,omitempty"`
 	KubeletPort int32  `json:"kubeletPort,omitempty"`
-	// OverlayPort is the UDP port at address where the host takes packets from other hosts for its microVMs (VXLAN). 0: its microVMs are in user mode, and
-	// nobody reaches them.
+	// OverlayPort is the UDP port at address where the host takes packets from other hosts for its microVMs (VXLAN). 0:
+	// its microVMs are in user mode, and nobody reaches them.
 	OverlayPort int32 `json:"overlayPort,omitempty"`
 }
 
-// MicroVM is a pod on a MicroVMHost: the scheduler says in spec what is to run, the host in status what has become of it. Deleting it ends it at once.
+// MicroVM is a pod on a MicroVMHost: the scheduler says in spec what is to run, the host in status what has become of
+// it. Deleting it ends it at once.
 //
 // +kubebuilder:object:root=true
 // +kubebuilder:subresource:status

@@ -3,6 +3,8 @@
 package cloudtest
 
 import (
+	"context"
+	"slices"
 	"testing"
 
 	"github.com/nodeless/nodeless/cloud"
@@ -61,4 +63,107 @@ func Run(t *testing.T, h Harness) {
 			story.tell(&teller{T: t, cloud: c, p: c.Connect(t)})
 		})
 	}
+}
+
+// teller is a story under way.
+type teller struct {
+	*testing.T
+	cloud Cloud
+	p     cloud.Provider
+}
+
+const gib = int64(1) << 30
+
+// pod asks for one core and a gibibyte.
+func pod() model.Resources {
+	var r model.Resources
+	r[model.CPU], r[model.Memory], r[model.Pods] = 1000, gib, 1
+	return r
+}
+
+func (t *teller) request(claim string, rs ...model.Requirement) cloud.LaunchRequest {
+	return cloud.LaunchRequest{
+		Token: "uid-of-" + claim, Claim: claim, Pool: "general", Class: t.cloud.Ready,
+		Requirements: model.NewRequirements(rs...), Requests: pod(), Labels: map[string]string{"team": "blue"},
+	}
+}
+
+func (t *teller) launch(req cloud.LaunchRequest) cloud.LaunchResult {
+	t.Helper()
+	result, err := t.p.Launch(context.Background(), req)
+	if err != nil {
+		t.Fatalf("launch %s: %v", req.Claim, err)
+	}
+	return result
+}
+
+func (t *teller) types() []model.InstanceType {
+	t.Helper()
+	types, err := t.p.Catalog(context.Background(), t.cloud.Ready)
+	if err != nil {
+		t.Fatalf("catalogue: %v", err)
+	}
+	return types
+}
+
+// offer is an offering with its price.
+type offer struct {
+	model.OfferingKey
+	price model.Price
+}
+
+// offers are all on demand that hold a pod, cheapest first; without accelerators.
+func (t *teller) offers() []offer {
+	t.Helper()
+	var out []offer
+	for _, it := range t.types() {
+		if !pod().Fits(it.Allocatable) ||
+			it.Capacity[model.NvidiaGPU]+it.Capacity[model.Neuron]+it.Capacity[model.AMDGPU]+it.Capacity[model.Gaudi] > 0 {
+			continue
+		}
+		for _, o := range it.Offerings {
+			if o.CapacityType == model.OnDemand {
+				out = append(out, offer{model.OfferingKey{Type: it.Name, Zone: o.Zone, CapacityType: model.OnDemand}, o.Price})
+			}
+		}
+	}
+	slices.SortStableFunc(out, func(a, b offer) int { return int(a.price - b.price) })
+	if len(out) < 4 {
+		t.Fatalf("the cloud has %d offerings of %s for a small pod, the stories need four", len(out), model.OnDemand)
+	}
+	return out
+}
+
+// exactly requires one offering.
+func exactly(o offer) []model.Requirement {
+	return []model.Requirement{
+		model.OneOf(model.LabelInstanceType, o.Type), model.OneOf(model.LabelZone, o.Zone),
+		model.OneOf(model.LabelCapacityType, o.CapacityType),
+	}
+}
+
+func keyOf(m cloud.Instance) model.OfferingKey {
+	return model.OfferingKey{Type: m.Type, Zone: m.Zone, CapacityType: m.CapacityType}
+}
+
+// alive checks how many instances the cloud has.
+func (t *teller) alive(want int) {
+	t.Helper()
+	if got := t.cloud.Alive(t.T); len(got) != want {
+		t.Fatalf("the cloud has %d instances %v, want %d", len(got), got, want)
+	}
+}
+
+// listed is the instance of a claim in List, if it is there.
+func (t *teller) listed(claim string) (cloud.Instance, bool) {
+	t.Helper()
+	machines, err := t.p.List(context.Background())
+	if err != nil {
+		t.Fatalf("list: %v", err)
+	}
+	i := slices.IndexFunc(machines, func(m cloud.Instance) bool { return m.Claim == claim })
+	if i < 0 {
+		return cloud.Instance{}, false
+	}
+	return machines[i], true
 }

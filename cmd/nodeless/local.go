@@ -200,7 +200,7 @@ func (l *local) startNodes(run, _ context.Context) error {
 	}
 	l.spawn(run, "node simulator", func(ctx context.Context) error {
 		return nodesim.Run(ctx, nodesim.Options{
-			REST: l.plane.RESTConfig(), Machines: regional.Machines(l.region), Clock: clock.Real{}, Log: l.log, Kubelets: kubelets,
+			REST: l.plane.RESTConfig(), Instances: regional.Instances(l.region), Clock: clock.Real{}, Log: l.log, Kubelets: kubelets,
 		})
 	})
 	return nil

@@ -95,7 +95,7 @@ func start(t testing.TB, own *catalog.Own) *Stack {
 	}
 	s.serve(t)
 	s.background(t, "node simulator", func(ctx context.Context) error {
-		return nodesim.Run(ctx, nodesim.Options{REST: s.Plane.RESTConfig(), Machines: regional.Machines(s.Region), Clock: clock.Real{}, Log: s.log})
+		return nodesim.Run(ctx, nodesim.Options{REST: s.Plane.RESTConfig(), Instances: regional.Instances(s.Region), Clock: clock.Real{}, Log: s.log})
 	})
 	return s
 }

@@ -1,5 +1,5 @@
-// Package kubectl is the kubectl of Kubernetes' own source, built in, so that nothing else needs to be installed to work
-// with an embedded cluster. It does not link the control plane.
+// Package kubectl is the kubectl of Kubernetes' own source, built in, so that nothing else needs to be installed to
+// work with an embedded cluster. It does not link the control plane.
 package kubectl
 
 import (
@@ -25,10 +25,10 @@ import (
 	_ "github.com/nodeless/nodeless/internal/kit/kubeversion" // else it would call itself v0.0.0-master
 )
 
-// Run runs kubectl with its arguments (without its name) and returns its exit code. It talks to the cluster of the given
-// kubeconfig file unless the arguments name another one by --kubeconfig, --context, --cluster, --user or --server; then the
-// user's own kubeconfig counts as it does for any kubectl. If missing is not "", that cluster does not run: arguments that
-// need one end with an error that says missing.
+// Run runs kubectl with its arguments (without its name) and returns its exit code. It talks to the cluster of the
+// given kubeconfig file unless the arguments name another one by --kubeconfig, --context, --cluster, --user or
+// --server; then the user's own kubeconfig counts as it does for any kubectl. If missing is not "", that cluster does
+// not run: arguments that need one end with an error that says missing.
 //
 // Run takes over the process as kubectl does: signals get their default meaning (Ctrl-C ends it at once, unless the
 // subcommand has something to clean up), and plugins found in $PATH replace the process. Call it once, last.
@@ -122,7 +122,8 @@ func needsCluster(args []string) bool {
 		if strings.HasPrefix(a, "-") {
 			continue
 		}
-		return !slices.Contains([]string{"help", "completion", "__complete", "__completeNoDesc", "config", "options", "plugin", "kustomize", "kuberc"}, a)
+		return !slices.Contains([]string{"help", "completion", "__complete", "__completeNoDesc", "config", "options",
+			"plugin", "kustomize", "kuberc"}, a)
 	}
 	return false // bare kubectl shows its help
 }

@@ -55,10 +55,10 @@ func stop() {
 	}
 }
 
-// Start gives the control plane that all tests of this binary share; the first call starts it, in a temporary directory,
-// with the CRDs of Nodeless installed. Tests must not stop it and should keep to a namespace of their own (see Namespace);
-// objects without a namespace, such as Nodes, want names of their own and a t.Cleanup that deletes them. Under -short the
-// test is skipped.
+// Start gives the control plane that all tests of this binary share; the first call starts it, in a temporary
+// directory, with the CRDs of Nodeless installed. Tests must not stop it and should keep to a namespace of their own
+// (see Namespace); objects without a namespace, such as Nodes, want names of their own and a t.Cleanup that deletes
+// them. Under -short the test is skipped.
 func Start(t testing.TB) *plane.Plane {
 	t.Helper()
 	if testing.Short() {
@@ -92,7 +92,8 @@ func Namespace(t testing.TB, p *plane.Plane) string {
 		t.Fatal(err)
 	}
 	ctx := context.Background()
-	ns, err := c.CoreV1().Namespaces().Create(ctx, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{GenerateName: "test-"}}, metav1.CreateOptions{})
+	ns, err := c.CoreV1().Namespaces().Create(ctx, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{GenerateName: "test-"}},
+		metav1.CreateOptions{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -108,8 +109,8 @@ func Namespace(t testing.TB, p *plane.Plane) string {
 	return ns.Name
 }
 
-// Eventually asks again and again until ok returns nil, and fails the test after a minute with its last two errors: the very last often
-// says only that the minute is over.
+// Eventually asks again and again until ok returns nil, and fails the test after a minute with its last two errors: the
+// very last often says only that the minute is over.
 func Eventually(t testing.TB, what string, ok func(context.Context) error) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)

@@ -133,7 +133,8 @@ func adminsOnly(token string, next http.Handler) http.Handler {
 	})
 }
 
-const adminWanted = "send the region's token as Authorization: Bearer TOKEN; nodeless env exports it as NODELESS_REGION_TOKEN, " +
+const adminWanted = "send the region's token as Authorization: Bearer TOKEN; nodeless env exports it as " +
+	"NODELESS_REGION_TOKEN, " +
 	"nodeless status -o json has it as .session.regionToken"
 
 func adminInstanceOf(i region.Instance) adminInstance {

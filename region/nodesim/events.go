@@ -3,10 +3,14 @@ package nodesim
 import (
 	"context"
 	"crypto/sha256"
+	"encoding/json"
 	"fmt"
 
 	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/kubernetes/scheme"
 	typedcorev1 "k8s.io/client-go/kubernetes/typed/core/v1"
@@ -39,4 +43,42 @@ const (
 // stays, so that tries are counted in one event.
 func sandboxOf(pod *corev1.Pod) string {
 	return fmt.Sprintf("%x", sha256.Sum256([]byte(pod.UID)))
+}
+
+// started says what a kubelet says of its own node while it starts (Kubernetes 1.36, pkg/kubelet/events and
+// kubelet_node_status.go).
+func (s *Simulator) started(node string) {
+	// a kubelet does not know its Node's UID yet
+	about := &corev1.ObjectReference{Kind: "Node", Name: node, UID: types.UID(node)}
+	s.event(node, about, corev1.EventTypeNormal, "Starting", "Starting kubelet.")
+	s.event(node, about, corev1.EventTypeNormal, "NodeAllocatableEnforced", "Updated Node Allocatable limit across pods")
+	for _, reason := range []string{"NodeHasSufficientMemory", "NodeHasNoDiskPressure", "NodeHasSufficientPID",
+		"NodeReady"} {
+		s.event(node, about, corev1.EventTypeNormal, reason, "Node %s status is now: %s", node, reason)
+	}
+}
+
+// tellClaim puts on an instance's NodeClaim why the instance joins no cluster. On AWS only the console output of the
+// instance would.
+func (s *Simulator) tellClaim(ctx context.Context, m *Instance, cause error) error {
+	if m.Claim == "" {
+		return nil
+	}
+	raw, err := s.client.CoreV1().RESTClient().Get().AbsPath("/apis/karpenter.sh/v1/nodeclaims/"+m.Claim).
+		SetHeader("Accept", "application/json").DoRaw(ctx)
+	if apierrors.IsNotFound(err) {
+		return nil
+	}
+	var claim metav1.PartialObjectMetadata
+	if err == nil {
+		err = json.Unmarshal(raw, &claim)
+	}
+	if err != nil {
+		return fmt.Errorf("tell NodeClaim %s that its machine joins no cluster: %w", m.Claim, err)
+	}
+	about := &corev1.ObjectReference{APIVersion: claim.APIVersion, Kind: claim.Kind, Name: claim.Name, UID: claim.UID}
+	s.events.NewRecorder(scheme.Scheme, corev1.EventSource{Component: "simulated-instance", Host: m.Name}).
+		Eventf(about, corev1.EventTypeWarning, "NodeNotJoining", "Instance %s has booted and joins no cluster: %v", m.ID,
+			cause)
+	return nil
 }

@@ -58,7 +58,7 @@ func inMemory(t *testing.T) (hall, crowd, kubernetes.Interface) {
 	ctx, cancel := context.WithCancel(context.Background())
 	done := make(chan error, 1)
 	go func() {
-		done <- nodesim.Run(ctx, nodesim.Options{REST: server.Config("nodesim", c), Machines: h, Clock: clock.Real{}, Log: slog.New(slog.DiscardHandler)})
+		done <- nodesim.Run(ctx, nodesim.Options{REST: server.Config("nodesim", c), Instances: h, Clock: clock.Real{}, Log: slog.New(slog.DiscardHandler)})
 	}()
 	t.Cleanup(func() {
 		cancel()
@@ -70,14 +70,14 @@ func inMemory(t *testing.T) (hall, crowd, kubernetes.Interface) {
 	return h, c, api
 }
 
-// A kubelet's first word may be on its way for seconds where the API server is busy, and its machine may be terminated meanwhile.
+// A kubelet's first word may be on its way for seconds where the API server is busy, and its instance may be terminated meanwhile.
 func TestANodeDoesNotOutliveItsMachine(t *testing.T) {
 	h, c, api := inMemory(t)
 	nodes := api.CoreV1().Nodes()
 	h.boot("tardy")
 	<-c.came
-	h <- nodesim.Event{Kind: nodesim.Ending, Machine: machine("tardy")}
-	h <- nodesim.Event{Kind: nodesim.Gone, Machine: machine("tardy")}
+	h <- nodesim.Event{Kind: nodesim.Ending, Instance: instance("tardy")}
+	h <- nodesim.Event{Kind: nodesim.Gone, Instance: instance("tardy")}
 	h.boot("next")
 	planetest.Eventually(t, "the next machine joins", func(ctx context.Context) error {
 		_, err := nodes.Get(ctx, "next", metav1.GetOptions{})
@@ -93,11 +93,11 @@ func TestANodeDoesNotOutliveItsMachine(t *testing.T) {
 	})
 }
 
-// An address, and so the name of a Node, comes again: what is left of the machine that had it before is not taken for the new one's.
+// An address, and so the name of a Node, comes again: what is left of the instance that had it before is not taken for the new one's.
 func TestANameComesAgain(t *testing.T) {
 	h, _, api := inMemory(t)
 	nodes := api.CoreV1().Nodes()
-	old, young := machine("name"), machine("name")
+	old, young := instance("name"), instance("name")
 	old.ProviderID, young.ID, young.ProviderID = "aws:///a/i-old", "i-young", "aws:///a/i-young"
 	is := func(id string) {
 		t.Helper()
@@ -109,7 +109,7 @@ func TestANameComesAgain(t *testing.T) {
 			return err
 		})
 	}
-	h <- nodesim.Event{Kind: nodesim.Booted, Machine: old}
+	h <- nodesim.Event{Kind: nodesim.Booted, Instance: old}
 	is(old.ProviderID)
 	held, err := nodes.Get(context.Background(), "name", metav1.GetOptions{})
 	if err != nil {
@@ -119,8 +119,8 @@ func TestANameComesAgain(t *testing.T) {
 	if held, err = nodes.Update(context.Background(), held, metav1.UpdateOptions{}); err != nil {
 		t.Fatal(err)
 	}
-	h <- nodesim.Event{Kind: nodesim.Gone, Machine: old}
-	h <- nodesim.Event{Kind: nodesim.Booted, Machine: young}
+	h <- nodesim.Event{Kind: nodesim.Gone, Instance: old}
+	h <- nodesim.Event{Kind: nodesim.Booted, Instance: young}
 	planetest.Eventually(t, "the old Node is being deleted", func(ctx context.Context) error {
 		held, err = nodes.Get(ctx, "name", metav1.GetOptions{})
 		if err == nil && held.DeletionTimestamp == nil {

@@ -5,6 +5,8 @@ import (
 	"net/netip"
 
 	corev1 "k8s.io/api/core/v1"
+
+	"github.com/nodeless/nodeless/internal/kit/lease"
 )
 
 // runtimeVersion marks Nodes of this simulator.
@@ -14,10 +16,10 @@ const runtimeVersion = "simulated://1"
 const kubeletPort = 10250
 
 // Host finds the simulated node behind a host name or address, and the node's address. There is none if node is empty.
-// It is an error to ask for a node whose machine has ended.
+// It is an error to ask for a node whose instance has ended.
 func (s *Simulator) Host(name string) (node string, ip netip.Addr, err error) {
 	if n, err := s.nodes.Get(name); err == nil {
-		m := s.machine(name)
+		m := s.instance(name)
 		switch {
 		case m != nil:
 			return name, m.IP, nil
@@ -47,7 +49,7 @@ func (s *Simulator) Host(name string) (node string, ip netip.Addr, err error) {
 // Pod is a pod on a simulated node; not to be changed.
 func (s *Simulator) Pod(namespace, name string) (*corev1.Pod, bool) {
 	pod, err := s.pods.Pods(namespace).Get(name)
-	return pod, err == nil && s.machine(pod.Spec.NodeName) != nil
+	return pod, err == nil && s.instance(pod.Spec.NodeName) != nil
 }
 
 // Pods are the pods of a node; not to be changed.
@@ -60,4 +62,27 @@ func (s *Simulator) Pods(node string) []*corev1.Pod {
 		}
 	}
 	return pods
+}
+
+// beating are the Nodes that exist and whose instance runs, or that are played without one.
+func (s *Simulator) beating() []lease.Node {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	nodes := make([]lease.Node, 0, len(s.booted)+len(s.others))
+	add := func(name string) {
+		if node, err := s.nodes.Get(name); err == nil {
+			nodes = append(nodes, lease.Node{Name: name, UID: node.UID})
+		}
+	}
+	for name, m := range s.booted {
+		if !m.ending {
+			add(name)
+		}
+	}
+	for name := range s.others {
+		if s.booted[name] == nil {
+			add(name)
+		}
+	}
+	return nodes
 }

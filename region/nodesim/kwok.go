@@ -42,14 +42,14 @@ func unhealthyStatus(running corev1.PodStatus, now metav1.Time) corev1.PodStatus
 	return running
 }
 
-// played is the Node behind a name as a machine, if somebody made it to be played; nil if not. Its pods have its
+// played is the Node behind a name as an instance, if somebody made it to be played; nil if not. Its pods have its
 // address, since it has no subnet.
-func (s *Simulator) played(name string) *Machine {
+func (s *Simulator) played(name string) *Instance {
 	node, err := s.nodes.Get(name)
 	if err != nil || node.Annotations[annotationNode] != fake || node.DeletionTimestamp != nil {
 		return nil
 	}
-	m := &Machine{Name: name, IP: netip.AddrFrom4([4]byte{192, 0, 2, 1}), played: true} // TEST-NET-1, RFC 5737
+	m := &Instance{Name: name, IP: netip.AddrFrom4([4]byte{192, 0, 2, 1}), played: true} // TEST-NET-1, RFC 5737
 	for _, a := range node.Status.Addresses {
 		if ip, err := netip.ParseAddr(a.Address); err == nil && a.Type == corev1.NodeInternalIP {
 			m.IP = ip
@@ -58,7 +58,7 @@ func (s *Simulator) played(name string) *Machine {
 	return m
 }
 
-// play notes whether a node is played without a machine; the pods of one that is new have waited for it.
+// play notes whether a node is played without an instance; the pods of one that is new have waited for it.
 func (s *Simulator) play(name string, played bool) {
 	s.mu.Lock()
 	before := s.others[name]
@@ -74,8 +74,8 @@ func (s *Simulator) play(name string, played bool) {
 }
 
 // broken reports whether somebody wrote by hand that a node is not well. It stays so, where a kubelet would soon say
-// otherwise: so a test, or somebody curious, plays a machine that broke. What the control plane writes when it has not
-// heard of a node is put right.
+// otherwise: so a test, or somebody curious, plays an instance that broke. What the control plane writes when it has
+// not heard of a node is put right.
 func broken(node *corev1.Node) bool {
 	for _, c := range node.Status.Conditions {
 		if c.Type == corev1.NodeReady {

@@ -15,14 +15,14 @@ import (
 	"github.com/nodeless/nodeless/catalog"
 )
 
-// reconcileNode registers the Node of a booted machine and keeps its Ready condition true, as its kubelet would; the
-// Node of a terminated machine it takes away. Of one name it runs once at a time, so that no Node comes after its
-// machine has gone.
+// reconcileNode registers the Node of a booted instance and keeps its Ready condition true, as its kubelet would; the
+// Node of a terminated instance it takes away. Of one name it runs once at a time, so that no Node comes after its
+// instance has gone.
 func (s *Simulator) reconcileNode(ctx context.Context, name string) error {
 	if err := s.removeNode(ctx, name); err != nil {
 		return err
 	}
-	m := s.machine(name)
+	m := s.instance(name)
 	s.play(name, m != nil && m.played)
 	if m == nil {
 		return nil
@@ -48,7 +48,7 @@ func (s *Simulator) reconcileNode(ctx context.Context, name string) error {
 	return err
 }
 
-func (s *Simulator) register(ctx context.Context, m *Machine) error {
+func (s *Simulator) register(ctx context.Context, m *Instance) error {
 	if s.noteRegistered(m, false) {
 		return nil
 	}
@@ -58,7 +58,7 @@ func (s *Simulator) register(ctx context.Context, m *Machine) error {
 		return s.tellClaim(ctx, m, err)
 	}
 	_, err = s.client.CoreV1().Nodes().Create(ctx, newNode(m, k, metav1.NewTime(s.o.Clock.Now())), metav1.CreateOptions{})
-	// our own, if an answer was lost; else that of a machine which had the address before
+	// our own, if an answer was lost; else that of an instance which had the address before
 	if apierrors.IsAlreadyExists(err) {
 		var there *corev1.Node
 		if there, err = s.client.CoreV1().Nodes().Get(ctx, m.Name, metav1.GetOptions{}); err == nil &&
@@ -74,8 +74,8 @@ func (s *Simulator) register(ctx context.Context, m *Machine) error {
 	return nil
 }
 
-// noteRegistered reports whether a machine's kubelet has made its Node, and notes that it has.
-func (s *Simulator) noteRegistered(m *Machine, yes bool) bool {
+// noteRegistered reports whether an instance's kubelet has made its Node, and notes that it has.
+func (s *Simulator) noteRegistered(m *Instance, yes bool) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	b := s.booted[m.Name]
@@ -132,8 +132,8 @@ func readyConditions(now metav1.Time) []corev1.NodeCondition {
 	}
 }
 
-// newNode is the Node a kubelet on machine m registers.
-func newNode(m *Machine, k kubelet, now metav1.Time) *corev1.Node {
+// newNode is the Node a kubelet on instance m registers.
+func newNode(m *Instance, k kubelet, now metav1.Time) *corev1.Node {
 	t := m.Type
 	labels := map[string]string{
 		corev1.LabelHostname:           m.Name,
@@ -169,9 +169,9 @@ func newNode(m *Machine, k kubelet, now metav1.Time) *corev1.Node {
 	}
 }
 
-// Resources are the capacity and allocatable resources of the Node that a machine registers; its type, user data and
+// Resources are the capacity and allocatable resources of the Node that an instance registers; its type, user data and
 // root disk decide.
-func Resources(m Machine) (capacity, allocatable corev1.ResourceList, err error) {
+func Resources(m Instance) (capacity, allocatable corev1.ResourceList, err error) {
 	k, err := bootsWith(m)
 	if err != nil {
 		return nil, nil, fmt.Errorf("resources of node %s: %w", m.Name, err)
@@ -180,8 +180,8 @@ func Resources(m Machine) (capacity, allocatable corev1.ResourceList, err error)
 	return capacity, allocatable, nil
 }
 
-// bootsWith is what a machine and its user data tell its kubelet.
-func bootsWith(m Machine) (kubelet, error) {
+// bootsWith is what an instance and its user data tell its kubelet.
+func bootsWith(m Instance) (kubelet, error) {
 	if m.Type == nil {
 		return kubelet{}, errors.New("a machine of an unknown type")
 	}

@@ -1,6 +1,6 @@
-// Package nodesim does for simulated machines what a kubelet, a CNI plugin and a cloud controller do for real ones:
-// a machine that has booted registers its Node with the labels and taints of its user data, keeps its lease, gives pods
-// addresses, runs them, ends them with their grace periods; when the machine is gone, its Node goes too.
+// Package nodesim does for simulated instances what a kubelet, a CNI plugin and a cloud controller do for real ones: an
+// instance that has booted registers its Node with the labels and taints of its user data, keeps its lease, gives pods
+// addresses, runs them, ends them with their grace periods; when the instance is gone, its Node goes too.
 //
 // No container runs: processes are pretended. A pod that would end by itself (restartPolicy Never or OnFailure)
 // succeeds after the time its annotation nodeless.sh/run-for or the `sleep` in its command says, else after two
@@ -34,10 +34,10 @@ import (
 
 // Options of a simulator.
 type Options struct {
-	REST     *rest.Config
-	Machines Machines
-	Clock    clock.Clock
-	Log      *slog.Logger
+	REST      *rest.Config
+	Instances Instances
+	Clock     clock.Clock
+	Log       *slog.Logger
 	// Kubelets answers for the nodes' kubelets until its context ends; nil = nobody does. See package kubelet.
 	Kubelets func(context.Context, *Simulator) error
 }
@@ -50,7 +50,7 @@ const (
 	workers = 16 // concurrent API writes; the API server on two cores is saturated before
 )
 
-// Simulator runs the machines of one region as Nodes of one cluster.
+// Simulator runs the instances of one region as Nodes of one cluster.
 type Simulator struct {
 	o      Options
 	client kubernetes.Interface
@@ -60,21 +60,21 @@ type Simulator struct {
 	nodes  listers.NodeLister
 	queue  workqueue.TypedRateLimitingInterface[string]
 	mu     sync.Mutex
-	booted map[string]*machine  // by node name
-	gone   map[string]string    // by node name: the provider ID of a terminated machine whose Node may still be there
-	others map[string]bool      // nodes that are played without a machine
+	booted map[string]*instance // by node name
+	gone   map[string]string    // by node name: the provider ID of a terminated instance whose Node may still be there
+	others map[string]bool      // nodes that are played without an instance
 	timers map[string]time.Time // by key: when it is looked at next
 }
 
-type machine struct {
-	Machine
+type instance struct {
+	Instance
 	ending     bool
 	registered bool // a kubelet makes its Node once; who takes it away has it away
 }
 
 const indexByNode = "node"
 
-// Run simulates until ctx is done. Machines that had booted before are taken up again, so a restart loses nothing.
+// Run simulates until ctx is done. Instances that had booted before are taken up again, so a restart loses nothing.
 func Run(ctx context.Context, o Options) error {
 	cfg := rest.CopyConfig(o.REST)
 	cfg.ContentType = "application/vnd.kubernetes.protobuf"
@@ -86,7 +86,7 @@ func Run(ctx context.Context, o Options) error {
 		return fmt.Errorf("node simulator: client: %w", err)
 	}
 	s := &Simulator{
-		o: o, client: client, events: events(ctx, client), booted: map[string]*machine{}, gone: map[string]string{},
+		o: o, client: client, events: events(ctx, client), booted: map[string]*instance{}, gone: map[string]string{},
 		others: map[string]bool{}, timers: map[string]time.Time{},
 		queue: workqueue.NewTypedRateLimitingQueue(workqueue.NewTypedItemExponentialFailureRateLimiter[string](firstRetry,
 			lastRetry)),
@@ -113,7 +113,7 @@ func (s *Simulator) run(ctx context.Context) error {
 			}
 		})
 	}
-	for e := range s.o.Machines.Watch(ctx) {
+	for e := range s.o.Instances.Watch(ctx) {
 		s.apply(e)
 	}
 	s.queue.ShutDown()
@@ -162,15 +162,15 @@ func (s *Simulator) releaseLost() {
 	for _, o := range s.byNode.List() {
 		alive[string(o.(*corev1.Pod).UID)] = true
 	}
-	for _, uid := range s.o.Machines.PodsWithIP() {
+	for _, uid := range s.o.Instances.PodsWithIP() {
 		if !alive[uid] {
-			s.o.Machines.ReleasePodIP(uid)
+			s.o.Instances.ReleasePodIP(uid)
 		}
 	}
 }
 
-// machine is the running machine behind a node, or what plays one; nil if there is neither.
-func (s *Simulator) machine(node string) *Machine {
+// instance is the running instance behind a node, or what plays one; nil if there is neither.
+func (s *Simulator) instance(node string) *Instance {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	m := s.booted[node]
@@ -180,5 +180,5 @@ func (s *Simulator) machine(node string) *Machine {
 	case m.ending:
 		return nil
 	}
-	return &m.Machine
+	return &m.Instance
 }

@@ -44,7 +44,7 @@ func TestAMachineRegistersAsItsUserDataSays(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	m := &Machine{ID: "i-1", ProviderID: "aws:///us-west-2a/i-1", Name: "ip-10-0-0-4", Type: typeNamed("m5.large"), Zone: "us-west-2a", Region: "us-west-2"}
+	m := &Instance{ID: "i-1", ProviderID: "aws:///us-west-2a/i-1", Name: "ip-10-0-0-4", Type: typeNamed("m5.large"), Zone: "us-west-2a", Region: "us-west-2"}
 	m.Labels = map[string]string{"eks-node-viewer/instance-price": "0.05"}
 	node := newNode(m, k, metav1.Now())
 	for key, want := range map[string]string{
@@ -96,7 +96,7 @@ max-pods = 20
 	if err != nil {
 		t.Fatal(err)
 	}
-	node := newNode(&Machine{Name: "ip-10-0-0-4", Type: typeNamed("m5.large")}, k, metav1.Now())
+	node := newNode(&Instance{Name: "ip-10-0-0-4", Type: typeNamed("m5.large")}, k, metav1.Now())
 	want := []corev1.Taint{{Key: "a", Value: "x", Effect: corev1.TaintEffectNoSchedule}, {Key: "karpenter.sh/unregistered", Effect: corev1.TaintEffectNoExecute}}
 	if !slices.Equal(node.Spec.Taints, want) {
 		t.Errorf("taints %v, want %v", node.Spec.Taints, want)

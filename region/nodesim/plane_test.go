@@ -30,25 +30,25 @@ import (
 
 func TestMain(m *testing.M) { planetest.Main(m) }
 
-// hall is where machines come from.
+// hall is where instances come from.
 type hall chan nodesim.Event
 
 func (h hall) Watch(context.Context) <-chan nodesim.Event { return h }
-func (hall) AssignPodIP(machine, _ string) (netip.Addr, error) {
-	if machine == "i-full" {
+func (hall) AssignPodIP(instance, _ string) (netip.Addr, error) {
+	if instance == "i-full" {
 		return netip.Addr{}, errors.New("all addresses are taken")
 	}
 	return netip.MustParseAddr("10.1.1.1"), nil
 }
 func (hall) ReleasePodIP(string)                                   {}
 func (hall) PodsWithIP() []string                                  { return nil }
-func (h hall) boot(name string)                                    { h <- nodesim.Event{Kind: nodesim.Booted, Machine: machine(name)} }
+func (h hall) boot(name string)                                    { h <- nodesim.Event{Kind: nodesim.Booted, Instance: instance(name)} }
 func ready(status corev1.ConditionStatus) func(*corev1.Node) error { return condition(status, "") }
 
-// machine joins with the label role=NAME.
-func machine(name string) nodesim.Machine {
+// instance joins with the label role=NAME.
+func instance(name string) nodesim.Instance {
 	large, _ := catalog.Lookup("m5.large")
-	return nodesim.Machine{
+	return nodesim.Instance{
 		ID: "i-" + name, ProviderID: "aws:///a/i-" + name, Name: name, IP: netip.MustParseAddr("10.1.0.1"), Type: large, Zone: "a",
 		UserData: fmt.Appendf(nil, "kind: NodeConfig\nspec: {cluster: {name: c}, kubelet: {flags: [\"--node-labels=role=%s\"]}}\n", name),
 	}
@@ -72,7 +72,7 @@ func tell(t *testing.T) *story {
 	ctx, cancel := context.WithCancel(context.Background())
 	done := make(chan error, 1)
 	go func() {
-		done <- nodesim.Run(ctx, nodesim.Options{REST: p.RESTConfig(), Machines: s.hall, Clock: clock.Real{}, Log: slog.New(slog.DiscardHandler)})
+		done <- nodesim.Run(ctx, nodesim.Options{REST: p.RESTConfig(), Instances: s.hall, Clock: clock.Real{}, Log: slog.New(slog.DiscardHandler)})
 	}()
 	t.Cleanup(func() {
 		cancel()
@@ -334,9 +334,9 @@ func TestAMachineThatJoinsNoClusterSaysSoOnItsNodeClaim(t *testing.T) {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = claims.Delete(ctx, claim) })
-	m := machine("lost")
+	m := instance("lost")
 	m.Claim, m.UserData = claim.Name, []byte("#!/bin/bash\n/etc/eks/bootstrap.sh prod\n")
-	s.hall <- nodesim.Event{Kind: nodesim.Booted, Machine: m}
+	s.hall <- nodesim.Event{Kind: nodesim.Booted, Instance: m}
 	planetest.Eventually(t, "the event", func(ctx context.Context) error {
 		events, err := s.api.CoreV1().Events(metav1.NamespaceDefault).List(ctx, metav1.ListOptions{FieldSelector: "involvedObject.kind=NodeClaim,involvedObject.name=lost"})
 		if err != nil || len(events.Items) != 1 {

@@ -37,10 +37,10 @@ func (s *Simulator) reconcilePod(ctx context.Context, key string) error {
 	if err != nil {
 		return err
 	}
-	m := s.machine(pod.Spec.NodeName)
+	m := s.instance(pod.Spec.NodeName)
 	switch {
 	case m == nil:
-		return nil // not ours, or not booted: the machine's boot brings it back here
+		return nil // not ours, or not booted: the instance's boot brings it back here
 	case pod.DeletionTimestamp != nil:
 		return s.stopPod(ctx, key, pod)
 	case pod.Status.Phase == corev1.PodPending || pod.Status.Phase == "":
@@ -53,15 +53,15 @@ func (s *Simulator) reconcilePod(ctx context.Context, key string) error {
 		}
 		return s.finishPod(ctx, key, pod)
 	}
-	s.o.Machines.ReleasePodIP(string(pod.UID))
+	s.o.Instances.ReleasePodIP(string(pod.UID))
 	return nil
 }
 
-func (s *Simulator) startPod(ctx context.Context, key string, pod *corev1.Pod, m *Machine) error {
+func (s *Simulator) startPod(ctx context.Context, key string, pod *corev1.Pod, m *Instance) error {
 	ip := m.IP
 	if !pod.Spec.HostNetwork && !m.played {
 		var err error
-		if ip, err = s.o.Machines.AssignPodIP(m.ID, string(pod.UID)); err != nil {
+		if ip, err = s.o.Instances.AssignPodIP(m.ID, string(pod.UID)); err != nil {
 			s.o.Log.Debug("pod gets no address", "pod", key, "node", m.Name, "error", err)
 			s.later("pod/"+key, addressRetry)
 			return s.waitForAddress(ctx, pod, m)
@@ -106,7 +106,7 @@ func isPodReady(pod *corev1.Pod) bool {
 }
 
 // waitForAddress says why a pod does not start, as EKS does: containers wait without a word, the event has it.
-func (s *Simulator) waitForAddress(ctx context.Context, pod *corev1.Pod, m *Machine) error {
+func (s *Simulator) waitForAddress(ctx context.Context, pod *corev1.Pod, m *Instance) error {
 	s.event(m.Name, pod, corev1.EventTypeWarning, reasonNoSandbox, messageNoAddress, sandboxOf(pod))
 	if len(pod.Status.ContainerStatuses) > 0 {
 		return nil // it waited before
@@ -131,7 +131,7 @@ func (s *Simulator) finishPod(ctx context.Context, key string, pod *corev1.Pod) 
 	if err := s.updateStatus(ctx, pod); err != nil {
 		return err
 	}
-	s.o.Machines.ReleasePodIP(string(pod.UID))
+	s.o.Instances.ReleasePodIP(string(pod.UID))
 	return nil
 }
 
@@ -151,7 +151,7 @@ func (s *Simulator) stopPod(ctx context.Context, key string, pod *corev1.Pod) er
 		err = nil // gone, or another pod of that name
 	}
 	if err == nil {
-		s.o.Machines.ReleasePodIP(string(pod.UID))
+		s.o.Instances.ReleasePodIP(string(pod.UID))
 	}
 	return err
 }

@@ -23,30 +23,30 @@ func (s *Simulator) handler(prefix string) cache.ResourceEventHandler {
 				o = d.Obj
 			}
 			if pod, ok := o.(*corev1.Pod); ok {
-				s.o.Machines.ReleasePodIP(string(pod.UID))
+				s.o.Instances.ReleasePodIP(string(pod.UID))
 			}
 		},
 	}
 }
 
-// apply takes one machine event; the work itself is done by the queue's workers.
+// apply takes one instance event; the work itself is done by the queue's workers.
 func (s *Simulator) apply(e Event) {
-	name := e.Machine.Name
+	name := e.Instance.Name
 	s.mu.Lock()
 	m := s.booted[name]
 	switch e.Kind {
 	case Booted:
-		s.booted[name] = &machine{Machine: e.Machine}
+		s.booted[name] = &instance{Instance: e.Instance}
 	case Ending:
 		if m != nil {
 			m.ending = true
 		}
 	case Gone:
-		// Of a machine that was gone before we came, a Node that is still there is known.
+		// Of an instance that was gone before we came, a Node that is still there is known.
 		if _, err := s.nodes.Get(name); m != nil || err == nil {
-			s.gone[name] = e.Machine.ProviderID
+			s.gone[name] = e.Instance.ProviderID
 		}
-		if m != nil && m.ID == e.Machine.ID {
+		if m != nil && m.ID == e.Instance.ID {
 			delete(s.booted, name)
 		}
 	}

@@ -5,12 +5,15 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"mime"
 	"mime/multipart"
 	"net/mail"
+	"slices"
 	"strconv"
 	"strings"
 
+	"github.com/pelletier/go-toml/v2"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
 	"k8s.io/utils/ptr"
@@ -19,7 +22,7 @@ import (
 	"github.com/nodeless/nodeless/catalog"
 )
 
-// kubelet is what a machine and its user data tell its kubelet.
+// kubelet is what an instance and its user data tell its kubelet.
 type kubelet struct {
 	Cluster        string
 	Labels         map[string]string
@@ -31,7 +34,7 @@ type kubelet struct {
 	EvictionHard   map[string]string
 	RAID0          bool  // the node's disk is its local NVMe
 	Bottlerocket   bool  // else Amazon Linux 2023
-	RootDisk       int64 // of the machine, bytes; 0 = as its image has it
+	RootDisk       int64 // of the instance, bytes; 0 = as its image has it
 }
 
 // nodeConfig is the part of nodeadm's NodeConfig (node.eks.aws/v1alpha1, AL2023) that decides what a Node looks like.
@@ -60,9 +63,9 @@ type nodeConfig struct {
 	} `json:"spec"`
 }
 
-// parseUserData reads what a machine's kubelet is told: AL2023's NodeConfig documents, plain or as MIME parts, of which
-// later ones win, key by key; or Bottlerocket's settings. A machine whose user data names no cluster would never join
-// one: that is an error.
+// parseUserData reads what an instance's kubelet is told: AL2023's NodeConfig documents, plain or as MIME parts, of
+// which later ones win, key by key; or Bottlerocket's settings. An instance whose user data names no cluster would
+// never join one: that is an error.
 func parseUserData(data []byte) (kubelet, error) {
 	k, found, err := bottlerocketSettings(data)
 	if found || err != nil {
@@ -208,4 +211,56 @@ func mimeParts(data []byte) ([][]byte, error) {
 		}
 		parts = append(parts, body)
 	}
+}
+
+// settings is the part of Bottlerocket's settings that decides what a Node looks like (bottlerocket.dev,
+// "settings.kubernetes").
+type settings struct {
+	Settings struct {
+		Kubernetes struct {
+			ClusterName    string            `toml:"cluster-name"`
+			MaxPods        int               `toml:"max-pods"`
+			NodeLabels     map[string]string `toml:"node-labels"`
+			NodeTaints     map[string]any    `toml:"node-taints"` // "VALUE:EFFECT", or a list of them
+			KubeReserved   map[string]string `toml:"kube-reserved"`
+			SystemReserved map[string]string `toml:"system-reserved"`
+			EvictionHard   map[string]string `toml:"eviction-hard"`
+		} `toml:"kubernetes"`
+	} `toml:"settings"`
+}
+
+// bottlerocketSettings reads user data in TOML; found is false if it is not, or names no cluster.
+func bottlerocketSettings(data []byte) (k kubelet, found bool, err error) {
+	k.Labels = map[string]string{}
+	var s settings
+	if toml.Unmarshal(data, &s) != nil || s.Settings.Kubernetes.ClusterName == "" {
+		return k, false, nil
+	}
+	from := s.Settings.Kubernetes
+	k = kubelet{
+		Cluster: from.ClusterName, Labels: from.NodeLabels, MaxPods: from.MaxPods, Bottlerocket: true,
+		KubeReserved: from.KubeReserved, SystemReserved: from.SystemReserved, EvictionHard: from.EvictionHard,
+	}
+	for _, key := range slices.Sorted(maps.Keys(from.NodeTaints)) {
+		list, ok := from.NodeTaints[key].([]any)
+		if !ok {
+			list = []any{from.NodeTaints[key]}
+		}
+		for _, v := range list {
+			value, effect, ok := strings.Cut(fmt.Sprint(v), ":")
+			if !ok {
+				return k, true, fmt.Errorf(`user data: settings.kubernetes.node-taints.%q is %q, want "VALUE:EFFECT"`, key, v)
+			}
+			k.Taints = append(k.Taints, corev1.Taint{Key: key, Value: value, Effect: corev1.TaintEffect(effect)})
+		}
+	}
+	return k, true, nil
+}
+
+// osImage is what the instance's operating system calls itself.
+func (k kubelet) osImage() string {
+	if k.Bottlerocket {
+		return "Bottlerocket OS (simulated)"
+	}
+	return "Amazon Linux 2023 (simulated)"
 }

@@ -59,10 +59,10 @@ func (p *place) compareRoom(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	var m nodesim.Machine
+	var m nodesim.Instance
 	for _, i := range p.region.Instances() {
 		if i.ID == result.Instance.ID {
-			m = nodesim.Machine{UserData: i.UserData, RootDisk: i.NodeDiskGiB << 30}
+			m = nodesim.Instance{UserData: i.UserData, RootDisk: i.NodeDiskGiB << 30}
 		}
 	}
 	types, err := provider.Catalog(t.Context(), requestFor("any", "general").Class)

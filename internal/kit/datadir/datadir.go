@@ -1,5 +1,5 @@
-// Package datadir is the folder in which a local cluster keeps its state. A mark tells a folder of ours from any other, a lock keeps a second
-// process out, and Wipe deletes what Nodeless wrote there and nothing else.
+// Package datadir is the folder in which a local cluster keeps its state. A mark tells a folder of ours from any other,
+// a lock keeps a second process out, and Wipe deletes what Nodeless wrote there and nothing else.
 package datadir
 
 import (
@@ -20,8 +20,8 @@ const (
 	markFile = ".nodeless"
 	// format is the layout of a data directory as this program writes it.
 	format = 1
-	// roomNew and roomOld are the free bytes without which a cluster is not started: etcd reserves 64 MiB for its log, and as much for
-	// the next one. An old cluster has reserved its own.
+	// roomNew and roomOld are the free bytes without which a cluster is not started: etcd reserves 64 MiB for its log, and
+	// as much for the next one. An old cluster has reserved its own.
 	roomNew = 256 << 20
 	roomOld = 64 << 20
 )
@@ -70,8 +70,9 @@ func isFolder(dir string) error {
 	return nil
 }
 
-// Prepare makes a folder a data directory, or checks that it is one that this program and its Kubernetes ("" = none is to run there) can use. It
-// refuses a folder with files that are not ours, one that cannot be written to, and a disk without room for a cluster.
+// Prepare makes a folder a data directory, or checks that it is one that this program and its Kubernetes ("" = none is
+// to run there) can use. It refuses a folder with files that are not ours, one that cannot be written to, and a disk
+// without room for a cluster.
 func Prepare(dir, kubernetes string) (Mark, error) {
 	m, err := Read(dir)
 	fresh := false
@@ -122,7 +123,8 @@ func empty(dir string) error {
 // usable says why this program cannot use what another version has left.
 func (m Mark) usable(dir, kubernetes string) error {
 	remedy := func(of string) error {
-		return fmt.Errorf("data directory %s: it was written by %s, which is newer than this program; use that one, or another folder with --data-dir", dir, of)
+		return fmt.Errorf("data directory %s: it was written by %s, which is newer than this program; use that one, "+
+			"or another folder with --data-dir", dir, of)
 	}
 	if m.Format > format {
 		return remedy("nodeless " + m.Version)
@@ -153,7 +155,8 @@ func hasRoom(dir string, want int64) error {
 		return fmt.Errorf("data directory %s: free space: %w", dir, err)
 	}
 	if free := int64(st.Bavail) * int64(st.Bsize); free < want { //nolint:unconvert // types differ between systems
-		return fmt.Errorf("data directory %s: its disk has %d MiB free, and a cluster needs %d; make room, or choose another disk with --data-dir",
+		return fmt.Errorf("data directory %s: its disk has %d MiB free, and a cluster needs %d; make room, or choose "+
+			"another disk with --data-dir",
 			dir, free>>20, want>>20)
 	}
 	return nil
@@ -171,7 +174,8 @@ func (m Mark) Write(dir string) error {
 		err = os.Rename(path+".tmp", path)
 	}
 	if err != nil {
-		return fmt.Errorf("data directory %s cannot be written to: %w; make it writable, or choose another with --data-dir", dir, err)
+		return fmt.Errorf("data directory %s cannot be written to: %w; make it writable, or choose another with --data-dir",
+			dir, err)
 	}
 	return nil
 }

@@ -25,16 +25,18 @@ func (e *InUseError) Error() string {
 	if e.PID != 0 {
 		who = fmt.Sprintf("process %d", e.PID)
 	}
-	return fmt.Sprintf("data directory %s is in use by %s; end that one first (nodeless down%s) or choose another directory (--data-dir)",
+	return fmt.Sprintf("data directory %s is in use by %s; end that one first (nodeless down%s) or choose another "+
+		"directory (--data-dir)",
 		e.Dir, who, Flag(e.Dir))
 }
 
-// Lock takes the data directory for this process. The kernel gives the lock back when the process ends, however it ends,
-// so a lock file left behind means nothing.
+// Lock takes the data directory for this process. The kernel gives the lock back when the process ends, however it
+// ends, so a lock file left behind means nothing.
 func Lock(dir string) (release func(), err error) {
 	f, err := os.OpenFile(filepath.Join(dir, lockFile), os.O_CREATE|os.O_RDWR, 0o600)
 	if err != nil {
-		return nil, fmt.Errorf("data directory %s cannot be written to: %w; make it writable, or choose another with --data-dir", dir, err)
+		return nil, fmt.Errorf("data directory %s cannot be written to: %w; make it writable, or choose another with "+
+			"--data-dir", dir, err)
 	}
 	if err := flockSoon(f); err != nil {
 		defer f.Close()

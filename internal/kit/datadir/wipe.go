@@ -13,35 +13,39 @@ import (
 // hostFolder is what "nodeless host" keeps: this machine's place in another cluster, which does not end with this one.
 const hostFolder = "host"
 
-// written are the files and folders that Nodeless makes in a data directory, by the folder in which they are; the mark comes last, so that a
-// wipe that was interrupted can be repeated. Whoever makes another one adds it here: a story checks that a wipe leaves nothing.
+// written are the files and folders that Nodeless makes in a data directory, by the folder in which they are; the mark
+// comes last, so that a wipe that was interrupted can be repeated. Whoever makes another one adds it here: a story
+// checks that a wipe leaves nothing.
 var written = []struct {
 	in    string
 	names []string
 }{
 	{"etcd", []string{"member", "initialised", "etcd.sock"}},
 	{"pki", []string{
-		"ca.*", "front-proxy-ca.*", "front-proxy-client.*", "kube-apiserver*", "admin.*", "kube-controller-manager.*", "kube-scheduler.*",
+		"ca.*", "front-proxy-ca.*", "front-proxy-client.*", "kube-apiserver*", "admin.*", "kube-controller-manager.*",
+		"kube-scheduler.*",
 		"service-account.*",
 	}},
 	{"logs", []string{"nodeless.log", "control-plane.log", "control-plane.log.1", "up.log", "simulated"}},
 	{"region", []string{"name", "address", "types.json", "credentials", "kubeconfig", "*-[0-9].db"}},
 	{"images", []string{"local"}},
 	{"microvms", []string{
-		"lock", "network", "network.json", "network.json.new", "kubelet-port", "images", "pods", "machines", "qemu", "namespaces", "log-router",
+		"lock", "network", "network.json", "network.json.new", "kubelet-port", "images", "pods", "machines", "qemu",
+		"namespaces", "log-router",
 	}},
 	{"tokens", []string{"page", "page.tmp", "region", "region.tmp"}},
 	{"bad-plans", []string{"????????????.json"}},
 	{".", []string{
-		"kubeconfig", "kubeconfig.tmp", "plane.json", "plane.json.tmp", "audit-policy.yaml", "audit-policy.yaml.tmp", "session.json",
+		"kubeconfig", "kubeconfig.tmp", "plane.json", "plane.json.tmp", "audit-policy.yaml", "audit-policy.yaml.tmp",
+		"session.json",
 		"session.json.tmp", lockFile,
 	}},
 	{".", []string{markFile + ".tmp", markFile}},
 }
 
-// Wipe deletes what Nodeless wrote, and the folder if nothing else is in it. It says what it left: files of others, and what "nodeless host" keeps.
-// It fails with fs.ErrNotExist where no cluster has left anything, with ErrNotOurs in a folder of others, and with a *InUseError while a
-// process uses the folder.
+// Wipe deletes what Nodeless wrote, and the folder if nothing else is in it. It says what it left: files of others, and
+// what "nodeless host" keeps. It fails with fs.ErrNotExist where no cluster has left anything, with ErrNotOurs in a
+// folder of others, and with a *InUseError while a process uses the folder.
 func Wipe(dir string) (left []string, err error) {
 	if _, err := Read(dir); errors.Is(err, ErrNotOurs) && empty(dir) == nil {
 		return nil, fs.ErrNotExist // wiped before, but for what "nodeless host" keeps
@@ -69,13 +73,15 @@ func Wipe(dir string) (left []string, err error) {
 	if info, err := os.Lstat(dir); err == nil && info.Mode()&fs.ModeSymlink != 0 {
 		return left, nil // the link and the folder that it leads to are the user's
 	}
-	if err := os.Remove(dir); err != nil && !errors.Is(err, syscall.ENOTEMPTY) && !errors.Is(err, syscall.EBUSY) { // busy: a disk is mounted there
+	// busy: a disk is mounted there
+	if err := os.Remove(dir); err != nil && !errors.Is(err, syscall.ENOTEMPTY) && !errors.Is(err, syscall.EBUSY) {
 		return left, fmt.Errorf("wipe %s: %w", dir, err)
 	}
 	return left, nil
 }
 
-// wipeFolder deletes the names in one folder, and the folder if it is empty then. Links are not ours, and are not followed.
+// wipeFolder deletes the names in one folder, and the folder if it is empty then. Links are not ours, and are not
+// followed.
 func wipeFolder(root *os.Root, folder string, names []string) error {
 	if info, err := root.Lstat(folder); err != nil || !info.IsDir() {
 		return nil //nolint:nilerr // it is not there

@@ -1,8 +1,8 @@
 // Package kubelet answers for the kubelets of simulated nodes. kubectl logs shows what a simulated container would say,
 // marked as simulated; exec, attach and port-forward are refused with the reason.
 //
-// Simulated nodes have addresses of their VPC, which no host of this machine's network has. The API server reaches them
-// over a Network instead, in memory: nothing listens.
+// Simulated nodes have addresses of their VPC, which no host of this instance's network has. The API server reaches
+// them over a Network instead, in memory: nothing listens.
 package kubelet
 
 import (

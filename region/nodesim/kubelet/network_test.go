@@ -64,7 +64,7 @@ func TestConnectionsToSimulatedNodesAreToldApartAndOthersTakeTheHostsNetwork(t *
 		node, _ := n.nodeAt(c.LocalAddr().(*net.TCPAddr).AddrPort())
 		return node, c
 	}
-	for _, host := range []string{"a", "b", "a"} { // of one address, as machines that are played without a network
+	for _, host := range []string{"a", "b", "a"} { // of one address, as instances that are played without a network
 		if node, _ := served(host); node != host {
 			t.Errorf("a connection to %s is one to %q", host, node)
 		}

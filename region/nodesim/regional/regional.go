@@ -1,4 +1,4 @@
-// Package regional lets the node simulator run the machines of a simulated region.
+// Package regional lets the node simulator run the instances of a simulated region.
 package regional
 
 import (
@@ -12,13 +12,13 @@ import (
 	"github.com/nodeless/nodeless/region/nodesim"
 )
 
-// Machines are the machines of a region.
-func Machines(r *region.Region) nodesim.Machines { return machines{r} }
+// Instances are the instances of a region.
+func Instances(r *region.Region) nodesim.Instances { return instances{r} }
 
-type machines struct{ r *region.Region }
+type instances struct{ r *region.Region }
 
-// Watch translates the region's events; machines matter from their boot on.
-func (m machines) Watch(ctx context.Context) <-chan nodesim.Event {
+// Watch translates the region's events; instances matter from their boot on.
+func (m instances) Watch(ctx context.Context) <-chan nodesim.Event {
 	out := make(chan nodesim.Event)
 	go func() {
 		defer close(out)
@@ -30,7 +30,7 @@ func (m machines) Watch(ctx context.Context) <-chan nodesim.Event {
 				continue
 			}
 			select {
-			case out <- nodesim.Event{Kind: kind, Machine: machineOf(m.r, e.Instance)}:
+			case out <- nodesim.Event{Kind: kind, Instance: instanceOf(m.r, e.Instance)}:
 			case <-ctx.Done():
 				return
 			}
@@ -39,8 +39,8 @@ func (m machines) Watch(ctx context.Context) <-chan nodesim.Event {
 	return out
 }
 
-func machineOf(r *region.Region, i region.Instance) nodesim.Machine {
-	return nodesim.Machine{
+func instanceOf(r *region.Region, i region.Instance) nodesim.Instance {
+	return nodesim.Instance{
 		ID: i.ID, ProviderID: fmt.Sprintf("aws:///%s/%s", i.Zone, i.ID), Name: i.PrivateDNS, IP: i.PrivateIP,
 		Type: r.Type(i.Type), Zone: i.Zone, ZoneID: i.ZoneID, Region: r.Name(), UserData: i.UserData,
 		RootDisk: i.NodeDiskGiB << 30, Labels: priced(i), Claim: i.Tags[tagClaim],
@@ -50,10 +50,10 @@ func machineOf(r *region.Region, i region.Instance) nodesim.Machine {
 // tagClaim names the NodeClaim for which an instance was launched (Karpenter's tag).
 const tagClaim = "karpenter.sh/nodeclaim"
 
-// labelPrice tells eks-node-viewer what a machine costs an hour (eks-node-viewer, pkg/client/controller.go).
+// labelPrice tells eks-node-viewer what an instance costs an hour (eks-node-viewer, pkg/client/controller.go).
 const labelPrice = "eks-node-viewer/instance-price"
 
-// priced are the labels of a machine whose type is not AWS's: the viewer knows the prices of AWS alone.
+// priced are the labels of an instance whose type is not AWS's: the viewer knows the prices of AWS alone.
 func priced(i region.Instance) map[string]string {
 	if _, known := catalog.Lookup(i.Type); known {
 		return nil
@@ -61,16 +61,16 @@ func priced(i region.Instance) map[string]string {
 	return map[string]string{labelPrice: strconv.FormatFloat(float64(i.PriceMicros)/1e6, 'f', -1, 64)}
 }
 
-// AssignPodIP takes an address out of the machine's subnet.
-func (m machines) AssignPodIP(machineID, podUID string) (netip.Addr, error) {
-	return m.r.AssignPodIP(machineID, podUID)
+// AssignPodIP takes an address out of the instance's subnet.
+func (m instances) AssignPodIP(instanceID, podUID string) (netip.Addr, error) {
+	return m.r.AssignPodIP(instanceID, podUID)
 }
 
 // ReleasePodIP gives a pod's address back.
-func (m machines) ReleasePodIP(podUID string) { m.r.ReleasePodIP(podUID) }
+func (m instances) ReleasePodIP(podUID string) { m.r.ReleasePodIP(podUID) }
 
 // PodsWithIP are the pods that hold an address.
-func (m machines) PodsWithIP() []string {
+func (m instances) PodsWithIP() []string {
 	held := m.r.PodAddresses()
 	out := make([]string, 0, len(held))
 	for uid := range held {

@@ -19,10 +19,10 @@ func TestAMachineOfOnesOwnTypeTellsItsPrice(t *testing.T) {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = r.Close() })
-	if got := machineOf(r, region.Instance{Type: "small", PriceMicros: 50_000}).Labels[labelPrice]; got != "0.05" {
+	if got := instanceOf(r, region.Instance{Type: "small", PriceMicros: 50_000}).Labels[labelPrice]; got != "0.05" {
 		t.Errorf("price %q, want 0.05", got)
 	}
-	if got := machineOf(r, region.Instance{Type: "m5.large", PriceMicros: 96_000}).Labels; len(got) > 0 {
+	if got := instanceOf(r, region.Instance{Type: "m5.large", PriceMicros: 96_000}).Labels; len(got) > 0 {
 		t.Errorf("labels %v of a type of AWS", got)
 	}
 }
