@@ -53,8 +53,7 @@ func (c *classCatalog) choices(req *cloud.LaunchRequest) []choice {
 		}
 	}
 	all = slices.DeleteFunc(all, func(o choice) bool {
-		return o.CapacityType == model.Spot && cheapest > 0 &&
-			o.price > cheapest
+		return o.CapacityType == model.Spot && cheapest > 0 && o.price > cheapest
 	})
 	slices.SortFunc(all, func(a, b choice) int { return cmp.Or(cmp.Compare(a.price, b.price), cmp.Compare(a.tie, b.tie)) })
 	return all

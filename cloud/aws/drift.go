@@ -57,11 +57,12 @@ func (p *Provider) Drifted(ctx context.Context, m cloud.Launched) (_ string, err
 // hashDiffers reports whether the class says by its hash that its instances would be made of other things now. Hashes
 // of different versions cannot be compared.
 func hashDiffers(class *ec2v1.EC2NodeClass, claim map[string]string) bool {
-	hash, version := class.Annotations[ec2v1.AnnotationEC2NodeClassHash],
-		class.Annotations[ec2v1.AnnotationEC2NodeClassHashVersion]
-	was := claim[ec2v1.AnnotationEC2NodeClassHash]
-	return hash != "" && was != "" && version != "" && version == claim[ec2v1.AnnotationEC2NodeClassHashVersion] &&
-		hash != was
+	hash, was := class.Annotations[ec2v1.AnnotationEC2NodeClassHash], claim[ec2v1.AnnotationEC2NodeClassHash]
+	version := class.Annotations[ec2v1.AnnotationEC2NodeClassHashVersion]
+	if version == "" || version != claim[ec2v1.AnnotationEC2NodeClassHashVersion] {
+		return false
+	}
+	return hash != "" && was != "" && hash != was
 }
 
 // networkDrift compares where an instance is with where the class would put it. What EC2 does not say is not compared.
