@@ -100,7 +100,8 @@ func (r *rooms) act(ctx context.Context, o Options) error {
 	group.Go(func() error {
 		return cycle.Run(ctx, cycle.Options{
 			Progress: r.progress,
-			World:    r.world, Actor: r.actor, Policy: o.Policy, BatchIdle: o.BatchIdle, BatchMax: o.BatchMax, Promise: r.nominates, Clock: o.Clock, Log: o.Log, BadPlans: badPlans,
+			State:    r.world, Applier: r.actor, Recall: r.actor.Recall, RemoveFillTaints: r.actor.RemoveFillTaints,
+			Policy: o.Policy, BatchIdle: o.BatchIdle, BatchMax: o.BatchMax, Promise: r.nominates, Clock: o.Clock, Log: o.Log, BadPlans: badPlans,
 			OnDecision: func(d cycle.Decision) {
 				m.observe(d)
 				r.records.Decided(turnOf(d, o.Policy))

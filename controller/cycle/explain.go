@@ -16,24 +16,24 @@ const (
 
 // explain gives pods without a place their Reasons once everything that was decided is on its way. It stops when
 // something changes: pods that come are answered first, and what is left is explained after the next plan.
-func (l *loop) explain(s *model.Snapshot, plan model.Plan) model.Plan {
-	if l.o.Explain == nil || len(plan.Unplaced) == 0 {
+func (x *Driver) explain(s *model.Snapshot, plan model.Plan) model.Plan {
+	if x.o.Explain == nil || len(plan.Unplaced) == 0 {
 		return plan
 	}
 	goOn := func(verdicts int) bool {
-		return verdicts < leastVerdicts || verdicts < mostVerdicts && len(l.o.World.Changed()) == 0
+		return verdicts < leastVerdicts || verdicts < mostVerdicts && len(x.o.State.Changed()) == 0
 	}
-	explained, v := attempt(s, l.o.Policy, func(*model.Snapshot, model.Policy) model.Plan {
+	explained, v := attempt(s, x.o.Policy, func(*model.Snapshot, model.Policy) model.Plan {
 		out := plan
 		out.Unplaced = slices.Clone(plan.Unplaced)
-		l.o.Explain(&out, goOn)
+		x.o.Explain(&out, goOn)
 		return out
 	}, func(*model.Snapshot, model.Policy, model.Plan) []check.Violation { return nil })
 	if len(v.wrong) == 0 {
 		return explained
 	}
-	if l.news("Explain" + v.wrong[0]) {
-		l.o.Log.Error("why pods wait was not found out; please report it", "wrong", v.wrong)
+	if x.news("Explain" + v.wrong[0]) {
+		x.o.Log.Error("why pods wait was not found out; please report it", "wrong", v.wrong)
 	}
 	return plan
 }

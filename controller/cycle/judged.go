@@ -16,35 +16,35 @@ type verdict struct {
 
 // judged makes a plan and lets it be judged. A plan that fails, or an engine that panics, is saved and logged once, and
 // nothing of it is carried out.
-func (l *loop) judged(
+func (x *Driver) judged(
 	s *model.Snapshot, what string, policy model.Policy,
 	decide func(*model.Snapshot, model.Policy) model.Plan,
 	also func(*model.Snapshot, model.Plan) []check.Violation, // nil = nothing beyond Options.Check
 ) (model.Plan, verdict) {
-	plan, v := attempt(s, policy, decide, l.o.Check)
+	plan, v := attempt(s, policy, decide, x.o.Check)
 	if also != nil && len(v.wrong) == 0 {
 		v.add(also(s, plan))
 	}
 	switch {
 	case len(v.wrong) > 0:
-		path := l.save(badPlan{Violations: v.wrong, Plan: plan, Policy: policy, Snapshot: s})
-		if l.news(what + v.wrong[0]) {
-			l.o.Log.Error("a plan broke a promise and was not carried out; please report it", "by", what, "saved", path, "wrong", v.wrong)
+		path := x.save(badPlan{Violations: v.wrong, Plan: plan, Policy: policy, Snapshot: s})
+		if x.news(what + v.wrong[0]) {
+			x.o.Log.Error("a plan broke a promise and was not carried out; please report it", "by", what, "saved", path, "wrong", v.wrong)
 		}
 		return model.Plan{}, verdict{wrong: v.wrong}
-	case len(v.unproven) > 0 && l.news(what+" unproven"):
-		l.o.Log.Warn("no order was found in which kube-scheduler can bind the pods of a plan, but not all were tried: it was carried out; "+
+	case len(v.unproven) > 0 && x.news(what+" unproven"):
+		x.o.Log.Warn("no order was found in which kube-scheduler can bind the pods of a plan, but not all were tried: it was carried out; "+
 			"this is said once, nodeless_plans_unproven_total counts", "by", what, "unproven", v.unproven)
 	}
 	return plan, v
 }
 
 // save keeps a bad plan, if a folder for them is known, and says where, or why not.
-func (l *loop) save(b badPlan) string {
-	if l.o.BadPlans == "" {
+func (x *Driver) save(b badPlan) string {
+	if x.o.BadPlans == "" {
 		return "nowhere"
 	}
-	path, _, err := b.save(l.o.BadPlans)
+	path, _, err := b.save(x.o.BadPlans)
 	if err != nil {
 		return err.Error()
 	}
@@ -52,11 +52,11 @@ func (l *loop) save(b badPlan) string {
 }
 
 // news reports whether it was not said before.
-func (l *loop) news(key string) bool {
-	if l.logged[key] || len(l.logged) >= mostBadPlans {
+func (x *Driver) news(key string) bool {
+	if x.logged[key] || len(x.logged) >= mostBadPlans {
 		return false
 	}
-	l.logged[key] = true
+	x.logged[key] = true
 	return true
 }
 

@@ -1,13 +1,9 @@
-// Package cycle decides when to decide: at once when the last plan is settled, a little later while changes keep
-// coming, and when a machine's consolidateAfter falls due. What is decided is the engine's matter, doing it act's.
 package cycle
 
 import (
 	"context"
 	"time"
 
-	"github.com/nodeless/nodeless/controller/apply"
-	"github.com/nodeless/nodeless/engine/model"
 	"github.com/nodeless/nodeless/internal/kit/clock"
 )
 
@@ -31,19 +27,19 @@ func Run(ctx context.Context, o Options) error {
 	if !recall(ctx, o) {
 		return nil
 	}
-	l := &loop{o: o, pace: pace{idle: o.BatchIdle, most: o.BatchMax}, alarm: make(chan struct{}, 1), logged: map[string]bool{}}
-	l.turn(ctx)
+	l := &loop{o: o, driver: NewDriver(o), pace: pace{idle: o.BatchIdle, most: o.BatchMax}, alarm: make(chan struct{}, 1)}
+	l.cycle(ctx)
 	for {
 		l.setAlarm()
 		select {
 		case <-ctx.Done():
 			l.timer.Stop()
 			return nil
-		case <-o.World.Changed():
+		case <-o.State.Changed():
 			l.pace.change(o.Clock.Now())
 		case <-l.alarm:
 			if !l.wake().After(o.Clock.Now()) {
-				l.turn(ctx)
+				l.cycle(ctx)
 			}
 		}
 	}
@@ -53,7 +49,7 @@ func Run(ctx context.Context, o Options) error {
 // would launch more than the limits of their pools allow.
 func recall(ctx context.Context, o Options) bool {
 	for {
-		err := o.Actor.Recall(ctx)
+		err := o.Recall(ctx)
 		if err == nil {
 			return true
 		}
@@ -74,8 +70,7 @@ type loop struct {
 	next   time.Time // when a plan is due even if nothing changes
 	alarm  chan struct{}
 	timer  clock.Timer
-	logged map[string]bool
-	search search
+	driver *Driver
 	clean  bool // no Node has a taint that an earlier version left
 }
 
@@ -99,21 +94,21 @@ func (l *loop) setAlarm() {
 	})
 }
 
-// turn decides and acts three times: pods first, since they wait; then the commands that are under way; then machines, in the
+// cycle decides and applies three times: pods first, since they wait; then the commands under way; then disruption, in the
 // light of what was done for the pods.
-func (l *loop) turn(ctx context.Context) {
+func (l *loop) cycle(ctx context.Context) {
 	l.o.Progress()
 	defer l.o.Progress()
 	l.pace.settled()
 	select { // what changed up to here is in the snapshot
-	case <-l.o.World.Changed():
+	case <-l.o.State.Changed():
 	default:
 	}
-	d := l.provision(ctx)
-	due := Sooner(d.Plan.RecheckAt, l.advance(ctx, &d))
-	due = Sooner(due, l.disrupt(ctx, &d))
+	d := l.driver.Provision(ctx)
+	due := Sooner(d.Plan.RecheckAt, l.driver.Advance(ctx, &d))
+	due = Sooner(due, l.driver.Disrupt(ctx, &d))
 	if !l.clean {
-		l.clean = l.o.Actor.RemoveFillTaints(ctx, d.Snapshot)
+		l.clean = l.o.RemoveFillTaints(ctx, d.Snapshot)
 	}
 	now := l.o.Clock.Now()
 	switch {
@@ -127,87 +122,4 @@ func (l *loop) turn(ctx context.Context) {
 	if l.o.OnDecision != nil {
 		l.o.OnDecision(d)
 	}
-}
-
-// provision answers the pods that wait.
-func (l *loop) provision(ctx context.Context) Decision {
-	s := l.o.World.Snapshot()
-	plan, v := l.judged(s, "Provision", l.o.Policy, l.o.Provision, l.o.answered)
-	d := Decision{
-		At: s.Now, Pending: waiting(s), Nodes: len(s.Nodes), Snapshot: s, Plan: plan, Bad: v.wrong, Unproven: v.unproven,
-		Took: l.o.Clock.Now().Sub(s.Now),
-	}
-	if len(v.wrong) == 0 {
-		d.Result = l.o.Actor.Apply(ctx, s, plan)
-		var promised map[model.PodKey]string
-		if l.o.Promise {
-			promised = plan.PendingClaims(s, d.Result.Claims)
-		}
-		l.o.World.Nominate(plan.NominatedNodes(s), promised)
-		d.Plan = l.explain(s, plan)
-		l.o.Actor.Report(s, d.Plan, d.Result.Claims)
-	}
-	return d
-}
-
-// waiting counts the pods that have no place: neither those that have to leave one nor those that stand for room.
-func waiting(s *model.Snapshot) int {
-	n := 0
-	for i := range s.Pending {
-		if p := &s.Pending[i]; p.From == "" && !p.Virtual {
-			n++
-		}
-	}
-	return n
-}
-
-// advance carries on with the commands that are under way, adds what was done to the decision, and says when a command that
-// waits for its replacements has waited enough.
-func (l *loop) advance(ctx context.Context, d *Decision) time.Time {
-	s := l.o.World.Snapshot()
-	r, due := l.o.Actor.Advance(ctx, s, func(s *model.Snapshot, c model.Command) model.Reason {
-		return l.o.StillTrue(s, l.o.Policy, c)
-	})
-	d.Result.Add(r)
-	return due
-}
-
-// disrupt removes and replaces machines that are not worth their price, adds what was done to the decision, and says when the
-// next one may become so.
-func (l *loop) disrupt(ctx context.Context, d *Decision) time.Time {
-	s := l.o.World.Snapshot()
-	due, _ := NextDue(s)
-	policy, look := l.search.policy(s, l.o.Policy, len(d.Result.Created) > 0)
-	if !look {
-		d.Plan.Kept = l.search.kept
-		return Sooner(due, l.search.due(s.Now))
-	}
-	plan, v := l.judged(s, "Disrupt", policy, l.o.Disrupt, nil)
-	known := l.o.Clock.Now()
-	d.Weighed = known.Sub(s.Now)
-	d.Bad, d.Unproven = append(d.Bad, v.wrong...), append(d.Unproven, v.unproven...)
-	d.Plan.Removals, d.Plan.Commands, d.Plan.Kept = plan.Removals, plan.Commands, plan.Kept
-	var r apply.Result
-	if len(plan.Removals)+len(plan.Commands)+len(plan.Kept) > 0 {
-		r = l.o.Actor.Apply(ctx, s, model.Plan{Removals: plan.Removals, Commands: plan.Commands, Kept: plan.Kept})
-		d.Result.Add(r)
-	}
-	l.search.looked(s, &plan, known, len(v.wrong)+len(r.Refused)+len(r.Errors) == 0)
-	d.Plan.Kept = l.search.kept
-	return Sooner(due, l.search.due(s.Now))
-}
-
-func later(a, b time.Time) time.Time {
-	if a.After(b) {
-		return a
-	}
-	return b
-}
-
-// Sooner is the earlier of two times of which the zero one is never.
-func Sooner(a, b time.Time) time.Time {
-	if a.IsZero() || !b.IsZero() && b.Before(a) {
-		return b
-	}
-	return a
 }

@@ -52,16 +52,12 @@ func (p player) Report(_ *model.Snapshot, plan model.Plan, _ map[string]string) 
 	p.reported = append(p.reported, plan)
 }
 
-func (p player) Recall(context.Context) error { return p.unknown }
-
 func (p player) Advance(_ context.Context, now *model.Snapshot, stillTrue apply.StillTrue) (apply.Result, time.Time) {
 	if p.advance == nil {
 		return apply.Result{}, time.Time{}
 	}
 	return p.advance(now, stillTrue)
 }
-
-func (p player) RemoveFillTaints(context.Context, *model.Snapshot) bool { return true }
 
 func nothing(*model.Snapshot, model.Policy) model.Plan { return model.Plan{} }
 
@@ -71,7 +67,8 @@ func fine(*model.Snapshot, model.Policy, model.Plan) []check.Violation { return 
 func begin(t *testing.T, s *stage, o Options) (turns chan Decision) {
 	t.Helper()
 	turns = make(chan Decision, 100)
-	o.World, o.Actor, o.Clock = s, player{s}, s.Virtual
+	o.State, o.Applier, o.Clock = s, player{s}, s.Virtual
+	o.Recall = func(context.Context) error { return s.unknown }
 	if o.Provision == nil {
 		o.Provision = nothing
 	}

@@ -12,35 +12,35 @@ import (
 	"github.com/nodeless/nodeless/internal/kit/clock"
 )
 
-// World is where snapshots come from; *world.World is one.
-type World interface {
+// State is where snapshots come from; *cluster.World is one.
+type State interface {
 	Snapshot() *model.Snapshot
 	Changed() <-chan struct{}
-	// Nominate tells the machines on which the newest plan places pods, and the claims of those that are yet to be ready by the pods
-	// that have their places there.
+	// Nominate names the nodes on which the newest plan places pods, and the NodeClaims, not ready yet, on which it places pods.
 	Nominate(nodes map[string]bool, promised map[model.PodKey]string)
 }
 
-// Actor carries plans out; *act.Actor is one.
-type Actor interface {
-	// Recall makes the world know every NodeClaim there is, whatever its watch has shown.
-	Recall(ctx context.Context) error
+// Applier carries plans out: the controller's writes them to the API, a forecast's changes its copy of the cluster.
+type Applier interface {
 	Apply(ctx context.Context, s *model.Snapshot, p model.Plan) apply.Result
 	// Report says on pods what a plan decided for them; claims are the NodeClaims by launch.
 	Report(s *model.Snapshot, p model.Plan, claims map[string]string)
-	// Advance brings the commands that are under way a step further, and says when it wants to be called again at the latest,
-	// zero if that depends on changes only.
+	// Advance carries on the commands that are under way, and says when it wants to be called again at the latest, zero if
+	// that depends on changes only.
 	Advance(ctx context.Context, s *model.Snapshot, stillTrue apply.StillTrue) (apply.Result, time.Time)
-	// RemoveFillTaints takes away the taints filled-later-* of earlier versions, and reports whether none is left.
-	RemoveFillTaints(ctx context.Context, s *model.Snapshot) bool
 }
 
-// Options are what Run needs.
+// Options are what a Driver and Run need.
 type Options struct {
-	World  World       // required
-	Actor  Actor       // required
-	Clock  clock.Clock // default the real one
-	Policy model.Policy
+	State   State       // required
+	Applier Applier     // required
+	Clock   clock.Clock // default the real one
+	Policy  model.Policy
+	// Recall makes State know every NodeClaim there is, whatever its watch has shown; Run calls it first. nil = State knows.
+	Recall func(context.Context) error
+	// RemoveFillTaints takes away the taints filled-later-* of earlier versions, and reports whether none is left; Run calls it
+	// until then. nil = there are none.
+	RemoveFillTaints func(context.Context, *model.Snapshot) bool
 	// BatchIdle and BatchMax are the quiet that is waited for after a change, and the longest wait; 0 = 10 to 60 ms, and 300 ms.
 	BatchIdle, BatchMax time.Duration
 	// Promise: pods keep the places that a plan gave them on machines that are yet to be ready (feature gate Nominations).
@@ -58,7 +58,7 @@ type Options struct {
 	Check func(*model.Snapshot, model.Policy, model.Plan) []check.Violation
 	// BadPlans is the folder for plans that failed the check; "" = they are not saved.
 	BadPlans string
-	// OnDecision is called after each plan was carried out, on the loop's goroutine.
+	// OnDecision is called at the end of each cycle, on Run's goroutine.
 	OnDecision func(Decision)
 	// Progress is called when a cycle begins and when it has ended: every resync at least, unless one hangs. nil = nobody asks.
 	Progress func()
@@ -69,7 +69,7 @@ type Options struct {
 	answered func(*model.Snapshot, model.Plan) []check.Violation
 }
 
-// Decision is one turn of the loop, for those who watch. Its Snapshot and Plan are shared: do not change them.
+// Decision is what one cycle came to. Its Snapshot and Plan are shared: do not change them.
 type Decision struct {
 	At       time.Time
 	Pending  int // pods that waited unbound
@@ -100,6 +100,12 @@ func (o Options) defaults() Options {
 	}
 	if o.StillTrue == nil {
 		o.StillTrue = engine.StillTrue
+	}
+	if o.Recall == nil {
+		o.Recall = func(context.Context) error { return nil }
+	}
+	if o.RemoveFillTaints == nil {
+		o.RemoveFillTaints = func(context.Context, *model.Snapshot) bool { return true }
 	}
 	if o.Progress == nil {
 		o.Progress = func() {}

@@ -2,19 +2,87 @@ package whatif
 
 import (
 	"cmp"
+	"context"
 	"fmt"
 	"maps"
 	"slices"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	karpv1 "sigs.k8s.io/karpenter/pkg/apis/v1"
 
+	"github.com/nodeless/nodeless/controller/apply"
 	"github.com/nodeless/nodeless/controller/translate"
-	"github.com/nodeless/nodeless/engine"
 	"github.com/nodeless/nodeless/engine/model"
 	"github.com/nodeless/nodeless/engine/reason"
 )
+
+// applier carries plans out on the forecast's copy of the cluster: it is what controller/apply is to a real one.
+type applier struct {
+	*run
+	commands []*command
+}
+
+// Apply launches and removes what the plan says.
+func (a *applier) Apply(_ context.Context, s *model.Snapshot, plan model.Plan) apply.Result {
+	out := apply.Result{Claims: map[string]string{}}
+	for i := range plan.Launches {
+		l := &plan.Launches[i]
+		m := a.launch(s, l, nil)
+		if m.Name == "" {
+			continue
+		}
+		out.Created, out.Claims[l.ID] = append(out.Created, m.Name), m.Name
+		a.did(Step{What: Launch, Comes: []Machine{m}, Pods: len(l.Pods), Why: reason.Launch(s, *l)})
+	}
+	for _, x := range plan.Removals {
+		a.did(Step{What: Remove, Method: x.Method, Goes: machinesNamed(s, x), Pods: movers(s, x.Node), Budget: budgetOf(s, x), Why: reason.Removal(s, x)})
+		a.startDrain(x.Claim)
+		out.Removed = append(out.Removed, x.Claim)
+	}
+	for _, c := range plan.Commands {
+		if a.begin(s, c) {
+			out.Begun = append(out.Begun, c.ID)
+		}
+	}
+	return out
+}
+
+// Report says nothing: the forecast's outcome does.
+func (a *applier) Report(*model.Snapshot, model.Plan, map[string]string) {}
+
+// Advance ends commands whose replacements are ready.
+func (a *applier) Advance(_ context.Context, _ *model.Snapshot, stillTrue apply.StillTrue) (out apply.Result, due time.Time) {
+	a.commands = slices.DeleteFunc(a.commands, func(c *command) bool {
+		for name := range c.waits {
+			if a.flying[name] != nil {
+				return false
+			}
+		}
+		s := a.world.Snapshot()
+		changed := stillTrue(s, model.Command{ID: c.ID, Method: c.Method, Removals: c.Removals})
+		for _, v := range c.Removals {
+			if a.claims[v.Claim] == nil {
+				continue
+			}
+			if changed.Rule != "" {
+				a.mark(v.Claim, "")
+			} else {
+				a.startDrain(v.Claim)
+			}
+		}
+		if changed.Rule == "" {
+			out.Finished = append(out.Finished, c.ID)
+			return true
+		}
+		why := reason.Undone(changed)
+		a.did(Step{What: Undo, Method: c.Method, Goes: machinesNamed(s, c.Removals[0]), Why: why})
+		out.Undone = append(out.Undone, apply.Undone{Command: c.ID, Method: c.Method, Message: why})
+		return true
+	})
+	return out, time.Time{}
+}
 
 // command is a model.Command under way.
 type command struct {
@@ -23,83 +91,54 @@ type command struct {
 }
 
 // begin launches a command's replacements and marks its victims, and reports whether it did.
-func (r *run) begin(s *model.Snapshot, c model.Command) bool {
+func (a *applier) begin(s *model.Snapshot, c model.Command) bool {
 	step := Step{What: Replace, Method: c.Method, Why: reason.Command(s, c)}
 	for _, v := range c.Removals {
-		claim := r.claims[v.Claim]
-		if claim == nil || claim.DeletionTimestamp != nil || r.draining[v.Claim] {
+		claim := a.claims[v.Claim]
+		if claim == nil || claim.DeletionTimestamp != nil || a.draining[v.Claim] {
 			return false
 		}
-		step.Goes = append(step.Goes, r.machinesNamed(s, v)...)
+		step.Goes = append(step.Goes, machinesNamed(s, v)...)
 		step.Pods += movers(s, v.Node)
 	}
 	step.Budget = budgetOf(s, c.Removals[0])
 	under := &command{Command: c, waits: map[string]bool{}}
 	for i := range c.Launches {
-		if m := r.launch(s, &c.Launches[i], under); m.Name != "" {
+		if m := a.launch(s, &c.Launches[i], under); m.Name != "" {
 			step.Comes = append(step.Comes, m)
 		}
 	}
-	record := translate.Command{ID: c.ID, Method: c.Method, Launches: len(c.Launches), Since: r.now().UTC(), Replacements: slices.Sorted(maps.Keys(under.waits))}
+	record := translate.Command{ID: c.ID, Method: c.Method, Launches: len(c.Launches), Since: a.now().UTC(), Replacements: slices.Sorted(maps.Keys(under.waits))}
 	for _, v := range c.Removals {
-		record.Victims = append(record.Victims, translate.Victim{Claim: v.Claim, UID: r.claims[v.Claim].UID})
+		record.Victims = append(record.Victims, translate.Victim{Claim: v.Claim, UID: a.claims[v.Claim].UID})
 	}
 	for _, v := range c.Removals {
-		r.mark(v.Claim, record.Text())
+		a.mark(v.Claim, record.Text())
 	}
-	r.commands = append(r.commands, under)
-	r.did(step)
+	a.commands = append(a.commands, under)
+	a.did(step)
 	return true
 }
 
 // mark writes on a claim that it is to go by a command and keeps pods off its Node, or takes that back if text is "".
-func (r *run) mark(name, text string) {
-	claim := r.claims[name].DeepCopy()
+func (a *applier) mark(name, text string) {
+	claim := a.claims[name].DeepCopy()
 	claim.ResourceVersion = ""
 	if text == "" {
 		delete(claim.Annotations, translate.AnnotationCommand)
 	} else {
 		metav1.SetMetaDataAnnotation(&claim.ObjectMeta, translate.AnnotationCommand, text)
 	}
-	r.put(claim)
-	if node := r.nodeOf(claim); node != nil {
+	a.put(claim)
+	if node := a.nodeOf(claim); node != nil {
 		node = node.DeepCopy()
 		node.ResourceVersion = ""
 		node.Spec.Taints = slices.DeleteFunc(node.Spec.Taints, func(t corev1.Taint) bool { return t.Key == karpv1.DisruptedTaintKey })
 		if text != "" {
 			node.Spec.Taints = append(node.Spec.Taints, karpv1.DisruptedNoScheduleTaint)
 		}
-		r.put(node)
+		a.put(node)
 	}
-}
-
-// advance ends commands whose replacements are ready.
-func (r *run) advance() bool {
-	busy := false
-	r.commands = slices.DeleteFunc(r.commands, func(c *command) bool {
-		for name := range c.waits {
-			if r.flying[name] != nil {
-				return false
-			}
-		}
-		busy = true
-		changed := engine.StillTrue(r.world.Snapshot(), r.Policy, model.Command{ID: c.ID, Method: c.Method, Removals: c.Removals})
-		for _, v := range c.Removals {
-			if r.claims[v.Claim] == nil {
-				continue
-			}
-			if changed.Rule != "" {
-				r.mark(v.Claim, "")
-			} else {
-				r.startDrain(v.Claim)
-			}
-		}
-		if changed.Rule != "" {
-			r.did(Step{What: Undo, Method: c.Method, Goes: r.machinesNamed(r.world.Snapshot(), c.Removals[0]), Why: reason.Undone(changed)})
-		}
-		return true
-	})
-	return busy
 }
 
 // startDrain asks for the end of a claim.
@@ -148,7 +187,7 @@ func (r *run) drain() bool {
 }
 
 // machinesNamed is what goes by a removal.
-func (r *run) machinesNamed(s *model.Snapshot, x model.Removal) []Machine {
+func machinesNamed(s *model.Snapshot, x model.Removal) []Machine {
 	for i := range s.Nodes {
 		if s.Nodes[i].Name == x.Node {
 			return []Machine{machineOf(&s.Nodes[i])}

@@ -23,7 +23,6 @@ func (r *run) next() time.Time {
 	due, _ := cycle.NextDue(s)
 	add(due)
 	add(r.again)
-	add(r.quietTil)
 	for _, f := range r.flying {
 		add(f.at)
 	}

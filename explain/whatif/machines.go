@@ -17,18 +17,18 @@ import (
 	"github.com/nodeless/nodeless/engine/model"
 )
 
-// flying is a machine on its way.
 // statusCondition is a condition of a NodeClaim.
 type statusCondition = status.Condition
 
+// flying is a node on its way.
 type flying struct {
 	at        time.Time // when pods can run on it
 	candidate model.OfferingKey
 }
 
 // launch makes the NodeClaim of a launch, and says what comes; nothing if its pool is gone.
-func (r *run) launch(s *model.Snapshot, l *model.Launch, replaces *command) Machine {
-	np := r.pools[l.Pool]
+func (a *applier) launch(s *model.Snapshot, l *model.Launch, replaces *command) Machine {
+	np := a.pools[l.Pool]
 	at := slices.IndexFunc(s.Pools, func(p model.Pool) bool { return p.Name == l.Pool })
 	if np == nil || at < 0 {
 		return Machine{}
@@ -44,16 +44,16 @@ func (r *run) launch(s *model.Snapshot, l *model.Launch, replaces *command) Mach
 			e.Capacity = e.Capacity.Max(types[i].Capacity)
 		}
 	}
-	r.seq++
-	claim := r.world.Names().NewClaim(fmt.Sprintf("%s-new-%d", l.Pool, r.seq), np, *l, chosen, e)
-	maps.Copy(claim.Annotations, r.world.OverlayAnnotations(l.Pool, l.Types))
-	claim.UID, claim.CreationTimestamp = uidOf(claim.Name), metav1.NewTime(r.now())
+	a.seq++
+	claim := a.world.Names().NewClaim(fmt.Sprintf("%s-new-%d", l.Pool, a.seq), np, *l, chosen, e)
+	maps.Copy(claim.Annotations, a.world.OverlayAnnotations(l.Pool, l.Types))
+	claim.UID, claim.CreationTimestamp = uidOf(claim.Name), metav1.NewTime(a.now())
 	if replaces != nil {
 		claim.Annotations[translate.AnnotationReplaces] = replaces.ID
 		replaces.waits[claim.Name] = true
 	}
-	r.put(claim)
-	r.flying[claim.Name] = &flying{at: r.now().Add(r.boot), candidate: l.Chosen.OfferingKey}
+	a.put(claim)
+	a.flying[claim.Name] = &flying{at: a.now().Add(a.boot), candidate: l.Chosen.OfferingKey}
 	return Machine{
 		Name: claim.Name, Pool: l.Pool, Type: l.Chosen.Type, Zone: l.Chosen.Zone, CapacityType: l.Chosen.CapacityType, DollarsPerHour: l.Chosen.Price.Dollars(),
 	}

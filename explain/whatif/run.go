@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"fmt"
+	"log/slog"
 	"slices"
 	"time"
 
@@ -19,8 +20,8 @@ import (
 	"github.com/nodeless/nodeless/controller/cluster"
 	"github.com/nodeless/nodeless/controller/cycle"
 	"github.com/nodeless/nodeless/engine"
+	"github.com/nodeless/nodeless/engine/check"
 	"github.com/nodeless/nodeless/engine/model"
-	"github.com/nodeless/nodeless/engine/reason"
 	"github.com/nodeless/nodeless/internal/kit/clock"
 )
 
@@ -54,9 +55,8 @@ type run struct {
 	flying   map[string]*flying   // by claim
 	leaving  map[string]time.Time // claims whose machine is empty, until it is gone
 	draining map[string]bool      // claims
-	commands []*command
+	driver   *cycle.Driver
 	seq      int
-	quietTil time.Time // no search for cheaper machines before
 
 	first     State
 	initial   map[string]Machine
@@ -80,6 +80,10 @@ func newRun(ctx context.Context, in Input, objects, before []client.Object) (*ru
 		flying: map[string]*flying{}, leaving: map[string]time.Time{}, draining: map[string]bool{}, initial: map[string]Machine{},
 	}
 	r.world = cluster.New(cluster.Options{Clock: r.clock, NoStatic: !in.Gates.StaticCapacity})
+	r.driver = cycle.NewDriver(cycle.Options{
+		State: r.world, Applier: &applier{run: r}, Clock: r.clock, Policy: in.Policy, Promise: in.Gates.Nominations,
+		Provision: provision, Check: judge, Log: slog.New(slog.DiscardHandler),
+	})
 	classes := map[string]*ec2v1.EC2NodeClass{}
 	for _, o := range objects {
 		if class, ok := o.(*ec2v1.EC2NodeClass); ok {
@@ -158,8 +162,11 @@ func (r *run) play(ctx context.Context) error {
 		r.drift()
 		busy = r.daemonPods() || busy
 		busy = r.bind(ctx) || busy
-		busy = r.provision() || busy
-		busy = r.advance() || busy
+		decided, err := r.decide(ctx)
+		if err != nil {
+			return err
+		}
+		busy = decided || busy
 		busy = r.drain() || busy
 		look = r.changed() || busy || look
 		if busy { // the costly question is asked when all has its place
@@ -193,57 +200,47 @@ func (r *run) changed() bool {
 	}
 }
 
-// provision answers the pods that wait.
-func (r *run) provision() bool {
-	s := r.world.Snapshot()
-	plan := model.Plan{}
-	if len(s.Pending) > 0 || slices.ContainsFunc(s.Pools, func(p model.Pool) bool { return p.Static }) {
-		plan = engine.Provision(s, r.Policy)
-	}
-	r.unplaced = plan.Unplaced
-	claims := map[string]string{}
-	for i := range plan.Launches {
-		l := &plan.Launches[i]
-		m := r.launch(s, l, nil)
-		if m.Name == "" {
-			continue
-		}
-		claims[l.ID] = m.Name
-		r.did(Step{What: Launch, Comes: []Machine{m}, Pods: len(l.Pods), Why: reason.Launch(s, *l)})
-		r.quietTil = r.now().Add(cycle.AfterLaunch)
-	}
-	var promised map[model.PodKey]string
-	if r.Gates.Nominations {
-		promised = plan.PendingClaims(s, claims)
-	}
-	r.world.Nominate(plan.NominatedNodes(s), promised)
-	return len(plan.Launches) > 0
+// decide answers the pending pods and carries on the commands under way, and reports whether anything was done.
+func (r *run) decide(ctx context.Context) (bool, error) {
+	d := r.driver.Provision(ctx)
+	r.driver.Advance(ctx, &d)
+	r.unplaced = d.Plan.Unplaced
+	return len(d.Result.Created)+len(d.Result.Finished)+len(d.Result.Undone) > 0, broken(d)
 }
 
-// disrupt takes away what is not worth its price or not as it should be.
+// disrupt removes and replaces nodes that are not worth their price or not as they should be, and reports whether it did.
 func (r *run) disrupt(ctx context.Context) (bool, error) {
-	policy, done := r.Policy, false
-	if r.now().Before(r.quietTil) {
-		policy.MaxWhatIfs = -1
-	}
-	r.again, r.kept = time.Time{}, nil
-	for {
-		s := r.world.Snapshot()
-		plan := engine.Disrupt(s, policy)
-		for _, x := range plan.Removals {
-			r.did(Step{What: Remove, Method: x.Method, Goes: r.machinesNamed(s, x), Pods: movers(s, x.Node), Budget: budgetOf(s, x), Why: reason.Removal(s, x)})
-			r.startDrain(x.Claim)
-			done = true
-		}
-		for _, c := range plan.Commands {
-			done = r.begin(s, c) || done
-		}
-		r.again, r.kept = cycle.Sooner(r.again, plan.RecheckAt), append(r.kept, plan.Kept...)
-		if policy.After = plan.After; policy.After == (model.Cursor{}) {
-			return done, nil
-		}
-		if err := ctx.Err(); err != nil {
-			return false, err
+	for done := false; ; {
+		var d cycle.Decision
+		r.again = r.driver.Disrupt(ctx, &d)
+		r.kept = d.Plan.Kept
+		done = done || len(d.Result.Removed)+len(d.Result.Begun) > 0
+		if err := cmp.Or(broken(d), ctx.Err()); err != nil || !r.driver.More() {
+			return done, err
 		}
 	}
+}
+
+// broken is the error of a decision whose plan broke a promise.
+func broken(d cycle.Decision) error {
+	if len(d.Bad) == 0 {
+		return nil
+	}
+	return fmt.Errorf("a plan broke a promise, which is a bug; please report it with the output of nodeless capture: %s", d.Bad[0])
+}
+
+// provision is engine.Provision, which is not asked while no pod waits and no pool keeps a number of nodes.
+func provision(s *model.Snapshot, p model.Policy) model.Plan {
+	if len(s.Pending) == 0 && !slices.ContainsFunc(s.Pools, func(p model.Pool) bool { return p.Static }) {
+		return model.Plan{}
+	}
+	return engine.Provision(s, p)
+}
+
+// judge is check.Plan of plans that decide something.
+func judge(s *model.Snapshot, policy model.Policy, p model.Plan) []check.Violation {
+	if len(p.Placements)+len(p.Launches)+len(p.Unplaced)+len(p.Removals)+len(p.Commands) == 0 {
+		return nil
+	}
+	return check.Plan(s, policy, p)
 }

@@ -1,0 +1,113 @@
+// Package cycle is the decision cycle: snapshot, decide, check, apply. A Driver makes one; the controller, and forecasts of
+// what a change would do, drive it. Run decides when to decide: at once when the last plan is settled, a little later while
+// changes keep coming, and when a node's consolidateAfter falls due. What is decided is the engine's matter, carrying it out
+// an Applier's.
+package cycle
+
+import (
+	"context"
+	"time"
+
+	"github.com/nodeless/nodeless/controller/apply"
+	"github.com/nodeless/nodeless/engine/model"
+)
+
+// Driver makes decisions and has them applied. Nothing of a plan that breaks a promise is applied. It is not to be used by
+// several at once.
+type Driver struct {
+	o        Options
+	search   search
+	launched bool // for pods, since Disrupt was last called
+	logged   map[string]bool
+}
+
+// NewDriver returns a Driver that has decided nothing yet.
+func NewDriver(o Options) *Driver { return &Driver{o: o.defaults(), logged: map[string]bool{}} }
+
+// Provision answers the pending pods.
+func (x *Driver) Provision(ctx context.Context) Decision {
+	s := x.o.State.Snapshot()
+	plan, v := x.judged(s, "Provision", x.o.Policy, x.o.Provision, x.o.answered)
+	d := Decision{
+		At: s.Now, Pending: waiting(s), Nodes: len(s.Nodes), Snapshot: s, Plan: plan, Bad: v.wrong, Unproven: v.unproven,
+		Took: x.o.Clock.Now().Sub(s.Now),
+	}
+	if len(v.wrong) == 0 {
+		d.Result = x.o.Applier.Apply(ctx, s, plan)
+		x.launched = x.launched || len(d.Result.Created) > 0
+		var promised map[model.PodKey]string
+		if x.o.Promise {
+			promised = plan.PendingClaims(s, d.Result.Claims)
+		}
+		x.o.State.Nominate(plan.NominatedNodes(s), promised)
+		d.Plan = x.explain(s, plan)
+		x.o.Applier.Report(s, d.Plan, d.Result.Claims)
+	}
+	return d
+}
+
+// waiting counts the pods that have no place: neither those that have to leave one nor those that stand for room.
+func waiting(s *model.Snapshot) int {
+	n := 0
+	for i := range s.Pending {
+		if p := &s.Pending[i]; p.From == "" && !p.Virtual {
+			n++
+		}
+	}
+	return n
+}
+
+// Advance carries on the commands under way, adds what was done to the decision, and says when one that waits for its
+// replacements times out.
+func (x *Driver) Advance(ctx context.Context, d *Decision) time.Time {
+	s := x.o.State.Snapshot()
+	r, due := x.o.Applier.Advance(ctx, s, func(s *model.Snapshot, c model.Command) model.Reason {
+		return x.o.StillTrue(s, x.o.Policy, c)
+	})
+	d.Result.Add(r)
+	return due
+}
+
+// Disrupt removes and replaces nodes that are not worth their price, adds what was done to the decision, and says when to
+// call it again although nothing changes. It searches a piece of the cluster at a time: see More.
+func (x *Driver) Disrupt(ctx context.Context, d *Decision) time.Time {
+	s := x.o.State.Snapshot()
+	due, _ := NextDue(s)
+	policy, look := x.search.policy(s, x.o.Policy, x.launched)
+	x.launched = false
+	if !look {
+		d.Plan.Kept = x.search.kept
+		return Sooner(due, x.search.due(s.Now))
+	}
+	plan, v := x.judged(s, "Disrupt", policy, x.o.Disrupt, nil)
+	known := x.o.Clock.Now()
+	d.Weighed = known.Sub(s.Now)
+	d.Bad, d.Unproven = append(d.Bad, v.wrong...), append(d.Unproven, v.unproven...)
+	d.Plan.Removals, d.Plan.Commands, d.Plan.Kept = plan.Removals, plan.Commands, plan.Kept
+	var r apply.Result
+	if len(plan.Removals)+len(plan.Commands)+len(plan.Kept) > 0 {
+		r = x.o.Applier.Apply(ctx, s, model.Plan{Removals: plan.Removals, Commands: plan.Commands, Kept: plan.Kept})
+		d.Result.Add(r)
+	}
+	x.search.looked(s, &plan, known, len(v.wrong)+len(r.Refused)+len(r.Errors) == 0)
+	d.Plan.Kept = x.search.kept
+	return Sooner(due, x.search.due(s.Now))
+}
+
+// More reports whether Disrupt stopped within a search that can go on at once.
+func (x *Driver) More() bool { return x.search.after != (model.Cursor{}) && !x.search.held }
+
+func later(a, b time.Time) time.Time {
+	if a.After(b) {
+		return a
+	}
+	return b
+}
+
+// Sooner is the earlier of two times of which the zero one is never.
+func Sooner(a, b time.Time) time.Time {
+	if a.IsZero() || !b.IsZero() && b.Before(a) {
+		return b
+	}
+	return a
+}
