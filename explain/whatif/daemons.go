@@ -51,6 +51,12 @@ func (r *run) daemonPods() bool {
 	for namespace := range placed {
 		r.recount(namespace)
 	}
+	return r.missingDaemons(s, wanted, have) || busy
+}
+
+// missingDaemons makes the pods that nodes lack of the DaemonSets that are for them; have are the nodes that have one, by DaemonSet.
+func (r *run) missingDaemons(s *model.Snapshot, wanted map[string]*model.Daemon, have map[string]map[string]bool) bool {
+	busy := false
 	for name, d := range wanted {
 		for i := range s.Nodes {
 			n := &s.Nodes[i]

@@ -15,11 +15,9 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/nodeless/nodeless/engine/model"
-	"github.com/nodeless/nodeless/engine/rules"
 )
 
-// bind does what kube-scheduler would: pods that wait get the node with the best score of those that have room, as far as resources,
-// balance and the spread of equal pods decide. For pods that are nominated room is kept, and they get it once it can be had.
+// bind does what kube-scheduler would with the pods that wait, and reports whether it bound any.
 func (r *run) bind(ctx context.Context) bool {
 	s := r.world.Snapshot()
 	var waiting []*model.Pod
@@ -32,80 +30,20 @@ func (r *run) bind(ctx context.Context) bool {
 		return false
 	}
 	slices.SortStableFunc(waiting, func(a, b *model.Pod) int { return cmp.Compare(b.Priority, a.Priority) })
-	state, busy := rules.NewState(s), false
-	used := make([]model.Resources, len(s.Nodes))
-	equal := make([]map[int]int, len(s.Nodes)) // pods by shape
-	for i := range s.Nodes {
-		used[i], equal[i] = s.Nodes[i].Used, map[int]int{}
-		for k := range s.Nodes[i].Pods {
-			equal[i][s.Nodes[i].Pods[k].Shape]++
-		}
-	}
-	kept, changed := keepRoom(s, state, waiting), map[string]bool{}
+	scheduler, changed := newScheduler(s, waiting), map[string]bool{}
 	for _, p := range waiting {
 		if ctx.Err() != nil {
 			break // who carries on asks why
 		}
-		best, most := -1, 0.0
-		at, nominated := kept[p.PodKey]
-		if nominated {
-			state.Unbind(p.Shape, at)
+		if node := scheduler.bind(p); node >= 0 {
+			r.place(types.NamespacedName{Namespace: p.Namespace, Name: p.Name}, s.Nodes[node].Name)
+			changed[p.Namespace] = true
 		}
-		for i := range s.Nodes {
-			n := &s.Nodes[i]
-			if n.State != model.Initialized || n.Deleting || n.Cordoned || state.Allows(p.Shape, i) != "" {
-				continue
-			}
-			if nominated && i == at {
-				best = i
-				break
-			}
-			after := used[i].Plus(s.Shapes[p.Shape].Requests)
-			if score := score(&after, &n.Allocatable) - 10*float64(equal[i][p.Shape]); best < 0 || score > most {
-				best, most = i, score
-			}
-		}
-		if best < 0 {
-			if nominated {
-				state.Bind(p.Shape, at)
-			}
-			continue
-		}
-		state.Bind(p.Shape, best)
-		used[best] = used[best].Plus(s.Shapes[p.Shape].Requests)
-		equal[best][p.Shape]++
-		r.place(types.NamespacedName{Namespace: p.Namespace, Name: p.Name}, s.Nodes[best].Name)
-		busy, changed[p.Namespace] = true, true
 	}
 	for namespace := range changed {
 		r.recount(namespace)
 	}
-	return busy
-}
-
-// keepRoom binds the pods that are nominated where they are to have their places, and gives those by pod.
-func keepRoom(s *model.Snapshot, state *rules.State, waiting []*model.Pod) map[model.PodKey]int {
-	kept := map[model.PodKey]int{}
-	for _, p := range waiting {
-		i, found := slices.BinarySearchFunc(s.Nodes, p.Nominated, func(n model.Node, name string) int { return cmp.Compare(n.Name, name) })
-		if p.Nominated != "" && found && state.Allows(p.Shape, i) == "" {
-			state.Bind(p.Shape, i)
-			kept[p.PodKey] = i
-		}
-	}
-	return kept
-}
-
-// score is NodeResourcesFit's (LeastAllocated) and NodeResourcesBalancedAllocation's, from 0 to 200.
-func score(used, all *model.Resources) float64 {
-	part := func(i int) float64 {
-		if all[i] <= 0 {
-			return 0
-		}
-		return float64(used[i]) / float64(all[i])
-	}
-	cpu, memory := part(model.CPU), part(model.Memory)
-	return 100*(1-(cpu+memory)/2) + 100*(1-max(cpu-memory, memory-cpu)/2)
+	return len(changed) > 0
 }
 
 // place puts a pod on a node, where it runs at once. The PodDisruptionBudgets are to be recounted then.

@@ -69,25 +69,8 @@ func benchSim(args []string) error {
 			if !strings.Contains(x.name, *only) {
 				continue
 			}
-			tr, err := replay.Open(x.file, *folder)
-			if errors.Is(err, fs.ErrNotExist) && len(all) > 1 {
-				fmt.Printf("%s is skipped: %v; say where the traces are with -folder or %s\n", x.name, err, tracesVariable)
-				continue
-			}
-			if err != nil {
+			if err := o.rows(t, x, *folder, *sizes, len(all) > 1); err != nil {
 				return err
-			}
-			if !x.gpus {
-				tr = tr.WithoutGPUs()
-			}
-			if o.from > 0 || o.length > 0 {
-				tr = tr.Window(o.from, o.length)
-			}
-			tr = tr.Copies(o.copies, o.seed)
-			for size := range strings.SplitSeq(*sizes, ",") {
-				if err := o.row(t, x, tr, size); err != nil {
-					return err
-				}
 			}
 		}
 		if len(t.rows) == 1 {
@@ -95,6 +78,31 @@ func benchSim(args []string) error {
 		}
 		return t.print(os.Stdout)
 	})
+}
+
+// rows simulates one trace with each of the catalogues. A trace that is not there is skipped if it is one of several.
+func (o *simFlags) rows(t *table, x simulated, folder, sizes string, several bool) error {
+	tr, err := replay.Open(x.file, folder)
+	if errors.Is(err, fs.ErrNotExist) && several {
+		fmt.Printf("%s is skipped: %v; say where the traces are with -folder or %s\n", x.name, err, tracesVariable)
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	if !x.gpus {
+		tr = tr.WithoutGPUs()
+	}
+	if o.from > 0 || o.length > 0 {
+		tr = tr.Window(o.from, o.length)
+	}
+	tr = tr.Copies(o.copies, o.seed)
+	for size := range strings.SplitSeq(sizes, ",") {
+		if err := o.row(t, x, tr, size); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // row simulates one trace with one catalogue.

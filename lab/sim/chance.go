@@ -8,12 +8,20 @@ import (
 	"github.com/nodeless/nodeless/engine/model"
 )
 
+// chance draws boot times and faults.
+type chance struct {
+	seed   uint64
+	boot   time.Duration // median
+	spread float64       // standard deviation of the logarithm
+	faults Faults
+}
+
 // draw is a number from 0 to 1 (exclusive) that depends on the seed and on what it is drawn for, and on nothing else: whoever decides
 // meets the same faults.
-func (r *run) draw(what string, n ...uint64) float64 {
+func (c *chance) draw(what string, n ...uint64) float64 {
 	h := fnv.New64a()
 	var word [8]byte
-	for _, v := range append(n, r.Seed) {
+	for _, v := range append(n, c.seed) {
 		for i := range word {
 			word[i] = byte(v >> (8 * i))
 		}
@@ -27,29 +35,29 @@ func (r *run) draw(what string, n ...uint64) float64 {
 }
 
 // bootTime is log-normal.
-func (r *run) bootTime(m *machine) time.Duration {
+func (c *chance) bootTime(m *machine) time.Duration {
 	n := uint64(m.seq)
-	normal := math.Sqrt(-2*math.Log(1-r.draw("boot", n))) * math.Cos(2*math.Pi*r.draw("boot too", n)) // Box–Muller
-	return time.Duration(float64(r.Boot) * math.Exp(r.Spread*normal)).Round(time.Millisecond)
+	normal := math.Sqrt(-2*math.Log(1-c.draw("boot", n))) * math.Cos(2*math.Pi*c.draw("boot too", n)) // Box–Muller
+	return time.Duration(float64(c.boot) * math.Exp(c.spread*normal)).Round(time.Millisecond)
 }
 
-func (r *run) unlucky(m *machine) bool {
-	return r.Faults.NotReady > 0 && r.draw("not ready", uint64(m.seq)) < r.Faults.NotReady
+func (c *chance) unlucky(m *machine) bool {
+	return c.faults.NotReady > 0 && c.draw("not ready", uint64(m.seq)) < c.faults.NotReady
 }
 
 // dry reports whether the offering has no capacity in this hour.
-func (r *run) dry(key model.OfferingKey) bool {
-	if r.Faults.NoCapacity <= 0 {
+func (c *chance) dry(key model.OfferingKey, now time.Duration) bool {
+	if c.faults.NoCapacity <= 0 {
 		return false
 	}
-	return r.draw(key.Type+"/"+key.Zone+"/"+key.CapacityType, uint64(r.now/time.Hour)) < r.Faults.NoCapacity
+	return c.draw(key.Type+"/"+key.Zone+"/"+key.CapacityType, uint64(now/time.Hour)) < c.faults.NoCapacity
 }
 
 // interruption is after how long a spot machine is interrupted, if it ever is.
-func (r *run) interruption(m *machine) (time.Duration, bool) {
-	if m.node.CapacityType != model.Spot || r.Faults.Interruptions <= 0 {
+func (c *chance) interruption(m *machine) (time.Duration, bool) {
+	if m.node.CapacityType != model.Spot || c.faults.Interruptions <= 0 {
 		return 0, false
 	}
-	hours := -math.Log(1-r.draw("interruption", uint64(m.seq))) / r.Faults.Interruptions
+	hours := -math.Log(1-c.draw("interruption", uint64(m.seq))) / c.faults.Interruptions
 	return time.Duration(min(hours, 1e5) * float64(time.Hour)), true
 }

@@ -1,12 +1,6 @@
 package sim
 
-import (
-	"slices"
-	"strconv"
-	"strings"
-
-	"github.com/nodeless/nodeless/engine/model"
-)
+import "github.com/nodeless/nodeless/engine/model"
 
 // command is a model.Command that is under way.
 type command struct {
@@ -90,17 +84,4 @@ func (r *run) undo(c *command) {
 		r.changed()
 		r.fill(m)
 	}
-}
-
-// byName finds machines that exist.
-func (r *run) byName(name string) *machine {
-	seq, err := strconv.Atoi(strings.TrimPrefix(name, machinePrefix))
-	if err != nil {
-		return nil
-	}
-	i, found := slices.BinarySearchFunc(r.machines, seq, func(m *machine, seq int) int { return m.seq - seq })
-	if !found {
-		return nil
-	}
-	return r.machines[i]
 }

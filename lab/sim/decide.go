@@ -20,8 +20,8 @@ func (r *run) changed() {
 }
 
 // tick is the first time from the given one on at which machines are looked at.
-func (r *run) tick(from time.Duration) time.Duration {
-	return (from + r.Interval - 1) / r.Interval * r.Interval
+func (c *Config) tick(from time.Duration) time.Duration {
+	return (from + c.Interval - 1) / c.Interval * c.Interval
 }
 
 // planSoon asks for a plan once no further pod has come for a while.

@@ -10,19 +10,22 @@ import (
 const (
 	// registrationTimeout is after how long a machine that does not get ready is given up (as Karpenter).
 	registrationTimeout = 15 * time.Minute
-	// outageMemory is how long an offering that had no capacity is not asked again (as Karpenter).
-	outageMemory = 3 * time.Minute
 	// notice is how long before its end a spot machine is told; its pods are evicted a while before that, so that replacements have time.
 	notice, evictAfter = 2 * time.Minute, 90 * time.Second
 )
 
 // launch starts a machine, the cheapest of the launch's candidates that has capacity; nil if none has.
 func (r *run) launch(l *model.Launch, replaces *command) *machine {
-	key, price, ok := r.offer(l)
+	failed := r.market.errors
+	key, price, ok := r.market.offer(l, r.now)
+	if r.market.errors > failed {
+		r.pool.Types = r.market.stocked(r.now)
+		r.changed()
+	}
 	if !ok {
 		return nil
 	}
-	t := r.types[key.Type]
+	t := r.market.types[key.Type]
 	m := &machine{launched: r.now, replaces: replaces}
 	for _, d := range r.Daemons {
 		if m.daemons.Plus(d).Fits(t.Allocatable) {
@@ -47,67 +50,6 @@ func (r *run) launch(l *model.Launch, replaces *command) *machine {
 	return m
 }
 
-// offer is the first candidate that has capacity. What has none is not asked again for a while.
-func (r *run) offer(l *model.Launch) (model.OfferingKey, model.Price, bool) {
-	if !r.outOfStock(l.Chosen.OfferingKey) {
-		return l.Chosen.OfferingKey, l.Chosen.Price, true
-	}
-	var best model.Candidate
-	for _, name := range l.Types {
-		for _, o := range r.types[name].Offerings {
-			key := model.OfferingKey{Type: name, Zone: o.Zone, CapacityType: o.CapacityType}
-			if !l.Requirements.Matches([]model.Label{{Key: model.LabelZone, Value: o.Zone}, {Key: model.LabelCapacityType, Value: o.CapacityType}, {Key: model.LabelPool, Value: l.Pool}, {Key: model.LabelInstanceType, Value: name}}) {
-				continue
-			}
-			if (best.Type == "" || o.Price < best.Price) && !r.outOfStock(key) {
-				best = model.Candidate{OfferingKey: key, Price: o.Price}
-			}
-		}
-	}
-	return best.OfferingKey, best.Price, best.Type != ""
-}
-
-// outOfStock reports whether the offering has no capacity, which is noted then.
-func (r *run) outOfStock(key model.OfferingKey) bool {
-	if !r.dry(key) {
-		return false
-	}
-	r.capacityErrors++
-	r.outages[key] = r.now + outageMemory
-	r.stock()
-	r.changed()
-	return true
-}
-
-// restocked reports whether an offering may be asked again that had no capacity.
-func (r *run) restocked() bool {
-	for _, until := range r.outages {
-		if until <= r.now {
-			return true
-		}
-	}
-	return false
-}
-
-// stock makes the pool's types such that they show which offerings lately had no capacity.
-func (r *run) stock() {
-	types := slices.Clone(r.Types)
-	for key, until := range r.outages {
-		if until <= r.now {
-			delete(r.outages, key)
-			continue
-		}
-		t := &types[slices.IndexFunc(types, func(t model.InstanceType) bool { return t.Name == key.Type })]
-		t.Offerings = slices.Clone(t.Offerings)
-		for i := range t.Offerings {
-			if o := &t.Offerings[i]; o.Zone == key.Zone && o.CapacityType == key.CapacityType {
-				o.Available = false
-			}
-		}
-	}
-	r.pool.Types = types
-}
-
 func (r *run) getReady(m *machine) {
 	if m.taken {
 		return
@@ -116,7 +58,7 @@ func (r *run) getReady(m *machine) {
 	m.idle = r.now
 	r.booting += m.node.Price.Dollars() * (r.now - m.launched).Hours()
 	m.node.Labels = model.NewRequirements(model.OneOf(model.LabelZone, m.node.Zone), model.OneOf(model.LabelCapacityType, m.node.CapacityType),
-		model.OneOf(model.LabelPool, m.node.Pool)).And(r.types[m.node.Type].Requirements)
+		model.OneOf(model.LabelPool, m.node.Pool)).And(r.market.types[m.node.Type].Requirements)
 	r.open(m, true)
 	r.changed()
 	r.fill(m)
@@ -155,11 +97,6 @@ func (r *run) interrupt(m *machine) {
 	r.queue.add(event{at: r.now + notice, kind: becomesIdle, machine: m})
 	r.changed()
 	r.planSoon()
-}
-
-func (r *run) exists(m *machine) bool {
-	i := r.index(m)
-	return i < len(r.machines) && r.machines[i] == m
 }
 
 // evict has all of a machine's pods look for other places.
@@ -216,7 +153,7 @@ func (r *run) terminate(m *machine) {
 	if m.going() {
 		r.moving--
 	}
-	r.bill(m)
+	r.bill(m, r.now)
 	r.remove(m)
 	r.changed()
 }

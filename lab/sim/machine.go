@@ -3,6 +3,8 @@ package sim
 import (
 	"fmt"
 	"slices"
+	"strconv"
+	"strings"
 	"time"
 
 	"github.com/nodeless/nodeless/engine/model"
@@ -80,7 +82,6 @@ type cluster struct {
 	absent   []int32 // pods that were evicted and whose successors are yet to come
 	moving   int     // machines that are going
 	usage    model.Resources
-	cursor   int // where kube-scheduler begins to look
 }
 
 // machinePrefix begins the name of a machine; its number follows.
@@ -89,6 +90,24 @@ const machinePrefix = "node-"
 func (c *cluster) index(m *machine) int {
 	i, _ := slices.BinarySearchFunc(c.machines, m.seq, func(a *machine, seq int) int { return a.seq - seq })
 	return i
+}
+
+// byName finds machines that exist.
+func (c *cluster) byName(name string) *machine {
+	seq, err := strconv.Atoi(strings.TrimPrefix(name, machinePrefix))
+	if err != nil {
+		return nil
+	}
+	i, found := slices.BinarySearchFunc(c.machines, seq, func(m *machine, seq int) int { return m.seq - seq })
+	if !found {
+		return nil
+	}
+	return c.machines[i]
+}
+
+func (c *cluster) exists(m *machine) bool {
+	i := c.index(m)
+	return i < len(c.machines) && c.machines[i] == m
 }
 
 func (c *cluster) add(m *machine) {

@@ -13,17 +13,16 @@ const shortestBill = time.Minute
 
 // meter counts.
 type meter struct {
-	tooLarge       int
-	launches       int
-	removals       int
-	commands       int
-	undone         int
-	moves          int
-	bumped         int
-	interruptions  int
-	capacityErrors int
-	plans, passes  int
-	judged         int
+	tooLarge      int
+	launches      int
+	removals      int
+	commands      int
+	undone        int
+	moves         int
+	bumped        int
+	interruptions int
+	plans, passes int
+	judged        int
 
 	billed   float64 // dollars
 	booting  float64 // of which before machines were ready
@@ -44,28 +43,28 @@ func (r *run) elapse(to time.Duration) {
 }
 
 // bill adds what a machine cost.
-func (r *run) bill(m *machine) {
-	ran := max(r.now-m.launched, shortestBill)
+func (r *meter) bill(m *machine, now time.Duration) {
+	ran := max(now-m.launched, shortestBill)
 	r.billed += m.node.Price.Dollars() * ran.Hours()
 	r.hours += ran.Hours()
 	if m.node.State == model.InFlight {
 		r.booting += m.node.Price.Dollars() * ran.Hours()
 	}
-	r.wasEmpty(m)
+	r.wasEmpty(m, now)
 	r.boughCPU += float64(m.node.Allocatable[model.CPU]-m.daemons[model.CPU]) / 1000 * ran.Hours()
 }
 
 // wasEmpty adds what a machine cost since its last pod went.
-func (r *run) wasEmpty(m *machine) {
+func (r *meter) wasEmpty(m *machine, now time.Duration) {
 	if m.node.State == model.Initialized && len(m.pods) == 0 {
-		r.empty += m.node.Price.Dollars() * (r.now - m.idle).Hours()
+		r.empty += m.node.Price.Dollars() * (now - m.idle).Hours()
 	}
-	m.idle = r.now
+	m.idle = now
 }
 
 // waited notes how long a pod waited that has a place now.
-func (r *run) waited(p *pod) {
-	wait := float32((r.now - p.since).Seconds())
+func (r *meter) waited(p *pod, now time.Duration) {
+	wait := float32((now - p.since).Seconds())
 	if p.placed {
 		r.rewait = append(r.rewait, wait)
 	} else {
@@ -133,7 +132,7 @@ func (r *run) result() Result {
 		Cost: r.billed, Booting: r.booting, Empty: r.empty, Moves: r.moves, MachineHours: r.hours, PeakMachines: r.peak, Launched: r.launches,
 		Pending: waitsOf(r.waits), Moving: waitsOf(r.rewait),
 		Commands: r.commands, Undone: r.undone, Emptied: r.removals, Interruptions: r.interruptions, Interrupted: r.bumped,
-		CapacityErrors: r.capacityErrors, Plans: r.plans, Passes: r.passes, Judged: r.judged,
+		CapacityErrors: r.market.errors, Plans: r.plans, Passes: r.passes, Judged: r.judged,
 	}
 	if r.now > 0 {
 		out.MeanMachines = r.hours / r.now.Hours()

@@ -28,10 +28,11 @@ type run struct {
 	shapes  []model.Shape
 	asks    []vector // by shape
 
-	pool    model.Pool
-	types   map[string]*model.InstanceType
-	outages map[model.OfferingKey]time.Duration // offerings that lately had no capacity, until when
-	daemons []model.Daemon
+	pool model.Pool
+	chance
+	market    market
+	scheduler kubeScheduler
+	daemons   []model.Daemon
 
 	order      []int32         // see pending
 	snap       *model.Snapshot // of what is now, nil if something changed since
@@ -73,11 +74,10 @@ func Run(ctx context.Context, c Config) (Result, error) {
 func newRun(c Config) *run {
 	r := &run{
 		Config: c, epoch: time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC), end: c.Trace.Length(),
-		types: map[string]*model.InstanceType{}, outages: map[model.OfferingKey]time.Duration{},
+		chance:    chance{seed: c.Seed, boot: c.Boot, spread: c.Spread, faults: c.Faults},
+		scheduler: kubeScheduler{mostAllocated: c.MostAllocated},
 	}
-	for i := range c.Types {
-		r.types[c.Types[i].Name] = &c.Types[i]
-	}
+	r.market = newMarket(c.Types, &r.chance)
 	r.pool = model.Pool{
 		Name: "default", Requirements: model.NewRequirements(model.OneOf(model.LabelPool, "default")), Types: c.Types,
 		Disruption: model.DisruptionPolicy{ConsolidateAfter: c.ConsolidateAfter},
@@ -135,13 +135,13 @@ func (r *run) admit() {
 }
 
 // holds reports whether an empty machine of some type has room for so much.
-func (r *run) holds(ask model.Resources) bool {
-	for i := range r.Types {
+func (c *Config) holds(ask model.Resources) bool {
+	for i := range c.Types {
 		used := ask
-		for _, d := range r.Daemons {
+		for _, d := range c.Daemons {
 			used = used.Plus(d)
 		}
-		if used.Fits(r.Types[i].Allocatable) {
+		if used.Fits(c.Types[i].Allocatable) {
 			return true
 		}
 	}

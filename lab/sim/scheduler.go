@@ -8,11 +8,18 @@ import (
 	"github.com/nodeless/nodeless/engine/model"
 )
 
+// kubeScheduler is the simulated kube-scheduler, on the few resources that pods of traces ask for. It knows no other
+// constraint (traces have none) and is not engine/rules, for speed: a day has millions of placements.
+type kubeScheduler struct {
+	mostAllocated bool
+	cursor        int // where it begins to look
+}
+
 // find is the machine that kube-scheduler would bind the pod to, -1 if none has room: of those it looks at, the one with the highest sum
 // of NodeResourcesFit's score (LeastAllocated by default) and NodeResourcesBalancedAllocation's. In a large cluster it does not look at all: with 100 machines or more at 50 % less 1 % for each 125, at least 5 % and 100 machines that have room (Kubernetes documentation,
 // "Scheduler Performance Tuning", 2026), beginning where it stopped before.
-func (r *run) find(ask *vector) int {
-	n := len(r.slots)
+func (k *kubeScheduler) find(slots []slot, ask *vector) int {
+	n := len(slots)
 	enough := n
 	if n > 100 {
 		enough = max(n*max(50-n/125, 5)/100, 100)
@@ -20,29 +27,29 @@ func (r *run) find(ask *vector) int {
 	if n == 0 {
 		return -1
 	}
-	r.cursor %= n // there may have been more machines when it stopped
+	k.cursor %= n // there may have been more machines when it stopped
 	best, bestScore := -1, int64(-1)
 	found, looked := 0, 0
 	for ; looked < n && found < enough; looked++ {
-		i := r.cursor + looked
+		i := k.cursor + looked
 		if i >= n {
 			i -= n
 		}
-		s := &r.slots[i]
+		s := &slots[i]
 		if !s.takes || !ask.fitsBeside(s) {
 			continue
 		}
 		found++
-		if score := r.score(ask, s); score > bestScore {
+		if score := k.score(ask, s); score > bestScore {
 			best, bestScore = i, score
 		}
 	}
-	r.cursor = (r.cursor + looked) % n
+	k.cursor = (k.cursor + looked) % n
 	return best
 }
 
 // score is from 0 to 200.
-func (r *run) score(ask *vector, s *slot) int64 {
+func (k *kubeScheduler) score(ask *vector, s *slot) int64 {
 	var part [2]float64 // of cpu and memory that would be requested
 	for i := range part {
 		if s.all[i] > 0 {
@@ -50,7 +57,7 @@ func (r *run) score(ask *vector, s *slot) int64 {
 		}
 	}
 	fit := int64(100 * (1 - (part[0]+part[1])/2))
-	if r.MostAllocated {
+	if k.mostAllocated {
 		fit = 100 - fit
 	}
 	return fit + int64(100*(1-math.Abs(part[0]-part[1])/2)) // of two values the standard deviation is half their distance
@@ -58,7 +65,7 @@ func (r *run) score(ask *vector, s *slot) int64 {
 
 // schedule binds the pod if some machine has room for it now.
 func (r *run) schedule(p int32) bool {
-	i := r.find(&r.asks[r.pods[p].shape])
+	i := r.scheduler.find(r.slots, &r.asks[r.pods[p].shape])
 	if i < 0 {
 		return false
 	}
@@ -84,7 +91,7 @@ func (r *run) fill(m *machine) {
 
 func (r *run) bind(id int32, m *machine, slot int) {
 	p := &r.pods[id]
-	r.waited(p)
+	r.waited(p, r.now)
 	r.hold(id, nil)
 	p.machine, p.placed, p.ends = m, true, r.now+p.left
 	p.turn++
@@ -93,7 +100,7 @@ func (r *run) bind(id int32, m *machine, slot int) {
 	for d := range ask {
 		r.slots[slot].free[d] -= ask[d]
 	}
-	r.wasEmpty(m)
+	r.wasEmpty(m, r.now)
 	at, _ := slices.BinarySearch(m.pods, id)
 	m.pods = slices.Insert(m.pods, at, id)
 	pods := make([]model.BoundPod, 0, len(m.pods)+2)

@@ -14,8 +14,8 @@ func (r *run) snapshot() *model.Snapshot {
 	if r.snap != nil && r.snap.Now.Equal(now) {
 		return r.snap
 	}
-	if r.restocked() {
-		r.stock()
+	if r.market.restocked(r.now) {
+		r.pool.Types = r.market.stocked(r.now)
 	}
 	s := &model.Snapshot{
 		Now: now, ResourceNames: model.WellKnownResources, Shapes: r.shapes, Daemons: r.daemons,
