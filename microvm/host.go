@@ -2,8 +2,10 @@ package microvm
 
 import (
 	"context"
+	"encoding/binary"
 	"errors"
 	"net/netip"
+	"strings"
 	"sync"
 
 	corev1 "k8s.io/api/core/v1"
@@ -14,13 +16,13 @@ import (
 // ErrUnknown is returned by a Host that does not have the microVM it is asked about.
 var ErrUnknown = errors.New("the host has no such microVM")
 
-// Host runs pods in microVMs on one instance. All methods are safe for concurrent use and return soon: slow work, such as
-// pulling images and booting, continues in the background and shows in Status.
+// Host runs pods in microVMs on one instance. All methods are safe for concurrent use and return soon: slow work, such
+// as pulling images and booting, continues in the background and shows in Status.
 type Host interface {
 	// Describe returns what the host is and has now.
 	Describe() Description
-	// Start begins to run a pod and returns the microVM's address. It is idempotent: the same ID gives the same microVM, also
-	// after a restart of either side. An error means that the pod cannot run on this host now.
+	// Start begins to run a pod and returns the microVM's address. It is idempotent: the same ID gives the same microVM,
+	// also after a restart of either side. An error means that the pod cannot run on this host now.
 	Start(ctx context.Context, spec Spec) (netip.Addr, error)
 	// Status returns the status of a microVM's pod, or ErrUnknown.
 	Status(ctx context.Context, id string) (Status, error)
@@ -31,8 +33,8 @@ type Host interface {
 	Remove(ctx context.Context, id string) error
 	// List returns the IDs of all microVMs that have not been removed, ended ones included.
 	List(ctx context.Context) ([]string, error)
-	// Watch calls changed with the ID of each microVM whose status changes, and with "" when the host itself changes, until
-	// ctx is done.
+	// Watch calls changed with the ID of each microVM whose status changes, and with "" when the host itself changes,
+	// until ctx is done.
 	Watch(ctx context.Context, changed func(id string))
 }
 
@@ -74,7 +76,8 @@ type Spec struct {
 	Profile string
 }
 
-// Status is the status of a pod in a microVM. Pod holds the phase, container statuses and all conditions but PodScheduled.
+// Status is the status of a pod in a microVM. Pod holds the phase, container statuses and all conditions but
+// PodScheduled.
 type Status struct {
 	Pod corev1.PodStatus
 	// Ended is set when no container runs and none will be started.
@@ -87,8 +90,8 @@ type Watchers struct {
 	changed map[*func(id string)]struct{}
 }
 
-// Watch passes notifications to changed until ctx is done. First it notifies changed of the host and of the microVMs that
-// existing returns, since they may have changed before the watch began.
+// Watch passes notifications to changed until ctx is done. First it notifies changed of the host and of the microVMs
+// that existing returns, since they may have changed before the watch began.
 func (w *Watchers) Watch(ctx context.Context, changed func(id string), existing func() []string) {
 	w.mu.Lock()
 	if w.changed == nil {
@@ -117,4 +120,42 @@ func (w *Watchers) Notify(id string) {
 	for _, changed := range all {
 		(*changed)(id)
 	}
+}
+
+// HostLabel names the host of a microVM on its NodeClaim and Node.
+const HostLabel = "nodeless.sh/host"
+
+// NodeName returns the name of the Node of a microVM with an address, as Fargate names it.
+func NodeName(ip netip.Addr, region string) string {
+	name := "fargate-ip-" + strings.NewReplacer(".", "-", ":", "-").Replace(ip.StringExpanded())
+	switch region {
+	case "":
+		return name
+	case "us-east-1":
+		return name + ".ec2.internal"
+	}
+	return name + "." + region + ".compute.internal"
+}
+
+// JoinedNodeName returns the name of the Node of a microVM on a host that has joined the cluster. It depends on nothing
+// but the address, so that the names as which a host may act are known in advance (package rbac).
+func JoinedNodeName(ip netip.Addr) string { return NodeName(ip, "") }
+
+// KubeletEndpoints says where a host that is not the API server's instance serves the kubelet APIs of its microVMs: at
+// its own address, each at a port that follows from the microVM's address. Host and controller compute it alike and
+// store nothing.
+type KubeletEndpoints struct {
+	Host      netip.Addr
+	FirstPort uint16       // of the first address in Pods
+	Pods      netip.Prefix // the IPv4 addresses of the host's microVMs
+}
+
+// At returns the endpoint of the microVM with an address, or the zero value if the address is not one of Pods.
+func (k KubeletEndpoints) At(microVM netip.Addr) netip.AddrPort {
+	if !microVM.Is4() || !k.Pods.Contains(microVM) {
+		return netip.AddrPort{}
+	}
+	address, first := microVM.As4(), k.Pods.Masked().Addr().As4()
+	n := binary.BigEndian.Uint32(address[:]) - binary.BigEndian.Uint32(first[:])
+	return netip.AddrPortFrom(k.Host, k.FirstPort+uint16(n))
 }

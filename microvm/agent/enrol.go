@@ -23,20 +23,21 @@ import (
 	"github.com/nodeless/nodeless/microvm"
 )
 
-// Enrolment is what a host is given by whoever administers the cluster.
+// Enrolment is what an administrator decides about a host.
 type Enrolment struct {
 	Host    string
-	PodCIDR string        // "" = that it has, or the first that no other host has
+	PodCIDR string        // "" keeps the host's own, or chooses the first that no other host has
 	TTL     time.Duration // of the token
 }
 
-// mostName is how long a host's name may be: with the prefix it is the name of a namespace.
+// maxName is the length limit of a host's name: with the prefix, it is the name of a namespace.
 var mostName = validation.DNS1123LabelMaxLength - len(v1alpha1.HostNamespace(""))
 
-// check says what is wrong with what was asked for.
+// check returns what is wrong with an enrolment.
 func (e Enrolment) check() error {
 	if wrong := validation.IsDNS1123Label(e.Host); len(wrong) > 0 || len(e.Host) > mostName {
-		return fmt.Errorf("host name %q: give at most %d letters, digits and dashes: %s", e.Host, mostName, strings.Join(wrong, "; "))
+		return fmt.Errorf("host name %q: give at most %d letters, digits and dashes: %s", e.Host, mostName,
+			strings.Join(wrong, "; "))
 	}
 	if e.TTL < 10*time.Minute {
 		return fmt.Errorf("a token is good for 10 minutes at least, not %s", e.TTL)
@@ -46,13 +47,14 @@ func (e Enrolment) check() error {
 	}
 	p, err := netip.ParsePrefix(e.PodCIDR)
 	if err != nil || !p.Addr().Is4() || p != p.Masked() || p.Bits() < blockBits || p.Bits() > 28 {
-		return fmt.Errorf("addresses of pods %q: give an IPv4 network of %d to 28 bits, such as 10.202.0.0/%d", e.PodCIDR, blockBits, blockBits)
+		return fmt.Errorf("addresses of pods %q: give an IPv4 network of %d to 28 bits, such as 10.202.0.0/%d", e.PodCIDR,
+			blockBits, blockBits)
 	}
 	return nil
 }
 
-// Enrol makes a host known to a cluster, or gives one that is known another token, and returns the token with which it joins: once, within the TTL.
-// An earlier one that was not used is good no more.
+// Enrol makes a host known to a cluster, or gives a known host another token. It returns the token with which the host
+// joins, once, within the TTL. An earlier unused token becomes invalid.
 func Enrol(ctx context.Context, cfg *rest.Config, e Enrolment) (string, error) {
 	if err := e.check(); err != nil {
 		return "", err
@@ -87,7 +89,7 @@ func Enrol(ctx context.Context, cfg *rest.Config, e Enrolment) (string, error) {
 	return e.token(ctx, cfg)
 }
 
-// nodesIn are the names that the Nodes of microVMs with these addresses may have.
+// nodesIn returns the names that the Nodes of microVMs with these addresses may have.
 func nodesIn(pods netip.Prefix) []string {
 	var names []string
 	for a := pods.Masked().Addr(); pods.Contains(a); a = a.Next() {
@@ -96,7 +98,7 @@ func nodesIn(pods netip.Prefix) []string {
 	return names
 }
 
-// put creates an object, or brings one that is there to what it should be.
+// put creates an object, or updates the existing one.
 func put(ctx context.Context, c client.Client, o client.Object) error {
 	err := c.Create(ctx, o)
 	if apierrors.IsAlreadyExists(err) {
@@ -115,12 +117,13 @@ func put(ctx context.Context, c client.Client, o client.Object) error {
 	return nil
 }
 
-// register creates the MicroVMHost, with addresses of its own, which it returns.
+// register creates the MicroVMHost and returns the addresses of its pods, which no other host has.
 func (e Enrolment) register(ctx context.Context, c client.Client) (netip.Prefix, error) {
 	var none netip.Prefix
 	var all v1alpha1.MicroVMHostList
 	if err := c.List(ctx, &all); err != nil {
-		return none, fmt.Errorf("list MicroVMHosts: %w; install the definitions: nodeless crds | kubectl apply --server-side -f -", err)
+		return none, fmt.Errorf("list MicroVMHosts: %w; install the definitions: nodeless crds | kubectl apply "+
+			"--server-side -f -", err)
 	}
 	var taken []netip.Prefix
 	for _, h := range all.Items {
@@ -128,7 +131,8 @@ func (e Enrolment) register(ctx context.Context, c client.Client) (netip.Prefix,
 		switch {
 		case h.Namespace == v1alpha1.HostNamespace(e.Host) && h.Name == e.Host:
 			if e.PodCIDR != "" && e.PodCIDR != h.Spec.PodCIDR {
-				return none, fmt.Errorf("host %s has the addresses %s, and keeps them; delete namespace %s to begin anew", e.Host, h.Spec.PodCIDR, h.Namespace)
+				return none, fmt.Errorf("host %s has the addresses %s, and keeps them; delete namespace %s to begin anew", e.Host,
+					h.Spec.PodCIDR, h.Namespace)
 			}
 			return p, err
 		case err == nil:
@@ -140,7 +144,8 @@ func (e Enrolment) register(ctx context.Context, c client.Client) (netip.Prefix,
 		return none, err
 	}
 	host := &v1alpha1.MicroVMHost{
-		ObjectMeta: metav1.ObjectMeta{Namespace: v1alpha1.HostNamespace(e.Host), Name: e.Host}, Spec: v1alpha1.MicroVMHostSpec{PodCIDR: block.String()},
+		ObjectMeta: metav1.ObjectMeta{Namespace: v1alpha1.HostNamespace(e.Host), Name: e.Host},
+		Spec:       v1alpha1.MicroVMHostSpec{PodCIDR: block.String()},
 	}
 	if err := c.Create(ctx, host); err != nil {
 		return none, fmt.Errorf("create MicroVMHost %s: %w", e.Host, err)
@@ -148,10 +153,10 @@ func (e Enrolment) register(ctx context.Context, c client.Client) (netip.Prefix,
 	return block, nil
 }
 
-// Hosts' addresses are blocks of 4,096 within 10.202.0.0 to 10.249.255.255, as those of "nodeless up".
+// The addresses of a host are a block of 4,096 within 10.202.0.0 to 10.249.255.255, like those of "nodeless up".
 const blockBits = 20
 
-// block is the one that was asked for, or the first that meets none of those.
+// block returns the requested block, or the first that overlaps none of the taken ones.
 func (e Enrolment) block(taken []netip.Prefix) (netip.Prefix, error) {
 	meets := func(p netip.Prefix) bool {
 		for _, t := range taken {
@@ -177,7 +182,7 @@ func (e Enrolment) block(taken []netip.Prefix) (netip.Prefix, error) {
 	return netip.Prefix{}, fmt.Errorf("all addresses for pods are given to hosts; choose others with --pod-cidr")
 }
 
-// token is one that ends with its use: it is bound to a Secret, which the host deletes.
+// token returns a token that becomes invalid with its use: it is bound to a Secret, which the host deletes.
 func (e Enrolment) token(ctx context.Context, cfg *rest.Config) (string, error) {
 	kube, err := kubernetes.NewForConfig(cfg)
 	if err != nil {
@@ -188,14 +193,17 @@ func (e Enrolment) token(ctx context.Context, cfg *rest.Config) (string, error) 
 	if err := secrets.Delete(ctx, rbac.HostJoin, metav1.DeleteOptions{}); err != nil && !apierrors.IsNotFound(err) {
 		return "", fmt.Errorf("end the last token of host %s: %w", e.Host, err)
 	}
-	secret, err := secrets.Create(ctx, &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Name: rbac.HostJoin}}, metav1.CreateOptions{})
+	secret, err := secrets.Create(ctx, &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Name: rbac.HostJoin}},
+		metav1.CreateOptions{})
 	if err != nil {
 		return "", fmt.Errorf("create Secret %s/%s: %w", in, rbac.HostJoin, err)
 	}
-	got, err := kube.CoreV1().ServiceAccounts(in).CreateToken(ctx, rbac.HostAccount, &authenticationv1.TokenRequest{Spec: authenticationv1.TokenRequestSpec{
-		ExpirationSeconds: ptr.To(int64(e.TTL / time.Second)),
-		BoundObjectRef:    &authenticationv1.BoundObjectReference{APIVersion: "v1", Kind: "Secret", Name: secret.Name, UID: secret.UID},
-	}}, metav1.CreateOptions{})
+	got, err := kube.CoreV1().ServiceAccounts(in).CreateToken(ctx, rbac.HostAccount,
+		&authenticationv1.TokenRequest{Spec: authenticationv1.TokenRequestSpec{
+			ExpirationSeconds: ptr.To(int64(e.TTL / time.Second)),
+			BoundObjectRef: &authenticationv1.BoundObjectReference{APIVersion: "v1", Kind: "Secret", Name: secret.Name,
+				UID: secret.UID},
+		}}, metav1.CreateOptions{})
 	if err != nil {
 		return "", fmt.Errorf("token of host %s: %w", e.Host, err)
 	}

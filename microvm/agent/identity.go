@@ -2,11 +2,13 @@ package agent
 
 import (
 	"context"
+	"crypto/x509"
 	"encoding/base64"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"log/slog"
+	"net"
 	"os"
 	"path/filepath"
 	"strings"
@@ -25,21 +27,22 @@ import (
 	"github.com/nodeless/nodeless/controller/rbac"
 )
 
-// Lifetime of a host's token: it is renewed when four fifths of it are over. A host that was off for longer needs a new one to join with.
+// Lifetime of a host's token, which is renewed after four fifths of it. A host that was off for longer has to join
+// again.
 const Lifetime = 24 * time.Hour
 
-// Claims are what a service account's token says of itself.
+// Claims are what a service account's token says about itself.
 type Claims struct {
-	Host              string // "" if it is no host's
+	Host              string // "" if the token is not a host's
 	Issued, Expires   time.Time
 	subject           string
 	NotYet, IsExpired bool
 }
 
-// skew is how far clocks may be apart before it is said.
+// skew is how far clocks may differ before an error says so.
 const skew = time.Minute
 
-// Read reads a token; it is the API server that verifies it.
+// Read decodes a token. It does not verify it; the API server does.
 func Read(token string, now time.Time) (Claims, error) {
 	parts := strings.Split(strings.TrimSpace(token), ".")
 	var said struct {
@@ -57,7 +60,8 @@ func Read(token string, now time.Time) (Claims, error) {
 	if err != nil {
 		return Claims{}, fmt.Errorf("it cannot be read: %w; make another one with \"nodeless host token NAME\"", err)
 	}
-	c := Claims{subject: said.Subject, Issued: time.Unix(int64(said.Issued), 0), Expires: time.Unix(int64(said.Expires), 0)}
+	c := Claims{subject: said.Subject, Issued: time.Unix(int64(said.Issued), 0),
+		Expires: time.Unix(int64(said.Expires), 0)}
 	if rest, ok := strings.CutPrefix(said.Subject, "system:serviceaccount:"+v1alpha1.HostNamespace("")); ok {
 		c.Host, _ = strings.CutSuffix(rest, ":"+rbac.HostAccount)
 	}
@@ -65,13 +69,14 @@ func Read(token string, now time.Time) (Claims, error) {
 	return c, nil
 }
 
-// check says what is wrong with a token for joining.
+// check returns why a host cannot join with a token.
 func (c Claims) check(now time.Time) error {
 	switch {
 	case c.Host == "":
 		return fmt.Errorf("it is not a host's but that of %q; make one with \"nodeless host token NAME\"", c.subject)
 	case c.NotYet:
-		return fmt.Errorf("it was made at %s, and this machine's clock says %s: set the clock", c.Issued.UTC().Format(time.RFC3339), now.UTC().Format(time.RFC3339))
+		return fmt.Errorf("it was made at %s, and this machine's clock says %s: set the clock",
+			c.Issued.UTC().Format(time.RFC3339), now.UTC().Format(time.RFC3339))
 	case c.IsExpired:
 		return fmt.Errorf("it expired at %s (this machine's clock says %s); make another one with \"nodeless host token %s\"",
 			c.Expires.UTC().Format(time.RFC3339), now.UTC().Format(time.RFC3339), c.Host)
@@ -79,7 +84,7 @@ func (c Claims) check(now time.Time) error {
 	return nil
 }
 
-// Identity is who a host is, kept in a directory: a kubeconfig, and beside it the token that it names.
+// Identity is the identity of a host, kept in a directory as a kubeconfig and the token that it refers to.
 type Identity struct {
 	Dir  string
 	Host string
@@ -88,7 +93,7 @@ type Identity struct {
 
 func (i *Identity) tokenFile() string { return filepath.Join(i.Dir, "token") }
 
-// Known is the identity that a directory holds; nil if there is none. One that has expired is none.
+// Known returns the identity in a directory, nil if there is none or it has expired.
 func Known(dir string, now time.Time) (*Identity, error) {
 	i := &Identity{Dir: dir}
 	token, err := os.ReadFile(i.tokenFile())
@@ -113,7 +118,8 @@ func Known(dir string, now time.Time) (*Identity, error) {
 	return i, nil
 }
 
-// Join trades the token with which a host joins for one of its own, which it keeps in a directory. The first one is good for nothing afterwards.
+// Join exchanges the token with which a host joins for one of its own, which it stores in a directory. The first token
+// becomes invalid.
 func Join(ctx context.Context, join *rest.Config, dir string, now time.Time) (*Identity, error) {
 	claims, err := Read(join.BearerToken, now)
 	if err == nil {
@@ -135,7 +141,7 @@ func Join(ctx context.Context, join *rest.Config, dir string, now time.Time) (*I
 	}
 	err = kube.CoreV1().Secrets(v1alpha1.HostNamespace(i.Host)).Delete(ctx, rbac.HostJoin, metav1.DeleteOptions{})
 	switch {
-	case apierrors.IsNotFound(err): // API servers believe a token for some seconds after its end
+	case apierrors.IsNotFound(err): // API servers accept a token for some seconds after its end
 		err = fmt.Errorf("the token was used before; make another one with \"nodeless host token %s\"", i.Host)
 	case err != nil:
 		err = fmt.Errorf("end the token that was joined with: %w", err)
@@ -151,22 +157,24 @@ func Join(ctx context.Context, join *rest.Config, dir string, now time.Time) (*I
 // save writes the kubeconfig.
 func (i *Identity) save(join *rest.Config) error {
 	c := clientcmdapi.NewConfig()
-	c.Clusters["cluster"] = &clientcmdapi.Cluster{Server: join.Host, CertificateAuthorityData: join.CAData, TLSServerName: join.ServerName}
+	c.Clusters["cluster"] = &clientcmdapi.Cluster{Server: join.Host, CertificateAuthorityData: join.CAData,
+		TLSServerName: join.ServerName}
 	c.AuthInfos["host"] = &clientcmdapi.AuthInfo{TokenFile: i.tokenFile()}
 	c.Contexts["host"] = &clientcmdapi.Context{Cluster: "cluster", AuthInfo: "host"}
 	c.CurrentContext = "host"
 	return clientcmd.WriteToFile(*c, filepath.Join(i.Dir, "kubeconfig"))
 }
 
-// renew gets another token and keeps it; it says when that is to be renewed.
+// renew gets and stores another token, and returns when to renew that one.
 func (i *Identity) renew(ctx context.Context) (time.Time, error) {
 	kube, err := kubernetes.NewForConfig(i.REST)
 	if err != nil {
 		return time.Time{}, err
 	}
-	got, err := kube.CoreV1().ServiceAccounts(v1alpha1.HostNamespace(i.Host)).CreateToken(ctx, rbac.HostAccount, &authenticationv1.TokenRequest{
-		Spec: authenticationv1.TokenRequestSpec{ExpirationSeconds: ptr.To(int64(Lifetime / time.Second))},
-	}, metav1.CreateOptions{})
+	got, err := kube.CoreV1().ServiceAccounts(v1alpha1.HostNamespace(i.Host)).CreateToken(ctx, rbac.HostAccount,
+		&authenticationv1.TokenRequest{
+			Spec: authenticationv1.TokenRequestSpec{ExpirationSeconds: ptr.To(int64(Lifetime / time.Second))},
+		}, metav1.CreateOptions{})
 	if err != nil {
 		return time.Time{}, fmt.Errorf("get a token of its own: %w", err)
 	}
@@ -181,10 +189,10 @@ func (i *Identity) renew(ctx context.Context) (time.Time, error) {
 	return due(claims), os.Rename(file+".new", file)
 }
 
-// due is when a token is to be renewed.
+// due returns when to renew a token.
 func due(c Claims) time.Time { return c.Issued.Add(c.Expires.Sub(c.Issued) / 5 * 4) }
 
-// Keep renews the token in time, until ctx is done.
+// Keep renews the token in time until ctx is done.
 func (i *Identity) Keep(ctx context.Context, log *slog.Logger) {
 	at := time.Now()
 	if token, err := os.ReadFile(i.tokenFile()); err == nil {
@@ -207,4 +215,35 @@ func (i *Identity) Keep(ctx context.Context, log *slog.Logger) {
 		}
 		at = next
 	}
+}
+
+// Explain adds to an error of the API server at an address what a person can do about it.
+func Explain(err error, server, host string, now time.Time) error {
+	var unknown x509.UnknownAuthorityError
+	var invalid x509.CertificateInvalidError
+	var name x509.HostnameError
+	var network net.Error
+	again := fmt.Sprintf("make another one with \"nodeless host token %s\"", host)
+	switch {
+	case err == nil:
+		return nil
+	case apierrors.IsUnauthorized(err):
+		return fmt.Errorf("%s does not accept the token: it has expired, was used before or has been revoked; %s: %w",
+			server, again, err)
+	case apierrors.IsForbidden(err):
+		return fmt.Errorf("the host lacks rights; give them with \"nodeless host token %s\": %w", host, err)
+	case apierrors.IsNotFound(err):
+		return fmt.Errorf("the cluster knows no host %s (any more); %s: %w", host, again, err)
+	case errors.As(err, &unknown):
+		return fmt.Errorf("the certificate of %s is not of the authority that was given (--ca-file, or the file of "+
+			"--join): it is another cluster, or somebody in between: %w", server, err)
+	case errors.As(err, &invalid) && invalid.Reason == x509.Expired:
+		return fmt.Errorf("the certificate of %s is not valid now; this machine's clock says %s, see whether that is "+
+			"right: %w", server, now.UTC().Format(time.RFC3339), err)
+	case errors.As(err, &name):
+		return fmt.Errorf("the certificate of %s is for other names; give --server one of them: %w", server, err)
+	case errors.As(err, &network):
+		return fmt.Errorf("%s cannot be reached from this machine: %w", server, err)
+	}
+	return err
 }

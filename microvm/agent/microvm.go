@@ -16,13 +16,13 @@ import (
 	"github.com/nodeless/nodeless/microvm/fargate"
 )
 
-// microVM brings one microVM a step further.
+// microVM advances one microVM by a step.
 func (a *Agent) microVM(ctx context.Context, id string) (time.Duration, error) {
 	vm := &v1alpha1.MicroVM{}
 	err := a.cache.Get(ctx, client.ObjectKey{Namespace: v1alpha1.HostNamespace(a.o.Name), Name: id}, vm)
 	switch {
 	case apierrors.IsNotFound(err):
-		return 0, a.remove(ctx, id) // nobody knows it any more
+		return 0, a.remove(ctx, id) // the MicroVM object is gone
 	case err != nil:
 		return 0, err
 	case vm.DeletionTimestamp != nil:
@@ -40,7 +40,7 @@ func (a *Agent) microVM(ctx context.Context, id string) (time.Duration, error) {
 	return 0, a.write(ctx, before, vm)
 }
 
-// end takes everything of a microVM away, and then lets its object go.
+// end removes a microVM from the host, and then the finalizer from its object.
 func (a *Agent) end(ctx context.Context, vm *v1alpha1.MicroVM) error {
 	if err := a.remove(ctx, vm.Name); err != nil {
 		return err
@@ -60,13 +60,14 @@ func (a *Agent) remove(ctx context.Context, id string) error {
 	return nil
 }
 
-// begin has a microVM brought up, and notes its address or why there is none.
+// begin starts a microVM, and records its address or why it has none.
 func (a *Agent) begin(ctx context.Context, vm *v1alpha1.MicroVM) {
 	if vm.Spec.StopGraceSeconds != nil {
 		vm.Status.Ended = true // before it began
 		return
 	}
-	ip, err := a.o.Host.Start(ctx, microvm.Spec{ID: vm.Name, Pod: &vm.Spec.Pod, Size: fargate.SizeOf(vm.Spec.Size), Profile: vm.Spec.Profile})
+	ip, err := a.o.Host.Start(ctx, microvm.Spec{ID: vm.Name, Pod: &vm.Spec.Pod, Size: fargate.SizeOf(vm.Spec.Size),
+		Profile: vm.Spec.Profile})
 	if err != nil {
 		vm.Status.Error = err.Error()
 		return
@@ -74,7 +75,7 @@ func (a *Agent) begin(ctx context.Context, vm *v1alpha1.MicroVM) {
 	vm.Status.Address, vm.Status.Error = ip.String(), ""
 }
 
-// follow tells the host what is new, and notes what has become of the pod.
+// follow tells the host what is new, and records the status of the pod.
 func (a *Agent) follow(ctx context.Context, vm *v1alpha1.MicroVM) error {
 	if err := a.stop(ctx, vm); err != nil {
 		return err
@@ -85,7 +86,8 @@ func (a *Agent) follow(ctx context.Context, vm *v1alpha1.MicroVM) error {
 		if vm.Status.Pod != nil {
 			lost = *vm.Status.Pod
 		}
-		lost.Phase, lost.Reason, lost.Message = corev1.PodFailed, "MicroVMLost", "The microVM of the pod is gone from its host"
+		lost.Phase, lost.Reason, lost.Message = corev1.PodFailed, "MicroVMLost",
+			"The microVM of the pod is gone from its host"
 		vm.Status.Pod, vm.Status.Ended = &lost, true
 		return nil
 	}
@@ -93,13 +95,13 @@ func (a *Agent) follow(ctx context.Context, vm *v1alpha1.MicroVM) error {
 		return err
 	}
 	vm.Status.Ended = status.Ended
-	if status.Pod.Phase != "" { // else the host does not know the pod, which is on its way out
+	if status.Pod.Phase != "" { // otherwise the host does not know the pod, which is being removed
 		vm.Status.Pod = &status.Pod
 	}
 	return nil
 }
 
-// stop tells the host once that a pod ends, and again if it is to end sooner.
+// stop tells the host once to stop a pod, and again if the pod is to end sooner.
 func (a *Agent) stop(ctx context.Context, vm *v1alpha1.MicroVM) error {
 	if vm.Spec.StopGraceSeconds == nil {
 		return nil
@@ -119,7 +121,7 @@ func (a *Agent) stop(ctx context.Context, vm *v1alpha1.MicroVM) error {
 	return nil
 }
 
-// write writes a microVM's status, if that is news.
+// write writes a microVM's status, if it has changed.
 func (a *Agent) write(ctx context.Context, before, vm *v1alpha1.MicroVM) error {
 	patch := client.MergeFrom(before)
 	if data, err := patch.Data(vm); err != nil || string(data) == "{}" {

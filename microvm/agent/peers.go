@@ -21,7 +21,7 @@ type Peers struct {
 	changed chan struct{}
 }
 
-// NewPeers are those of a host; they are known once Run was called.
+// NewPeers returns the peers of a host. Run learns them.
 func NewPeers(cfg *rest.Config, host string) (*Peers, error) {
 	scheme, err := Scheme()
 	if err != nil {
@@ -50,10 +50,10 @@ func (p *Peers) Synced(ctx context.Context) bool {
 	return err == nil && p.cache.WaitForCacheSync(ctx)
 }
 
-// List implements network.Peers.
+// List implements network.Peers. It never blocks.
 func (p *Peers) List() []network.Peer {
 	var hosts v1alpha1.MicroVMHostList
-	ctx := context.Background() // nothing is waited for
+	ctx := context.Background() // List reads memory only
 	known, err := p.cache.GetInformer(ctx, &v1alpha1.MicroVMHost{}, cache.BlockUntilSynced(false))
 	if err != nil || !known.HasSynced() || p.cache.List(ctx, &hosts) != nil {
 		return nil
@@ -70,7 +70,7 @@ func (p *Peers) List() []network.Peer {
 // Changed implements network.Peers.
 func (p *Peers) Changed() <-chan struct{} { return p.changed }
 
-// see tells of changes, and not of hosts that have said again that they are there.
+// see reports changes, but not heartbeats.
 func (p *Peers) see(old, now client.Object) {
 	was, _ := old.(*v1alpha1.MicroVMHost)
 	is, _ := now.(*v1alpha1.MicroVMHost)
@@ -83,10 +83,11 @@ func (p *Peers) see(old, now client.Object) {
 	}
 }
 
-// peerOf is what others need to know of a host; without At if nobody reaches its microVMs, or there is no host.
+// peerOf returns what others need to know of a host; the zero value if its microVMs cannot be reached or there is no
+// host.
 func peerOf(host *v1alpha1.MicroVMHost) network.Peer {
 	if host == nil || host.Namespace != v1alpha1.HostNamespace(host.Name) {
-		return network.Peer{} // whoever may write in some namespace is no host for that
+		return network.Peer{} // a MicroVMHost in another namespace speaks for no host
 	}
 	pods, err1 := netip.ParsePrefix(host.Spec.PodCIDR)
 	address, err2 := netip.ParseAddr(host.Status.Address)

@@ -15,7 +15,7 @@ import (
 	"github.com/nodeless/nodeless/api/v1alpha1"
 )
 
-// Pods lists and watches the pods of a host: those in its MicroVMs. It may not read others.
+// Pods lists and watches the pods of a host: those in its MicroVMs. The host may not read others.
 func Pods(cfg *rest.Config, host string) (toolscache.ListerWatcher, error) {
 	scheme, err := Scheme()
 	if err != nil {
@@ -46,8 +46,9 @@ func Pods(cfg *rest.Config, host string) (toolscache.ListerWatcher, error) {
 			return watch.Filter(w, func(e watch.Event) (watch.Event, bool) {
 				vm, ok := e.Object.(*v1alpha1.MicroVM)
 				switch {
-				case ok && e.Type == watch.Bookmark: // it may say in an annotation that the list is complete
-					e.Object = &corev1.Pod{ObjectMeta: metav1.ObjectMeta{ResourceVersion: vm.ResourceVersion, Annotations: vm.Annotations}}
+				case ok && e.Type == watch.Bookmark: // its annotation may say that the list is complete
+					e.Object = &corev1.Pod{ObjectMeta: metav1.ObjectMeta{ResourceVersion: vm.ResourceVersion,
+						Annotations: vm.Annotations}}
 				case ok:
 					e.Object = podOf(vm)
 				}
@@ -57,7 +58,7 @@ func Pods(cfg *rest.Config, host string) (toolscache.ListerWatcher, error) {
 	}, nil
 }
 
-// podOf is a microVM's pod as far as it has come.
+// podOf returns the pod of a microVM, as far as it has come.
 func podOf(vm *v1alpha1.MicroVM) *corev1.Pod {
 	pod := vm.Spec.Pod.DeepCopy()
 	if vm.Status.Pod != nil {

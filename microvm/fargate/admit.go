@@ -12,16 +12,16 @@ import (
 	"github.com/nodeless/nodeless/api/v1alpha1"
 )
 
-// Admission is what becomes of a new pod, and what its author should know of it.
+// Admission is the decision about a new pod, and what its author should know about it.
 type Admission struct {
 	Choice
 	Size    Size    // zero if the pod is too large
-	Refusal Refusal // as far as it can be known before volumes are looked up
-	// Warnings are for whoever made the pod or the workload that makes it; whole sentences without full stop.
+	Refusal Refusal // as far as it is known before volumes are looked up
+	// Warnings are for whoever created the pod or its workload: whole sentences without a full stop.
 	Warnings []string
 }
 
-// Admit says what becomes of a pod that is about to be created. It does not change the pod; Apply does.
+// Admit decides about a pod that is about to be created. It does not change the pod; Apply does.
 func Admit(profiles []*v1alpha1.FargateProfile, pod *corev1.Pod, able Abilities) Admission {
 	a := Admission{Choice: Choose(profiles, pod)}
 	if a.Note != "" {
@@ -42,7 +42,8 @@ func Admit(profiles []*v1alpha1.FargateProfile, pod *corev1.Pod, able Abilities)
 	}
 	say("runs as %s in a microVM of its own; it asks for %s", a.Size, asked(pod))
 	if len(a.Others) > 0 {
-		say("the first by name of several that select the pod; the others are %s; label %s chooses", strings.Join(a.Others, ", "), ProfileLabel)
+		say("the first by name of several that select the pod; the others are %s; label %s chooses",
+			strings.Join(a.Others, ", "), ProfileLabel)
 	}
 	for _, w := range adjusted(pod) {
 		say("%s", w)
@@ -53,7 +54,7 @@ func Admit(profiles []*v1alpha1.FargateProfile, pod *corev1.Pod, able Abilities)
 	return a
 }
 
-// unbound is the storage of a pod that does not exist yet: its claims are looked up when it is placed.
+// unbound is the storage of a pod that does not exist yet: its claims are looked up when it is scheduled.
 type unbound struct{}
 
 func (unbound) Claim(_, name string) *corev1.PersistentVolumeClaim {
@@ -73,10 +74,11 @@ func asked(pod *corev1.Pod) string {
 	if r.MilliCPU == 0 && r.MemoryBytes == 0 {
 		return "nothing"
 	}
-	return fmt.Sprintf("%s CPU and %s memory", resource.NewMilliQuantity(r.MilliCPU, resource.DecimalSI), resource.NewQuantity(r.MemoryBytes, resource.BinarySI))
+	return fmt.Sprintf("%s CPU and %s memory", resource.NewMilliQuantity(r.MilliCPU, resource.DecimalSI),
+		resource.NewQuantity(r.MemoryBytes, resource.BinarySI))
 }
 
-// adjusted says what of a pod is overwritten, and what is not looked at.
+// adjusted returns which fields of a pod are overwritten, and which are ignored.
 func adjusted(pod *corev1.Pod) []string {
 	var out []string
 	if s := pod.Spec.SchedulerName; s != "" && s != corev1.DefaultSchedulerName && s != SchedulerName {
@@ -112,30 +114,33 @@ func adjusted(pod *corev1.Pod) []string {
 	return out
 }
 
-// honoured are the keys of a nodeSelector that say on which hosts a microVM may be.
-var honoured = []string{corev1.LabelTopologyZone, corev1.LabelFailureDomainBetaZone, corev1.LabelArchStable, corev1.LabelOSStable}
+// honoured are the keys of a nodeSelector that restrict the hosts of a microVM.
+var honoured = []string{corev1.LabelTopologyZone, corev1.LabelFailureDomainBetaZone, corev1.LabelArchStable,
+	corev1.LabelOSStable}
 
-// beyond names the limits that are above what there is.
+// beyond returns which limits exceed the microVM's size.
 func beyond(pod *corev1.Pod, size Size) []string {
 	var out []string
 	for c := range containers(pod) {
 		if cpu := c.Resources.Limits.Cpu(); cpu.MilliValue() > size.MilliCPU {
-			out = append(out, fmt.Sprintf("container %s cannot use its CPU limit of %s: the microVM has %svCPU", c.Name, cpu, decimal(size.MilliCPU, 1000)))
+			out = append(out, fmt.Sprintf("container %s cannot use its CPU limit of %s: the microVM has %svCPU", c.Name, cpu,
+				decimal(size.MilliCPU, 1000)))
 		}
 		if memory := c.Resources.Limits.Memory(); memory.Value() > size.MemoryBytes {
-			out = append(out, fmt.Sprintf("container %s cannot use its memory limit of %s: the microVM has %s; raise its request", c.Name, memory, resource.NewQuantity(size.MemoryBytes, resource.BinarySI)))
+			out = append(out, fmt.Sprintf("container %s cannot use its memory limit of %s: the microVM has %s; raise its "+
+				"request", c.Name, memory, resource.NewQuantity(size.MemoryBytes, resource.BinarySI)))
 		}
 	}
 	return out
 }
 
-// Apply makes a pod one of its profile's. LoggingState is the value of the annotation Logging, "" for none.
+// Apply assigns a pod to its profile. LoggingState is the value of the annotation Logging, "" for none.
 func (a *Admission) Apply(pod *corev1.Pod, loggingState string) {
 	if a.Profile == nil {
 		return
 	}
 	metav1.SetMetaDataLabel(&pod.ObjectMeta, ProfileLabel, a.Profile.Name)
-	delete(pod.Annotations, CapacityProvisioned) // output only: a value in a template means nothing
+	delete(pod.Annotations, CapacityProvisioned) // output only: a value in a template has no meaning
 	if a.Size != (Size{}) {
 		metav1.SetMetaDataAnnotation(&pod.ObjectMeta, CapacityProvisioned, a.Size.String())
 	}
@@ -145,4 +150,38 @@ func (a *Admission) Apply(pod *corev1.Pod, loggingState string) {
 	priority, preempt := int32(Priority), corev1.PreemptLowerPriority
 	pod.Spec.SchedulerName = SchedulerName
 	pod.Spec.PriorityClassName, pod.Spec.Priority, pod.Spec.PreemptionPolicy = PriorityClass, &priority, &preempt
+}
+
+// systemNamespace holds a cluster's own pods.
+const systemNamespace = "kube-system"
+
+// Advise returns advice for the author of a profile, in whole sentences; none if all is well. None of it is an error: a
+// cluster can run its system pods in microVMs if somebody wants that.
+func Advise(spec *v1alpha1.FargateProfileSpec) []string {
+	var out []string
+	if spec.Engine == v1alpha1.EngineNamespace {
+		out = append(out, "spec.engine: Namespace is no virtual machine: these pods share the host's kernel, and who "+
+			"breaks out of one is root on the host; "+
+			"leave it out wherever a host can run virtual machines")
+	}
+	for i, s := range spec.Selectors {
+		if len(s.Labels) > 0 {
+			continue
+		}
+		switch {
+		case strings.Trim(s.Namespace, "*") == "" && s.Namespace != "":
+			out = append(out, fmt.Sprintf("spec.selectors[%d]: namespace %q without labels selects every pod of the cluster, "+
+				"its system pods included; "+
+				"name namespaces, or give labels", i, s.Namespace))
+		case strings.ContainsAny(s.Namespace, "*?") && glob(s.Namespace, systemNamespace):
+			out = append(out, fmt.Sprintf("spec.selectors[%d]: namespace %q also fits kube-system: the cluster's system pods "+
+				"get microVMs too; "+
+				"name the namespaces, or give labels", i, s.Namespace))
+		case s.Namespace == systemNamespace:
+			out = append(out, fmt.Sprintf("spec.selectors[%d]: every new pod of kube-system but those of DaemonSets gets a "+
+				"microVM; "+
+				"give labels if only some shall", i))
+		}
+	}
+	return out
 }

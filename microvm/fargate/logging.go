@@ -7,12 +7,16 @@ import (
 	"slices"
 	"strings"
 	"unicode/utf8"
+
+	corev1 "k8s.io/api/core/v1"
+
+	"github.com/nodeless/nodeless/api/v1alpha1"
 )
 
-// mostLogging is how many characters the ConfigMap aws-logging may hold (EKS User Guide, fargate-logging).
+// mostLogging is the size limit of the ConfigMap aws-logging in characters (EKS User Guide, fargate-logging).
 const mostLogging = 5300
 
-// loggingFile says which section a key of the ConfigMap may hold, and what each of its sections must say.
+// loggingFiles says which section each key of the ConfigMap may hold, and which keys each section requires.
 var loggingFiles = map[string]struct {
 	section  string
 	required []string
@@ -22,14 +26,15 @@ var loggingFiles = map[string]struct {
 	"parsers.conf": {"PARSER", []string{"name", "format"}},
 }
 
-// Plugins that Fargate knows (EKS User Guide, fargate-logging), and outputs that can be carried out without AWS.
+// Plugins that Fargate accepts (EKS User Guide, fargate-logging), and outputs that work without AWS.
 var (
-	loggingFilters = []string{"grep", "parser", "record_modifier", "rewrite_tag", "throttle", "nest", "modify", "kubernetes"}
-	outputsOfAWS   = []string{"es", "firehose", "kinesis_firehose", "cloudwatch", "cloudwatch_logs", "kinesis"}
-	outputsHere    = []string{"file", "stdout", "http", "loki", "opensearch"}
+	loggingFilters = []string{"grep", "parser", "record_modifier", "rewrite_tag", "throttle", "nest", "modify",
+		"kubernetes"}
+	outputsOfAWS = []string{"es", "firehose", "kinesis_firehose", "cloudwatch", "cloudwatch_logs", "kinesis"}
+	outputsHere  = []string{"file", "stdout", "http", "loki", "opensearch"}
 )
 
-// ownedKeys are those of the filter kubernetes that are not the user's to set.
+// ownedKeys are the keys of the filter kubernetes that users may not set.
 var ownedKeys = []string{"kube_url", "kube_ca_file", "kube_token_command", "kube_token_file"}
 
 var environment = regexp.MustCompile(`\$\{[^}]*\}`)
@@ -45,7 +50,7 @@ type LogSection struct {
 // LogEntry is a key, in lower case, and its value.
 type LogEntry struct{ Key, Value string }
 
-// Value is that of a key in lower case, "" if it is not there.
+// Value returns the value of a key, given in lower case; "" if it is not set.
 func (s *LogSection) Value(key string) string {
 	for _, e := range s.Entries {
 		if e.Key == key {
@@ -55,8 +60,8 @@ func (s *LogSection) Value(key string) string {
 	return ""
 }
 
-// NeedsAWS reports whether a section is an output that goes to a service of AWS. Elasticsearch and OpenSearch are such services if one is let in by
-// AWS's signatures alone.
+// NeedsAWS reports whether a section is an output to an AWS service. Elasticsearch and OpenSearch are such services if
+// they accept AWS signatures only.
 func (s *LogSection) NeedsAWS() bool {
 	name := strings.ToLower(s.Value("name"))
 	switch {
@@ -68,8 +73,8 @@ func (s *LogSection) NeedsAWS() bool {
 	return slices.Contains(outputsOfAWS, name)
 }
 
-// ParseLogging reads the data of the ConfigMap aws-logging. The error is a sentence without its full stop that says what Fargate
-// does not accept, and where.
+// ParseLogging parses the data of the ConfigMap aws-logging. Its error is a sentence without a full stop that says what
+// Fargate does not accept, and where.
 func ParseLogging(data map[string]string) ([]LogSection, error) {
 	size := 0
 	for _, text := range data {
@@ -101,7 +106,7 @@ func ParseLogging(data map[string]string) ([]LogSection, error) {
 	return all, nil
 }
 
-// parseLogFile reads one key of the ConfigMap.
+// parseLogFile parses one key of the ConfigMap.
 func parseLogFile(file, text string) ([]LogSection, error) {
 	var sections []LogSection
 	headerIndent, entryIndent := -1, -1
@@ -136,7 +141,8 @@ func parseLogFile(file, text string) ([]LogSection, error) {
 		case bare[0] == '@':
 			return nil, wrong("commands such as %s are not supported", strings.Fields(bare)[0])
 		case len(sections) == 0:
-			return nil, wrong("the key %s stands before any section", strings.Fields(bare)[0]) // its value may be a password
+			// without its value, which may be a password
+			return nil, wrong("the key %s stands before any section", strings.Fields(bare)[0])
 		case indent <= headerIndent:
 			return nil, wrong("a key must be indented deeper than its section")
 		case entryIndent >= 0 && indent != entryIndent:
@@ -155,7 +161,7 @@ func parseLogFile(file, text string) ([]LogSection, error) {
 	return sections, nil
 }
 
-// checkSection judges what one section says.
+// checkSection validates one section.
 func checkSection(s *LogSection) error {
 	for _, key := range loggingFiles[s.File].required {
 		if s.Value(key) == "" {
@@ -179,4 +185,58 @@ func checkSection(s *LogSection) error {
 		}
 	}
 	return nil
+}
+
+// LogState says whether the logs of a pod are routed, and why not.
+type LogState struct {
+	Annotation string // value of the annotation Logging
+	Enabled    bool
+	Reason     string // of the event: LoggingEnabled or LoggingDisabled; "" for no event
+	Message    string
+}
+
+// DisabledByProfile is the reason for pods whose profile disables logging.
+const DisabledByProfile = "DISABLED_BY_PROFILE"
+
+// LogRouting returns whether the logs of a profile's new pod are routed. namespace and configMap are aws-observability
+// and its aws-logging, nil if they do not exist.
+func LogRouting(spec *v1alpha1.FargateProfileSpec, namespace *corev1.Namespace, configMap *corev1.ConfigMap,
+	able Abilities) LogState {
+	disabled := func(code, message string) LogState {
+		return LogState{Annotation: "LoggingDisabled: " + code, Reason: "LoggingDisabled", Message: message}
+	}
+	if spec.Logging != nil && spec.Logging.Router == v1alpha1.LogRouterDisabled {
+		return LogState{Annotation: "LoggingDisabled: " + DisabledByProfile}
+	}
+	if namespace == nil || namespace.Labels[LoggingLabel] != "enabled" || configMap == nil {
+		return disabled("LOGGING_CONFIGMAP_NOT_FOUND",
+			`Disabled logging because aws-logging configmap was not found. configmap "aws-logging" not found`)
+	}
+	sections, err := ParseLogging(configMap.Data)
+	if err != nil {
+		return disabled("LOGGING_CONFIGMAP_INVALID",
+			fmt.Sprintf("Disabled logging for pod due to invalid configmap. %v. Please fix the logging configmap", err))
+	}
+	if !able.LogRouter {
+		return disabled("LOG_ROUTER_NOT_AVAILABLE",
+			"Disabled logging for pod: the hosts of microVMs here have no log router; kubectl logs works")
+	}
+	elsewhere, here := []string{}, 0
+	for i := range sections {
+		if sections[i].NeedsAWS() {
+			elsewhere = append(elsewhere, sections[i].Value("name"))
+		} else if sections[i].Kind == "OUTPUT" {
+			here++
+		}
+	}
+	enabled := LogState{Annotation: "LoggingEnabled", Enabled: true, Reason: "LoggingEnabled",
+		Message: "Successfully enabled logging for pod"}
+	switch names := strings.Join(elsewhere, ", "); {
+	case here == 0:
+		return disabled("OUTPUT_NEEDS_AWS", fmt.Sprintf("Disabled logging for pod: output plugin %s needs AWS, which is "+
+			"not there; use file, stdout, http, loki, es or opensearch", names))
+	case names != "":
+		enabled.Message += fmt.Sprintf(", but nothing goes to output plugin %s, which needs AWS", names)
+	}
+	return enabled
 }

@@ -10,16 +10,16 @@ import (
 	"github.com/nodeless/nodeless/api/v1alpha1"
 )
 
-// Choice is what becomes of a pod.
+// Choice is the choice of a profile for a pod.
 type Choice struct {
-	Profile *v1alpha1.FargateProfile // nil if no profile has the pod
-	Others  []string                 // profiles that select the pod too, by name
-	// Note is why a profile that one could expect has not the pod; "" if there is nothing to say. It is a whole sentence.
+	Profile *v1alpha1.FargateProfile // nil if no profile selects the pod
+	Others  []string                 // other profiles that select the pod, by name
+	// Note is why a profile that one could expect does not select the pod, as a whole sentence; "" for nothing to say.
 	Note string
 }
 
-// Choose says which profile has a pod, of those that exist when it is created. The first by name has it, or the one that its
-// label names if that selects it.
+// Choose chooses the profile of a pod among those that exist when it is created: the one that its label names, if that
+// selects it, else the first by name.
 func Choose(profiles []*v1alpha1.FargateProfile, pod *corev1.Pod) Choice {
 	var matching []*v1alpha1.FargateProfile
 	for _, p := range profiles {
@@ -40,9 +40,11 @@ func Choose(profiles []*v1alpha1.FargateProfile, pod *corev1.Pod) Choice {
 	case at >= 0:
 		return chosen(matching, at)
 	case slices.ContainsFunc(profiles, func(p *v1alpha1.FargateProfile) bool { return p.Name == wanted }):
-		return Choice{Note: "Label " + ProfileLabel + " names FargateProfile " + wanted + ", but none of its selectors fits the pod: the pod gets no microVM"}
+		return Choice{Note: "Label " + ProfileLabel + " names FargateProfile " + wanted +
+			", but none of its selectors fits the pod: the pod gets no microVM"}
 	}
-	return Choice{Note: "Label " + ProfileLabel + " names FargateProfile " + wanted + ", which does not exist: the pod gets no microVM"}
+	return Choice{Note: "Label " + ProfileLabel + " names FargateProfile " + wanted +
+		", which does not exist: the pod gets no microVM"}
 }
 
 func chosen(matching []*v1alpha1.FargateProfile, at int) Choice {
@@ -55,7 +57,7 @@ func chosen(matching []*v1alpha1.FargateProfile, at int) Choice {
 	return c
 }
 
-// never reports whether no profile may have a pod: one that opted out, belongs to a DaemonSet or to its Node, or is bound.
+// never reports whether no profile may select a pod: it opted out, belongs to a DaemonSet or to its Node, or is bound.
 func never(pod *corev1.Pod) bool {
 	if pod.Annotations[ComputeType] == ComputeTypeEC2 || pod.Spec.NodeName != "" {
 		return true
@@ -64,14 +66,14 @@ func never(pod *corev1.Pod) bool {
 	return owner != nil && (owner.Kind == "DaemonSet" || owner.Kind == "Node")
 }
 
-// Selects reports whether any selector of a profile fits a pod's namespace and labels.
+// Selects reports whether any selector of a profile matches a pod's namespace and labels.
 func Selects(spec *v1alpha1.FargateProfileSpec, pod *corev1.Pod) bool {
 	return slices.ContainsFunc(spec.Selectors, func(s v1alpha1.FargateProfileSelector) bool {
 		return s.Namespace != "" && glob(s.Namespace, pod.Namespace) && hasLabels(s.Labels, pod.Labels)
 	})
 }
 
-// hasLabels reports whether each of the wanted pairs fits some label.
+// hasLabels reports whether each wanted pair matches some label.
 func hasLabels(wanted map[string]v1alpha1.LabelPattern, labels map[string]string) bool {
 	for key, value := range wanted {
 		found := false
@@ -83,4 +85,31 @@ func hasLabels(wanted map[string]v1alpha1.LabelPattern, labels map[string]string
 		}
 	}
 	return true
+}
+
+// glob reports whether text matches a pattern in which * stands for any characters and ? for one. It takes at most
+// len(pattern) * len(text) steps: on a mismatch it goes back to the last * only, which then matches one character more.
+func glob(pattern, text string) bool {
+	p, t := []rune(pattern), []rune(text)
+	i, j := 0, 0
+	star, after := -1, 0 // the last * seen, and where in the text its remainder was last tried
+	for j < len(t) {
+		switch {
+		case i < len(p) && p[i] == '*':
+			star, after = i, j
+			i++
+		case i < len(p) && (p[i] == '?' || p[i] == t[j]):
+			i++
+			j++
+		case star >= 0: // let the * match one character more
+			after++
+			i, j = star+1, after
+		default:
+			return false
+		}
+	}
+	for i < len(p) && p[i] == '*' {
+		i++
+	}
+	return i == len(p)
 }

@@ -10,23 +10,24 @@ import (
 	"github.com/nodeless/nodeless/api/v1alpha1"
 )
 
-// Reasons of the condition PodScheduled=False, as Fargate writes them.
+// Reasons of the condition PodScheduled=False, as on Fargate.
 const (
 	ReasonUnsupported = "POD_UNSUPPORTED_ON_FARGATE"
 	ReasonTooLarge    = "POD_CPU_MEM_EXCEEDS_MAX_FARGATE_SIZE"
 )
 
-// tooLarge is what Fargate says of a pod above its largest size.
+// tooLarge is Fargate's message for a pod above its largest size.
 const tooLarge = "Your pod's cpu/memory requirements exceed the max Fargate configuration"
 
-// Refusal is why a pod gets no microVM until the pod or something it depends on changes. The zero value: it is not refused.
+// Refusal is why a pod gets no microVM until the pod or something it depends on changes. The zero value means that it
+// is not refused.
 type Refusal struct {
 	Reason  string // of the condition PodScheduled
 	Message string // of the condition and the event FailedScheduling
 }
 
-// Refuse says why a profile's pod cannot run: what Fargate refuses if the profile keeps Fargate's restrictions, and what no
-// microVM of ours can do. The parts of a message are in Fargate's order.
+// Refuse returns why a profile's pod cannot run: what Fargate refuses, if the profile keeps Fargate's restrictions, and
+// what microVMs cannot do. The parts of the message are in Fargate's order.
 func Refuse(spec *v1alpha1.FargateProfileSpec, pod *corev1.Pod, storage Storage, able Abilities) Refusal {
 	restricted := spec.Restricted() == v1alpha1.RestrictionsFargate
 	var parts []string
@@ -43,7 +44,7 @@ func Refuse(spec *v1alpha1.FargateProfileSpec, pod *corev1.Pod, storage Storage,
 		}
 	}
 	add("volumes not supported: ", ", ", badVolumes(pod, storage, able, restricted))
-	add("resources not supported: ", ", ", badResources(pod)) // Fargate's own words for this are not known
+	add("resources not supported: ", ", ", badResources(pod)) // Fargate's own words for this are unknown
 	if len(parts) > 0 {
 		where := "a microVM"
 		if restricted {
@@ -52,7 +53,8 @@ func Refuse(spec *v1alpha1.FargateProfileSpec, pod *corev1.Pod, storage Storage,
 		return Refusal{ReasonUnsupported, fmt.Sprintf("Pod not supported on %s: %s", where, strings.Join(parts, ", "))}
 	}
 	if asked := Requests(pod).StorageBytes; asked > mostStorage {
-		return Refusal{ReasonUnsupported, fmt.Sprintf("Pod not supported on Fargate: ephemeral storage requests of %d bytes exceed the 175Gi that a pod may have", asked)}
+		return Refusal{ReasonUnsupported, fmt.Sprintf("Pod not supported on Fargate: ephemeral storage requests of %d "+
+			"bytes exceed the 175Gi that a pod may have", asked)}
 	}
 	if _, ok := Provision(spec, pod, able.GuestOverhead); !ok {
 		return Refusal{ReasonTooLarge, tooLarge}
@@ -60,14 +62,15 @@ func Refuse(spec *v1alpha1.FargateProfileSpec, pod *corev1.Pod, storage Storage,
 	return Refusal{}
 }
 
-// badFields are the fields of the pod that cannot be carried out.
+// badFields returns the fields of the pod that are not supported.
 func badFields(pod *corev1.Pod, restricted bool) []string {
 	var out []string
 	for _, f := range []struct {
 		name string
 		set  bool
 	}{
-		{"HostNetwork", restricted && pod.Spec.HostNetwork}, {"HostPID", restricted && pod.Spec.HostPID}, {"HostIPC", restricted && pod.Spec.HostIPC},
+		{"HostNetwork", restricted && pod.Spec.HostNetwork}, {"HostPID", restricted && pod.Spec.HostPID},
+		{"HostIPC", restricted && pod.Spec.HostIPC},
 		{"ResourceClaims", len(pod.Spec.ResourceClaims) > 0},
 		{"OS " + string(osOf(pod)), osOf(pod) != corev1.Linux},
 	} {
@@ -85,13 +88,14 @@ func osOf(pod *corev1.Pod) corev1.OSName {
 	return pod.Spec.OS.Name
 }
 
-// runtimeCapabilities are those that a container has without asking (containerd's and Docker's default): asking for one of
-// them changes nothing, as CoreDNS does with NET_BIND_SERVICE, and is no reason to refuse.
-var runtimeCapabilities = []corev1.Capability{
-	"AUDIT_WRITE", "CHOWN", "DAC_OVERRIDE", "FOWNER", "FSETID", "KILL", "MKNOD", "NET_BIND_SERVICE", "NET_RAW", "SETFCAP", "SETGID", "SETPCAP", "SETUID", "SYS_CHROOT",
+// RuntimeCapabilities are the capabilities of a container by default (containerd, Docker). Adding one of them, as
+// CoreDNS does with NET_BIND_SERVICE, changes nothing and is no reason to refuse a pod.
+var RuntimeCapabilities = []corev1.Capability{
+	"AUDIT_WRITE", "CHOWN", "DAC_OVERRIDE", "FOWNER", "FSETID", "KILL", "MKNOD", "NET_BIND_SERVICE", "NET_RAW", "SETFCAP",
+	"SETGID", "SETPCAP", "SETUID", "SYS_CHROOT",
 }
 
-// badSecurity has an entry for each container that asks for more than Fargate gives, as often as there are such.
+// badSecurity returns an entry for each container that requests more than Fargate allows, repeated for each.
 func badSecurity(pod *corev1.Pod) []string {
 	var privileged, added []string
 	for c := range containers(pod) {
@@ -107,7 +111,7 @@ func badSecurity(pod *corev1.Pod) []string {
 		}
 		var more []string
 		for _, c := range s.Capabilities.Add {
-			if !slices.Contains(runtimeCapabilities, c) {
+			if !slices.Contains(RuntimeCapabilities, c) {
 				more = append(more, string(c))
 			}
 		}
@@ -127,13 +131,14 @@ func usesHostPorts(pod *corev1.Pod) bool {
 	return false
 }
 
-// badResources are what containers ask for beside CPU, memory and ephemeral storage, sorted.
+// badResources returns the requested resources other than CPU, memory and ephemeral storage, sorted.
 func badResources(pod *corev1.Pod) []string {
 	var out []string
 	for c := range containers(pod) {
 		for _, list := range []corev1.ResourceList{c.Resources.Requests, c.Resources.Limits} {
 			for name, amount := range list {
-				if name != corev1.ResourceCPU && name != corev1.ResourceMemory && name != corev1.ResourceEphemeralStorage && !amount.IsZero() {
+				if name != corev1.ResourceCPU && name != corev1.ResourceMemory && name != corev1.ResourceEphemeralStorage &&
+					!amount.IsZero() {
 					out = append(out, string(name))
 				}
 			}
@@ -143,7 +148,7 @@ func badResources(pod *corev1.Pod) []string {
 	return slices.Compact(out)
 }
 
-// containers are a pod's: init containers first.
+// containers iterates over a pod's containers, init containers first.
 func containers(pod *corev1.Pod) func(yield func(*corev1.Container) bool) {
 	return func(yield func(*corev1.Container) bool) {
 		for _, list := range [][]corev1.Container{pod.Spec.InitContainers, pod.Spec.Containers} {

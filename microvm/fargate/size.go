@@ -1,6 +1,7 @@
 package fargate
 
 import (
+	"cmp"
 	"strconv"
 
 	corev1 "k8s.io/api/core/v1"
@@ -15,7 +16,7 @@ const (
 	gib = 1 << 30
 )
 
-// Size is what a microVM has.
+// Size is the size of a microVM.
 type Size struct {
 	MilliCPU     int64
 	MemoryBytes  int64
@@ -26,15 +27,16 @@ type Size struct {
 // fargate-pod-configuration).
 const fargateOverhead = 256 * mib
 
-// shapes are Fargate's: for a number of thousandths of a CPU its amounts of memory, from least to most in GiB by step (EKS
-// User Guide, fargate-pod-configuration; GB are taken to be GiB). The smallest shape has 0.5, 1 and 2 GiB.
+// shapes are Fargate's combinations: for each amount of CPU the memory from least to most in GiB by step (EKS User
+// Guide, fargate-pod-configuration; its GB are GiB). The smallest shape, with 0.5, 1 and 2 GiB, is not listed.
 var shapes = []struct{ milliCPU, least, most, step int64 }{
 	{500, 1, 4, 1}, {1000, 2, 8, 1}, {2000, 4, 16, 1}, {4000, 8, 30, 1}, {8000, 16, 60, 4}, {16000, 32, 120, 8},
 }
 
-// Table is every size of Fargate, by CPU and then memory.
+// Table returns every size of Fargate, ordered by CPU, then memory.
 func Table() []Size {
-	out := []Size{{MilliCPU: 250, MemoryBytes: gib / 2}, {MilliCPU: 250, MemoryBytes: gib}, {MilliCPU: 250, MemoryBytes: 2 * gib}}
+	out := []Size{{MilliCPU: 250, MemoryBytes: gib / 2}, {MilliCPU: 250, MemoryBytes: gib},
+		{MilliCPU: 250, MemoryBytes: 2 * gib}}
 	for _, s := range shapes {
 		for m := s.least; m <= s.most; m += s.step {
 			out = append(out, Size{MilliCPU: s.milliCPU, MemoryBytes: m * gib})
@@ -43,7 +45,7 @@ func Table() []Size {
 	return out
 }
 
-// What a pod gets under sizing: Exact that does not say what it needs, and the least of anything.
+// The defaults with sizing: Exact for a pod without requests, and the minimum for any pod.
 const (
 	DefaultMilliCPU    = 250
 	DefaultMemoryBytes = 256 * mib
@@ -51,25 +53,25 @@ const (
 	leastMemoryBytes   = 16 * mib
 )
 
-// GuestOverhead is the memory that kernel and agent of a guest need before any container runs, if the host does not say: the
-// smallest guest that boots Debian's cloud kernel has so much (measured, reference microvm.md §12).
+// GuestOverhead is the default memory of a guest's kernel and agent: the smallest guest that boots Debian's cloud
+// kernel needs this much before any container runs (measured).
 const GuestOverhead = 80 * mib
 
 // Ephemeral storage (EKS User Guide, fargate-pod-configuration; AWS containers blog 2024-08).
 const (
 	defaultStorage = 20 * gib
 	mostStorage    = 175 * gib
-	storageExtra   = 5 * gib // beside a tenth of what is asked for
+	storageExtra   = 5 * gib // in addition to a tenth of the request
 )
 
-// Requests are what the containers of a pod ask for together: the sum of those that run long, or the most that one needs
-// while the pod starts, whichever is more, for each resource apart. Sidecars count as upstream Kubernetes counts them.
+// Requests returns what the containers of a pod request together: for each resource the sum of the regular containers,
+// or the maximum while the pod starts, whichever is more. Sidecars count as in upstream Kubernetes.
 func Requests(pod *corev1.Pod) Size {
 	return SizeOf(resourcehelper.PodRequests(pod, resourcehelper.PodResourcesOptions{}))
 }
 
-// Provision is the size of the microVM of a pod; ok is false if Fargate has none that large. overheadBytes is the guest's own
-// need of memory, which counts with sizing: Exact only.
+// Provision returns the size of a pod's microVM; ok is false if Fargate has none that large. overheadBytes is the
+// guest's own memory, which counts with sizing: Exact only.
 func Provision(spec *v1alpha1.FargateProfileSpec, pod *corev1.Pod, overheadBytes int64) (_ Size, ok bool) {
 	want := Requests(pod)
 	storage, ok := provisionStorage(spec, want.StorageBytes)
@@ -78,9 +80,9 @@ func Provision(spec *v1alpha1.FargateProfileSpec, pod *corev1.Pod, overheadBytes
 	}
 	if spec.Sizing == v1alpha1.SizingExact {
 		return Size{
-			MilliCPU: max(orDefault(want.MilliCPU, DefaultMilliCPU), leastMilliCPU),
-			// Whole MiB: what a VM monitor can give.
-			MemoryBytes:  roundUp(max(orDefault(want.MemoryBytes, DefaultMemoryBytes), leastMemoryBytes)+overheadBytes, mib),
+			MilliCPU: max(cmp.Or(want.MilliCPU, DefaultMilliCPU), leastMilliCPU),
+			// In whole MiB, as virtual machine monitors give memory.
+			MemoryBytes:  roundUp(max(cmp.Or(want.MemoryBytes, DefaultMemoryBytes), leastMemoryBytes)+overheadBytes, mib),
 			StorageBytes: storage,
 		}, true
 	}
@@ -93,7 +95,7 @@ func Provision(spec *v1alpha1.FargateProfileSpec, pod *corev1.Pod, overheadBytes
 	return Size{}, false
 }
 
-// provisionStorage is the disk for so much ephemeral storage.
+// provisionStorage returns the disk for a request of ephemeral storage.
 func provisionStorage(spec *v1alpha1.FargateProfileSpec, asked int64) (int64, bool) {
 	least := int64(defaultStorage)
 	if spec.Storage != nil && spec.Storage.Ephemeral != nil {
@@ -108,26 +110,20 @@ func provisionStorage(spec *v1alpha1.FargateProfileSpec, asked int64) (int64, bo
 	return asked + asked/10 + storageExtra, true
 }
 
-func orDefault(n, otherwise int64) int64 {
-	if n == 0 {
-		return otherwise
-	}
-	return n
-}
-
 func roundUp(n, step int64) int64 { return (n + step - 1) / step * step }
 
-// String is the size as the annotation CapacityProvisioned writes it, such as 0.25vCPU 0.5GB; thousandths are rounded up.
+// String returns the size as the annotation CapacityProvisioned has it, such as 0.25vCPU 0.5GB; thousandths are rounded
+// up.
 func (s Size) String() string {
 	return decimal(s.MilliCPU, 1000) + "vCPU " + decimal(roundUp(s.MemoryBytes*1000, gib)/gib, 1000) + "GB"
 }
 
-// decimal is n / unit without trailing zeros.
+// decimal formats n / unit without trailing zeros.
 func decimal(n, unit int64) string {
 	return strconv.FormatFloat(float64(n)/float64(unit), 'f', -1, 64)
 }
 
-// List is the size as a Node's capacity, without its number of pods.
+// List returns the size as a Node's capacity, without the number of pods.
 func (s Size) List() corev1.ResourceList {
 	return corev1.ResourceList{
 		corev1.ResourceCPU:              *resource.NewMilliQuantity(s.MilliCPU, resource.DecimalSI),
@@ -138,7 +134,8 @@ func (s Size) List() corev1.ResourceList {
 
 // SizeOf returns the size that resources describe; Size.List does the reverse.
 func SizeOf(r corev1.ResourceList) Size {
-	return Size{MilliCPU: r.Cpu().MilliValue(), MemoryBytes: r.Memory().Value(), StorageBytes: r.StorageEphemeral().Value()}
+	return Size{MilliCPU: r.Cpu().MilliValue(), MemoryBytes: r.Memory().Value(),
+		StorageBytes: r.StorageEphemeral().Value()}
 }
 
 // Add returns the sum of two sizes.

@@ -7,13 +7,13 @@ import (
 	corev1 "k8s.io/api/core/v1"
 )
 
-// Storage finds what pods refer to. A nil result: there is no such object.
+// Storage looks up what pods refer to. It returns nil for an object that does not exist.
 type Storage interface {
 	Claim(namespace, name string) *corev1.PersistentVolumeClaim
 	Volume(name string) *corev1.PersistentVolume
 }
 
-// Kinds of volumes, by the name of their field in a pod's volume.
+// Kinds of volumes, named like their fields in a pod's volume.
 const (
 	EmptyDir    = "emptyDir"
 	ConfigMap   = "configMap"
@@ -23,26 +23,27 @@ const (
 	HostPath    = "hostPath"
 	NFS         = "nfs"
 	PVC         = "persistentVolumeClaim"
-	EFS         = efsDriver // a PersistentVolumeClaim whose volume is of this CSI driver
+	EFS         = efsDriver // a PersistentVolumeClaim whose volume has this CSI driver
 	otherKind   = "other"
 )
 
-// efsDriver is the one CSI driver whose volumes Fargate mounts (EKS User Guide, efs-csi).
+// efsDriver is the only CSI driver whose volumes Fargate mounts (EKS User Guide, efs-csi).
 const efsDriver = "efs.csi.aws.com"
 
-// Abilities are what the microVMs that can be had are able to do.
+// Abilities are what the available microVMs can do.
 type Abilities struct {
 	Volumes       []string // kinds of volumes they mount
 	GuestOverhead int64    // bytes of memory that the guest itself needs
 	LogRouter     bool     // they route logs as the ConfigMap aws-logging says
 }
 
-// DefaultAbilities are those of Nodeless's own microVMs.
+// DefaultAbilities returns the abilities of Nodeless's own microVMs.
 func DefaultAbilities() Abilities {
-	return Abilities{Volumes: []string{EmptyDir, ConfigMap, Secret, Projected, DownwardAPI}, GuestOverhead: GuestOverhead, LogRouter: true}
+	return Abilities{Volumes: []string{EmptyDir, ConfigMap, Secret, Projected, DownwardAPI}, GuestOverhead: GuestOverhead,
+		LogRouter: true}
 }
 
-// onFargate are the kinds of volumes that Fargate mounts without further questions (EKS User Guide, fargate-pod-configuration).
+// onFargate are the kinds of volumes that Fargate always mounts (EKS User Guide, fargate-pod-configuration).
 var onFargate = []string{EmptyDir, ConfigMap, Secret, Projected, DownwardAPI, NFS}
 
 func kindOf(v *corev1.Volume) string {
@@ -67,7 +68,7 @@ func kindOf(v *corev1.Volume) string {
 	return otherKind
 }
 
-// badVolumes has an entry for each volume that cannot be mounted, in the pod's order.
+// badVolumes returns an entry for each volume that cannot be mounted, in the pod's order.
 func badVolumes(pod *corev1.Pod, storage Storage, able Abilities, restricted bool) []string {
 	var out []string
 	for i := range pod.Spec.Volumes {
@@ -84,9 +85,9 @@ func badVolumes(pod *corev1.Pod, storage Storage, able Abilities, restricted boo
 	return out
 }
 
-// badClaim says why the volume of a PersistentVolumeClaim cannot be mounted; "" if it can.
+// badClaim returns why the volume of a PersistentVolumeClaim cannot be mounted, "" if it can.
 func badClaim(pod *corev1.Pod, v *corev1.Volume, storage Storage, able Abilities, restricted bool) string {
-	name := pod.Name + "-" + v.Name // of the claim that is made for a generic ephemeral volume
+	name := pod.Name + "-" + v.Name // of the claim created for a generic ephemeral volume
 	if v.PersistentVolumeClaim != nil {
 		name = v.PersistentVolumeClaim.ClaimName
 	}
@@ -106,7 +107,8 @@ func badClaim(pod *corev1.Pod, v *corev1.Volume, storage Storage, able Abilities
 	case restricted && driver != efsDriver:
 		return fmt.Sprintf("PVC %s bound to invalid PV %s with CSI Driver: %s", name, pv.Name, driver)
 	case !slices.Contains(able.Volumes, driver):
-		return fmt.Sprintf("PVC %s bound to PV %s with CSI Driver: %s, which the microVMs here cannot mount", name, pv.Name, driver)
+		return fmt.Sprintf("PVC %s bound to PV %s with CSI Driver: %s, which the microVMs here cannot mount", name,
+			pv.Name, driver)
 	}
 	return ""
 }

@@ -3,6 +3,7 @@ package host
 import (
 	"errors"
 	"fmt"
+	"iter"
 	"maps"
 	"time"
 
@@ -15,13 +16,18 @@ import (
 	"github.com/nodeless/nodeless/microvm/wire"
 )
 
-// bringUp gets the images of a microVM, works out what its guest is told and starts it; what does not succeed is said in the pod's status and tried again
-// until it does, or the microVM is to end.
+// bringUp starts a microVM. It retries until it succeeds or the microVM is to end, and says in the pod's status why the
+// pod is not running yet. The steps:
+//
+//  1. Wait for the binding, if pods' objects are read as their Nodes.
+//  2. Pull the images.
+//  3. Translate the pod for the guest, with the contents of its ConfigMaps and Secrets.
+//  4. Boot the guest; from then on follow reports what becomes of it.
 func (m *microVM) bringUp() {
 	m.mu.Lock()
 	defer close(m.up)
 	m.mu.Unlock()
-	defer m.h.watchers.Notify(m.record.ID) // that it is no longer brought up may be its end
+	defer m.h.watchers.Notify(m.record.ID) // the pod may have ended by this
 	if m.h.o.AsNode != nil && !m.awaitBinding() {
 		return
 	}
@@ -47,7 +53,8 @@ func (m *microVM) bringUp() {
 		vm, err := m.run(pod, spec, images)
 		if err == nil {
 			if able, _ := m.h.driver.Probe(m.ctx); able.SharesKernel {
-				m.h.event(pod, "", corev1.EventTypeWarning, "NoSecurityBoundary", "The pod runs in namespaces and not in a virtual machine: it shares the kernel of host "+m.h.o.Name)
+				m.h.event(pod, "", corev1.EventTypeWarning, "NoSecurityBoundary",
+					"The pod runs in namespaces and not in a virtual machine: it shares the kernel of host "+m.h.o.Name)
 			}
 			m.routeLogs(vm)
 			m.h.work.Go(func() { m.follow(vm) })
@@ -62,10 +69,11 @@ func (m *microVM) bringUp() {
 	}
 }
 
-// bindingPause is how often it is looked whether a pod is bound.
+// bindingPause is the interval at which awaitBinding looks for the binding.
 const bindingPause = 50 * time.Millisecond
 
-// awaitBinding waits until the pod is bound: before, its Node may read nothing of what it refers to. It is false if the microVM is to end first.
+// awaitBinding waits until the pod is bound: before that, its Node may not read what the pod refers to. It returns
+// false if the microVM is to end first.
 func (m *microVM) awaitBinding() bool {
 	for {
 		if pod := m.h.podOf(m.record.UID); pod != nil && pod.Spec.NodeName != "" {
@@ -77,7 +85,8 @@ func (m *microVM) awaitBinding() bool {
 	}
 }
 
-// current is the pod as the API server has it, with the name of its Node even before it is bound; if it is not there, as it was asked for.
+// current returns the pod as the API server has it or, if it does not, as Start got it; with the name of its Node even
+// before it is bound.
 func (m *microVM) current() *corev1.Pod {
 	pod := m.h.podOf(m.record.UID)
 	if pod == nil {
@@ -92,28 +101,31 @@ func (m *microVM) current() *corev1.Pod {
 	return pod
 }
 
-// eachContainer calls f with the pod's containers, init containers first, until it returns false.
-func eachContainer(pod *corev1.Pod, f func(c *corev1.Container, path string) bool) {
-	for _, list := range []struct {
-		containers []corev1.Container
-		path       string
-	}{{pod.Spec.InitContainers, "spec.initContainers"}, {pod.Spec.Containers, "spec.containers"}} {
-		for i := range list.containers {
-			if c := &list.containers[i]; !f(c, list.path+"{"+c.Name+"}") {
-				return
+// containers iterates over the pod's containers, init containers first, with their field paths.
+func containers(pod *corev1.Pod) iter.Seq2[*corev1.Container, string] {
+	return func(yield func(*corev1.Container, string) bool) {
+		for _, list := range []struct {
+			containers []corev1.Container
+			path       string
+		}{{pod.Spec.InitContainers, "spec.initContainers"}, {pod.Spec.Containers, "spec.containers"}} {
+			for i := range list.containers {
+				if c := &list.containers[i]; !yield(c, list.path+"{"+c.Name+"}") {
+					return
+				}
 			}
 		}
 	}
 }
 
-// serial names the disk of an image in a guest; it may have 20 bytes.
+// serial names the disk of an image in a guest; a serial has at most 20 bytes.
 func serial(i *image.Image) string { return "image-" + i.ID[len(i.ID)-12:] }
 
-// specOptions are what the translation of the pod needs; images may be nil for its volumes alone.
+// specOptions returns what podspec needs beside the pod. Images may be nil for the volumes alone.
 func (m *microVM) specOptions(pod *corev1.Pod, images map[string]*image.Image) podspec.Options {
 	ip := m.record.address().String()
 	o := podspec.Options{
-		Objects: m.h.objects, CPUMilli: m.record.Size.MilliCPU, MemoryBytes: m.record.Size.MemoryBytes, PodIP: ip, HostIP: ip, // as on Fargate
+		// as on Fargate
+		Objects: m.h.objects, CPUMilli: m.record.Size.MilliCPU, MemoryBytes: m.record.Size.MemoryBytes, PodIP: ip, HostIP: ip,
 		Disks: map[string]string{}, Images: map[string]interface {
 			Process(image.Container) (image.Process, error)
 		}{},
@@ -127,13 +139,15 @@ func (m *microVM) specOptions(pod *corev1.Pod, images map[string]*image.Image) p
 	return o
 }
 
-// cannot says why the pod cannot be told to a guest, as a kubelet does: of a container in its state, of a volume by an event.
+// reportError reports, as a kubelet does, why the pod could not be translated: for a container in its state, for a
+// volume by an event.
 func (m *microVM) reportError(pod *corev1.Pod, err error) {
 	var of *podspec.ContainerError
 	switch {
 	case m.ctx.Err() != nil:
 	case errors.As(err, &of):
-		if m.setWaiting(pod, of.Name, corev1.ContainerStateWaiting{Reason: "CreateContainerConfigError", Message: of.Err.Error()}) {
+		if m.setWaiting(pod, of.Name, corev1.ContainerStateWaiting{Reason: "CreateContainerConfigError",
+			Message: of.Err.Error()}) {
 			m.h.event(pod, of.Name, corev1.EventTypeWarning, "Failed", "Error: "+of.Err.Error())
 		}
 	case m.setWaiting(pod, "", corev1.ContainerStateWaiting{Reason: "ContainerCreating", Message: err.Error()}):
@@ -141,15 +155,14 @@ func (m *microVM) reportError(pod *corev1.Pod, err error) {
 	}
 }
 
-// wait says why a container, or with "" the whole pod, has not been started. It reports whether that is news.
+// setWaiting records why a container, or with "" the whole pod, has not been started. It reports whether that is news.
 func (m *microVM) setWaiting(pod *corev1.Pod, container string, why corev1.ContainerStateWaiting) bool {
 	waiting := map[string]corev1.ContainerStateWaiting{}
-	eachContainer(pod, func(c *corev1.Container, _ string) bool {
+	for c := range containers(pod) {
 		if container == "" || c.Name == container {
 			waiting[c.Name] = why
 		}
-		return true
-	})
+	}
 	m.mu.Lock()
 	news := !maps.Equal(m.waiting, waiting)
 	m.waiting = waiting
@@ -160,10 +173,11 @@ func (m *microVM) setWaiting(pod *corev1.Pod, container string, why corev1.Conta
 	return news
 }
 
-// run starts the machine.
+// run boots the guest.
 func (m *microVM) run(pod *corev1.Pod, spec wire.Pod, images map[string]*image.Image) (*sandbox.VM, error) {
 	w := sandbox.Workload{
-		ID: m.record.ID, Shape: vmm.Shape{CPUs: int((m.record.Size.MilliCPU + 999) / 1000), MemoryMiB: int(m.record.Size.MemoryBytes >> 20)},
+		ID: m.record.ID, Shape: vmm.Shape{CPUs: int((m.record.Size.MilliCPU + 999) / 1000),
+			MemoryMiB: int(m.record.Size.MemoryBytes >> 20)},
 		Roots: map[string]string{}, ScratchBytes: m.record.Size.StorageBytes, Place: &m.record.Place, Pod: spec,
 	}
 	m.mu.Lock()
@@ -200,7 +214,7 @@ func (m *microVM) run(pod *corev1.Pod, spec wire.Pod, images map[string]*image.I
 	}
 	stopped := m.stopped
 	m.mu.Unlock()
-	if stopped { // Stop did not find the machine
+	if stopped { // Stop came before m.vm was set
 		m.h.work.Go(func() { m.stop(vm, 0) })
 	}
 	return vm, nil

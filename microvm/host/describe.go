@@ -21,16 +21,18 @@ import (
 	"github.com/nodeless/nodeless/microvm/fargate"
 )
 
-// maxPods is a kubelet's default with which large machines are run.
+// maxPods is the kubelet's limit with which large nodes are commonly run.
 const maxPods = 250
 
-// nodeCapacity is what microVMs may have together: this machine's CPUs, and three quarters of its memory. The disk is taken as it is written.
+// nodeCapacity returns the default capacity: all CPUs and three quarters of the memory. Disk space is taken as it is
+// written.
 func nodeCapacity() (fargate.Size, error) {
 	var info unix.Sysinfo_t
 	if err := unix.Sysinfo(&info); err != nil {
 		return fargate.Size{}, fmt.Errorf("memory of this machine: %w", err)
 	}
-	return fargate.Size{MilliCPU: int64(runtime.NumCPU()) * 1000, MemoryBytes: int64(info.Totalram) * int64(info.Unit) / 4 * 3}, nil
+	return fargate.Size{MilliCPU: int64(runtime.NumCPU()) * 1000,
+		MemoryBytes: int64(info.Totalram) * int64(info.Unit) / 4 * 3}, nil
 }
 
 // Describe implements microvm.Host.
@@ -39,12 +41,13 @@ func (h *Host) Describe() microvm.Description {
 	s := h.state
 	h.mu.Unlock()
 	d := microvm.Description{
-		Name: h.o.Name, Region: h.o.Region, Zone: h.o.Zone, Arch: runtime.GOARCH, Engine: engineOf(s.found), Capacity: h.capacity, MaxPods: maxPods,
+		Name: h.o.Name, Region: h.o.Region, Zone: h.o.Zone, Arch: runtime.GOARCH, Engine: engineOf(s.found),
+		Capacity: h.capacity, MaxPods: maxPods,
 		Abilities: fargate.DefaultAbilities(), Version: kubeversion.Version, Kernel: s.kernel, Kubelet: h.kubeletAt,
 	}
 	switch {
 	case s.why != nil:
-		// Where machines run this one is not lost: it may be too busy for another guest.
+		// While microVMs run, the host is not lost: it may be too busy to boot another guest.
 		d.Starting, d.Message = h.Running() > 0, s.why.Error()
 	case !s.resumed || !s.probed:
 		d.Starting, d.Message = true, "it is being found out what this machine can run"
@@ -54,13 +57,13 @@ func (h *Host) Describe() microvm.Description {
 	return d
 }
 
-// How long until it is found out again what this machine can do, after it could run nothing.
+// The pause before the host's abilities are probed again after a failure; it doubles each time.
 const (
 	firstProbeDelay = 15 * time.Second
 	maxProbeDelay   = 10 * time.Minute
 )
 
-// probe finds out what this machine can do, as soon as that is wanted, and again until it can run machines.
+// probe finds out, once Wanted returns, what the host can run, and retries until it can run microVMs.
 func (h *Host) probe(ctx context.Context) {
 	if !h.Any() && h.o.Wanted != nil {
 		if err := h.o.Wanted(ctx); err != nil {
@@ -80,7 +83,8 @@ func (h *Host) probe(ctx context.Context) {
 		h.mu.Unlock()
 		h.watchers.Notify("")
 		if err == nil {
-			h.o.Log.Info("pods can be run here", "driver", found.Driver, "accelerator", found.Accelerator, "version", found.Version, "boot", found.Boot)
+			h.o.Log.Info("pods can be run here", "driver", found.Driver, "accelerator", found.Accelerator, "version",
+				found.Version, "boot", found.Boot)
 			if found.Warning != "" {
 				h.o.Log.Warn(found.Warning)
 			}
@@ -93,15 +97,15 @@ func (h *Host) probe(ctx context.Context) {
 	}
 }
 
-// Any says whether there is a microVM, running or not.
+// Any reports whether there is a microVM, running or not.
 func (h *Host) Any() bool {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	return len(h.microVMs) > 0
 }
 
-// kubeletAt is where the kubelet API of a microVM's Node is served: at a loopback address that ends as the microVM's own does (ADR 18), or
-// where Options.Kubelets says.
+// kubeletAt returns where the kubelet API of a microVM's Node is served: at the loopback address with the same last
+// three bytes as the microVM's (ADR 18), or where Options.Kubelets says.
 func (h *Host) kubeletAt(microVM netip.Addr) netip.AddrPort {
 	if h.o.Kubelets != nil {
 		return h.o.Kubelets.At(microVM)
@@ -116,7 +120,7 @@ func pause(ctx context.Context, d time.Duration) bool {
 	return clock.Sleep(ctx, clock.Real{}, d) == nil
 }
 
-// UntilProfiles is for Options.Wanted: it returns when there is a FargateProfile.
+// UntilProfiles returns a function for Options.Wanted, which waits until there is a FargateProfile.
 func UntilProfiles(config *rest.Config) (func(context.Context) error, error) {
 	scheme := apiruntime.NewScheme()
 	if err := v1alpha1.AddToScheme(scheme); err != nil {
@@ -137,13 +141,14 @@ func UntilProfiles(config *rest.Config) (func(context.Context) error, error) {
 	}, nil
 }
 
-// awaitProfile waits for a profile for as long as a watch lasts.
+// awaitProfile waits for a profile as long as a watch lasts.
 func awaitProfile(ctx context.Context, c client.WithWatch) (there bool, err error) {
 	var list v1alpha1.FargateProfileList
 	if err := c.List(ctx, &list); err != nil || len(list.Items) > 0 {
 		return len(list.Items) > 0, err
 	}
-	w, err := c.Watch(ctx, &v1alpha1.FargateProfileList{}, &client.ListOptions{Raw: &metav1.ListOptions{ResourceVersion: list.ResourceVersion}})
+	w, err := c.Watch(ctx, &v1alpha1.FargateProfileList{},
+		&client.ListOptions{Raw: &metav1.ListOptions{ResourceVersion: list.ResourceVersion}})
 	if err != nil {
 		return false, err
 	}

@@ -15,23 +15,25 @@ import (
 	"github.com/nodeless/nodeless/microvm/vmm"
 )
 
-// Below the state directory: what is made once for all machines.
+// Directories below the state directory, for what all microVMs share.
 const (
 	qemuDir       = "qemu"
 	namespacesDir = "namespaces"
 )
 
-// Engine is what a host is to run pods on, by what a person calls it.
+// Engine parses the name of an engine as users write it.
 func Engine(name string) (v1alpha1.Engine, error) {
-	for _, e := range []v1alpha1.Engine{v1alpha1.EngineAuto, v1alpha1.EngineKVM, v1alpha1.EngineTCG, v1alpha1.EngineNamespace} {
+	for _, e := range []v1alpha1.Engine{v1alpha1.EngineAuto, v1alpha1.EngineKVM, v1alpha1.EngineTCG,
+		v1alpha1.EngineNamespace} {
 		if strings.EqualFold(name, string(e)) {
 			return e, nil
 		}
 	}
-	return "", fmt.Errorf("engine %q: give auto (KVM where a guest boots with it, else TCG), kvm, tcg or namespace (no virtual machines, no security boundary)", name)
+	return "", fmt.Errorf("engine %q: give auto (KVM where a guest boots with it, else TCG), kvm, tcg or namespace (no "+
+		"virtual machines, no security boundary)", name)
 }
 
-// driver is the one of an engine, with what this machine and this program have. Without virtual machines a pod is run by nobody who has not asked for it.
+// driver returns the driver of the engine in o. Only an explicit request gives pods without virtual machines.
 func driver(o Options) (vmm.Driver, error) {
 	if o.Engine == v1alpha1.EngineNamespace {
 		programs, err := programs.Programs()
@@ -55,15 +57,16 @@ func driver(o Options) (vmm.Driver, error) {
 	return q, nil
 }
 
-// otherwise is what a machine without virtual machines can do.
-const otherwise = "; a machine that cannot have virtual machines can run pods of profiles with engine: Namespace, without any security boundary, when it is started with --engine namespace"
+// otherwise says what a host without virtual machines can do.
+const otherwise = "; a machine that cannot have virtual machines can run pods of profiles with engine: Namespace, " +
+	"without any security boundary, when it is started with --engine namespace"
 
-// reapUnfinished ends guests that an earlier process was trying out, or making templates of, when it was killed.
+// reapUnfinished ends guests that a killed process was probing with or making templates of.
 func reapUnfinished(dir string) error {
 	for _, below := range []string{qemuDir, namespacesDir} {
 		of := filepath.Join(dir, below)
 		if _, err := os.Stat(of); err != nil {
-			continue // there were none
+			continue // there are none
 		}
 		if _, err := vmm.Reap(of, nil); err != nil {
 			return err
@@ -80,7 +83,8 @@ func reapUnfinished(dir string) error {
 	return nil
 }
 
-// templateDir is where the memory of templates is: in memory, by a name that follows from the state directory; "" where there is no such place.
+// templateDir returns the directory of template memory: in shared memory, with a name that follows from the state
+// directory; "" if there is no shared memory.
 func templateDir(dir string) string {
 	const shm = "/dev/shm"
 	if info, err := os.Stat(shm); err != nil || !info.IsDir() {
@@ -89,7 +93,7 @@ func templateDir(dir string) string {
 	return filepath.Join(shm, fmt.Sprintf("nodeless-%d-%s", os.Getuid(), short(dir)))
 }
 
-// short is a name of eight characters that follows from a directory.
+// short returns a name of eight hexadecimal digits that follows from a directory.
 func short(dir string) string {
 	if abs, err := filepath.Abs(dir); err == nil {
 		dir = abs
@@ -97,7 +101,7 @@ func short(dir string) string {
 	return fmt.Sprintf("%x", sha256.Sum256([]byte(dir)))[:8]
 }
 
-// engineOf is what a profile calls what a driver has found.
+// engineOf returns a profile's name for what a driver has found.
 func engineOf(found vmm.Capabilities) string {
 	if found.SharesKernel {
 		return string(v1alpha1.EngineNamespace)
@@ -105,7 +109,7 @@ func engineOf(found vmm.Capabilities) string {
 	return strings.ToUpper(found.Accelerator)
 }
 
-// kernelVersion is "6.1.0-32-cloud-amd64" for /boot/vmlinuz-6.1.0-32-cloud-amd64.
+// kernelVersion returns "6.1.0-32-cloud-amd64" for /boot/vmlinuz-6.1.0-32-cloud-amd64.
 func kernelVersion(d vmm.Driver, found vmm.Capabilities) string {
 	if found.SharesKernel {
 		return strings.TrimPrefix(found.Version, "Linux ")
@@ -118,12 +122,12 @@ func kernelVersion(d vmm.Driver, found vmm.Capabilities) string {
 	return version
 }
 
-// retryingDriver is a driver that can be asked again what it can do: what was missing may have been installed.
+// retryingDriver is a driver that can be probed again after a failure: what was missing may have been installed.
 type retryingDriver struct {
 	make func() (vmm.Driver, error)
 
 	mu sync.Mutex
-	d  vmm.Driver // nil until there is one that has not failed
+	d  vmm.Driver // nil until a probe succeeds
 }
 
 func (r *retryingDriver) get() (vmm.Driver, error) {
@@ -137,7 +141,7 @@ func (r *retryingDriver) get() (vmm.Driver, error) {
 	return r.d, err
 }
 
-// Probe implements vmm.Driver. Only success is remembered.
+// Probe implements vmm.Driver. It remembers success only.
 func (r *retryingDriver) Probe(ctx context.Context) (vmm.Capabilities, error) {
 	d, err := r.get()
 	if err != nil {
@@ -172,8 +176,9 @@ func (r *retryingDriver) Start(ctx context.Context, spec vmm.Spec) (*vmm.Machine
 	return d.Start(ctx, spec)
 }
 
-// Sweep ends the microVMs of a state directory that no process has charge of, and gives back the memory of their templates and their bridge. Their pods
-// have their grace before, until ctx is done. What the next process needs to begin the pods anew stays in the directory. It returns how many microVMs ran.
+// Sweep ends the microVMs of a state directory that no process uses, giving their pods their grace until ctx is done,
+// and frees the memory of templates and the bridge. The next process finds in the directory what it needs to start the
+// pods again. Sweep returns how many microVMs ran.
 func Sweep(ctx context.Context, dir string) (ended int, err error) {
 	if ended, err = sandbox.Sweep(ctx, dir); err != nil {
 		return ended, err

@@ -11,7 +11,7 @@ import (
 	"github.com/nodeless/nodeless/microvm/wire"
 )
 
-// follow tells of what becomes of a machine until it has ended.
+// follow reports what becomes of a virtual machine until it has ended.
 func (m *microVM) follow(vm *sandbox.VM) {
 	told := false
 	for {
@@ -24,7 +24,8 @@ func (m *microVM) follow(vm *sandbox.VM) {
 				}
 				m.h.event(pod, e.Container, kind, e.Reason, e.Message)
 			}
-			if s.Phase == sandbox.Ended && s.Failure != "" && !told && !(vm.Lost() && shouldRestart(pod, s)) { // that one was lost is no failure of its own
+			// the pod did not fail if its virtual machine was lost and it restarts
+			if s.Phase == sandbox.Ended && s.Failure != "" && !told && !(vm.Lost() && shouldRestart(pod, s)) {
 				told = true
 				m.h.event(pod, "", corev1.EventTypeWarning, "MicroVMFailed", s.Failure)
 			}
@@ -47,7 +48,7 @@ func (m *microVM) follow(vm *sandbox.VM) {
 	}
 }
 
-// resume goes on with a microVM that an earlier process has left.
+// resume continues with a microVM that an earlier process has left.
 func (m *microVM) resume() {
 	pod := m.h.podOf(m.record.UID)
 	if pod != nil {
@@ -69,7 +70,8 @@ func (m *microVM) resume() {
 		vm := m.vm
 		m.routeLogs(vm)
 		m.h.work.Go(func() { m.follow(vm) })
-	case pod == nil || pod.DeletionTimestamp != nil || slices.Contains([]corev1.PodPhase{corev1.PodSucceeded, corev1.PodFailed}, pod.Status.Phase):
+	case pod == nil || pod.DeletionTimestamp != nil ||
+		slices.Contains([]corev1.PodPhase{corev1.PodSucceeded, corev1.PodFailed}, pod.Status.Phase):
 		m.stopped = true
 		close(m.up)
 	default:
@@ -77,15 +79,16 @@ func (m *microVM) resume() {
 	}
 }
 
-// hold takes the images into use again that the machine runs on.
+// holdImages takes into use again the images that the microVM runs on.
 func (m *microVM) holdImages() {
 	if s, _ := m.vm.Status(); s.Phase == sandbox.Ended {
 		return
 	}
 	for _, r := range m.record.Images {
 		i, err := m.h.images.Hold(r.ID)
-		if err != nil { // the guest has it open: the file is there until the machine ends
-			m.h.o.Log.Warn("the image of a running microVM is not in the cache any more", "pod", m.record.Namespace+"/"+m.record.Name, "error", err)
+		if err != nil { // the guest has the file open, so it exists until the guest ends
+			m.h.o.Log.Warn("the image of a running microVM is not in the cache any more", "pod",
+				m.record.Namespace+"/"+m.record.Name, "error", err)
 			continue
 		}
 		m.images = append(m.images, i)

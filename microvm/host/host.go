@@ -1,8 +1,20 @@
-// Package host runs the pods of FargateProfiles in microVMs of this machine. It joins package microvm/sandbox, which runs machines, and microvm/image, which
-// gets their images, with the cluster: it is a microvm.Host for fargate-scheduler, a kubelet.Backend for kubectl, and a metricsapi.Source for kubectl
-// top. What a pod refers to is read by the kubelet's own libraries, and given to running guests anew when it changes.
+// Package host runs pods in microVMs on this instance. It connects package sandbox, which runs virtual machines, and
+// package image, which pulls images, to the cluster: Host implements microvm.Host for fargate-scheduler, Kubelet
+// implements kubelet.Backend for kubectl and metricsapi.Source for kubectl top. The kubelet's own libraries read what
+// pods refer to; changes reach running guests.
 //
-// Machines do not need this process. What is known of each beside the machine itself is a small record on disk; a later process goes on from there.
+// # States of a microVM
+//
+// \tState       Next step                                            Method
+// \tcoming up   pull images, translate the pod, boot the guest      bringUp
+// \trunning     report containers, refresh volumes, measure          follow, refresh, measure
+// \trestarting  the virtual machine ended under the pod: back off,   restart
+// \t            then come up again
+// \tended       keep logs and the last status                        follow
+// \tremoving    stop the guest, free disk, address and record        remove
+//
+// Virtual machines survive this process. Beside them, a small record on disk is all that the next process needs to
+// continue (resume).
 package host
 
 import (
@@ -34,59 +46,62 @@ import (
 	"github.com/nodeless/nodeless/microvm/wire"
 )
 
-// Options are what a Host needs.
+// Options configure a Host.
 type Options struct {
-	// Dir is the state directory: private, of one process at a time.
+	// Dir is the state directory: private, used by one process at a time.
 	Dir string // required
-	// Name of the host: unique, a valid value of a label. Region and Zone are where it is; "" if they are not known.
+	// Name is the host's name: unique, a valid label value. Region and Zone are "" if unknown.
 	Name, Region, Zone string
 	Kube               kubernetes.Interface // required
-	// AsNode reads what pods refer to as their Nodes, which this identity may impersonate; nil = it is read with Kube.
+	// AsNode reads what pods refer to as their Nodes, which this identity may impersonate; nil reads with Kube.
 	AsNode *rest.Config
-	// ClientCA is the PEM of who signs client certificates of the cluster.
+	// ClientCA is the PEM bundle of the authority that signs client certificates of the cluster.
 	ClientCA []byte
-	Recorder events.Recorder // required; its source is what a kubelet's is
-	Log      *slog.Logger    // default slog.Default
+	Recorder events.Recorder // required; its source is a kubelet's
+	Log      *slog.Logger    // default: slog.Default
 
-	// Engine is what pods are run on; default Auto, which is never Namespace.
+	// Engine runs the pods; default Auto, which is never Namespace.
 	Engine v1alpha1.Engine
-	// Driver makes the driver of the machines; it is asked again, later, when that cannot run any. Default: that of Engine, in Dir.
+	// Driver returns the driver of the virtual machines. It is called again later while the driver cannot run any.
+	// Default: the driver of Engine, in Dir.
 	Driver func() (vmm.Driver, error)
-	// Kernel is where a guest kernel is looked for by the default Driver; "" = where FindKernel looks.
+	// Kernel is where the default Driver looks for a guest kernel; "" looks where FindKernel does.
 	Kernel string
-	// Images are where images are looked for and how they are pulled.
+	// Images says where images are found and how they are pulled.
 	Images image.Options
-	// Wanted returns when microVMs may be needed: until then nothing is booted to find out what this machine can do. Default: at once.
+	// Wanted returns when microVMs may be needed. Until then no guest is booted to probe the host. Default: at once.
 	Wanted func(context.Context) error
 
-	// Pods lists and watches the pods that may run here; default those of fargate-scheduler, which the host needs to be allowed to see.
+	// Pods lists and watches the pods that may run here. Default: all pods of fargate-scheduler, which Kube has to be
+	// allowed to see.
 	Pods cache.ListerWatcher
-	// Kubelets are where the kubelet API of each microVM is served; nil = on loopback, for an API server on this machine (ADR 18).
+	// Kubelets says where the kubelet API of each microVM is served; nil serves on loopback, for an API server on this
+	// instance (ADR 18).
 	Kubelets *microvm.KubeletEndpoints
-	// Unapproved leaves it to others to approve the serving certificates.
+	// Unapproved leaves the approval of serving certificates to others.
 	Unapproved bool
-	// Room is what microVMs may have together; what is 0 is this machine's.
+	// Capacity is what microVMs may have together. Zero fields default to this instance's.
 	Capacity fargate.Size
 
-	// Links connects the machines; nil is user mode, with the addresses of UserPrefix.
+	// Links connects the microVMs; nil is user mode, with the addresses of UserPrefix.
 	Links sandbox.Network
-	// Resolve says in what a guest is told how its pod resolves names; nil leaves the network's own name server.
+	// Resolve sets in told how the pod resolves names; nil leaves the network's own name server.
 	Resolve func(pod *corev1.Pod, told *wire.Network)
-	// Services are a pod's variables of the services of its namespace, as NAME=value; nil = none.
+	// Services returns a pod's environment variables of the Services in its namespace, as NAME=value; nil adds none.
 	Services func(pod *corev1.Pod) []string
-	// Dial connects the log router to where it sends; nil = as this machine does.
+	// Dial connects the log router to its outputs; nil dials from this instance.
 	Dial func(ctx context.Context, network, address string) (net.Conn, error)
 
-	// Pauses between attempts; the defaults are a kubelet's.
+	// Pauses between attempts; the defaults are the kubelet's.
 	Pauses Pauses
 }
 
-// Pauses between attempts at what failed.
+// Pauses are the intervals between attempts and between looks.
 type Pauses struct {
-	FirstPull, MaxPull time.Duration // of an image; 10 s, doubled up to 5 minutes
-	Config             time.Duration // at what a pod refers to; 2 s
-	Refresh            time.Duration // between looks at what running pods refer to; 5 s
-	Measure            time.Duration // between measurements; 10 s
+	FirstPull, MaxPull time.Duration // image pulls; 10 s, doubled up to 5 minutes
+	Config             time.Duration // reads of what a pod refers to; 2 s
+	Refresh            time.Duration // refreshes of what running pods refer to; 5 s
+	Measure            time.Duration // measurements; 10 s
 }
 
 func (p Pauses) orDefault() Pauses {
@@ -97,7 +112,7 @@ func (p Pauses) orDefault() Pauses {
 	}
 }
 
-// Host is this machine as a host of microVMs. Its methods may be used by many goroutines.
+// Host is this instance as a host of microVMs. It is safe for concurrent use.
 type Host struct {
 	o        Options
 	driver   *retryingDriver
@@ -106,11 +121,11 @@ type Host struct {
 	records  recordStore
 	objects  objects
 	pods     cache.SharedIndexInformer
-	nodes    cache.SharedIndexInformer // nil if Options.Pods are given: such a host may not see Nodes
+	nodes    cache.SharedIndexInformer // nil with Options.Pods: such a host may not read Nodes
 	signer   *kubelet.Signer
 	kubelet  *kubelet.Server
 	listener net.Listener // of all kubelet APIs; nil if each has its own
-	port     uint16       // of the kubelet API
+	port     uint16       // of the kubelet APIs
 	capacity fargate.Size
 	router   *logs.Router
 
@@ -121,23 +136,23 @@ type Host struct {
 
 	mu       sync.Mutex
 	state    state
-	microVMs map[string]*microVM // by the microVM's ID
+	microVMs map[string]*microVM // by ID
 	watchers microvm.Watchers
 }
 
 // state is what is known of the host.
 type state struct {
-	resumed bool // machines of an earlier process were taken up
+	resumed bool // the microVMs of an earlier process are taken over
 	probed  bool
 	found   vmm.Capabilities
 	kernel  string
-	why     error // it cannot run machines
+	why     error // the host cannot run microVMs
 }
 
-// UserPrefix are the addresses of microVMs in user mode: each is seen by its own microVM alone.
+// UserPrefix holds the addresses of microVMs in user mode; each is visible to its own microVM only.
 var UserPrefix = netip.MustParsePrefix("10.201.0.0/16")
 
-// New takes charge of the state directory. Machines that still run go on; Run takes them up.
+// New takes over a state directory. Virtual machines in it keep running; Run takes them over.
 func New(o Options) (_ *Host, err error) {
 	o.Log = cmp.Or(o.Log, slog.Default())
 	o.Pauses = o.Pauses.orDefault()
@@ -154,7 +169,8 @@ func New(o Options) (_ *Host, err error) {
 		return nil, fmt.Errorf("microVM host: %w", err)
 	}
 	h := &Host{
-		o: o, driver: &retryingDriver{make: o.Driver}, objects: objects, signer: kubelet.NewSigner(o.Kube, !o.Unapproved), kick: make(chan struct{}, 1),
+		o: o, driver: &retryingDriver{make: o.Driver}, objects: objects, signer: kubelet.NewSigner(o.Kube, !o.Unapproved),
+		kick:     make(chan struct{}, 1),
 		records:  recordStore{filepath.Join(o.Dir, "pods")},
 		microVMs: map[string]*microVM{},
 	}
@@ -168,7 +184,8 @@ func New(o Options) (_ *Host, err error) {
 	if err := os.MkdirAll(h.records.dir, 0o700); err != nil {
 		return nil, err
 	}
-	if h.vms, err = sandbox.Open(sandbox.Config{Dir: o.Dir, Driver: h.driver, Network: o.Links, Templates: true}); err != nil {
+	if h.vms, err = sandbox.Open(sandbox.Config{Dir: o.Dir, Driver: h.driver, Network: o.Links,
+		Templates: true}); err != nil {
 		return nil, err
 	}
 	if err := reapUnfinished(o.Dir); err != nil {
@@ -180,8 +197,10 @@ func New(o Options) (_ *Host, err error) {
 	if h.capacity, err = nodeCapacity(); err != nil {
 		return nil, err
 	}
-	h.capacity.MilliCPU, h.capacity.MemoryBytes = cmp.Or(o.Capacity.MilliCPU, h.capacity.MilliCPU), cmp.Or(o.Capacity.MemoryBytes, h.capacity.MemoryBytes)
-	if h.kubelet, err = kubelet.New(kubelet.Options{Backend: h.Kubelet(), Client: o.Kube, ClientCA: o.ClientCA, Certificates: h.signer}); err != nil {
+	h.capacity.MilliCPU, h.capacity.MemoryBytes = cmp.Or(o.Capacity.MilliCPU, h.capacity.MilliCPU),
+		cmp.Or(o.Capacity.MemoryBytes, h.capacity.MemoryBytes)
+	if h.kubelet, err = kubelet.New(kubelet.Options{Backend: h.Kubelet(), Client: o.Kube, ClientCA: o.ClientCA,
+		Certificates: h.signer}); err != nil {
 		return nil, err
 	}
 	if o.Kubelets == nil {
@@ -199,7 +218,7 @@ func New(o Options) (_ *Host, err error) {
 	return h, h.informers()
 }
 
-// Close lets go of the machines, which go on. Run has to have returned.
+// Close releases the virtual machines, which keep running. Run must have returned.
 func (h *Host) Close() error {
 	h.cancel()
 	if h.router != nil {

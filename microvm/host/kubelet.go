@@ -18,8 +18,7 @@ import (
 	"github.com/nodeless/nodeless/microvm/wire"
 )
 
-// Kubelet is what a kubelet tells and does for the Nodes of a host's microVMs. It implements kubelet.Backend and
-// metricsapi.Source.
+// Kubelet is the kubelet of the Nodes of a host's microVMs. It implements kubelet.Backend and metricsapi.Source.
 type Kubelet struct{ h *Host }
 
 // Kubelet returns the kubelet of the host's microVMs.
@@ -58,7 +57,8 @@ func (k Kubelet) Pods(node string) []*corev1.Pod {
 	return out
 }
 
-// told is the pod with its status as the host knows it, which is a moment newer than the API server's; nil if the API server has no such pod.
+// reported returns the pod with the status that the host knows, which is a moment newer than the API server's; nil if
+// the API server has no such pod.
 func (m *microVM) reported() *corev1.Pod {
 	pod := m.h.podOf(m.record.UID)
 	if pod == nil {
@@ -67,11 +67,12 @@ func (m *microVM) reported() *corev1.Pod {
 	pod = pod.DeepCopy()
 	pod.Spec.NodeName = m.h.node(m.record)
 	s := m.status(pod).Pod
-	pod.Status.Phase, pod.Status.InitContainerStatuses, pod.Status.ContainerStatuses = s.Phase, s.InitContainerStatuses, s.ContainerStatuses
+	pod.Status.Phase, pod.Status.InitContainerStatuses, pod.Status.ContainerStatuses = s.Phase, s.InitContainerStatuses,
+		s.ContainerStatuses
 	return pod
 }
 
-// vmOf finds the machine of a pod.
+// vmOf returns the virtual machine of a pod.
 func (k Kubelet) vmOf(pod *corev1.Pod) (*sandbox.VM, error) {
 	if m := k.h.find(func(m *microVM) bool { return m.record.UID == pod.UID }); m != nil {
 		m.mu.Lock()
@@ -83,7 +84,7 @@ func (k Kubelet) vmOf(pod *corev1.Pod) (*sandbox.VM, error) {
 	return nil, errors.New("its microVM does not run")
 }
 
-// flushLimit is how long a reader of a log waits for the last lines of a container that has ended.
+// flushLimit is how long a reader of a log waits for the last lines of an ended container.
 const flushLimit = 5 * time.Second
 
 // Log implements kubelet.Backend.
@@ -107,10 +108,10 @@ func (k Kubelet) Log(pod *corev1.Pod, container string, previous bool) (kubelet.
 	if err != nil {
 		return kubelet.LogFile{}, err
 	}
-	flush := sync.OnceFunc(func() { // its last lines may still be on their way
+	flush := sync.OnceFunc(func() { // the last lines may still be on their way
 		ctx, cancel := context.WithTimeout(k.h.ctx, flushLimit)
 		defer cancel()
-		_ = vm.Flush(ctx) // a machine that has ended was flushed before
+		_ = vm.Flush(ctx) // fails for an ended guest, which was flushed before
 	})
 	return kubelet.LogFile{Path: path, Running: func() bool {
 		if runs(vm, container, run) {
@@ -121,7 +122,7 @@ func (k Kubelet) Log(pod *corev1.Pod, container string, previous bool) (kubelet.
 	}}, nil
 }
 
-// statusOf is what is known of a container, also between two machines of its pod.
+// statusOf returns what is known of a container, also between two virtual machines of its pod.
 func (k Kubelet) statusOf(pod *corev1.Pod, container string) *wire.ContainerStatus {
 	m := k.h.find(func(m *microVM) bool { return m.record.UID == pod.UID })
 	if m == nil {
@@ -152,7 +153,7 @@ func (k Kubelet) Exec(ctx context.Context, pod *corev1.Pod, container string, ar
 	}
 	code, err := vm.Exec(ctx, container, argv, s.TTY, streams(ctx, s))
 	if err == nil && code != 0 {
-		err = kubelet.ExitError{Code: code}
+		err = kubelet.ExitError(code)
 	}
 	return err
 }
@@ -166,10 +167,10 @@ func (k Kubelet) Attach(ctx context.Context, pod *corev1.Pod, container string, 
 	return vm.Attach(ctx, container, streams(ctx, s))
 }
 
-// streams are the same in the words of package host.
+// streams converts streams to those of package sandbox.
 func streams(ctx context.Context, s kubelet.Streams) sandbox.Streams {
 	out := sandbox.Streams{Stdin: s.In}
-	if s.Out != nil { // a nil io.WriteCloser would be an io.Writer that is not nil
+	if s.Out != nil { // a nil io.WriteCloser would become a non-nil io.Writer
 		out.Stdout = s.Out
 	}
 	if s.Err != nil {

@@ -15,8 +15,8 @@ import (
 	"github.com/nodeless/nodeless/microvm/wire"
 )
 
-// Bridge holds the addresses of a state directory's microVMs, which needs root: host.Routed connects them. They are chosen once, away from those that this
-// machine has, and kept.
+// Bridge returns the network of a state directory's microVMs, which needs root; sandbox.Routed connects them. Its
+// addresses are chosen once, away from those of this instance, and kept.
 func Bridge(dir string) (*sandbox.Bridge, error) {
 	prefix, err := bridgePrefix(dir)
 	if err != nil {
@@ -25,7 +25,7 @@ func Bridge(dir string) (*sandbox.Bridge, error) {
 	return bridge(dir, prefix)
 }
 
-// BridgeAt holds the addresses that a host was given, if this machine has no others that meet them.
+// BridgeAt returns the network with the addresses that a host was given, unless they overlap this instance's.
 func BridgeAt(dir string, prefix netip.Prefix) (*sandbox.Bridge, error) {
 	interfaces, err := net.Interfaces()
 	if err != nil {
@@ -35,9 +35,11 @@ func BridgeAt(dir string, prefix netip.Prefix) (*sandbox.Bridge, error) {
 		if strings.HasPrefix(i.Name, bridgeName(dir)) {
 			continue
 		}
-		own, _ := i.Addrs() // it may be gone by now
+		own, _ := i.Addrs() // the interface may be gone by now
 		if meets(prefix, own) {
-			return nil, fmt.Errorf("the addresses of this host's microVMs, %s, are those of this machine's %s too; give the host others: remove it (kubectl delete namespace nodeless-host-NAME) and make it known again with --pod-cidr", prefix, i.Name)
+			return nil, fmt.Errorf("the addresses of this host's microVMs, %s, are those of this machine's %s too; give the "+
+				"host others: remove it (kubectl delete namespace nodeless-host-NAME) and make it known again with --pod-cidr",
+				prefix, i.Name)
 		}
 	}
 	return bridge(dir, prefix)
@@ -57,7 +59,7 @@ func bridge(dir string, prefix netip.Prefix) (*sandbox.Bridge, error) {
 	if err != nil {
 		return nil, err
 	}
-	a, err := b.Attach("a trial", wire.Network{}) // a container may have the right to make bridges, and no taps
+	a, err := b.Attach("a trial", wire.Network{}) // a container may be allowed to make bridges but not taps
 	if err != nil {
 		return nil, errors.Join(err, b.Delete())
 	}
@@ -86,11 +88,11 @@ func bridgePrefix(dir string) (netip.Prefix, error) {
 	return prefix, err
 }
 
-// freePrefix is a block of 4,096 addresses within 10.202.0.0 to 10.249.255.255 that follows from the directory, or the next one that meets none of
-// this machine's networks.
+// freePrefix returns a block of 4,096 addresses within 10.202.0.0 to 10.249.255.255 that follows from the directory, or
+// the next one that overlaps none of this instance's networks.
 func freePrefix(dir string, own []net.Addr) (netip.Prefix, error) {
 	const blocks = 48 * 16
-	b, _ := hex.DecodeString(short(dir)) // it is hexadecimal
+	b, _ := hex.DecodeString(short(dir)) // always hexadecimal
 	start := binary.BigEndian.Uint32(b)
 	for i := range uint32(blocks) {
 		n := (start + i) % blocks

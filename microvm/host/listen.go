@@ -15,14 +15,15 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Ports for the kubelet API: below those that Linux gives to outgoing connections, and away from kubelets' own.
+// Ports for the kubelet API: below those that Linux gives to outgoing connections, and away from a kubelet's own.
 const (
 	firstPort = 20000
 	portsFor  = 10000
 	portTries = 100
 )
 
-// listenLocally listens at all loopback addresses, at the port of the last time or, if that was taken meanwhile, at another one that is kept.
+// listenLocally listens on all loopback addresses, at the port of the last time or, if another program has taken that,
+// at a new one, which it stores.
 func listenLocally(dir string) (net.Listener, uint16, error) {
 	file := filepath.Join(dir, "kubelet-port")
 	var failed error
@@ -41,7 +42,8 @@ func listenLocally(dir string) (net.Listener, uint16, error) {
 	return nil, 0, fmt.Errorf("no port for the kubelet API: %w", failed)
 }
 
-// portsToTry are the kept one and some that follow from the directory: two clusters on a machine seldom meet.
+// portsToTry returns the stored port and some that follow from the directory, so that two clusters on an instance
+// rarely meet.
 func portsToTry(dir, file string) []uint16 {
 	var out []uint16
 	if kept, err := os.ReadFile(file); err == nil {
@@ -49,7 +51,7 @@ func portsToTry(dir, file string) []uint16 {
 			out = append(out, uint16(port))
 		}
 	}
-	start, _ := strconv.ParseUint(short(dir), 16, 32) // it is hexadecimal
+	start, _ := strconv.ParseUint(short(dir), 16, 32) // always hexadecimal
 	for i := range uint64(portTries) {
 		out = append(out, uint16(firstPort+(start+i)%portsFor))
 	}
@@ -60,8 +62,11 @@ func portsToTry(dir, file string) []uint16 {
 func listenLoopback(port uint16) (net.Listener, error) {
 	c := net.ListenConfig{Control: func(_, _ string, raw syscall.RawConn) error {
 		var failed error
-		err := raw.Control(func(fd uintptr) { failed = unix.SetsockoptString(int(fd), unix.SOL_SOCKET, unix.SO_BINDTODEVICE, "lo") })
-		if errors.Is(failed, unix.EPERM) { // kernels before 5.7 want root; loopbackOnly does it alone then
+		err := raw.Control(func(fd uintptr) {
+			failed = unix.SetsockoptString(int(fd), unix.SOL_SOCKET,
+				unix.SO_BINDTODEVICE, "lo")
+		})
+		if errors.Is(failed, unix.EPERM) { // kernels before 5.7 require root; then loopbackOnly does it alone
 			failed = nil
 		}
 		return errors.Join(err, failed)
@@ -73,7 +78,7 @@ func listenLoopback(port uint16) (net.Listener, error) {
 	return loopbackOnly{l}, nil
 }
 
-// loopbackOnly drops connections that did not come to a loopback address.
+// loopbackOnly drops connections that did not arrive at a loopback address.
 type loopbackOnly struct{ net.Listener }
 
 func (l loopbackOnly) Accept() (net.Conn, error) {
@@ -89,10 +94,10 @@ func (l loopbackOnly) Accept() (net.Conn, error) {
 	}
 }
 
-// listenRetry is how long it takes until the port of a microVM's kubelet API is tried again that another program has.
+// listenRetry is the pause before a port that another program has is tried again.
 const listenRetry = 10 * time.Second
 
-// serveKubelet serves the kubelet API of a microVM that has a port of its own, for as long as there is anything of it.
+// serveKubelet serves the kubelet API of a microVM that has a port of its own, until the microVM is removed.
 func (h *Host) serveKubelet(m *microVM) {
 	at := h.kubeletAt(m.record.address())
 	if h.o.Kubelets == nil || !at.IsValid() {
@@ -117,7 +122,8 @@ func (h *Host) serveKubelet(m *microVM) {
 				return
 			}
 			if !told {
-				h.o.Log.Warn("there is no kubectl logs or exec for a pod; it is tried again", "pod", m.record.Namespace+"/"+m.record.Name, "error", err)
+				h.o.Log.Warn("there is no kubectl logs or exec for a pod; it is tried again", "pod",
+					m.record.Namespace+"/"+m.record.Name, "error", err)
 			}
 			if !pause(ctx, listenRetry) {
 				return

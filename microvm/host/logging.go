@@ -18,7 +18,8 @@ import (
 	"github.com/nodeless/nodeless/microvm/sandbox"
 )
 
-// LogRouterDir is where the log router keeps its files, below the state directory: what the outputs stdout and file write is there.
+// LogRouterDir is the log router's directory below the state directory, which also holds what the outputs stdout and
+// file write.
 const LogRouterDir = "log-router"
 
 // farewellLimit is how long the last lines of a pod may take to be routed: Fluent Bit's Grace.
@@ -36,7 +37,7 @@ func watchOne(
 	return informer, err
 }
 
-// followLogging has the pods' logs routed as the ConfigMap aws-logging says, until ctx is done.
+// followLogging keeps the log router configured as the ConfigMap aws-logging says, until ctx is done.
 func (h *Host) followLogging(ctx context.Context) {
 	changed := make(chan struct{}, 1)
 	kick := func() {
@@ -47,9 +48,10 @@ func (h *Host) followLogging(ctx context.Context) {
 	}
 	client := h.o.Kube.CoreV1().RESTClient()
 	namespaces, err1 := watchOne(client, "namespaces", "", fargate.LoggingNamespace, &corev1.Namespace{}, kick)
-	configMaps, err2 := watchOne(client, "configmaps", fargate.LoggingNamespace, fargate.LoggingConfigMap, &corev1.ConfigMap{}, kick)
+	configMaps, err2 := watchOne(client, "configmaps", fargate.LoggingNamespace, fargate.LoggingConfigMap,
+		&corev1.ConfigMap{}, kick)
 	if err1 != nil || err2 != nil {
-		return // an informer that was not started takes handlers
+		return // impossible: only a stopped informer refuses handlers
 	}
 	h.work.Go(func() { namespaces.RunWithContext(ctx) })
 	h.work.Go(func() { configMaps.RunWithContext(ctx) })
@@ -76,7 +78,7 @@ func (h *Host) followLogging(ctx context.Context) {
 	}
 }
 
-// only is the one object that an informer knows; nil if there is none.
+// only returns the one object that an informer knows, nil if there is none.
 func only(i cache.SharedIndexInformer) any {
 	if all := i.GetStore().List(); len(all) > 0 {
 		return all[0]
@@ -89,37 +91,38 @@ func sameData(a, b *corev1.ConfigMap) bool {
 	return a == nil && b == nil || a != nil && b != nil && maps.Equal(a.Data, b.Data)
 }
 
-// storedLog is a VM's log as the router reads it.
+// storedLog adapts a VM's log to the router.
 type storedLog struct{ *sandbox.VM }
 
 // Tail implements logs.Log.
 func (s storedLog) Tail(container string, after int64) (logs.Tail, error) {
 	t, err := s.VM.Tail(container, after)
 	if err != nil {
-		return nil, err // and no Tail that is not nil
+		return nil, err // not t, which would be a non-nil Tail
 	}
 	return t, nil
 }
 
-// routeLogs has the logs of a machine's pod routed, unless its profile does not want it.
+// routeLogs routes the pod's logs, unless its profile disables that.
 func (m *microVM) routeLogs(vm *sandbox.VM) {
 	pod := m.current()
 	if pod == nil || strings.HasSuffix(pod.Annotations[fargate.Logging], fargate.DisabledByProfile) {
 		return
 	}
-	route := m.h.router.Add(logs.Pod{ID: m.record.ID, Log: storedLog{vm}, Source: m.logSource, Tell: func(warning bool, reason, message string) {
-		kind := corev1.EventTypeNormal
-		if warning {
-			kind = corev1.EventTypeWarning
-		}
-		m.h.event(pod, "", kind, reason, message)
-	}})
+	route := m.h.router.Add(logs.Pod{ID: m.record.ID, Log: storedLog{vm}, Source: m.logSource,
+		Tell: func(warning bool, reason, message string) {
+			kind := corev1.EventTypeNormal
+			if warning {
+				kind = corev1.EventTypeWarning
+			}
+			m.h.event(pod, "", kind, reason, message)
+		}})
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	m.route = route
 }
 
-// logSource is a container as the log router tells of it.
+// logSource describes a container for the log router.
 func (m *microVM) logSource(container string) *pipeline.Source {
 	pod := m.current()
 	if pod == nil {
@@ -128,22 +131,24 @@ func (m *microVM) logSource(container string) *pipeline.Source {
 		return m.lastSource(container)
 	}
 	from := &pipeline.Source{
-		Namespace: pod.Namespace, Pod: pod.Name, UID: string(pod.UID), Node: pod.Spec.NodeName, IP: m.record.address().String(), Container: container,
+		Namespace: pod.Namespace, Pod: pod.Name, UID: string(pod.UID), Node: pod.Spec.NodeName,
+		IP: m.record.address().String(), Container: container,
 		Labels: pod.Labels, Annotations: pod.Annotations,
 	}
-	eachContainer(pod, func(c *corev1.Container, _ string) bool {
+	for c := range containers(pod) {
 		if c.Name == container {
 			from.Image = c.Image
 		}
-		return true
-	})
+	}
 	return from
 }
 
-// lastSource is what is known of a container whose pod is no more: its last lines go to where those before went. m.mu is held.
+// lastSource describes a container whose pod is gone, so that its last lines go where the earlier ones went. m.mu is
+// held.
 func (m *microVM) lastSource(container string) *pipeline.Source {
 	return &pipeline.Source{
-		Namespace: m.record.Namespace, Pod: m.record.Name, UID: string(m.record.UID), Node: m.h.node(m.record), IP: m.record.address().String(), Container: container,
+		Namespace: m.record.Namespace, Pod: m.record.Name, UID: string(m.record.UID), Node: m.h.node(m.record),
+		IP: m.record.address().String(), Container: container,
 	}
 }
 

@@ -20,26 +20,26 @@ import (
 	"github.com/nodeless/nodeless/microvm/wire"
 )
 
-// machine is the microVM of one pod, from the moment it is asked for until nothing is left of it.
+// microVM is the microVM of one pod, from Start until nothing of it is left.
 type microVM struct {
 	h      *Host
-	ctx    context.Context // of bringing it up; ends when it is to be stopped or removed, or the host lets go
+	ctx    context.Context // of bringUp; ends when the microVM stops or is removed, or the host is closed
 	cancel context.CancelFunc
-	gone   chan struct{} // closed when nothing is left of it
+	gone   chan struct{} // closed when nothing of it is left
 
 	mu       sync.Mutex
-	up       chan struct{} // closed when nobody brings it up any more; a new one when somebody does again
+	up       chan struct{} // closed when bringUp has ended; replaced when it starts again
 	record   record
-	pod      *corev1.Pod // as it was asked for; nil if an earlier process was asked
+	pod      *corev1.Pod // as Start got it; nil if an earlier process was called
 	vm       *sandbox.VM // nil while there is none
-	route    *logs.Route // of its logs; nil if they go nowhere
+	route    *logs.Route // of its logs; nil if they are not routed
 	waiting  map[string]corev1.ContainerStateWaiting
-	images   []*image.Image          // held for as long as something runs on them
-	pushed   map[string]uint64       // hashes of the volumes that the guest has, by their names
-	earlier  map[string]wire.Earlier // what became of the containers in machines before; nil: there were none
-	began    time.Time               // when the machine was started
-	restarts int                     // of machines in a row, none of which lived long
-	stopped  bool                    // it is not to be brought up any more
+	images   []*image.Image          // held while something runs on them
+	pushed   map[string]uint64       // hashes of the volumes that the guest has, by name
+	earlier  map[string]wire.Earlier // the containers' ends in earlier virtual machines; nil before the first
+	began    time.Time               // when the virtual machine was started
+	restarts int                     // in a row, of virtual machines that did not live long
+	stopped  bool                    // it must not come up again
 	removing bool
 	samples  [2]sample // the last two, the newer one last
 }
@@ -69,7 +69,8 @@ func (h *Host) Start(_ context.Context, spec microvm.Spec) (netip.Addr, error) {
 	if err != nil {
 		return netip.Addr{}, err
 	}
-	r := record{ID: spec.ID, Namespace: spec.Pod.Namespace, Name: spec.Pod.Name, UID: spec.Pod.UID, Size: spec.Size, Place: place}
+	r := record{ID: spec.ID, Namespace: spec.Pod.Namespace, Name: spec.Pod.Name, UID: spec.Pod.UID, Size: spec.Size,
+		Place: place}
 	if err := h.records.save(r); err != nil {
 		h.o.Links.Release(place)
 		return netip.Addr{}, fmt.Errorf("note the microVM: %w", err)
@@ -84,7 +85,7 @@ func (h *Host) Start(_ context.Context, spec microvm.Spec) (netip.Addr, error) {
 
 var errNotResumed = errors.New("the host is being started and does not know its microVMs yet")
 
-// machine finds one by its ID, once it is known what becomes of those of an earlier process.
+// microVM returns a microVM by its ID, once those of an earlier process are known.
 func (h *Host) microVM(id string) (*microVM, error) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -142,7 +143,7 @@ func (h *Host) Stop(_ context.Context, id string, graceSeconds int64) error {
 	return nil
 }
 
-// stop ends the pod; a machine that does not answer is taken away by fargate-scheduler when the time is over.
+// stop ends the pod. fargate-scheduler removes a microVM that does not answer when its time is over.
 func (m *microVM) stop(vm *sandbox.VM, grace time.Duration) {
 	if err := vm.Stop(m.h.ctx, grace); err != nil && m.h.ctx.Err() == nil {
 		m.h.o.Log.Warn("a microVM was not stopped", "pod", m.record.Namespace+"/"+m.record.Name, "error", err)
@@ -162,7 +163,8 @@ func (h *Host) Remove(ctx context.Context, id string) error {
 	m.mu.Unlock()
 	if first {
 		if err := h.records.save(r); err != nil {
-			h.o.Log.Warn("a microVM that is being removed would be started again after a crash of this process", "id", id, "error", err)
+			h.o.Log.Warn("a microVM that is being removed would be started again after a crash of this process", "id", id,
+				"error", err)
 		}
 		m.cancel()
 		h.work.Go(m.remove)
@@ -175,7 +177,7 @@ func (h *Host) Remove(ctx context.Context, id string) error {
 	}
 }
 
-// remove takes everything of a microVM away. It goes to its end even if the host is being closed: nothing in it waits for long.
+// remove removes a microVM. It runs to its end even while the host is being closed: none of its steps waits for long.
 func (m *microVM) remove() {
 	m.mu.Lock()
 	up := m.up
@@ -196,7 +198,7 @@ func (m *microVM) remove() {
 	m.h.watchers.Notify(m.record.ID)
 }
 
-// release lets the images go: nothing runs on them any more.
+// release releases the images when nothing runs on them any more.
 func (m *microVM) release() {
 	m.mu.Lock()
 	images := m.images
@@ -216,7 +218,7 @@ func (h *Host) Status(_ context.Context, id string) (microvm.Status, error) {
 	return m.status(m.current()), nil
 }
 
-// status is what has become of the pod, which is nil if nobody knows it any more.
+// status returns the status of the pod, which is nil if it is unknown by now.
 func (m *microVM) status(pod *corev1.Pod) microvm.Status {
 	a := m.account(pod)
 	out := microvm.Status{Ended: a.Ended}
@@ -231,7 +233,7 @@ func (h *Host) Watch(ctx context.Context, changed func(id string)) {
 	h.watchers.Watch(ctx, changed, h.ids)
 }
 
-// forget takes a microVM of which nothing is left off the list.
+// forget drops a microVM of which nothing is left.
 func (h *Host) forget(m *microVM) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -240,14 +242,14 @@ func (h *Host) forget(m *microVM) {
 	h.records.remove(m.record.ID)
 }
 
-// event records what happened to a pod, or to a container of it.
+// event records an event of a pod, or of one of its containers.
 func (h *Host) event(pod *corev1.Pod, container, kind, reason, message string) {
-	about := &corev1.ObjectReference{APIVersion: "v1", Kind: "Pod", Namespace: pod.Namespace, Name: pod.Name, UID: pod.UID, ResourceVersion: pod.ResourceVersion}
-	eachContainer(pod, func(c *corev1.Container, path string) bool {
+	about := &corev1.ObjectReference{APIVersion: "v1", Kind: "Pod", Namespace: pod.Namespace, Name: pod.Name, UID: pod.UID,
+		ResourceVersion: pod.ResourceVersion}
+	for c, path := range containers(pod) {
 		if c.Name == container {
 			about.FieldPath = path
 		}
-		return true
-	})
+	}
 	h.o.Recorder.Event(about, kind, reason, message)
 }

@@ -16,11 +16,12 @@ import (
 	"k8s.io/kubernetes/pkg/kubelet/token"
 )
 
-// idle is a fifth of how long an object that nobody asks for is watched: the kubelet's libraries count so.
+// idle is a fifth of the time after which an unused object is no longer watched; the kubelet's libraries count in
+// fifths.
 const idle = time.Minute
 
-// objects finds what pods refer to. The kubelet's own managers watch each ConfigMap and Secret that a registered pod refers to, and no other; tokens are
-// made anew when four fifths of their life are over.
+// objects reads what pods refer to. The kubelet's own managers watch the ConfigMaps and Secrets of registered pods and
+// no others; tokens are renewed after four fifths of their life.
 type objects struct {
 	refs       *references
 	configMaps configmap.Manager
@@ -28,7 +29,7 @@ type objects struct {
 	tokens     *token.Manager
 }
 
-// newObjects asks for objects as the Nodes of pods, by a configuration, or without one as this process does.
+// newObjects reads objects as the Nodes of pods if asNode is given, else as this process.
 func newObjects(kube kubernetes.Interface, asNode *rest.Config) (o objects, err error) {
 	o.refs = newReferences()
 	if asNode != nil {
@@ -36,21 +37,22 @@ func newObjects(kube kubernetes.Interface, asNode *rest.Config) (o objects, err 
 			return o, err
 		}
 	}
-	o.configMaps, o.secrets = configmap.NewWatchingConfigMapManager(kube, idle), secret.NewWatchingSecretManager(kube, idle)
+	o.configMaps, o.secrets = configmap.NewWatchingConfigMapManager(kube, idle),
+		secret.NewWatchingSecretManager(kube, idle)
 	o.tokens = token.NewManager(kube)
 	return o, nil
 }
 
-// register has what a pod refers to watched. The pod has the name of its Node.
+// register starts to watch what a pod refers to. The pod has the name of its Node.
 func (o objects) register(pod *corev1.Pod) {
 	o.refs.add(pod)
 	o.configMaps.RegisterPod(pod)
 	o.secrets.RegisterPod(pod)
 }
 
-// forget takes that back.
+// forget undoes register.
 func (o objects) forget(namespace, name string, uid types.UID) {
-	pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name, UID: uid}} // a pod goes by these alone
+	pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name, UID: uid}} // these identify a pod
 	o.configMaps.UnregisterPod(pod)
 	o.secrets.UnregisterPod(pod)
 	o.tokens.DeleteServiceAccountToken(uid)
@@ -79,7 +81,8 @@ func (o objects) Secret(_ context.Context, namespace, name string) (*corev1.Secr
 func (o objects) Token(_ context.Context, pod *corev1.Pod, audience string, lifetime time.Duration) (string, error) {
 	seconds := int64(lifetime / time.Second)
 	request := &authenticationv1.TokenRequest{Spec: authenticationv1.TokenRequestSpec{
-		ExpirationSeconds: &seconds, BoundObjectRef: &authenticationv1.BoundObjectReference{APIVersion: "v1", Kind: "Pod", Name: pod.Name, UID: pod.UID},
+		ExpirationSeconds: &seconds, BoundObjectRef: &authenticationv1.BoundObjectReference{APIVersion: "v1", Kind: "Pod",
+			Name: pod.Name, UID: pod.UID},
 	}}
 	if audience != "" {
 		request.Spec.Audiences = []string{audience}

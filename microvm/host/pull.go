@@ -9,21 +9,21 @@ import (
 	"github.com/nodeless/nodeless/microvm/image"
 )
 
-// pull gets the images of a pod, by its containers' names, one after the other as a kubelet does; false if the microVM is to end before they are there.
+// pull pulls the images of a pod one after the other, as a kubelet does, and returns them by container. It returns
+// false if the microVM is to end first.
 func (m *microVM) pull(pod *corev1.Pod) (map[string]*image.Image, bool) {
 	got := map[string]*image.Image{}
-	eachContainer(pod, func(c *corev1.Container, _ string) bool {
+	for c := range containers(pod) {
 		i := m.pullOne(pod, c)
 		if i == nil {
-			return false
+			break
 		}
 		got[c.Name] = i
 		m.mu.Lock()
 		m.images = append(m.images, i)
 		m.waiting = nil
 		m.mu.Unlock()
-		return true
-	})
+	}
 	if m.ctx.Err() != nil {
 		m.release()
 		return nil, false
@@ -31,7 +31,7 @@ func (m *microVM) pull(pod *corev1.Pod) (map[string]*image.Image, bool) {
 	return got, true
 }
 
-// pullOne pulls a container's image until it is there; nil if the microVM is to end before.
+// pullOne pulls a container's image, retrying until it succeeds. It returns nil if the microVM is to end first.
 func (m *microVM) pullOne(pod *corev1.Pod, c *corev1.Container) *image.Image {
 	event := func(kind, reason, format string, args ...any) {
 		m.h.event(pod, c.Name, kind, reason, fmt.Sprintf(format, args...))
@@ -60,7 +60,8 @@ func (m *microVM) pullOne(pod *corev1.Pod, c *corev1.Container) *image.Image {
 			return nil
 		}
 		if reason == errImagePull {
-			m.setWaiting(pod, c.Name, corev1.ContainerStateWaiting{Reason: "ImagePullBackOff", Message: fmt.Sprintf("Back-off pulling image %q: %s: %v", c.Image, reason, err)})
+			m.setWaiting(pod, c.Name, corev1.ContainerStateWaiting{Reason: "ImagePullBackOff",
+				Message: fmt.Sprintf("Back-off pulling image %q: %s: %v", c.Image, reason, err)})
 			event(corev1.EventTypeNormal, "BackOff", "Back-off pulling image %q", c.Image)
 		}
 		if !pause(m.ctx, wait/5*4) {
@@ -74,10 +75,12 @@ func (m *microVM) pullNow(pod *corev1.Pod, c *corev1.Container) (*image.Image, e
 	if err != nil {
 		return nil, err
 	}
-	return m.h.images.Pull(m.ctx, image.Request{Reference: c.Image, Policy: image.Policy(c.ImagePullPolicy), Keyring: keyring})
+	return m.h.images.Pull(m.ctx, image.Request{Reference: c.Image, Policy: image.Policy(c.ImagePullPolicy),
+		Keyring: keyring})
 }
 
-// keyring are the credentials of a pod's imagePullSecrets. One that is not there is left out, as a kubelet does: the image may be public.
+// keyring returns the credentials of a pod's imagePullSecrets. Like a kubelet, it skips a Secret that does not exist:
+// the image may be public.
 func (m *microVM) keyring(pod *corev1.Pod) (image.Keyring, error) {
 	var secrets []corev1.Secret
 	for _, ref := range pod.Spec.ImagePullSecrets {
@@ -87,7 +90,8 @@ func (m *microVM) keyring(pod *corev1.Pod) (image.Keyring, error) {
 		}
 		if s == nil {
 			m.h.event(pod, "", corev1.EventTypeWarning, "FailedToRetrieveImagePullSecret",
-				fmt.Sprintf("Unable to retrieve some image pull secrets (%s); attempting to pull the image may not succeed.", ref.Name))
+				fmt.Sprintf("Unable to retrieve some image pull secrets (%s); attempting to pull the image may not succeed.",
+					ref.Name))
 			continue
 		}
 		secrets = append(secrets, *s)
@@ -97,7 +101,7 @@ func (m *microVM) keyring(pod *corev1.Pod) (image.Keyring, error) {
 
 const errImagePull = "ErrImagePull"
 
-// pullReason is a kubelet's word for why an image cannot be had.
+// pullReason returns the kubelet's reason for an image that cannot be pulled.
 func pullReason(err error) string {
 	switch {
 	case errors.Is(err, image.ErrName):

@@ -17,15 +17,16 @@ import (
 	"github.com/nodeless/nodeless/microvm/wire"
 )
 
-// record is what a later process has to know of a microVM beside what the API server and the machine itself say. It holds no content of the pod.
+// record is what the next process has to know of a microVM beside what the API server and the virtual machine say. It
+// holds no content of the pod.
 type record struct {
 	ID              string
 	Namespace, Name string // of the pod
 	UID             types.UID
 	Size            fargate.Size
 	Place           wire.Network
-	Images          map[string]imageRecord // that its machine runs on, by the containers' names
-	// Removing: it was asked to be removed, and is not all gone yet.
+	Images          map[string]imageRecord // by container
+	// Removing is set when Remove was called and has not finished.
 	Removing bool
 }
 
@@ -86,7 +87,7 @@ func (s recordStore) load() ([]record, error) {
 	return all, nil
 }
 
-// address of the microVM.
+// address returns the address of the microVM.
 func (r record) address() netip.Addr {
 	prefix, err := netip.ParsePrefix(r.Place.Address)
 	if err != nil {
@@ -95,16 +96,16 @@ func (r record) address() netip.Addr {
 	return prefix.Addr()
 }
 
-// node is the name of the microVM's Node.
+// node returns the name of the microVM's Node.
 func (h *Host) node(r record) string {
-	if h.o.Kubelets != nil { // this machine has joined
+	if h.o.Kubelets != nil { // this host has joined
 		return microvm.JoinedNodeName(r.address())
 	}
 	return microvm.NodeName(r.address(), h.o.Region)
 }
 
-// loadRecords reads the microVMs that earlier processes have left; resume decides what becomes of each. Virtual machines without a
-// record are removed.
+// loadRecords reads the microVMs that earlier processes have left; resume decides what becomes of each. Virtual
+// machines without a record are removed.
 func (h *Host) loadRecords() error {
 	records, err := h.records.load()
 	if err != nil {

@@ -14,8 +14,8 @@ import (
 	"github.com/nodeless/nodeless/microvm/wire"
 )
 
-// refresh gives running guests the files of their volumes anew when what these are made of has changed: ConfigMaps, Secrets, the pod's labels and
-// annotations, tokens that grow old.
+// refresh updates the volumes of running guests when their sources change: ConfigMaps, Secrets, the pod's labels and
+// annotations, and tokens that grow old.
 func (h *Host) refresh(ctx context.Context) {
 	for clock.SleepOr(ctx, clock.Real{}, h.o.Pauses.Refresh, h.kick) == nil {
 		for _, m := range h.all() {
@@ -39,7 +39,7 @@ func hasFiles(pod *corev1.Pod) bool {
 // pushLimit is how long a guest may take to write its files.
 const pushLimit = 10 * time.Second
 
-// push gives the guest of a running pod what it does not have yet. What cannot be read now stays as it is.
+// updateVolumes sends the guest of a running pod the volumes that have changed. What cannot be read now stays as it is.
 func (m *microVM) updateVolumes(ctx context.Context, pod *corev1.Pod) {
 	m.mu.Lock()
 	vm := m.vm
@@ -67,7 +67,8 @@ func (m *microVM) updateVolumes(ctx context.Context, pod *corev1.Pod) {
 		err := vm.UpdateFiles(limited, v)
 		cancel()
 		if err != nil {
-			m.h.o.Log.Warn("a guest was not given new files; it is tried again", "pod", pod.Namespace+"/"+pod.Name, "volume", v.Name, "error", err)
+			m.h.o.Log.Warn("a guest was not given new files; it is tried again", "pod", pod.Namespace+"/"+pod.Name, "volume",
+				v.Name, "error", err)
 			continue
 		}
 		m.mu.Lock()
@@ -76,9 +77,9 @@ func (m *microVM) updateVolumes(ctx context.Context, pod *corev1.Pod) {
 	}
 }
 
-// contentOf is a number that changes with the files of a volume.
+// contentOf returns a hash of the files of a volume.
 func contentOf(v wire.Volume) uint64 {
 	sum := fnv.New64a()
-	_ = json.NewEncoder(sum).Encode(v.Files) // it can be encoded, and a hash takes everything
+	_ = json.NewEncoder(sum).Encode(v.Files) // neither the encoding nor a hash can fail
 	return sum.Sum64()
 }

@@ -12,17 +12,20 @@ import (
 	"github.com/nodeless/nodeless/microvm/wire"
 )
 
-// longLife is how long a machine has to have run for its end to be the first one again, as with a kubelet's containers.
+// longLife is how long a virtual machine has to have run for its end to count as the first one again, as with a
+// kubelet's containers.
 const longLife = 10 * time.Minute
 
-// shouldRestart says whether a pod outlives the end of its machine: it is run again in a new one, as a kubelet runs a pod again after the restart of its node,
-// unless its containers are never to be run again, or it is over.
+// shouldRestart reports whether a pod outlives the end of its virtual machine. Like a pod after a restart of its node,
+// it runs again in a new one, unless its containers must never restart or the pod is over.
 func shouldRestart(pod *corev1.Pod, s sandbox.Status) bool {
-	return s.Phase == sandbox.Ended && s.Failure != "" && !s.Pod.Done && pod != nil && pod.DeletionTimestamp == nil && pod.Spec.RestartPolicy != corev1.RestartPolicyNever &&
+	return s.Phase == sandbox.Ended && s.Failure != "" && !s.Pod.Done && pod != nil && pod.DeletionTimestamp == nil &&
+		pod.Spec.RestartPolicy != corev1.RestartPolicyNever &&
 		pod.Status.Phase != corev1.PodSucceeded && pod.Status.Phase != corev1.PodFailed
 }
 
-// again starts a pod whose machine ended under it in a new one; false if it is not to be. Machines that end soon are started later each time.
+// restart brings up a pod again whose virtual machine ended under it, after a back-off. It returns false if the pod
+// must not run again.
 func (m *microVM) restart(s sandbox.Status) bool {
 	pod := m.h.podOf(m.record.UID)
 	m.mu.Lock()
@@ -40,16 +43,19 @@ func (m *microVM) restart(s sandbox.Status) bool {
 	m.mu.Unlock()
 	m.endRoute()
 	m.release()
-	m.h.event(pod, "", corev1.EventTypeWarning, "MicroVMRestarted", "The microVM has ended; the pod's containers are started again in a new one")
+	m.h.event(pod, "", corev1.EventTypeWarning, "MicroVMRestarted",
+		"The microVM has ended; the pod's containers are started again in a new one")
 	if wait > 0 {
-		m.setWaiting(pod, "", corev1.ContainerStateWaiting{Reason: "CrashLoopBackOff", Message: fmt.Sprintf("back-off %s starting a new microVM for the pod: %s", wait, s.Failure)})
+		m.setWaiting(pod, "", corev1.ContainerStateWaiting{Reason: "CrashLoopBackOff",
+			Message: fmt.Sprintf("back-off %s starting a new microVM for the pod: %s", wait, s.Failure)})
 		pause(m.ctx, wait)
 	}
 	m.bringUp()
 	return true
 }
 
-// restartDelay is the pause before a new machine is started after so many that ended soon: none after the first, then doubled each time.
+// restartDelay returns the pause before a restart, given how many short-lived virtual machines there were in a row:
+// none after the first, then doubled each time.
 func (p Pauses) restartDelay(n int) time.Duration {
 	if n < 2 {
 		return 0
@@ -57,8 +63,8 @@ func (p Pauses) restartDelay(n int) time.Duration {
 	return time.Duration(min(float64(p.MaxPull), float64(p.FirstPull)*math.Exp2(float64(n-2))))
 }
 
-// account is what is known of the pod, which is nil if nobody knows it any more. Between two machines it is what became of the containers in the first one, and
-// why they wait.
+// account returns what is known of the pod, which is nil if it is unknown by now. Between two virtual machines that is
+// what became of the containers in the first one, and why they wait.
 func (m *microVM) account(pod *corev1.Pod) podspec.Account {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -69,7 +75,7 @@ func (m *microVM) account(pod *corev1.Pod) podspec.Account {
 	if m.vm == nil {
 		if m.stopped {
 			select {
-			case <-m.up: // and nobody will bring it up any more
+			case <-m.up: // and bringUp has ended
 				a.Ended = true
 			default:
 			}
@@ -91,15 +97,15 @@ func (m *microVM) account(pod *corev1.Pod) podspec.Account {
 	return a
 }
 
-// between is the status of containers that wait for their new machine. m.mu is held.
+// between returns the status of containers that wait for their new virtual machine. m.mu is held.
 func (m *microVM) between(earlier map[string]wire.Earlier, pod *corev1.Pod) (out wire.PodStatus) {
 	if pod == nil {
 		return out
 	}
-	eachContainer(pod, func(c *corev1.Container, _ string) bool {
+	for c := range containers(pod) {
 		e, ok := earlier[c.Name]
 		if !ok || e.Runs == 0 {
-			return true // of which there is nothing to tell
+			continue // it has not run yet
 		}
 		s := e.Status(c.Name)
 		if s.State == wire.Waiting {
@@ -109,7 +115,6 @@ func (m *microVM) between(earlier map[string]wire.Earlier, pod *corev1.Pod) (out
 			}
 		}
 		out.Containers = append(out.Containers, s)
-		return true
-	})
+	}
 	return out
 }

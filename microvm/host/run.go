@@ -18,12 +18,13 @@ import (
 
 const byUID = "uid"
 
-// informers know the pods that may run here, and the Nodes of those that do.
+// informers prepares the informers of the pods that may run here and of their Nodes.
 func (h *Host) informers() error {
 	client := h.o.Kube.CoreV1().RESTClient()
 	source := h.o.Pods
 	if source == nil {
-		source = cache.NewListWatchFromClient(client, "pods", "", fields.OneTermEqualSelector("spec.schedulerName", fargate.SchedulerName))
+		source = cache.NewListWatchFromClient(client, "pods", "", fields.OneTermEqualSelector("spec.schedulerName",
+			fargate.SchedulerName))
 	}
 	h.pods = cache.NewSharedIndexInformer(source, &corev1.Pod{}, 0,
 		cache.Indexers{byUID: func(o any) ([]string, error) { return []string{string(o.(*corev1.Pod).UID)}, nil }})
@@ -39,12 +40,13 @@ func (h *Host) informers() error {
 	}})
 	if h.o.Pods == nil {
 		onHost := func(o *metav1.ListOptions) { o.LabelSelector = microvm.HostLabel + "=" + h.o.Name }
-		h.nodes = cache.NewSharedIndexInformer(cache.NewFilteredListWatchFromClient(client, "nodes", "", onHost), &corev1.Node{}, 0, cache.Indexers{})
+		h.nodes = cache.NewSharedIndexInformer(cache.NewFilteredListWatchFromClient(client, "nodes", "", onHost),
+			&corev1.Node{}, 0, cache.Indexers{})
 	}
 	return err
 }
 
-// podOf finds a pod by its UID; nil if the API server has none.
+// podOf returns a pod by its UID, nil if the API server has none.
 func (h *Host) podOf(uid types.UID) *corev1.Pod {
 	if found, err := h.pods.GetIndexer().ByIndex(byUID, string(uid)); err == nil && len(found) == 1 {
 		return found[0].(*corev1.Pod)
@@ -52,8 +54,8 @@ func (h *Host) podOf(uid types.UID) *corev1.Pod {
 	return nil
 }
 
-// Run works until ctx is done: it takes up what an earlier process has left, serves the kubelet API and keeps running pods up to date. Machines go on
-// when it has returned.
+// Run works until ctx is done: it takes over what an earlier process has left, serves the kubelet API and keeps running
+// pods up to date. Virtual machines keep running when it has returned.
 func (h *Host) Run(ctx context.Context) error {
 	var wg sync.WaitGroup
 	defer wg.Wait()
@@ -90,7 +92,7 @@ func (h *Host) Run(ctx context.Context) error {
 	return h.kubelet.Serve(ctx, h.listener)
 }
 
-// Running is how many machines run.
+// Running returns how many virtual machines run.
 func (h *Host) Running() int {
 	n := 0
 	for _, vm := range h.vms.VMs() {

@@ -12,13 +12,13 @@ import (
 	"github.com/nodeless/nodeless/microvm/wire"
 )
 
-// sample is a measurement of a guest; its time is the guest's.
+// sample is a measurement of a guest, by the guest's clock.
 type sample struct{ wire.Stats }
 
-// Window implements metricsapi.Source: the time over which usage of CPU is measured.
+// Window implements metricsapi.Source: the interval over which CPU usage is measured.
 func (k Kubelet) Window() time.Duration { return k.h.o.Pauses.Measure }
 
-// measureAll measures all guests again and again.
+// measureAll measures all guests periodically.
 func (h *Host) measureAll(ctx context.Context) {
 	for pause(ctx, h.o.Pauses.Measure) {
 		for _, m := range h.all() {
@@ -30,7 +30,7 @@ func (h *Host) measureAll(ctx context.Context) {
 // measureLimit is how long a guest may take to answer.
 const measureLimit = 5 * time.Second
 
-// measure notes what a running guest uses.
+// measure records what a running guest uses.
 func (m *microVM) measure() {
 	m.mu.Lock()
 	vm := m.vm
@@ -45,7 +45,7 @@ func (m *microVM) measure() {
 	defer cancel()
 	got, err := vm.Stats(ctx)
 	if err != nil {
-		return // it is shown as not measured
+		return // it shows as not measured
 	}
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -54,7 +54,7 @@ func (m *microVM) measure() {
 	}
 }
 
-// measured reports whether it ever was.
+// measured reports whether the guest has ever been measured.
 func (m *microVM) measured() bool {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -69,7 +69,7 @@ func (k Kubelet) Stats(_ context.Context, node string) (*stats.Summary, error) {
 	return nil, fmt.Errorf("node %s has no microVM here", node)
 }
 
-// summary is the last measurement as a kubelet tells it.
+// summary returns the last measurement in the kubelet's form.
 func (m *microVM) summary() (*stats.Summary, error) {
 	m.mu.Lock()
 	was, is := m.samples[0], m.samples[1]
@@ -82,7 +82,8 @@ func (m *microVM) summary() (*stats.Summary, error) {
 	if was.UnixNano != 0 {
 		span = uint64(is.UnixNano - was.UnixNano)
 	}
-	pod := stats.PodStats{PodRef: stats.PodReference{Namespace: m.record.Namespace, Name: m.record.Name, UID: string(m.record.UID)}}
+	pod := stats.PodStats{PodRef: stats.PodReference{Namespace: m.record.Namespace, Name: m.record.Name,
+		UID: string(m.record.UID)}}
 	var cpu, cpuWas, workingSet, usage, rss uint64
 	for _, c := range is.Containers {
 		before := uint64(0)
@@ -92,7 +93,8 @@ func (m *microVM) summary() (*stats.Summary, error) {
 			}
 		}
 		pod.Containers = append(pod.Containers, stats.ContainerStats{
-			Name: c.Name, StartTime: metav1.NewTime(c.Started), CPU: cpuStats(at, c.CPUNanos, before, span), Memory: memoryStats(at, c.Memory),
+			Name: c.Name, StartTime: metav1.NewTime(c.Started), CPU: cpuStats(at, c.CPUNanos, before, span),
+			Memory: memoryStats(at, c.Memory),
 		})
 		cpu, cpuWas = cpu+c.CPUNanos, cpuWas+before
 		workingSet, usage, rss = workingSet+c.Memory.WorkingSet, usage+c.Memory.Usage, rss+c.Memory.RSS
@@ -100,15 +102,17 @@ func (m *microVM) summary() (*stats.Summary, error) {
 	pod.CPU = cpuStats(at, cpu, cpuWas, span)
 	pod.Memory = memoryStats(at, wire.MemoryStats{WorkingSet: workingSet, Usage: usage, RSS: rss})
 	pod.Network = &stats.NetworkStats{Time: at, InterfaceStats: stats.InterfaceStats{
-		Name: "eth0", RxBytes: &is.Network.RxBytes, RxErrors: &is.Network.RxErrors, TxBytes: &is.Network.TxBytes, TxErrors: &is.Network.TxErrors,
+		Name: "eth0", RxBytes: &is.Network.RxBytes, RxErrors: &is.Network.RxErrors, TxBytes: &is.Network.TxBytes,
+		TxErrors: &is.Network.TxErrors,
 	}}
 	pod.EphemeralStorage = fsStats(at, is.Scratch)
 	out := &stats.Summary{Pods: []stats.PodStats{pod}}
-	out.Node = stats.NodeStats{NodeName: m.h.node(m.record), CPU: cpuStats(at, is.CPUNanos, was.CPUNanos, span), Memory: memoryStats(at, is.Memory), Network: pod.Network, Fs: pod.EphemeralStorage}
+	out.Node = stats.NodeStats{NodeName: m.h.node(m.record), CPU: cpuStats(at, is.CPUNanos, was.CPUNanos, span),
+		Memory: memoryStats(at, is.Memory), Network: pod.Network, Fs: pod.EphemeralStorage}
 	return out, nil
 }
 
-// cpuStats are a use of CPU, with its rate if it was measured before: span nanoseconds ago, at another value.
+// cpuStats returns the CPU usage, with its rate if it was measured span nanoseconds earlier.
 func cpuStats(at metav1.Time, now, before, span uint64) *stats.CPUStats {
 	s := &stats.CPUStats{Time: at, UsageCoreNanoSeconds: &now}
 	if span > 0 && now >= before {
@@ -119,7 +123,8 @@ func cpuStats(at metav1.Time, now, before, span uint64) *stats.CPUStats {
 }
 
 func memoryStats(at metav1.Time, m wire.MemoryStats) *stats.MemoryStats {
-	s := &stats.MemoryStats{Time: at, UsageBytes: &m.Usage, WorkingSetBytes: &m.WorkingSet, RSSBytes: &m.RSS, PageFaults: &m.PageFaults, MajorPageFaults: &m.MajorPageFaults}
+	s := &stats.MemoryStats{Time: at, UsageBytes: &m.Usage, WorkingSetBytes: &m.WorkingSet, RSSBytes: &m.RSS,
+		PageFaults: &m.PageFaults, MajorPageFaults: &m.MajorPageFaults}
 	if m.Available > 0 {
 		s.AvailableBytes = &m.Available
 	}
@@ -127,5 +132,6 @@ func memoryStats(at metav1.Time, m wire.MemoryStats) *stats.MemoryStats {
 }
 
 func fsStats(at metav1.Time, f wire.FSStats) *stats.FsStats {
-	return &stats.FsStats{Time: at, CapacityBytes: &f.Capacity, AvailableBytes: &f.Available, UsedBytes: &f.Used, Inodes: &f.Inodes, InodesFree: &f.InodesFree}
+	return &stats.FsStats{Time: at, CapacityBytes: &f.Capacity, AvailableBytes: &f.Available, UsedBytes: &f.Used,
+		Inodes: &f.Inodes, InodesFree: &f.InodesFree}
 }

@@ -17,14 +17,14 @@ import (
 	"k8s.io/client-go/kubernetes"
 )
 
-// How long answers of the API server are believed: the kubelet's defaults (KubeletConfiguration v1beta1, webhook).
+// How long answers of the API server are cached: the kubelet's defaults (KubeletConfiguration v1beta1, webhook).
 const (
 	tokenTTL = 2 * time.Minute
 	allowTTL = 5 * time.Minute
 	denyTTL  = 30 * time.Second
 )
 
-// guard decides who may ask what, by the cluster's word.
+// guard authenticates and authorizes requests by asking the API server.
 type guard struct {
 	authenticator authenticator.Request
 	authorizer    authorizer.Authorizer
@@ -34,7 +34,8 @@ type guard struct {
 func newGuard(client kubernetes.Interface, clientCA []byte) (*guard, error) {
 	ca, err := dynamiccertificates.NewStaticCAContent("client-ca", clientCA)
 	if err != nil {
-		return nil, fmt.Errorf("certificate authority of clients: %w; give the cluster's, as in kube-system/extension-apiserver-authentication", err)
+		return nil, fmt.Errorf("certificate authority of clients: %w; give the cluster's, as in "+
+			"kube-system/extension-apiserver-authentication", err)
 	}
 	authn, _, err := authenticatorfactory.DelegatingAuthenticatorConfig{
 		Anonymous:                          &apiserver.AnonymousAuthConfig{Enabled: false},
@@ -58,11 +59,11 @@ func newGuard(client kubernetes.Interface, clientCA []byte) (*guard, error) {
 	return &guard{authenticator: authn, authorizer: authz, ca: ca}, nil
 }
 
-// admit answers 401 or 403 and false unless the caller may do this to the node.
+// admit answers 401 or 403 and returns false unless the caller may do this to the node.
 func (g *guard) admit(w http.ResponseWriter, r *http.Request, node string) bool {
 	who, ok, err := g.authenticator.AuthenticateRequest(r)
 	if err != nil || !ok {
-		// Not why: that would help who guesses.
+		// Without the cause, which would help somebody who guesses.
 		http.Error(w, "Unauthorized: show a client certificate of the cluster, or a token", http.StatusUnauthorized)
 		return false
 	}
@@ -70,7 +71,8 @@ func (g *guard) admit(w http.ResponseWriter, r *http.Request, node string) bool 
 	for _, a := range attributes(who.User, r, node) {
 		decision, reason, err := g.authorizer.Authorize(r.Context(), a)
 		if err != nil {
-			http.Error(w, fmt.Sprintf("ask the API server whether %s may: %v", who.User.GetName(), err), http.StatusInternalServerError)
+			http.Error(w, fmt.Sprintf("ask the API server whether %s may: %v", who.User.GetName(), err),
+				http.StatusInternalServerError)
 			return false
 		}
 		if decision == authorizer.DecisionAllow {
@@ -83,7 +85,8 @@ func (g *guard) admit(w http.ResponseWriter, r *http.Request, node string) bool 
 	return false
 }
 
-// attributes are what the caller needs, one of them: the table of the Kubernetes documentation (Kubelet authentication/authorization).
+// attributes returns the rights of which the caller needs one: the table of the Kubernetes documentation (Kubelet
+// authentication/authorization).
 func attributes(who user.Info, r *http.Request, node string) []authorizer.Attributes {
 	verb := map[string]string{http.MethodGet: "get", http.MethodPost: "create", http.MethodHead: "get"}[r.Method]
 	var subresources []string
@@ -99,7 +102,8 @@ func attributes(who user.Info, r *http.Request, node string) []authorizer.Attrib
 	}
 	var all []authorizer.Attributes
 	for _, s := range subresources {
-		all = append(all, authorizer.AttributesRecord{User: who, Verb: verb, APIVersion: "v1", Resource: "nodes", Subresource: s, Name: node, ResourceRequest: true, Path: r.URL.Path})
+		all = append(all, authorizer.AttributesRecord{User: who, Verb: verb, APIVersion: "v1", Resource: "nodes",
+			Subresource: s, Name: node, ResourceRequest: true, Path: r.URL.Path})
 	}
 	return all
 }

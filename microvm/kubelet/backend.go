@@ -1,9 +1,10 @@
-// Package kubelet serves the kubelet's HTTP API for the nodes of many microVM pods from one process, so that kubectl logs, exec,
-// attach, port-forward and top, metrics-server and Prometheus treat them as any node.
+// Package kubelet serves the kubelet's HTTP API for the Nodes of many microVM pods from one process, so that kubectl
+// logs, exec, attach, port-forward and top, metrics-server and Prometheus treat them like any node.
 //
-// Streams (SPDY and WebSocket), log files in CRI's format, delegated authentication and authorisation are Kubernetes' own libraries;
-// here is what ties them to microVMs (Backend) and what a kubelet decides between them. Nobody is served without proof of who they
-// are, by client certificate or token, and the API server's consent (SubjectAccessReview): the kubelet's webhook mode.
+// Kubernetes' own libraries implement streams (SPDY and WebSocket), log files in CRI format, and delegated
+// authentication and authorization. This package connects them to microVMs (Backend) and makes the kubelet's decisions
+// between them. Every request needs a client certificate or token and the API server's consent (SubjectAccessReview):
+// the kubelet's webhook mode.
 package kubelet
 
 import (
@@ -13,20 +14,23 @@ import (
 	"net/netip"
 
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/cri-streaming/pkg/streaming/remotecommand"
 	stats "k8s.io/kubelet/pkg/apis/stats/v1alpha1"
+	"k8s.io/utils/exec"
 )
 
-// Backend is who runs the pods. Methods are called concurrently; pods they return are not changed.
+// Backend runs the pods. Its methods are called concurrently; the pods they return are not modified.
 type Backend interface {
-	// NodeAt says which node a connection to this local address means: each node has an address, or a port, of its own.
+	// NodeAt returns the node that a connection to this local address means: each node has an address or a port of its
+	// own.
 	NodeAt(local netip.AddrPort) (node string, ok bool)
-	// Pod gives a pod that runs here, with its current status.
+	// Pod returns a pod that runs here, with its current status.
 	Pod(namespace, name string) (*corev1.Pod, bool)
-	// Pods gives the pods of a node.
+	// Pods returns the pods of a node.
 	Pods(node string) []*corev1.Pod
-	// Log finds the log file of a container's run: the current or last one, or the one before it.
+	// Log returns the log file of a container's run: the current or last one, or the one before it.
 	Log(pod *corev1.Pod, container string, previous bool) (LogFile, error)
-	// Exec runs a command in a container until it ends or the context does. A command that fails gives an ExitError.
+	// Exec runs a command in a container until it ends or the context does. A command that fails returns an ExitError.
 	Exec(ctx context.Context, pod *corev1.Pod, container string, argv []string, s Streams) error
 	// Attach connects to the container's first process until it ends or the context does.
 	Attach(ctx context.Context, pod *corev1.Pod, container string, s Streams) error
@@ -36,42 +40,28 @@ type Backend interface {
 	Stats(ctx context.Context, node string) (*stats.Summary, error)
 }
 
-// Refuser is a Backend with pods that nobody can connect to.
+// Refuser is a Backend with pods that cannot be connected to.
 type Refuser interface {
-	// Refuse says why what ("exec", "attach", "port-forward") cannot be done to a pod; nil if it can.
+	// Refuse returns why what ("exec", "attach", "port-forward") cannot be done to a pod, nil if it can.
 	Refuse(pod *corev1.Pod, what string) error
 }
 
-// LogFile is a container's log in the format of CRI: "TIME stdout|stderr F|P LINE".
+// LogFile is a container's log in CRI format: "TIME stdout|stderr F|P LINE".
 type LogFile struct {
 	Path string
-	// Running says whether more may be written; a reader who follows the file stops when it is false.
+	// Running reports whether more may be written. A reader that follows the file stops when it returns false.
 	Running func() bool
 }
 
-// Streams of a process. In, Out and Err are nil when the client does not want them; with TTY, Err is always nil.
+// Streams of a process. In, Out and Err are nil when the client does not want them. With TTY, Err is always nil.
 type Streams struct {
 	In       io.Reader
 	Out, Err io.WriteCloser
 	TTY      bool
-	Resize   <-chan TerminalSize // nil without TTY; closed when the client goes
+	Resize   <-chan remotecommand.TerminalSize // nil without TTY; closed when the client goes
 }
 
-// TerminalSize in characters.
-type TerminalSize struct{ Width, Height uint16 }
-
-// ExitError is a command that ran and failed.
-type ExitError struct{ Code int }
-
-func (e ExitError) Error() string { return fmt.Sprintf("exit status %d", e.Code) }
-
-// The rest makes it an exec.ExitError of k8s.io/utils, which becomes kubectl's own exit code.
-
-// String says the same as Error.
-func (e ExitError) String() string { return e.Error() }
-
-// Exited reports that the command ended by itself.
-func (e ExitError) Exited() bool { return true }
-
-// ExitStatus is the code.
-func (e ExitError) ExitStatus() int { return e.Code }
+// ExitError returns the error of a command that ran and failed with a code, which becomes kubectl's own exit code.
+func ExitError(code int) error {
+	return exec.CodeExitError{Err: fmt.Errorf("exit status %d", code), Code: code}
+}

@@ -100,7 +100,7 @@ func (h *host) Exec(ctx context.Context, _ *corev1.Pod, _ string, argv []string,
 func ended(err error) error {
 	var exit *exec.ExitError
 	if errors.As(err, &exit) {
-		return ExitError{Code: exit.ExitCode()}
+		return ExitError(exit.ExitCode())
 	}
 	return err
 }

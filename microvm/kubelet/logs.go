@@ -17,7 +17,7 @@ import (
 	"k8s.io/kubernetes/pkg/apis/core/v1/validation"
 )
 
-// logs serves /containerLogs: what kubectl logs shows.
+// logs serves /containerLogs, which kubectl logs reads.
 func (s *Server) logs(w http.ResponseWriter, r *http.Request, pod *corev1.Pod) {
 	var o corev1.PodLogOptions
 	if err := legacyscheme.ParameterCodec.DecodeParameters(r.URL.Query(), corev1.SchemeGroupVersion, &o); err != nil {
@@ -35,7 +35,8 @@ func (s *Server) logs(w http.ResponseWriter, r *http.Request, pod *corev1.Pod) {
 	}
 	file, err := s.backend.Log(pod, container, o.Previous)
 	if err != nil {
-		http.Error(w, fmt.Sprintf("logs of container %q in pod %q: %v", container, pod.Namespace+"/"+pod.Name, err), http.StatusBadRequest)
+		http.Error(w, fmt.Sprintf("logs of container %q in pod %q: %v", container, pod.Namespace+"/"+pod.Name, err),
+			http.StatusBadRequest)
 		return
 	}
 	out := &body{to: flushwriter.Wrap(w)}
@@ -47,16 +48,19 @@ func (s *Server) logs(w http.ResponseWriter, r *http.Request, pod *corev1.Pod) {
 	}
 	w.Header().Set("Content-Type", "text/plain; charset=utf-8")
 	if o.Follow {
-		_, _ = flushwriter.Wrap(w).Write(nil) // the client shall know at once that it follows
+		_, _ = flushwriter.Wrap(w).Write(nil) // tells the client at once that it follows
 	}
-	err = crilogs.ReadLogs(r.Context(), file.Path, container, readOptions(&o, time.Now()), state{running: file.Running}, stdout, stderr)
+	err = crilogs.ReadLogs(r.Context(), file.Path, container, readOptions(&o, time.Now()), state{running: file.Running},
+		stdout, stderr)
 	if err != nil && r.Context().Err() == nil && !out.begun && !o.Follow {
-		http.Error(w, fmt.Sprintf("logs of container %q in pod %q: %v", container, pod.Namespace+"/"+pod.Name, err), http.StatusInternalServerError)
+		http.Error(w, fmt.Sprintf("logs of container %q in pod %q: %v", container, pod.Namespace+"/"+pod.Name, err),
+			http.StatusInternalServerError)
 	}
 }
 
 func readOptions(o *corev1.PodLogOptions, now time.Time) *crilogs.LogOptions {
-	read := &crilogs.LogOptions{TailLines: o.TailLines, LimitBytes: o.LimitBytes, Follow: o.Follow, Timestamp: o.Timestamps}
+	read := &crilogs.LogOptions{TailLines: o.TailLines, LimitBytes: o.LimitBytes, Follow: o.Follow,
+		Timestamp: o.Timestamps}
 	if o.SinceSeconds != nil {
 		read.Since = now.Add(-time.Duration(*o.SinceSeconds) * time.Second)
 	}
@@ -66,7 +70,7 @@ func readOptions(o *corev1.PodLogOptions, now time.Time) *crilogs.LogOptions {
 	return read
 }
 
-// body knows whether an answer has begun: after that there is no room for an error.
+// body remembers whether an answer has begun: after that, no error can be sent.
 type body struct {
 	to    io.Writer
 	begun bool
@@ -77,7 +81,8 @@ func (b *body) Write(p []byte) (int, error) {
 	return b.to.Write(p)
 }
 
-// state answers the one question that crilogs.ReadLogs asks of a container runtime. The others are nil: nobody asks them.
+// state answers the one question that crilogs.ReadLogs asks a container runtime. The other methods are nil and never
+// called.
 type state struct {
 	cri.RuntimeService
 	running func() bool
@@ -91,11 +96,12 @@ func (s state) ContainerStatus(context.Context, string, bool) (*runtimeapi.Conta
 	return &runtimeapi.ContainerStatusResponse{Status: status}, nil
 }
 
-// hasLog says, in the kubelet's words, why a container has no log yet.
+// hasLog returns, in the kubelet's words, why a container has no log yet.
 func hasLog(pod *corev1.Pod, container string, previous bool) error {
 	var status corev1.ContainerStatus
 	found := false
-	for _, list := range [][]corev1.ContainerStatus{pod.Status.InitContainerStatuses, pod.Status.ContainerStatuses, pod.Status.EphemeralContainerStatuses} {
+	for _, list := range [][]corev1.ContainerStatus{pod.Status.InitContainerStatuses, pod.Status.ContainerStatuses,
+		pod.Status.EphemeralContainerStatuses} {
 		for _, c := range list {
 			if c.Name == container {
 				status, found = c, true
@@ -108,7 +114,8 @@ func hasLog(pod *corev1.Pod, container string, previous bool) error {
 		return fmt.Errorf("container %q in pod %q is not available", container, pod.Name)
 	case previous && (last == nil || last.ContainerID == ""):
 		return fmt.Errorf("previous terminated container %q in pod %q not found", container, pod.Name)
-	case previous || status.State.Running != nil || status.State.Terminated != nil || last != nil && last.ContainerID != "":
+	case previous || status.State.Running != nil || status.State.Terminated != nil ||
+		last != nil && last.ContainerID != "":
 		return nil
 	case waiting == nil:
 		return fmt.Errorf("container %q in pod %q is waiting to start - no logs yet", container, pod.Name)

@@ -9,23 +9,31 @@ import (
 	stats "k8s.io/kubelet/pkg/apis/stats/v1alpha1"
 )
 
-// The names of /metrics/resource are an interface: metrics-server, from which kubectl top and autoscalers read, knows them
-// (kubernetes.io, Metrics For Kubernetes System Components; all stable).
+// The names of /metrics/resource are a stable interface, which metrics-server reads for kubectl top and autoscalers
+// (kubernetes.io, Metrics For Kubernetes System Components).
 var (
 	ofContainer = []string{"container", "pod", "namespace"}
 	ofPod       = []string{"pod", "namespace"}
 
-	nodeCPU         = prometheus.NewDesc("node_cpu_usage_seconds_total", "Cumulative cpu time consumed by the node in core-seconds", nil, nil)
-	nodeMemory      = prometheus.NewDesc("node_memory_working_set_bytes", "Current working set of the node in bytes", nil, nil)
-	containerCPU    = prometheus.NewDesc("container_cpu_usage_seconds_total", "Cumulative cpu time consumed by the container in core-seconds", ofContainer, nil)
-	containerMemory = prometheus.NewDesc("container_memory_working_set_bytes", "Current working set of the container in bytes", ofContainer, nil)
-	containerStart  = prometheus.NewDesc("container_start_time_seconds", "Start time of the container since unix epoch in seconds", ofContainer, nil)
-	podCPU          = prometheus.NewDesc("pod_cpu_usage_seconds_total", "Cumulative cpu time consumed by the pod in core-seconds", ofPod, nil)
-	podMemory       = prometheus.NewDesc("pod_memory_working_set_bytes", "Current working set of the pod in bytes", ofPod, nil)
-	scrapeError     = prometheus.NewDesc("resource_scrape_error", "1 if there was an error while getting container metrics, 0 otherwise", nil, nil)
+	nodeCPU = prometheus.NewDesc("node_cpu_usage_seconds_total",
+		"Cumulative cpu time consumed by the node in core-seconds", nil, nil)
+	nodeMemory = prometheus.NewDesc("node_memory_working_set_bytes",
+		"Current working set of the node in bytes", nil, nil)
+	containerCPU = prometheus.NewDesc("container_cpu_usage_seconds_total",
+		"Cumulative cpu time consumed by the container in core-seconds", ofContainer, nil)
+	containerMemory = prometheus.NewDesc("container_memory_working_set_bytes",
+		"Current working set of the container in bytes", ofContainer, nil)
+	containerStart = prometheus.NewDesc("container_start_time_seconds",
+		"Start time of the container since unix epoch in seconds", ofContainer, nil)
+	podCPU = prometheus.NewDesc("pod_cpu_usage_seconds_total",
+		"Cumulative cpu time consumed by the pod in core-seconds", ofPod, nil)
+	podMemory = prometheus.NewDesc("pod_memory_working_set_bytes",
+		"Current working set of the pod in bytes", ofPod, nil)
+	scrapeError = prometheus.NewDesc("resource_scrape_error",
+		"1 if there was an error while getting container metrics, 0 otherwise", nil, nil)
 )
 
-// metrics serves /metrics/resource: a node's stats in Prometheus' form, with the time of each measurement.
+// metrics serves /metrics/resource: a node's stats in Prometheus format, with the time of each measurement.
 func (s *Server) metrics(w http.ResponseWriter, r *http.Request, node string) {
 	summary, err := s.backend.Stats(r.Context(), node)
 	registry := prometheus.NewRegistry()
@@ -40,7 +48,8 @@ type measurements struct {
 
 // Describe implements prometheus.Collector.
 func (m measurements) Describe(ch chan<- *prometheus.Desc) {
-	for _, d := range []*prometheus.Desc{nodeCPU, nodeMemory, containerCPU, containerMemory, containerStart, podCPU, podMemory, scrapeError} {
+	for _, d := range []*prometheus.Desc{nodeCPU, nodeMemory, containerCPU, containerMemory, containerStart, podCPU,
+		podMemory, scrapeError} {
 		ch <- d
 	}
 }
@@ -62,7 +71,8 @@ func (m measurements) Collect(ch chan<- prometheus.Metric) {
 			cpu(ch, containerCPU, c.CPU, labels...)
 			memory(ch, containerMemory, c.Memory, labels...)
 			if !c.StartTime.IsZero() {
-				ch <- prometheus.MustNewConstMetric(containerStart, prometheus.GaugeValue, float64(c.StartTime.UnixNano())/float64(time.Second), labels...)
+				ch <- prometheus.MustNewConstMetric(containerStart, prometheus.GaugeValue,
+					float64(c.StartTime.UnixNano())/float64(time.Second), labels...)
 			}
 		}
 	}
@@ -77,6 +87,7 @@ func cpu(ch chan<- prometheus.Metric, d *prometheus.Desc, s *stats.CPUStats, lab
 
 func memory(ch chan<- prometheus.Metric, d *prometheus.Desc, s *stats.MemoryStats, labels ...string) {
 	if s != nil && s.WorkingSetBytes != nil {
-		ch <- prometheus.NewMetricWithTimestamp(s.Time.Time, prometheus.MustNewConstMetric(d, prometheus.GaugeValue, float64(*s.WorkingSetBytes), labels...))
+		ch <- prometheus.NewMetricWithTimestamp(s.Time.Time, prometheus.MustNewConstMetric(d, prometheus.GaugeValue,
+			float64(*s.WorkingSetBytes), labels...))
 	}
 }

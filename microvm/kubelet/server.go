@@ -21,18 +21,18 @@ import (
 	"github.com/nodeless/nodeless/internal/kit/httpguard"
 )
 
-// Options of a Server; all are needed.
+// Options configure a Server; all are required.
 type Options struct {
 	Backend Backend
 	// Client asks the API server about tokens (TokenReview) and rights (SubjectAccessReview).
 	Client kubernetes.Interface
-	// ClientCA is the PEM of who signs client certificates, the API server's own among them.
+	// ClientCA is the PEM bundle of the authority that signs client certificates, including the API server's own.
 	ClientCA []byte
-	// Certificates give the serving certificate of a node.
+	// Certificates provides the serving certificate of each node.
 	Certificates Certificates
 }
 
-// Certificates give the certificate with which a node serves at an address; see Signer.
+// Certificates provides the certificate with which a node serves at an address; see Signer.
 type Certificates interface {
 	Certificate(ctx context.Context, node string, at netip.Addr) (*tls.Certificate, error)
 }
@@ -45,7 +45,7 @@ type Server struct {
 	mux     *http.ServeMux
 }
 
-// New makes a Server.
+// New returns a Server.
 func New(o Options) (*Server, error) {
 	g, err := newGuard(o.Client, o.ClientCA)
 	if err != nil {
@@ -54,9 +54,12 @@ func New(o Options) (*Server, error) {
 	s := &Server{backend: o.Backend, guard: g, certs: o.Certificates, mux: http.NewServeMux()}
 	s.ofPod("/containerLogs/{namespace}/{pod}/{container}", s.logs, http.MethodGet)
 	for _, uid := range []string{"", "/{uid}"} {
-		s.ofPod("/exec/{namespace}/{pod}"+uid+"/{container}", s.unlessRefused("exec", s.exec), http.MethodGet, http.MethodPost)
-		s.ofPod("/attach/{namespace}/{pod}"+uid+"/{container}", s.unlessRefused("attach", s.attach), http.MethodGet, http.MethodPost)
-		s.ofPod("/portForward/{namespace}/{pod}"+uid, s.unlessRefused("port-forward", s.portForward), http.MethodGet, http.MethodPost)
+		s.ofPod("/exec/{namespace}/{pod}"+uid+"/{container}", s.unlessRefused("exec", s.exec), http.MethodGet,
+			http.MethodPost)
+		s.ofPod("/attach/{namespace}/{pod}"+uid+"/{container}", s.unlessRefused("attach", s.attach), http.MethodGet,
+			http.MethodPost)
+		s.ofPod("/portForward/{namespace}/{pod}"+uid, s.unlessRefused("port-forward", s.portForward), http.MethodGet,
+			http.MethodPost)
 	}
 	s.ofNode("/stats/summary", s.stats)
 	s.ofNode("/metrics/resource", s.metrics)
@@ -66,25 +69,26 @@ func New(o Options) (*Server, error) {
 	return s, nil
 }
 
-// bodyWithin is how long the body of a request may take to arrive. Streams take their connections over, and have none.
+// bodyWithin is how long the body of a request may take to arrive. Streams take over their connections and have no
+// body.
 const bodyWithin = 30 * time.Second
 
-// Serve answers connections until the context ends, then closes them; streams end with their processes. It may run on several
-// listeners at once. The connections' local addresses tell the nodes apart.
+// Serve answers connections until the context ends, then closes them; streams end with their processes. It may run on
+// several listeners at once. The connections' local addresses tell the nodes apart.
 func (s *Server) Serve(ctx context.Context, l net.Listener) error {
 	pool := x509.NewCertPool()
 	pool.AppendCertsFromPEM(s.guard.ca.CurrentCABundleContent())
 	web := &http.Server{
 		Handler:           httpguard.ReadWithin(bodyWithin, s.mux),
-		ReadHeaderTimeout: 32 * time.Second, // as the kubelet's
+		ReadHeaderTimeout: 32 * time.Second, // the kubelet's
 		IdleTimeout:       90 * time.Second,
 		BaseContext:       func(net.Listener) context.Context { return ctx },
-		ErrorLog:          log.New(io.Discard, "", 0), // handshakes of scanners; requests are answered with their errors
+		ErrorLog:          log.New(io.Discard, "", 0), // failed handshakes of scanners; requests get their errors as answers
 		TLSConfig: &tls.Config{
 			MinVersion:     tls.VersionTLS12,
 			NextProtos:     []string{"http/1.1"}, // streams take the connection over, which HTTP/2 cannot give away
 			ClientAuth:     tls.RequestClientCert,
-			ClientCAs:      pool, // for the client's choice; the guard verifies
+			ClientCAs:      pool, // helps the client choose; the guard verifies
 			GetCertificate: s.certificate,
 		},
 	}
@@ -114,7 +118,7 @@ func (s *Server) nodeAt(local net.Addr) (netip.AddrPort, string, bool) {
 	return at, node, ok
 }
 
-// ofNode serves a path that is about the node at which the request arrives.
+// ofNode serves a path about the node at which the request arrives.
 func (s *Server) ofNode(path string, serve func(w http.ResponseWriter, r *http.Request, node string)) {
 	s.mux.HandleFunc("GET "+path, func(w http.ResponseWriter, r *http.Request) {
 		local, _ := r.Context().Value(http.LocalAddrContextKey).(net.Addr)
@@ -129,11 +133,13 @@ func (s *Server) ofNode(path string, serve func(w http.ResponseWriter, r *http.R
 	})
 }
 
-// ofPod serves a path that is about a pod; its node's rights count. That there is no such pod is told only to who may know.
-func (s *Server) ofPod(path string, serve func(w http.ResponseWriter, r *http.Request, pod *corev1.Pod), methods ...string) {
+// ofPod serves a path about a pod, by the rights on its node. Only an authorized caller learns that a pod does not
+// exist.
+func (s *Server) ofPod(path string, serve podHandler, methods ...string) {
 	for _, method := range methods {
 		s.mux.HandleFunc(method+" "+path, func(w http.ResponseWriter, r *http.Request) {
-			namespace, name, uid, container := r.PathValue("namespace"), r.PathValue("pod"), r.PathValue("uid"), r.PathValue("container")
+			namespace, name, uid, container := r.PathValue("namespace"), r.PathValue("pod"), r.PathValue("uid"),
+				r.PathValue("container")
 			pod, ok := s.backend.Pod(namespace, name)
 			node := ""
 			if ok {

@@ -23,11 +23,12 @@ import (
 	"k8s.io/client-go/kubernetes"
 )
 
-// Signer gets serving certificates from the cluster: a CertificateSigningRequest for the signer kubernetes.io/kubelet-serving, which
-// it approves itself if it may (who runs it made the node), or the controller does (package podremote). A certificate is asked for when somebody first connects to the node, not before.
+// Signer gets serving certificates from the cluster, when somebody first connects to a node: it creates a
+// CertificateSigningRequest for the signer kubernetes.io/kubelet-serving. It approves the request itself if it created
+// the node; otherwise the controller approves it (package remote).
 //
-// The client needs: create and watch certificatesigningrequests and, to approve, update certificatesigningrequests/approval, and
-// approve signers kubernetes.io/kubelet-serving.
+// The client needs to create and watch certificatesigningrequests and, to approve, to update
+// certificatesigningrequests/approval and approve for the signer kubernetes.io/kubelet-serving.
 type Signer struct {
 	client   kubernetes.Interface
 	approves bool
@@ -36,14 +37,14 @@ type Signer struct {
 	held map[string]*holder // by node
 }
 
-// holder has the certificate of one node; its lock is held while one is asked for.
+// holder has the certificate of one node. Its lock is held while a certificate is requested.
 type holder struct {
 	mu   sync.Mutex
 	cert *tls.Certificate
 	at   netip.Addr
 }
 
-// NewSigner makes a Signer that approves its own requests, or leaves that to others.
+// NewSigner returns a Signer, which approves its own requests or leaves that to others.
 func NewSigner(client kubernetes.Interface, approves bool) *Signer {
 	return &Signer{client: client, approves: approves, held: map[string]*holder{}}
 }
@@ -77,7 +78,7 @@ func (s *Signer) Certificate(ctx context.Context, node string, at netip.Addr) (*
 	return cert, nil
 }
 
-// fresh: less than four fifths of its life is over.
+// fresh reports whether less than four fifths of the certificate's life is over.
 func fresh(c *x509.Certificate, now time.Time) bool {
 	return now.Before(c.NotBefore.Add(c.NotAfter.Sub(c.NotBefore) * 4 / 5))
 }
@@ -109,7 +110,8 @@ func (s *Signer) issue(ctx context.Context, node string, at netip.Addr) (*tls.Ce
 	}
 	if s.approves {
 		csr.Status.Conditions = append(csr.Status.Conditions, certificates.CertificateSigningRequestCondition{
-			Type: certificates.CertificateApproved, Status: corev1.ConditionTrue, Reason: "NodelessPodNode", Message: "the node of a pod on this host",
+			Type: certificates.CertificateApproved, Status: corev1.ConditionTrue, Reason: "NodelessPodNode",
+			Message: "the node of a pod on this host",
 		})
 		if csr, err = csrs.UpdateApproval(ctx, csr.Name, csr, metav1.UpdateOptions{}); err != nil {
 			return nil, fmt.Errorf("approve the request: %w", err)
@@ -122,9 +124,10 @@ func (s *Signer) issue(ctx context.Context, node string, at netip.Addr) (*tls.Ce
 	return pair(chain, key)
 }
 
-// await gives the PEM that the signer puts into the request's status.
+// await returns the certificate that the signer puts into the request's status.
 func (s *Signer) await(ctx context.Context, name string) ([]byte, error) {
-	w, err := s.client.CertificatesV1().CertificateSigningRequests().Watch(ctx, metav1.ListOptions{FieldSelector: fields.OneTermEqualSelector("metadata.name", name).String()})
+	w, err := s.client.CertificatesV1().CertificateSigningRequests().Watch(ctx,
+		metav1.ListOptions{FieldSelector: fields.OneTermEqualSelector("metadata.name", name).String()})
 	if err != nil {
 		return nil, fmt.Errorf("watch request %s: %w", name, err)
 	}
@@ -132,7 +135,8 @@ func (s *Signer) await(ctx context.Context, name string) ([]byte, error) {
 	for {
 		select {
 		case <-ctx.Done():
-			return nil, fmt.Errorf("request %s is not signed: %w; is the signer %s of the cluster at work?", name, ctx.Err(), certificates.KubeletServingSignerName)
+			return nil, fmt.Errorf("request %s is not signed: %w; is the signer %s of the cluster at work?", name, ctx.Err(),
+				certificates.KubeletServingSignerName)
 		case e, ok := <-w.ResultChan():
 			if !ok {
 				return nil, fmt.Errorf("the watch of request %s ended", name)

@@ -2,7 +2,6 @@ package kubelet
 
 import (
 	"context"
-	"errors"
 	"io"
 	"net/http"
 	"time"
@@ -10,16 +9,16 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/cri-streaming/pkg/streaming/portforward"
 	"k8s.io/cri-streaming/pkg/streaming/remotecommand"
-	"k8s.io/utils/exec"
 )
 
-// The kubelet's defaults: streamingConnectionIdleTimeout of KubeletConfiguration, and the streaming server's creation timeout.
+// The kubelet's defaults: streamingConnectionIdleTimeout of KubeletConfiguration, and the creation timeout of its
+// streaming server.
 const (
 	streamIdle     = 4 * time.Hour
 	streamCreation = 30 * time.Second
 )
 
-// session is one exec, attach or port forwarding, as the streaming library calls it.
+// session is one exec, attach or port-forward in the terms of the streaming library.
 type session struct {
 	backend Backend
 	pod     *corev1.Pod
@@ -31,8 +30,11 @@ var (
 	_ portforward.PortForwarder = session{}
 )
 
+// podHandler serves a path about a pod.
+type podHandler func(http.ResponseWriter, *http.Request, *corev1.Pod)
+
 // unlessRefused refuses a stream before it is opened, so that kubectl shows the reason and nothing else.
-func (s *Server) unlessRefused(what string, serve func(http.ResponseWriter, *http.Request, *corev1.Pod)) func(http.ResponseWriter, *http.Request, *corev1.Pod) {
+func (s *Server) unlessRefused(what string, serve podHandler) podHandler {
 	refuser, ok := s.backend.(Refuser)
 	if !ok {
 		return serve
@@ -53,13 +55,15 @@ func (s *Server) exec(w http.ResponseWriter, r *http.Request, pod *corev1.Pod) {
 		return
 	}
 	if o, ok := remoteOptions(w, r); ok {
-		remotecommand.ServeExec(w, r, session{s.backend, pod}, pod.Name, string(pod.UID), r.PathValue("container"), argv, o, streamIdle, streamCreation, remotecommand.SupportedStreamingProtocols)
+		remotecommand.ServeExec(w, r, session{s.backend, pod}, pod.Name, string(pod.UID), r.PathValue("container"), argv, o,
+			streamIdle, streamCreation, remotecommand.SupportedStreamingProtocols)
 	}
 }
 
 func (s *Server) attach(w http.ResponseWriter, r *http.Request, pod *corev1.Pod) {
 	if o, ok := remoteOptions(w, r); ok {
-		remotecommand.ServeAttach(w, r, session{s.backend, pod}, pod.Name, string(pod.UID), r.PathValue("container"), o, streamIdle, streamCreation, remotecommand.SupportedStreamingProtocols)
+		remotecommand.ServeAttach(w, r, session{s.backend, pod}, pod.Name, string(pod.UID), r.PathValue("container"), o,
+			streamIdle, streamCreation, remotecommand.SupportedStreamingProtocols)
 	}
 }
 
@@ -77,49 +81,27 @@ func (s *Server) portForward(w http.ResponseWriter, r *http.Request, pod *corev1
 		http.Error(w, err.Error(), http.StatusBadRequest)
 		return
 	}
-	portforward.ServePortForward(w, r, session{s.backend, pod}, pod.Name, string(pod.UID), o, streamIdle, streamCreation, portforward.SupportedProtocols)
+	portforward.ServePortForward(w, r, session{s.backend, pod}, pod.Name, string(pod.UID), o, streamIdle, streamCreation,
+		portforward.SupportedProtocols)
 }
 
 // ExecInContainer implements remotecommand.Executor.
-func (s session) ExecInContainer(ctx context.Context, _, _, container string, argv []string, in io.Reader, out, err io.WriteCloser, tty bool, resize <-chan remotecommand.TerminalSize, _ time.Duration) error {
+func (s session) ExecInContainer(ctx context.Context, _, _, container string, argv []string, in io.Reader, out,
+	err io.WriteCloser, tty bool, resize <-chan remotecommand.TerminalSize, _ time.Duration) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
-	failure := s.backend.Exec(ctx, s.pod, container, argv, streams(ctx, in, out, err, tty, resize))
-	var code ExitError
-	if errors.As(failure, &code) {
-		return exec.CodeExitError{Err: code, Code: code.Code}
-	}
-	return failure
+	return s.backend.Exec(ctx, s.pod, container, argv, Streams{In: in, Out: out, Err: err, TTY: tty, Resize: resize})
 }
 
 // AttachContainer implements remotecommand.Attacher.
-func (s session) AttachContainer(ctx context.Context, _, _, container string, in io.Reader, out, err io.WriteCloser, tty bool, resize <-chan remotecommand.TerminalSize) error {
+func (s session) AttachContainer(ctx context.Context, _, _, container string, in io.Reader, out, err io.WriteCloser,
+	tty bool, resize <-chan remotecommand.TerminalSize) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
-	return s.backend.Attach(ctx, s.pod, container, streams(ctx, in, out, err, tty, resize))
+	return s.backend.Attach(ctx, s.pod, container, Streams{In: in, Out: out, Err: err, TTY: tty, Resize: resize})
 }
 
 // PortForward implements portforward.PortForwarder.
 func (s session) PortForward(ctx context.Context, _, _ string, port int32, stream io.ReadWriteCloser) error {
 	return s.backend.PortForward(ctx, s.pod, port, stream)
-}
-
-func streams(ctx context.Context, in io.Reader, out, err io.WriteCloser, tty bool, resize <-chan remotecommand.TerminalSize) Streams {
-	s := Streams{In: in, Out: out, Err: err, TTY: tty}
-	if resize == nil {
-		return s
-	}
-	sizes := make(chan TerminalSize)
-	s.Resize = sizes
-	go func() {
-		defer close(sizes)
-		for size := range resize {
-			select {
-			case sizes <- TerminalSize{Width: size.Width, Height: size.Height}:
-			case <-ctx.Done():
-				return
-			}
-		}
-	}()
-	return s
 }

@@ -15,15 +15,17 @@ import (
 	"github.com/nodeless/nodeless/microvm/logs/pipeline"
 )
 
-// mostAnswer is how much of an answer is read.
+// mostAnswer is how many bytes of an answer are read.
 const mostAnswer = 4 << 20
 
-// deliver sends records to an output. It returns those to be sent again, with an error that says why, and how many were refused for good. Errors name no
-// path, no header and nothing of an answer's body: there may be secrets.
-func (r *Router) deliver(ctx context.Context, out *pipeline.Output, records []*pipeline.Record) (again []*pipeline.Record, refused int, err error) {
+// deliver sends records to an output. It returns the records to send again, with an error that says why, and how many
+// were refused for good. Errors contain no path, no header and nothing of an answer's body, since these may hold
+// secrets.
+func (r *Router) deliver(ctx context.Context, out *pipeline.Output,
+	records []*pipeline.Record) (again []*pipeline.Record, refused int, err error) {
 	deliveries, err := out.Encode(records)
 	if err != nil {
-		return nil, len(records), nil // it would be the same again
+		return nil, len(records), nil // it would fail again
 	}
 	for _, d := range deliveries {
 		if d.File != "" {
@@ -35,7 +37,8 @@ func (r *Router) deliver(ctx context.Context, out *pipeline.Output, records []*p
 		answer, err := r.post(ctx, out, d)
 		var bad *refusal
 		if errors.As(err, &bad) {
-			r.o.Log.Warn("an output refuses records", "output", out.String(), "to", out.To, "status", bad.status, "records", d.Records)
+			r.o.Log.Warn("an output refuses records", "output", out.String(), "to", out.To, "status", bad.status,
+				"records", d.Records)
 			refused += d.Records
 			continue
 		}
@@ -62,7 +65,7 @@ type refusal struct{ status string }
 
 func (e *refusal) Error() string { return e.status }
 
-// final are answers that blame the request's content.
+// final are the status codes that blame the request's content.
 var final = []int{http.StatusBadRequest, http.StatusRequestEntityTooLarge, http.StatusUnprocessableEntity}
 
 func (r *Router) post(ctx context.Context, out *pipeline.Output, d pipeline.Delivery) ([]byte, error) {
@@ -82,7 +85,7 @@ func (r *Router) post(ctx context.Context, out *pipeline.Output, d pipeline.Deli
 	answer, err := client.Do(request)
 	if err != nil {
 		var of *url.Error
-		if errors.As(err, &of) { // it names the whole URL
+		if errors.As(err, &of) { // its message contains the whole URL
 			err = of.Err
 		}
 		return nil, err
@@ -101,7 +104,7 @@ func (r *Router) post(ctx context.Context, out *pipeline.Output, d pipeline.Deli
 	return body, nil
 }
 
-// validText is a text with what is no UTF-8 replaced.
+// validText replaces what is not UTF-8.
 func validText(s string) string {
 	if utf8.ValidString(s) {
 		return s

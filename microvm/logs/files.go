@@ -13,14 +13,14 @@ import (
 	"time"
 )
 
-// Bounds of what the outputs file and stdout write: a file is put aside at a size, with the suffix .old in place of an earlier one; beyond a number of
-// files the one that has not been written for the longest time goes.
+// Limits of what the outputs file and stdout write: a file that reaches its size is renamed with the suffix .old, in
+// place of an earlier one; beyond the number of files, the one that was not written for the longest time is deleted.
 const (
 	mostFileBytes = 10 << 20
 	mostFiles     = 256
 )
 
-// files are those below the router's directory. No name leads out of it, also not by a link.
+// files are the files below the router's directory. No name leads out of it, not even through a link.
 type files struct {
 	root *os.Root
 	most int64
@@ -40,7 +40,7 @@ func openFiles(dir string) (*files, error) {
 
 func (f *files) close() { _ = f.root.Close() }
 
-// append writes at the end of a file, all or nothing.
+// append appends to a file, all or nothing.
 func (f *files) append(name string, b []byte) error {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -78,7 +78,7 @@ func (f *files) write(name string, b []byte) error {
 	return nil
 }
 
-// prune makes room for one file more.
+// prune makes room for one more file.
 func (f *files) prune() error {
 	type old struct {
 		name string

@@ -2,20 +2,23 @@ package logs
 
 import (
 	"context"
+	"fmt"
 	"maps"
 	"sync"
 	"time"
 
+	"github.com/nodeless/nodeless/internal/kit/clock"
 	"github.com/nodeless/nodeless/microvm/logs/pipeline"
 )
 
-// Bounds of what a lane has in memory at once.
+// Limits of what a lane has in memory at once.
 const (
 	batchRecords = 1000
 	batchBytes   = 512 << 10
 )
 
-// lane carries a pod's lines to one output. What it has read and not sent is at most one batch.
+// lane carries a pod's lines to one output, a batch at a time: it reads lines (fill), sends them until the output has
+// accepted or refused each (send), and then records how far it is (advance). Only the batch is in memory.
 type lane struct {
 	route  *Route
 	pipe   *pipeline.Pipeline
@@ -23,37 +26,38 @@ type lane struct {
 	ctx    context.Context
 	cancel context.CancelFunc
 	done   chan struct{}
-	last   chan struct{} // closed: nothing more will be logged
-	once   sync.Once     // of closing it
+	last   chan struct{} // closed when nothing more will be logged
+	once   sync.Once     // of closing last
 
 	mu   sync.Mutex
 	sent map[string]int64 // by container
 
-	// of run
+	// Used by run only.
 	tails   map[string]Tail
 	batch   []*pipeline.Record
-	taken   map[string]int64 // as sent will be when the batch is
-	tries   int              // of the batch
+	taken   map[string]int64 // the value of sent after the batch
+	tries   int              // to send the batch
 	failing bool
 	refused int64 // lines that were given up
-	told    int64 // lost lines, of those told
+	told    int64 // lost lines that were reported
 	toldAt  time.Time
 	savedAt time.Time
 	dirty   bool
 }
 
 func newLane(t *Route, p *pipeline.Pipeline, out *pipeline.Output, from map[string]int64) *lane {
-	l := &lane{route: t, pipe: p, out: out, done: make(chan struct{}), last: make(chan struct{}), sent: map[string]int64{}, tails: map[string]Tail{}}
+	l := &lane{route: t, pipe: p, out: out, done: make(chan struct{}), last: make(chan struct{}), sent: map[string]int64{},
+		tails: map[string]Tail{}}
 	maps.Copy(l.sent, from)
 	l.taken = maps.Clone(l.sent)
 	l.ctx, l.cancel = context.WithCancel(context.Background())
 	return l
 }
 
-// drain has the lane end when it has sent all there is.
+// drain lets the lane end when it has sent everything.
 func (l *lane) drain() { l.once.Do(func() { close(l.last) }) }
 
-// position is how far it is.
+// position returns how far the lane is.
 func (l *lane) position() map[string]int64 {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -88,7 +92,7 @@ func (l *lane) run() {
 			l.fail(err)
 		}
 		l.tellLost(false)
-		if !l.pause(again) {
+		if clock.Sleep(l.ctx, clock.Real{}, again) != nil {
 			break
 		}
 		again = min(2*again, o.MostAgain)
@@ -99,7 +103,7 @@ func (l *lane) run() {
 	l.tellLost(true)
 }
 
-// left is how many lines will not be sent any more.
+// left returns how many lines will not be sent any more.
 func (l *lane) left() int64 {
 	n := int64(len(l.batch))
 	for _, tail := range l.tails {
@@ -122,7 +126,7 @@ func (l *lane) draining() bool {
 	}
 }
 
-// idle waits until there is something to send, and a moment longer for more of it; false if the lane is to end.
+// idle waits until there is something to send, and then briefly for more. It returns false if the lane is to end.
 func (l *lane) idle(logged <-chan struct{}) bool {
 	o := &l.route.router.o
 	save := time.NewTimer(o.Save)
@@ -141,31 +145,14 @@ func (l *lane) idle(logged <-chan struct{}) bool {
 			return false
 		}
 	}
-	timer := time.NewTimer(o.Flush)
-	defer timer.Stop()
-	select {
-	case <-timer.C:
-	case <-l.last:
-	case <-l.ctx.Done():
-	}
+	_ = clock.SleepOr(l.ctx, clock.Real{}, o.Flush, l.last)
 	return true
 }
 
-func (l *lane) pause(d time.Duration) bool {
-	timer := time.NewTimer(d)
-	defer timer.Stop()
-	select {
-	case <-timer.C:
-		return true
-	case <-l.ctx.Done():
-		return false
-	}
-}
-
-// fill reads lines until there is a batch, or nothing more.
+// fill reads lines until the batch is full or there are no more.
 func (l *lane) fill() error {
 	if len(l.batch) > 0 {
-		return nil // it waits to be sent again
+		return nil // it has to be sent again first
 	}
 	bytes := 0
 	for _, container := range l.route.pod.Log.Containers() {
@@ -198,7 +185,7 @@ func (l *lane) fill() error {
 	return nil
 }
 
-// advance notes that all that was taken has been seen to.
+// advance records that everything taken has been dealt with.
 func (l *lane) advance() {
 	l.mu.Lock()
 	if !maps.Equal(l.sent, l.taken) {
@@ -213,4 +200,73 @@ func (l *lane) advance() {
 func (l *lane) save() {
 	l.route.save()
 	l.savedAt, l.dirty = time.Now(), false
+}
+
+// lostEvery is the interval at which lost lines are reported.
+const lostEvery = time.Minute
+
+// send sends the batch and keeps what is to be sent again.
+func (l *lane) send() error {
+	ctx, cancel := lingering(l.ctx, linger)
+	again, refused, err := l.route.router.deliver(ctx, l.out, l.batch)
+	cancel()
+	l.refused += int64(refused)
+	l.batch = again
+	if err != nil {
+		if l.tries++; l.out.Retries < 0 || l.tries <= l.out.Retries {
+			return err
+		}
+		l.refused += int64(len(l.batch))
+		l.batch = nil
+	}
+	l.tries = 0
+	if err == nil && l.failing {
+		l.failing = false
+		l.route.tell(false, "LogOutputRecovered", fmt.Sprintf("output %s takes lines again", l.out))
+		l.tellLost(true)
+	}
+	l.advance()
+	if refused > 0 || err != nil {
+		l.tellLost(false)
+	}
+	return nil
+}
+
+// linger is how long the lane waits for a request under way before it ends: giving up at once would send the same
+// records again.
+const linger = 2 * time.Second
+
+// lingering returns a context that ends some time after its parent.
+func lingering(parent context.Context, d time.Duration) (context.Context, context.CancelFunc) {
+	ctx, cancel := context.WithCancel(context.WithoutCancel(parent))
+	stop := context.AfterFunc(parent, func() { time.AfterFunc(d, cancel) })
+	return ctx, func() { stop(); cancel() }
+}
+
+// fail reports, once, that the output accepts nothing.
+func (l *lane) fail(err error) {
+	if l.failing || l.ctx.Err() != nil {
+		return
+	}
+	l.failing = true
+	l.route.tell(true, "LogOutputFailed", fmt.Sprintf("output %s to %s: %v; it is tried again, and lines wait where "+
+		"the pod's log is stored (%s)", l.out, l.out.To, err, stored))
+}
+
+// stored is how much of a container's log the host keeps.
+const stored = "up to 20 MiB of each container's last two runs"
+
+// tellLost reports from time to time how many lines did not reach the output; at the end, that includes the waiting
+// ones.
+func (l *lane) tellLost(end bool) {
+	lost := l.refused
+	for _, tail := range l.tails {
+		lost += tail.Lost()
+	}
+	if lost == l.told || !end && time.Since(l.toldAt) < lostEvery {
+		return
+	}
+	l.told, l.toldAt = lost, time.Now()
+	l.route.tell(true, "LogLinesLost", fmt.Sprintf("%d lines did not get to output %s since they were refused, or "+
+		"forgotten before they could be sent", lost, l.out))
 }

@@ -13,7 +13,7 @@ import (
 
 const positionsDir = "positions"
 
-// Route is the way of one pod's logs: a lane for each output.
+// Route routes the logs of one pod: a lane for each output.
 type Route struct {
 	router *Router
 	pod    Pod
@@ -21,7 +21,7 @@ type Route struct {
 	mu        sync.Mutex
 	lanes     []*lane
 	ended     bool
-	positions []position // of the outputs there are, or were last
+	positions []position // of the current outputs, or of the last ones
 
 	saving sync.Mutex
 }
@@ -29,7 +29,7 @@ type Route struct {
 // position is how far an output is.
 type position struct {
 	Output string           // its ID
-	Sent   map[string]int64 // the time of the last line that was taken, by container
+	Sent   map[string]int64 // time of the last accepted line, by container
 }
 
 func idOf(path string) string { return strings.TrimSuffix(filepath.Base(path), ".json") }
@@ -44,11 +44,12 @@ func (t *Route) tell(warning bool, reason, message string) { t.pod.Tell(warning,
 func (t *Route) recall() {
 	b, err := os.ReadFile(t.file())
 	if err == nil && json.Unmarshal(b, &t.positions) != nil {
-		t.router.o.Log.Warn("it is not known how far the logs of a pod were routed: they are routed from their beginning", "file", t.file())
+		t.router.o.Log.Warn("it is not known how far the logs of a pod were routed: they are routed from their beginning",
+			"file", t.file())
 	}
 }
 
-// save notes the positions; whole or not at all.
+// save writes the positions atomically.
 func (t *Route) save() {
 	t.saving.Lock()
 	defer t.saving.Unlock()
@@ -67,14 +68,15 @@ func (t *Route) save() {
 		err = os.Rename(t.file()+".new", t.file())
 	}
 	if err != nil {
-		t.router.o.Log.Warn("it is not noted how far the logs of a pod were routed; some would be sent twice after a restart", "error", err)
+		t.router.o.Log.Warn("it is not noted how far the logs of a pod were routed; some would be sent twice after a restart",
+			"error", err)
 	}
 }
 
-// note takes the positions over from the lanes. t.mu is held.
+// note takes over the positions of the lanes. t.mu is held.
 func (t *Route) note() {
 	if len(t.lanes) == 0 {
-		return // those of the last outputs stay, for when there are some again
+		return // keep those of the last outputs for when there are some again
 	}
 	t.positions = t.positions[:0:0]
 	for _, l := range t.lanes {
@@ -82,7 +84,7 @@ func (t *Route) note() {
 	}
 }
 
-// configure has the lanes of a pipeline run, and no others.
+// configure replaces the lanes by those of a pipeline.
 func (t *Route) configure(p *pipeline.Pipeline) {
 	t.stop()
 	t.mu.Lock()
@@ -98,8 +100,8 @@ func (t *Route) configure(p *pipeline.Pipeline) {
 	}
 }
 
-// inherit says where outputs begin: one that was there before, where it was; one that was changed, where the one in its place was; a new one with all
-// that is stored.
+// inherit returns where outputs begin: an unchanged output where it was, a changed one where its predecessor in the
+// list was, and a new one at the beginning of what is stored.
 func inherit(had []position, outputs []*pipeline.Output) []map[string]int64 {
 	out := make([]map[string]int64, len(outputs))
 	used := make([]bool, len(had))
@@ -118,7 +120,7 @@ func inherit(had []position, outputs []*pipeline.Output) []map[string]int64 {
 	return out
 }
 
-// stop ends the lanes and notes where they are.
+// stop ends the lanes and records where they are.
 func (t *Route) stop() {
 	t.mu.Lock()
 	lanes := t.lanes
@@ -137,7 +139,7 @@ func (t *Route) stop() {
 	t.mu.Unlock()
 }
 
-// End sends what there is, until ctx is done, and forgets the pod.
+// End sends what is left, until ctx is done, and forgets the pod.
 func (t *Route) End(ctx context.Context) {
 	t.mu.Lock()
 	lanes := t.lanes

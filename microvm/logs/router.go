@@ -1,17 +1,21 @@
-// Package logs routes what containers in microVMs log as the ConfigMap aws-logging says (package pipeline). The logs that the host stores for kubectl
-// are its buffer: each output of each pod reads them at its own pace, from where it was, also after a restart of the process. Nobody waits for an output;
-// what is forgotten before an output took it is counted and told.
+// Package logs routes the logs of containers in microVMs as the ConfigMap aws-logging says (package pipeline). The logs
+// that the host stores for kubectl are the buffer: each output of each pod reads them at its own pace and continues
+// where it was after a restart of the process. No container waits for an output. Lines that are dropped before an
+// output accepted them are counted and reported.
 package logs
 
 import (
+	"cmp"
 	"context"
 	"crypto/tls"
 	"fmt"
 	"log/slog"
+	"maps"
 	"net"
 	"net/http"
 	"os"
 	"path/filepath"
+	"slices"
 	"sync"
 	"time"
 
@@ -20,38 +24,39 @@ import (
 	"github.com/nodeless/nodeless/microvm/sandbox"
 )
 
-// Log is what the host stores of a pod's containers.
+// Log is the stored log of a pod's containers.
 type Log interface {
 	Containers() []string
-	// Tail reads a container's log from the first line after a time.
+	// Tail returns a reader of a container's log that starts at the first line after a time.
 	Tail(container string, after int64) (Tail, error)
-	// Logged is closed when there is something more.
+	// Logged returns a channel that is closed when there is more to read.
 	Logged() <-chan struct{}
 }
 
-// Tail reads one container's log; host.Tail is one.
+// Tail reads one container's log; sandbox.Tail is one.
 type Tail interface {
 	Next() (sandbox.Stored, bool, error)
 	Lost() int64
 	Close()
 }
 
-// Options are what a Router needs.
+// Options configure a Router.
 type Options struct {
-	// Dir is where the outputs file and stdout write, and where it is kept how far each output is. Private.
+	// Dir is a private directory for the files of the outputs file and stdout, and for the positions of all outputs.
 	Dir string // required
-	// Dial connects to outputs; default a net.Dialer.
+	// Dial connects to outputs; default: a net.Dialer.
 	Dial func(ctx context.Context, network, address string) (net.Conn, error)
 	// Flush is how long lines are gathered; default 1 s.
 	Flush time.Duration
-	// Again is how long it takes until what failed is tried again, doubled up to MostAgain; defaults 1 s and a minute.
+	// Again is the pause before a failed delivery is retried, doubled up to MostAgain; default 1 s and 1 min.
 	Again, MostAgain time.Duration
-	// Save is how often it is noted how far an output is: so many of its lines are sent twice after this process was killed. Default 5 s.
+	// Save is the interval at which positions are saved. The lines of up to this time are sent again if the process is
+	// killed. Default 5 s.
 	Save time.Duration
-	Log  *slog.Logger // default slog.Default
+	Log  *slog.Logger // default: slog.Default
 }
 
-// Router routes the logs of pods. Its methods may be used by many goroutines.
+// Router routes the logs of pods. It is safe for concurrent use.
 type Router struct {
 	o        Options
 	files    *files
@@ -66,27 +71,19 @@ type Router struct {
 	running sync.WaitGroup
 }
 
-// How long one request may take, and how many connections to one server are kept.
+// Limits of one request's duration, and of idle connections per server.
 const (
 	requestLimit = 30 * time.Second
 	idlePerHost  = 8
 )
 
-// New makes a Router that knows no configuration yet.
+// New returns a Router without a configuration.
 func New(o Options) (*Router, error) {
-	for _, d := range []struct {
-		have      *time.Duration
-		otherwise time.Duration
-	}{{&o.Flush, time.Second}, {&o.Again, time.Second}, {&o.MostAgain, time.Minute}, {&o.Save, 5 * time.Second}} {
-		if *d.have <= 0 {
-			*d.have = d.otherwise
-		}
-	}
+	o.Flush, o.Save = cmp.Or(o.Flush, time.Second), cmp.Or(o.Save, 5*time.Second)
+	o.Again, o.MostAgain = cmp.Or(o.Again, time.Second), cmp.Or(o.MostAgain, time.Minute)
+	o.Log = cmp.Or(o.Log, slog.Default())
 	if o.Dial == nil {
 		o.Dial = (&net.Dialer{Timeout: 10 * time.Second}).DialContext
-	}
-	if o.Log == nil {
-		o.Log = slog.Default()
 	}
 	if err := os.MkdirAll(filepath.Join(o.Dir, positionsDir), 0o700); err != nil {
 		return nil, fmt.Errorf("log router: %w", err)
@@ -99,24 +96,25 @@ func New(o Options) (*Router, error) {
 		return &http.Client{
 			Timeout: requestLimit,
 			Transport: &http.Transport{
-				DialContext: o.Dial, MaxIdleConnsPerHost: idlePerHost, IdleConnTimeout: time.Minute, TLSHandshakeTimeout: requestLimit / 3,
-				TLSClientConfig: &tls.Config{MinVersion: tls.VersionTLS12, InsecureSkipVerify: insecure}, //nolint:gosec // it was asked for: tls.verify Off
+				DialContext: o.Dial, MaxIdleConnsPerHost: idlePerHost, IdleConnTimeout: time.Minute,
+				TLSHandshakeTimeout: requestLimit / 3,
+				TLSClientConfig: &tls.Config{MinVersion: tls.VersionTLS12,
+					InsecureSkipVerify: insecure}, //nolint:gosec // it was asked for: tls.verify Off
 			},
-			CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }, // passwords go where they were meant to
+			// passwords go where they were meant to
+			CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
 		}
 	}
 	return &Router{o: o, files: f, safe: client(false), insecure: client(true), routes: map[string]*Route{}}, nil
 }
 
-// Configure has all pods' logs routed as a pipeline says from now on; nil routes none. Outputs that stay as they are go on where they are.
+// Configure routes the logs of all pods through a pipeline from now on; nil routes none. Unchanged outputs continue
+// where they are.
 func (r *Router) Configure(state fargate.LogState, p *pipeline.Pipeline) {
 	r.mu.Lock()
 	first := !r.known
 	r.known, r.state, r.pipe = true, state, p
-	routes := make([]*Route, 0, len(r.routes))
-	for _, route := range r.routes {
-		routes = append(routes, route)
-	}
+	routes := slices.Collect(maps.Values(r.routes))
 	r.mu.Unlock()
 	for _, route := range routes {
 		if route.configure(p); !first && state.Reason != "" {
@@ -129,13 +127,13 @@ func (r *Router) Configure(state fargate.LogState, p *pipeline.Pipeline) {
 	}
 }
 
-// Pod is one whose logs are routed.
+// Pod is a pod whose logs are routed.
 type Pod struct {
-	ID  string // of its microVM: a file's name
+	ID  string // of its microVM: a valid file name
 	Log Log
-	// Source describes a container; it is asked again and again, since labels change. nil: not now.
+	// Source describes a container, nil if it cannot do so now. It is called again and again, since labels change.
 	Source func(container string) *pipeline.Source
-	// Tell is told what a user should know.
+	// Tell reports what a user should know.
 	Tell func(warning bool, reason, message string)
 }
 
@@ -151,7 +149,7 @@ func (r *Router) Add(p Pod) *Route {
 	return route
 }
 
-// Sweep forgets how far the outputs of pods are that are no more.
+// Sweep forgets the positions of pods that no longer exist.
 func (r *Router) Sweep(keep func(id string) bool) {
 	left, _ := filepath.Glob(filepath.Join(r.o.Dir, positionsDir, "*.json"))
 	for _, path := range left {
@@ -161,7 +159,7 @@ func (r *Router) Sweep(keep func(id string) bool) {
 	}
 }
 
-// Close ends all routes. A later Router goes on with them.
+// Close ends all routes. A later Router continues them.
 func (r *Router) Close() {
 	r.mu.Lock()
 	routes := r.routes

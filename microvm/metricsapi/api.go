@@ -1,6 +1,6 @@
-// Package metricsapi serves metrics.k8s.io, from which kubectl top and autoscalers read, for the nodes of microVM pods: in the process
-// of `nodeless up`, where there is no metrics-server. In a cluster that has one, it is left alone: it finds the same figures through
-// package kubelet.
+// Package metricsapi serves metrics.k8s.io, which kubectl top and autoscalers read, for the Nodes of microVM pods. It
+// runs in "nodeless up", where there is no metrics-server. A cluster's own metrics-server is left alone: it gets the
+// same figures through package kubelet.
 package metricsapi
 
 import (
@@ -20,31 +20,34 @@ import (
 	metrics "k8s.io/metrics/pkg/apis/metrics/v1beta1"
 )
 
-// Source measures nodes and pods; podkubelet's Backend has the last two methods.
+// Source measures nodes and pods.
 type Source interface {
-	// Nodes are those it knows of, with their labels.
+	// Nodes returns the known Nodes, with their labels.
 	Nodes() []*corev1.Node
-	// Pods of a node.
+	// Pods returns the pods of a node.
 	Pods(node string) []*corev1.Pod
-	// Stats of a node and its pods; UsageNanoCores is over the last Window.
+	// Stats measures a node and its pods; UsageNanoCores is the rate over the last Window.
 	Stats(ctx context.Context, node string) (*stats.Summary, error)
 	Window() time.Duration
 }
 
 const root = "/apis/metrics.k8s.io/v1beta1"
 
-var version = metav1.GroupVersionForDiscovery{GroupVersion: metrics.SchemeGroupVersion.String(), Version: metrics.SchemeGroupVersion.Version}
+var version = metav1.GroupVersionForDiscovery{GroupVersion: metrics.SchemeGroupVersion.String(),
+	Version: metrics.SchemeGroupVersion.Version}
 
-// newHandler answers the API's discovery, lists and single objects.
+// newHandler serves the API's discovery, lists and single objects.
 func newHandler(s Source) http.Handler {
 	mux := http.NewServeMux()
 	group := metav1.APIGroup{TypeMeta: metav1.TypeMeta{Kind: "APIGroup", APIVersion: "v1"}, Name: metrics.GroupName,
 		Versions: []metav1.GroupVersionForDiscovery{version}, PreferredVersion: version}
 	verbs := metav1.Verbs{"get", "list"}
 	documents := map[string]any{
-		"/apis":                      metav1.APIGroupList{TypeMeta: metav1.TypeMeta{Kind: "APIGroupList", APIVersion: "v1"}, Groups: []metav1.APIGroup{group}},
+		"/apis": metav1.APIGroupList{TypeMeta: metav1.TypeMeta{Kind: "APIGroupList", APIVersion: "v1"},
+			Groups: []metav1.APIGroup{group}},
 		"/apis/" + metrics.GroupName: group,
-		root: metav1.APIResourceList{TypeMeta: metav1.TypeMeta{Kind: "APIResourceList", APIVersion: "v1"}, GroupVersion: version.GroupVersion,
+		root: metav1.APIResourceList{TypeMeta: metav1.TypeMeta{Kind: "APIResourceList", APIVersion: "v1"},
+			GroupVersion: version.GroupVersion,
 			APIResources: []metav1.APIResource{
 				{Name: "nodes", Kind: "NodeMetrics", Verbs: verbs},
 				{Name: "pods", Kind: "PodMetrics", Namespaced: true, Verbs: verbs},
@@ -64,7 +67,7 @@ func newHandler(s Source) http.Handler {
 
 type api struct{ source Source }
 
-// query says which objects a request means.
+// query says which objects a request selects.
 type query struct {
 	labels labels.Selector
 	fields fields.Selector
@@ -77,7 +80,8 @@ func readQuery(r *http.Request) (q query, err error) {
 	if q.fields, err = fields.ParseSelector(r.URL.Query().Get("fieldSelector")); err != nil {
 		return q, fmt.Errorf("fieldSelector: %w", err)
 	}
-	for _, f := range []struct{ value, field string }{{r.PathValue("name"), "metadata.name"}, {r.PathValue("namespace"), "metadata.namespace"}} {
+	for _, f := range []struct{ value, field string }{{r.PathValue("name"), "metadata.name"},
+		{r.PathValue("namespace"), "metadata.namespace"}} {
 		if f.value != "" {
 			q.fields = fields.AndSelectors(q.fields, fields.OneTermEqualSelector(f.field, f.value))
 		}
@@ -86,7 +90,8 @@ func readQuery(r *http.Request) (q query, err error) {
 }
 
 func (q query) wants(o metav1.Object) bool {
-	return q.labels.Matches(labels.Set(o.GetLabels())) && q.fields.Matches(fields.Set{"metadata.name": o.GetName(), "metadata.namespace": o.GetNamespace()})
+	return q.labels.Matches(labels.Set(o.GetLabels())) && q.fields.Matches(fields.Set{"metadata.name": o.GetName(),
+		"metadata.namespace": o.GetNamespace()})
 }
 
 func (a api) nodes(w http.ResponseWriter, r *http.Request) {
@@ -105,8 +110,9 @@ func (a api) nodes(w http.ResponseWriter, r *http.Request) {
 			continue
 		}
 		if usage, at, ok := usageOf(summary.Node.CPU, summary.Node.Memory); ok {
-			list.Items = append(list.Items, metrics.NodeMetrics{TypeMeta: kind("NodeMetrics"), ObjectMeta: metav1.ObjectMeta{Name: n.Name, Labels: n.Labels, CreationTimestamp: at},
-				Timestamp: at, Window: metav1.Duration{Duration: a.source.Window()}, Usage: usage})
+			list.Items = append(list.Items, metrics.NodeMetrics{TypeMeta: kind("NodeMetrics"),
+				ObjectMeta: metav1.ObjectMeta{Name: n.Name, Labels: n.Labels, CreationTimestamp: at},
+				Timestamp:  at, Window: metav1.Duration{Duration: a.source.Window()}, Usage: usage})
 		}
 	}
 	oneOrAll(w, r, list, list.Items)
@@ -136,7 +142,7 @@ func (a api) pods(w http.ResponseWriter, r *http.Request) {
 	oneOrAll(w, r, list, list.Items)
 }
 
-// podMetrics are a pod's, if all of its measured containers have been measured.
+// podMetrics returns the metrics of a pod, and whether all of its containers have been measured.
 func (a api) podMetrics(p *corev1.Pod, summary *stats.Summary) (metrics.PodMetrics, bool) {
 	m := metrics.PodMetrics{TypeMeta: kind("PodMetrics"), Window: metav1.Duration{Duration: a.source.Window()}}
 	for _, s := range summary.Pods {
@@ -152,7 +158,8 @@ func (a api) podMetrics(p *corev1.Pod, summary *stats.Summary) (metrics.PodMetri
 			m.Containers = append(m.Containers, metrics.ContainerMetrics{Name: c.Name, Usage: usage})
 		}
 	}
-	m.ObjectMeta = metav1.ObjectMeta{Name: p.Name, Namespace: p.Namespace, Labels: p.Labels, CreationTimestamp: m.Timestamp}
+	m.ObjectMeta = metav1.ObjectMeta{Name: p.Name, Namespace: p.Namespace, Labels: p.Labels,
+		CreationTimestamp: m.Timestamp}
 	return m, len(m.Containers) > 0
 }
 
@@ -180,12 +187,14 @@ func oneOrAll[T any](w http.ResponseWriter, r *http.Request, list any, items []T
 		answer(w, http.StatusOK, items[0])
 	default:
 		what := strings.Split(strings.TrimPrefix(r.URL.Path, root+"/"), "/")[0]
-		fail(w, http.StatusNotFound, metav1.StatusReasonNotFound, fmt.Sprintf("no metrics of %s %q: it does not run on a microVM of this host, or was not measured yet", what, name))
+		fail(w, http.StatusNotFound, metav1.StatusReasonNotFound,
+			fmt.Sprintf("no metrics of %s %q: it does not run on a microVM of this host, or was not measured yet", what, name))
 	}
 }
 
 func fail(w http.ResponseWriter, code int32, reason metav1.StatusReason, message string) {
-	answer(w, int(code), metav1.Status{TypeMeta: metav1.TypeMeta{Kind: "Status", APIVersion: "v1"}, Status: metav1.StatusFailure, Code: code, Reason: reason, Message: message})
+	answer(w, int(code), metav1.Status{TypeMeta: metav1.TypeMeta{Kind: "Status", APIVersion: "v1"},
+		Status: metav1.StatusFailure, Code: code, Reason: reason, Message: message})
 }
 
 func answer(w http.ResponseWriter, code int, value any) {

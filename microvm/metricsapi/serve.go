@@ -23,7 +23,7 @@ import (
 	aggregator "k8s.io/kube-aggregator/pkg/client/clientset_generated/clientset"
 )
 
-// Where the aggregator finds this process: a Service without endpoints, since they may not be at this machine's own address.
+// The aggregator finds this process through a Service without endpoints, since endpoints may not be loopback addresses.
 const (
 	namespace   = metav1.NamespaceSystem
 	service     = "nodeless-metrics"
@@ -33,8 +33,8 @@ const (
 	stopTimeout = 5 * time.Second
 )
 
-// Run serves the API on this machine and registers it, until the context ends; then it is registered no more. Another metrics API
-// that the cluster has is left alone, and Run returns at once.
+// Run serves and registers the API until the context ends. It returns at once if the cluster has another metrics API,
+// which it leaves alone.
 func Run(ctx context.Context, kubeconfig string, s Source) error {
 	config, err := clientcmd.BuildConfigFromFlags("", kubeconfig)
 	if err != nil {
@@ -66,13 +66,15 @@ func Run(ctx context.Context, kubeconfig string, s Source) error {
 	// A registration without a server would keep every namespace from being deleted.
 	last, cancel := context.WithTimeout(context.WithoutCancel(ctx), stopTimeout)
 	defer cancel()
-	if err := a.ApiregistrationV1().APIServices().Delete(last, apiService, metav1.DeleteOptions{}); err != nil && !apierrors.IsNotFound(err) {
+	if err := a.ApiregistrationV1().APIServices().Delete(last, apiService, metav1.DeleteOptions{}); err != nil &&
+		!apierrors.IsNotFound(err) {
 		return fmt.Errorf("metrics API: take back its registration: %w", err)
 	}
 	return nil
 }
 
-// Unregister takes back what a process that was killed has registered: without a server it would keep every namespace from being deleted.
+// Unregister removes the registration of a killed process: without a server, it would keep every namespace from being
+// deleted.
 func Unregister(ctx context.Context, config *rest.Config) error {
 	a, err := aggregator.NewForConfig(config)
 	if err != nil {
@@ -88,8 +90,9 @@ func Unregister(ctx context.Context, config *rest.Config) error {
 	return nil
 }
 
-// listen serves with delegated authentication (the aggregator's request headers among it) and authorisation.
-func listen(ctx context.Context, kubeconfig string, s Source) (stopped <-chan struct{}, port int32, ca []byte, err error) {
+// listen serves with delegated authentication (including the aggregator's request headers) and authorization.
+func listen(ctx context.Context, kubeconfig string, s Source) (stopped <-chan struct{}, port int32, ca []byte,
+	err error) {
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		return nil, 0, nil, err
@@ -104,7 +107,8 @@ func listen(ctx context.Context, kubeconfig string, s Source) (stopped <-chan st
 	if err := serving.ApplyTo(&info); err != nil {
 		return nil, 0, nil, err
 	}
-	authentication, authorization := options.NewDelegatingAuthenticationOptions(), options.NewDelegatingAuthorizationOptions()
+	authentication, authorization := options.NewDelegatingAuthenticationOptions(),
+		options.NewDelegatingAuthorizationOptions()
 	authentication.RemoteKubeConfigFile, authorization.RemoteKubeConfigFile = kubeconfig, kubeconfig
 	var who server.AuthenticationInfo
 	var may server.AuthorizationInfo
@@ -116,8 +120,10 @@ func listen(ctx context.Context, kubeconfig string, s Source) (stopped <-chan st
 	}
 	codecs := serializer.NewCodecFactory(scheme.Scheme)
 	handler := filters.WithAuthorization(newHandler(s), may.Authorizer, codecs)
-	handler = filters.WithAuthentication(handler, who.Authenticator, filters.Unauthorized(codecs), nil, who.RequestHeaderConfig)
-	handler = filters.WithRequestInfo(handler, &request.RequestInfoFactory{APIPrefixes: sets.NewString("apis"), GrouplessAPIPrefixes: sets.NewString()})
+	handler = filters.WithAuthentication(handler, who.Authenticator, filters.Unauthorized(codecs), nil,
+		who.RequestHeaderConfig)
+	handler = filters.WithRequestInfo(handler, &request.RequestInfoFactory{APIPrefixes: sets.NewString("apis"),
+		GrouplessAPIPrefixes: sets.NewString()})
 	stopped, _, err = info.Serve(filters.WithAuditInit(handler), stopTimeout, ctx.Done())
 	ca, _ = serving.ServerCert.GeneratedCert.CurrentCertKeyContent()
 	return stopped, int32(l.Addr().(*net.TCPAddr).Port), ca, err
@@ -144,7 +150,7 @@ func register(ctx context.Context, client kubernetes.Interface, a aggregator.Int
 	if !apierrors.IsAlreadyExists(err) {
 		return err
 	}
-	// Ours, of a process that was killed.
+	// Ours, of a killed process.
 	there, err := api.Get(ctx, apiService, metav1.GetOptions{})
 	if err != nil {
 		return err

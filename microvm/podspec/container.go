@@ -1,34 +1,37 @@
 package podspec
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"slices"
+	"strconv"
 	"strings"
 
+	"golang.org/x/sys/unix"
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/util/sets"
+	"k8s.io/utils/ptr"
 
+	"github.com/nodeless/nodeless/microvm/fargate"
 	"github.com/nodeless/nodeless/microvm/image"
 	"github.com/nodeless/nodeless/microvm/wire"
 )
 
-// runtimeCapabilities are those that a container has if it says nothing: containerd's and Docker's default.
-var runtimeCapabilities = []string{
-	"AUDIT_WRITE", "CHOWN", "DAC_OVERRIDE", "FOWNER", "FSETID", "KILL", "MKNOD", "NET_BIND_SERVICE", "NET_RAW", "SETFCAP", "SETGID", "SETPCAP", "SETUID", "SYS_CHROOT",
-}
-
 // all stands for every capability.
 const all = "ALL"
 
-// container is one container as the guest runs it.
+// container translates a container for the guest.
 func (t translation) container(c *corev1.Container, kind wire.ContainerKind) (wire.Container, error) {
 	if kind == wire.KindInit && c.RestartPolicy != nil && *c.RestartPolicy == corev1.ContainerRestartPolicyAlways {
 		kind = wire.KindSidecar
 	}
 	out := wire.Container{
 		Name: c.Name, Kind: kind, Disk: t.o.Disks[c.Name], TTY: c.TTY, Stdin: c.Stdin, StdinOnce: c.StdinOnce,
-		TerminationMessagePath: c.TerminationMessagePath, FallbackToLogs: c.TerminationMessagePolicy == corev1.TerminationMessageFallbackToLogsOnError,
-		MemoryBytes: c.Resources.Limits.Memory().Value(), CPUMilli: c.Resources.Limits.Cpu().MilliValue(), CPUShareMilli: c.Resources.Requests.Cpu().MilliValue(),
+		TerminationMessagePath: c.TerminationMessagePath,
+		FallbackToLogs:         c.TerminationMessagePolicy == corev1.TerminationMessageFallbackToLogsOnError,
+		MemoryBytes:            c.Resources.Limits.Memory().Value(), CPUMilli: c.Resources.Limits.Cpu().MilliValue(),
+		CPUShareMilli: c.Resources.Requests.Cpu().MilliValue(),
 	}
 	img, ok := t.o.Images[c.Name]
 	if !ok {
@@ -40,8 +43,10 @@ func (t translation) container(c *corev1.Container, kind wire.ContainerKind) (wi
 	}
 	security := effective(t.pod.Spec.SecurityContext, c.SecurityContext)
 	process, err := img.Process(image.Container{
-		Command: expanded(c.Command, expand), Args: expanded(c.Args, expand), Env: append([]string{"HOSTNAME=" + hostname(t.pod)}, env...),
-		WorkingDir: c.WorkingDir, RunAsUser: security.RunAsUser, RunAsGroup: security.RunAsGroup, RunAsNonRoot: isTrue(security.RunAsNonRoot),
+		Command: expanded(c.Command, expand), Args: expanded(c.Args, expand),
+		Env:        append([]string{"HOSTNAME=" + hostname(t.pod)}, env...),
+		WorkingDir: c.WorkingDir, RunAsUser: security.RunAsUser, RunAsGroup: security.RunAsGroup,
+		RunAsNonRoot: ptr.Deref(security.RunAsNonRoot, false),
 	})
 	if err != nil {
 		return out, err
@@ -51,8 +56,10 @@ func (t translation) container(c *corev1.Container, kind wire.ContainerKind) (wi
 		return out, err
 	}
 	out.Args, out.Env, out.WorkingDir = process.Argv, process.Env, process.Dir
-	out.User = wire.User{UID: &uid, GID: &gid, NonRoot: isTrue(security.RunAsNonRoot), Groups: groups(t.pod.Spec.SecurityContext, process.Groups)}
-	out.Privileged, out.ReadOnlyRoot = isTrue(security.Privileged), isTrue(security.ReadOnlyRootFilesystem)
+	out.User = wire.User{UID: &uid, GID: &gid, NonRoot: ptr.Deref(security.RunAsNonRoot, false),
+		Groups: groups(t.pod.Spec.SecurityContext, process.Groups)}
+	out.Privileged, out.ReadOnlyRoot = ptr.Deref(security.Privileged, false),
+		ptr.Deref(security.ReadOnlyRootFilesystem, false)
 	out.NoNewPrivileges = security.AllowPrivilegeEscalation != nil && !*security.AllowPrivilegeEscalation
 	out.Capabilities = capabilities(security.Capabilities)
 	for i := range c.VolumeMounts {
@@ -64,7 +71,8 @@ func (t translation) container(c *corev1.Container, kind wire.ContainerKind) (wi
 		if slices.Contains(strings.Split(sub, "/"), "..") {
 			return out, fmt.Errorf("mount %s: its subPath %q leads out of the volume", m.MountPath, sub)
 		}
-		out.Mounts = append(out.Mounts, wire.Mount{Volume: m.Name, Path: m.MountPath, SubPath: sub, ReadOnly: m.ReadOnly || t.holdsFiles(m.Name)})
+		out.Mounts = append(out.Mounts, wire.Mount{Volume: m.Name, Path: m.MountPath, SubPath: sub, ReadOnly: m.ReadOnly ||
+			t.holdsFiles(m.Name)})
 	}
 	if err := t.lifecycle(c, &out); err != nil {
 		return out, err
@@ -72,9 +80,10 @@ func (t translation) container(c *corev1.Container, kind wire.ContainerKind) (wi
 	return out, nil
 }
 
-// holdsFiles says whether a volume's files are the cluster's: containers only read them, as kubelets have it.
+// holdsFiles reports whether a volume's files are the cluster's: containers may only read them, as with a kubelet.
 func (t translation) holdsFiles(volume string) bool {
-	return slices.ContainsFunc(t.pod.Spec.Volumes, func(v corev1.Volume) bool { return v.Name == volume && v.EmptyDir == nil })
+	return slices.ContainsFunc(t.pod.Spec.Volumes,
+		func(v corev1.Volume) bool { return v.Name == volume && v.EmptyDir == nil })
 }
 
 // lifecycle adds probes and hooks.
@@ -84,7 +93,8 @@ func (t translation) lifecycle(c *corev1.Container, out *wire.Container) error {
 		name string
 		from *corev1.Probe
 		into **wire.Probe
-	}{{"startupProbe", c.StartupProbe, &out.StartupProbe}, {"livenessProbe", c.LivenessProbe, &out.LivenessProbe}, {"readinessProbe", c.ReadinessProbe, &out.ReadinessProbe}} {
+	}{{"startupProbe", c.StartupProbe, &out.StartupProbe}, {"livenessProbe", c.LivenessProbe, &out.LivenessProbe},
+		{"readinessProbe", c.ReadinessProbe, &out.ReadinessProbe}} {
 		made, err := probe(c, p.from)
 		if err != nil {
 			failed = append(failed, fmt.Errorf("%s: %w", p.name, err))
@@ -115,9 +125,7 @@ func expanded(words []string, expand func(string) string) []string {
 	return out
 }
 
-func isTrue(b *bool) bool { return b != nil && *b }
-
-// effective is a container's security context with what only the pod says.
+// effective returns a container's security context, completed with the pod's.
 func effective(pod *corev1.PodSecurityContext, container *corev1.SecurityContext) corev1.SecurityContext {
 	var out corev1.SecurityContext
 	if container != nil {
@@ -126,22 +134,16 @@ func effective(pod *corev1.PodSecurityContext, container *corev1.SecurityContext
 	if pod == nil {
 		return out
 	}
-	if out.RunAsUser == nil {
-		out.RunAsUser = pod.RunAsUser
-	}
-	if out.RunAsGroup == nil {
-		out.RunAsGroup = pod.RunAsGroup
-	}
-	if out.RunAsNonRoot == nil {
-		out.RunAsNonRoot = pod.RunAsNonRoot
-	}
+	out.RunAsUser, out.RunAsGroup = cmp.Or(out.RunAsUser, pod.RunAsUser), cmp.Or(out.RunAsGroup, pod.RunAsGroup)
+	out.RunAsNonRoot = cmp.Or(out.RunAsNonRoot, pod.RunAsNonRoot)
 	return out
 }
 
-// groups are the supplementary groups: the pod's, and the image's unless the pod wants its own alone.
+// groups returns the supplementary groups: the pod's, and the image's unless the pod's policy is Strict.
 func groups(pod *corev1.PodSecurityContext, ofImage []uint32) []int64 {
 	var out []int64
-	strict := pod != nil && pod.SupplementalGroupsPolicy != nil && *pod.SupplementalGroupsPolicy == corev1.SupplementalGroupsPolicyStrict
+	strict := pod != nil && pod.SupplementalGroupsPolicy != nil &&
+		*pod.SupplementalGroupsPolicy == corev1.SupplementalGroupsPolicyStrict
 	if !strict {
 		for _, g := range ofImage {
 			out = append(out, int64(g))
@@ -157,33 +159,74 @@ func groups(pod *corev1.PodSecurityContext, ofImage []uint32) []int64 {
 	return slices.Compact(out)
 }
 
-// capabilities are a container's, sorted: the default ones, less those dropped, and those added. ALL is told as it is.
+// capabilities returns a container's capabilities, sorted: the default ones, less those dropped, plus those added. ALL
+// is passed on.
 func capabilities(c *corev1.Capabilities) []string {
-	have := map[string]bool{}
+	have := sets.New[string]()
 	if c == nil || !has(c.Drop, all) {
-		for _, name := range runtimeCapabilities {
-			have[name] = true
+		for _, name := range fargate.RuntimeCapabilities {
+			have.Insert(string(name))
 		}
 	}
 	if c != nil {
 		for _, name := range c.Drop {
-			delete(have, plain(name))
+			have.Delete(plain(name))
 		}
 		for _, name := range c.Add {
-			have[plain(name)] = true
+			have.Insert(plain(name))
 		}
 	}
-	out := make([]string, 0, len(have))
-	for name := range have {
-		out = append(out, name)
-	}
-	slices.Sort(out)
-	return out
+	return sets.List(have)
 }
 
-// plain is a capability's name without the kernel's prefix.
+// plain returns a capability's name without the kernel's prefix.
 func plain(c corev1.Capability) string { return strings.TrimPrefix(strings.ToUpper(string(c)), "CAP_") }
 
 func has(list []corev1.Capability, name string) bool {
 	return slices.ContainsFunc(list, func(c corev1.Capability) bool { return plain(c) == name })
+}
+
+// Real-time signals as C libraries count them: they keep the first two for themselves.
+const (
+	firstRealTime = 34
+	lastRealTime  = 64
+)
+
+// stopSignal returns the number of the signal that stops a container: the pod's choice, else its image's; 0 if neither
+// has one.
+func stopSignal(c *corev1.Container, ofImage string) (int, error) {
+	name := ofImage
+	if c.Lifecycle != nil && c.Lifecycle.StopSignal != nil {
+		name = string(*c.Lifecycle.StopSignal)
+	}
+	if name == "" {
+		return 0, nil
+	}
+	n := signalNumber(name)
+	if n < 1 || n > lastRealTime {
+		return 0, fmt.Errorf("the stop signal %q is none; use a name such as SIGTERM or a number from 1 to %d", name,
+			lastRealTime)
+	}
+	return n, nil
+}
+
+// signalNumber parses SIGQUIT, QUIT, SIGRTMIN+3, SIGRTMAX-1 and 3. It returns 0 for anything else.
+func signalNumber(name string) int {
+	if n, err := strconv.Atoi(name); err == nil {
+		return n
+	}
+	name = "SIG" + strings.TrimPrefix(strings.ToUpper(name), "SIG")
+	for prefix, from := range map[string]int{"SIGRTMIN": firstRealTime, "SIGRTMAX": lastRealTime} {
+		if offset, ok := strings.CutPrefix(name, prefix); ok {
+			if offset == "" {
+				return from
+			}
+			n, err := strconv.Atoi(offset)
+			if err != nil || from+n < firstRealTime || from+n > lastRealTime {
+				return 0
+			}
+			return from + n
+		}
+	}
+	return int(unix.SignalNum(name))
 }

@@ -8,12 +8,13 @@ import (
 	"github.com/nodeless/nodeless/microvm/wire"
 )
 
-// lostMessage is of a container whose machine ended while nobody saw it.
+// lostMessage is the message of a container whose virtual machine ended unobserved.
 const lostMessage = "The container could not be located when its microVM was started again"
 
-// Earlier is what has become of a pod's containers in a machine that ended under them, by their names: of those the guest has told of by its account, of
-// others by the pod's status. As with kubelet after the restart of a node, init containers run again, and so do all others but those that have done their
-// work and are not to be run again after that.
+// Earlier returns what became of a pod's containers, by name, in a virtual machine that ended under them: by the
+// guest's account or, for containers it says nothing about, by the pod's status. As with a kubelet after a restart of
+// its node, init containers run again, and so do all others but those that have succeeded and must not restart on
+// success.
 func Earlier(pod *corev1.Pod, told wire.PodStatus, now time.Time) map[string]wire.Earlier {
 	out := map[string]wire.Earlier{}
 	known := map[string]*wire.ContainerStatus{}
@@ -43,13 +44,14 @@ func Earlier(pod *corev1.Pod, told wire.PodStatus, now time.Time) map[string]wir
 	return out
 }
 
-// over adds whether a container is not run again.
+// over sets whether a container does not run again.
 func over(pod *corev1.Pod, init bool, e wire.Earlier) wire.Earlier {
 	e.Over = !init && pod.Spec.RestartPolicy == corev1.RestartPolicyOnFailure && e.LastExit != nil && e.LastExit.Code == 0
 	return e
 }
 
-// earlierByAccount is by the guest's words, as the host has completed them: what ran or waited when the machine ended has an exit that nobody saw.
+// earlierByAccount uses the guest's account, as the host has completed it: a container that ran or waited when the
+// virtual machine ended has an exit that nobody saw.
 func earlierByAccount(s *wire.ContainerStatus) wire.Earlier {
 	exit := s.Exit
 	if exit != nil && exit.Reason == unknown && exit.Started.IsZero() { // it did not run
@@ -64,15 +66,16 @@ func earlierByAccount(s *wire.ContainerStatus) wire.Earlier {
 	return wire.Earlier{Runs: s.Restarts + 1, LastExit: exit}
 }
 
-// unknown is kubelet's reason for the end of a container that nobody saw.
+// unknown is the kubelet's reason for a container's end that nobody saw.
 const unknown = "ContainerStatusUnknown"
 
-// earlierByStatus is by what was written to the API server.
+// earlierByStatus uses the status written to the API server.
 func earlierByStatus(c *corev1.ContainerStatus, now time.Time) wire.Earlier {
 	var exit *wire.Exit
 	switch {
 	case c.State.Running != nil:
-		exit = &wire.Exit{Code: 137, Reason: unknown, Message: lostMessage, Started: c.State.Running.StartedAt.Time, Finished: now}
+		exit = &wire.Exit{Code: 137, Reason: unknown, Message: lostMessage, Started: c.State.Running.StartedAt.Time,
+			Finished: now}
 	case c.State.Terminated != nil:
 		exit = exitOf(c.State.Terminated)
 	case c.LastTerminationState.Terminated != nil:
@@ -85,6 +88,7 @@ func earlierByStatus(c *corev1.ContainerStatus, now time.Time) wire.Earlier {
 
 func exitOf(t *corev1.ContainerStateTerminated) *wire.Exit {
 	return &wire.Exit{
-		Code: int(t.ExitCode), Signal: int(t.Signal), Reason: t.Reason, Message: t.Message, Started: t.StartedAt.Time, Finished: t.FinishedAt.Time,
+		Code: int(t.ExitCode), Signal: int(t.Signal), Reason: t.Reason, Message: t.Message, Started: t.StartedAt.Time,
+		Finished: t.FinishedAt.Time,
 	}
 }

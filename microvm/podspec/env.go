@@ -11,10 +11,11 @@ import (
 	resourceutil "k8s.io/kubernetes/pkg/api/v1/resource"
 	"k8s.io/kubernetes/pkg/fieldpath"
 	"k8s.io/kubernetes/third_party/forked/golang/expansion"
+	"k8s.io/utils/ptr"
 )
 
-// environment are a container's own variables, as NAME=value, and a function that expands $(NAME). Later ones win, and can refer
-// to those before them.
+// environment returns a container's variables, as NAME=value, and a function that expands $(NAME). A later variable
+// overrides an earlier one, and can refer to those before it.
 func (t translation) environment(c *corev1.Container) (env []string, expand func(string) string, err error) {
 	values := map[string]string{}
 	var names []string
@@ -66,7 +67,7 @@ func (t translation) environment(c *corev1.Container) (env []string, expand func
 	return env, expand, nil
 }
 
-// from is what one source of variables holds.
+// from returns the data of one source of variables.
 func (t translation) from(from corev1.EnvFromSource) (map[string][]byte, error) {
 	switch {
 	case from.ConfigMapRef != nil:
@@ -77,11 +78,11 @@ func (t translation) from(from corev1.EnvFromSource) (map[string][]byte, error) 
 	return nil, nil
 }
 
-// valueFrom is the value of one variable; there is false for an optional one that is not there.
+// valueFrom returns the value of one variable; there is false for an optional one that does not exist.
 func (t translation) valueFrom(c *corev1.Container, from *corev1.EnvVarSource) (value string, there bool, err error) {
 	key := func(kind, object, key string, data map[string][]byte, optional *bool) (string, bool, error) {
 		v, ok := data[key]
-		if !ok && (optional == nil || !*optional) {
+		if !ok && !ptr.Deref(optional, false) {
 			return "", false, missing("key", key+" in "+kind+" "+object)
 		}
 		return string(v), ok, nil
@@ -111,7 +112,7 @@ func (t translation) valueFrom(c *corev1.Container, from *corev1.EnvVarSource) (
 	return "", false, fmt.Errorf("its source is not supported by microVMs")
 }
 
-// field is a field of the pod for the downward API.
+// field returns a field of the pod for the downward API.
 func (t translation) field(path string) (string, error) {
 	switch path {
 	case "status.podIP", "status.podIPs":
@@ -130,7 +131,7 @@ func (t translation) field(path string) (string, error) {
 	return value, nil
 }
 
-// resourceField returns an amount of a container's requests or limits. A limit that is not given is what the guest has, as on a node.
+// resourceField returns a container's request or limit. A limit that is not set is the guest's size, as on a node.
 func (t translation) resourceField(c *corev1.Container, ref *corev1.ResourceFieldSelector) (string, error) {
 	for _, named := range slices.Concat(t.pod.Spec.InitContainers, t.pod.Spec.Containers) {
 		if ref.ContainerName != "" && named.Name == ref.ContainerName {

@@ -1,25 +1,27 @@
-// Package podspec translates between pods of the Kubernetes API and what a microVM's guest is told and tells: references are
-// resolved, variables expanded, and the guest's account of its containers becomes a pod's status as a kubelet writes it.
+// Package podspec translates pods of the Kubernetes API for a microVM's guest, and the guest's account of its
+// containers into a pod status as a kubelet writes it. It resolves references and expands variables.
 //
-// It decides nothing and reads nothing by itself: what pods refer to comes from Objects, what images say from Images.
+// It makes no decisions and performs no I/O of its own: Objects provides what pods refer to, Images what images say.
 package podspec
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/utils/ptr"
 
 	"github.com/nodeless/nodeless/microvm/image"
 	"github.com/nodeless/nodeless/microvm/wire"
 )
 
-// ErrMissing is wrapped by errors about an object or a key that a pod refers to and that is not there: it may come.
+// ErrMissing is wrapped by errors about an object or key that a pod refers to and that does not exist yet.
 var ErrMissing = errors.New("not found")
 
-// ContainerError is an error that concerns one container alone.
+// ContainerError is an error of one container.
 type ContainerError struct {
 	Name string
 	Err  error
@@ -29,46 +31,41 @@ func (e *ContainerError) Error() string { return fmt.Sprintf("container %s: %v",
 
 func (e *ContainerError) Unwrap() error { return e.Err }
 
-// Objects finds what pods refer to. ConfigMap and Secret give nil for what does not exist.
+// Objects looks up what pods refer to. ConfigMap and Secret return nil for an object that does not exist.
 type Objects interface {
 	ConfigMap(ctx context.Context, namespace, name string) (*corev1.ConfigMap, error)
 	Secret(ctx context.Context, namespace, name string) (*corev1.Secret, error)
-	// Token makes a token of the pod's service account.
+	// Token returns a token of the pod's service account.
 	Token(ctx context.Context, pod *corev1.Pod, audience string, lifetime time.Duration) (string, error)
 }
 
 // Options are what a translation needs beside the pod.
 type Options struct {
 	Objects Objects
-	// Images are the containers' images, by the containers' names: Process combines an image with what its container says.
+	// Images are the containers' images, by container. Process combines an image with what its container says.
 	Images map[string]interface {
 		Process(image.Container) (image.Process, error)
 	}
-	// Disks are the serials of the images' disks, by the containers' names.
+	// Disks are the serials of the images' disks, by container.
 	Disks map[string]string
-	// Services are the variables of services, as NAME=value, that come before the container's own.
+	// Services are the variables of Services, as NAME=value, which the container's own override.
 	Services []string
-	// CPUMilli and MemoryBytes are the guest's: what a container without limits has, for the downward API.
+	// CPUMilli and MemoryBytes are the guest's size: the limits of a container without limits in the downward API.
 	CPUMilli, MemoryBytes int64
-	// PodIP and HostIP are for the downward API; "" while they are not known.
+	// PodIP and HostIP are for the downward API; "" while unknown.
 	PodIP, HostIP string
 }
 
-// Kubelet's back-off of restarts (pkg/kubelet, Kubernetes 1.36).
+// The kubelet's back-off of restarts (pkg/kubelet, Kubernetes 1.36).
 var backoff = wire.Backoff{Initial: 10 * time.Second, Max: 5 * time.Minute, Reset: 10 * time.Minute}
 
-// Spec is what the guest of a pod is told. The host adds what is its own: identity, disks, addresses. Errors name what of the
-// pod cannot be carried out; see ErrMissing.
+// Spec translates a pod for its guest. The host adds what is its own: identity, disks, addresses. Errors name what of
+// the pod cannot be translated; see ErrMissing.
 func Spec(ctx context.Context, pod *corev1.Pod, o Options) (wire.Pod, error) {
 	out := wire.Pod{
 		Hostname: hostname(pod), RestartPolicy: wire.RestartPolicy(pod.Spec.RestartPolicy), Backoff: backoff,
-		HostPID: pod.Spec.HostPID, GracePeriod: 30 * time.Second,
-	}
-	if pod.Spec.TerminationGracePeriodSeconds != nil {
-		out.GracePeriod = time.Duration(*pod.Spec.TerminationGracePeriodSeconds) * time.Second
-	}
-	if pod.Spec.ShareProcessNamespace != nil {
-		out.ShareProcessNamespace = *pod.Spec.ShareProcessNamespace
+		HostPID: pod.Spec.HostPID, ShareProcessNamespace: ptr.Deref(pod.Spec.ShareProcessNamespace, false),
+		GracePeriod: time.Duration(ptr.Deref(pod.Spec.TerminationGracePeriodSeconds, 30)) * time.Second,
 	}
 	if s := pod.Spec.SecurityContext; s != nil {
 		out.FSGroup = s.FSGroup
@@ -102,7 +99,7 @@ func Spec(ctx context.Context, pod *corev1.Pod, o Options) (wire.Pod, error) {
 	return out, nil
 }
 
-// Volumes are the pod's, those that hold files with what they hold now. Of the options it needs Objects, sizes and addresses.
+// Volumes returns the pod's volumes with their current files. Of the options it needs Objects, sizes and addresses.
 func Volumes(ctx context.Context, pod *corev1.Pod, o Options) ([]wire.Volume, error) {
 	t := translation{ctx, pod, o}
 	var out []wire.Volume
@@ -116,33 +113,30 @@ func Volumes(ctx context.Context, pod *corev1.Pod, o Options) ([]wire.Volume, er
 	return out, nil
 }
 
-// hostname is a pod's, at most 63 characters of it.
+// hostname returns a pod's host name, at most 63 characters of it.
 func hostname(pod *corev1.Pod) string {
-	name := pod.Spec.Hostname
-	if name == "" {
-		name = pod.Name
-	}
+	name := cmp.Or(pod.Spec.Hostname, pod.Name)
 	return name[:min(len(name), 63)]
 }
 
-// translation is of one pod.
+// translation is the translation of one pod.
 type translation struct {
 	ctx context.Context
 	pod *corev1.Pod
 	o   Options
 }
 
-// missing says that an object or a key of it is not there; the kind is as kubelets write it, in lower case.
+// missing returns the error for an object or key that does not exist. The kind is in lower case, as kubelets write it.
 func missing(kind, name string) error { return fmt.Errorf("%s %q %w", kind, name, ErrMissing) }
 
-// configMap is the data of a ConfigMap; nil if it does not exist and that is allowed.
+// configMap returns the data of a ConfigMap, nil if it does not exist and is optional.
 func (t translation) configMap(name string, optional *bool) (map[string][]byte, error) {
 	c, err := t.o.Objects.ConfigMap(t.ctx, t.pod.Namespace, name)
 	if err != nil {
 		return nil, fmt.Errorf("read configmap %q: %w", name, err)
 	}
 	if c == nil {
-		if optional != nil && *optional {
+		if ptr.Deref(optional, false) {
 			return nil, nil
 		}
 		return nil, missing("configmap", name)
@@ -157,14 +151,14 @@ func (t translation) configMap(name string, optional *bool) (map[string][]byte, 
 	return data, nil
 }
 
-// secret is the data of a Secret; nil if it does not exist and that is allowed.
+// secret returns the data of a Secret, nil if it does not exist and is optional.
 func (t translation) secret(name string, optional *bool) (map[string][]byte, error) {
 	s, err := t.o.Objects.Secret(t.ctx, t.pod.Namespace, name)
 	if err != nil {
 		return nil, fmt.Errorf("read secret %q: %w", name, err)
 	}
 	if s == nil {
-		if optional != nil && *optional {
+		if ptr.Deref(optional, false) {
 			return nil, nil
 		}
 		return nil, missing("secret", name)

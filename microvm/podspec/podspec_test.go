@@ -13,6 +13,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/yaml"
 
+	"github.com/nodeless/nodeless/microvm/fargate"
 	"github.com/nodeless/nodeless/microvm/image"
 	"github.com/nodeless/nodeless/microvm/wire"
 )
@@ -218,7 +219,9 @@ spec:
 		got.Sysctls["net.core.somaxconn"] != "1" || !reflect.DeepEqual(got.Network.Hosts, []wire.HostAlias{{IP: "10.1.1.1", Names: []string{"db"}}}) {
 		t.Errorf("got %+v", got)
 	}
-	if *got.Containers[0].User.UID != 1000 || !slices.Equal(got.Containers[0].Capabilities, runtimeCapabilities) {
+	same := func(a string, b corev1.Capability) bool { return a == string(b) }
+	if *got.Containers[0].User.UID != 1000 ||
+		!slices.EqualFunc(got.Containers[0].Capabilities, fargate.RuntimeCapabilities, same) {
 		t.Errorf("the init container: %+v", got.Containers[0])
 	}
 	c := got.Containers[2]

@@ -14,7 +14,7 @@ import (
 	"github.com/nodeless/nodeless/microvm/wire"
 )
 
-// probe is a probe as the guest makes it; nil for none. Numbers that are not given are the API's defaults.
+// probe translates a probe, nil for none. Unset numbers get the API's defaults.
 func probe(c *corev1.Container, p *corev1.Probe) (*wire.Probe, error) {
 	if p == nil {
 		return nil, nil
@@ -41,7 +41,7 @@ func probe(c *corev1.Container, p *corev1.Probe) (*wire.Probe, error) {
 	return out, nil
 }
 
-// hook is a hook as the guest runs it; nil for none.
+// hook translates a lifecycle hook, nil for none.
 func hook(c *corev1.Container, h *corev1.LifecycleHandler) (*wire.Action, error) {
 	if h == nil {
 		return nil, nil
@@ -52,7 +52,8 @@ func hook(c *corev1.Container, h *corev1.LifecycleHandler) (*wire.Action, error)
 	return action(c, h.Exec, h.HTTPGet, h.TCPSocket)
 }
 
-func action(c *corev1.Container, exec *corev1.ExecAction, get *corev1.HTTPGetAction, tcp *corev1.TCPSocketAction) (*wire.Action, error) {
+func action(c *corev1.Container, exec *corev1.ExecAction, get *corev1.HTTPGetAction,
+	tcp *corev1.TCPSocketAction) (*wire.Action, error) {
 	switch {
 	case exec != nil:
 		return &wire.Action{Exec: exec.Command}, nil
@@ -61,7 +62,8 @@ func action(c *corev1.Container, exec *corev1.ExecAction, get *corev1.HTTPGetAct
 		if err != nil {
 			return nil, err
 		}
-		out := &wire.HTTPGet{Scheme: strings.ToLower(string(cmp.Or(get.Scheme, corev1.URISchemeHTTP))), Host: get.Host, Port: port, Path: get.Path}
+		out := &wire.HTTPGet{Scheme: strings.ToLower(string(cmp.Or(get.Scheme, corev1.URISchemeHTTP))), Host: get.Host,
+			Port: port, Path: get.Path}
 		for _, h := range get.HTTPHeaders {
 			out.Headers = append(out.Headers, wire.Header{Name: h.Name, Value: h.Value})
 		}
@@ -76,7 +78,7 @@ func action(c *corev1.Container, exec *corev1.ExecAction, get *corev1.HTTPGetAct
 	return nil, nil
 }
 
-// portOf is the number of a port that may be named.
+// portOf returns the number of a port that may be given by name.
 func portOf(c *corev1.Container, port intstr.IntOrString) (int, error) {
 	n := port.IntValue()
 	if port.Type == intstr.String && n == 0 {

@@ -7,26 +7,27 @@ import (
 	corev1 "k8s.io/api/core/v1"
 )
 
-// Lines of a resolv.conf(5).
+// Lines are the lines of a resolv.conf(5).
 type Lines struct{ Nameservers, Searches, Options []string }
 
-// Resolver is where pods resolve names.
+// Resolver says where pods resolve names.
 type Resolver struct {
-	// Cluster are the name servers that know the cluster's Domain; without one every pod asks the machine's.
+	// Cluster are the name servers of the cluster's Domain. Without any, every pod asks the host's.
 	Cluster []string
-	Domain  string // without a dot at its end
-	// Machine are the machine's own.
+	Domain  string // without a trailing dot
+	// Machine are the lines of the host itself.
 	Machine Lines
 }
 
-// Kubernetes' limits of what a pod may have (k8s.io/kubernetes/pkg/apis/core/validation).
+// Kubernetes' limits (k8s.io/kubernetes/pkg/apis/core/validation).
 const (
 	mostNameservers = 3
 	mostSearches    = 32
 	mostSearchChars = 2048
 )
 
-// Of gives a pod's lines by its dnsPolicy and dnsConfig, as a kubelet does (pkg/kubelet/network/dns, Kubernetes 1.36).
+// Of returns a pod's lines by its dnsPolicy and dnsConfig, as a kubelet does (pkg/kubelet/network/dns, Kubernetes
+// 1.36).
 func (r Resolver) Of(pod *corev1.Pod) Lines {
 	var l Lines
 	switch {
@@ -44,7 +45,7 @@ func (r Resolver) Of(pod *corev1.Pod) Lines {
 			if o.Value != nil {
 				line += ":" + *o.Value
 			}
-			// The pod's word counts.
+			// The pod's own option wins.
 			l.Options = append(slices.DeleteFunc(l.Options, func(had string) bool { return optionName(had) == o.Name }), line)
 		}
 	}
@@ -57,7 +58,7 @@ func (r Resolver) Of(pod *corev1.Pod) Lines {
 	return l
 }
 
-// asksCluster says whether the pod asks the cluster's DNS: a pod of the host's network must want that in so many words.
+// asksCluster reports whether the pod asks the cluster's DNS. A pod in the host's network has to say so explicitly.
 func asksCluster(pod *corev1.Pod) bool {
 	switch pod.Spec.DNSPolicy {
 	case corev1.DNSClusterFirstWithHostNet:
@@ -73,7 +74,7 @@ func optionName(line string) string {
 	return name
 }
 
-// unique keeps the first of each.
+// unique returns the list without repetitions.
 func unique(list []string) []string {
 	var out []string
 	for _, s := range list {
@@ -84,7 +85,8 @@ func unique(list []string) []string {
 	return out
 }
 
-// HostDomain is the domain in which a pod's host name is found: that of its subdomain, the headless Service it names; "" if it names none.
+// HostDomain returns the domain of a pod's host name: that of its subdomain, the headless Service it names; "" if it
+// names none.
 func HostDomain(pod *corev1.Pod, domain string) string {
 	if pod.Spec.Subdomain == "" || domain == "" {
 		return ""

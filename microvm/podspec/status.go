@@ -6,32 +6,33 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	podutil "k8s.io/kubernetes/pkg/api/v1/pod"
 
 	"github.com/nodeless/nodeless/microvm/wire"
 )
 
 // Account is what is known of a pod's microVM.
 type Account struct {
-	Pod wire.PodStatus // the guest's; empty before it has said anything
-	// Ended: the machine is gone.
+	Pod wire.PodStatus // the guest's report; empty before the first
+	// Ended is set when the virtual machine is gone.
 	Ended bool
-	// Failure is why the pod as a whole could not be run, or why the machine ended without having been told to.
+	// Failure is why the pod as a whole could not run, or why the virtual machine ended unasked.
 	Failure string
-	// ImageIDs are the images that run, by the containers' names.
+	// ImageIDs are the running images, by container.
 	ImageIDs map[string]string
-	// Waiting is why a container has not been started, by its name, before the guest has said anything: the reason and message
-	// of its state, such as ErrImagePull.
+	// Waiting is why a container has not been started, before the guest has reported anything: the reason and message
+	// of its state, such as ErrImagePull, by container.
 	Waiting map[string]corev1.ContainerStateWaiting
 }
 
 // creating is the state of a container of which nothing is known yet.
 var creating = corev1.ContainerStateWaiting{Reason: "ContainerCreating"}
 
-// initializing is that of one that waits for the init containers.
+// initializing is the state of a container that waits for the init containers.
 var initializing = corev1.ContainerStateWaiting{Reason: "PodInitializing"}
 
-// Status is a pod's status by an account: phase, container statuses and the conditions that a kubelet writes. Times of transition
-// are the caller's to set.
+// Status returns a pod's status by an account: phase, container statuses and the conditions that a kubelet writes. The
+// caller sets transition times.
 func Status(pod *corev1.Pod, a Account) corev1.PodStatus {
 	told := map[string]*wire.ContainerStatus{}
 	for i := range a.Pod.Containers {
@@ -39,14 +40,16 @@ func Status(pod *corev1.Pod, a Account) corev1.PodStatus {
 	}
 	var out corev1.PodStatus
 	for i := range pod.Spec.InitContainers {
-		out.InitContainerStatuses = append(out.InitContainerStatuses, containerStatus(pod, &pod.Spec.InitContainers[i], told, a, initializing))
+		out.InitContainerStatuses = append(out.InitContainerStatuses, containerStatus(pod, &pod.Spec.InitContainers[i], told,
+			a, initializing))
 	}
 	otherwise := creating
 	if len(pod.Spec.InitContainers) > 0 {
 		otherwise = initializing
 	}
 	for i := range pod.Spec.Containers {
-		out.ContainerStatuses = append(out.ContainerStatuses, containerStatus(pod, &pod.Spec.Containers[i], told, a, otherwise))
+		out.ContainerStatuses = append(out.ContainerStatuses, containerStatus(pod, &pod.Spec.Containers[i], told,
+			a, otherwise))
 	}
 	out.Phase = phase(pod, &out, a)
 	if a.Failure != "" && out.Phase == corev1.PodFailed {
@@ -56,8 +59,9 @@ func Status(pod *corev1.Pod, a Account) corev1.PodStatus {
 	return out
 }
 
-// containerStatus is one container's.
-func containerStatus(pod *corev1.Pod, c *corev1.Container, told map[string]*wire.ContainerStatus, a Account, otherwise corev1.ContainerStateWaiting) corev1.ContainerStatus {
+// containerStatus returns the status of one container.
+func containerStatus(pod *corev1.Pod, c *corev1.Container, told map[string]*wire.ContainerStatus, a Account,
+	otherwise corev1.ContainerStateWaiting) corev1.ContainerStatus {
 	no := false
 	out := corev1.ContainerStatus{Name: c.Name, Image: c.Image, ImageID: a.ImageIDs[c.Name], Started: &no}
 	s := told[c.Name]
@@ -95,8 +99,8 @@ func containerStatus(pod *corev1.Pod, c *corev1.Container, told map[string]*wire
 	return out
 }
 
-// Runs are the numbers of a container's last run and of the one its last termination tells of, counted from 0; -1 for one that never was. While a
-// container waits for its next run the two are the same.
+// Runs returns the numbers of a container's last run and of the run its last termination describes, counted from 0; -1
+// if there was none. While a container waits for its next run, the two are the same.
 func Runs(s *wire.ContainerStatus) (last, previous int) {
 	switch {
 	case s.State == wire.Waiting && s.LastExit == nil:
@@ -119,11 +123,12 @@ func terminated(e *wire.Exit) *corev1.ContainerStateTerminated {
 		return &corev1.ContainerStateTerminated{ExitCode: 137, Reason: "ContainerStatusUnknown"}
 	}
 	return &corev1.ContainerStateTerminated{
-		ExitCode: int32(e.Code), Signal: int32(e.Signal), Reason: e.Reason, Message: e.Message, StartedAt: second(e.Started), FinishedAt: second(e.Finished),
+		ExitCode: int32(e.Code), Signal: int32(e.Signal), Reason: e.Reason, Message: e.Message, StartedAt: second(e.Started),
+		FinishedAt: second(e.Finished),
 	}
 }
 
-// second is a time as the API keeps it: a status that was written and read again is the same.
+// second truncates a time as the API does, so that a status is equal when it is read back.
 func second(t time.Time) metav1.Time {
 	if t.IsZero() {
 		return metav1.Time{}
@@ -131,8 +136,8 @@ func second(t time.Time) metav1.Time {
 	return metav1.NewTime(t.Truncate(time.Second))
 }
 
-// phase follows the containers, as in a kubelet: Pending until the init containers are done and a container was started; at the
-// end Failed if any container failed, or a machine ended of itself, else Succeeded.
+// phase follows the containers, as in a kubelet: Pending until the first regular container starts; at the end Failed if
+// any container failed or the virtual machine ended unasked, else Succeeded.
 func phase(pod *corev1.Pod, s *corev1.PodStatus, a Account) corev1.PodPhase {
 	over := a.Ended || a.Pod.Done
 	switch {
@@ -147,17 +152,20 @@ func phase(pod *corev1.Pod, s *corev1.PodStatus, a Account) corev1.PodPhase {
 	return corev1.PodPending
 }
 
-// anyRan reports whether a regular container has ever run: init containers that run again in a new machine do not take a pod back to Pending.
+// anyRan reports whether a regular container has ever run: init containers that run again in a new virtual machine do
+// not take a pod back to Pending.
 func anyRan(s *corev1.PodStatus) bool {
 	for i := range s.ContainerStatuses {
-		if c := &s.ContainerStatuses[i]; c.State.Running != nil || c.State.Terminated != nil || c.LastTerminationState.Terminated != nil {
+		if c := &s.ContainerStatuses[i]; c.State.Running != nil || c.State.Terminated != nil ||
+			c.LastTerminationState.Terminated != nil {
 			return true
 		}
 	}
 	return false
 }
 
-// anyFailed reports whether a container ended with an error, or never ran although it should have. Sidecars do not count.
+// anyFailed reports whether a container ended with an error, or never ran although it should have. Sidecars do not
+// count.
 func anyFailed(pod *corev1.Pod, s *corev1.PodStatus) bool {
 	for i := range s.ContainerStatuses {
 		if t := s.ContainerStatuses[i].State.Terminated; t == nil || t.ExitCode != 0 {
@@ -165,8 +173,7 @@ func anyFailed(pod *corev1.Pod, s *corev1.PodStatus) bool {
 		}
 	}
 	for i := range s.InitContainerStatuses {
-		policy := pod.Spec.InitContainers[i].RestartPolicy
-		if policy != nil && *policy == corev1.ContainerRestartPolicyAlways {
+		if podutil.IsRestartableInitContainer(&pod.Spec.InitContainers[i]) {
 			continue
 		}
 		if t := s.InitContainerStatuses[i].State.Terminated; t == nil || t.ExitCode != 0 {
@@ -183,8 +190,7 @@ func setConditions(pod *corev1.Pod, s *corev1.PodStatus, a Account) {
 		ready = ready && s.ContainerStatuses[i].Ready
 	}
 	for i := range pod.Spec.InitContainers {
-		policy := pod.Spec.InitContainers[i].RestartPolicy
-		if policy != nil && *policy == corev1.ContainerRestartPolicyAlways {
+		if podutil.IsRestartableInitContainer(&pod.Spec.InitContainers[i]) {
 			ready = ready && s.InitContainerStatuses[i].Ready
 		}
 	}

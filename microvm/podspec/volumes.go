@@ -7,17 +7,18 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/utils/ptr"
 
 	"github.com/nodeless/nodeless/microvm/wire"
 )
 
-// Modes and lifetimes where the pod says none (API defaults).
+// The API's defaults for modes and lifetimes.
 const (
 	defaultMode  = 0o644
 	defaultToken = time.Hour
 )
 
-// volume is a volume of the pod with its files.
+// volume translates a volume of the pod, with its files.
 func (t translation) volume(v *corev1.Volume) (wire.Volume, error) {
 	out := wire.Volume{Name: v.Name}
 	var err error
@@ -51,7 +52,7 @@ func (t translation) volume(v *corev1.Volume) (wire.Volume, error) {
 	return out, err
 }
 
-// files are those of an object's data: all keys, or the chosen ones.
+// files returns the files of an object's data: all keys, or the selected ones.
 func files(data map[string][]byte, items []corev1.KeyToPath, mode *int32, optional *bool) ([]wire.File, error) {
 	if len(items) == 0 {
 		for _, key := range slices.Sorted(maps.Keys(data)) {
@@ -62,7 +63,7 @@ func files(data map[string][]byte, items []corev1.KeyToPath, mode *int32, option
 	for _, item := range items {
 		content, ok := data[item.Key]
 		if !ok {
-			if optional != nil && *optional {
+			if ptr.Deref(optional, false) {
 				continue
 			}
 			return nil, missing("key", item.Key)
@@ -81,7 +82,7 @@ func modeOf(modes ...*int32) uint32 {
 	return defaultMode
 }
 
-// downward are the files of the downward API.
+// downward returns the files of the downward API.
 func (t translation) downward(items []corev1.DownwardAPIVolumeFile, mode *int32) ([]wire.File, error) {
 	var out []wire.File
 	for _, item := range items {
@@ -101,7 +102,7 @@ func (t translation) downward(items []corev1.DownwardAPIVolumeFile, mode *int32)
 	return out, nil
 }
 
-// projected are the files of several sources; a later one replaces an earlier one of the same path.
+// projected returns the files of several sources. A later one replaces an earlier one at the same path.
 func (t translation) projected(v *corev1.ProjectedVolumeSource) ([]wire.File, error) {
 	var out []wire.File
 	for i := range v.Sources {

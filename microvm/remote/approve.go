@@ -24,9 +24,10 @@ import (
 	"github.com/nodeless/nodeless/microvm"
 )
 
-// approve decides about the serving certificates that hosts ask for, until ctx is done: a host serves the kubelet API of its own Nodes, at its own address.
+// approve decides on the serving certificates that hosts request, until ctx is done. A host may serve the kubelet API
+// of its own Nodes at its own address.
 func (h *Hosts) approve(ctx context.Context) {
-	select { // the controller of a cluster without hosts need not have the right to
+	select { // a controller without hosts may lack the rights
 	case <-h.joined:
 	case <-ctx.Done():
 		return
@@ -36,12 +37,14 @@ func (h *Hosts) approve(ctx context.Context) {
 		fields.OneTermEqualSelector("spec.signerName", certificates.KubeletServingSignerName))
 	seen := toolscache.NewSharedIndexInformer(list, &certificates.CertificateSigningRequest{}, 0, toolscache.Indexers{})
 	add := func(o any) {
-		if csr, ok := o.(*certificates.CertificateSigningRequest); ok && requester(csr) != "" && len(csr.Status.Conditions) == 0 {
+		if csr, ok := o.(*certificates.CertificateSigningRequest); ok && requester(csr) != "" &&
+			len(csr.Status.Conditions) == 0 {
 			requests.Add(csr.Name)
 		}
 	}
-	if _, err := seen.AddEventHandler(toolscache.ResourceEventHandlerFuncs{AddFunc: add, UpdateFunc: func(_, o any) { add(o) }}); err != nil {
-		return // it fails only when stopped
+	if _, err := seen.AddEventHandler(toolscache.ResourceEventHandlerFuncs{AddFunc: add,
+		UpdateFunc: func(_, o any) { add(o) }}); err != nil {
+		return // fails only when stopped
 	}
 	go seen.RunWithContext(ctx)
 	requests.Run(ctx, 1, func(ctx context.Context, name string) (time.Duration, error) {
@@ -53,7 +56,7 @@ func (h *Hosts) approve(ctx context.Context) {
 	})
 }
 
-// requester is the host that asks; "" if it is no host's request.
+// requester returns the host that made a request, "" if no host did.
 func requester(csr *certificates.CertificateSigningRequest) string {
 	rest, ok := strings.CutPrefix(csr.Spec.Username, "system:serviceaccount:"+v1alpha1.HostNamespace(""))
 	name, is := strings.CutSuffix(rest, ":"+rbac.HostAccount)
@@ -68,7 +71,8 @@ func (h *Hosts) decide(ctx context.Context, csr *certificates.CertificateSigning
 		return nil
 	}
 	verdict := certificates.CertificateSigningRequestCondition{
-		Type: certificates.CertificateApproved, Status: corev1.ConditionTrue, Reason: "NodelessPodNode", Message: "the node of a pod on host " + requester(csr),
+		Type: certificates.CertificateApproved, Status: corev1.ConditionTrue, Reason: "NodelessPodNode",
+		Message: "the node of a pod on host " + requester(csr),
 	}
 	why, err := h.wrong(ctx, csr)
 	if err != nil {
@@ -76,20 +80,23 @@ func (h *Hosts) decide(ctx context.Context, csr *certificates.CertificateSigning
 	}
 	if why != "" {
 		verdict.Type, verdict.Reason, verdict.Message = certificates.CertificateDenied, "NodelessNotItsNode", why
-		h.o.Log.Warn("a microVM host asks for a certificate that is not due to it", "host", requester(csr), "request", csr.Name, "why", why)
+		h.o.Log.Warn("a microVM host asks for a certificate that is not due to it", "host", requester(csr), "request",
+			csr.Name, "why", why)
 	}
 	csr.Status.Conditions = append(csr.Status.Conditions, verdict)
-	_, err = h.o.Kube.CertificatesV1().CertificateSigningRequests().UpdateApproval(ctx, csr.Name, csr, metav1.UpdateOptions{})
+	_, err = h.o.Kube.CertificatesV1().CertificateSigningRequests().UpdateApproval(ctx, csr.Name, csr,
+		metav1.UpdateOptions{})
 	if apierrors.IsNotFound(err) || apierrors.IsConflict(err) {
-		return nil // it is seen anew
+		return nil // the informer sees it again
 	}
 	if err != nil {
-		return fmt.Errorf("decide about the certificate request %s: %w; the controller needs the rights that \"nodeless rbac --hosts\" prints", csr.Name, err)
+		return fmt.Errorf("decide about the certificate request %s: %w; the controller needs the rights that \"nodeless "+
+			"rbac --hosts\" prints", csr.Name, err)
 	}
 	return nil
 }
 
-// wrong says why a request is not for a Node of the host that asks; "" if it is.
+// wrong returns why a request is not for a Node of the requesting host, "" if it is.
 func (h *Hosts) wrong(ctx context.Context, csr *certificates.CertificateSigningRequest) (string, error) {
 	name := requester(csr)
 	host := h.host(name)
@@ -121,7 +128,7 @@ func (h *Hosts) wrong(ctx context.Context, csr *certificates.CertificateSigningR
 	return h.notItsNode(ctx, name, node, address.String())
 }
 
-// notItsNode says why a Node is not a host's, or its address somebody else's.
+// notItsNode returns why a Node is not a host's, or its address somebody else's.
 func (h *Hosts) notItsNode(ctx context.Context, host, node, address string) (string, error) {
 	var nodes corev1.NodeList
 	if err := h.o.Cache.List(ctx, &nodes, client.UnsafeDisableDeepCopy); err != nil {
@@ -134,7 +141,8 @@ func (h *Hosts) notItsNode(ctx context.Context, host, node, address string) (str
 		if its && n.Name == node {
 			why = ""
 		}
-		if !its && n.Labels[microvm.HostLabel] == "" && slices.ContainsFunc(n.Status.Addresses, func(a corev1.NodeAddress) bool { return a.Address == address }) {
+		if !its && n.Labels[microvm.HostLabel] == "" && slices.ContainsFunc(n.Status.Addresses,
+			func(a corev1.NodeAddress) bool { return a.Address == address }) {
 			return fmt.Sprintf("the address %s is that of Node %s", address, n.Name), nil
 		}
 	}

@@ -11,6 +11,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/nodeless/nodeless/api/v1alpha1"
+	"github.com/nodeless/nodeless/internal/kit/clock"
 	"github.com/nodeless/nodeless/microvm"
 	"github.com/nodeless/nodeless/microvm/fargate"
 )
@@ -32,14 +33,15 @@ func newHost(o *Options, name string) *Host {
 	return &Host{o: o, name: name, news: make(chan struct{})}
 }
 
-// hear takes in what the host says of itself, and reports whether that is more than that it is there.
+// hear records a host's report, and returns whether it holds more than a heartbeat.
 func (h *Host) hear(said *v1alpha1.MicroVMHost) bool {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	was := h.said
 	h.said = *said.DeepCopy()
 	back := false
-	if said.Status.Heartbeat != nil && (was.Status.Heartbeat == nil || !said.Status.Heartbeat.Equal(was.Status.Heartbeat)) {
+	if said.Status.Heartbeat != nil && (was.Status.Heartbeat == nil ||
+		!said.Status.Heartbeat.Equal(was.Status.Heartbeat)) {
 		now := h.o.Clock.Now()
 		back = now.Sub(h.heard) > h.o.Away
 		h.heard = now
@@ -49,7 +51,7 @@ func (h *Host) hear(said *v1alpha1.MicroVMHost) bool {
 	return back || was.Spec != said.Spec || !equality.Semantic.DeepEqual(a, b)
 }
 
-// first reports, once, that nobody has been told of the host.
+// first returns true once: the host has not been registered yet.
 func (h *Host) first() bool {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -58,7 +60,7 @@ func (h *Host) first() bool {
 	return first
 }
 
-// tell tells those who watch or wait of a microVM, or with "" of the host.
+// tell notifies watchers and waiters of a changed microVM, or with "" of the host.
 func (h *Host) tell(id string) {
 	h.mu.Lock()
 	close(h.news)
@@ -73,9 +75,12 @@ func (h *Host) Describe() microvm.Description {
 	defer h.mu.Unlock()
 	s := &h.said.Status
 	d := microvm.Description{
-		Name: h.name, Region: s.Region, Zone: s.Zone, Arch: s.Architecture, Engine: s.Engine, Version: s.KubeletVersion, Kernel: s.KernelVersion,
-		Capacity: fargate.Size{MilliCPU: s.Capacity.Cpu().MilliValue(), MemoryBytes: s.Capacity.Memory().Value()}, MaxPods: int(s.Capacity.Pods().Value()),
-		Abilities: fargate.DefaultAbilities(), Unschedulable: h.said.Spec.Unschedulable, Ready: s.Ready, Starting: s.Starting, Message: s.Message,
+		Name: h.name, Region: s.Region, Zone: s.Zone, Arch: s.Architecture, Engine: s.Engine, Version: s.KubeletVersion,
+		Kernel:    s.KernelVersion,
+		Capacity:  fargate.Size{MilliCPU: s.Capacity.Cpu().MilliValue(), MemoryBytes: s.Capacity.Memory().Value()},
+		MaxPods:   int(s.Capacity.Pods().Value()),
+		Abilities: fargate.DefaultAbilities(), Unschedulable: h.said.Spec.Unschedulable, Ready: s.Ready, Starting: s.Starting,
+		Message: s.Message,
 	}
 	if k, err := h.kubelets(); err == nil {
 		d.Address, d.Kubelet = k.Host, k.At
@@ -84,7 +89,7 @@ func (h *Host) Describe() microvm.Description {
 	case s.Heartbeat == nil:
 		d.Ready, d.Starting, d.Message = false, false, "it has not joined yet"
 	case h.o.Clock.Now().Sub(h.heard) > h.o.Away:
-		if d.Ready || d.Starting { // else it has said itself why it is not
+		if d.Ready || d.Starting { // otherwise the host itself has said why
 			d.Message = fmt.Sprintf("nothing has been heard of it since %s", h.heard.UTC().Format(time.RFC3339))
 		}
 		d.Ready, d.Starting = false, false
@@ -92,7 +97,7 @@ func (h *Host) Describe() microvm.Description {
 	return d
 }
 
-// kubelets is where the host serves kubelet APIs. h.mu is held.
+// kubelets returns where the host serves kubelet APIs. h.mu is held.
 func (h *Host) kubelets() (k microvm.KubeletEndpoints, err error) {
 	if k.Host, err = netip.ParseAddr(h.said.Status.Address); err != nil {
 		return k, err
@@ -105,7 +110,7 @@ func (h *Host) kubelets() (k microvm.KubeletEndpoints, err error) {
 // Watch implements microvm.Host.
 func (h *Host) Watch(ctx context.Context, changed func(id string)) {
 	h.watchers.Watch(ctx, changed, func() []string {
-		ids, _ := h.List(ctx) // it fails when the cache ends
+		ids, _ := h.List(ctx) // fails when the cache has stopped
 		return ids
 	})
 }
@@ -113,7 +118,8 @@ func (h *Host) Watch(ctx context.Context, changed func(id string)) {
 // List implements microvm.Host.
 func (h *Host) List(ctx context.Context) ([]string, error) {
 	var list v1alpha1.MicroVMList
-	if err := h.o.Cache.List(ctx, &list, client.InNamespace(v1alpha1.HostNamespace(h.name)), client.UnsafeDisableDeepCopy); err != nil {
+	if err := h.o.Cache.List(ctx, &list, client.InNamespace(v1alpha1.HostNamespace(h.name)),
+		client.UnsafeDisableDeepCopy); err != nil {
 		return nil, fmt.Errorf("list MicroVMs of host %s: %w", h.name, err)
 	}
 	ids := make([]string, 0, len(list.Items))
@@ -121,4 +127,39 @@ func (h *Host) List(ctx context.Context) ([]string, error) {
 		ids = append(ids, list.Items[i].Name)
 	}
 	return ids, nil
+}
+
+// tellAway marks silent hosts as away in their MicroVMHosts, since they cannot do so themselves, until ctx is done.
+func (h *Hosts) tellAway(ctx context.Context) {
+	for ctx.Err() == nil {
+		h.mu.Lock()
+		hosts := make([]*Host, 0, len(h.known))
+		for _, host := range h.known {
+			hosts = append(hosts, host)
+		}
+		h.mu.Unlock()
+		for _, host := range hosts {
+			if err := host.writeAway(ctx); err != nil && ctx.Err() == nil {
+				h.o.Log.Warn("it is not written that a microVM host is away; it is tried again", "host", host.name, "error", err)
+			}
+		}
+		_ = clock.Sleep(ctx, h.o.Clock, h.o.Away/5)
+	}
+}
+
+// writeAway corrects a host's last report if nothing has been heard from it since.
+func (h *Host) writeAway(ctx context.Context) error {
+	d := h.Describe()
+	h.mu.Lock()
+	said := h.said.DeepCopy()
+	h.mu.Unlock()
+	if d.Ready || d.Starting || !said.Status.Ready && !said.Status.Starting {
+		return nil
+	}
+	before := said.DeepCopy()
+	said.Status.Ready, said.Status.Starting, said.Status.Message = false, false, d.Message
+	if err := h.o.Client.Status().Patch(ctx, said, client.MergeFrom(before)); client.IgnoreNotFound(err) != nil {
+		return fmt.Errorf("write the status of MicroVMHost %s: %w", h.name, err)
+	}
+	return nil
 }

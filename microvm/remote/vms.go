@@ -17,13 +17,14 @@ import (
 	"github.com/nodeless/nodeless/microvm"
 )
 
-// How long a host may take to say a new microVM's address, and to take a microVM away, before it is asked again.
+// How long to wait for a host to report a new microVM's address, or to remove a microVM, before an error has the caller
+// try again.
 const (
 	startWait  = 20 * time.Second
 	removeWait = 10 * time.Second
 )
 
-// key of a microVM's object.
+// key returns the key of a microVM's object.
 func (h *Host) key(id string) client.ObjectKey {
 	return client.ObjectKey{Namespace: v1alpha1.HostNamespace(h.name), Name: id}
 }
@@ -35,8 +36,9 @@ func (h *Host) Start(ctx context.Context, spec microvm.Spec) (netip.Addr, error)
 	}
 	key := h.key(spec.ID)
 	vm := &v1alpha1.MicroVM{
-		ObjectMeta: metav1.ObjectMeta{Namespace: key.Namespace, Name: key.Name, Finalizers: []string{v1alpha1.FinalizerMicroVM}},
-		Spec:       v1alpha1.MicroVMSpec{Pod: *told(spec.Pod), Profile: spec.Profile, Size: spec.Size.List()},
+		ObjectMeta: metav1.ObjectMeta{Namespace: key.Namespace, Name: key.Name,
+			Finalizers: []string{v1alpha1.FinalizerMicroVM}},
+		Spec: v1alpha1.MicroVMSpec{Pod: *told(spec.Pod), Profile: spec.Profile, Size: spec.Size.List()},
 	}
 	if err := h.o.Client.Create(ctx, vm); err != nil && !apierrors.IsAlreadyExists(err) {
 		return netip.Addr{}, fmt.Errorf("create MicroVM %s: %w", key, err)
@@ -44,13 +46,13 @@ func (h *Host) Start(ctx context.Context, spec microvm.Spec) (netip.Addr, error)
 	limited, cancel := context.WithTimeout(ctx, startWait)
 	defer cancel()
 	ip, err := h.awaitAddress(limited, key)
-	if err != nil && ctx.Err() == nil { // the pod gets another place: it must not run here as well
+	if err != nil && ctx.Err() == nil { // the pod gets another host and must not run here as well
 		err = errors.Join(err, client.IgnoreNotFound(h.o.Client.Delete(ctx, vm)))
 	}
 	return ip, err
 }
 
-// awaitAddress waits until the host has begun a microVM.
+// awaitAddress waits until the host has started a microVM.
 func (h *Host) awaitAddress(ctx context.Context, key client.ObjectKey) (ip netip.Addr, err error) {
 	err = h.await(ctx, func() (bool, error) {
 		vm := &v1alpha1.MicroVM{}
@@ -76,7 +78,7 @@ func (h *Host) awaitAddress(ctx context.Context, key client.ObjectKey) (ip netip
 	return ip, err
 }
 
-// own is an address if it is one of the host's: it must not speak for others'.
+// own returns an address if it belongs to the host: a host must not speak for others' addresses.
 func (h *Host) own(address string) (netip.Addr, error) {
 	h.mu.Lock()
 	pods, err := netip.ParsePrefix(h.said.Spec.PodCIDR)
@@ -91,7 +93,7 @@ func (h *Host) own(address string) (netip.Addr, error) {
 	return ip, err
 }
 
-// await waits until done says so, or fails. It is asked again whenever a microVM of the host changes.
+// await calls done again whenever a microVM of the host changes, until it returns true or fails.
 func (h *Host) await(ctx context.Context, done func() (bool, error)) error {
 	for {
 		h.mu.Lock()
@@ -108,17 +110,20 @@ func (h *Host) await(ctx context.Context, done func() (bool, error)) error {
 	}
 }
 
-// told is a pod as its host is told of it: without what others keep in its metadata, and its status, which is the host's to say.
+// told returns a pod as its host gets it: without the metadata that others maintain, and without its status, which the
+// host reports.
 func told(pod *corev1.Pod) *corev1.Pod {
 	out := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{
-		Namespace: pod.Namespace, Name: pod.Name, UID: pod.UID, Generation: pod.Generation, CreationTimestamp: pod.CreationTimestamp,
-		DeletionTimestamp: pod.DeletionTimestamp, Labels: pod.Labels, Annotations: pod.Annotations, OwnerReferences: pod.OwnerReferences,
+		Namespace: pod.Namespace, Name: pod.Name, UID: pod.UID, Generation: pod.Generation,
+		CreationTimestamp: pod.CreationTimestamp,
+		DeletionTimestamp: pod.DeletionTimestamp, Labels: pod.Labels, Annotations: pod.Annotations,
+		OwnerReferences: pod.OwnerReferences,
 	}, Spec: pod.Spec}
 	out.Status.Phase, out.Status.QOSClass = corev1.PodPending, pod.Status.QOSClass
 	return out.DeepCopy()
 }
 
-// read reads a microVM's object; ErrUnknown if there is none.
+// read reads a microVM's object; it returns ErrUnknown if there is none.
 func (h *Host) read(ctx context.Context, id string) (*v1alpha1.MicroVM, error) {
 	vm := &v1alpha1.MicroVM{}
 	err := h.o.Cache.Get(ctx, h.key(id), vm)
@@ -150,7 +155,8 @@ func (h *Host) Follow(ctx context.Context, id string, pod *corev1.Pod) error {
 		return err
 	}
 	have := &vm.Spec.Pod
-	if maps.Equal(have.Labels, pod.Labels) && maps.Equal(have.Annotations, pod.Annotations) && have.Spec.NodeName == pod.Spec.NodeName {
+	if maps.Equal(have.Labels, pod.Labels) && maps.Equal(have.Annotations, pod.Annotations) &&
+		have.Spec.NodeName == pod.Spec.NodeName {
 		return nil
 	}
 	before := vm.DeepCopy()

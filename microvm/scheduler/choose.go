@@ -13,16 +13,17 @@ import (
 	"github.com/nodeless/nodeless/microvm/fargate"
 )
 
-// candidate is a host and what microVMs on it have already.
+// candidate is a host and what is reserved on it.
 type candidate struct {
 	microvm.Description
 	used fargate.Size
 	pods int
 }
 
-// choose is the host for a pod: of those that may run it and have room, the one that keeps the largest share of its memory free,
-// the first by name of equals. If there is none, why says what is wrong with each.
-func choose(hosts []candidate, spec *v1alpha1.FargateProfileSpec, pod *corev1.Pod, size fargate.Size) (name, why string) {
+// choose returns the host for a pod: among the hosts that fit, the one with the largest share of its memory left; the
+// first by name if several are equal. If no host fits, why says what is wrong with each.
+func choose(hosts []candidate, spec *v1alpha1.FargateProfileSpec, pod *corev1.Pod, size fargate.Size) (name,
+	why string) {
 	if len(hosts) == 0 {
 		return "", "no microVM host is registered with the cluster"
 	}
@@ -49,16 +50,17 @@ func choose(hosts []candidate, spec *v1alpha1.FargateProfileSpec, pod *corev1.Po
 	return best.Name, ""
 }
 
-// noCapacity is what Fargate says when it has no room (containers-roadmap #2034).
-const noCapacity = "Fargate capacity is unavailable at this time. Please try again later or in a different availability zone"
+// noCapacity is Fargate's message when it has no capacity (containers-roadmap #2034).
+const noCapacity = "Fargate capacity is unavailable at this time. Please try again later or in a different " +
+	"availability zone"
 
-// freeShare is the part of its memory that a host has left with one microVM more, in millionths.
+// freeShare returns the share of its memory that a host has left after one more microVM, in millionths.
 func (c *candidate) freeShare(size fargate.Size) int64 {
 	left := c.Capacity.MemoryBytes - c.used.MemoryBytes - size.MemoryBytes
 	return int64(float64(left) / float64(c.Capacity.MemoryBytes) * 1e6)
 }
 
-// unfit says why a host cannot take a pod now; "" if it can.
+// unfit returns why a host cannot take a pod now, "" if it can.
 func unfit(h candidate, spec *v1alpha1.FargateProfileSpec, pod *corev1.Pod, size fargate.Size) string {
 	if !h.Ready {
 		return "it is not ready: " + h.Message
@@ -79,15 +81,16 @@ func unfit(h candidate, spec *v1alpha1.FargateProfileSpec, pod *corev1.Pod, size
 	case free < size.MilliCPU:
 		return fmt.Sprintf("%dm CPU are free, the pod gets %dm", max(free, 0), size.MilliCPU)
 	case h.Capacity.MemoryBytes-h.used.MemoryBytes < size.MemoryBytes:
-		return fmt.Sprintf("%dMi memory are free, the pod gets %dMi", max(h.Capacity.MemoryBytes-h.used.MemoryBytes, 0)>>20, size.MemoryBytes>>20)
+		return fmt.Sprintf("%dMi memory are free, the pod gets %dMi", max(h.Capacity.MemoryBytes-h.used.MemoryBytes, 0)>>20,
+			size.MemoryBytes>>20)
 	case h.MaxPods > 0 && h.pods >= h.MaxPods:
 		return fmt.Sprintf("it has %d pods, as many as it may", h.pods)
 	}
 	return ""
 }
 
-// wrongEngine says why a host's engine is not what a profile asks for. Namespaces are no virtual machine: only who asks for them
-// gets them.
+// wrongEngine returns why a host's engine does not satisfy a profile, "" if it does. Namespaces are not virtual
+// machines: only a profile that requests them gets them.
 func wrongEngine(have string, want v1alpha1.Engine) string {
 	switch {
 	case want == v1alpha1.EngineAuto || want == "":
@@ -95,22 +98,24 @@ func wrongEngine(have string, want v1alpha1.Engine) string {
 			return "it has no virtual machines, and the profile does not ask for engine Namespace"
 		}
 	case have != string(want) && want == v1alpha1.EngineNamespace:
-		return fmt.Sprintf("it has virtual machines (%s), the profile asks for none: leave spec.engine out, or start the host with --engine namespace", have)
+		return fmt.Sprintf("it has virtual machines (%s), the profile asks for none: leave spec.engine out, or start the "+
+			"host with --engine namespace", have)
 	case have != string(want):
 		return fmt.Sprintf("its engine is %s, the profile asks for %s", have, want)
 	}
 	return ""
 }
 
-// allows reports whether nodeSelector and required node affinity of a pod allow a value for any of these labels, which mean the
-// same; nothing else of them is looked at, as on Fargate.
+// allows reports whether nodeSelector and required node affinity of a pod allow a value of any of these labels, which
+// are synonyms. Like Fargate, it ignores all other terms.
 func allows(pod *corev1.Pod, keys []string, value string) bool {
 	for _, key := range keys {
 		if want, ok := pod.Spec.NodeSelector[key]; ok && want != value {
 			return false
 		}
 	}
-	if pod.Spec.Affinity == nil || pod.Spec.Affinity.NodeAffinity == nil || pod.Spec.Affinity.NodeAffinity.RequiredDuringSchedulingIgnoredDuringExecution == nil {
+	if pod.Spec.Affinity == nil || pod.Spec.Affinity.NodeAffinity == nil ||
+		pod.Spec.Affinity.NodeAffinity.RequiredDuringSchedulingIgnoredDuringExecution == nil {
 		return true
 	}
 	terms := pod.Spec.Affinity.NodeAffinity.RequiredDuringSchedulingIgnoredDuringExecution.NodeSelectorTerms
@@ -120,7 +125,8 @@ func allows(pod *corev1.Pod, keys []string, value string) bool {
 				return false
 			}
 			has := slices.Contains(r.Values, value)
-			return r.Operator == corev1.NodeSelectorOpIn && !has || r.Operator == corev1.NodeSelectorOpNotIn && has || r.Operator == corev1.NodeSelectorOpDoesNotExist
+			return r.Operator == corev1.NodeSelectorOpIn && !has || r.Operator == corev1.NodeSelectorOpNotIn && has ||
+				r.Operator == corev1.NodeSelectorOpDoesNotExist
 		})
 	})
 }

@@ -14,8 +14,8 @@ import (
 	"github.com/nodeless/nodeless/microvm"
 )
 
-// hostMonitor follows whether hosts are ready. The Nodes of a lost host become unknown; when its grace is over, its pods are
-// given up.
+// hostMonitor follows whether hosts are ready. The Nodes of a lost host become unknown; when its grace is over, its
+// pods are given up.
 type hostMonitor struct {
 	o     *Options
 	pods  *records

@@ -129,7 +129,8 @@ func (h *hosts) all() map[string]microvm.Host {
 	return out
 }
 
-// observe remembers whether a host is ready. It returns since when the host is lost, zero if it is not, and whether that is news.
+// observe remembers whether a host is ready. It returns since when the host is lost, zero if it is not, and whether
+// that is news.
 func (h *hosts) observe(name string, ready bool) (lostSince time.Time, news bool) {
 	h.mu.Lock()
 	defer h.mu.Unlock()

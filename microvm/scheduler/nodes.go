@@ -26,8 +26,8 @@ type nodes struct {
 
 func newNodes(o *Options, pods *records, hosts *hosts) *nodes { return &nodes{o, pods, hosts} }
 
-// create creates the Node of a microVM. While there is a Node of the same name, of an earlier pod with the address, it fails and is
-// tried again.
+// create creates the Node of a microVM. While there is a Node of the same name, of an earlier pod with the address, it
+// fails and is tried again.
 func (n *nodes) create(ctx context.Context, claim *karpv1.NodeClaim, hostName string, ip netip.Addr) error {
 	host := n.hosts.get(hostName)
 	if host == nil {
@@ -48,7 +48,8 @@ func (n *nodes) create(ctx context.Context, claim *karpv1.NodeClaim, hostName st
 	return nil
 }
 
-// leases returns the Nodes whose leases are to be kept: those of hosts that are ready, or that start while their microVMs run on.
+// leases returns the Nodes whose leases are to be kept: those of hosts that are ready, or that start while their
+// microVMs run on.
 func (n *nodes) leases() []lease.Node {
 	alive := map[string]bool{}
 	for name, h := range n.hosts.all() {
@@ -69,7 +70,8 @@ func (n *nodes) leases() []lease.Node {
 // setReady writes on a pod's Node whether its host is ready, or why not.
 func (n *nodes) setReady(ctx context.Context, uid types.UID, ready bool, why string) error {
 	return n.patch(ctx, n.pods.get(uid).node, func(node *corev1.Node) bool {
-		want, have := nodeConditions(ready, why, metav1.NewTime(n.o.Clock.Now()))[0], conditions.OfNode(node, corev1.NodeReady)
+		want, have := nodeConditions(ready, why, metav1.NewTime(n.o.Clock.Now()))[0],
+			conditions.OfNode(node, corev1.NodeReady)
 		if have == nil || have.Status == want.Status && have.Reason == want.Reason {
 			return false
 		}
@@ -110,15 +112,16 @@ func (n *nodes) patch(ctx context.Context, name string, change func(*corev1.Node
 	return nil
 }
 
-// address returns the address of a bound pod's microVM: as its host returned it, else, of a microVM that an earlier process started,
-// from its Node.
+// address returns the address of a bound pod's microVM: as its host returned it, else, of a microVM that an earlier
+// process started, from its Node.
 func (n *nodes) address(ctx context.Context, pod *corev1.Pod) netip.Addr {
 	ip := n.pods.get(pod.UID).address
 	if ip.IsValid() {
 		return ip
 	}
 	node := &corev1.Node{}
-	if err := n.o.Cache.Get(ctx, client.ObjectKey{Name: pod.Spec.NodeName}, node, client.UnsafeDisableDeepCopy); err != nil {
+	if err := n.o.Cache.Get(ctx, client.ObjectKey{Name: pod.Spec.NodeName}, node,
+		client.UnsafeDisableDeepCopy); err != nil {
 		return ip
 	}
 	if noted, err := netip.ParseAddr(node.Annotations[annotationIP]); err == nil {

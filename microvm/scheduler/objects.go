@@ -20,7 +20,7 @@ import (
 
 // Labels and annotations of the NodeClaim and the Node of a pod.
 const (
-	labelPod      = "nodeless.sh/pod-uid" // the pod's UID: by it claim, Node and microVM are found again
+	labelPod      = "nodeless.sh/pod-uid" // the pod's UID, by which its NodeClaim, Node and microVM are found
 	labelHost     = microvm.HostLabel
 	labelEngine   = "nodeless.sh/engine"
 	annotationPod = "nodeless.sh/pod" // namespace/name
@@ -30,12 +30,12 @@ const (
 // classKind is the kind that NodeClaims of microVMs name as their node class.
 const classKind = "FargateProfile"
 
-// idPrefix begins the ID of every microVM; a machine of any cloud has another.
+// idPrefix begins the ID of every microVM, and of no cloud's instance.
 const idPrefix = "microvm-"
 
 func vmID(uid types.UID) string { return idPrefix + string(uid) }
 
-// podOf is the UID of a microVM's pod, "" if the ID is no microVM's.
+// podOf returns the UID of a microVM's pod, "" if the ID is not a microVM's.
 func podOf(id string) types.UID {
 	uid, ok := strings.CutPrefix(id, idPrefix)
 	if !ok {
@@ -47,16 +47,19 @@ func podOf(id string) types.UID {
 func providerID(host, id string) string { return "nodeless:///" + host + "/" + id }
 
 // taint keeps all pods but its own from a microVM.
-var taint = corev1.Taint{Key: fargate.ComputeType, Value: fargate.ComputeTypeFargate, Effect: corev1.TaintEffectNoSchedule}
+var taint = corev1.Taint{Key: fargate.ComputeType, Value: fargate.ComputeTypeFargate,
+	Effect: corev1.TaintEffectNoSchedule}
 
-// newClaim is the NodeClaim of a pod on a host.
+// newClaim returns the NodeClaim of a pod on a host.
 func newClaim(pod *corev1.Pod, profile string, host microvm.Description, size fargate.Size) *karpv1.NodeClaim {
 	labels := hostLabels(host, size)
-	labels[fargate.ComputeType], labels[fargate.ProfileLabel], labels[labelPod] = fargate.ComputeTypeFargate, profile, string(pod.UID)
+	labels[fargate.ComputeType], labels[fargate.ProfileLabel], labels[labelPod] = fargate.ComputeTypeFargate, profile,
+		string(pod.UID)
 	return &karpv1.NodeClaim{
 		ObjectMeta: metav1.ObjectMeta{
 			Name: fargate.ClaimName(pod.UID), Labels: labels, Finalizers: []string{karpv1.TerminationFinalizer},
-			Annotations: map[string]string{annotationPod: pod.Namespace + "/" + pod.Name, fargate.CapacityProvisioned: size.String()},
+			Annotations: map[string]string{annotationPod: pod.Namespace + "/" + pod.Name,
+				fargate.CapacityProvisioned: size.String()},
 		},
 		Spec: karpv1.NodeClaimSpec{
 			Taints:       []corev1.Taint{taint},
@@ -68,12 +71,12 @@ func newClaim(pod *corev1.Pod, profile string, host microvm.Description, size fa
 	}
 }
 
-// hostLabels are those that the host decides.
+// hostLabels returns the labels that the host determines.
 func hostLabels(host microvm.Description, size fargate.Size) map[string]string {
 	labels := map[string]string{
 		corev1.LabelArchStable: host.Arch, corev1.LabelOSStable: "linux", labelHost: host.Name, labelEngine: host.Engine,
 		karpv1.CapacityTypeLabelKey: karpv1.CapacityTypeOnDemand,
-		// Fargate's Nodes have no type; here it says the size, for the column TYPE of NodeClaims.
+		// Fargate's Nodes have no instance type; here it is the size, for the column TYPE of NodeClaims.
 		corev1.LabelInstanceTypeStable: strings.ReplaceAll(size.String(), " ", "-"),
 	}
 	if host.Zone != "" {
@@ -85,15 +88,15 @@ func hostLabels(host microvm.Description, size fargate.Size) map[string]string {
 	return labels
 }
 
-// unregistered is taken away when the claim takes the Node for its own. Its effect is NoSchedule, not upstream's NoExecute:
-// the pod is bound at that moment, and Kubernetes' taint eviction, whose copy of the Node may be a moment old, would delete it.
+// unregistered is removed when the Node is registered. Its effect is NoSchedule, not upstream's NoExecute: the pod is
+// bound at that moment, and Kubernetes' taint eviction, whose copy of the Node may be a moment old, would delete it.
 var unregistered = corev1.Taint{Key: karpv1.UnregisteredTaintKey, Effect: corev1.TaintEffectNoSchedule}
 
-// newNode is the Node of a claim whose microVM has an address. Nothing but its own pod fits on it: that one is bound by
-// fargate-scheduler, which does not ask for room, and for kube-scheduler there is none.
+// newNode returns the Node of a microVM with an address. It has no room for kube-scheduler; fargate-scheduler binds its
+// one pod without asking for room.
 func newNode(claim *karpv1.NodeClaim, host microvm.Description, ip netip.Addr, now metav1.Time) *corev1.Node {
 	name := microvm.NodeName(ip, host.Region)
-	if host.Address.IsValid() { // it is another machine
+	if host.Address.IsValid() { // it has joined
 		name = microvm.JoinedNodeName(ip)
 	}
 	hostname := strings.TrimPrefix(name, "fargate-")
@@ -110,14 +113,16 @@ func newNode(claim *karpv1.NodeClaim, host microvm.Description, ip netip.Addr, n
 		labels[corev1.LabelFailureDomainBetaRegion] = host.Region
 	}
 	node := &corev1.Node{
-		ObjectMeta: metav1.ObjectMeta{Name: name, Labels: labels, Annotations: map[string]string{annotationPod: claim.Annotations[annotationPod], annotationIP: ip.String()}},
+		ObjectMeta: metav1.ObjectMeta{Name: name, Labels: labels,
+			Annotations: map[string]string{annotationPod: claim.Annotations[annotationPod], annotationIP: ip.String()}},
 		Spec: corev1.NodeSpec{
 			ProviderID: providerID(host.Name, vmID(podUID(claim))),
 			Taints:     []corev1.Taint{taint, unregistered},
 		},
 		Status: corev1.NodeStatus{
 			Capacity: capacity, Allocatable: allocatable,
-			Addresses:  []corev1.NodeAddress{{Type: corev1.NodeInternalIP, Address: ip.String()}, {Type: corev1.NodeHostName, Address: hostname}},
+			Addresses: []corev1.NodeAddress{{Type: corev1.NodeInternalIP, Address: ip.String()},
+				{Type: corev1.NodeHostName, Address: hostname}},
 			Conditions: nodeConditions(true, "", now),
 			NodeInfo: corev1.NodeSystemInfo{
 				Architecture: host.Arch, OperatingSystem: "linux", KubeletVersion: host.Version, KernelVersion: host.Kernel,
@@ -129,7 +134,7 @@ func newNode(claim *karpv1.NodeClaim, host microvm.Description, ip netip.Addr, n
 	return node
 }
 
-// osImage says what a pod's Node is.
+// osImage returns what a pod's Node is.
 func osImage(engine string) string {
 	if engine == string(v1alpha1.EngineNamespace) {
 		return "Nodeless namespaces, no virtual machine"
@@ -137,30 +142,35 @@ func osImage(engine string) string {
 	return fmt.Sprintf("Nodeless microVM (%s)", engine)
 }
 
-// setKubelet says where the API server finds the Node's kubelet API, if that is anywhere: InternalIP stays the pod's address, as on Fargate (ADR 18),
-// unless the host is another machine (ADR 25).
+// setKubelet sets where the API server finds the Node's kubelet API, if anywhere. InternalIP stays the pod's address,
+// as on Fargate (ADR 18), unless the host has joined (ADR 25).
 func setKubelet(status *corev1.NodeStatus, host microvm.Description, ip netip.Addr) {
 	if host.Kubelet == nil {
 		return
 	}
 	at := host.Kubelet(ip)
 	status.DaemonEndpoints.KubeletEndpoint.Port = int32(at.Port())
-	if host.Address.IsValid() { // whichever type the API server prefers, it finds the host: on most clusters it is InternalIP or Hostname
+	if host.Address.IsValid() { // for every order of address types: on most clusters InternalIP or Hostname comes first
 		status.Addresses = []corev1.NodeAddress{{Type: corev1.NodeInternalIP, Address: at.Addr().String()}}
 	}
-	status.Addresses = slices.DeleteFunc(status.Addresses, func(a corev1.NodeAddress) bool { return a.Type == corev1.NodeInternalDNS })
-	status.Addresses = append(status.Addresses, corev1.NodeAddress{Type: corev1.NodeInternalDNS, Address: at.Addr().String()})
+	status.Addresses = slices.DeleteFunc(status.Addresses,
+		func(a corev1.NodeAddress) bool { return a.Type == corev1.NodeInternalDNS })
+	status.Addresses = append(status.Addresses, corev1.NodeAddress{Type: corev1.NodeInternalDNS,
+		Address: at.Addr().String()})
 }
 
-// nodeConditions are those of a Node whose host is there, or was lost for a reason.
+// nodeConditions returns the conditions of a Node whose host is ready, or was lost for a reason.
 func nodeConditions(there bool, why string, now metav1.Time) []corev1.NodeCondition {
-	ready := corev1.NodeCondition{Type: corev1.NodeReady, Status: corev1.ConditionTrue, Reason: "MicroVMReady", Message: "the microVM's host is ready", LastHeartbeatTime: now, LastTransitionTime: now}
+	ready := corev1.NodeCondition{Type: corev1.NodeReady, Status: corev1.ConditionTrue, Reason: "MicroVMReady",
+		Message: "the microVM's host is ready", LastHeartbeatTime: now, LastTransitionTime: now}
 	if !there {
 		ready.Status, ready.Reason, ready.Message = corev1.ConditionUnknown, "HostLost", why
 	}
 	out := []corev1.NodeCondition{ready}
-	for _, pressure := range []corev1.NodeConditionType{corev1.NodeMemoryPressure, corev1.NodeDiskPressure, corev1.NodePIDPressure} {
-		out = append(out, corev1.NodeCondition{Type: pressure, Status: corev1.ConditionFalse, Reason: "Sufficient", LastHeartbeatTime: now, LastTransitionTime: now})
+	for _, pressure := range []corev1.NodeConditionType{corev1.NodeMemoryPressure, corev1.NodeDiskPressure,
+		corev1.NodePIDPressure} {
+		out = append(out, corev1.NodeCondition{Type: pressure, Status: corev1.ConditionFalse, Reason: "Sufficient",
+			LastHeartbeatTime: now, LastTransitionTime: now})
 	}
 	return out
 }

@@ -18,7 +18,8 @@ import (
 	"github.com/nodeless/nodeless/microvm/fargate"
 )
 
-// placer schedules pods: it reserves room on a host, creates the NodeClaim and, when the Node is registered, binds the pod.
+// placer schedules pods: it reserves room on a host, creates the NodeClaim and, when the Node is registered, binds the
+// pod.
 type placer struct {
 	o     *Options
 	pods  *records
@@ -134,8 +135,8 @@ func overLimit(profile *v1alpha1.FargateProfile, others []reservation, size farg
 	return ""
 }
 
-// refuse writes, once, why a pod gets no microVM now: as an event and PodScheduled=False, like Fargate. The pod is looked at again
-// when something changes that may have been the cause.
+// refuse writes, once, why a pod gets no microVM now: as an event and PodScheduled=False, like Fargate. The pod is
+// looked at again when something changes that may have been the cause.
 func (p *placer) refuse(ctx context.Context, pod *corev1.Pod, r fargate.Refusal) error {
 	c := conditions.OfPod(pod, corev1.PodScheduled)
 	if c != nil && c.Status == corev1.ConditionFalse && c.Reason == r.Reason && c.Message == r.Message {

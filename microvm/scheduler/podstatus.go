@@ -30,8 +30,8 @@ func newPodStatus(o *Options, pods *records, hosts *hosts, api *api, nodes *node
 // stopSlack is how much longer than its grace a microVM may take to end its pod before it is removed as it is.
 const stopSlack = 30 * time.Second
 
-// report writes what its host reports of a bound pod, and ends the pod at its active deadline. It returns the time left until then,
-// 0 if there is no deadline.
+// report writes what its host reports of a bound pod, and ends the pod at its active deadline. It returns the time left
+// until then, 0 if there is no deadline.
 func (s *podStatus) report(ctx context.Context, pod *corev1.Pod) (time.Duration, error) {
 	host := s.hosts.of(s.pods.get(pod.UID))
 	if host == nil {
@@ -128,14 +128,15 @@ func (s *podStatus) stop(ctx context.Context, host microvm.Host, pod *corev1.Pod
 	return nil
 }
 
-// The kubelet's words for a pod that ran longer than its activeDeadlineSeconds (pkg/kubelet/active_deadline.go, Kubernetes 1.36).
+// The kubelet's words for a pod that ran longer than its activeDeadlineSeconds (pkg/kubelet/active_deadline.go,
+// Kubernetes 1.36).
 const (
 	deadlineReason  = "DeadlineExceeded"
 	deadlineMessage = "Pod was active on the node longer than the specified deadline"
 )
 
-// enforceDeadline stops a pod that has been active for longer than it may, and makes its status say so once nothing of it runs. It
-// returns how long the pod may still be active, 0 if it has no deadline.
+// enforceDeadline stops a pod that has been active for longer than it may, and makes its status say so once nothing of
+// it runs. It returns how long the pod may still be active, 0 if it has no deadline.
 func (s *podStatus) enforceDeadline(
 	ctx context.Context, host microvm.Host, pod *corev1.Pod, status *microvm.Status,
 ) (time.Duration, error) {
@@ -143,7 +144,8 @@ func (s *podStatus) enforceDeadline(
 		return 0, nil
 	}
 	// In whole seconds, as the API stores start times and the ends of containers.
-	deadline := pod.Status.StartTime.Truncate(time.Second).Add(time.Duration(*pod.Spec.ActiveDeadlineSeconds) * time.Second)
+	allowed := time.Duration(*pod.Spec.ActiveDeadlineSeconds) * time.Second
+	deadline := pod.Status.StartTime.Truncate(time.Second).Add(allowed)
 	// The containers are done before the microVM is.
 	done := status.Ended || status.Pod.Phase == corev1.PodFailed || status.Pod.Phase == corev1.PodSucceeded
 	left := deadline.Sub(s.o.Clock.Now())
@@ -157,7 +159,8 @@ func (s *podStatus) enforceDeadline(
 		s.o.Recorder.Event(pod, corev1.EventTypeNormal, deadlineReason, deadlineMessage)
 		return 0, nil
 	}
-	return 0, s.stop(ctx, host, pod, ptr.Deref(pod.Spec.TerminationGracePeriodSeconds, corev1.DefaultTerminationGracePeriodSeconds))
+	return 0, s.stop(ctx, host, pod, ptr.Deref(pod.Spec.TerminationGracePeriodSeconds,
+		corev1.DefaultTerminationGracePeriodSeconds))
 }
 
 // endedBefore reports whether the last of a pod's containers that ran had ended before t.

@@ -34,7 +34,8 @@ func (s *profiles) update(ctx context.Context, name string) (time.Duration, erro
 	}
 	before := p.DeepCopy()
 	var pods corev1.PodList
-	if err := s.o.Cache.List(ctx, &pods, client.MatchingFields{byProfile: name}, client.UnsafeDisableDeepCopy); err != nil {
+	if err := s.o.Cache.List(ctx, &pods, client.MatchingFields{byProfile: name},
+		client.UnsafeDisableDeepCopy); err != nil {
 		return 0, fmt.Errorf("list pods of FargateProfile %s: %w", name, err)
 	}
 	p.Status.Pods, p.Status.Pending = 0, 0
@@ -88,7 +89,8 @@ func (s *profiles) ready(spec *v1alpha1.FargateProfileSpec) metav1.Condition {
 	slices.Sort(bad)
 	switch {
 	case len(good) > 0:
-		c.Status, c.Reason, c.Message = metav1.ConditionTrue, v1alpha1.ReasonHostsReady, "microVM hosts: "+strings.Join(good, ", ")
+		c.Status, c.Reason, c.Message = metav1.ConditionTrue, v1alpha1.ReasonHostsReady,
+			"microVM hosts: "+strings.Join(good, ", ")
 	case len(bad) > 0:
 		c.Message = "pods that match stay Pending: " + strings.Join(bad, "; ")
 	default:

@@ -13,8 +13,8 @@ import (
 	"github.com/nodeless/nodeless/microvm/fargate"
 )
 
-// record is what is remembered of one pod. It exists while the pod, its NodeClaim or its Node does. All of it can be learned again
-// from the API server and the hosts.
+// record is what is remembered of one pod. It exists while the pod, its NodeClaim or its Node does. All of it can be
+// learned again from the API server and the hosts.
 type record struct {
 	key       types.NamespacedName // of the pod; zero before it is seen and after it is gone
 	waiting   bool                 // no host has been found yet
@@ -96,8 +96,8 @@ func (r *records) claimed(claim *karpv1.NodeClaim) {
 	})
 }
 
-// reserve gives a pod the room that choose picks, nil for none. It does both in one step: choose sees all other reservations, and
-// none is added meanwhile.
+// reserve gives a pod the room that choose picks, nil for none. It does both in one step: choose sees all other
+// reservations, and none is added meanwhile.
 func (r *records) reserve(uid types.UID, choose func(others []reservation) *reservation) {
 	r.mu.Lock()
 	defer r.mu.Unlock()

@@ -1,16 +1,16 @@
-// Package scheduler is fargate-scheduler: it gives each pod of a FargateProfile a microVM on one of the registered hosts, with a
-// NodeClaim and a Node of its own. Three roles share one record per pod (records):
+// Package scheduler is fargate-scheduler: it gives each pod of a FargateProfile a microVM on one of the registered
+// hosts, with a NodeClaim and a Node of its own. Three roles share one record per pod (records):
 //
 //   - placer schedules: it chooses a host, creates the NodeClaim and binds the pod.
-//   - nodes and podStatus act as the kubelet of every such Node: they create it, keep its lease, conditions and kubelet endpoint,
-//     write the pod's status and end the pod.
-//   - provider is the cloud.Provider of the NodeClaims: controller/nodeclaim launches, registers, drains and terminates them
-//     like those of any instance.
+//   - nodes and podStatus act as the kubelet of every such Node: they create it, keep its lease, conditions and kubelet
+//     endpoint, write the pod's status and end the pod.
+//   - provider is the cloud.Provider of the NodeClaims: controller/nodeclaim launches, registers, drains and terminates
+//     them like those of any instance.
 //
 // # States of a pod
 //
-// The state of a pod is read from the API server alone, so that another process continues where this one stopped. The worker of a
-// pod takes one step each time an event says that a step may be possible.
+// The state of a pod is read from the API server alone, so that another process continues where this one stopped. The
+// worker of a pod takes one step each time an event says that a step may be possible.
 //
 //	State        Seen by                                 Next step                                Taken by
 //	waiting      no NodeClaim                            reserve room, create the NodeClaim       placer
@@ -58,8 +58,8 @@ type Options struct {
 	Names    *translate.Names     // required
 	Recorder events.Recorder      // required; its source is fargate-scheduler
 	Hosts    []microvm.Host       // known from the start
-	// HostGrace is how long a host may be lost before its pods are given up. It defaults to 50 s, after which Kubernetes calls
-	// any node unknown (kube-controller-manager --node-monitor-grace-period).
+	// HostGrace is how long a host may be lost before its pods are given up. It defaults to 50 s, after which Kubernetes
+	// calls any node unknown (kube-controller-manager --node-monitor-grace-period).
 	HostGrace time.Duration
 	// Logging returns whether the logs of a profile's new pod are routed; nil reports nothing about logging.
 	Logging func(context.Context, *v1alpha1.FargateProfileSpec) fargate.LogState
@@ -179,8 +179,8 @@ func (s *Scheduler) resume(ctx context.Context) error {
 	return nil
 }
 
-// pod advances one pod by a step and returns after how long to look at it again, 0 for not before the next event. The key is
-// namespace/name, or the UID of a pod that no longer exists.
+// pod advances one pod by a step and returns after how long to look at it again, 0 for not before the next event. The
+// key is namespace/name, or the UID of a pod that no longer exists.
 func (s *Scheduler) pod(ctx context.Context, key string) (time.Duration, error) {
 	namespace, name, ok := strings.Cut(key, "/")
 	if !ok {

@@ -9,20 +9,23 @@ import (
 	"strings"
 )
 
-// bulk posts records to the bulk API of Elasticsearch and OpenSearch.
+// bulk configures an output to the bulk API of Elasticsearch and OpenSearch.
 func (o *Output) bulk(s *section) error {
 	e, err := o.server(s, 9200)
 	if err != nil {
 		return err
 	}
-	b := bulkLines{index: s.text("index", "fluent-bit"), kind: s.text("type", "_doc"), tagKey: s.text("tag_key", "_flb-key"), timeKey: s.text("time_key", "@timestamp")}
+	b := bulkLines{index: s.text("index", "fluent-bit"), kind: s.text("type", "_doc"),
+		tagKey: s.text("tag_key", "_flb-key"), timeKey: s.text("time_key", "@timestamp")}
 	if err := s.ons(map[string]*bool{
-		"logstash_format": &b.daily, "include_tag_key": &b.tag, "generate_id": &b.id, "suppress_type_name": &b.untyped, "replace_dots": &b.dots,
-		"aws_auth": new(bool), "time_key_nanos": new(bool),
+		"logstash_format": &b.daily, "include_tag_key": &b.tag, "generate_id": &b.id, "suppress_type_name": &b.untyped,
+		"replace_dots": &b.dots,
+		"aws_auth":     new(bool), "time_key_nanos": new(bool),
 	}); err != nil {
 		return err
 	}
-	s.ignore("aws_region", "aws_service_name", "aws_role_arn", "aws_sts_endpoint", "aws_external_id", "aws_profile") // without AWS_Auth they say nothing
+	// without AWS_Auth they have no effect
+	s.ignore("aws_region", "aws_service_name", "aws_role_arn", "aws_sts_endpoint", "aws_external_id", "aws_profile")
 	prefix := s.text("logstash_prefix", "logstash")
 	if b.operation, err = s.oneOf("write_operation", "create", "create", "index"); err != nil {
 		return err
@@ -66,10 +69,10 @@ func (o *Output) bulk(s *section) error {
 	return nil
 }
 
-// bulkLines makes documents of records.
+// bulkLines converts records to documents.
 type bulkLines struct {
 	index, kind, tagKey, timeKey, operation string
-	timeFormat, dateFormat                  string // as Go has them
+	timeFormat, dateFormat                  string // Go layouts
 	daily, tag, id, untyped, dots           bool
 	prefixKey                               accessor
 }
@@ -100,7 +103,8 @@ func (b *bulkLines) encode(records []*Record) ([]byte, error) {
 			about["_type"] = b.kind
 		}
 		if b.id {
-			about["_id"] = fmt.Sprintf("%x", sha256.Sum256(append(fmt.Appendf(nil, "%s %d ", r.Tag, r.Time.UnixNano()), line...)))[:32]
+			about["_id"] = fmt.Sprintf("%x", sha256.Sum256(append(fmt.Appendf(nil, "%s %d ", r.Tag, r.Time.UnixNano()),
+				line...)))[:32]
 		}
 		act, err := jsonLine(map[string]any{b.operation: about})
 		if err != nil {
@@ -126,7 +130,7 @@ func (b *bulkLines) indexOf(r *Record) string {
 	return prefix + r.Time.UTC().Format(b.dateFormat)
 }
 
-// withoutDots has _ for dots in keys, also inner ones.
+// withoutDots replaces dots in keys by underscores, in inner maps too.
 func withoutDots(m map[string]any) map[string]any {
 	out := make(map[string]any, len(m))
 	for k, v := range m {
@@ -138,7 +142,8 @@ func withoutDots(m map[string]any) map[string]any {
 	return out
 }
 
-// bulkAnswer says which documents are to be sent again, and how many are not taken whatever one does. A document that is there already was sent before.
+// bulkAnswer returns which documents to send again, and how many are refused for good. A document that exists already
+// was sent before.
 func bulkAnswer(body []byte, records int) (again []int, rejected int, why string) {
 	var said struct {
 		Errors bool `json:"errors"`

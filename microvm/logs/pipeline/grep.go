@@ -7,7 +7,7 @@ import (
 	"strings"
 )
 
-// asText is a value as the filters compare it.
+// asText returns a value as the filters compare it.
 func asText(v any) string {
 	switch v := v.(type) {
 	case string:
@@ -15,14 +15,14 @@ func asText(v any) string {
 	case nil:
 		return ""
 	case map[string]any, []any:
-		b, _ := json.Marshal(v) // it came from JSON
+		b, _ := json.Marshal(v) // v came from JSON
 		return string(b)
 	default:
 		return fmt.Sprint(v)
 	}
 }
 
-// rule of the filter grep.
+// rule is a rule of the filter grep.
 type rule struct {
 	exclude bool
 	key     accessor
@@ -34,7 +34,8 @@ func (g *rule) matches(r *Record) bool {
 	return ok && g.re.MatchString(asText(v))
 }
 
-// newGrep keeps and drops records by their values. Without Logical_Op each rule decides alone, in order.
+// newGrep returns the filter grep, which keeps and drops records by their values. Without Logical_Op, each rule decides
+// alone, in order.
 func newGrep(s *section) (func(*Record) bool, error) {
 	var rules []rule
 	excludes := 0

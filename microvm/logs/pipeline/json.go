@@ -2,6 +2,7 @@ package pipeline
 
 import (
 	"bytes"
+	"compress/gzip"
 	"encoding/json"
 	"fmt"
 	"maps"
@@ -11,7 +12,7 @@ import (
 	"unicode/utf8"
 )
 
-// jsonLine is a value as JSON, without a line end and without HTML's escapes.
+// jsonLine encodes a value as JSON, without a newline and without escapes for HTML.
 func jsonLine(v any) ([]byte, error) {
 	var b bytes.Buffer
 	e := json.NewEncoder(&b)
@@ -22,10 +23,10 @@ func jsonLine(v any) ([]byte, error) {
 	return bytes.TrimSuffix(b.Bytes(), newline), nil
 }
 
-// seconds since 1970 with nine digits.
+// seconds formats a time as seconds since 1970 with nine decimals.
 func seconds(t time.Time) string { return fmt.Sprintf("%d.%09d", t.Unix(), t.Nanosecond()) }
 
-// date is the time as a value of the record.
+// date is the field of a record that holds its time.
 type date struct {
 	key, format string
 }
@@ -52,7 +53,7 @@ func (d date) value(t time.Time) any {
 	return json.Number(fmt.Sprintf("%d.%06d", t.Unix(), t.Nanosecond()/1000))
 }
 
-// with is a record's values and its time.
+// with returns a record's fields and its time.
 func (d date) with(r *Record) map[string]any {
 	if d.key == "" {
 		return r.Fields
@@ -62,7 +63,7 @@ func (d date) with(r *Record) map[string]any {
 	return out
 }
 
-// encodeJSON writes records as a list, a line each, or one after the other.
+// encodeJSON encodes records as a list, one per line, or concatenated.
 func encodeJSON(records []*Record, format string, d date) ([]byte, error) {
 	var b bytes.Buffer
 	for i, r := range records {
@@ -87,7 +88,7 @@ func encodeJSON(records []*Record, format string, d date) ([]byte, error) {
 	return b.Bytes(), nil
 }
 
-// printed are records as Fluent Bit prints them, but for values that are JSON.
+// printed formats records as Fluent Bit prints them, but with values as JSON.
 func printed(records []*Record) ([]byte, error) {
 	var b bytes.Buffer
 	for i, r := range records {
@@ -100,7 +101,7 @@ func printed(records []*Record) ([]byte, error) {
 	return b.Bytes(), nil
 }
 
-// keyValues is a record as key=value, with quotes where they are needed.
+// keyValues formats a record as key=value, quoted where necessary.
 func keyValues(fields map[string]any, keys []string) []byte {
 	var b bytes.Buffer
 	for i, key := range keys {
@@ -116,10 +117,86 @@ func keyValues(fields map[string]any, keys []string) []byte {
 	return b.Bytes()
 }
 
-// validText is a text with what is no UTF-8 replaced.
+// validText replaces what is not UTF-8.
 func validText(b []byte) string {
 	if utf8.Valid(b) {
 		return string(b)
 	}
 	return strings.ToValidUTF8(string(b), "�")
+}
+
+var contentTypes = map[string]string{"json": "application/json", "json_stream": "application/json",
+	"json_lines": "application/x-ndjson"}
+
+// http configures an output that posts records as JSON.
+func (o *Output) http(s *section) error {
+	e, err := o.server(s, 80)
+	if err != nil {
+		return err
+	}
+	uri, err := s.uri("uri", "/")
+	if err != nil {
+		return err
+	}
+	format, err := s.oneOf("format", "msgpack", "json", "json_lines", "json_stream", "msgpack")
+	if err != nil {
+		return err
+	}
+	if format == "msgpack" {
+		return s.wrong("Format is missing or msgpack: use json, json_lines or json_stream,")
+	}
+	d, err := newDate(s, "date")
+	if err != nil {
+		return err
+	}
+	compress, err := s.oneOf("compress", "", "", "gzip")
+	if err != nil {
+		return err
+	}
+	tagHeader := s.text("header_tag", "")
+	o.encode = func(records []*Record) (all []Delivery, err error) {
+		groups := [][]*Record{records}
+		if tagHeader != "" {
+			groups = byTag(records)
+		}
+		for _, group := range groups {
+			body, err := encodeJSON(group, format, d)
+			if err != nil {
+				return nil, err
+			}
+			p := e.post(uri, contentTypes[format], body, len(group))
+			if tagHeader != "" {
+				p.Header.Set(tagHeader, group[0].Tag)
+			}
+			if compress == "gzip" {
+				p.Header.Set("Content-Encoding", "gzip")
+				p.Body = zipped(body)
+			}
+			all = append(all, p)
+		}
+		return all, nil
+	}
+	return nil
+}
+
+// byTag groups records by tag, in the order of each tag's first record.
+func byTag(records []*Record) (groups [][]*Record) {
+	at := map[string]int{}
+	for _, r := range records {
+		i, ok := at[r.Tag]
+		if !ok {
+			i = len(groups)
+			at[r.Tag], groups = i, append(groups, nil)
+		}
+		groups[i] = append(groups[i], r)
+	}
+	return groups
+}
+
+func zipped(b []byte) []byte {
+	var out bytes.Buffer
+	w := gzip.NewWriter(&out)
+	_, _ = w.Write(b) // a buffer never fails
+	_ = w.Close()
+	return out.Bytes()
 }

@@ -7,13 +7,14 @@ import (
 	"strings"
 )
 
-// Annotations by which a pod says how its lines are treated, if the filter allows it.
+// Annotations by which a pod chooses how its lines are treated, if the filter allows it.
 const (
 	annotationParser  = "fluentbit.io/parser"
 	annotationExclude = "fluentbit.io/exclude"
 )
 
-// newKubernetes adds what is known of the pod, and merges lines that are JSON into their records.
+// newKubernetes returns the filter kubernetes, which adds what is known of the pod, and merges lines that are JSON into
+// their records.
 func newKubernetes(s *section, parsers map[string]*parser) (func(*Record) bool, error) {
 	merge, keep, labels, annotations, parse, exclude, trim := false, true, true, true, false, false, true
 	if err := s.ons(map[string]*bool{
@@ -23,8 +24,10 @@ func newKubernetes(s *section, parsers map[string]*parser) (func(*Record) bool, 
 		return nil, err
 	}
 	under := s.text("merge_log_key", "")
-	s.ignore("buffer_size", "kube_meta_cache_ttl", "kube_meta_preload_cache_dir", "kube_tag_prefix", "use_journal", "dummy_meta", "use_kubelet", "kubelet_port", "kubelet_host",
-		"cache_use_docker_id", "regex_parser", "tls.verify", "tls.debug", "kube_meta_namespace_cache_ttl", "dns_retries", "dns_wait_time")
+	s.ignore("buffer_size", "kube_meta_cache_ttl", "kube_meta_preload_cache_dir", "kube_tag_prefix", "use_journal",
+		"dummy_meta", "use_kubelet", "kubelet_port", "kubelet_host",
+		"cache_use_docker_id", "regex_parser", "tls.verify", "tls.debug", "kube_meta_namespace_cache_ttl", "dns_retries",
+		"dns_wait_time")
 	merger := &parser{}
 	if name := s.text("merge_parser", ""); name != "" {
 		if merger = parsers[name]; merger == nil {
@@ -53,7 +56,7 @@ func newKubernetes(s *section, parsers map[string]*parser) (func(*Record) bool, 
 	}, nil
 }
 
-// mergeInto adds the values of a line to its record.
+// mergeInto adds the fields of a line to its record.
 func mergeInto(record, line map[string]any, under string, trim bool) {
 	if trim {
 		for key, v := range line {
@@ -69,10 +72,11 @@ func mergeInto(record, line map[string]any, under string, trim bool) {
 	maps.Copy(record, line)
 }
 
-// fields are what the filter kubernetes says of a container.
+// fields returns what the filter kubernetes adds about a container.
 func (s *Source) fields(labels, annotations bool) map[string]any {
 	f := map[string]any{
-		"pod_name": s.Pod, "namespace_name": s.Namespace, "pod_id": s.UID, "host": s.Node, "pod_ip": s.IP, "container_name": s.Container, "container_image": s.Image,
+		"pod_name": s.Pod, "namespace_name": s.Namespace, "pod_id": s.UID, "host": s.Node, "pod_ip": s.IP,
+		"container_name": s.Container, "container_image": s.Image,
 		"docker_id": fmt.Sprintf("%x", sha256.Sum256([]byte(s.UID+"/"+s.Container))),
 	}
 	if labels && len(s.Labels) > 0 {

@@ -9,7 +9,7 @@ import (
 	"strings"
 )
 
-// label of a stream of Loki: of a fixed value, or of one in the record.
+// label is a label of a Loki stream, with a fixed value or one from the record.
 type label struct {
 	name, value string
 	from        accessor
@@ -17,7 +17,7 @@ type label struct {
 
 var notInLabel = regexp.MustCompile(`[^a-zA-Z0-9_]`)
 
-// labelList reads "a=b, c=$d['e'], $f['g']".
+// labelList parses "a=b, c=$d['e'], $f['g']".
 func labelList(s *section, key, text string) (all []label, err error) {
 	for _, one := range strings.Split(text, ",") {
 		if one = strings.TrimSpace(one); one == "" {
@@ -42,7 +42,7 @@ func labelList(s *section, key, text string) (all []label, err error) {
 	return all, nil
 }
 
-// loki posts records to Loki's push API.
+// loki configures an output to Loki's push API.
 func (o *Output) loki(s *section) error {
 	e, err := o.server(s, 3100)
 	if err != nil {
@@ -88,7 +88,8 @@ func (o *Output) loki(s *section) error {
 	if err != nil {
 		return err
 	}
-	l := lokiLines{labels: append(labels, keys...), taken: keys, remove: remove, keyValue: format == "key_value", single: single, auto: auto}
+	l := lokiLines{labels: append(labels, keys...), taken: keys, remove: remove, keyValue: format == "key_value",
+		single: single, auto: auto}
 	o.encode = func(records []*Record) ([]Delivery, error) {
 		body, err := l.encode(records)
 		return []Delivery{e.post(uri, "application/json", body, len(records))}, err
@@ -96,10 +97,10 @@ func (o *Output) loki(s *section) error {
 	return nil
 }
 
-// lokiLines makes streams of records.
+// lokiLines converts records to streams.
 type lokiLines struct {
 	labels   []label
-	taken    []label // those whose values leave the record
+	taken    []label // their values are removed from the record
 	remove   []accessor
 	keyValue bool
 	single   string
@@ -171,7 +172,7 @@ func (l *lokiLines) line(r *Record) ([]byte, error) {
 	return jsonLine(fields)
 }
 
-// deepCopy copies maps, whose values may be taken out.
+// deepCopy copies nested maps, so that values can be removed from the copy.
 func deepCopy(m map[string]any) map[string]any {
 	out := make(map[string]any, len(m))
 	for k, v := range m {

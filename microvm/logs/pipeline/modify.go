@@ -7,7 +7,7 @@ import (
 	"strings"
 )
 
-// newRecordModifier adds and removes values.
+// newRecordModifier returns the filter record_modifier, which adds and removes fields.
 func newRecordModifier(s *section) (func(*Record) bool, error) {
 	add := map[string]string{}
 	for _, pair := range s.all("record") {
@@ -36,15 +36,16 @@ func newRecordModifier(s *section) (func(*Record) bool, error) {
 	}, nil
 }
 
-// step of the filter modify.
+// step is a rule of the filter modify.
 type step func(fields map[string]any)
 
-// words of a rule of modify, and how many it takes.
+// modifications are the rules of modify, with the number of their arguments.
 var modifications = map[string]int{
-	"set": 2, "add": 2, "remove": 1, "remove_wildcard": 1, "remove_regex": 1, "rename": 2, "hard_rename": 2, "copy": 2, "hard_copy": 2,
+	"set": 2, "add": 2, "remove": 1, "remove_wildcard": 1, "remove_regex": 1, "rename": 2, "hard_rename": 2, "copy": 2,
+	"hard_copy": 2,
 }
 
-// newModify carries out rules in order, where all conditions are true.
+// newModify returns the filter modify, which applies its rules in order if all conditions hold.
 func newModify(s *section) (func(*Record) bool, error) {
 	var steps []step
 	var conditions []func(map[string]any) bool
@@ -84,7 +85,7 @@ func newModify(s *section) (func(*Record) bool, error) {
 	}, nil
 }
 
-// newStep is a rule; a and b are its words.
+// newStep returns a rule with the arguments a and b.
 func newStep(s *section, kind, a, b string) (step, error) {
 	move := func(hard, keep bool) step {
 		return func(f map[string]any) {
@@ -122,7 +123,7 @@ func newStep(s *section, kind, a, b string) (step, error) {
 	return move(strings.HasPrefix(kind, "hard_"), strings.HasSuffix(kind, "copy")), nil
 }
 
-// newCondition is one of modify.
+// newCondition returns a condition of modify.
 func newCondition(s *section, words []string) (func(map[string]any) bool, error) {
 	if len(words) < 2 {
 		return nil, s.wrong("Condition needs a kind and a key")
@@ -153,7 +154,7 @@ func newCondition(s *section, words []string) (func(map[string]any) bool, error)
 	return nil, s.wrong("the Condition %s is not carried out here, a key", words[0])
 }
 
-// newNest puts values into a map within the record, or takes them out of it.
+// newNest returns the filter nest, which moves fields into a map within the record, or out of it.
 func newNest(s *section) (func(*Record) bool, error) {
 	operation, err := s.oneOf("operation", "nest", "nest", "lift")
 	if err != nil {

@@ -16,13 +16,13 @@ import (
 // Output is a section of output.conf.
 type Output struct {
 	Name, At string // "http", "output.conf line 3"
-	// ID changes with what the section says.
+	// ID is a hash of the section.
 	ID string
-	// To is where it goes, without what may be secret.
+	// To is the destination, without parts that may be secret.
 	To string
-	// Retries is how often what was not taken is sent again before it is given up; -1 = as long as it is stored.
+	// Retries is how often a delivery is tried again before it is given up; -1 as long as it is stored.
 	Retries int
-	// Insecure: the certificate of who answers is not judged.
+	// Insecure skips the verification of the server's certificate.
 	Insecure bool
 
 	match  func(tag string) bool
@@ -30,23 +30,24 @@ type Output struct {
 	answer func(body []byte, records int) (again []int, rejected int, why string)
 }
 
-// Delivery is something to be sent or, with File, to be appended to a file.
+// Delivery is a request to send or, with File, data to append to a file.
 type Delivery struct {
 	URL    string
 	Header http.Header
 	Body   []byte
-	// Records is how many Body holds.
+	// Records is the number of records in Body.
 	Records int
-	File    string // relative, with slashes; it leads nowhere above
+	File    string // relative, with slashes, and never outside
 }
 
-// Matches reports whether records of a tag go to the output.
+// Matches reports whether records with a tag go to the output.
 func (o *Output) Matches(tag string) bool { return o.match(tag) }
 
-// Encode makes deliveries of records, at least one.
+// Encode converts records to deliveries, at least one.
 func (o *Output) Encode(records []*Record) ([]Delivery, error) { return o.encode(records) }
 
-// Answer judges what was said by who took records: those to be sent again, how many were refused for good, and the first reason of either.
+// Answer interprets a server's answer: it returns the records to send again, how many were refused for good, and the
+// first reason of either.
 func (o *Output) Answer(body []byte, records int) (again []int, rejected int, why string) {
 	if o.answer == nil {
 		return nil, 0, ""
@@ -56,14 +57,16 @@ func (o *Output) Answer(body []byte, records int) (again []int, rejected int, wh
 
 func (o *Output) String() string { return o.Name + " (" + o.At + ")" }
 
-// newOutput makes an Output of a section.
+// newOutput parses an output section.
 func newOutput(s *section) (*Output, error) {
-	o := &Output{Name: strings.ToLower(s.Value("name")), At: fmt.Sprintf("%s line %d", s.File, s.Line), ID: identity(s.LogSection), match: matcher(s.Value("match"))}
+	o := &Output{Name: strings.ToLower(s.Value("name")), At: fmt.Sprintf("%s line %d", s.File, s.Line),
+		ID: identity(s.LogSection), match: matcher(s.Value("match"))}
 	var err error
 	if o.Retries, err = retries(s); err != nil {
 		return nil, err
 	}
-	s.ignore("workers", "retry_limit", "buffer_size", "trace_output", "trace_error", "logstash_prefix_separator", "current_time_index")
+	s.ignore("workers", "retry_limit", "buffer_size", "trace_output", "trace_error", "logstash_prefix_separator",
+		"current_time_index")
 	switch o.Name {
 	case "stdout":
 		err = o.stdout(s)
@@ -84,11 +87,11 @@ func newOutput(s *section) (*Output, error) {
 	return o, err
 }
 
-// identity is a hash of all that a section says.
+// identity returns a hash of a section.
 func identity(s *fargate.LogSection) string {
 	h := sha256.New()
 	for _, e := range s.Entries {
-		_, _ = fmt.Fprintf(h, "%q=%q\n", e.Key, e.Value) // a hash takes everything
+		_, _ = fmt.Fprintf(h, "%q=%q\n", e.Key, e.Value) // a hash never fails
 	}
 	return fmt.Sprintf("%x", h.Sum(nil))[:16]
 }
@@ -103,13 +106,13 @@ func retries(s *section) (int, error) {
 	return s.number("retry_limit", 0, 1, 1_000_000)
 }
 
-// endpoint is a server and how one is let in.
+// endpoint is a server, with its credentials.
 type endpoint struct {
-	base   string // without path
+	base   string // without a path
 	header http.Header
 }
 
-// server reads the keys that all outputs over HTTP have.
+// server reads the keys that all HTTP outputs share.
 func (o *Output) server(s *section, defaultPort int) (e endpoint, err error) {
 	host := s.text("host", "127.0.0.1")
 	if host == "" || strings.ContainsAny(host, "/@? ") {
@@ -150,7 +153,7 @@ func (e endpoint) post(path, kind string, body []byte, records int) Delivery {
 	return Delivery{URL: e.base + path, Header: header, Body: body, Records: records}
 }
 
-// uri is a path that a section gives.
+// uri reads a path.
 func (s *section) uri(key, otherwise string) (string, error) {
 	uri := s.text(key, otherwise)
 	if !strings.HasPrefix(uri, "/") || strings.ContainsAny(uri, " \t") {
@@ -159,7 +162,7 @@ func (s *section) uri(key, otherwise string) (string, error) {
 	return uri, nil
 }
 
-// stdout is a file of the router's own.
+// stdout configures an output to a file of the router's own.
 func (o *Output) stdout(s *section) error {
 	format, err := s.oneOf("format", "msgpack", "msgpack", "json", "json_lines", "json_stream")
 	if err != nil {
@@ -180,7 +183,7 @@ func (o *Output) stdout(s *section) error {
 	return nil
 }
 
-// StdoutFile is where the output stdout goes.
+// StdoutFile is the file of the output stdout.
 const StdoutFile = "stdout.log"
 
 var newline = []byte("\n")
@@ -192,7 +195,8 @@ func missingNewline(b []byte) int {
 	return 1
 }
 
-// file appends to files below a directory of the router: whoever may write the ConfigMap must not write anywhere on the machine.
+// file configures an output to files below a directory of the router: whoever may write the ConfigMap must not write
+// elsewhere on the host.
 func (o *Output) file(s *section) error {
 	format, err := s.oneOf("format", "out_file", "out_file", "plain")
 	if err != nil {
@@ -228,7 +232,7 @@ func (o *Output) file(s *section) error {
 	return nil
 }
 
-// inside is a path that leads nowhere above.
+// inside returns a path that never leads outside.
 func inside(dir, name string) string {
 	return path.Join("files", strings.TrimPrefix(path.Clean("/"+dir+"/"+name), "/"))
 }

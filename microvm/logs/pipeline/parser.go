@@ -2,6 +2,7 @@ package pipeline
 
 import (
 	"encoding/json"
+	"fmt"
 	"maps"
 	"regexp"
 	"strconv"
@@ -11,9 +12,9 @@ import (
 
 // parser is a section of parsers.conf.
 type parser struct {
-	re       *regexp.Regexp // nil: JSON
+	re       *regexp.Regexp // nil for JSON
 	timeKey  string
-	layout   string // of Go
+	layout   string // a Go layout
 	keepTime bool
 	types    map[string]string
 }
@@ -53,7 +54,7 @@ func newParser(s *section) (*parser, error) {
 	return p, s.rest()
 }
 
-// parse reads a text; false if it is not of the parser's form.
+// parse parses a text. It returns false if the text does not match.
 func (p *parser) parse(text string) (fields map[string]any, at time.Time, ok bool) {
 	if p.re == nil {
 		d := json.NewDecoder(strings.NewReader(text))
@@ -88,7 +89,7 @@ func (p *parser) parse(text string) (fields map[string]any, at time.Time, ok boo
 	return fields, at, true
 }
 
-// typed is a text as a value of another type; as it is if it is none.
+// typed converts a text to a type, or returns it unchanged if it is not of the type.
 func typed(text, kind string) any {
 	switch kind {
 	case "integer":
@@ -101,7 +102,7 @@ func typed(text, kind string) any {
 		}
 	case "float":
 		if f, err := strconv.ParseFloat(text, 64); err == nil {
-			if _, err := json.Marshal(f); err == nil { // not infinite
+			if _, err := json.Marshal(f); err == nil { // neither infinite nor NaN
 				return f
 			}
 		}
@@ -113,7 +114,7 @@ func typed(text, kind string) any {
 	return text
 }
 
-// newParserFilter replaces a record by what is in one of its values.
+// newParserFilter returns the filter parser, which replaces a record by the parsed content of one of its fields.
 func newParserFilter(s *section, parsers map[string]*parser) (func(*Record) bool, error) {
 	key, err := newAccessor(s.text("key_name", ""))
 	if err != nil || key[0] == "" {
@@ -161,4 +162,55 @@ func newParserFilter(s *section, parsers map[string]*parser) (func(*Record) bool
 		}
 		return true
 	}, nil
+}
+
+// directives of strftime(3) as Go layouts, without Fluent Bit's %L for fractions of a second.
+var directives = map[byte]string{
+	'Y': "2006", 'y': "06", 'm': "01", 'd': "02", 'e': "_2", 'b': "Jan", 'B': "January", 'h': "Jan", 'a': "Mon",
+	'A': "Monday", 'H': "15", 'I': "03", 'M': "04",
+	'S': "05", 'p': "PM", 'Z': "MST", 'z': "-0700", 'j': "002", 'T': "15:04:05", 'F': "2006-01-02", 'D': "01/02/06",
+	'R': "15:04", '%': "%",
+}
+
+// goLayout converts a format of strptime(3) to a Go layout for parsing. Go parses fractions of a second after a dot or
+// comma even if the layout has none.
+func goLayout(format string) (string, error) {
+	var b strings.Builder
+	for i := 0; i < len(format); i++ {
+		if format[i] != '%' {
+			b.WriteByte(format[i])
+			continue
+		}
+		if i++; i == len(format) {
+			return "", fmt.Errorf("%q ends within a directive", format)
+		}
+		switch d, ok := directives[format[i]]; {
+		case format[i] == 'L' || format[i] == 'N':
+			text := strings.TrimSuffix(b.String(), ".")
+			if text == b.String() {
+				return "", fmt.Errorf("%%%c follows no dot", format[i])
+			}
+			b.Reset()
+			b.WriteString(text)
+		case format[i] == 'z':
+			b.WriteString("Z0700") // also accepts Z for UTC
+		case ok:
+			b.WriteString(d)
+		default:
+			return "", fmt.Errorf("%%%c is not known", format[i])
+		}
+	}
+	return b.String(), nil
+}
+
+// goFormat converts a format of strftime(3) to a Go layout for formatting.
+func goFormat(format string) (string, error) {
+	layout, err := goLayout(strings.ReplaceAll(strings.ReplaceAll(format, ".%L", "."), ".%N", "."))
+	if err != nil {
+		return "", err
+	}
+	if strings.Contains(format, ".%L") || strings.Contains(format, ".%N") {
+		layout = strings.Replace(layout, "05.", "05.000", 1)
+	}
+	return strings.ReplaceAll(layout, "Z0700", "-0700"), nil
 }

@@ -1,6 +1,6 @@
-// Package pipeline carries out what the sections of the ConfigMap aws-logging say, as Fluent Bit does on Fargate: filters change the records of containers'
-// lines, and outputs say what is to be sent where. It is pure: sections go in, functions and requests come out. Who reads lines and sends requests is
-// package podlog.
+// Package pipeline implements the configuration in the ConfigMap aws-logging, as Fluent Bit does on Fargate: parsers
+// and filters change the records of container lines, and outputs encode them for their destinations. It performs no
+// I/O: sections go in; functions and requests come out. Package logs reads the lines and sends the requests.
 package pipeline
 
 import (
@@ -9,6 +9,9 @@ import (
 	"strings"
 	"time"
 
+	corev1 "k8s.io/api/core/v1"
+
+	"github.com/nodeless/nodeless/api/v1alpha1"
 	"github.com/nodeless/nodeless/microvm/fargate"
 )
 
@@ -19,36 +22,36 @@ type Source struct {
 	Labels, Annotations           map[string]string
 }
 
-// Tag is that of its records: of the file in which they would be on a node of Fargate.
+// Tag returns the tag of the container's records, which names the file they would be in on a node of Fargate.
 func (s *Source) Tag() string {
 	id := sha256.Sum256([]byte(s.UID + "/" + s.Container))
 	return fmt.Sprintf("kube.var.log.containers.%s_%s_%s-%x.log", s.Pod, s.Namespace, s.Container, id)
 }
 
-// Record is a line on its way.
+// Record is a line on its way through the filters.
 type Record struct {
 	Time   time.Time
 	Tag    string
 	Source *Source
-	Fields map[string]any // values as encoding/json has them
+	Fields map[string]any // values of the types of encoding/json
 }
 
-// Pipeline is a configuration that can be carried out.
+// Pipeline is a valid configuration.
 type Pipeline struct {
 	filters []filter
 	Outputs []*Output
-	// Elsewhere names outputs that were left out, since they need AWS.
+	// Elsewhere names the outputs that are left out because they need AWS.
 	Elsewhere []string
 }
 
 // filter is a section of filters.conf.
 type filter struct {
 	match func(tag string) bool
-	apply func(r *Record) bool // false: the record goes no further
+	apply func(r *Record) bool // returns false to drop the record
 }
 
-// New makes a Pipeline. The error is a sentence without its full stop that says which section cannot be carried out; it holds no values of keys that
-// may be secret.
+// New returns the Pipeline of parsed sections. Its error is a sentence without a full stop that says which section is
+// not supported. It contains no values of keys that may be secret.
 func New(sections []fargate.LogSection) (*Pipeline, error) {
 	parsers := map[string]*parser{}
 	for i := range sections {
@@ -81,12 +84,14 @@ func New(sections []fargate.LogSection) (*Pipeline, error) {
 		}
 	}
 	if len(p.Outputs) == 0 {
-		return nil, fmt.Errorf("output plugin %s needs AWS, which is not there; use file, stdout, http, loki, es or opensearch", strings.Join(p.Elsewhere, " and "))
+		return nil, fmt.Errorf("output plugin %s needs AWS, which is not there; use file, stdout, http, loki, es or "+
+			"opensearch", strings.Join(p.Elsewhere, " and "))
 	}
 	return p, nil
 }
 
-// Line is the record of a line as a node stores it, "TIME STREAM F|P TEXT", after all filters; nil if they drop it.
+// Line returns the record of a line as a node stores it, "TIME STREAM F|P TEXT", after all filters; nil if a filter
+// drops it.
 func (p *Pipeline) Line(from *Source, at time.Time, stored string) *Record {
 	r := &Record{Time: at, Tag: from.Tag(), Source: from, Fields: map[string]any{"log": stored}}
 	for _, f := range p.filters {
@@ -97,7 +102,7 @@ func (p *Pipeline) Line(from *Source, at time.Time, stored string) *Record {
 	return r
 }
 
-// matcher is a pattern of tags, in which * stands for any characters.
+// matcher returns a match function for a tag pattern, in which * stands for any characters.
 func matcher(pattern string) func(string) bool {
 	parts := strings.Split(pattern, "*")
 	return func(tag string) bool {
@@ -120,7 +125,7 @@ func matcher(pattern string) func(string) bool {
 	}
 }
 
-// newFilter makes the function of a section of filters.conf.
+// newFilter parses a filter section.
 func newFilter(s *section, parsers map[string]*parser) (func(*Record) bool, error) {
 	var apply func(*Record) bool
 	var err error
@@ -138,10 +143,34 @@ func newFilter(s *section, parsers map[string]*parser) (func(*Record) bool, erro
 	case "kubernetes":
 		apply, err = newKubernetes(s, parsers)
 	default:
-		return nil, fmt.Errorf("%s line %d: filter %s is not carried out here; use grep, parser, record_modifier, modify, nest and kubernetes", s.File, s.Line, name)
+		return nil, fmt.Errorf("%s line %d: filter %s is not carried out here; use grep, parser, record_modifier, modify, "+
+			"nest and kubernetes", s.File, s.Line, name)
 	}
 	if err == nil {
 		err = s.rest()
 	}
 	return apply, err
+}
+
+// State returns whether and how the logs of a profile's pods are routed. namespace and configMap are aws-observability
+// and its aws-logging, nil if they do not exist. A section that EKS accepts and that is not supported here disables
+// logging altogether: a filter that is left out might have removed secrets.
+func State(spec *v1alpha1.FargateProfileSpec, namespace *corev1.Namespace, configMap *corev1.ConfigMap,
+	able fargate.Abilities) (fargate.LogState, *Pipeline) {
+	state := fargate.LogRouting(spec, namespace, configMap, able)
+	if !state.Enabled {
+		return state, nil
+	}
+	sections, err := fargate.ParseLogging(configMap.Data)
+	var p *Pipeline
+	if err == nil {
+		p, err = New(sections)
+	}
+	if err != nil {
+		return fargate.LogState{
+			Annotation: "LoggingDisabled: LOGGING_CONFIGMAP_NOT_CARRIED_OUT", Reason: "LoggingDisabled",
+			Message: fmt.Sprintf("Disabled logging for pod: %v", err),
+		}, nil
+	}
+	return state, p
 }

@@ -10,7 +10,7 @@ import (
 	"github.com/nodeless/nodeless/microvm/fargate"
 )
 
-// section is one that notes which of its keys were asked for: those nobody asks for are mistakes.
+// section is a section that remembers which of its keys were read: a key that nothing reads is a mistake.
 type section struct {
 	*fargate.LogSection
 	asked map[string]bool
@@ -20,7 +20,7 @@ func newSection(s *fargate.LogSection) *section {
 	return &section{s, map[string]bool{"name": true, "match": true, "alias": true, "log_level": true}}
 }
 
-// all are the values of a key that may be given several times.
+// all returns the values of a key that may occur several times.
 func (s *section) all(key string) (values []string) {
 	s.asked[key] = true
 	for _, e := range s.Entries {
@@ -31,7 +31,7 @@ func (s *section) all(key string) (values []string) {
 	return values
 }
 
-// text is the value of a key, or else another one.
+// text returns the value of a key, or a default.
 func (s *section) text(key, otherwise string) string {
 	if all := s.all(key); len(all) > 0 {
 		return all[0]
@@ -39,7 +39,7 @@ func (s *section) text(key, otherwise string) string {
 	return otherwise
 }
 
-// on is a switch.
+// on returns the value of a switch.
 func (s *section) on(key string, otherwise bool) (bool, error) {
 	switch v := strings.ToLower(s.text(key, "")); v {
 	case "":
@@ -52,7 +52,7 @@ func (s *section) on(key string, otherwise bool) (bool, error) {
 	return false, s.wrong("%s is neither On nor Off", key)
 }
 
-// ons reads several switches; each has its default before.
+// ons reads several switches, which hold their defaults before.
 func (s *section) ons(switches map[string]*bool) error {
 	for key, to := range switches {
 		v, err := s.on(key, *to)
@@ -64,7 +64,7 @@ func (s *section) ons(switches map[string]*bool) error {
 	return nil
 }
 
-// number is one from least to most.
+// number returns a number from least to most.
 func (s *section) number(key string, otherwise, least, most int) (int, error) {
 	text := s.text(key, strconv.Itoa(otherwise))
 	n, err := strconv.Atoi(text)
@@ -74,14 +74,14 @@ func (s *section) number(key string, otherwise, least, most int) (int, error) {
 	return n, nil
 }
 
-// ignore accepts keys that change nothing here.
+// ignore accepts keys without any effect.
 func (s *section) ignore(keys ...string) {
 	for _, k := range keys {
 		s.asked[k] = true
 	}
 }
 
-// rest judges the keys that nobody has asked for.
+// rest rejects the keys that nothing has read.
 func (s *section) rest() error {
 	for _, e := range s.Entries {
 		if !s.asked[e.Key] && !strings.HasPrefix(e.Key, "net.") && !strings.HasPrefix(e.Key, "storage.") {
@@ -95,7 +95,7 @@ func (s *section) wrong(format string, args ...any) error {
 	return fmt.Errorf("%s line %d: %s of %s", s.File, s.Line, fmt.Sprintf(format, args...), s.Value("name"))
 }
 
-// expression is a regular expression, in slashes or not.
+// expression compiles a regular expression, with or without slashes around it.
 func (s *section) expression(key, text string) (*regexp.Regexp, error) {
 	if n := len(text); n > 1 && text[0] == '/' && text[n-1] == '/' {
 		text = text[1 : n-1]
@@ -107,7 +107,7 @@ func (s *section) expression(key, text string) (*regexp.Regexp, error) {
 	return re, nil
 }
 
-// oneOf is a value, in lower case, among several.
+// oneOf returns a value, in lower case, that must be one of several.
 func (s *section) oneOf(key, otherwise string, allowed ...string) (string, error) {
 	v := strings.ToLower(s.text(key, otherwise))
 	if !slices.Contains(allowed, v) {
@@ -116,7 +116,7 @@ func (s *section) oneOf(key, otherwise string, allowed ...string) (string, error
 	return v, nil
 }
 
-// accessor finds a value in a record: "key", "$key" or "$key['inner']['most']".
+// accessor finds a value in a record: "key", "$key" or "$key['inner']['innermost']".
 type accessor []string
 
 var inner = regexp.MustCompile(`^\[(?:'([^']*)'|"([^"]*)")\]`)
@@ -156,7 +156,7 @@ func (a accessor) find(fields map[string]any) (any, bool) {
 	return v, true
 }
 
-// remove takes the value out.
+// remove removes the value.
 func (a accessor) remove(fields map[string]any) {
 	for _, key := range a[:len(a)-1] {
 		next, ok := fields[key].(map[string]any)

@@ -1,8 +1,8 @@
-// Package remote lets fargate-scheduler run pods on machines that have joined the cluster as microVM hosts ("nodeless host", microvm/agent). All that
-// the two sides tell each other are objects: MicroVMHost, by which a host says what it has and that it is there, and MicroVM, by which it is told what to
-// run. Neither needs a way to the other but through the API server.
+// Package remote lets fargate-scheduler run pods on instances that have joined the cluster as microVM hosts ("nodeless
+// host", package agent). The two sides exchange objects only: in MicroVMHost a host reports its capacity and heartbeat,
+// in MicroVM it is given a pod to run. Neither needs a connection to the other, only to the API server.
 //
-// What a pod refers to is read by the host itself, as the pod's Node.
+// The host itself reads what a pod refers to, as the pod's Node.
 package remote
 
 import (
@@ -24,27 +24,27 @@ import (
 	"github.com/nodeless/nodeless/microvm"
 )
 
-// Registry is who is told of hosts; scheduler.Scheduler is one.
+// Registry is told of hosts; scheduler.Scheduler is one.
 type Registry interface {
 	AddHost(microvm.Host)
 	RemoveHost(name string)
 }
 
-// Options are what Hosts need; all without a default are required.
+// Options configure Hosts. Fields without a default are required.
 type Options struct {
 	Cache    cache.Cache
 	Client   client.Client
 	Kube     kubernetes.Interface
 	Registry Registry
-	// Taken are names of hosts that are known otherwise.
+	// Taken are the names of hosts that are registered in another way.
 	Taken []string
-	// Away is after how long without a word a host is not ready any more; default 25 s, five of its heartbeats.
+	// Away is the time without a heartbeat after which a host is not ready; default 25 s, five heartbeats.
 	Away  time.Duration
-	Clock clock.Clock  // default the real one
-	Log   *slog.Logger // default slog.Default
+	Clock clock.Clock  // default: the real one
+	Log   *slog.Logger // default: slog.Default
 }
 
-// Hosts are those that have joined.
+// Hosts are the hosts that have joined.
 type Hosts struct {
 	o    Options
 	left *workqueue.Queue // MicroVMs whose host may have been removed from the cluster, as namespace/name
@@ -56,7 +56,7 @@ type Hosts struct {
 	known map[string]*Host // by name
 }
 
-// New watches for hosts from now on. It must be called before the cache is started.
+// New starts to watch for hosts. It must be called before the cache is started.
 func New(ctx context.Context, o Options) (*Hosts, error) {
 	if o.Away <= 0 {
 		o.Away = 25 * time.Second
@@ -67,14 +67,15 @@ func New(ctx context.Context, o Options) (*Hosts, error) {
 	if o.Log == nil {
 		o.Log = slog.Default()
 	}
-	h := &Hosts{o: o, left: workqueue.New("MicroVM", o.Clock, o.Log), joined: make(chan struct{}), known: map[string]*Host{}}
+	h := &Hosts{o: o, left: workqueue.New("MicroVM", o.Clock, o.Log), joined: make(chan struct{}),
+		known: map[string]*Host{}}
 	if err := informer.Watch(ctx, o.Cache, &v1alpha1.MicroVMHost{}, h.sawHost); err != nil {
 		return nil, err
 	}
 	return h, informer.Watch(ctx, o.Cache, &v1alpha1.MicroVM{}, h.sawVM)
 }
 
-// Run does what only one process of the cluster may, until ctx is done.
+// Run does what only one process of the cluster may do, until ctx is done.
 func (h *Hosts) Run(ctx context.Context) error {
 	var wg sync.WaitGroup
 	wg.Go(func() { h.left.Run(ctx, 1, h.release) })
@@ -86,12 +87,12 @@ func (h *Hosts) Run(ctx context.Context) error {
 
 func (h *Hosts) sawHost(_, now client.Object) {
 	host, ok := now.(*v1alpha1.MicroVMHost)
-	if !ok { // it went
+	if !ok { // the object is gone
 		h.sweep()
 		return
 	}
 	if host.Namespace != v1alpha1.HostNamespace(host.Name) {
-		return // whoever may write in some namespace is no host for that
+		return // a MicroVMHost in another namespace speaks for no host
 	}
 	if slices.Contains(h.o.Taken, host.Name) {
 		h.o.Log.Warn("a microVM host has the name of another one, and is not used", "host", host.Name)
@@ -113,11 +114,11 @@ func (h *Hosts) sawHost(_, now client.Object) {
 	}
 }
 
-// sweep forgets the hosts that are not in the cluster any more.
+// sweep forgets the hosts that are no longer in the cluster.
 func (h *Hosts) sweep() {
 	var list v1alpha1.MicroVMHostList
 	if err := h.o.Cache.List(context.Background(), &list); err != nil {
-		return // the cache ends
+		return // the cache has stopped
 	}
 	h.mu.Lock()
 	var gone []string
@@ -134,7 +135,7 @@ func (h *Hosts) sweep() {
 		h.o.Registry.RemoveHost(name)
 		var vms v1alpha1.MicroVMList
 		if err := h.o.Cache.List(context.Background(), &vms, client.InNamespace(v1alpha1.HostNamespace(name))); err != nil {
-			return // the cache ends
+			return // the cache has stopped
 		}
 		for i := range vms.Items {
 			h.left.Add(client.ObjectKeyFromObject(&vms.Items[i]).String())
@@ -155,14 +156,14 @@ func (h *Hosts) sawVM(old, now client.Object) {
 	}
 }
 
-// host is the one with a name; nil if there is none.
+// host returns a host by name, nil if there is none.
 func (h *Hosts) host(name string) *Host {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	return h.known[name]
 }
 
-// release lets a MicroVM go that is deleted and whose host is not in the cluster any more: nobody else would.
+// release removes the finalizer of a deleted MicroVM whose host is no longer in the cluster: nobody else would.
 func (h *Hosts) release(ctx context.Context, key string) (time.Duration, error) {
 	namespace, name, _ := strings.Cut(key, "/")
 	host, _ := strings.CutPrefix(namespace, v1alpha1.HostNamespace(""))

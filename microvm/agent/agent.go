@@ -1,5 +1,6 @@
-// Package agent is what a machine that has joined a cluster as a microVM host does there ("nodeless host"): it says what it has and that it is there
-// (MicroVMHost), runs what it is told to (MicroVM) and says what becomes of it. The microVMs themselves are package host's; the other side is podremote.
+// Package agent speaks for an instance that has joined a cluster as a microVM host ("nodeless host"). It reports the
+// host's capacity and heartbeat (MicroVMHost), runs the pods it is given (MicroVM) and reports their statuses. Package
+// host runs the microVMs themselves; package remote is the controller's side.
 package agent
 
 import (
@@ -25,18 +26,18 @@ import (
 	"github.com/nodeless/nodeless/microvm"
 )
 
-// Options are what an Agent needs; all without a default are required.
+// Options configure an Agent. Fields without a default are required.
 type Options struct {
 	REST *rest.Config // with the host's own identity
 	Name string       // of the host
 	Host microvm.Host
-	// Kubelets are where Host serves kubelet APIs.
+	// Kubelets says where Host serves kubelet APIs.
 	Kubelets microvm.KubeletEndpoints
-	// OverlayPort is where packets for microVMs are taken from other hosts; 0: nowhere.
+	// OverlayPort receives other hosts' packets for microVMs; 0 if there is no overlay.
 	OverlayPort uint16
-	// Every is how often the host says that it is there; default 5 s.
+	// Every is the interval between heartbeats; default 5 s.
 	Every time.Duration
-	Log   *slog.Logger // default slog.Default
+	Log   *slog.Logger // default: slog.Default
 }
 
 // Agent speaks for a host.
@@ -48,10 +49,10 @@ type Agent struct {
 	news   chan struct{}
 
 	mu      sync.Mutex
-	stopped map[string]int64 // graces that Host was told
+	stopped map[string]int64 // the graces passed to Host.Stop, by ID
 }
 
-// Scheme knows Nodeless's own kinds.
+// Scheme returns the scheme of Nodeless's own kinds.
 func Scheme() (*runtime.Scheme, error) {
 	s := runtime.NewScheme()
 	return s, v1alpha1.AddToScheme(s)
@@ -71,7 +72,7 @@ func Record(ctx context.Context, cfg *rest.Config, name string) (*v1alpha1.Micro
 	return host, c.Get(ctx, client.ObjectKey{Namespace: v1alpha1.HostNamespace(name), Name: name}, host)
 }
 
-// New is an Agent that has not begun.
+// New returns an Agent.
 func New(o Options) (*Agent, error) {
 	if o.Every <= 0 {
 		o.Every = 5 * time.Second
@@ -83,7 +84,8 @@ func New(o Options) (*Agent, error) {
 	if err != nil {
 		return nil, err
 	}
-	a := &Agent{o: o, queue: workqueue.New("microVM", clock.Real{}, o.Log), news: make(chan struct{}, 1), stopped: map[string]int64{}}
+	a := &Agent{o: o, queue: workqueue.New("microVM", clock.Real{}, o.Log), news: make(chan struct{}, 1),
+		stopped: map[string]int64{}}
 	if a.client, err = client.NewWithWatch(o.REST, client.Options{Scheme: scheme}); err != nil {
 		return nil, err
 	}
@@ -94,10 +96,10 @@ func New(o Options) (*Agent, error) {
 	return a, err
 }
 
-// workers are how many microVMs are seen to at the same time.
+// workers is the number of microVMs worked on at a time.
 const workers = 8
 
-// Run works until ctx is done, or the cluster does not take the host for its own any more. What runs goes on when it has returned.
+// Run works until ctx is done or the cluster no longer accepts the host. MicroVMs keep running when it has returned.
 func (a *Agent) Run(ctx context.Context) error {
 	if err := informer.Watch(ctx, a.cache, &v1alpha1.MicroVM{}, func(old, now client.Object) {
 		if now == nil {
@@ -135,7 +137,7 @@ func (a *Agent) Run(ctx context.Context) error {
 	return a.beat(ctx)
 }
 
-// beat says again and again that the host is there and, at last, that it is not.
+// beat reports the host again and again and, at the end, that it has stopped.
 func (a *Agent) beat(ctx context.Context) error {
 	tick := time.NewTicker(a.o.Every)
 	defer tick.Stop()
@@ -144,7 +146,7 @@ func (a *Agent) beat(ctx context.Context) error {
 		err := a.say(ctx, d.Ready, d.Starting, d.Message)
 		switch {
 		case apierrors.IsUnauthorized(err) || apierrors.IsNotFound(err):
-			return err // nothing that waiting would mend
+			return err // waiting would not help
 		case err != nil && ctx.Err() == nil:
 			a.o.Log.Warn("the cluster does not hear of this host; it is tried again", "error", err)
 		}
@@ -154,7 +156,8 @@ func (a *Agent) beat(ctx context.Context) error {
 		case <-ctx.Done():
 			last, cancel := context.WithTimeout(context.WithoutCancel(ctx), 3*time.Second)
 			defer cancel()
-			if err := a.say(last, false, false, "it was stopped; its microVMs go on, and are taken up when it is started again"); err != nil {
+			const stopped = "it was stopped; its microVMs go on, and are taken up when it is started again"
+			if err := a.say(last, false, false, stopped); err != nil {
 				a.o.Log.Warn("the cluster was not told that this host stops", "error", err)
 			}
 			return nil
@@ -166,15 +169,20 @@ func (a *Agent) beat(ctx context.Context) error {
 func (a *Agent) say(ctx context.Context, ready, starting bool, message string) error {
 	d := a.o.Host.Describe()
 	now := metav1.NowMicro()
-	host := &v1alpha1.MicroVMHost{ObjectMeta: metav1.ObjectMeta{Namespace: v1alpha1.HostNamespace(a.o.Name), Name: a.o.Name}}
+	host := &v1alpha1.MicroVMHost{ObjectMeta: metav1.ObjectMeta{Namespace: v1alpha1.HostNamespace(a.o.Name),
+		Name: a.o.Name}}
 	before := host.DeepCopy()
-	before.Status = v1alpha1.MicroVMHostStatus{Ready: !ready, Starting: !starting, Message: message + " "} // so that each of them is said, false and empty ones too
+	// differs in every field, so that false and empty ones are written too
+	before.Status = v1alpha1.MicroVMHostStatus{Ready: !ready, Starting: !starting, Message: message + " "}
 	host.Status = v1alpha1.MicroVMHostStatus{
-		Ready: ready, Starting: starting, Message: message, Heartbeat: &now, Engine: d.Engine, Architecture: d.Arch, Region: d.Region, Zone: d.Zone,
-		KubeletVersion: d.Version, KernelVersion: d.Kernel, Address: a.o.Kubelets.Host.String(), KubeletPort: int32(a.o.Kubelets.FirstPort), OverlayPort: int32(a.o.OverlayPort),
+		Ready: ready, Starting: starting, Message: message, Heartbeat: &now, Engine: d.Engine, Architecture: d.Arch,
+		Region: d.Region, Zone: d.Zone,
+		KubeletVersion: d.Version, KernelVersion: d.Kernel, Address: a.o.Kubelets.Host.String(),
+		KubeletPort: int32(a.o.Kubelets.FirstPort), OverlayPort: int32(a.o.OverlayPort),
 		Capacity: corev1.ResourceList{
-			corev1.ResourceCPU: *resource.NewMilliQuantity(d.Capacity.MilliCPU, resource.DecimalSI), corev1.ResourceMemory: *resource.NewQuantity(d.Capacity.MemoryBytes, resource.BinarySI),
-			corev1.ResourcePods: *resource.NewQuantity(int64(d.MaxPods), resource.DecimalSI),
+			corev1.ResourceCPU:    *resource.NewMilliQuantity(d.Capacity.MilliCPU, resource.DecimalSI),
+			corev1.ResourceMemory: *resource.NewQuantity(d.Capacity.MemoryBytes, resource.BinarySI),
+			corev1.ResourcePods:   *resource.NewQuantity(int64(d.MaxPods), resource.DecimalSI),
 		},
 	}
 	if err := a.client.Status().Patch(ctx, host, client.MergeFrom(before)); err != nil {
