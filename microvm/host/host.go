@@ -5,13 +5,12 @@
 //
 // # States of a microVM
 //
-// \tState       Next step                                            Method
-// \tcoming up   pull images, translate the pod, boot the guest      bringUp
-// \trunning     report containers, refresh volumes, measure          follow, refresh, measure
-// \trestarting  the virtual machine ended under the pod: back off,   restart
-// \t            then come up again
-// \tended       keep logs and the last status                        follow
-// \tremoving    stop the guest, free disk, address and record        remove
+//	State       Next step                                                  Method
+//	coming up   pull images, translate the pod, boot the guest             bringUp
+//	running     report containers, refresh volumes, measure                follow, updateVolumes, measure
+//	restarting  back off after the virtual machine ended, then come up     restart
+//	ended       keep logs and the last status                              follow
+//	removing    stop the guest; free disk, address and record              remove
 //
 // Virtual machines survive this process. Beside them, a small record on disk is all that the next process needs to
 // continue (resume).

@@ -12,15 +12,15 @@
 // The state of a pod is read from the API server alone, so that another process continues where this one stopped. The
 // worker of a pod takes one step each time an event says that a step may be possible.
 //
-//	State        Seen by                                 Next step                                Taken by
-//	waiting      no NodeClaim                            reserve room, create the NodeClaim       placer
-//	claimed      NodeClaim without provider ID           start the microVM on its host            provider
-//	launched     NodeClaim with provider ID, no Node     create the Node                          placer, nodes
-//	registering  Node without the label "registered"     register the Node                        controller/nodeclaim
-//	registered   Node with the label                     bind the pod                             placer
-//	bound        spec.nodeName                           copy the host's status to the pod        podStatus
-//	ending       deletionTimestamp                       stop the containers, delete the pod      podStatus
-//	gone         no pod                                  delete the NodeClaim                     Scheduler
+//	State        Seen by                              Next step                            Taken by
+//	waiting      no NodeClaim                         reserve room, create the NodeClaim   placer
+//	claimed      NodeClaim without provider ID        start the microVM on its host        provider
+//	launched     NodeClaim with provider ID, no Node  create the Node                      placer, nodes
+//	registering  Node without the label "registered"  register the Node                    controller/nodeclaim
+//	registered   Node with the label                  bind the pod                         placer
+//	bound        spec.nodeName                        copy the host's status to the pod    podStatus
+//	ending       deletionTimestamp                    stop the containers, delete the pod  podStatus
+//	gone         no pod                               delete the NodeClaim                 Scheduler
 package scheduler
 
 import (
