@@ -115,7 +115,7 @@ func (a *Agent) Run(ctx context.Context) error {
 	defer cancel()
 	wg.Go(func() {
 		if err := a.cache.Start(ctx); err != nil {
-			a.o.Log.Warn("what is to run is not known", "error", err)
+			a.o.Log.Warn("the cache of MicroVMs failed", "error", err)
 		}
 	})
 	if !a.cache.WaitForCacheSync(ctx) {
@@ -148,7 +148,7 @@ func (a *Agent) beat(ctx context.Context) error {
 		case apierrors.IsUnauthorized(err) || apierrors.IsNotFound(err):
 			return err // waiting would not help
 		case err != nil && ctx.Err() == nil:
-			a.o.Log.Warn("the cluster does not hear of this host; it is tried again", "error", err)
+			a.o.Log.Warn("cannot report this host to the cluster; retrying", "error", err)
 		}
 		select {
 		case <-tick.C:
@@ -158,7 +158,7 @@ func (a *Agent) beat(ctx context.Context) error {
 			defer cancel()
 			const stopped = "it was stopped; its microVMs go on, and are taken up when it is started again"
 			if err := a.say(last, false, false, stopped); err != nil {
-				a.o.Log.Warn("the cluster was not told that this host stops", "error", err)
+				a.o.Log.Warn("cannot tell the cluster that this host stops", "error", err)
 			}
 			return nil
 		}

@@ -31,12 +31,12 @@ type Enrolment struct {
 }
 
 // maxName is the length limit of a host's name: with the prefix, it is the name of a namespace.
-var mostName = validation.DNS1123LabelMaxLength - len(v1alpha1.HostNamespace(""))
+var maxName = validation.DNS1123LabelMaxLength - len(v1alpha1.HostNamespace(""))
 
 // check returns what is wrong with an enrolment.
 func (e Enrolment) check() error {
-	if wrong := validation.IsDNS1123Label(e.Host); len(wrong) > 0 || len(e.Host) > mostName {
-		return fmt.Errorf("host name %q: give at most %d letters, digits and dashes: %s", e.Host, mostName,
+	if wrong := validation.IsDNS1123Label(e.Host); len(wrong) > 0 || len(e.Host) > maxName {
+		return fmt.Errorf("host name %q: give at most %d letters, digits and dashes: %s", e.Host, maxName,
 			strings.Join(wrong, "; "))
 	}
 	if e.TTL < 10*time.Minute {

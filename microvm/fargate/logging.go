@@ -13,8 +13,8 @@ import (
 	"github.com/nodeless/nodeless/api/v1alpha1"
 )
 
-// mostLogging is the size limit of the ConfigMap aws-logging in characters (EKS User Guide, fargate-logging).
-const mostLogging = 5300
+// maxLogging is the size limit of the ConfigMap aws-logging in characters (EKS User Guide, fargate-logging).
+const maxLogging = 5300
 
 // loggingFiles says which section each key of the ConfigMap may hold, and which keys each section requires.
 var loggingFiles = map[string]struct {
@@ -80,8 +80,8 @@ func ParseLogging(data map[string]string) ([]LogSection, error) {
 	for _, text := range data {
 		size += utf8.RuneCountInString(text)
 	}
-	if size > mostLogging {
-		return nil, fmt.Errorf("the configmap has %d characters, %d are allowed", size, mostLogging)
+	if size > maxLogging {
+		return nil, fmt.Errorf("the configmap has %d characters, %d are allowed", size, maxLogging)
 	}
 	var all []LogSection
 	for _, name := range slices.Sorted(maps.Keys(data)) {

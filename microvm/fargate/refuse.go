@@ -52,7 +52,7 @@ func Refuse(spec *v1alpha1.FargateProfileSpec, pod *corev1.Pod, storage Storage,
 		}
 		return Refusal{ReasonUnsupported, fmt.Sprintf("Pod not supported on %s: %s", where, strings.Join(parts, ", "))}
 	}
-	if asked := Requests(pod).StorageBytes; asked > mostStorage {
+	if asked := Requests(pod).StorageBytes; asked > maxStorage {
 		return Refusal{ReasonUnsupported, fmt.Sprintf("Pod not supported on Fargate: ephemeral storage requests of %d "+
 			"bytes exceed the 175Gi that a pod may have", asked)}
 	}

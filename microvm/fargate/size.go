@@ -49,8 +49,8 @@ func Table() []Size {
 const (
 	DefaultMilliCPU    = 250
 	DefaultMemoryBytes = 256 * mib
-	leastMilliCPU      = 10
-	leastMemoryBytes   = 16 * mib
+	minMilliCPU        = 10
+	minMemoryBytes     = 16 * mib
 )
 
 // GuestOverhead is the default memory of a guest's kernel and agent: the smallest guest that boots Debian's cloud
@@ -60,7 +60,7 @@ const GuestOverhead = 80 * mib
 // Ephemeral storage (EKS User Guide, fargate-pod-configuration; AWS containers blog 2024-08).
 const (
 	defaultStorage = 20 * gib
-	mostStorage    = 175 * gib
+	maxStorage     = 175 * gib
 	storageExtra   = 5 * gib // in addition to a tenth of the request
 )
 
@@ -80,9 +80,9 @@ func Provision(spec *v1alpha1.FargateProfileSpec, pod *corev1.Pod, overheadBytes
 	}
 	if spec.Sizing == v1alpha1.SizingExact {
 		return Size{
-			MilliCPU: max(cmp.Or(want.MilliCPU, DefaultMilliCPU), leastMilliCPU),
+			MilliCPU: max(cmp.Or(want.MilliCPU, DefaultMilliCPU), minMilliCPU),
 			// In whole MiB, as virtual machine monitors give memory.
-			MemoryBytes:  roundUp(max(cmp.Or(want.MemoryBytes, DefaultMemoryBytes), leastMemoryBytes)+overheadBytes, mib),
+			MemoryBytes:  roundUp(max(cmp.Or(want.MemoryBytes, DefaultMemoryBytes), minMemoryBytes)+overheadBytes, mib),
 			StorageBytes: storage,
 		}, true
 	}
@@ -102,7 +102,7 @@ func provisionStorage(spec *v1alpha1.FargateProfileSpec, asked int64) (int64, bo
 		least = spec.Storage.Ephemeral.Value()
 	}
 	switch {
-	case asked > mostStorage:
+	case asked > maxStorage:
 		return 0, false
 	case asked <= least:
 		return least, true

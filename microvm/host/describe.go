@@ -83,14 +83,14 @@ func (h *Host) probe(ctx context.Context) {
 		h.mu.Unlock()
 		h.watchers.Notify("")
 		if err == nil {
-			h.o.Log.Info("pods can be run here", "driver", found.Driver, "accelerator", found.Accelerator, "version",
+			h.o.Log.Info("ready to run pods", "driver", found.Driver, "accelerator", found.Accelerator, "version",
 				found.Version, "boot", found.Boot)
 			if found.Warning != "" {
 				h.o.Log.Warn(found.Warning)
 			}
 			return
 		}
-		h.o.Log.Warn("no microVMs can be run here; it is tried again", "error", err, "after", wait)
+		h.o.Log.Warn("cannot run microVMs; retrying", "error", err, "after", wait)
 		if !pause(ctx, wait) {
 			return
 		}

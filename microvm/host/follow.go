@@ -87,7 +87,7 @@ func (m *microVM) holdImages() {
 	for _, r := range m.record.Images {
 		i, err := m.h.images.Hold(r.ID)
 		if err != nil { // the guest has the file open, so it exists until the guest ends
-			m.h.o.Log.Warn("the image of a running microVM is not in the cache any more", "pod",
+			m.h.o.Log.Warn("the image of a running microVM is no longer in the cache", "pod",
 				m.record.Namespace+"/"+m.record.Name, "error", err)
 			continue
 		}

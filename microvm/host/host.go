@@ -130,7 +130,7 @@ type Host struct {
 
 	ctx    context.Context // of what goes on in the background
 	cancel context.CancelFunc
-	work   sync.WaitGroup // machines that are brought up or followed
+	work   sync.WaitGroup // microVMs that come up or are followed
 	kick   chan struct{}  // what running pods refer to may have changed
 
 	mu       sync.Mutex

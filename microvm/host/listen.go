@@ -122,7 +122,7 @@ func (h *Host) serveKubelet(m *microVM) {
 				return
 			}
 			if !told {
-				h.o.Log.Warn("there is no kubectl logs or exec for a pod; it is tried again", "pod",
+				h.o.Log.Warn("cannot serve kubectl logs and exec for a pod; retrying", "pod",
 					m.record.Namespace+"/"+m.record.Name, "error", err)
 			}
 			if !pause(ctx, listenRetry) {

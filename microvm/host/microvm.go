@@ -146,7 +146,7 @@ func (h *Host) Stop(_ context.Context, id string, graceSeconds int64) error {
 // stop ends the pod. fargate-scheduler removes a microVM that does not answer when its time is over.
 func (m *microVM) stop(vm *sandbox.VM, grace time.Duration) {
 	if err := vm.Stop(m.h.ctx, grace); err != nil && m.h.ctx.Err() == nil {
-		m.h.o.Log.Warn("a microVM was not stopped", "pod", m.record.Namespace+"/"+m.record.Name, "error", err)
+		m.h.o.Log.Warn("cannot stop a microVM", "pod", m.record.Namespace+"/"+m.record.Name, "error", err)
 	}
 }
 
@@ -163,7 +163,7 @@ func (h *Host) Remove(ctx context.Context, id string) error {
 	m.mu.Unlock()
 	if first {
 		if err := h.records.save(r); err != nil {
-			h.o.Log.Warn("a microVM that is being removed would be started again after a crash of this process", "id", id,
+			h.o.Log.Warn("cannot record that a microVM is being removed; a crash of this process would start it again", "id", id,
 				"error", err)
 		}
 		m.cancel()

@@ -52,7 +52,8 @@ func (m *microVM) updateVolumes(ctx context.Context, pod *corev1.Pod) {
 	}
 	volumes, err := podspec.Volumes(ctx, pod, m.specOptions(pod, nil))
 	if err != nil {
-		m.h.o.Log.Debug("files of a running pod stay as they are", "pod", pod.Namespace+"/"+pod.Name, "error", err)
+		m.h.o.Log.Debug("cannot read the volumes of a running pod; keeping their files", "pod", pod.Namespace+"/"+pod.Name,
+			"error", err)
 		return
 	}
 	for _, v := range volumes {
@@ -67,7 +68,7 @@ func (m *microVM) updateVolumes(ctx context.Context, pod *corev1.Pod) {
 		err := vm.UpdateFiles(limited, v)
 		cancel()
 		if err != nil {
-			m.h.o.Log.Warn("a guest was not given new files; it is tried again", "pod", pod.Namespace+"/"+pod.Name, "volume",
+			m.h.o.Log.Warn("cannot update the files of a guest; retrying", "pod", pod.Namespace+"/"+pod.Name, "volume",
 				v.Name, "error", err)
 			continue
 		}

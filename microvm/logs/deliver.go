@@ -15,8 +15,8 @@ import (
 	"github.com/nodeless/nodeless/microvm/logs/pipeline"
 )
 
-// mostAnswer is how many bytes of an answer are read.
-const mostAnswer = 4 << 20
+// maxAnswer is how many bytes of an answer are read.
+const maxAnswer = 4 << 20
 
 // deliver sends records to an output. It returns the records to send again, with an error that says why, and how many
 // were refused for good. Errors contain no path, no header and nothing of an answer's body, since these may hold
@@ -37,7 +37,7 @@ func (r *Router) deliver(ctx context.Context, out *pipeline.Output,
 		answer, err := r.post(ctx, out, d)
 		var bad *refusal
 		if errors.As(err, &bad) {
-			r.o.Log.Warn("an output refuses records", "output", out.String(), "to", out.To, "status", bad.status,
+			r.o.Log.Warn("an output refused records", "output", out.String(), "to", out.To, "status", bad.status,
 				"records", d.Records)
 			refused += d.Records
 			continue
@@ -47,7 +47,7 @@ func (r *Router) deliver(ctx context.Context, out *pipeline.Output,
 		}
 		indexes, rejected, why := out.Answer(answer, d.Records)
 		if rejected > 0 {
-			r.o.Log.Warn("an output refuses records", "output", out.String(), "to", out.To, "first", why, "records", rejected)
+			r.o.Log.Warn("an output refused records", "output", out.String(), "to", out.To, "first", why, "records", rejected)
 		}
 		if len(indexes) > 0 {
 			for _, i := range indexes {
@@ -91,7 +91,7 @@ func (r *Router) post(ctx context.Context, out *pipeline.Output, d pipeline.Deli
 		return nil, err
 	}
 	defer func() { _ = answer.Body.Close() }()
-	body, err := io.ReadAll(io.LimitReader(answer.Body, mostAnswer))
+	body, err := io.ReadAll(io.LimitReader(answer.Body, maxAnswer))
 	status := fmt.Sprintf("%d %s", answer.StatusCode, http.StatusText(answer.StatusCode))
 	switch {
 	case slices.Contains(final, answer.StatusCode):

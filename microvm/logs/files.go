@@ -16,8 +16,8 @@ import (
 // Limits of what the outputs file and stdout write: a file that reaches its size is renamed with the suffix .old, in
 // place of an earlier one; beyond the number of files, the one that was not written for the longest time is deleted.
 const (
-	mostFileBytes = 10 << 20
-	mostFiles     = 256
+	maxFileBytes = 10 << 20
+	maxFiles     = 256
 )
 
 // files are the files below the router's directory. No name leads out of it, not even through a link.
@@ -35,7 +35,7 @@ func openFiles(dir string) (*files, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &files{root: root, most: mostFileBytes, keep: mostFiles, known: map[string]bool{}}, nil
+	return &files{root: root, most: maxFileBytes, keep: maxFiles, known: map[string]bool{}}, nil
 }
 
 func (f *files) close() { _ = f.root.Close() }

@@ -121,7 +121,7 @@ func newBench(t *testing.T, most int) *bench {
 func (b *bench) begin() {
 	b.t.Helper()
 	var err error
-	b.router, err = New(Options{Dir: b.dir, Flush: time.Millisecond, Again: time.Millisecond, MostAgain: 10 * time.Millisecond, Save: time.Hour})
+	b.router, err = New(Options{Dir: b.dir, Flush: time.Millisecond, Retry: time.Millisecond, MaxRetry: 10 * time.Millisecond, Save: time.Hour})
 	if err != nil {
 		b.t.Fatal(err)
 	}

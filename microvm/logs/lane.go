@@ -73,7 +73,7 @@ func (l *lane) run() {
 		}
 	}()
 	o := &l.route.router.o
-	again := o.Again
+	retry := o.Retry
 	for l.ctx.Err() == nil {
 		logged, draining := l.route.pod.Log.Logged(), l.draining()
 		if err := l.fill(); err != nil {
@@ -86,16 +86,16 @@ func (l *lane) run() {
 			}
 			continue
 		} else if err := l.send(); err == nil {
-			again = o.Again
+			retry = o.Retry
 			continue
 		} else {
 			l.fail(err)
 		}
 		l.tellLost(false)
-		if clock.Sleep(l.ctx, clock.Real{}, again) != nil {
+		if clock.Sleep(l.ctx, clock.Real{}, retry) != nil {
 			break
 		}
-		again = min(2*again, o.MostAgain)
+		retry = min(2*retry, o.MaxRetry)
 	}
 	if l.draining() {
 		l.refused += l.left()

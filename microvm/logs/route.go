@@ -44,7 +44,7 @@ func (t *Route) tell(warning bool, reason, message string) { t.pod.Tell(warning,
 func (t *Route) recall() {
 	b, err := os.ReadFile(t.file())
 	if err == nil && json.Unmarshal(b, &t.positions) != nil {
-		t.router.o.Log.Warn("it is not known how far the logs of a pod were routed: they are routed from their beginning",
+		t.router.o.Log.Warn("cannot read how far the logs of a pod were routed; routing them from the beginning",
 			"file", t.file())
 	}
 }
@@ -68,7 +68,7 @@ func (t *Route) save() {
 		err = os.Rename(t.file()+".new", t.file())
 	}
 	if err != nil {
-		t.router.o.Log.Warn("it is not noted how far the logs of a pod were routed; some would be sent twice after a restart",
+		t.router.o.Log.Warn("cannot save how far the logs of a pod were routed; a restart would send some lines twice",
 			"error", err)
 	}
 }

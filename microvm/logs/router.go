@@ -48,8 +48,8 @@ type Options struct {
 	Dial func(ctx context.Context, network, address string) (net.Conn, error)
 	// Flush is how long lines are gathered; default 1 s.
 	Flush time.Duration
-	// Again is the pause before a failed delivery is retried, doubled up to MostAgain; default 1 s and 1 min.
-	Again, MostAgain time.Duration
+	// Retry is the pause before a failed delivery is retried, doubled up to MaxRetry; default 1 s and 1 min.
+	Retry, MaxRetry time.Duration
 	// Save is the interval at which positions are saved. The lines of up to this time are sent again if the process is
 	// killed. Default 5 s.
 	Save time.Duration
@@ -80,7 +80,7 @@ const (
 // New returns a Router without a configuration.
 func New(o Options) (*Router, error) {
 	o.Flush, o.Save = cmp.Or(o.Flush, time.Second), cmp.Or(o.Save, 5*time.Second)
-	o.Again, o.MostAgain = cmp.Or(o.Again, time.Second), cmp.Or(o.MostAgain, time.Minute)
+	o.Retry, o.MaxRetry = cmp.Or(o.Retry, time.Second), cmp.Or(o.MaxRetry, time.Minute)
 	o.Log = cmp.Or(o.Log, slog.Default())
 	if o.Dial == nil {
 		o.Dial = (&net.Dialer{Timeout: 10 * time.Second}).DialContext

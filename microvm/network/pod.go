@@ -19,7 +19,7 @@ import (
 
 // lines are those of a pod's resolv.conf.
 func (n *Net) lines(pod *corev1.Pod) podspec.Lines {
-	r := podspec.Resolver{Domain: n.o.Domain, Machine: machineLines(n.o.ResolvConf, n.machine)}
+	r := podspec.Resolver{Domain: n.o.Domain, Host: machineLines(n.o.ResolvConf, n.machine)}
 	if s := n.snapshot.Load().Find(services.Name{Namespace: dnsNamespace, Name: dnsName}); s != nil {
 		for _, ip := range s.IPs {
 			r.Cluster = append(r.Cluster, ip.String())

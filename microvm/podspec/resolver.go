@@ -15,15 +15,15 @@ type Resolver struct {
 	// Cluster are the name servers of the cluster's Domain. Without any, every pod asks the host's.
 	Cluster []string
 	Domain  string // without a trailing dot
-	// Machine are the lines of the host itself.
-	Machine Lines
+	// Host are the lines of the host itself.
+	Host Lines
 }
 
 // Kubernetes' limits (k8s.io/kubernetes/pkg/apis/core/validation).
 const (
-	mostNameservers = 3
-	mostSearches    = 32
-	mostSearchChars = 2048
+	maxNameservers = 3
+	maxSearches    = 32
+	maxSearchChars = 2048
 )
 
 // Of returns a pod's lines by its dnsPolicy and dnsConfig, as a kubelet does (pkg/kubelet/network/dns, Kubernetes
@@ -34,9 +34,9 @@ func (r Resolver) Of(pod *corev1.Pod) Lines {
 	case pod.Spec.DNSPolicy == corev1.DNSNone:
 	case len(r.Cluster) > 0 && asksCluster(pod):
 		l.Nameservers, l.Options = slices.Clone(r.Cluster), []string{"ndots:5"}
-		l.Searches = append([]string{pod.Namespace + ".svc." + r.Domain, "svc." + r.Domain, r.Domain}, r.Machine.Searches...)
+		l.Searches = append([]string{pod.Namespace + ".svc." + r.Domain, "svc." + r.Domain, r.Domain}, r.Host.Searches...)
 	default:
-		l = Lines{slices.Clone(r.Machine.Nameservers), slices.Clone(r.Machine.Searches), slices.Clone(r.Machine.Options)}
+		l = Lines{slices.Clone(r.Host.Nameservers), slices.Clone(r.Host.Searches), slices.Clone(r.Host.Options)}
 	}
 	if c := pod.Spec.DNSConfig; c != nil {
 		l.Nameservers, l.Searches = append(l.Nameservers, c.Nameservers...), append(l.Searches, c.Searches...)
@@ -50,9 +50,9 @@ func (r Resolver) Of(pod *corev1.Pod) Lines {
 		}
 	}
 	l.Nameservers, l.Searches = unique(l.Nameservers), unique(l.Searches)
-	l.Nameservers = l.Nameservers[:min(len(l.Nameservers), mostNameservers)]
-	l.Searches = l.Searches[:min(len(l.Searches), mostSearches)]
-	for len(strings.Join(l.Searches, " ")) > mostSearchChars {
+	l.Nameservers = l.Nameservers[:min(len(l.Nameservers), maxNameservers)]
+	l.Searches = l.Searches[:min(len(l.Searches), maxSearches)]
+	for len(strings.Join(l.Searches, " ")) > maxSearchChars {
 		l.Searches = l.Searches[:len(l.Searches)-1]
 	}
 	return l

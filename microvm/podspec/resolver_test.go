@@ -11,7 +11,7 @@ import (
 
 // The policies, one by one: what a kubelet writes into /etc/resolv.conf.
 func TestResolvConfByPolicy(t *testing.T) {
-	r := Resolver{Cluster: []string{"10.96.0.10"}, Domain: "cluster.local", Machine: Lines{
+	r := Resolver{Cluster: []string{"10.96.0.10"}, Domain: "cluster.local", Host: Lines{
 		Nameservers: []string{"192.0.2.53", "192.0.2.54"}, Searches: []string{"corp.example"}, Options: []string{"edns0", "ndots:2"},
 	}}
 	const ofCluster = "[10.96.0.10] [shop.svc.cluster.local svc.cluster.local cluster.local corp.example] [ndots:5]"
@@ -36,13 +36,13 @@ func TestResolvConfByPolicy(t *testing.T) {
 			t.Errorf("%s:\ngot  %v %v %v\nwant %s", what, l.Nameservers, l.Searches, l.Options, c.want)
 		}
 	}
-	if l := r.Of(&corev1.Pod{Spec: corev1.PodSpec{DNSPolicy: corev1.DNSDefault}}); &l.Nameservers[0] == &r.Machine.Nameservers[0] {
+	if l := r.Of(&corev1.Pod{Spec: corev1.PodSpec{DNSPolicy: corev1.DNSDefault}}); &l.Nameservers[0] == &r.Host.Nameservers[0] {
 		t.Error("the machine's list was given away")
 	}
 }
 
 func TestWithoutAClusterDNSTheMachinesIsAsked(t *testing.T) {
-	r := Resolver{Domain: "cluster.local", Machine: Lines{Nameservers: []string{"192.0.2.53"}}}
+	r := Resolver{Domain: "cluster.local", Host: Lines{Nameservers: []string{"192.0.2.53"}}}
 	if l := r.Of(&corev1.Pod{}); fmt.Sprint(l.Nameservers, l.Searches, l.Options) != "[192.0.2.53] [] []" {
 		t.Errorf("got %+v", l)
 	}
@@ -54,7 +54,7 @@ func TestSearchListsAreBounded(t *testing.T) {
 		many = append(many, fmt.Sprintf("%s%d.example", strings.Repeat("x", 80), i))
 	}
 	l := Resolver{}.Of(&corev1.Pod{Spec: corev1.PodSpec{DNSPolicy: corev1.DNSNone, DNSConfig: &corev1.PodDNSConfig{Searches: many}}})
-	if n := len(l.Searches); n == 0 || n > mostSearches || len(strings.Join(l.Searches, " ")) > mostSearchChars {
+	if n := len(l.Searches); n == 0 || n > maxSearches || len(strings.Join(l.Searches, " ")) > maxSearchChars {
 		t.Errorf("%d searches of %d characters", n, len(strings.Join(l.Searches, " ")))
 	}
 }

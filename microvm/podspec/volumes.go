@@ -14,8 +14,8 @@ import (
 
 // The API's defaults for modes and lifetimes.
 const (
-	defaultMode  = 0o644
-	defaultToken = time.Hour
+	defaultMode         = 0o644
+	defaultTokenSeconds = 60 * 60
 )
 
 // volume translates a volume of the pod, with its files.
@@ -30,17 +30,14 @@ func (t translation) volume(v *corev1.Volume) (wire.Volume, error) {
 		}
 		return out, nil
 	case v.ConfigMap != nil:
-		data, readErr := t.configMap(v.ConfigMap.Name, v.ConfigMap.Optional)
-		if readErr != nil {
-			return out, readErr
-		}
-		out.Files, err = files(data, v.ConfigMap.Items, v.ConfigMap.DefaultMode, v.ConfigMap.Optional)
+		out.Files, err = t.source(&corev1.VolumeProjection{ConfigMap: &corev1.ConfigMapProjection{
+			LocalObjectReference: v.ConfigMap.LocalObjectReference, Items: v.ConfigMap.Items, Optional: v.ConfigMap.Optional,
+		}}, v.ConfigMap.DefaultMode)
 	case v.Secret != nil:
-		data, readErr := t.secret(v.Secret.SecretName, v.Secret.Optional)
-		if readErr != nil {
-			return out, readErr
-		}
-		out.Files, err = files(data, v.Secret.Items, v.Secret.DefaultMode, v.Secret.Optional)
+		out.Files, err = t.source(&corev1.VolumeProjection{Secret: &corev1.SecretProjection{
+			LocalObjectReference: corev1.LocalObjectReference{Name: v.Secret.SecretName},
+			Items:                v.Secret.Items, Optional: v.Secret.Optional,
+		}}, v.Secret.DefaultMode)
 	case v.DownwardAPI != nil:
 		out.Files, err = t.downward(v.DownwardAPI.Items, v.DownwardAPI.DefaultMode)
 	case v.Projected != nil:
@@ -135,10 +132,7 @@ func (t translation) source(s *corev1.VolumeProjection, mode *int32) ([]wire.Fil
 	case s.DownwardAPI != nil:
 		return t.downward(s.DownwardAPI.Items, mode)
 	case s.ServiceAccountToken != nil:
-		lifetime := defaultToken
-		if s.ServiceAccountToken.ExpirationSeconds != nil {
-			lifetime = time.Duration(*s.ServiceAccountToken.ExpirationSeconds) * time.Second
-		}
+		lifetime := time.Duration(ptr.Deref(s.ServiceAccountToken.ExpirationSeconds, defaultTokenSeconds)) * time.Second
 		token, err := t.o.Objects.Token(t.ctx, t.pod, s.ServiceAccountToken.Audience, lifetime)
 		if err != nil {
 			return nil, fmt.Errorf("token of service account %q: %w", t.pod.Spec.ServiceAccountName, err)

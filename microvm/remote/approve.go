@@ -80,7 +80,7 @@ func (h *Hosts) decide(ctx context.Context, csr *certificates.CertificateSigning
 	}
 	if why != "" {
 		verdict.Type, verdict.Reason, verdict.Message = certificates.CertificateDenied, "NodelessNotItsNode", why
-		h.o.Log.Warn("a microVM host asks for a certificate that is not due to it", "host", requester(csr), "request",
+		h.o.Log.Warn("denied a certificate that a microVM host may not have", "host", requester(csr), "request",
 			csr.Name, "why", why)
 	}
 	csr.Status.Conditions = append(csr.Status.Conditions, verdict)

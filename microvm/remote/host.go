@@ -140,7 +140,7 @@ func (h *Hosts) tellAway(ctx context.Context) {
 		h.mu.Unlock()
 		for _, host := range hosts {
 			if err := host.writeAway(ctx); err != nil && ctx.Err() == nil {
-				h.o.Log.Warn("it is not written that a microVM host is away; it is tried again", "host", host.name, "error", err)
+				h.o.Log.Warn("cannot mark a microVM host as away; retrying", "host", host.name, "error", err)
 			}
 		}
 		_ = clock.Sleep(ctx, h.o.Clock, h.o.Away/5)

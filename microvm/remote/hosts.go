@@ -95,7 +95,7 @@ func (h *Hosts) sawHost(_, now client.Object) {
 		return // a MicroVMHost in another namespace speaks for no host
 	}
 	if slices.Contains(h.o.Taken, host.Name) {
-		h.o.Log.Warn("a microVM host has the name of another one, and is not used", "host", host.Name)
+		h.o.Log.Warn("ignoring a microVM host that has the name of another", "host", host.Name)
 		return
 	}
 	h.mu.Lock()
