@@ -120,14 +120,14 @@ func build(ctx context.Context, o Options, kube kubernetes.Interface) (*rooms, e
 		Cloud: machines, Cache: r.cache, Client: api, Cluster: r.world, Recorder: recorder, Clock: o.Clock, Log: o.Log,
 		RefreshClass: func(ctx context.Context, ref cloud.ClassRef) { classes.Refresh(ctx, api, ref) },
 		Annotations:  classAnnotations(classes), Metrics: r.counters, Gates: o.Gates, Launches: 64 * o.Parallel,
-		Registered: func(claim *karpv1.NodeClaim, yes bool) { r.keeper.Registered(claim, yes) }, Deleting: r.records.Deleting,
+		Registered: func(claim *karpv1.NodeClaim, yes bool) { r.status.Registered(claim, yes) }, Deleting: r.records.Deleting,
 		Nominate: r.actor.Nominate,
 	})
 	if err != nil {
 		return nil, fmt.Errorf("controller: %w", err)
 	}
-	r.keeper, err = status.New(ctx, status.Options{
-		Provider: provider, Classes: classes, Cache: r.cache, Client: api, World: r.world, Recorder: recorder,
+	r.status, err = status.New(ctx, status.Options{
+		Provider: provider, Classes: classes, Cache: r.cache, Client: api, Cluster: r.world, Recorder: recorder,
 		ClassHash: aws.ClassHash, Refresh: o.ClassRefresh, OnClass: r.nodeClaims.ClassChanged, Clock: o.Clock, Log: o.Log,
 	})
 	if err != nil {

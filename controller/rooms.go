@@ -28,7 +28,7 @@ type rooms struct {
 	actor      *apply.Actor
 	nodeClaims *nodeclaim.Controller
 	nominates  bool // pods
-	keeper     *status.Keeper
+	status     *status.Controller
 	registry   *prometheus.Registry
 	counters   *metrics.Counters
 	events     record.EventBroadcaster
@@ -84,7 +84,7 @@ func (r *rooms) act(ctx context.Context, o Options) error {
 	}
 	group, ctx := errgroup.WithContext(ctx)
 	group.Go(func() error { return r.nodeClaims.Run(ctx) })
-	group.Go(func() error { return r.keeper.Run(ctx) })
+	group.Go(func() error { return r.status.Run(ctx) })
 	group.Go(func() error { return r.records.Run(ctx) })
 	defer r.records.Finish(ctx)
 	if r.fargate != nil {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -13,79 +14,103 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
+	karpv1 "sigs.k8s.io/karpenter/pkg/apis/v1"
 
 	"github.com/nodeless/nodeless/cloud"
 	"github.com/nodeless/nodeless/controller/translate"
+	"github.com/nodeless/nodeless/internal/kit/conditions"
+	"github.com/nodeless/nodeless/internal/kit/workqueue"
 )
 
-// resolveEvery is how often the cloud is asked again what a class stands for; prices change the catalogue too.
-const resolveEvery = time.Minute
+// refreshInterval is how often the cloud is asked again what a class stands for. Prices change the catalog, too.
+const refreshInterval = time.Minute
 
-// class resolves one class and tells the world what it offers.
-func (k *Keeper) class(ctx context.Context, key string) (time.Duration, error) {
+// classReconciler resolves node classes and gives the cluster state what they offer.
+type classReconciler struct {
+	o     *Options
+	queue *workqueue.Queue // by keyOf
+	pools *workqueue.Queue // reconciles NodePools
+}
+
+func newClassReconciler(o *Options, pools *workqueue.Queue) *classReconciler {
+	return &classReconciler{o: o, queue: workqueue.New("node class", o.Clock, o.Log), pools: pools}
+}
+
+// changed has a class and its pools reconciled.
+func (k *classReconciler) changed(ref cloud.ClassRef) {
+	k.queue.Add(keyOf(ref))
+	k.touchPools(ref)
+}
+
+// reconcile brings one class up to date.
+func (k *classReconciler) reconcile(ctx context.Context, key string) (time.Duration, error) {
 	ref := refOf(key)
 	h := k.o.Classes.handle(ref)
 	if h == nil {
-		k.offer(ref, k.o.Classes.unknown(ref))
+		k.offerNothing(ref, k.o.Classes.unknown(ref))
 		return 0, nil
 	}
 	object := k.o.Classes.object(ref)
 	if object == nil {
-		k.offer(ref, fmt.Sprintf("%s does not exist; create it or correct spec.template.spec.nodeClassRef.name", title(ref)))
+		k.offerNothing(ref, fmt.Sprintf("%s does not exist; create it or correct spec.template.spec.nodeClassRef.name", title(ref)))
 		return k.afterEnd(ctx, ref, h)
 	}
 	if object.GetDeletionTimestamp() != nil {
-		k.offer(ref, title(ref)+" is being deleted")
-		return k.finalizeClass(ctx, ref, h, object)
+		k.offerNothing(ref, title(ref)+" is being deleted")
+		return k.finalize(ctx, ref, h, object)
 	}
-	object, err := k.stampClass(ctx, ref, h, object)
+	object, err := k.stamp(ctx, ref, h, object)
 	if err != nil {
 		return 0, client.IgnoreNotFound(err) // its end is an event
 	}
 	class, resolveErr := k.resolve(ctx, ref, h, object)
 	if why := notReady(class); why != "" {
-		k.offer(ref, why)
+		k.offerNothing(ref, why)
 		return k.o.Refresh, resolveErr
 	}
 	offered, err := k.o.Provider.Catalog(ctx, ref)
 	switch {
 	case errors.Is(err, cloud.ErrClassNotReady):
-		k.offer(ref, err.Error())
+		k.offerNothing(ref, err.Error())
 		return k.o.Refresh, resolveErr
 	case err != nil: // what was offered before is still right, more or less
 		return 0, errors.Join(resolveErr, fmt.Errorf("catalog of %s: %w", title(ref), err))
 	}
-	k.o.World.SetCatalog(ref, offered, "")
+	k.o.Cluster.SetCatalog(ref, offered, "")
 	k.touchPools(ref)
 	return k.o.Refresh, resolveErr
 }
 
-// offer says why a class offers nothing.
-func (k *Keeper) offer(ref cloud.ClassRef, why string) {
-	k.o.World.SetCatalog(ref, nil, why)
+// offerNothing says why a class offers nothing.
+func (k *classReconciler) offerNothing(ref cloud.ClassRef, why string) {
+	k.o.Cluster.SetCatalog(ref, nil, why)
 	k.touchPools(ref)
 }
 
-func (k *Keeper) touchPools(ref cloud.ClassRef) {
-	for _, pool := range k.o.World.NodePools() {
+func (k *classReconciler) touchPools(ref cloud.ClassRef) {
+	for _, pool := range k.o.Cluster.NodePools() {
 		if translate.ClassRef(pool.Spec.Template.Spec.NodeClassRef) == ref {
 			k.pools.Add(pool.Name)
 		}
 	}
 }
 
-// stampClass writes finalizer and hash if they are not there, and gives the object with them.
-func (k *Keeper) stampClass(ctx context.Context, ref cloud.ClassRef, h handle, before client.Object) (client.Object, error) {
+// stamp writes finalizer and hash if they are not there, and gives the object with them.
+func (k *classReconciler) stamp(ctx context.Context, ref cloud.ClassRef, h handle, before client.Object) (client.Object, error) {
 	object := before.DeepCopyObject().(client.Object)
 	if h.finalizer() != "" {
 		controllerutil.AddFinalizer(object, h.finalizer())
 	}
 	if class, ok := object.(*ec2v1.EC2NodeClass); ok {
 		if hash := k.o.ClassHash(class); hash != "" {
-			if err := k.restampClass(ctx, ref, classStamp(hash)); err != nil {
+			s := stamp{ec2v1.AnnotationEC2NodeClassHash, ec2v1.AnnotationEC2NodeClassHashVersion, hash, ec2v1.EC2NodeClassHashVersion}
+			ours := func(c *karpv1.NodeClaim) bool { // a claim without a hash is not launched yet
+				return translate.ClassRef(c.Spec.NodeClassRef) == ref && c.Annotations[s.hashKey] != ""
+			}
+			if err := s.restamp(ctx, k.o, ours); err != nil {
 				return nil, err
 			}
-			classStamp(hash).on(&class.ObjectMeta)
+			s.on(&class.ObjectMeta)
 		}
 	}
 	if equal(before.GetFinalizers(), object.GetFinalizers()) && equal(before.GetAnnotations(), object.GetAnnotations()) {
@@ -98,16 +123,15 @@ func (k *Keeper) stampClass(ctx context.Context, ref cloud.ClassRef, h handle, b
 	return object, nil
 }
 
-// resolve finds out what a class stands for and writes its status. What could be found out is written also when something
-// failed.
-func (k *Keeper) resolve(ctx context.Context, ref cloud.ClassRef, h handle, before client.Object) (*ec2v1.EC2NodeClass, error) {
+// resolve finds out what a class stands for and writes its status: after a failure what could be found out.
+func (k *classReconciler) resolve(ctx context.Context, ref cloud.ClassRef, h handle, before client.Object) (*ec2v1.EC2NodeClass, error) {
 	class := h.draft(before)
 	resolver, ok := k.o.Provider.(Resolver)
 	if !ok {
 		return class, nil
 	}
 	err := resolver.Resolve(ctx, class)
-	k.judgeClassLaunches(ref, class)
+	k.judgeLaunches(ref, class)
 	object := h.settled(before, class, metav1.NewTime(k.o.Clock.Now()))
 	if equal(before, object) {
 		return class, err
@@ -119,13 +143,34 @@ func (k *Keeper) resolve(ctx context.Context, ref cloud.ClassRef, h handle, befo
 	return class, err
 }
 
-// notReady is why a class cannot be used: the first of its conditions that says so; "" if it can.
+// judgeLaunches says on a class whether launches fail, and for which pools.
+func (k *classReconciler) judgeLaunches(ref cloud.ClassRef, class *ec2v1.EC2NodeClass) {
+	found := class.StatusConditions(opstatus.WithObservedOnly())
+	var pools []string
+	reason, message := "", ""
+	for _, pool := range k.o.Cluster.NodePools() {
+		f, failed := k.o.Cluster.LaunchFailure(pool.Name)
+		if failed && f.Class == ref && translate.ClassRef(pool.Spec.Template.Spec.NodeClassRef) == ref {
+			pools = append(pools, pool.Name)
+			reason, message = f.Reason, f.Message
+		}
+	}
+	if len(pools) == 0 {
+		_ = found.Clear(translate.ConditionLaunchSucceeded)
+		return
+	}
+	slices.Sort(pools)
+	message = fmt.Sprintf("the last launch for NodePool %s failed: %s", strings.Join(pools, ", "), message)
+	found.SetFalse(translate.ConditionLaunchSucceeded, reason, message)
+}
+
+// notReady returns why a class cannot be used, by the first of its conditions that says so; "" if it can.
 func notReady(class *ec2v1.EC2NodeClass) string {
 	kind := class.Kind
 	if kind == "" {
 		kind = classKind // objects from a cache do not say
 	}
-	root := class.StatusConditions(opstatus.WithObservedOnly()).Get(opstatus.ConditionReady)
+	root := conditions.Of(class, opstatus.ConditionReady)
 	if root != nil && root.Status == metav1.ConditionTrue {
 		return ""
 	}
@@ -142,8 +187,8 @@ func notReady(class *ec2v1.EC2NodeClass) string {
 	return fmt.Sprintf("%s %q is not resolved yet", kind, class.Name)
 }
 
-// finalizeClass lets a class go when no claim uses it and the cloud has forgotten it.
-func (k *Keeper) finalizeClass(ctx context.Context, ref cloud.ClassRef, h handle, before client.Object) (time.Duration, error) {
+// finalize releases a class that no claim uses, once the cloud has forgotten it.
+func (k *classReconciler) finalize(ctx context.Context, ref cloud.ClassRef, h handle, before client.Object) (time.Duration, error) {
 	if !controllerutil.ContainsFinalizer(before, h.finalizer()) {
 		return 0, nil
 	}
@@ -165,8 +210,8 @@ func (k *Keeper) finalizeClass(ctx context.Context, ref cloud.ClassRef, h handle
 	return 0, nil
 }
 
-// afterEnd has the cloud forget a class without a finalizer that is gone, when no claim uses it any more.
-func (k *Keeper) afterEnd(ctx context.Context, ref cloud.ClassRef, h handle) (time.Duration, error) {
+// afterEnd has the cloud forget a class that is gone and had no finalizer, when no claim uses it any more.
+func (k *classReconciler) afterEnd(ctx context.Context, ref cloud.ClassRef, h handle) (time.Duration, error) {
 	class := h.remembered(ref.Name)
 	if class == nil {
 		return 0, nil
@@ -182,8 +227,8 @@ func (k *Keeper) afterEnd(ctx context.Context, ref cloud.ClassRef, h handle) (ti
 	return 0, nil
 }
 
-// forgetInCloud removes what was made for a class.
-func (k *Keeper) forgetInCloud(ctx context.Context, ref cloud.ClassRef, class *ec2v1.EC2NodeClass) error {
+// forgetInCloud removes what was created in the cloud for a class.
+func (k *classReconciler) forgetInCloud(ctx context.Context, ref cloud.ClassRef, class *ec2v1.EC2NodeClass) error {
 	f, ok := k.o.Provider.(Finalizer)
 	if !ok {
 		return nil
@@ -194,10 +239,10 @@ func (k *Keeper) forgetInCloud(ctx context.Context, ref cloud.ClassRef, class *e
 	return nil
 }
 
-// users are the claims of a class.
-func (k *Keeper) users(ref cloud.ClassRef) []string {
+// users returns the names of the claims of a class.
+func (k *classReconciler) users(ref cloud.ClassRef) []string {
 	var users []string
-	for _, c := range k.o.World.Claims() {
+	for _, c := range k.o.Cluster.Claims() {
 		if translate.ClassRef(c.Spec.NodeClassRef) == ref {
 			users = append(users, c.Name)
 		}

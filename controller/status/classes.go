@@ -29,8 +29,8 @@ type Classes struct {
 	handles map[schema.GroupKind]handle
 }
 
-// NewClasses reads EC2NodeClasses and further kinds from a cache. Reads wait until the cache is filled, at most until ctx is
-// done: handlers of events read classes, and a cache ends only after its handlers have returned.
+// NewClasses returns Classes of EC2NodeClasses and further kinds. Reads wait until the cache is filled or ctx is done: event
+// handlers read classes, and a cache ends only after its handlers have returned.
 func NewClasses(ctx context.Context, reader client.Reader, further ...Kind) *Classes {
 	c := &Classes{ctx: ctx, reader: reader, handles: map[schema.GroupKind]handle{{Group: classGroup, Kind: classKind}: ec2Kind{}}}
 	for _, k := range further {
@@ -39,8 +39,8 @@ func NewClasses(ctx context.Context, reader client.Reader, further ...Kind) *Cla
 	return c
 }
 
-// Get is the EC2NodeClass that a class is or stands for; nil if there is none, or the cache does not know yet. It must not
-// be modified. What stands for something else has that kind in its type.
+// Get returns the EC2NodeClass that a class is or stands for; nil if there is none, or the cache does not know it yet. It must
+// not be modified. What stands for something else has that kind in its type.
 func (c *Classes) Get(ref cloud.ClassRef) *ec2v1.EC2NodeClass {
 	h := c.handle(ref)
 	if h == nil {
@@ -53,8 +53,8 @@ func (c *Classes) Get(ref cloud.ClassRef) *ec2v1.EC2NodeClass {
 	return h.view(object)
 }
 
-// Refresh reads a class from the API server itself: what was written before is seen afterwards. If that fails the cache has
-// to do.
+// Refresh reads a class from the API server itself: Get shows afterwards what was written before. If that fails, the cache
+// has to do.
 func (c *Classes) Refresh(ctx context.Context, api client.Reader, ref cloud.ClassRef) {
 	h := c.handle(ref)
 	if h == nil {
@@ -66,12 +66,12 @@ func (c *Classes) Refresh(ctx context.Context, api client.Reader, ref cloud.Clas
 	}
 }
 
-// handle is how to work with a reference's kind; nil if it is not known.
+// handle returns the handle of a reference's kind; nil if the kind is not known.
 func (c *Classes) handle(ref cloud.ClassRef) handle {
 	return c.handles[schema.GroupKind{Group: ref.Group, Kind: ref.Kind}]
 }
 
-// object is the object itself, of a known kind; nil if there is none.
+// object returns the object itself, of a known kind; nil if there is none.
 func (c *Classes) object(ref cloud.ClassRef) client.Object {
 	o := c.handle(ref).empty()
 	if err := c.reader.Get(c.ctx, client.ObjectKey{Name: ref.Name}, o); err != nil {
@@ -80,7 +80,7 @@ func (c *Classes) object(ref cloud.ClassRef) client.Object {
 	return c.wrote.Newest(o)
 }
 
-// unknown is why a reference to a kind that is not known cannot be followed.
+// unknown says why a reference to an unknown kind cannot be followed.
 func (c *Classes) unknown(ref cloud.ClassRef) string {
 	var known []string
 	for k := range c.handles {

@@ -14,27 +14,27 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
-// Kind is a further kind of node class besides EC2NodeClass. Its machines are EC2's too: an object of it stands for an
-// EC2NodeClass that exists in memory alone, and carries of its status the condition Ready.
+// Kind is a kind of node class besides EC2NodeClass. Its instances are EC2's too: an object of it stands for an EC2NodeClass
+// that exists in memory only, and shows of its status the condition Ready.
 type Kind struct {
 	schema.GroupVersionKind
-	// Spec is what an object of the kind stands for. It must not modify the object.
+	// Spec returns what an object of the kind stands for. It must not modify the object.
 	Spec func(object *unstructured.Unstructured) ec2v1.EC2NodeClassSpec
 }
 
-// handle is how a Keeper works with the objects of one kind. Objects from the cache go in unmodified.
+// handle works with the objects of one kind. It does not modify those that it is given.
 type handle interface {
-	// empty is an object to read into and to watch.
+	// empty returns an object to read into and to watch.
 	empty() client.Object
-	// view is what an object stands for, with all that is known of it; nobody may modify it.
+	// view returns what an object stands for, with all that is known of it; nobody may modify it.
 	view(client.Object) *ec2v1.EC2NodeClass
-	// draft is what an object stands for, to be resolved: the caller's own copy.
+	// draft returns what an object stands for, to be resolved: the caller's own copy.
 	draft(client.Object) *ec2v1.EC2NodeClass
-	// settled is a copy of the object that says what its draft has become.
+	// settled returns a copy of the object that says what its draft has become.
 	settled(object client.Object, draft *ec2v1.EC2NodeClass, now metav1.Time) client.Object
-	// finalizer is on objects as long as the cloud knows of them; "" = none.
+	// finalizer returns what is on objects as long as the cloud knows of them; "" = none.
 	finalizer() string
-	// remembered is the class an object that is gone stood for; nil if nothing is known of it, or had to be.
+	// remembered returns the class that a removed object stood for; nil if nothing is known of it, or needs to be.
 	remembered(name string) *ec2v1.EC2NodeClass
 	forget(types.UID)
 }
@@ -58,8 +58,8 @@ func (ec2Kind) remembered(string) *ec2v1.EC2NodeClass { return nil }
 
 func (ec2Kind) forget(types.UID) {}
 
-// foreignKind remembers what its objects, which have no room for it, were resolved to. It writes nothing on them that
-// they say already, and no finalizer: they are somebody else's.
+// foreignKind remembers what its objects, which have no field for it, were resolved to. It writes nothing on them that they
+// say already, and no finalizer: they belong to somebody else.
 type foreignKind struct {
 	Kind
 	mu    sync.Mutex
@@ -79,7 +79,7 @@ func (k *foreignKind) empty() client.Object {
 	return o
 }
 
-// view has the Ready condition of the object itself: somebody else may have written that it is not.
+// view takes the condition Ready from the object itself: somebody else may have written that it is not ready.
 func (k *foreignKind) view(o client.Object) *ec2v1.EC2NodeClass {
 	class, serial := k.stands(o)
 	// Whoever keeps what follows from a class keeps it by version; here the status has one of its own.

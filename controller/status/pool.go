@@ -3,118 +3,154 @@ package status
 import (
 	"context"
 	"fmt"
+	"sync"
 	"time"
 
 	opstatus "github.com/awslabs/operatorpkg/status"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/resource"
+	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	karpv1 "sigs.k8s.io/karpenter/pkg/apis/v1"
 
 	"github.com/nodeless/nodeless/controller/translate"
+	"github.com/nodeless/nodeless/internal/kit/conditions"
+	"github.com/nodeless/nodeless/internal/kit/mutationcache"
+	"github.com/nodeless/nodeless/internal/kit/workqueue"
 )
 
 // poolPause is how long after a write a pool's status is not written again.
 const poolPause = time.Second
 
-// pool brings one NodePool's hash, conditions and sums up to date.
-func (k *Keeper) pool(ctx context.Context, name string) (time.Duration, error) {
-	if wait := k.pause(name); wait > 0 {
+// poolReconciler maintains the hash, conditions and sums of NodePools.
+type poolReconciler struct {
+	o     *Options
+	queue *workqueue.Queue // by name
+	wrote mutationcache.Cache[*karpv1.NodePool]
+
+	mu    sync.Mutex
+	state map[string]*poolState // by name
+}
+
+// poolState is what is remembered of one pool.
+type poolState struct {
+	uid     types.UID
+	written time.Time // when its status was last written
+	health
+}
+
+func newPoolReconciler(o *Options) *poolReconciler {
+	return &poolReconciler{o: o, queue: workqueue.New("NodePool status", o.Clock, o.Log), state: map[string]*poolState{}}
+}
+
+// reconcile brings one NodePool up to date.
+func (p *poolReconciler) reconcile(ctx context.Context, name string) (time.Duration, error) {
+	if wait := p.pause(name); wait > 0 {
 		return wait, nil
 	}
 	cached := &karpv1.NodePool{}
-	if err := k.o.Cache.Get(ctx, client.ObjectKey{Name: name}, cached); err != nil {
+	if err := p.o.Cache.Get(ctx, client.ObjectKey{Name: name}, cached); err != nil {
 		if apierrors.IsNotFound(err) {
-			k.forgetPool(name)
+			p.forget(name)
 			return 0, nil
 		}
 		return 0, fmt.Errorf("read NodePool %s: %w", name, err)
 	}
-	pool := k.wrotePools.Newest(cached).DeepCopy()
-	if err := k.stampPool(ctx, pool); err != nil {
+	pool := p.wrote.Newest(cached).DeepCopy()
+	if err := p.stamp(ctx, pool); err != nil {
 		return 0, err
 	}
 	before := pool.DeepCopy()
-	k.judge(ctx, pool)
-	k.judgeWishes(pool)
-	k.judgeKeys(pool)
-	k.judgeHealth(pool)
-	k.judgeLaunches(pool)
-	k.sum(pool)
-	if equal(before.Status, pool.Status) {
-		return 0, nil
+	p.validate(ctx, pool)
+	p.judgeAnnotations(pool)
+	p.judgeKeys(pool)
+	p.judgeHealth(pool)
+	p.judgeLaunches(pool)
+	p.sum(pool)
+	changed, err := p.wrote.PatchStatus(ctx, p.o.Client, before, pool)
+	if changed {
+		p.mu.Lock()
+		p.stateOf(name, pool.UID).written = p.o.Clock.Now()
+		p.mu.Unlock()
 	}
-	if err := k.o.Client.Status().Patch(ctx, pool, locked(before)); err != nil {
-		return 0, client.IgnoreNotFound(err)
+	return 0, client.IgnoreNotFound(err)
+}
+
+// stateOf returns what is remembered of a pool; p.mu is held.
+func (p *poolReconciler) stateOf(name string, uid types.UID) *poolState {
+	s := p.state[name]
+	if s == nil || s.uid != uid {
+		s = &poolState{uid: uid}
+		p.state[name] = s
 	}
-	k.wrotePools.Mutated(pool.DeepCopy())
-	k.mu.Lock()
-	k.lastPool[name] = k.o.Clock.Now()
-	k.mu.Unlock()
-	return 0, nil
+	return s
 }
 
-// pause is how long a pool's status is still left alone.
-func (k *Keeper) pause(name string) time.Duration {
-	k.mu.Lock()
-	defer k.mu.Unlock()
-	return k.lastPool[name].Add(poolPause).Sub(k.o.Clock.Now())
+// pause returns how long a pool's status is still left alone.
+func (p *poolReconciler) pause(name string) time.Duration {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if s := p.state[name]; s != nil {
+		return s.written.Add(poolPause).Sub(p.o.Clock.Now())
+	}
+	return 0
 }
 
-// forgetPool drops what is remembered of a pool that is gone.
-func (k *Keeper) forgetPool(name string) {
-	k.mu.Lock()
-	defer k.mu.Unlock()
-	delete(k.lastPool, name)
-	delete(k.health, name)
+func (p *poolReconciler) forget(name string) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	delete(p.state, name)
 }
 
-func (k *Keeper) stampPool(ctx context.Context, pool *karpv1.NodePool) error {
-	before, s := pool.DeepCopy(), poolStamp(pool)
-	if err := k.restampPool(ctx, pool, s); err != nil {
+// stamp writes a pool's hash on it, and has its claims carry hashes that can be compared with it.
+func (p *poolReconciler) stamp(ctx context.Context, pool *karpv1.NodePool) error {
+	before := pool.DeepCopy()
+	s := stamp{karpv1.NodePoolHashAnnotationKey, karpv1.NodePoolHashVersionAnnotationKey, pool.Hash(), karpv1.NodePoolHashVersion}
+	ours := func(c *karpv1.NodeClaim) bool { return c.Labels[karpv1.NodePoolLabelKey] == pool.Name }
+	if err := s.restamp(ctx, p.o, ours); err != nil {
 		return err
 	}
 	s.on(&pool.ObjectMeta)
 	if equal(before.ObjectMeta, pool.ObjectMeta) {
 		return nil
 	}
-	if err := k.o.Client.Patch(ctx, pool, client.MergeFrom(before)); err != nil {
+	if err := p.o.Client.Patch(ctx, pool, client.MergeFrom(before)); err != nil {
 		return fmt.Errorf("annotate NodePool %s: %w", pool.Name, err)
 	}
-	k.wrotePools.Mutated(pool.DeepCopy())
+	p.wrote.Mutated(pool.DeepCopy())
 	return nil
 }
 
-// judge sets the conditions.
-func (k *Keeper) judge(ctx context.Context, pool *karpv1.NodePool) {
-	conditions := pool.StatusConditions()
+// validate sets the conditions ValidationSucceeded and NodeClassReady.
+func (p *poolReconciler) validate(ctx context.Context, pool *karpv1.NodePool) {
+	found := pool.StatusConditions()
 	err := pool.RuntimeValidate(ctx)
 	if err != nil {
 		err = fmt.Errorf("spec.template: %w", err) // all that it looks at is there
 	} else {
-		_, err = k.o.World.Names().Pool(pool, translate.PoolState{Now: k.o.Clock.Now()})
+		_, err = p.o.Cluster.Names().Pool(pool, translate.PoolState{Now: p.o.Clock.Now()})
 	}
 	if err != nil {
-		conditions.SetFalse(karpv1.ConditionTypeValidationSucceeded, "NodePoolValidationFailed", err.Error())
+		found.SetFalse(karpv1.ConditionTypeValidationSucceeded, "NodePoolValidationFailed", err.Error())
 	} else {
-		conditions.SetTrue(karpv1.ConditionTypeValidationSucceeded)
+		found.SetTrue(karpv1.ConditionTypeValidationSucceeded)
 	}
-	reason, message := k.classVerdict(pool)
+	reason, message := p.classVerdict(pool)
 	if reason != "" {
-		conditions.SetFalse(karpv1.ConditionTypeNodeClassReady, reason, message)
+		found.SetFalse(karpv1.ConditionTypeNodeClassReady, reason, message)
 	} else {
-		conditions.SetTrue(karpv1.ConditionTypeNodeClassReady)
+		found.SetTrue(karpv1.ConditionTypeNodeClassReady)
 	}
 }
 
-// classVerdict is why the pool's class cannot be used; "" if it can.
-func (k *Keeper) classVerdict(pool *karpv1.NodePool) (reason, message string) {
+// classVerdict returns why the pool's class cannot be used; "" if it can.
+func (p *poolReconciler) classVerdict(pool *karpv1.NodePool) (reason, message string) {
 	ref := translate.ClassRef(pool.Spec.Template.Spec.NodeClassRef)
-	if k.o.Classes.handle(ref) == nil {
-		return "NodeClassNotFound", k.o.Classes.unknown(ref)
+	if p.o.Classes.handle(ref) == nil {
+		return "NodeClassNotFound", p.o.Classes.unknown(ref)
 	}
-	class := k.o.Classes.Get(ref)
+	class := p.o.Classes.Get(ref)
 	switch {
 	case class == nil:
 		return "NodeClassNotFound", title(ref) + " does not exist; create it or correct spec.template.spec.nodeClassRef.name"
@@ -122,7 +158,7 @@ func (k *Keeper) classVerdict(pool *karpv1.NodePool) (reason, message string) {
 		return "NodeClassTerminating", title(ref) + " is being deleted"
 	}
 	why := notReady(class)
-	root := class.StatusConditions(opstatus.WithObservedOnly()).Get(opstatus.ConditionReady)
+	root := conditions.Of(class, opstatus.ConditionReady)
 	switch {
 	case why == "":
 		return "", ""
@@ -132,10 +168,10 @@ func (k *Keeper) classVerdict(pool *karpv1.NodePool) (reason, message string) {
 	return "NodeClassNotReady", why
 }
 
-// sum fills in what the pool's machines have together.
-func (k *Keeper) sum(pool *karpv1.NodePool) {
-	used, nodes := k.o.World.PoolUsage(pool.Name)
-	list := k.o.World.Names().ResourceList(used)
+// sum adds up what the pool's nodes have.
+func (p *poolReconciler) sum(pool *karpv1.NodePool) {
+	used, nodes := p.o.Cluster.PoolUsage(pool.Name)
+	list := p.o.Cluster.Names().ResourceList(used)
 	for _, name := range []corev1.ResourceName{corev1.ResourceCPU, corev1.ResourceMemory, corev1.ResourcePods, corev1.ResourceEphemeralStorage} {
 		if _, some := list[name]; !some {
 			list[name] = resource.Quantity{}
@@ -143,7 +179,7 @@ func (k *Keeper) sum(pool *karpv1.NodePool) {
 	}
 	list[corev1.ResourceName("nodes")] = *resource.NewQuantity(nodes, resource.DecimalSI)
 	pool.Status.Resources, pool.Status.Nodes = list, &nodes
-	if class := k.o.Classes.Get(translate.ClassRef(pool.Spec.Template.Spec.NodeClassRef)); class != nil {
+	if class := p.o.Classes.Get(translate.ClassRef(pool.Spec.Template.Spec.NodeClassRef)); class != nil {
 		pool.Status.NodeClassObservedGeneration = class.Generation
 	}
 }

@@ -1,5 +1,5 @@
-// Package status keeps what NodePools and node classes say of themselves: conditions, sums, hashes; and it gives the
-// world what each class offers.
+// Package status maintains what NodePools and node classes say of themselves: conditions, sums and hashes. It also gives the
+// cluster state what each class offers.
 package status
 
 import (
@@ -22,37 +22,35 @@ import (
 	"github.com/nodeless/nodeless/internal/kit/clock"
 	"github.com/nodeless/nodeless/internal/kit/events"
 	"github.com/nodeless/nodeless/internal/kit/informer"
-	"github.com/nodeless/nodeless/internal/kit/mutationcache"
-	"github.com/nodeless/nodeless/internal/kit/workqueue"
 )
 
-// Catalog says what a class offers; a cloud.Provider is one.
+// Catalog returns what a class offers; a cloud.Provider is one.
 type Catalog interface {
 	Catalog(ctx context.Context, class cloud.ClassRef) ([]model.InstanceType, error)
 }
 
-// Resolver fills the status of the caller's copy of a class; an error means trouble that passes.
+// Resolver fills in the status of the caller's copy of a class. An error is a failure that may pass.
 type Resolver interface {
 	Resolve(ctx context.Context, class *ec2v1.EC2NodeClass) error
 }
 
-// Finalizer removes what was made in the cloud for a class that is going.
+// Finalizer removes what was created in the cloud for a class that is being deleted.
 type Finalizer interface {
 	Finalize(ctx context.Context, class *ec2v1.EC2NodeClass) error
 }
 
-// Options are what a Keeper needs.
+// Options are what a Controller needs.
 type Options struct {
-	// Provider offers machines; if it is a Resolver and a Finalizer too, classes are resolved and finalized with it.
+	// Provider offers instance types. If it is a Resolver and a Finalizer too, it resolves and finalizes classes.
 	Provider Catalog
 	Classes  *Classes        // required; the provider reads it too
 	Cache    cache.Cache     // required
 	Client   client.Client   // required; must read from the API server itself
-	World    *cluster.World  // required
+	Cluster  *cluster.World  // required
 	Recorder events.Recorder // required
-	// ClassHash is the value of a class's hash annotation, "" for none; default the class's own.
+	// ClassHash returns the hash annotation of a class, "" for none; default the class's own.
 	ClassHash func(*ec2v1.EC2NodeClass) string
-	// OnClass is told of classes that changed; may be nil.
+	// OnClass is called for each class that changed; may be nil.
 	OnClass func(cloud.ClassRef)
 	// Refresh is how often the cloud is asked again what a class stands for; default a minute.
 	Refresh time.Duration
@@ -60,30 +58,19 @@ type Options struct {
 	Log     *slog.Logger // default slog.Default
 }
 
-// Keeper keeps statuses.
-type Keeper struct {
-	o              Options
-	pools, classes *workqueue.Queue
-	wrotePools     mutationcache.Cache[*karpv1.NodePool]
-
-	mu       sync.Mutex
-	lastPool map[string]time.Time // when a pool's status was last written
-	health   map[string]*health   // by pool
+// Controller maintains the statuses of NodePools and node classes.
+type Controller struct {
+	pools   *poolReconciler
+	classes *classReconciler
 }
 
-// watch is what to do when an object of a kind changes.
-type watch struct {
-	object client.Object
-	seen   func(client.Object)
-}
-
-// New is a Keeper. It registers handlers on the cache.
-func New(ctx context.Context, o Options) (*Keeper, error) {
+// New returns a Controller. It adds handlers to the cache.
+func New(ctx context.Context, o Options) (*Controller, error) {
 	if o.Clock == nil {
 		o.Clock = clock.Real{}
 	}
 	if o.Refresh <= 0 {
-		o.Refresh = resolveEvery
+		o.Refresh = refreshInterval
 	}
 	if o.Log == nil {
 		o.Log = slog.Default()
@@ -91,64 +78,74 @@ func New(ctx context.Context, o Options) (*Keeper, error) {
 	if o.ClassHash == nil {
 		o.ClassHash = func(c *ec2v1.EC2NodeClass) string { return c.Hash(nil) }
 	}
-	k := &Keeper{
-		o: o, pools: workqueue.New("NodePool status", o.Clock, o.Log), classes: workqueue.New("node class", o.Clock, o.Log),
-		lastPool: map[string]time.Time{}, health: map[string]*health{},
+	c := &Controller{pools: newPoolReconciler(&o)}
+	c.classes = newClassReconciler(&o, c.pools.queue)
+	type watch struct {
+		object  client.Object
+		changed func(client.Object)
 	}
-	watches := []watch{{&karpv1.NodePool{}, k.sawPool}, {&karpv1.NodeClaim{}, k.sawClaim}, {&corev1.Node{}, k.sawNode}}
+	watches := []watch{
+		{&karpv1.NodePool{}, c.poolChanged}, {&karpv1.NodeClaim{}, c.claimChanged}, {&corev1.Node{}, c.nodeChanged},
+	}
 	for kind, h := range o.Classes.handles {
-		watches = append(watches, watch{h.empty(), func(o client.Object) {
-			k.sawClass(cloud.ClassRef{Group: kind.Group, Kind: kind.Kind, Name: o.GetName()})
+		watches = append(watches, watch{h.empty(), func(object client.Object) {
+			ref := cloud.ClassRef{Group: kind.Group, Kind: kind.Kind, Name: object.GetName()}
+			c.classes.changed(ref)
+			if o.OnClass != nil {
+				o.OnClass(ref)
+			}
 		}})
 	}
 	for _, w := range watches {
-		if err := informer.Watch(ctx, o.Cache, w.object, informer.Latest(w.seen)); err != nil {
+		if err := informer.Watch(ctx, o.Cache, w.object, informer.Latest(w.changed)); err != nil {
 			return nil, err
 		}
 	}
-	return k, nil
+	return c, nil
 }
 
 // Run works until ctx is done. The cache must be synced.
-func (k *Keeper) Run(ctx context.Context) error {
+func (c *Controller) Run(ctx context.Context) error {
 	var wg sync.WaitGroup
-	wg.Go(func() { k.pools.Run(ctx, 4, k.pool) })
-	wg.Go(func() { k.classes.Run(ctx, 4, k.class) })
+	wg.Go(func() { c.pools.queue.Run(ctx, 4, c.pools.reconcile) })
+	wg.Go(func() { c.classes.queue.Run(ctx, 4, c.classes.reconcile) })
 	wg.Wait()
 	return nil
 }
 
-func (k *Keeper) sawPool(o client.Object) {
-	k.pools.Add(o.GetName())
-	if ref := translate.ClassRef(o.(*karpv1.NodePool).Spec.Template.Spec.NodeClassRef); ref.Name != "" {
-		k.classes.Add(keyOf(ref))
+// Registered notes whether the instance of a claim became a Node in time. Claims that their pool does not own do not count.
+func (c *Controller) Registered(claim *karpv1.NodeClaim, yes bool) {
+	if !c.pools.registered(claim, yes) {
+		return
+	}
+	if ref := translate.ClassRef(claim.Spec.NodeClassRef); ref.Name != "" {
+		c.classes.queue.Add(keyOf(ref)) // its condition says whether launches fail
 	}
 }
 
-func (k *Keeper) sawClaim(o client.Object) {
+func (c *Controller) poolChanged(o client.Object) {
+	c.pools.queue.Add(o.GetName())
+	if ref := translate.ClassRef(o.(*karpv1.NodePool).Spec.Template.Spec.NodeClassRef); ref.Name != "" {
+		c.classes.queue.Add(keyOf(ref))
+	}
+}
+
+func (c *Controller) claimChanged(o client.Object) {
 	claim := o.(*karpv1.NodeClaim)
 	if pool := claim.Labels[karpv1.NodePoolLabelKey]; pool != "" {
-		k.pools.Add(pool)
-		k.pools.After(pool, time.Second) // the world, which sums up, may hear of it later
+		c.pools.queue.Add(pool)
+		c.pools.queue.After(pool, time.Second) // the cluster state, which sums up, may hear of it later
 	}
 	if ref := translate.ClassRef(claim.Spec.NodeClassRef); claim.DeletionTimestamp != nil && ref.Name != "" {
-		if c := k.o.Classes.Get(ref); c != nil && c.DeletionTimestamp != nil {
-			k.classes.After(keyOf(ref), time.Second)
+		if class := c.classes.o.Classes.Get(ref); class != nil && class.DeletionTimestamp != nil {
+			c.classes.queue.After(keyOf(ref), time.Second)
 		}
 	}
 }
 
-func (k *Keeper) sawNode(o client.Object) {
+func (c *Controller) nodeChanged(o client.Object) {
 	if pool := o.GetLabels()[karpv1.NodePoolLabelKey]; pool != "" {
-		k.pools.After(pool, time.Second)
-	}
-}
-
-func (k *Keeper) sawClass(ref cloud.ClassRef) {
-	k.classes.Add(keyOf(ref))
-	k.touchPools(ref)
-	if k.o.OnClass != nil {
-		k.o.OnClass(ref)
+		c.pools.queue.After(pool, time.Second)
 	}
 }
 

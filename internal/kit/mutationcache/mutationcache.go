@@ -4,9 +4,11 @@
 package mutationcache
 
 import (
+	"context"
 	"strconv"
 	"sync"
 
+	"k8s.io/apimachinery/pkg/api/equality"
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
@@ -42,6 +44,20 @@ func (c *Cache[T]) Newest(cached T) T {
 		return cached
 	}
 	return w
+}
+
+// PatchStatus writes the status of an object that was read as before, if it changed, and reports whether it did. The patch
+// fails with a conflict if the object is no longer as it was read.
+func (c *Cache[T]) PatchStatus(ctx context.Context, api client.Client, before, now T) (bool, error) {
+	if equality.Semantic.DeepEqual(before, now) {
+		return false, nil
+	}
+	patch := client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{})
+	if err := api.Status().Patch(ctx, now, patch); err != nil {
+		return false, err
+	}
+	c.Mutated(now.DeepCopyObject().(T))
+	return true, nil
 }
 
 // Forget drops an object that is gone.

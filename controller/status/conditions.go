@@ -1,0 +1,67 @@
+package status
+
+import (
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+	karpv1 "sigs.k8s.io/karpenter/pkg/apis/v1"
+
+	opstatus "github.com/awslabs/operatorpkg/status"
+	"github.com/nodeless/nodeless/controller/translate"
+	"github.com/nodeless/nodeless/internal/kit/conditions"
+	"github.com/nodeless/nodeless/internal/kit/events"
+)
+
+// ConditionAnnotationsValid says of a NodePool with annotations of ours whether they can be read. While they cannot, nothing
+// of the pool is disrupted; launches go on, so the pool's readiness does not depend on it.
+const ConditionAnnotationsValid = "NodelessAnnotationsValid"
+
+// clearCondition removes a condition. There is an error only for conditions on which readiness depends.
+func clearCondition(pool *karpv1.NodePool, kind string) {
+	_ = pool.StatusConditions(opstatus.WithObservedOnly()).Clear(kind)
+}
+
+// setFalse sets a condition, and records an event when it turns false or gets another message.
+func (p *poolReconciler) setFalse(pool *karpv1.NodePool, kind, reason, message string) {
+	if was := conditions.Of(pool, kind); was == nil || was.IsTrue() || was.Message != message {
+		p.o.Recorder.Event(pool, corev1.EventTypeWarning, reason, events.Message(message))
+	}
+	pool.StatusConditions(opstatus.WithObservedOnly()).SetFalse(kind, reason, message)
+}
+
+// judgeAnnotations sets the condition ConditionAnnotationsValid.
+func (p *poolReconciler) judgeAnnotations(pool *karpv1.NodePool) {
+	if !translate.HasWishes(pool) {
+		clearCondition(pool, ConditionAnnotationsValid)
+		return
+	}
+	if _, err := translate.ReadWishes(pool); err != nil {
+		p.setFalse(pool, ConditionAnnotationsValid, "AnnotationInvalid",
+			"nothing of this NodePool is disrupted until this is corrected: "+err.Error())
+		return
+	}
+	pool.StatusConditions(opstatus.WithObservedOnly()).SetTrue(ConditionAnnotationsValid)
+}
+
+// judgeKeys sets the condition on requirements with keys that nobody knows.
+func (p *poolReconciler) judgeKeys(pool *karpv1.NodePool) {
+	var unknown []string
+	for _, u := range translate.UnknownKeys(pool) {
+		unknown = append(unknown, u.String())
+	}
+	if len(unknown) == 0 {
+		clearCondition(pool, translate.ConditionRequirementsKnown)
+		return
+	}
+	p.setFalse(pool, translate.ConditionRequirementsKnown, "UnknownRequirementKeys", strings.Join(unknown, "; "))
+}
+
+// judgeLaunches says on a pool whether its last launch failed: see translate.ConditionLaunchSucceeded.
+func (p *poolReconciler) judgeLaunches(pool *karpv1.NodePool) {
+	f, failed := p.o.Cluster.LaunchFailure(pool.Name)
+	if !failed {
+		clearCondition(pool, translate.ConditionLaunchSucceeded)
+		return
+	}
+	translate.SetLaunchFailure(pool, f.Reason, f.Message, f.Until)
+}
