@@ -138,7 +138,7 @@ func build(ctx context.Context, o Options, kube kubernetes.Interface) (*rooms, e
 	}
 	if o.Gates.CapacityBuffer {
 		r.buffers, err = buffers.New(ctx, buffers.Options{
-			Cache: r.cache, Client: api, World: r.world, Recorder: recorder, Clock: o.Clock, Log: o.Log,
+			Cache: r.cache, Client: api, Cluster: r.world, Recorder: recorder, Clock: o.Clock, Log: o.Log,
 		})
 		if err != nil {
 			return nil, fmt.Errorf("controller: %w", err)

@@ -32,9 +32,9 @@ type rooms struct {
 	registry   *prometheus.Registry
 	counters   *metrics.Counters
 	events     record.EventBroadcaster
-	buffers    *buffers.Keeper  // nil if the gate is closed
-	overlays   *overlays.Keeper // nil if the gate is closed
-	fargate    *fargateRooms    // nil if profiles are not acted upon
+	buffers    *buffers.Controller        // nil if the gate is closed
+	overlays   *overlays.StatusController // nil if the gate is closed
+	fargate    *fargateRooms              // nil if profiles are not acted upon
 	records    *store.Recorder
 	progress   func() // of the decision cycle
 }

@@ -1,6 +1,6 @@
-// Package buffers keeps room free for pods that are not there yet: it reads CapacityBuffers (autoscaling.x-k8s.io/v1beta1),
-// gives the world placeholders for the pods that each of them asks room for, and writes what became of them. A change of a
-// buffer, or of what it refers to, counts at once.
+// Package buffers keeps capacity free for pods that do not exist yet. It reads CapacityBuffers (autoscaling.x-k8s.io/v1beta1),
+// gives the cluster state placeholders for the pods of each buffer, and writes what became of them. A change of a buffer, or
+// of what it refers to, counts at once.
 package buffers
 
 import (
@@ -26,65 +26,70 @@ import (
 	"github.com/nodeless/nodeless/internal/kit/workqueue"
 )
 
-// Options are what a Keeper needs.
+// Options are what a Controller needs.
 type Options struct {
 	Cache    cache.Cache     // required
 	Client   client.Client   // required; writes statuses
-	World    *cluster.World  // required
+	Cluster  *cluster.World  // required
 	Recorder events.Recorder // required
 	Clock    clock.Clock     // default the real one
 	Log      *slog.Logger    // default slog.Default
 }
 
-// Keeper keeps the buffers of a cluster. It is safe for concurrent use.
-type Keeper struct {
-	ctx   context.Context // handlers of events read the cache, which may not be filled when it is told to end
+// Controller reconciles the buffers of a cluster. It is safe for concurrent use.
+type Controller struct {
+	ctx   context.Context // event handlers read the cache, which may not be filled when it ends
 	o     Options
 	queue *workqueue.Queue
 	wrote mutationcache.Cache[*autoscaling.CapacityBuffer]
 
 	mu      sync.Mutex
-	watched map[string]bool                    // kinds that buffers refer to
-	answers map[types.NamespacedName]answer    // what the newest plan did with a buffer's placeholders
-	last    map[types.NamespacedName]time.Time // when a buffer's status was last written
+	watched map[string]bool // kinds that buffers refer to
+	state   map[types.NamespacedName]bufferState
 }
 
-// New is a Keeper until ctx is done. It registers handlers on the cache, which must not be synced yet.
-func New(ctx context.Context, o Options) (*Keeper, error) {
+// bufferState is what is remembered of one buffer.
+type bufferState struct {
+	answer  answer    // what the newest plan did with its placeholders
+	written time.Time // when its status was last written
+}
+
+// New returns a Controller that works until ctx is done. It adds handlers to the cache, which must not be synced yet.
+func New(ctx context.Context, o Options) (*Controller, error) {
 	if o.Clock == nil {
 		o.Clock = clock.Real{}
 	}
 	if o.Log == nil {
 		o.Log = slog.Default()
 	}
-	k := &Keeper{
+	c := &Controller{
 		ctx: ctx, o: o, queue: workqueue.New("CapacityBuffer", o.Clock, o.Log), watched: map[string]bool{},
-		answers: map[types.NamespacedName]answer{}, last: map[types.NamespacedName]time.Time{},
+		state: map[types.NamespacedName]bufferState{},
 	}
 	for _, w := range []struct {
 		object client.Object
 		seen   func(client.Object)
 	}{
-		{&autoscaling.CapacityBuffer{}, func(b client.Object) { k.queue.Add(client.ObjectKeyFromObject(b).String()) }},
-		{&corev1.LimitRange{}, func(o client.Object) { k.changed("", o) }},
+		{&autoscaling.CapacityBuffer{}, func(b client.Object) { c.queue.Add(client.ObjectKeyFromObject(b).String()) }},
+		{&corev1.LimitRange{}, func(o client.Object) { c.changed("", o) }},
 	} {
 		if err := informer.Watch(ctx, o.Cache, w.object, specs(w.seen)); err != nil {
 			return nil, err
 		}
 	}
-	return k, nil
+	return c, nil
 }
 
-// Prime gives the world the placeholders of all buffers there are. Before it has, machines that buffers keep look empty.
-// The cache must be synced.
-func (k *Keeper) Prime(ctx context.Context) error {
+// Prime gives the cluster state the placeholders of all buffers. Until then nodes that buffers keep look empty. The cache must
+// be synced.
+func (c *Controller) Prime(ctx context.Context) error {
 	list := &autoscaling.CapacityBufferList{}
-	if err := k.o.Cache.List(ctx, list); err != nil {
+	if err := c.o.Cache.List(ctx, list); err != nil {
 		return fmt.Errorf("list CapacityBuffers: %w", err)
 	}
 	for i := range list.Items {
-		if _, err := k.reserve(ctx, &list.Items[i]); err != nil {
-			k.o.Log.Warn("room of a CapacityBuffer is not known yet; its machines may count as empty", "capacitybuffer",
+		if _, err := c.reserve(ctx, &list.Items[i]); err != nil {
+			c.o.Log.Warn("the placeholders of a CapacityBuffer are not known yet; its nodes may look empty", "capacitybuffer",
 				client.ObjectKeyFromObject(&list.Items[i]), "error", err)
 		}
 	}
@@ -92,8 +97,8 @@ func (k *Keeper) Prime(ctx context.Context) error {
 }
 
 // Run works until ctx is done. The cache must be synced.
-func (k *Keeper) Run(ctx context.Context) error {
-	k.queue.Run(ctx, 4, k.buffer)
+func (c *Controller) Run(ctx context.Context) error {
+	c.queue.Run(ctx, 4, c.reconcile)
 	return nil
 }
 
@@ -105,54 +110,54 @@ var kinds = map[string]func() client.Object{
 	autoscaling.KindReplicaSet:  func() client.Object { return &appsv1.ReplicaSet{} },
 }
 
-// watchLimit is how long the first look at a kind may take.
+// watchLimit is how long the first list of a kind may take.
 const watchLimit = 15 * time.Second
 
-// watch makes the cache know all objects of a kind, and their changes count.
-func (k *Keeper) watch(ctx context.Context, kind string) error {
-	k.mu.Lock()
-	known := k.watched[kind]
-	k.mu.Unlock()
-	if known {
+// watch has the cache read all objects of a kind, and their buffers reconciled when one changes.
+func (c *Controller) watch(ctx context.Context, kind string) error {
+	c.mu.Lock()
+	watched := c.watched[kind]
+	c.mu.Unlock()
+	if watched {
 		return nil
 	}
 	ctx, cancel := context.WithTimeoutCause(ctx, watchLimit, errors.New("it takes too long; may this process list and watch them?"))
 	defer cancel()
-	_, err := k.o.Cache.GetInformer(ctx, kinds[kind]()) // waits until all are known
+	_, err := c.o.Cache.GetInformer(ctx, kinds[kind]()) // waits until all are known
 	if ctx.Err() != nil {
 		err = context.Cause(ctx)
 	}
 	if err != nil {
 		return fmt.Errorf("watch %ss: %w", kind, err)
 	}
-	k.mu.Lock()
-	defer k.mu.Unlock()
-	if k.watched[kind] {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.watched[kind] {
 		return nil
 	}
-	if err := informer.Watch(ctx, k.o.Cache, kinds[kind](), specs(func(o client.Object) { k.changed(kind, o) })); err != nil {
+	if err := informer.Watch(ctx, c.o.Cache, kinds[kind](), specs(func(o client.Object) { c.changed(kind, o) })); err != nil {
 		return err
 	}
-	k.watched[kind] = true
+	c.watched[kind] = true
 	return nil
 }
 
-// changed has the buffers that refer to an object looked at again; of no kind, those of its namespace.
-func (k *Keeper) changed(kind string, o client.Object) {
+// changed reconciles the buffers that refer to an object; without a kind, all in its namespace.
+func (c *Controller) changed(kind string, o client.Object) {
 	list := &autoscaling.CapacityBufferList{}
-	if err := k.o.Cache.List(k.ctx, list, client.InNamespace(o.GetNamespace()), client.UnsafeDisableDeepCopy); err != nil {
-		k.o.Log.Warn("CapacityBuffers cannot be listed", "error", err)
+	if err := c.o.Cache.List(c.ctx, list, client.InNamespace(o.GetNamespace()), client.UnsafeDisableDeepCopy); err != nil {
+		c.o.Log.Warn("CapacityBuffers cannot be listed", "error", err)
 		return
 	}
 	for i := range list.Items {
 		b := &list.Items[i]
 		if at, name := source(b); kind == "" || at == kind && name == o.GetName() {
-			k.queue.Add(client.ObjectKeyFromObject(b).String())
+			c.queue.Add(client.ObjectKeyFromObject(b).String())
 		}
 	}
 }
 
-// source is the kind and name of what a buffer takes its pods' template from.
+// source returns the kind and name of what a buffer takes its pod template from.
 func source(b *autoscaling.CapacityBuffer) (kind, name string) {
 	switch {
 	case b.Spec.PodTemplateRef != nil:
@@ -163,7 +168,7 @@ func source(b *autoscaling.CapacityBuffer) (kind, name string) {
 	return "", ""
 }
 
-// specs tells of objects that come, go or get another spec; other changes of a workload are many and no matter.
+// specs passes on objects that come, go or get another spec. Workloads change often otherwise, which does not matter.
 func specs(seen func(client.Object)) func(old, now client.Object) {
 	latest := informer.Latest(seen)
 	return func(old, now client.Object) {

@@ -7,10 +7,10 @@ import (
 	"github.com/nodeless/nodeless/engine/reason"
 )
 
-// answer is what a plan does with the placeholders of a buffer.
+// answer counts what a plan does with the placeholders of a buffer.
 type answer struct {
-	existing int    // have their place on a machine that is there or on its way
-	launched int    // get a new machine
+	existing int    // fit on a node that is there or being launched
+	launched int    // get a new node
 	failed   int    // get none
 	why      string // of the first that gets none
 }
@@ -19,7 +19,7 @@ func (a answer) total() int { return a.existing + a.launched + a.failed }
 
 // Decided takes note of a plan and the snapshot it was made of. A buffer of which the plan does not answer all placeholders
 // keeps the answer it has.
-func (k *Keeper) Decided(s *model.Snapshot, p *model.Plan) {
+func (c *Controller) Decided(s *model.Snapshot, p *model.Plan) {
 	asked := map[types.NamespacedName]int{}
 	owner := map[model.PodKey]types.NamespacedName{}
 	for i := range s.Pending {
@@ -33,12 +33,13 @@ func (k *Keeper) Decided(s *model.Snapshot, p *model.Plan) {
 		return
 	}
 	found := tally(p, owner)
-	k.mu.Lock()
-	defer k.mu.Unlock()
+	c.mu.Lock()
+	defer c.mu.Unlock()
 	for key, n := range asked {
-		if a := found[key]; a.total() == n && k.answers[key] != a {
-			k.answers[key] = a
-			k.queue.Add(key.String())
+		if s, a := c.state[key], found[key]; a.total() == n && s.answer != a {
+			s.answer = a
+			c.state[key] = s
+			c.queue.Add(key.String())
 		}
 	}
 }

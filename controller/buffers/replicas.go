@@ -12,10 +12,10 @@ import (
 	autoscaling "sigs.k8s.io/karpenter/pkg/apis/autoscaling/v1beta1"
 )
 
-// mostReplicas bounds one buffer: a percentage or a limit with too many digits must not bury the cluster in placeholders.
-const mostReplicas = 10_000
+// maxReplicas bounds one buffer: a percentage or a limit with too many digits must not bury the cluster in placeholders.
+const maxReplicas = 10_000
 
-// replicas is for how many pods room is to be kept: the larger of replicas and percentage, no more than the limits hold
+// replicas returns for how many pods capacity is kept: the larger of replicas and percentage, no more than the limits hold
 // (reference karpenter.md §4; the field's comment in the CRD says the smaller, the code of all implementations the larger).
 // scale is how many the referred workload wants, nil if there is none. If the answer is 0 it says why.
 func replicas(spec *autoscaling.CapacityBufferSpec, scale *int32, requests corev1.ResourceList) (int32, string) {
@@ -40,15 +40,15 @@ func replicas(spec *autoscaling.CapacityBufferSpec, scale *int32, requests corev
 	if wanted > 0 {
 		why = ""
 	}
-	return int32(min(max(wanted, 0), mostReplicas)), why
+	return int32(min(max(wanted, 0), maxReplicas)), why
 }
 
-// share is a percentage of replicas, rounded up.
+// share returns a percentage of replicas, rounded up.
 func share(scale, percentage int32) int64 {
 	return (int64(max(scale, 0))*int64(max(percentage, 0)) + 99) / 100
 }
 
-// within is how many pods with these requests the limits hold, and whether they limit them at all.
+// within returns how many pods with these requests the limits hold, and whether they limit them at all.
 func within(limits, requests corev1.ResourceList) (int64, bool) {
 	least, limited := int64(math.MaxInt64), false
 	for name, limit := range limits {
@@ -62,25 +62,24 @@ func within(limits, requests corev1.ResourceList) (int64, bool) {
 	return least, limited
 }
 
-// times is how often one quantity, above 0, is in another; of amounts beyond all machines about so.
+// times returns how often one quantity, above 0, is in another; approximately, of amounts larger than any node.
 func times(in, one resource.Quantity) int64 {
 	const exact = math.MaxInt64 / 1000
 	if in.CmpInt64(exact) < 0 && one.CmpInt64(exact) < 0 {
 		return max(in.MilliValue(), 0) / max(one.MilliValue(), 1)
 	}
-	return int64(min(max(in.AsApproximateFloat64()/one.AsApproximateFloat64(), 0), mostReplicas))
+	return int64(min(max(in.AsApproximateFloat64()/one.AsApproximateFloat64(), 0), maxReplicas))
 }
 
-// named are the names of resources, said their amounts too.
+// named lists the names of resources; said lists their amounts, too.
 func named(list corev1.ResourceList) string {
 	if len(list) == 0 {
 		return "it requests nothing"
 	}
 	var out []string
-	for name := range list {
+	for _, name := range slices.Sorted(maps.Keys(list)) {
 		out = append(out, string(name))
 	}
-	slices.Sort(out)
 	return strings.Join(out, ", ")
 }
 

@@ -47,8 +47,8 @@ func TestHowManyPlaceholdersABufferHas(t *testing.T) {
 		{story: "a number beside limits about something else",
 			spec: autoscaling.CapacityBufferSpec{Replicas: number(2), Limits: autoscaling.Limits(amounts("nvidia.com/gpu", "4"))}, want: 2},
 		{story: "nothing said", why: "set one"},
-		{story: "too many digits", spec: autoscaling.CapacityBufferSpec{Percentage: number(2147483647)}, scale: number(2147483647), want: mostReplicas},
-		{story: "too large limits", spec: autoscaling.CapacityBufferSpec{Limits: autoscaling.Limits(amounts("cpu", "100E", "memory", "100Ei"))}, want: mostReplicas},
+		{story: "too many digits", spec: autoscaling.CapacityBufferSpec{Percentage: number(2147483647)}, scale: number(2147483647), want: maxReplicas},
+		{story: "too large limits", spec: autoscaling.CapacityBufferSpec{Limits: autoscaling.Limits(amounts("cpu", "100E", "memory", "100Ei"))}, want: maxReplicas},
 	} {
 		got, why := replicas(&c.spec, c.scale, pod)
 		if got != c.want || (c.why == "") != (why == "") || !strings.Contains(why, c.why) {

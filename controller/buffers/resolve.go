@@ -4,16 +4,22 @@ import (
 	"cmp"
 	"context"
 	"fmt"
+	"math"
 	"slices"
+	"strings"
 
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 	resourcehelper "k8s.io/component-helpers/resource"
+	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	autoscaling "sigs.k8s.io/karpenter/pkg/apis/autoscaling/v1beta1"
 
 	"github.com/nodeless/nodeless/controller/translate"
+	"github.com/nodeless/nodeless/engine/model"
 )
 
 // Reasons of the condition ReadyForProvisioning, as upstream's controller writes them.
@@ -24,8 +30,8 @@ const (
 	reasonResolutionFailed    = "ResolutionFailed"
 )
 
-// room is what a buffer asks for, or why that cannot be known.
-type room struct {
+// demand is what a buffer asks for, or why that cannot be known.
+type demand struct {
 	pod        *corev1.Pod // a placeholder, nil if there is a problem
 	generation int64       // of the PodTemplate, 0 of another source
 	replicas   int32
@@ -34,31 +40,31 @@ type room struct {
 	reason, problem string
 }
 
-func unknown(reason, format string, args ...any) room {
-	return room{reason: reason, problem: fmt.Sprintf(format, args...)}
+func unknown(reason, format string, args ...any) demand {
+	return demand{reason: reason, problem: fmt.Sprintf(format, args...)}
 }
 
-// reserve finds out what a buffer asks for and has the world keep it free. An error is trouble that passes; then the world
-// goes on with what it knew.
-func (k *Keeper) reserve(ctx context.Context, b *autoscaling.CapacityBuffer) (room, error) {
+// reserve finds out what a buffer asks for and has the cluster state keep it free. An error may pass; until then the cluster
+// state goes on with what it knows.
+func (c *Controller) reserve(ctx context.Context, b *autoscaling.CapacityBuffer) (demand, error) {
 	key := client.ObjectKeyFromObject(b)
 	if b.DeletionTimestamp != nil {
-		k.o.World.SetVirtual(key, nil, 0)
-		return room{}, nil
+		c.o.Cluster.SetVirtual(key, nil, 0)
+		return demand{}, nil
 	}
-	r, err := k.resolve(ctx, b)
+	r, err := c.resolve(ctx, b)
 	if err != nil {
-		return room{}, err
+		return demand{}, err
 	}
 	if r.pod == nil {
 		r.replicas = 0
 	}
-	k.o.World.SetVirtual(key, r.pod, int(r.replicas))
+	c.o.Cluster.SetVirtual(key, r.pod, int(r.replicas))
 	return r, nil
 }
 
 // resolve reads the buffer's spec and what it refers to.
-func (k *Keeper) resolve(ctx context.Context, b *autoscaling.CapacityBuffer) (room, error) {
+func (c *Controller) resolve(ctx context.Context, b *autoscaling.CapacityBuffer) (demand, error) {
 	if s := b.Spec.ProvisioningStrategy; s != nil && *s != "" && *s != autoscaling.ActiveProvisioningStrategy {
 		return unknown(reasonResolutionFailed, "spec.provisioningStrategy: %q is not supported; use %q", *s, autoscaling.ActiveProvisioningStrategy), nil
 	}
@@ -76,22 +82,22 @@ func (k *Keeper) resolve(ctx context.Context, b *autoscaling.CapacityBuffer) (ro
 			return unknown(reasonResolutionFailed, "spec.scalableRef.kind: unsupported kind %q; use Deployment, StatefulSet or ReplicaSet", kind), nil
 		}
 	}
-	if err := k.watch(ctx, kind); err != nil {
-		return room{}, err
+	if err := c.watch(ctx, kind); err != nil {
+		return demand{}, err
 	}
 	o := kinds[kind]()
-	if err := k.o.Cache.Get(ctx, client.ObjectKey{Namespace: b.Namespace, Name: name}, o); err != nil {
+	if err := c.o.Cache.Get(ctx, client.ObjectKey{Namespace: b.Namespace, Name: name}, o); err != nil {
 		if apierrors.IsNotFound(err) {
 			return unknown(missing, "%s.name: %s %q does not exist in namespace %q; create it or correct the name", field, kind, name, b.Namespace), nil
 		}
-		return room{}, fmt.Errorf("read %s %s/%s: %w", kind, b.Namespace, name, err)
+		return demand{}, fmt.Errorf("read %s %s/%s: %w", kind, b.Namespace, name, err)
 	}
-	ranges, err := k.limitRanges(ctx, b.Namespace)
+	ranges, err := c.limitRanges(ctx, b.Namespace)
 	if err != nil {
-		return room{}, err
+		return demand{}, err
 	}
 	template, scale := templateOf(o)
-	r := room{pod: placeholder(b, template.Labels, translate.AsCreated(&template.Spec, ranges)), reason: reasonResolved}
+	r := demand{pod: placeholder(b, template.Labels, translate.AsCreated(&template.Spec, ranges)), reason: reasonResolved}
 	if b.Spec.PodTemplateRef != nil {
 		r.generation = o.GetGeneration()
 	}
@@ -99,10 +105,10 @@ func (k *Keeper) resolve(ctx context.Context, b *autoscaling.CapacityBuffer) (ro
 	return r, nil
 }
 
-// limitRanges are a namespace's, by name: the first that says something is the one that counts.
-func (k *Keeper) limitRanges(ctx context.Context, namespace string) ([]*corev1.LimitRange, error) {
+// limitRanges returns a namespace's LimitRanges, by name: the first one that says something counts.
+func (c *Controller) limitRanges(ctx context.Context, namespace string) ([]*corev1.LimitRange, error) {
 	list := &corev1.LimitRangeList{}
-	if err := k.o.Cache.List(ctx, list, client.InNamespace(namespace)); err != nil {
+	if err := c.o.Cache.List(ctx, list, client.InNamespace(namespace)); err != nil {
 		return nil, fmt.Errorf("list LimitRanges of namespace %s: %w", namespace, err)
 	}
 	var out []*corev1.LimitRange
@@ -113,15 +119,10 @@ func (k *Keeper) limitRanges(ctx context.Context, namespace string) ([]*corev1.L
 	return out, nil
 }
 
-// templateOf is the pod template of an object that a buffer may refer to, and how many replicas it wants; nil if it has none.
+// templateOf returns the pod template of an object that a buffer may refer to, and how many replicas it wants; nil if it has
+// no replicas.
 func templateOf(o client.Object) (*corev1.PodTemplateSpec, *int32) {
-	one := int32(1)
-	scale := func(n *int32) *int32 {
-		if n == nil {
-			return &one // the API's default
-		}
-		return n
-	}
+	scale := func(n *int32) *int32 { return ptr.To(ptr.Deref(n, 1)) } // 1 is the API's default
 	switch o := o.(type) {
 	case *corev1.PodTemplate:
 		return &o.Template, nil
@@ -133,4 +134,30 @@ func templateOf(o client.Object) (*corev1.PodTemplateSpec, *int32) {
 		return &o.Spec.Template, scale(o.Spec.Replicas)
 	}
 	return nil, nil
+}
+
+// namePrefix begins the names of placeholders, as upstream's do.
+const namePrefix = "capacity-buffer-"
+
+// placeholder returns a pod of the template as the engine should see it: of the lowest priority, and without volumes that
+// need a claim, since the claims of a pod that nobody creates do not exist.
+func placeholder(b *autoscaling.CapacityBuffer, labels map[string]string, spec corev1.PodSpec) *corev1.Pod {
+	pod := &corev1.Pod{Spec: spec, ObjectMeta: metav1.ObjectMeta{
+		Namespace: b.Namespace, Name: namePrefix + b.Name, UID: b.UID, CreationTimestamp: b.CreationTimestamp, Labels: labels,
+	}}
+	pod.Spec.NodeName = ""
+	pod.Spec.Volumes = slices.DeleteFunc(slices.Clone(spec.Volumes), func(v corev1.Volume) bool {
+		return v.PersistentVolumeClaim != nil || v.Ephemeral != nil
+	})
+	pod.Spec.Priority = ptr.To(int32(math.MinInt32))
+	return pod
+}
+
+// ownerOf returns the buffer whose placeholder has this key.
+func ownerOf(p model.PodKey) types.NamespacedName {
+	name := strings.TrimPrefix(p.Name, namePrefix)
+	if i := strings.LastIndexByte(name, '-'); i >= 0 {
+		name = name[:i]
+	}
+	return types.NamespacedName{Namespace: p.Namespace, Name: name}
 }

@@ -7,13 +7,14 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
-	"k8s.io/apimachinery/pkg/api/equality"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	apimeta "k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	autoscaling "sigs.k8s.io/karpenter/pkg/apis/autoscaling/v1beta1"
+
+	"github.com/nodeless/nodeless/internal/kit/events"
 )
 
 // Reasons of the condition Provisioning, as upstream's provisioner writes them.
@@ -24,69 +25,65 @@ const (
 	reasonEmpty    = "BufferEmpty"
 )
 
-// pause is how long after a write a buffer's status is not written again: plans may be many.
+// pause is how long after a write a buffer's status is not written again: there may be many plans.
 const pause = time.Second
 
-// buffer brings one buffer's placeholders and its status up to date.
-func (k *Keeper) buffer(ctx context.Context, key string) (time.Duration, error) {
+// reconcile brings one buffer's placeholders and its status up to date.
+func (c *Controller) reconcile(ctx context.Context, key string) (time.Duration, error) {
 	namespace, name, _ := strings.Cut(key, "/")
 	at := types.NamespacedName{Namespace: namespace, Name: name}
 	cached := &autoscaling.CapacityBuffer{}
-	if err := k.o.Cache.Get(ctx, at, cached); err != nil {
+	if err := c.o.Cache.Get(ctx, at, cached); err != nil {
 		if !apierrors.IsNotFound(err) {
 			return 0, fmt.Errorf("read CapacityBuffer %s: %w", at, err)
 		}
-		k.forget(at)
+		c.forget(at)
 		return 0, nil
 	}
-	b := k.wrote.Newest(cached).DeepCopy()
-	r, err := k.reserve(ctx, b)
+	b := c.wrote.Newest(cached).DeepCopy()
+	r, err := c.reserve(ctx, b)
 	if err != nil || b.DeletionTimestamp != nil {
 		return 0, err
 	}
-	if wait := k.wait(at); wait > 0 {
+	if wait := c.wait(at); wait > 0 {
 		return wait, nil
 	}
 	before := b.DeepCopy()
-	k.ready(b, &r)
-	k.provisioning(b, &r)
-	if equality.Semantic.DeepEqual(before.Status, b.Status) {
-		return 0, nil
-	}
-	if err := k.o.Client.Status().Patch(ctx, b, client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{})); err != nil {
+	c.ready(b, &r)
+	c.provisioning(b, &r)
+	changed, err := c.wrote.PatchStatus(ctx, c.o.Client, before, b)
+	if !changed {
 		return 0, client.IgnoreNotFound(err)
 	}
-	k.wrote.Mutated(b.DeepCopy())
-	k.mu.Lock()
-	k.last[at] = k.o.Clock.Now()
-	k.mu.Unlock()
-	k.tell(before, b)
+	c.mu.Lock()
+	c.state[at] = bufferState{c.state[at].answer, c.o.Clock.Now()}
+	c.mu.Unlock()
+	c.recordEvents(before, b)
 	return 0, nil
 }
 
-// forget drops all that is known of a buffer that is gone.
-func (k *Keeper) forget(at types.NamespacedName) {
-	k.o.World.SetVirtual(at, nil, 0)
-	k.mu.Lock()
-	defer k.mu.Unlock()
-	delete(k.answers, at)
-	delete(k.last, at)
+// forget drops what is remembered of a buffer that is gone.
+func (c *Controller) forget(at types.NamespacedName) {
+	c.o.Cluster.SetVirtual(at, nil, 0)
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	delete(c.state, at)
 }
 
-func (k *Keeper) wait(at types.NamespacedName) time.Duration {
-	k.mu.Lock()
-	defer k.mu.Unlock()
-	return k.last[at].Add(pause).Sub(k.o.Clock.Now())
+func (c *Controller) wait(at types.NamespacedName) time.Duration {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.state[at].written.Add(pause).Sub(c.o.Clock.Now())
 }
 
-// ready says whether it is known what the buffer asks for, and what that is.
-func (k *Keeper) ready(b *autoscaling.CapacityBuffer, r *room) {
+// ready writes whether it is known what the buffer asks for, and what that is.
+func (c *Controller) ready(b *autoscaling.CapacityBuffer, r *demand) {
 	b.Status.ProvisioningStrategy = b.Spec.ProvisioningStrategy
 	if r.pod == nil {
-		k.set(b, autoscaling.ReadyForProvisioningCondition, metav1.ConditionFalse, r.reason, r.problem)
+		c.set(b, autoscaling.ReadyForProvisioningCondition, metav1.ConditionFalse, r.reason, r.problem)
 		return
 	}
-	k.set(b, autoscaling.ReadyForProvisioningCondition, metav1.ConditionTrue, r.reason, "Pod template resolved successfully")
+	c.set(b, autoscaling.ReadyForProvisioningCondition, metav1.ConditionTrue, r.reason, "Pod template resolved successfully")
 	b.Status.Replicas = &r.replicas
 	b.Status.PodTemplateRef, b.Status.PodTemplateGeneration = nil, nil
 	if b.Spec.PodTemplateRef != nil {
@@ -95,13 +92,13 @@ func (k *Keeper) ready(b *autoscaling.CapacityBuffer, r *room) {
 	}
 }
 
-// provisioning says what became of the room. It stays as it is until a plan has answered as many pods as are asked for.
-func (k *Keeper) provisioning(b *autoscaling.CapacityBuffer, r *room) {
-	k.mu.Lock()
-	a := k.answers[client.ObjectKeyFromObject(b)]
-	k.mu.Unlock()
+// provisioning writes what became of the placeholders. It stays as it is until a plan has answered all of them.
+func (c *Controller) provisioning(b *autoscaling.CapacityBuffer, r *demand) {
+	c.mu.Lock()
+	a := c.state[client.ObjectKeyFromObject(b)].answer
+	c.mu.Unlock()
 	set := func(status metav1.ConditionStatus, reason, message string) {
-		k.set(b, autoscaling.ProvisioningCondition, status, reason, message)
+		c.set(b, autoscaling.ProvisioningCondition, status, reason, message)
 	}
 	switch {
 	case r.pod == nil:
@@ -118,34 +115,28 @@ func (k *Keeper) provisioning(b *autoscaling.CapacityBuffer, r *room) {
 	}
 }
 
-func (k *Keeper) set(b *autoscaling.CapacityBuffer, kind string, status metav1.ConditionStatus, reason, message string) {
-	const most = 32768 // of the CRD
-	if len(message) > most {
-		message = strings.ToValidUTF8(message[:most], "")
+func (c *Controller) set(b *autoscaling.CapacityBuffer, kind string, status metav1.ConditionStatus, reason, message string) {
+	const maxMessage = 32768 // of the CRD
+	if len(message) > maxMessage {
+		message = strings.ToValidUTF8(message[:maxMessage], "")
 	}
 	apimeta.SetStatusCondition(&b.Status.Conditions, metav1.Condition{
-		Type: kind, Status: status, ObservedGeneration: b.Generation, LastTransitionTime: metav1.NewTime(k.o.Clock.Now()),
+		Type: kind, Status: status, ObservedGeneration: b.Generation, LastTransitionTime: metav1.NewTime(c.o.Clock.Now()),
 		Reason: reason, Message: message,
 	})
 }
 
-// tell records an event for each condition that has another status or reason than before.
-func (k *Keeper) tell(before, now *autoscaling.CapacityBuffer) {
-	for i := range now.Status.Conditions {
-		c := &now.Status.Conditions[i]
-		was := apimeta.FindStatusCondition(before.Status.Conditions, c.Type)
-		if was != nil && was.Status == c.Status && was.Reason == c.Reason || c.Reason == reasonNotReady || c.Reason == reasonResolved {
-			continue // of the last two the other condition says more
+// recordEvents records an event for each condition that has another status or reason than before.
+func (c *Controller) recordEvents(before, now *autoscaling.CapacityBuffer) {
+	for _, is := range now.Status.Conditions {
+		was := apimeta.FindStatusCondition(before.Status.Conditions, is.Type)
+		if was != nil && was.Status == is.Status && was.Reason == is.Reason || is.Reason == reasonNotReady || is.Reason == reasonResolved {
+			continue // the other condition says more than the last two
 		}
 		kind := corev1.EventTypeNormal
-		if c.Type == autoscaling.ReadyForProvisioningCondition {
+		if is.Type == autoscaling.ReadyForProvisioningCondition {
 			kind = corev1.EventTypeWarning
 		}
-		const most = 1024 // bytes of an event's message (k8s.io/kubernetes v1.36, NoteLengthLimit)
-		message := c.Message
-		if len(message) > most {
-			message = strings.ToValidUTF8(message[:most], "")
-		}
-		k.o.Recorder.Event(now, kind, c.Reason, message)
+		c.o.Recorder.Event(now, kind, is.Reason, events.Message(is.Message))
 	}
 }

@@ -1,5 +1,6 @@
 // Package overlays applies NodeOverlays (karpenter.sh/v1alpha1) to what pools are offered: other prices, and extended resources
-// that the cloud does not know of. It decides; the world asks it, and Keeper writes what is wrong with an overlay.
+// that the cloud does not know of. It decides; the cluster
+// state calls it, and StatusController writes what is wrong with an overlay.
 package overlays
 
 import (
@@ -9,9 +10,8 @@ import (
 	"maps"
 	"slices"
 
-	"sigs.k8s.io/karpenter/pkg/apis/v1alpha1"
-
 	karpv1 "sigs.k8s.io/karpenter/pkg/apis/v1"
+	"sigs.k8s.io/karpenter/pkg/apis/v1alpha1"
 
 	"github.com/nodeless/nodeless/controller/translate"
 	"github.com/nodeless/nodeless/engine/model"
@@ -40,9 +40,9 @@ const (
 	reasonConflict = "Conflict"
 )
 
-// Evaluate applies the overlays to each pool: by weight descending, then by name descending, the first that says something of
-// an offering's price or a type's resource wins. One that says what another of the same weight has said conflicts with it and
-// is left out everywhere (reference karpenter.md §4). Pools that no overlay is about are not in the answer.
+// Evaluate applies the overlays to each pool: by weight descending, then by name descending, the first that sets the price of
+// an offering or a resource of a type wins. One that sets what another of the same weight has set conflicts with it and is
+// ignored everywhere (reference karpenter.md §4). Pools that no overlay matches are not in the result.
 func Evaluate(names *translate.Names, pools []Pool, objects []*v1alpha1.NodeOverlay) (map[string]*Effect, map[string]Verdict) {
 	e := evaluation{names: names, pools: pools, said: make([]statements, len(pools))}
 	verdicts := map[string]Verdict{}
