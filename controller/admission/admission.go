@@ -1,9 +1,9 @@
-// Package admission is the webhook through which pods become pods of a FargateProfile, and through which people learn at once,
-// as warnings of kubectl, what will become of what they create. It also judges FargateProfiles, NodePools and the ConfigMap
-// aws-logging.
+// Package admission is the webhook through which pods become pods of a FargateProfile, and through which people learn
+// at once, as warnings of kubectl, what will become of what they create. It also judges FargateProfiles, NodePools
+// and the ConfigMap aws-logging.
 //
-// Which pods: microvm/fargate. The webhook's certificates live in a Secret and are renewed; its configurations follow the
-// profiles (see configurations).
+// Which pods: microvm/fargate. The webhook's certificates live in a Secret and are renewed; its configurations follow
+// the profiles (see configurations).
 package admission
 
 import (
@@ -52,17 +52,18 @@ type Server struct {
 
 // New is a Server that does nothing before Run.
 func New(o Options) *Server {
-	return &Server{o: o, changed: make(chan struct{}, 1), fresh: fresh{list: func(ctx context.Context) ([]*v1alpha1.FargateProfile, error) {
-		var list v1alpha1.FargateProfileList
-		if err := o.Client.List(ctx, &list); err != nil {
-			return nil, fmt.Errorf("list FargateProfiles: %w", err)
-		}
-		out := make([]*v1alpha1.FargateProfile, len(list.Items))
-		for i := range list.Items {
-			out[i] = &list.Items[i]
-		}
-		return out, nil
-	}}}
+	return &Server{o: o, changed: make(chan struct{}, 1),
+		fresh: fresh{list: func(ctx context.Context) ([]*v1alpha1.FargateProfile, error) {
+			var list v1alpha1.FargateProfileList
+			if err := o.Client.List(ctx, &list); err != nil {
+				return nil, fmt.Errorf("list FargateProfiles: %w", err)
+			}
+			out := make([]*v1alpha1.FargateProfile, len(list.Items))
+			for i := range list.Items {
+				out[i] = &list.Items[i]
+			}
+			return out, nil
+		}}}
 }
 
 // ProfilesChanged has the configurations looked at soon.
@@ -73,9 +74,9 @@ func (s *Server) ProfilesChanged() {
 	}
 }
 
-// How often certificates and configurations are looked at if nothing happens, after a failure, and when a configuration was
-// written that is to be said again (see put); and how long the profiles are waited for that a pod may be too early for: less
-// than the API server waits for the webhook (configurations).
+// How often certificates and configurations are looked at if nothing happens, after a failure, and when a
+// configuration was written that is to be said again (see put); and how long the profiles are waited for that a pod
+// may be too early for: less than the API server waits for the webhook (configurations).
 const (
 	lookEvery  = time.Minute
 	retry      = time.Second
@@ -88,13 +89,15 @@ func (s *Server) Run(ctx context.Context, ready func()) error {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
 	server := &http.Server{
-		Handler: s.handler(), ReadHeaderTimeout: 10 * time.Second, ReadTimeout: 30 * time.Second, ErrorLog: slog.NewLogLogger(s.o.Log.Handler(), slog.LevelDebug),
-		TLSConfig: &tls.Config{MinVersion: tls.VersionTLS12, NextProtos: []string{"h2", "http/1.1"}, GetCertificate: func(*tls.ClientHelloInfo) (*tls.Certificate, error) {
-			if c := s.serving.Load(); c != nil {
-				return c, nil
-			}
-			return nil, errors.New("the webhook has no certificate yet")
-		}},
+		Handler: s.handler(), ReadHeaderTimeout: 10 * time.Second, ReadTimeout: 30 * time.Second,
+		ErrorLog: slog.NewLogLogger(s.o.Log.Handler(), slog.LevelDebug),
+		TLSConfig: &tls.Config{MinVersion: tls.VersionTLS12, NextProtos: []string{"h2", "http/1.1"},
+			GetCertificate: func(*tls.ClientHelloInfo) (*tls.Certificate, error) {
+				if c := s.serving.Load(); c != nil {
+					return c, nil
+				}
+				return nil, errors.New("the webhook has no certificate yet")
+			}},
 	}
 	go func() {
 		if err := server.ServeTLS(s.o.Listener, "", ""); !errors.Is(err, http.ErrServerClosed) {
@@ -148,12 +151,14 @@ func (s *Server) publish(ctx context.Context) (bool, error) {
 	return s.configure(ctx, certs.bundle())
 }
 
-// Logging says whether the logs of a profile's new pod are routed. What cannot be read counts as not there, as on Fargate.
+// Logging says whether the logs of a profile's new pod are routed. What cannot be read counts as not there, as on
+// Fargate.
 func (s *Server) Logging(ctx context.Context, spec *v1alpha1.FargateProfileSpec) fargate.LogState {
 	namespace, config := &corev1.Namespace{}, &corev1.ConfigMap{}
 	if err := s.o.Client.Get(ctx, client.ObjectKey{Name: fargate.LoggingNamespace}, namespace); err != nil {
 		namespace = nil
-	} else if err := s.o.Client.Get(ctx, client.ObjectKey{Namespace: fargate.LoggingNamespace, Name: fargate.LoggingConfigMap}, config); err != nil {
+	} else if err := s.o.Client.Get(ctx, client.ObjectKey{Namespace: fargate.LoggingNamespace,
+		Name: fargate.LoggingConfigMap}, config); err != nil {
 		config = nil
 	}
 	state, _ := pipeline.State(spec, namespace, config, s.o.Able())

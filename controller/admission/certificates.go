@@ -15,8 +15,8 @@ import (
 	"time"
 )
 
-// How long a certificate lasts, how long before its end its successor is made, and how long that is only published before it
-// is used: by then every API server trusts it.
+// How long a certificate lasts, how long before its end its successor is made, and how long that is only published
+// before it is used: by then every API server trusts it.
 const (
 	validity  = 90 * 24 * time.Hour
 	renewal   = 30 * 24 * time.Hour
@@ -42,8 +42,8 @@ func (c certificates) bundle() []byte {
 	return out
 }
 
-// step brings certificates to what they should be now: made if there are none that serve the hosts, renewed, promoted. It
-// reports whether something changed; then it has to be stored before it is used.
+// step brings certificates to what they should be now: made if there are none that serve the hosts, renewed,
+// promoted. It reports whether something changed; then it has to be stored before it is used.
 func (c certificates) step(now time.Time, hosts []string) (certificates, bool, error) {
 	switch {
 	case c.current == nil || !c.current.serves(hosts) || now.After(c.current.parsed.NotAfter):
@@ -87,7 +87,8 @@ func newPair(now time.Time, hosts []string) (*pair, error) {
 	t := &x509.Certificate{
 		SerialNumber: serial, Subject: pkix.Name{CommonName: "nodeless-webhook", SerialNumber: serial.Text(16)},
 		NotBefore: now.Add(-skew), NotAfter: now.Add(validity), IsCA: true, BasicConstraintsValid: true,
-		KeyUsage: x509.KeyUsageDigitalSignature | x509.KeyUsageCertSign, ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth},
+		KeyUsage:    x509.KeyUsageDigitalSignature | x509.KeyUsageCertSign,
+		ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth},
 	}
 	for _, h := range hosts {
 		if ip := net.ParseIP(h); ip != nil {

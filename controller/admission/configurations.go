@@ -14,8 +14,8 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
-// Names of the configurations. That of pods sorts early, as Fargate's own does (0500-amazon-eks-fargate-mutation): what other
-// webhooks add afterwards has the size reckoned anew, by reinvocation.
+// Names of the configurations. That of pods sorts early, as Fargate's own does (0500-amazon-eks-fargate-mutation):
+// what other webhooks add afterwards has the size reckoned anew, by reinvocation.
 const (
 	MutatingName   = "0500-nodeless-fargate-mutation"
 	ValidatingName = "nodeless-fargate-validation"
@@ -32,11 +32,12 @@ const (
 
 // configurations are those that the API server should have.
 //
-// Pods go through one of two webhooks. In namespaces that some profile names, failurePolicy is Fail: a pod that is meant to be
-// alone in a microVM must not come to a shared node because nobody answered. Everywhere else it is Ignore: a cluster without this
-// process goes on working, and a profile that was made a moment ago holds already. The controller's own pods are left out, so that
-// it can start when it is down.
-func (s *Server) configurations(bundle []byte) (*admissionregistrationv1.MutatingWebhookConfiguration, *admissionregistrationv1.ValidatingWebhookConfiguration) {
+// Pods go through one of two webhooks. In namespaces that some profile names, failurePolicy is Fail: a pod that is
+// meant to be alone in a microVM must not come to a shared node because nobody answered. Everywhere else it is
+// Ignore: a cluster without this process goes on working, and a profile that was made a moment ago holds already. The
+// controller's own pods are left out, so that it can start when it is down.
+func (s *Server) configurations(bundle []byte) (*admissionregistrationv1.MutatingWebhookConfiguration,
+	*admissionregistrationv1.ValidatingWebhookConfiguration) {
 	fail, ignore := admissionregistrationv1.Fail, admissionregistrationv1.Ignore
 	none, ifNeeded := admissionregistrationv1.SideEffectClassNone, admissionregistrationv1.IfNeededReinvocationPolicy
 	timeout, versions := int32(5), []string{"v1"}
@@ -45,7 +46,8 @@ func (s *Server) configurations(bundle []byte) (*admissionregistrationv1.Mutatin
 	}}
 	create := []admissionregistrationv1.OperationType{admissionregistrationv1.Create}
 	write := []admissionregistrationv1.OperationType{admissionregistrationv1.Create, admissionregistrationv1.Update}
-	rule := func(group, version string, ops []admissionregistrationv1.OperationType, resources ...string) admissionregistrationv1.RuleWithOperations {
+	rule := func(group, version string, ops []admissionregistrationv1.OperationType,
+		resources ...string) admissionregistrationv1.RuleWithOperations {
 		return admissionregistrationv1.RuleWithOperations{Operations: ops, Rule: admissionregistrationv1.Rule{
 			APIGroups: []string{group}, APIVersions: []string{version}, Resources: resources,
 		}}
@@ -54,11 +56,14 @@ func (s *Server) configurations(bundle []byte) (*admissionregistrationv1.Mutatin
 		return []admissionregistrationv1.MatchCondition{{Name: name, Expression: expression}}
 	}
 	selected := s.selected()
-	pods := func(name string, policy *admissionregistrationv1.FailurePolicyType, condition []admissionregistrationv1.MatchCondition) admissionregistrationv1.MutatingWebhook {
+	pods := func(name string, policy *admissionregistrationv1.FailurePolicyType,
+		condition []admissionregistrationv1.MatchCondition) admissionregistrationv1.MutatingWebhook {
 		return admissionregistrationv1.MutatingWebhook{
-			Name: name, ClientConfig: s.o.At.client(podsPath, bundle), Rules: []admissionregistrationv1.RuleWithOperations{rule("", "v1", create, "pods")},
-			FailurePolicy: policy, SideEffects: &none, AdmissionReviewVersions: versions, TimeoutSeconds: &timeout, ReinvocationPolicy: &ifNeeded,
-			ObjectSelector: others, MatchConditions: condition,
+			Name: name, ClientConfig: s.o.At.client(podsPath, bundle),
+			Rules:         []admissionregistrationv1.RuleWithOperations{rule("", "v1", create, "pods")},
+			FailurePolicy: policy, SideEffects: &none, AdmissionReviewVersions: versions, TimeoutSeconds: &timeout,
+			ReinvocationPolicy: &ifNeeded,
+			ObjectSelector:     others, MatchConditions: condition,
 		}
 	}
 	mutating := &admissionregistrationv1.MutatingWebhookConfiguration{ObjectMeta: metav1.ObjectMeta{Name: MutatingName}}
@@ -66,7 +71,8 @@ func (s *Server) configurations(bundle []byte) (*admissionregistrationv1.Mutatin
 		pods("profiles.pods.nodeless.sh", &fail, when("a-profile-names-the-namespace", selected)),
 		pods("others.pods.nodeless.sh", &ignore, when("no-profile-names-the-namespace", "!("+selected+")")),
 	}
-	judge := func(name, path string, rules []admissionregistrationv1.RuleWithOperations, condition []admissionregistrationv1.MatchCondition) admissionregistrationv1.ValidatingWebhook {
+	judge := func(name, path string, rules []admissionregistrationv1.RuleWithOperations,
+		condition []admissionregistrationv1.MatchCondition) admissionregistrationv1.ValidatingWebhook {
 		return admissionregistrationv1.ValidatingWebhook{
 			Name: name, ClientConfig: s.o.At.client(path, bundle), Rules: rules, FailurePolicy: &ignore, SideEffects: &none,
 			AdmissionReviewVersions: versions, TimeoutSeconds: &timeout, MatchConditions: condition,
@@ -77,9 +83,12 @@ func (s *Server) configurations(bundle []byte) (*admissionregistrationv1.Mutatin
 		judge("workloads.nodeless.sh", workloadsPath, []admissionregistrationv1.RuleWithOperations{
 			rule("apps", "v1", write, "deployments", "statefulsets"), rule("batch", "v1", write, "jobs", "cronjobs"),
 		}, when("a-profile-names-the-namespace", selected)),
-		judge("fargateprofiles.nodeless.sh", profilesPath, []admissionregistrationv1.RuleWithOperations{rule("nodeless.sh", "v1alpha1", write, "fargateprofiles")}, nil),
-		judge("nodepools.nodeless.sh", poolsPath, []admissionregistrationv1.RuleWithOperations{rule("karpenter.sh", "v1", write, "nodepools")}, nil),
-		judge("aws-logging.nodeless.sh", loggingPath, []admissionregistrationv1.RuleWithOperations{rule("", "v1", write, "configmaps")},
+		judge("fargateprofiles.nodeless.sh", profilesPath, []admissionregistrationv1.RuleWithOperations{rule("nodeless.sh",
+			"v1alpha1", write, "fargateprofiles")}, nil),
+		judge("nodepools.nodeless.sh", poolsPath, []admissionregistrationv1.RuleWithOperations{rule("karpenter.sh", "v1",
+			write, "nodepools")}, nil),
+		judge("aws-logging.nodeless.sh", loggingPath, []admissionregistrationv1.RuleWithOperations{rule("", "v1", write,
+			"configmaps")},
 			when("it-is-aws-logging", "request.namespace == 'aws-observability' && request.name == 'aws-logging'")),
 	}
 	return mutating, validating
@@ -105,12 +114,15 @@ func (s *Server) selected() string {
 // configure writes what differs, and reports whether both configurations have been said again.
 func (s *Server) configure(ctx context.Context, bundle []byte) (bool, error) {
 	mutating, validating := s.configurations(bundle)
-	haveM, haveV := &admissionregistrationv1.MutatingWebhookConfiguration{}, &admissionregistrationv1.ValidatingWebhookConfiguration{}
+	haveM, haveV := &admissionregistrationv1.MutatingWebhookConfiguration{},
+		&admissionregistrationv1.ValidatingWebhookConfiguration{}
 	saidM, err := s.put(ctx, mutating, haveM, func() bool {
 		same := sameWebhooks(len(mutating.Webhooks), len(haveM.Webhooks), func(i int) bool {
 			m, h := mutating.Webhooks[i], haveM.Webhooks[i]
-			return m.Name == h.Name && equality.Semantic.DeepEqual(m.ClientConfig, h.ClientConfig) && equality.Semantic.DeepEqual(m.MatchConditions, h.MatchConditions) &&
-				equality.Semantic.DeepEqual(m.FailurePolicy, h.FailurePolicy) && equality.Semantic.DeepEqual(m.ObjectSelector, h.ObjectSelector)
+			return m.Name == h.Name && equality.Semantic.DeepEqual(m.ClientConfig, h.ClientConfig) &&
+				equality.Semantic.DeepEqual(m.MatchConditions, h.MatchConditions) &&
+				equality.Semantic.DeepEqual(m.FailurePolicy, h.FailurePolicy) && equality.Semantic.DeepEqual(m.ObjectSelector,
+				h.ObjectSelector)
 		})
 		haveM.Webhooks = mutating.Webhooks
 		return same
@@ -121,7 +133,8 @@ func (s *Server) configure(ctx context.Context, bundle []byte) (bool, error) {
 	saidV, err := s.put(ctx, validating, haveV, func() bool {
 		same := sameWebhooks(len(validating.Webhooks), len(haveV.Webhooks), func(i int) bool {
 			m, h := validating.Webhooks[i], haveV.Webhooks[i]
-			return m.Name == h.Name && equality.Semantic.DeepEqual(m.ClientConfig, h.ClientConfig) && equality.Semantic.DeepEqual(m.MatchConditions, h.MatchConditions) &&
+			return m.Name == h.Name && equality.Semantic.DeepEqual(m.ClientConfig, h.ClientConfig) &&
+				equality.Semantic.DeepEqual(m.MatchConditions, h.MatchConditions) &&
 				equality.Semantic.DeepEqual(m.FailurePolicy, h.FailurePolicy)
 		})
 		haveV.Webhooks = validating.Webhooks
@@ -145,12 +158,13 @@ func sameWebhooks(a, b int, same func(i int) bool) bool {
 // saidAgain is the generation of a configuration that was written a second time.
 const saidAgain = "nodeless.sh/said-again"
 
-// put creates want, or updates have, into which take puts what is wanted; take reports whether it was there already. It reports
-// whether that is known for sure.
+// put creates want, or updates have, into which take puts what is wanted; take reports whether it was there already.
+// It reports whether that is known for sure.
 //
-// An API server keeps what it made of a configuration until it hears of a new version. If that comes while it is making it of the
-// old one, the old one is what it keeps (k8s.io/apiserver v0.36.2, pkg/admission/configuration: configurationsCache is stored into
-// after the update has deleted from it). So every configuration is written once more, as an annotation, a moment later.
+// An API server keeps what it made of a configuration until it hears of a new version. If that comes while it is
+// making it of the old one, the old one is what it keeps (k8s.io/apiserver v0.36.2, pkg/admission/configuration:
+// configurationsCache is stored into after the update has deleted from it). So every configuration is written once
+// more, as an annotation, a moment later.
 func (s *Server) put(ctx context.Context, want, have client.Object, take func() bool) (bool, error) {
 	err := s.o.Client.Get(ctx, client.ObjectKeyFromObject(want), have)
 	switch {

@@ -7,9 +7,10 @@ import (
 	"github.com/nodeless/nodeless/api/v1alpha1"
 )
 
-// fresh reads the profiles from the API server itself, for a pod that none of the cached ones selects: its profile may have been
-// made by the same "kubectl apply", a moment ago, and the pod would run on a shared node for good. However many pods come at once,
-// one reading is under way and one waits: a pod never gets the answer to a question that was asked before it came.
+// fresh reads the profiles from the API server itself, for a pod that none of the cached ones selects: its profile
+// may have been made by the same "kubectl apply", a moment ago, and the pod would run on a shared node for good.
+// However many pods come at once, one reading is under way and one waits: a pod never gets the answer to a question
+// that was asked before it came.
 type fresh struct {
 	list func(context.Context) ([]*v1alpha1.FargateProfile, error)
 

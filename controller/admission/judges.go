@@ -41,7 +41,8 @@ func (s *Server) pods(ctx context.Context, r *admissionv1.AdmissionRequest) (ans
 		if now, err := s.fresh.profiles(ctx); err == nil {
 			a = fargate.Admit(now, &pod, s.o.Able())
 		} else {
-			s.o.Log.Warn("a pod was judged by the profiles known before", "pod", r.Namespace+"/"+cmp.Or(r.Name, pod.GenerateName), "error", err)
+			s.o.Log.Warn("a pod was judged by the profiles known before", "pod",
+				r.Namespace+"/"+cmp.Or(r.Name, pod.GenerateName), "error", err)
 		}
 	}
 	if a.Profile == nil {
@@ -58,7 +59,8 @@ func (s *Server) pods(ctx context.Context, r *admissionv1.AdmissionRequest) (ans
 	}}, nil
 }
 
-// workloads says what will become of the pods of a workload: its author does not see what is said when they are created.
+// workloads says what will become of the pods of a workload: its author does not see what is said when they are
+// created.
 func (s *Server) workloads(_ context.Context, r *admissionv1.AdmissionRequest) (answer, error) {
 	template, err := templateOf(r)
 	if template == nil || err != nil {
@@ -107,8 +109,8 @@ func withLimitsAsRequests(spec *corev1.PodSpec) {
 	}
 }
 
-// profiles warns of profiles that select more than their author may think. What is wrong with one the API server says itself,
-// by the definition.
+// profiles warns of profiles that select more than their author may think. What is wrong with one the API server says
+// itself, by the definition.
 func (s *Server) profiles(_ context.Context, r *admissionv1.AdmissionRequest) (answer, error) {
 	var p v1alpha1.FargateProfile
 	if err := read(r, &p); err != nil {
@@ -116,7 +118,8 @@ func (s *Server) profiles(_ context.Context, r *admissionv1.AdmissionRequest) (a
 	}
 	a := answer{warnings: fargate.Advise(&p.Spec)}
 	if r.Operation == admissionv1.Create && len(s.o.Profiles()) >= profilesOfEKS {
-		a.warnings = append(a.warnings, fmt.Sprintf("EKS allows %d Fargate profiles in a cluster; here there is no such limit", profilesOfEKS))
+		a.warnings = append(a.warnings,
+			fmt.Sprintf("EKS allows %d Fargate profiles in a cluster; here there is no such limit", profilesOfEKS))
 	}
 	return a, nil
 }
@@ -144,10 +147,12 @@ func (s *Server) awsLogging(_ context.Context, r *admissionv1.AdmissionRequest) 
 		return answer{}, err
 	}
 	if _, err := fargate.ParseLogging(c.Data); err != nil {
-		return answer{refusal: fmt.Sprintf("ConfigMap %s/%s: %v; with it logging would be disabled for new pods", r.Namespace, r.Name, err)}, nil
+		return answer{refusal: fmt.Sprintf("ConfigMap %s/%s: %v; with it logging would be disabled for new pods",
+			r.Namespace, r.Name, err)}, nil
 	}
 	c.ObjectMeta = metav1.ObjectMeta{Namespace: r.Namespace, Name: r.Name}
-	namespace := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: r.Namespace, Labels: map[string]string{fargate.LoggingLabel: "enabled"}}}
+	namespace := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: r.Namespace,
+		Labels: map[string]string{fargate.LoggingLabel: "enabled"}}}
 	state, p := pipeline.State(&v1alpha1.FargateProfileSpec{}, namespace, &c, s.o.Able())
 	if p == nil || len(p.Elsewhere) > 0 {
 		return answer{warnings: []string{state.Message}}, nil

@@ -16,8 +16,8 @@ type Place struct {
 	secret             string // the first part of every path; "" = none
 }
 
-// WithSecret is the place with paths that only those can guess whom the API server tells: on a machine of several users or guests,
-// nobody else is answered. One process alone can serve such a place.
+// WithSecret is the place with paths that only those can guess whom the API server tells: on a machine of several
+// users or guests, nobody else is answered. One process alone can serve such a place.
 func (p Place) WithSecret(secret string) Place {
 	p.secret = secret
 	return p
@@ -38,7 +38,8 @@ func ParsePlace(text string) (Place, error) {
 	case err != nil:
 		return Place{}, fmt.Errorf("webhook at %q: %w", text, err)
 	case u.Scheme != "https" || u.Hostname() == "":
-		return Place{}, fmt.Errorf("webhook at %q: give a URL such as https://192.0.2.1:9443 or https://SERVICE.NAMESPACE.svc", text)
+		return Place{}, fmt.Errorf("webhook at %q: give a URL such as https://192.0.2.1:9443 or "+
+			"https://SERVICE.NAMESPACE.svc", text)
 	case u.User != nil || u.RawQuery != "" || u.Fragment != "" || strings.Trim(u.Path, "/") != "":
 		return Place{}, fmt.Errorf("webhook at %q: only host and port can be given", text)
 	}

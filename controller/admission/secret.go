@@ -19,8 +19,8 @@ const (
 	nextKey  = "next.key"
 )
 
-// settle reads the certificates, brings them to what they should be and stores them. Of several replicas one writes, and the
-// others read what it wrote.
+// settle reads the certificates, brings them to what they should be and stores them. Of several replicas one writes,
+// and the others read what it wrote.
 func (s *Server) settle(ctx context.Context) (certificates, error) {
 	secret := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: s.o.Namespace, Name: SecretName}}
 	err := s.o.Client.Get(ctx, client.ObjectKeyFromObject(secret), secret)

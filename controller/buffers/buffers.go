@@ -1,6 +1,6 @@
-// Package buffers keeps capacity free for pods that do not exist yet. It reads CapacityBuffers (autoscaling.x-k8s.io/v1beta1),
-// gives the cluster state placeholders for the pods of each buffer, and writes what became of them. A change of a buffer, or
-// of what it refers to, counts at once.
+// Package buffers keeps capacity free for pods that do not exist yet. It reads CapacityBuffers
+// (autoscaling.x-k8s.io/v1beta1), gives the cluster state placeholders for the pods of each buffer, and writes what
+// became of them. A change of a buffer, or of what it refers to, counts at once.
 package buffers
 
 import (
@@ -80,8 +80,8 @@ func New(ctx context.Context, o Options) (*Controller, error) {
 	return c, nil
 }
 
-// Prime gives the cluster state the placeholders of all buffers. Until then nodes that buffers keep look empty. The cache must
-// be synced.
+// Prime gives the cluster state the placeholders of all buffers. Until then nodes that buffers keep look empty. The
+// cache must be synced.
 func (c *Controller) Prime(ctx context.Context) error {
 	list := &autoscaling.CapacityBufferList{}
 	if err := c.o.Cache.List(ctx, list); err != nil {
@@ -121,7 +121,8 @@ func (c *Controller) watch(ctx context.Context, kind string) error {
 	if watched {
 		return nil
 	}
-	ctx, cancel := context.WithTimeoutCause(ctx, watchLimit, errors.New("it takes too long; may this process list and watch them?"))
+	ctx, cancel := context.WithTimeoutCause(ctx, watchLimit,
+		errors.New("it takes too long; may this process list and watch them?"))
 	defer cancel()
 	_, err := c.o.Cache.GetInformer(ctx, kinds[kind]()) // waits until all are known
 	if ctx.Err() != nil {
@@ -135,7 +136,8 @@ func (c *Controller) watch(ctx context.Context, kind string) error {
 	if c.watched[kind] {
 		return nil
 	}
-	if err := informer.Watch(ctx, c.o.Cache, kinds[kind](), specs(func(o client.Object) { c.changed(kind, o) })); err != nil {
+	if err := informer.Watch(ctx, c.o.Cache, kinds[kind](),
+		specs(func(o client.Object) { c.changed(kind, o) })); err != nil {
 		return err
 	}
 	c.watched[kind] = true
@@ -172,7 +174,8 @@ func source(b *autoscaling.CapacityBuffer) (kind, name string) {
 func specs(seen func(client.Object)) func(old, now client.Object) {
 	latest := informer.Latest(seen)
 	return func(old, now client.Object) {
-		if old != nil && now != nil && old.GetUID() == now.GetUID() && old.GetGeneration() == now.GetGeneration() && now.GetGeneration() != 0 &&
+		if old != nil && now != nil && old.GetUID() == now.GetUID() && old.GetGeneration() == now.GetGeneration() &&
+			now.GetGeneration() != 0 &&
 			old.GetDeletionTimestamp().Equal(now.GetDeletionTimestamp()) {
 			return
 		}

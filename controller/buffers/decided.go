@@ -17,8 +17,8 @@ type answer struct {
 
 func (a answer) total() int { return a.existing + a.launched + a.failed }
 
-// Decided takes note of a plan and the snapshot it was made of. A buffer of which the plan does not answer all placeholders
-// keeps the answer it has.
+// Decided takes note of a plan and the snapshot it was made of. A buffer of which the plan does not answer all
+// placeholders keeps the answer it has.
 func (c *Controller) Decided(s *model.Snapshot, p *model.Plan) {
 	asked := map[types.NamespacedName]int{}
 	owner := map[model.PodKey]types.NamespacedName{}

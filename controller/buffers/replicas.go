@@ -12,12 +12,13 @@ import (
 	autoscaling "sigs.k8s.io/karpenter/pkg/apis/autoscaling/v1beta1"
 )
 
-// maxReplicas bounds one buffer: a percentage or a limit with too many digits must not bury the cluster in placeholders.
+// maxReplicas bounds one buffer: a percentage or a limit with too many digits must not bury the cluster in
+// placeholders.
 const maxReplicas = 10_000
 
-// replicas returns for how many pods capacity is kept: the larger of replicas and percentage, no more than the limits hold
-// (reference karpenter.md §4; the field's comment in the CRD says the smaller, the code of all implementations the larger).
-// scale is how many the referred workload wants, nil if there is none. If the answer is 0 it says why.
+// replicas returns for how many pods capacity is kept: the larger of replicas and percentage, no more than the limits
+// hold (reference karpenter.md §4; the field's comment in the CRD says the smaller, the code of all implementations
+// the larger). scale is how many the referred workload wants, nil if there is none. If the answer is 0 it says why.
 func replicas(spec *autoscaling.CapacityBufferSpec, scale *int32, requests corev1.ResourceList) (int32, string) {
 	wanted, sized := int64(0), false
 	if spec.Replicas != nil {
@@ -30,7 +31,8 @@ func replicas(spec *autoscaling.CapacityBufferSpec, scale *int32, requests corev
 	why := "spec.replicas and spec.percentage ask for none"
 	switch {
 	case !sized && !limited && len(spec.Limits) > 0:
-		why = fmt.Sprintf("spec.limits names no resource that a pod requests (%s); name one, or set spec.replicas", named(requests))
+		why = fmt.Sprintf("spec.limits names no resource that a pod requests (%s); name one, or set spec.replicas",
+			named(requests))
 	case !sized && !limited:
 		why = "none of spec.replicas, spec.percentage and spec.limits says how many; set one"
 	case limited && (!sized || limit < wanted):

@@ -44,8 +44,8 @@ func unknown(reason, format string, args ...any) demand {
 	return demand{reason: reason, problem: fmt.Sprintf(format, args...)}
 }
 
-// reserve finds out what a buffer asks for and has the cluster state keep it free. An error may pass; until then the cluster
-// state goes on with what it knows.
+// reserve finds out what a buffer asks for and has the cluster state keep it free. An error may pass; until then the
+// cluster state goes on with what it knows.
 func (c *Controller) reserve(ctx context.Context, b *autoscaling.CapacityBuffer) (demand, error) {
 	key := client.ObjectKeyFromObject(b)
 	if b.DeletionTimestamp != nil {
@@ -66,7 +66,8 @@ func (c *Controller) reserve(ctx context.Context, b *autoscaling.CapacityBuffer)
 // resolve reads the buffer's spec and what it refers to.
 func (c *Controller) resolve(ctx context.Context, b *autoscaling.CapacityBuffer) (demand, error) {
 	if s := b.Spec.ProvisioningStrategy; s != nil && *s != "" && *s != autoscaling.ActiveProvisioningStrategy {
-		return unknown(reasonResolutionFailed, "spec.provisioningStrategy: %q is not supported; use %q", *s, autoscaling.ActiveProvisioningStrategy), nil
+		return unknown(reasonResolutionFailed, "spec.provisioningStrategy: %q is not supported; use %q", *s,
+			autoscaling.ActiveProvisioningStrategy), nil
 	}
 	kind, name := source(b)
 	field, missing := "spec.podTemplateRef", reasonPodTemplateNotFound
@@ -76,10 +77,12 @@ func (c *Controller) resolve(ctx context.Context, b *autoscaling.CapacityBuffer)
 	case b.Spec.PodTemplateRef == nil:
 		field, missing = "spec.scalableRef", reasonScalableRefNotFound
 		if group := b.Spec.ScalableRef.APIGroup; group != "" && group != appsv1.GroupName {
-			return unknown(reasonResolutionFailed, "spec.scalableRef.apiGroup: unsupported API group %q; use %q", group, appsv1.GroupName), nil
+			return unknown(reasonResolutionFailed, "spec.scalableRef.apiGroup: unsupported API group %q; use %q", group,
+				appsv1.GroupName), nil
 		}
 		if kinds[kind] == nil || kind == "PodTemplate" {
-			return unknown(reasonResolutionFailed, "spec.scalableRef.kind: unsupported kind %q; use Deployment, StatefulSet or ReplicaSet", kind), nil
+			return unknown(reasonResolutionFailed,
+				"spec.scalableRef.kind: unsupported kind %q; use Deployment, StatefulSet or ReplicaSet", kind), nil
 		}
 	}
 	if err := c.watch(ctx, kind); err != nil {
@@ -88,7 +91,8 @@ func (c *Controller) resolve(ctx context.Context, b *autoscaling.CapacityBuffer)
 	o := kinds[kind]()
 	if err := c.o.Cache.Get(ctx, client.ObjectKey{Namespace: b.Namespace, Name: name}, o); err != nil {
 		if apierrors.IsNotFound(err) {
-			return unknown(missing, "%s.name: %s %q does not exist in namespace %q; create it or correct the name", field, kind, name, b.Namespace), nil
+			return unknown(missing, "%s.name: %s %q does not exist in namespace %q; create it or correct the name", field, kind,
+				name, b.Namespace), nil
 		}
 		return demand{}, fmt.Errorf("read %s %s/%s: %w", kind, b.Namespace, name, err)
 	}
@@ -119,8 +123,8 @@ func (c *Controller) limitRanges(ctx context.Context, namespace string) ([]*core
 	return out, nil
 }
 
-// templateOf returns the pod template of an object that a buffer may refer to, and how many replicas it wants; nil if it has
-// no replicas.
+// templateOf returns the pod template of an object that a buffer may refer to, and how many replicas it wants; nil if
+// it has no replicas.
 func templateOf(o client.Object) (*corev1.PodTemplateSpec, *int32) {
 	scale := func(n *int32) *int32 { return ptr.To(ptr.Deref(n, 1)) } // 1 is the API's default
 	switch o := o.(type) {
@@ -139,8 +143,8 @@ func templateOf(o client.Object) (*corev1.PodTemplateSpec, *int32) {
 // namePrefix begins the names of placeholders, as upstream's do.
 const namePrefix = "capacity-buffer-"
 
-// placeholder returns a pod of the template as the engine should see it: of the lowest priority, and without volumes that
-// need a claim, since the claims of a pod that nobody creates do not exist.
+// placeholder returns a pod of the template as the engine should see it: of the lowest priority, and without volumes
+// that need a claim, since the claims of a pod that nobody creates do not exist.
 func placeholder(b *autoscaling.CapacityBuffer, labels map[string]string, spec corev1.PodSpec) *corev1.Pod {
 	pod := &corev1.Pod{Spec: spec, ObjectMeta: metav1.ObjectMeta{
 		Namespace: b.Namespace, Name: namePrefix + b.Name, UID: b.UID, CreationTimestamp: b.CreationTimestamp, Labels: labels,

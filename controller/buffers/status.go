@@ -83,7 +83,8 @@ func (c *Controller) ready(b *autoscaling.CapacityBuffer, r *demand) {
 		c.set(b, autoscaling.ReadyForProvisioningCondition, metav1.ConditionFalse, r.reason, r.problem)
 		return
 	}
-	c.set(b, autoscaling.ReadyForProvisioningCondition, metav1.ConditionTrue, r.reason, "Pod template resolved successfully")
+	c.set(b, autoscaling.ReadyForProvisioningCondition, metav1.ConditionTrue, r.reason,
+		"Pod template resolved successfully")
 	b.Status.Replicas = &r.replicas
 	b.Status.PodTemplateRef, b.Status.PodTemplateGeneration = nil, nil
 	if b.Spec.PodTemplateRef != nil {
@@ -107,15 +108,18 @@ func (c *Controller) provisioning(b *autoscaling.CapacityBuffer, r *demand) {
 		set(metav1.ConditionFalse, reasonEmpty, "Buffer has zero desired replicas: "+r.empty)
 	case a.total() != int(r.replicas):
 	case a.failed > 0:
-		set(metav1.ConditionFalse, reasonNew, fmt.Sprintf("%d/%d virtual pods required new capacity, %d failed: %s", a.launched, r.replicas, a.failed, a.why))
+		set(metav1.ConditionFalse, reasonNew, fmt.Sprintf("%d/%d virtual pods required new capacity, %d failed: %s",
+			a.launched, r.replicas, a.failed, a.why))
 	case a.launched > 0:
-		set(metav1.ConditionFalse, reasonNew, fmt.Sprintf("%d/%d virtual pods required new capacity, 0 failed", a.launched, r.replicas))
+		set(metav1.ConditionFalse, reasonNew, fmt.Sprintf("%d/%d virtual pods required new capacity, 0 failed", a.launched,
+			r.replicas))
 	default:
 		set(metav1.ConditionTrue, reasonFits, fmt.Sprintf("All %d virtual pods fit on existing capacity", r.replicas))
 	}
 }
 
-func (c *Controller) set(b *autoscaling.CapacityBuffer, kind string, status metav1.ConditionStatus, reason, message string) {
+func (c *Controller) set(b *autoscaling.CapacityBuffer, kind string, status metav1.ConditionStatus, reason,
+	message string) {
 	const maxMessage = 32768 // of the CRD
 	if len(message) > maxMessage {
 		message = strings.ToValidUTF8(message[:maxMessage], "")
@@ -130,7 +134,8 @@ func (c *Controller) set(b *autoscaling.CapacityBuffer, kind string, status meta
 func (c *Controller) recordEvents(before, now *autoscaling.CapacityBuffer) {
 	for _, is := range now.Status.Conditions {
 		was := apimeta.FindStatusCondition(before.Status.Conditions, is.Type)
-		if was != nil && was.Status == is.Status && was.Reason == is.Reason || is.Reason == reasonNotReady || is.Reason == reasonResolved {
+		if was != nil && was.Status == is.Status && was.Reason == is.Reason || is.Reason == reasonNotReady ||
+			is.Reason == reasonResolved {
 			continue // the other condition says more than the last two
 		}
 		kind := corev1.EventTypeNormal

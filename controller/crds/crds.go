@@ -82,7 +82,8 @@ func served(d discovery.ServerResourcesInterface, crd *apiextensionsv1.CustomRes
 		if err != nil {
 			return err
 		}
-		if !slices.ContainsFunc(list.APIResources, func(r metav1.APIResource) bool { return r.Name == crd.Spec.Names.Plural }) {
+		if !slices.ContainsFunc(list.APIResources,
+			func(r metav1.APIResource) bool { return r.Name == crd.Spec.Names.Plural }) {
 			return errNotYet
 		}
 	}

@@ -23,8 +23,8 @@ const (
 	minAge        = 30 * time.Second
 )
 
-// collector collects what was lost: instances without claim, claims without instance, Nodes without either, and records of
-// objects that are gone.
+// collector collects what was lost: instances without claim, claims without instance, Nodes without either, and
+// records of objects that are gone.
 type collector struct {
 	*objects
 	instances *instances

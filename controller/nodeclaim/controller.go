@@ -1,10 +1,10 @@
-// Package nodeclaim carries each NodeClaim through its life: it launches an instance, registers and initializes its Node,
-// later drains the Node and terminates the instance, and collects what was lost on the way.
+// Package nodeclaim carries each NodeClaim through its life: it launches an instance, registers and initializes its
+// Node, later drains the Node and terminates the instance, and collects what was lost on the way.
 //
-// A NodeClaim records an intent. Everything here may stop at any line; the next process goes on from the objects and the
-// cloud. One type does one job: launcher, registrar, driftDetector, repairer, interrupter, replacements, drainer,
-// nodeTerminator, terminator and collector; Controller watches, and calls them in order. The states of a claim are listed at
-// claimState. For the order and names of the steps see shared/reference/karpenter.md §3 and §7.
+// A NodeClaim records an intent. Everything here may stop at any line; the next process goes on from the objects and
+// the cloud. One type does one job: launcher, registrar, driftDetector, repairer, interrupter, replacements, drainer,
+// nodeTerminator, terminator and collector; Controller watches, and calls them in order. The states of a claim are
+// listed at claimState. For the order and names of the steps see shared/reference/karpenter.md §3 and §7.
 package nodeclaim
 
 import (
@@ -142,8 +142,8 @@ func (c *Controller) Run(ctx context.Context) error {
 	return group.Wait()
 }
 
-// resume takes over what is there: every claim is reconciled, and an earlier process may have launched those that name no
-// instance.
+// resume takes over what is there: every claim is reconciled, and an earlier process may have launched those that
+// name no instance.
 func (c *Controller) resume(ctx context.Context) error {
 	c.leading.Store(true) // before the lists: what changes from here on is an event
 	var claims karpv1.NodeClaimList

@@ -123,9 +123,11 @@ func (d *drainer) drainPods(pods []corev1.Pod) []drain.Pod {
 		p := &pods[i]
 		read, last := translate.ReadPod(p), d.state.pods.get(p.UID)
 		out[i] = drain.Pod{
-			Key: read.Key, Daemon: read.DaemonSet != "", Static: read.Static || p.Annotations[corev1.MirrorPodAnnotationKey] != "",
+			Key: read.Key, Daemon: read.DaemonSet != "", Static: read.Static ||
+				p.Annotations[corev1.MirrorPodAnnotationKey] != "",
 			Terminal: read.Terminal, BlockedUntil: read.HeldUntil, Tolerant: toleratesDisruption(p),
-			Critical:  p.Spec.PriorityClassName == "system-cluster-critical" || p.Spec.PriorityClassName == "system-node-critical",
+			Critical: p.Spec.PriorityClassName == "system-cluster-critical" ||
+				p.Spec.PriorityClassName == "system-node-critical",
 			Grace:     time.Duration(grace(p)) * time.Second,
 			NotBefore: last.notBefore, Surging: last.surging,
 		}
@@ -185,7 +187,8 @@ func (d *drainer) deletePod(ctx context.Context, pod *corev1.Pod, wait time.Dura
 		return fmt.Errorf("delete pod %s/%s: %w", pod.Namespace, pod.Name, err)
 	}
 	d.recorder.Event(pod, corev1.EventTypeNormal, "Disrupted", fmt.Sprintf(
-		"Deleting the pod to accommodate the terminationTime %s of the node. The pod was granted %d seconds of grace-period of its %d "+
+		"Deleting the pod to accommodate the terminationTime %s of the node. The pod was granted %d seconds of "+
+			"grace-period of its %d "+
 			"terminationGracePeriodSeconds. This bypasses the PDB of the pod and the do-not-disrupt annotation.",
 		end.Format(time.RFC3339), seconds, grace(pod)))
 	return nil
@@ -200,8 +203,8 @@ func (d *drainer) forgetEvictions(pods []corev1.Pod) {
 	d.state.pods.drop(func(uid types.UID, e *eviction) bool { return !stay[uid] && now.Sub(e.notBefore) > time.Minute })
 }
 
-// noteBlocked records, once for each state, what becomes of the do-not-disrupt of a pod whose Node is drained. Nothing needs
-// to be said of "true" (karpenter.md §7.1).
+// noteBlocked records, once for each state, what becomes of the do-not-disrupt of a pod whose Node is drained.
+// Nothing needs to be said of "true" (karpenter.md §7.1).
 func (d *drainer) noteBlocked(pod *corev1.Pod) {
 	value := pod.Annotations[karpv1.DoNotDisruptAnnotationKey]
 	if value == "" || value == "true" || pod.DeletionTimestamp != nil {

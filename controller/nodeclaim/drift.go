@@ -16,7 +16,8 @@ import (
 	"github.com/nodeless/nodeless/internal/kit/workqueue"
 )
 
-// instanceTypeNotFound is a reason for drift that every cloud has, beside those of translate.PoolDrift (karpenter.md §3.1).
+// instanceTypeNotFound is a reason for drift that every cloud has, beside those of translate.PoolDrift (karpenter.md
+// §3.1).
 const instanceTypeNotFound = "InstanceTypeNotFound"
 
 // How often drift is looked for; from which age on, and how often, whether the instance's offering still exists
@@ -47,8 +48,8 @@ type poolTemplate struct {
 	requirements model.Requirements
 }
 
-// driftDetector compares instances with what their pools and classes ask for now. Questions to the cloud have workers of
-// their own: many questions at a time are one call.
+// driftDetector compares instances with what their pools and classes ask for now. Questions to the cloud have workers
+// of their own: many questions at a time are one call.
 type driftDetector struct {
 	*objects
 	cloud     cloud.Provider
@@ -68,8 +69,8 @@ func newDriftDetector(shared *objects, c cloud.Provider, claims *workqueue.Queue
 
 func (d *driftDetector) run(ctx context.Context) { d.questions.Run(ctx, driftWorkers, d.ask) }
 
-// step maintains the condition Drifted, which is there only while there is drift. A claim whose pool is gone, or of which
-// the cloud does not say, keeps what it has.
+// step maintains the condition Drifted, which is there only while there is drift. A claim whose pool is gone, or of
+// which the cloud does not say, keeps what it has.
 func (d *driftDetector) step(ctx context.Context, r *reconciliation) (bool, error) {
 	if r.pool == nil {
 		return true, nil
@@ -94,9 +95,11 @@ func (d *driftDetector) step(ctx context.Context, r *reconciliation) (bool, erro
 // drifted returns why an instance is no longer what its pool and class ask for; the cheapest question comes first.
 func (d *driftDetector) drifted(ctx context.Context, r *reconciliation) (reason, message string, err error) {
 	want := d.templateOf(r.pool)
-	was, version := r.claim.Annotations[karpv1.NodePoolHashAnnotationKey], r.claim.Annotations[karpv1.NodePoolHashVersionAnnotationKey]
+	was, version := r.claim.Annotations[karpv1.NodePoolHashAnnotationKey],
+		r.claim.Annotations[karpv1.NodePoolHashVersionAnnotationKey]
 	// Hashes of different versions cannot be compared; claims and pools get new ones from controller/status.
-	if was == "" || version != karpv1.NodePoolHashVersion || r.pool.Annotations[karpv1.NodePoolHashVersionAnnotationKey] != version {
+	if was == "" || version != karpv1.NodePoolHashVersion ||
+		r.pool.Annotations[karpv1.NodePoolHashVersionAnnotationKey] != version {
 		was = want.hash
 	}
 	if reason, message := translate.PoolDrift(r.claim, r.pool.Name, was, want.hash, want.requirements); reason != "" {
@@ -125,8 +128,8 @@ func (d *driftDetector) drifted(ctx context.Context, r *reconciliation) (reason,
 	return check.reason, check.reason, nil
 }
 
-// isOffered reports whether the instance's offering still exists. It is looked for rarely: the cloud changes its catalog,
-// not the user.
+// isOffered reports whether the instance's offering still exists. It is looked for rarely: the cloud changes its
+// catalog, not the user.
 func (d *driftDetector) isOffered(ctx context.Context, r *reconciliation, check driftCheck) (bool, error) {
 	left := d.until(check.offered, offeringRecheck)
 	if check.offered.IsZero() {
@@ -191,7 +194,8 @@ func (d *driftDetector) templateOf(pool *karpv1.NodePool) poolTemplate {
 	if have := d.templates.get(pool.UID); have.known && have.generation == pool.Generation {
 		return have
 	}
-	requirements, _ := translate.Requirements(pool.Spec.Template.Spec.Requirements) // a pool that cannot be read says so itself
+	// A pool that cannot be read says so itself.
+	requirements, _ := translate.Requirements(pool.Spec.Template.Spec.Requirements)
 	made := poolTemplate{known: true, generation: pool.Generation, hash: pool.Hash(), requirements: requirements}
 	return d.templates.update(pool.UID, func(t *poolTemplate) { *t = made })
 }

@@ -15,24 +15,24 @@ import (
 )
 
 const (
-	// maxReserved is how long after its registration a Node may take no pods until it is initialized. What would initialize
-	// it may be a pod of no DaemonSet.
+	// maxReserved is how long after its registration a Node may take no pods until it is initialized. What would
+	// initialize it may be a pod of no DaemonSet.
 	maxReserved = time.Minute
 	// maxUntainted is how long a Node that is fit waits for the taint that kube-controller-manager gives a cordoned one.
 	// Uncordoned before it comes, the Node would get it afterwards, and kube-scheduler would drop the nominations for it.
 	maxUntainted = 5 * time.Second
 )
 
-// A Node that boots meets one obstacle after the other: while it is younger than bootTime only the first one, notReady, is
-// written.
+// A Node that boots meets one obstacle after the other: while it is younger than bootTime only the first one,
+// notReady, is written.
 const (
 	notReady = "NodeNotReady"
 	bootTime = 10 * time.Second
 )
 
-// reserve reports whether a Node that is about to be registered should take no pods until it is initialized. The pods that it
-// was launched for are nominated then and not before: kube-scheduler drops a nomination to a Node that it may not use yet.
-// If the Node is fit already they are nominated at once.
+// reserve reports whether a Node that is about to be registered should take no pods until it is initialized. The pods
+// that it was launched for are nominated then and not before: kube-scheduler drops a nomination to a Node that it may
+// not use yet. If the Node is fit already they are nominated at once.
 func (g *registrar) reserve(ctx context.Context, claim *karpv1.NodeClaim, node *corev1.Node) bool {
 	if !g.nominations || len(g.cluster.Promised(claim.Name)) == 0 {
 		return false
@@ -69,8 +69,9 @@ func (g *registrar) release(ctx context.Context, r *reconciliation, fit bool) (w
 	return false, g.writeNode(ctx, before, r.node)
 }
 
-// initialize is the step that waits until the Node is fit for the pods it was launched for. A claim that was initialized
-// once stays so. A Node that was created anew gets its label, by which pods are planned for it, when it is fit itself.
+// initialize is the step that waits until the Node is fit for the pods it was launched for. A claim that was
+// initialized once stays so. A Node that was created anew gets its label, by which pods are planned for it, when it
+// is fit itself.
 func (g *registrar) initialize(ctx context.Context, r *reconciliation) (bool, error) {
 	found := r.claim.StatusConditions()
 	labelled := r.node.Labels[karpv1.NodeInitializedLabelKey] == "true"

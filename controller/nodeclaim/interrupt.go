@@ -46,16 +46,18 @@ type notice struct {
 const unhealthy = "An unhealthy warning was triggered for the instance"
 
 var notices = map[cloud.InterruptionKind]notice{
-	cloud.SpotInterruption: {"SpotInterrupted", corev1.EventTypeWarning, "Spot interruption warning was triggered", drainAfterReplacement},
+	cloud.SpotInterruption: {"SpotInterrupted", corev1.EventTypeWarning, "Spot interruption warning was triggered",
+		drainAfterReplacement},
 	cloud.ReservationInterruption: {"CapacityReservationInstanceInterrupted", corev1.EventTypeWarning,
 		"Capacity Reservation interruption warning was triggered", drainAfterReplacement},
-	cloud.RebalanceRecommendation: {"SpotRebalanceRecommendation", corev1.EventTypeNormal, "Spot rebalance recommendation was triggered", onlyNote},
-	cloud.ScheduledChange:         {"InstanceUnhealthy", corev1.EventTypeWarning, unhealthy, drainAfterReplacement},
-	cloud.MaintenanceDue:          {"InstanceUnhealthy", corev1.EventTypeWarning, unhealthy, drainAfterReplacement},
-	cloud.InstanceFailed:          {"InstanceUnhealthy", corev1.EventTypeWarning, unhealthy, forceTerminate},
-	cloud.SystemFailed:            {"InstanceUnhealthy", corev1.EventTypeWarning, unhealthy, forceTerminate},
-	cloud.InstanceStopping:        {"InstanceStopping", corev1.EventTypeWarning, "Instance is stopping", drainNow},
-	cloud.InstanceTerminating:     {"InstanceTerminating", corev1.EventTypeWarning, "Instance is terminating", drainNow},
+	cloud.RebalanceRecommendation: {"SpotRebalanceRecommendation", corev1.EventTypeNormal,
+		"Spot rebalance recommendation was triggered", onlyNote},
+	cloud.ScheduledChange:     {"InstanceUnhealthy", corev1.EventTypeWarning, unhealthy, drainAfterReplacement},
+	cloud.MaintenanceDue:      {"InstanceUnhealthy", corev1.EventTypeWarning, unhealthy, drainAfterReplacement},
+	cloud.InstanceFailed:      {"InstanceUnhealthy", corev1.EventTypeWarning, unhealthy, forceTerminate},
+	cloud.SystemFailed:        {"InstanceUnhealthy", corev1.EventTypeWarning, unhealthy, forceTerminate},
+	cloud.InstanceStopping:    {"InstanceStopping", corev1.EventTypeWarning, "Instance is stopping", drainNow},
+	cloud.InstanceTerminating: {"InstanceTerminating", corev1.EventTypeWarning, "Instance is terminating", drainNow},
 }
 
 // checks are Karpenter's names of the cloud's health checks, by what fails.
@@ -123,7 +125,8 @@ func (i *interrupter) handleAll(ctx context.Context, got []cloud.Interruption) {
 		}
 		group.Go(func() error {
 			if err := i.handle(ctx, n); err != nil {
-				i.log.Warn("cannot handle an interruption notice; it comes again", "instances", n.InstanceIDs, "kind", n.Kind, "error", err)
+				i.log.Warn("cannot handle an interruption notice; it comes again", "instances", n.InstanceIDs, "kind", n.Kind,
+					"error", err)
 				return nil
 			}
 			mu.Lock()
@@ -134,7 +137,8 @@ func (i *interrupter) handleAll(ctx context.Context, got []cloud.Interruption) {
 	}
 	_ = group.Wait() // what failed is not done
 	if unreadable > maxLogged {
-		i.log.Warn("further messages on the interruption queue cannot be read and are removed", "messages", unreadable-maxLogged)
+		i.log.Warn("further messages on the interruption queue cannot be read and are removed", "messages",
+			unreadable-maxLogged)
 	}
 	if err := i.source.Done(ctx, done...); err != nil {
 		i.log.Warn("cannot remove interruption notices; they come again", "notices", len(done), "error", err)
@@ -172,7 +176,8 @@ func (i *interrupter) checkHealth(ctx context.Context) {
 }
 
 // handleUnhealthy acts on the failed checks, counts those that were not counted before, and returns all.
-func (i *interrupter) handleUnhealthy(ctx context.Context, got []cloud.Interruption, counted map[string]bool) map[string]bool {
+func (i *interrupter) handleUnhealthy(ctx context.Context, got []cloud.Interruption,
+	counted map[string]bool) map[string]bool {
 	now := map[string]bool{}
 	for _, n := range got {
 		for _, id := range n.InstanceIDs {
@@ -210,7 +215,8 @@ func (i *interrupter) handle(ctx context.Context, got cloud.Interruption) error 
 }
 
 // respond does for one claim what a notice asks for, once.
-func (i *interrupter) respond(ctx context.Context, claim *karpv1.NodeClaim, kind cloud.InterruptionKind, n notice) error {
+func (i *interrupter) respond(ctx context.Context, claim *karpv1.NodeClaim, kind cloud.InterruptionKind,
+	n notice) error {
 	deleting := claim.DeletionTimestamp != nil
 	switch {
 	case deleting && n.response == drainNow: // it ends because we asked for it

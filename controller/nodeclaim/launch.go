@@ -100,7 +100,8 @@ func (l *launcher) launch(ctx context.Context, name string) (_ time.Duration, er
 		l.claims.Add(name)
 	}()
 	claim, err := l.readClaim(ctx, name)
-	if claim == nil || err != nil || claim.DeletionTimestamp != nil || conditions.IsTrue(claim, karpv1.ConditionTypeLaunched) {
+	if claim == nil || err != nil || claim.DeletionTimestamp != nil || conditions.IsTrue(claim,
+		karpv1.ConditionTypeLaunched) {
 		return 0, err
 	}
 	before := l.state.claims.update(claim.UID, func(s *claimState) { s.attempted = true }).mayHaveInstance
@@ -122,7 +123,8 @@ func (l *launcher) launch(ctx context.Context, name string) (_ time.Duration, er
 	case errors.Is(err, cloud.ErrClassUnresolved):
 		return 0, l.outcomes.unknown(ctx, claim, "NodeClassNotReady", err)
 	case errors.Is(err, cloud.ErrClassNotReady):
-		l.recorder.Event(claim, corev1.EventTypeWarning, "NodeClassNotReady", fmt.Sprintf("NodeClaim %s event: %v", name, err))
+		l.recorder.Event(claim, corev1.EventTypeWarning, "NodeClassNotReady",
+			fmt.Sprintf("NodeClaim %s event: %v", name, err))
 		return 0, l.deleteClaim(ctx, claim, "nodeclass_not_ready")
 	case claim.Labels[karpv1.NodePoolLabelKey] != "" && l.outcomes.permanent(claim, err):
 		if !before {
@@ -140,8 +142,8 @@ func (l *launcher) noInstance(claim *karpv1.NodeClaim) {
 	l.state.claims.update(claim.UID, func(s *claimState) { s.refused = true })
 }
 
-// prepare completes a claim that somebody else created: without the finalizer a deletion would leave the instance behind,
-// and by the label its class is found.
+// prepare completes a claim that somebody else created: without the finalizer a deletion would leave the instance
+// behind, and by the label its class is found.
 func (l *launcher) prepare(ctx context.Context, claim *karpv1.NodeClaim) error {
 	before := claim.DeepCopy()
 	controllerutil.AddFinalizer(claim, karpv1.TerminationFinalizer)
@@ -184,8 +186,8 @@ func (l *launcher) request(ctx context.Context, claim *karpv1.NodeClaim) (cloud.
 	return got, err
 }
 
-// applyOverlays passes the prices of NodeOverlays on, and drops requests for resources that only NodeOverlays know of: the
-// claim names only types that have them.
+// applyOverlays passes the prices of NodeOverlays on, and drops requests for resources that only NodeOverlays know
+// of: the claim names only types that have them.
 func (l *launcher) applyOverlays(req *cloud.LaunchRequest) {
 	f := l.cluster.Overlaid(req.Pool)
 	if f == nil {
@@ -201,8 +203,8 @@ func (l *launcher) applyOverlays(req *cloud.LaunchRequest) {
 	}
 }
 
-// addOverlayCapacity adds to an instance the resources that NodeOverlays give its type: until its Node shows them, pods that
-// wait for the Node must count on them.
+// addOverlayCapacity adds to an instance the resources that NodeOverlays give its type: until its Node shows them,
+// pods that wait for the Node must count on them.
 func (l *launcher) addOverlayCapacity(pool string, i *cloud.Instance) {
 	f := l.cluster.Overlaid(pool)
 	if f == nil {
@@ -215,8 +217,8 @@ func (l *launcher) addOverlayCapacity(pool string, i *cloud.Instance) {
 	}
 }
 
-// noteExhausted keeps what the cloud ran out of out of the next snapshots. If another offering was launched, an event says
-// so: the pods notice nothing.
+// noteExhausted keeps what the cloud ran out of out of the next snapshots. If another offering was launched, an event
+// says so: the pods notice nothing.
 func (l *launcher) noteExhausted(claim *karpv1.NodeClaim, keys []model.OfferingKey, err error) {
 	if len(keys) == 0 {
 		return
@@ -227,7 +229,8 @@ func (l *launcher) noteExhausted(claim *karpv1.NodeClaim, keys []model.OfferingK
 	}
 	if err == nil {
 		l.recorder.Event(claim, corev1.EventTypeNormal, "InsufficientCapacityError", fmt.Sprintf(
-			"NodeClaim %s event: no capacity for %s; the next best was launched%s", claim.Name, offerings(keys), l.retryNote(keys)))
+			"NodeClaim %s event: no capacity for %s; the next best was launched%s", claim.Name, offerings(keys),
+			l.retryNote(keys)))
 	}
 }
 
@@ -236,7 +239,8 @@ func (l *launcher) retryNote(keys []model.OfferingKey) string {
 	if len(keys) == 0 {
 		return ""
 	}
-	return fmt.Sprintf("; tried again in %s, later each time that there is none", l.cluster.BackIn(keys).Round(time.Second))
+	return fmt.Sprintf("; tried again in %s, later each time that there is none",
+		l.cluster.BackIn(keys).Round(time.Second))
 }
 
 // offerings names the first few of keys.
@@ -286,7 +290,10 @@ func (l *launcher) writeLaunched(ctx context.Context, claim *karpv1.NodeClaim, i
 	case err != nil:
 		return err
 	}
-	l.state.claims.update(claim.UID, func(s *claimState) { s.launched, s.attempted, s.mayHaveInstance = nil, false, false })
+	l.state.claims.update(claim.UID, func(s *claimState) {
+		s.launched, s.attempted, s.mayHaveInstance = nil, false,
+			false
+	})
 	l.log.Info("instance launched", "nodeclaim", claim.Name, "instance", i.ID, "type", i.Type, "zone", i.Zone,
 		"capacityType", i.CapacityType)
 	return nil

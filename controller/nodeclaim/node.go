@@ -129,7 +129,8 @@ func (t *nodeTerminator) empty(ctx context.Context, node *corev1.Node, claim *ka
 	}
 	const awaiting = "AwaitingVolumeDetachment"
 	names := strings.Join(volumes, ", ")
-	t.recorder.Event(node, corev1.EventTypeNormal, awaiting, fmt.Sprintf("Awaiting deletion of bound volumeattachments (%s)", names))
+	t.recorder.Event(node, corev1.EventTypeNormal, awaiting,
+		fmt.Sprintf("Awaiting deletion of bound volumeattachments (%s)", names))
 	if err := t.noteWaiting(ctx, claim, karpv1.ConditionTypeVolumesDetached, awaiting, names); err != nil {
 		return 0, err
 	}
@@ -143,7 +144,8 @@ func (t *nodeTerminator) empty(ctx context.Context, node *corev1.Node, claim *ka
 func (t *nodeTerminator) refusePods(ctx context.Context, node *corev1.Node) error {
 	before := node.DeepCopy()
 	if !hasTaint(node, karpv1.DisruptedNoScheduleTaint) {
-		node.Spec.Taints = slices.DeleteFunc(node.Spec.Taints, func(t corev1.Taint) bool { return t.Key == karpv1.DisruptedTaintKey })
+		node.Spec.Taints = slices.DeleteFunc(node.Spec.Taints,
+			func(t corev1.Taint) bool { return t.Key == karpv1.DisruptedTaintKey })
 		node.Spec.Taints = append(node.Spec.Taints, karpv1.DisruptedNoScheduleTaint)
 	}
 	if node.Labels == nil {
@@ -184,7 +186,8 @@ func (t *nodeTerminator) noteDeadline(node *corev1.Node, end time.Time) {
 	noted := false
 	t.state.nodes.update(node.Name, func(s *nodeState) { noted, s.deadlineNoted = s.deadlineNoted, true })
 	if !noted {
-		t.recorder.Event(node, corev1.EventTypeWarning, graceExpiring, "All pods will be deleted by "+end.Format(time.RFC3339))
+		t.recorder.Event(node, corev1.EventTypeWarning, graceExpiring,
+			"All pods will be deleted by "+end.Format(time.RFC3339))
 	}
 }
 

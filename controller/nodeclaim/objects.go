@@ -24,8 +24,8 @@ import (
 	"github.com/nodeless/nodeless/internal/kit/mutationcache"
 )
 
-// objects is what all roles share: it reads and writes NodeClaims and Nodes, records events and tells the time. It is safe
-// for concurrent use.
+// objects is what all roles share: it reads and writes NodeClaims and Nodes, records events and tells the time. It is
+// safe for concurrent use.
 type objects struct {
 	cache    cache.Cache
 	client   client.Client // past the cache
@@ -62,7 +62,8 @@ func (o *objects) index(ctx context.Context) error {
 		field  string
 		value  func(client.Object) string
 	}{
-		{&karpv1.NodeClaim{}, byClaimProvider, func(o client.Object) string { return o.(*karpv1.NodeClaim).Status.ProviderID }},
+		{&karpv1.NodeClaim{}, byClaimProvider,
+			func(o client.Object) string { return o.(*karpv1.NodeClaim).Status.ProviderID }},
 		{&corev1.Node{}, byNodeProvider, func(o client.Object) string { return o.(*corev1.Node).Spec.ProviderID }},
 		{&corev1.Pod{}, byNodeName, func(o client.Object) string { return o.(*corev1.Pod).Spec.NodeName }},
 		{&storagev1.VolumeAttachment{}, byNodeName, func(o client.Object) string {

@@ -53,8 +53,8 @@ func (o *launchOutcomes) permanent(claim *karpv1.NodeClaim, err error) bool {
 		errors.Is(err, cloud.ErrUnauthorized) && o.until(claim.CreationTimestamp.Time, permissionGrace) <= 0
 }
 
-// refused gives up a claim whose launch the cloud refuses, so that its pods get a node of another pool. Its own pool backs
-// off.
+// refused gives up a claim whose launch the cloud refuses, so that its pods get a node of another pool. Its own pool
+// backs off.
 func (o *launchOutcomes) refused(ctx context.Context, claim *karpv1.NodeClaim, cause error) error {
 	if err := o.writeUnknown(ctx, claim, launchFailed, cause); err != nil {
 		return err
@@ -89,11 +89,12 @@ func (o *launchOutcomes) backOff(claim *karpv1.NodeClaim, f cluster.LaunchFailur
 	pool := claim.Labels[karpv1.NodePoolLabelKey]
 	until := o.cluster.LaunchFailed(pool, f)
 	o.recorder.Event(claim, corev1.EventTypeWarning, f.Reason, fmt.Sprintf(
-		"NodeClaim %s event: %s; NodePool %s launches again at %s", claim.Name, f.Message, pool, until.UTC().Format(time.RFC3339)))
+		"NodeClaim %s event: %s; NodePool %s launches again at %s", claim.Name, f.Message, pool,
+		until.UTC().Format(time.RFC3339)))
 }
 
-// ended finds out why the instance of a claim ended before it was a Node. If another one would end alike, the pool backs
-// off.
+// ended finds out why the instance of a claim ended before it was a Node. If another one would end alike, the pool
+// backs off.
 func (o *launchOutcomes) ended(ctx context.Context, claim *karpv1.NodeClaim) {
 	source, ok := o.cloud.(cloud.Ender)
 	if !ok || claim.Labels[karpv1.NodePoolLabelKey] == "" || conditions.IsTrue(claim, karpv1.ConditionTypeRegistered) {

@@ -15,7 +15,8 @@ import (
 	karpv1 "sigs.k8s.io/karpenter/pkg/apis/v1"
 )
 
-// reconciliation is one look at a claim. Steps change the claim's status and its Node; the status is written at the end.
+// reconciliation is one look at a claim. Steps change the claim's status and its Node; the status is written at the
+// end.
 type reconciliation struct {
 	claim *karpv1.NodeClaim
 	node  *corev1.Node     // nil while there is none
@@ -85,8 +86,8 @@ func (c *Controller) poolOf(ctx context.Context, claim *karpv1.NodeClaim) (*karp
 	return pool, nil
 }
 
-// orphaned deletes a claim whose NodePool is gone, or is being deleted together with what it owns. The garbage collector of
-// kube-controller-manager would do the same, later.
+// orphaned deletes a claim whose NodePool is gone, or is being deleted together with what it owns. The garbage
+// collector of kube-controller-manager would do the same, later.
 func (c *Controller) orphaned(ctx context.Context, r *reconciliation) (bool, error) {
 	owner := slices.IndexFunc(r.claim.OwnerReferences, func(o metav1.OwnerReference) bool { return o.Kind == "NodePool" })
 	if owner < 0 {
@@ -180,7 +181,8 @@ func shortfalls(node *corev1.Node, claim *karpv1.NodeClaim) []string {
 // podEventPause is how long after a pod event the next one is not written (karpenter.md §3.1).
 const podEventPause = 10 * time.Second
 
-// noteIdle maintains lastPodEventTime and the condition Consolidatable. Nodes of a static pool are never Consolidatable.
+// noteIdle maintains lastPodEventTime and the condition Consolidatable. Nodes of a static pool are never
+// Consolidatable.
 func (c *Controller) noteIdle(_ context.Context, r *reconciliation) (bool, error) {
 	event := c.state.nodes.get(r.node.Name).podEvent
 	if event.Sub(r.claim.Status.LastPodEventTime.Time) >= podEventPause && !event.IsZero() {

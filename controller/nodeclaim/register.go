@@ -106,8 +106,8 @@ func isRegistered(node *corev1.Node) bool {
 	return node.Labels[karpv1.NodeRegisteredLabelKey] == "true"
 }
 
-// missing deletes a registered claim whose Node was removed past its finalizer: the instance runs, but takes no pods, while
-// plans still believe that it will. Whether anybody led when the Node went makes no difference.
+// missing deletes a registered claim whose Node was removed past its finalizer: the instance runs, but takes no pods,
+// while plans still believe that it will. Whether anybody led when the Node went makes no difference.
 func (g *registrar) missing(ctx context.Context, r *reconciliation) error {
 	s := g.state.claims.update(r.claim.UID, func(s *claimState) {
 		if s.nodeMissingSince.IsZero() {
@@ -140,8 +140,8 @@ func (g *registrar) awaitNode(ctx context.Context, r *reconciliation) error {
 	return nil
 }
 
-// adopt writes, in one patch, all that the claim wants its Node to be, and that the Node is initialized if it is ready at
-// once. A Node that is reserved takes no pods until then.
+// adopt writes, in one patch, all that the claim wants its Node to be, and that the Node is initialized if it is
+// ready at once. A Node that is reserved takes no pods until then.
 func (g *registrar) adopt(ctx context.Context, claim *karpv1.NodeClaim, node *corev1.Node, reserve bool) error {
 	before := node.DeepCopy()
 	if node.Labels == nil {
@@ -172,8 +172,8 @@ func (g *registrar) adopt(ctx context.Context, claim *karpv1.NodeClaim, node *co
 	return g.writeNode(ctx, before, node)
 }
 
-// isUnregistered reports whether it is the taint of a Node that no claim has adopted yet, whatever its effect: instances
-// bring it as NoExecute, microVMs as NoSchedule (microvm/scheduler).
+// isUnregistered reports whether it is the taint of a Node that no claim has adopted yet, whatever its effect:
+// instances bring it as NoExecute, microVMs as NoSchedule (microvm/scheduler).
 func isUnregistered(t corev1.Taint) bool { return t.Key == karpv1.UnregisteredTaintKey }
 
 // adoptedTaints returns the Node's own taints and its claim's, without the unregistered one.

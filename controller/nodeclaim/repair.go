@@ -13,8 +13,8 @@ import (
 	"github.com/nodeless/nodeless/internal/kit/conditions"
 )
 
-// Node repair stops where more than maxUnhealthyPercent of a pool's Nodes are unhealthy, since then the cause is elsewhere,
-// and looks again after repairRetry (karpenter.md §4).
+// Node repair stops where more than maxUnhealthyPercent of a pool's Nodes are unhealthy, since then the cause is
+// elsewhere, and looks again after repairRetry (karpenter.md §4).
 const (
 	maxUnhealthyPercent = 20
 	repairRetry         = 5 * time.Minute

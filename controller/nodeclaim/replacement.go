@@ -15,8 +15,8 @@ import (
 	"github.com/nodeless/nodeless/internal/kit/workqueue"
 )
 
-// A Node whose instance the cloud takes away is drained once the instances for its pods are launched. Until then its pods
-// run on: EC2 gives two minutes. See docs/adr/0007-replacements-before-an-interrupted-machine-is-drained.md.
+// A Node whose instance the cloud takes away is drained once the instances for its pods are launched. Until then its
+// pods run on: EC2 gives two minutes. See docs/adr/0007-replacements-before-an-interrupted-machine-is-drained.md.
 const (
 	// interruptionNotice is how long before the end EC2 warns, less the time until we hear of it.
 	interruptionNotice = 105 * time.Second
@@ -59,10 +59,12 @@ type queue struct {
 // note writes on the claim that its instance is taken away. From there on all follows from the claim: the notice may be
 // taken off its queue, and the process may end.
 func (p *replacements) note(ctx context.Context, claim *karpv1.NodeClaim, kind cloud.InterruptionKind) error {
-	if err := p.annotate(ctx, claim, translate.AnnotationInterrupted, translate.Interruption(string(kind), p.now())); err != nil {
+	if err := p.annotate(ctx, claim, translate.AnnotationInterrupted, translate.Interruption(string(kind),
+		p.now())); err != nil {
 		return err
 	}
-	p.log.Info("instance is interrupted", "nodeclaim", claim.Name, "instance", instanceID(claim.Status.ProviderID), "reason", kind)
+	p.log.Info("instance is interrupted", "nodeclaim", claim.Name, "instance", instanceID(claim.Status.ProviderID),
+		"reason", kind)
 	p.claims.Add(claim.Name)
 	return nil
 }
@@ -94,8 +96,8 @@ func (p *replacements) step(ctx context.Context, r *reconciliation) (bool, error
 	return false, p.end(ctx, r.claim, cloud.InterruptionKind(kind))
 }
 
-// maxWait returns how long replacements for the pods of these Nodes are waited for: each pod must still have its own time to
-// end.
+// maxWait returns how long replacements for the pods of these Nodes are waited for: each pod must still have its own
+// time to end.
 func (p *replacements) maxWait(nodes []*corev1.Node) time.Duration {
 	if len(nodes) == 0 {
 		return 0
@@ -112,8 +114,9 @@ func (p *replacements) maxWait(nodes []*corev1.Node) time.Duration {
 	return wait
 }
 
-// ready reports whether a plan knew that the claim is interrupted, and the claims that it has for its pods are launched, as
-// well as those for pods like them that wait already: kube-scheduler does not ask whom a place was meant for.
+// ready reports whether a plan knew that the claim is interrupted, and the claims that it has for its pods are
+// launched, as well as those for pods like them that wait already: kube-scheduler does not ask whom a place was meant
+// for.
 func (p *replacements) ready(claim string) bool {
 	p.mu.Lock()
 	s, planned := p.plans[claim]
@@ -163,8 +166,8 @@ func (p *replacements) decided(s *model.Snapshot, plan model.Plan, claims map[st
 	}
 }
 
-// reopen marks the claims whose pods got places that may have looked free only because the pods that they are meant for were
-// just being created: a plan follows when those are there.
+// reopen marks the claims whose pods got places that may have looked free only because the pods that they are meant
+// for were just being created: a plan follows when those are there.
 func (p *replacements) reopen(s *model.Snapshot, f *following) {
 	pods := map[string][]model.PodKey{}
 	for i := range s.Pending {

@@ -15,8 +15,8 @@ import (
 	"github.com/nodeless/nodeless/cloud"
 )
 
-// pendingState is what is remembered between two reconciliations, one record per object. All of it may be lost: the next
-// process finds it again in the objects and the cloud. The collector drops the records of objects that are gone.
+// pendingState is what is remembered between two reconciliations, one record per object. All of it may be lost: the
+// next process finds it again in the objects and the cloud. The collector drops the records of objects that are gone.
 type pendingState struct {
 	claims    records[types.UID, claimState]
 	instances records[string, instanceState] // by the cloud's ID
@@ -26,8 +26,8 @@ type pendingState struct {
 
 // claimState is what is remembered of one NodeClaim.
 //
-// A claim passes through these states. Conditions and objects hold them, so that any process can go on; the fields named
-// on the right bridge the time until they are written or seen:
+// A claim passes through these states. Conditions and objects hold them, so that any process can go on; the fields
+// named on the right bridge the time until they are written or seen:
 //
 //	State        | Is seen by                      | Remembered meanwhile
 //	-------------+---------------------------------+-----------------------------------------
@@ -65,9 +65,9 @@ type nodeState struct {
 	deadlineNoted bool      // that its pods will be deleted at some time
 }
 
-// records holds one record per object. It is the only owner of its records: get returns a copy, and update is the only way
-// to change one. The function given to update runs under the lock; it must not block, nor use any records itself. The
-// zero value is ready, and safe for concurrent use.
+// records holds one record per object. It is the only owner of its records: get returns a copy, and update is the
+// only way to change one. The function given to update runs under the lock; it must not block, nor use any records
+// itself. The zero value is ready, and safe for concurrent use.
 type records[K comparable, V any] struct {
 	mu  sync.Mutex
 	all map[K]*V

@@ -24,11 +24,13 @@ type deployments map[types.NamespacedName]*appsv1.Deployment
 // surgeRetry is when a Deployment that could not be read or rolled over is tried again.
 const surgeRetry = time.Second
 
-// surge reports whether a pod that is to be evicted is left alone for now, since its Deployment, whose only pod it is, brings
-// up a replacement first. A Node that the cloud takes away does not wait for that.
-func (d *drainer) surge(ctx context.Context, node *corev1.Node, claim *karpv1.NodeClaim, pod *corev1.Pod, seen deployments) bool {
+// surge reports whether a pod that is to be evicted is left alone for now, since its Deployment, whose only pod it
+// is, brings up a replacement first. A Node that the cloud takes away does not wait for that.
+func (d *drainer) surge(ctx context.Context, node *corev1.Node, claim *karpv1.NodeClaim, pod *corev1.Pod,
+	seen deployments) bool {
 	name := surge.Deployment(&pod.ObjectMeta)
-	if name == "" || !conditions.PodReady(pod) || d.state.pods.get(pod.UID).surgeAnswered || claim != nil && isInterrupted(claim) {
+	if name == "" || !conditions.PodReady(pod) || d.state.pods.get(pod.UID).surgeAnswered || claim != nil &&
+		isInterrupted(claim) {
 		return false
 	}
 	found, err := d.deployment(ctx, types.NamespacedName{Namespace: pod.Namespace, Name: name}, seen)
@@ -60,7 +62,8 @@ func (d *drainer) surge(ctx context.Context, node *corev1.Node, claim *karpv1.No
 }
 
 // deployment reads a Deployment past the cache; nil if there is none.
-func (d *drainer) deployment(ctx context.Context, key types.NamespacedName, seen deployments) (*appsv1.Deployment, error) {
+func (d *drainer) deployment(ctx context.Context, key types.NamespacedName, seen deployments) (*appsv1.Deployment,
+	error) {
 	if known, ok := seen[key]; ok {
 		return known, nil
 	}
@@ -83,7 +86,8 @@ func (d *drainer) rollOver(ctx context.Context, deployment *appsv1.Deployment, m
 	metav1.SetMetaDataAnnotation(&deployment.Spec.Template.ObjectMeta, surge.Mark, mark)
 	err := d.client.Patch(ctx, deployment, locked(before))
 	if apierrors.IsForbidden(err) {
-		return fmt.Errorf("nodeless may not change Deployments: %w; allow it with `nodeless rbac --surge | kubectl apply -f -`", err)
+		return fmt.Errorf("nodeless may not change Deployments: %w; "+
+			"allow it with `nodeless rbac --surge | kubectl apply -f -`", err)
 	}
 	return err
 }

@@ -21,7 +21,8 @@ const (
 	maxPoll   = 5 * time.Second
 )
 
-// An instance that was just started may be missing from the cloud's lists for listsSettle; it is looked for every lookAgain.
+// An instance that was just started may be missing from the cloud's lists for listsSettle; it is looked for every
+// lookAgain.
 const (
 	listsSettle = 10 * time.Second
 	lookAgain   = time.Second
@@ -68,9 +69,9 @@ func (t *terminator) finalize(ctx context.Context, claim *karpv1.NodeClaim) (tim
 	return 0, t.releaseClaim(ctx, claim)
 }
 
-// instanceOf returns the ID of the instance of a claim, "" if it surely has none. A positive duration asks to look again
-// then. An instance that nobody recorded, since the process ended or the answer was lost, is found by its tag; that there
-// is none is believed only when the cloud's lists had time to settle.
+// instanceOf returns the ID of the instance of a claim, "" if it surely has none. A positive duration asks to look
+// again then. An instance that nobody recorded, since the process ended or the answer was lost, is found by its tag;
+// that there is none is believed only when the cloud's lists had time to settle.
 func (t *terminator) instanceOf(ctx context.Context, claim *karpv1.NodeClaim) (string, time.Duration, error) {
 	if id := instanceID(claim.Status.ProviderID); id != "" {
 		return id, 0, nil
@@ -103,10 +104,11 @@ func (t *terminator) instanceOf(ctx context.Context, claim *karpv1.NodeClaim) (s
 	return "", 0, nil
 }
 
-// terminateOthers terminates instances that were launched for the claim although it names another one, which was gone before
-// anybody asked for its end, or never existed: somebody wrote another provider ID. It returns when to ask again; 0 = there
-// are none.
-func (t *terminator) terminateOthers(ctx context.Context, claim *karpv1.NodeClaim, id string) (again time.Duration, err error) {
+// terminateOthers terminates instances that were launched for the claim although it names another one, which was gone
+// before anybody asked for its end, or never existed: somebody wrote another provider ID. It returns when to ask
+// again; 0 = there are none.
+func (t *terminator) terminateOthers(ctx context.Context, claim *karpv1.NodeClaim, id string) (again time.Duration,
+	err error) {
 	if t.state.instances.get(id).terminations > 0 {
 		return 0, nil
 	}
@@ -118,7 +120,8 @@ func (t *terminator) terminateOthers(ctx context.Context, claim *karpv1.NodeClai
 		if i.Claim != claim.Name || i.ID == id || i.State == cloud.Terminated {
 			continue
 		}
-		t.log.Info("terminate an instance of a NodeClaim that names another one", "instance", i.ID, "nodeclaim", claim.Name, "names", id)
+		t.log.Info("terminate an instance of a NodeClaim that names another one", "instance", i.ID, "nodeclaim", claim.Name,
+			"names", id)
 		wait, err := t.instances.terminate(ctx, i.ID)
 		if err != nil {
 			return 0, err
@@ -151,7 +154,8 @@ func deadline(claim *karpv1.NodeClaim) time.Time {
 	if claim == nil {
 		return time.Time{}
 	}
-	if at, err := time.Parse(time.RFC3339, claim.Annotations[karpv1.NodeClaimTerminationTimestampAnnotationKey]); err == nil {
+	if at, err := time.Parse(time.RFC3339,
+		claim.Annotations[karpv1.NodeClaimTerminationTimestampAnnotationKey]); err == nil {
 		return at
 	}
 	if claim.Spec.TerminationGracePeriod != nil && claim.DeletionTimestamp != nil {

@@ -33,8 +33,8 @@ func (c *Controller) watch(ctx context.Context) error {
 	return nil
 }
 
-// whileLeading drops events before this process leads. Until then nobody empties the queues, and a standby of months would
-// collect the name of every claim there ever was. resume reads what is there.
+// whileLeading drops events before this process leads. Until then nobody empties the queues, and a standby of months
+// would collect the name of every claim there ever was. resume reads what is there.
 func (c *Controller) whileLeading(changed func(old, now client.Object)) func(old, now client.Object) {
 	return func(old, now client.Object) {
 		if c.leading.Load() {
@@ -76,7 +76,8 @@ func (c *Controller) nodeChanged(old, now client.Object) {
 func (c *Controller) nodeMatters(old, now *corev1.Node) bool {
 	return c.repairer.changed(old, now) || old.Spec.ProviderID != now.Spec.ProviderID ||
 		old.DeletionTimestamp.IsZero() != now.DeletionTimestamp.IsZero() ||
-		!equal(old.Spec.Taints, now.Spec.Taints) || !equal(old.Labels, now.Labels) || !equal(old.Finalizers, now.Finalizers) ||
+		!equal(old.Spec.Taints, now.Spec.Taints) || !equal(old.Labels, now.Labels) ||
+		!equal(old.Finalizers, now.Finalizers) ||
 		!equal(old.OwnerReferences, now.OwnerReferences) || !equal(old.Status.Allocatable, now.Status.Allocatable) ||
 		conditions.NodeReady(old) != conditions.NodeReady(now)
 }
@@ -172,7 +173,7 @@ func (c *Controller) poolChanged(old, now client.Object) {
 	}
 	if old != nil && old.GetGeneration() == now.GetGeneration() &&
 		old.GetDeletionTimestamp().IsZero() == now.GetDeletionTimestamp().IsZero() &&
-		old.GetAnnotations()[karpv1.NodePoolHashVersionAnnotationKey] == now.GetAnnotations()[karpv1.NodePoolHashVersionAnnotationKey] {
+		hashVersion(old) == hashVersion(now) {
 		return
 	}
 	for _, claim := range c.cluster.Claims() {
@@ -180,4 +181,8 @@ func (c *Controller) poolChanged(old, now client.Object) {
 			c.claims.Add(claim.Name)
 		}
 	}
+}
+
+func hashVersion(pool client.Object) string {
+	return pool.GetAnnotations()[karpv1.NodePoolHashVersionAnnotationKey]
 }

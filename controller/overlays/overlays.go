@@ -1,6 +1,6 @@
-// Package overlays applies NodeOverlays (karpenter.sh/v1alpha1) to what pools are offered: other prices, and extended resources
-// that the cloud does not know of. It decides; the cluster
-// state calls it, and StatusController writes what is wrong with an overlay.
+// Package overlays applies NodeOverlays (karpenter.sh/v1alpha1) to what pools are offered: other prices, and extended
+// resources that the cloud does not know of. It decides; the cluster state calls it, and StatusController writes what
+// is wrong with an overlay.
 package overlays
 
 import (
@@ -40,10 +40,11 @@ const (
 	reasonConflict = "Conflict"
 )
 
-// Evaluate applies the overlays to each pool: by weight descending, then by name descending, the first that sets the price of
-// an offering or a resource of a type wins. One that sets what another of the same weight has set conflicts with it and is
-// ignored everywhere (reference karpenter.md §4). Pools that no overlay matches are not in the result.
-func Evaluate(names *translate.Names, pools []Pool, objects []*v1alpha1.NodeOverlay) (map[string]*Effect, map[string]Verdict) {
+// Evaluate applies the overlays to each pool: by weight descending, then by name descending, the first that sets the
+// price of an offering or a resource of a type wins. One that sets what another of the same weight has set conflicts
+// with it and is ignored everywhere (reference karpenter.md §4). Pools that no overlay matches are not in the result.
+func Evaluate(names *translate.Names, pools []Pool, objects []*v1alpha1.NodeOverlay) (map[string]*Effect,
+	map[string]Verdict) {
 	e := evaluation{names: names, pools: pools, said: make([]statements, len(pools))}
 	verdicts := map[string]Verdict{}
 	for _, o := range slices.SortedFunc(slices.Values(objects), func(a, b *v1alpha1.NodeOverlay) int {
@@ -67,7 +68,8 @@ func weight(o *v1alpha1.NodeOverlay) int32 {
 	return *o.Spec.Weight
 }
 
-// statement is what an overlay says of one thing, and the overlays of the lowest weight so far that say something of it.
+// statement is what an overlay says of one thing, and the overlays of the lowest weight so far that say something of
+// it.
 type statement[T any] struct {
 	value  T
 	by     string
@@ -114,7 +116,8 @@ func (e *evaluation) add(o *v1alpha1.NodeOverlay) Verdict {
 func (e *evaluation) conflict(i int, x *overlay, matches map[string][]model.Offering) string {
 	said := &e.said[i]
 	what := func(by, thing, typ string) string {
-		return fmt.Sprintf("NodeOverlay %q of the same weight sets %s of %s in NodePool %q; give them different weights or requirements that exclude each other",
+		return fmt.Sprintf("NodeOverlay %q of the same weight sets %s of %s in NodePool %q; give them different weights "+
+			"or requirements that exclude each other",
 			by, thing, typ, e.pools[i].Name)
 	}
 	for _, typ := range slices.Sorted(maps.Keys(matches)) {
@@ -161,7 +164,8 @@ func (e *evaluation) state(i int, x *overlay, matches map[string][]model.Offerin
 	}
 }
 
-// matches are the offerings that the overlay is about, by type: what type, pool and offering say must satisfy its requirements.
+// matches are the offerings that the overlay is about, by type: what type, pool and offering say must satisfy its
+// requirements.
 func (x *overlay) matches(p *Pool) map[string][]model.Offering {
 	own := translate.Labels(p.Labels).And(model.Requirements{model.OneOf(karpv1.NodePoolLabelKey, p.Name)})
 	out := map[string][]model.Offering{}
@@ -185,7 +189,8 @@ func (e *evaluation) effect(i int) *Effect {
 	if len(said.prices)+len(said.capacity) == 0 {
 		return nil
 	}
-	f := &Effect{Types: slices.Clone(e.pools[i].Types), Prices: map[model.OfferingKey]model.Price{}, Capacity: map[string]model.Resources{}}
+	f := &Effect{Types: slices.Clone(e.pools[i].Types), Prices: map[model.OfferingKey]model.Price{},
+		Capacity: map[string]model.Resources{}}
 	for key, s := range said.prices {
 		f.Prices[key] = s.value
 	}

@@ -27,7 +27,8 @@ func (e *evaluation) read(o *v1alpha1.NodeOverlay) (*overlay, error) {
 	if err := validate(o); err != nil {
 		return nil, fmt.Errorf("spec.requirements or spec.capacity: %w", err)
 	}
-	x := &overlay{name: o.Name, weight: weight(o), zone: anything(model.LabelZone), capacityType: anything(model.LabelCapacityType)}
+	x := &overlay{name: o.Name, weight: weight(o), zone: anything(model.LabelZone),
+		capacityType: anything(model.LabelCapacityType)}
 	var rs []model.Requirement
 	for i, s := range o.Spec.Requirements {
 		r, err := model.NewRequirement(s.Key, model.Operator(s.Operator), s.Values...)
@@ -93,7 +94,8 @@ func adjustment(text string) (func(model.Price) model.Price, error) {
 	number, percent := strings.CutSuffix(text, "%")
 	n, err := amount(number)
 	if err != nil || !strings.HasPrefix(text, "+") && !strings.HasPrefix(text, "-") || percent && n < -100 {
-		return nil, fmt.Errorf("spec.priceAdjustment: %q is neither an amount such as +0.05 or -0.05 nor a percentage such as +10%% or -15%%, -100%% at the least", text)
+		return nil, fmt.Errorf("spec.priceAdjustment: %q is neither an amount such as +0.05 or -0.05 nor a percentage "+
+			"such as +10%% or -15%%, -100%% at the least", text)
 	}
 	if percent {
 		return func(p model.Price) model.Price { return toPrice(float64(p) * (1 + n/100)) }, nil
@@ -112,7 +114,8 @@ func amount(text string) (float64, error) {
 // mostPrice is more than any machine costs, in millionths of a dollar: sums of thousands still fit.
 const mostPrice = 1e12
 
-// toPrice rounds to millionths of a dollar. What would be free costs a millionth: a price of 0 means that it is not known.
+// toPrice rounds to millionths of a dollar. What would be free costs a millionth: a price of 0 means that it is not
+// known.
 func toPrice(millionths float64) model.Price {
 	return model.Price(math.Round(min(max(millionths, 1), mostPrice)))
 }

@@ -29,18 +29,19 @@ type Classes struct {
 	handles map[schema.GroupKind]handle
 }
 
-// NewClasses returns Classes of EC2NodeClasses and further kinds. Reads wait until the cache is filled or ctx is done: event
-// handlers read classes, and a cache ends only after its handlers have returned.
+// NewClasses returns Classes of EC2NodeClasses and further kinds. Reads wait until the cache is filled or ctx is
+// done: event handlers read classes, and a cache ends only after its handlers have returned.
 func NewClasses(ctx context.Context, reader client.Reader, further ...Kind) *Classes {
-	c := &Classes{ctx: ctx, reader: reader, handles: map[schema.GroupKind]handle{{Group: classGroup, Kind: classKind}: ec2Kind{}}}
+	c := &Classes{ctx: ctx, reader: reader, handles: map[schema.GroupKind]handle{{Group: classGroup,
+		Kind: classKind}: ec2Kind{}}}
 	for _, k := range further {
 		c.handles[k.GroupKind()] = &foreignKind{Kind: k, found: map[types.UID]finding{}}
 	}
 	return c
 }
 
-// Get returns the EC2NodeClass that a class is or stands for; nil if there is none, or the cache does not know it yet. It must
-// not be modified. What stands for something else has that kind in its type.
+// Get returns the EC2NodeClass that a class is or stands for; nil if there is none, or the cache does not know it
+// yet. It must not be modified. What stands for something else has that kind in its type.
 func (c *Classes) Get(ref cloud.ClassRef) *ec2v1.EC2NodeClass {
 	h := c.handle(ref)
 	if h == nil {
@@ -53,8 +54,8 @@ func (c *Classes) Get(ref cloud.ClassRef) *ec2v1.EC2NodeClass {
 	return h.view(object)
 }
 
-// Refresh reads a class from the API server itself: Get shows afterwards what was written before. If that fails, the cache
-// has to do.
+// Refresh reads a class from the API server itself: Get shows afterwards what was written before. If that fails, the
+// cache has to do.
 func (c *Classes) Refresh(ctx context.Context, api client.Reader, ref cloud.ClassRef) {
 	h := c.handle(ref)
 	if h == nil {
@@ -87,7 +88,8 @@ func (c *Classes) unknown(ref cloud.ClassRef) string {
 		known = append(known, fmt.Sprintf("%s of group %q", k.Kind, k.Group))
 	}
 	slices.Sort(known)
-	return fmt.Sprintf("spec.template.spec.nodeClassRef: %s of group %q is not known; use %s", ref.Kind, ref.Group, strings.Join(known, " or "))
+	return fmt.Sprintf("spec.template.spec.nodeClassRef: %s of group %q is not known; use %s", ref.Kind, ref.Group,
+		strings.Join(known, " or "))
 }
 
 // title names a class for people.

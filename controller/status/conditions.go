@@ -12,8 +12,8 @@ import (
 	"github.com/nodeless/nodeless/internal/kit/events"
 )
 
-// ConditionAnnotationsValid says of a NodePool with annotations of ours whether they can be read. While they cannot, nothing
-// of the pool is disrupted; launches go on, so the pool's readiness does not depend on it.
+// ConditionAnnotationsValid says of a NodePool with annotations of ours whether they can be read. While they cannot,
+// nothing of the pool is disrupted; launches go on, so the pool's readiness does not depend on it.
 const ConditionAnnotationsValid = "NodelessAnnotationsValid"
 
 // clearCondition removes a condition. There is an error only for conditions on which readiness depends.

@@ -14,8 +14,8 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
-// Kind is a kind of node class besides EC2NodeClass. Its instances are EC2's too: an object of it stands for an EC2NodeClass
-// that exists in memory only, and shows of its status the condition Ready.
+// Kind is a kind of node class besides EC2NodeClass. Its instances are EC2's too: an object of it stands for an
+// EC2NodeClass that exists in memory only, and shows of its status the condition Ready.
 type Kind struct {
 	schema.GroupVersionKind
 	// Spec returns what an object of the kind stands for. It must not modify the object.
@@ -58,8 +58,8 @@ func (ec2Kind) remembered(string) *ec2v1.EC2NodeClass { return nil }
 
 func (ec2Kind) forget(types.UID) {}
 
-// foreignKind remembers what its objects, which have no field for it, were resolved to. It writes nothing on them that they
-// say already, and no finalizer: they belong to somebody else.
+// foreignKind remembers what its objects, which have no field for it, were resolved to. It writes nothing on them
+// that they say already, and no finalizer: they belong to somebody else.
 type foreignKind struct {
 	Kind
 	mu    sync.Mutex
@@ -104,7 +104,8 @@ func (k *foreignKind) stands(o client.Object) (*ec2v1.EC2NodeClass, string) {
 	class := &ec2v1.EC2NodeClass{
 		TypeMeta: metav1.TypeMeta{APIVersion: version, Kind: kind},
 		ObjectMeta: metav1.ObjectMeta{
-			Name: object.GetName(), UID: object.GetUID(), ResourceVersion: object.GetResourceVersion(), Generation: object.GetGeneration(),
+			Name: object.GetName(), UID: object.GetUID(), ResourceVersion: object.GetResourceVersion(),
+			Generation:        object.GetGeneration(),
 			CreationTimestamp: object.GetCreationTimestamp(), DeletionTimestamp: object.GetDeletionTimestamp(),
 		},
 		Spec: k.Spec(object),
@@ -134,7 +135,8 @@ func (k *foreignKind) settled(o client.Object, draft *ec2v1.EC2NodeClass, now me
 		if !isReady(c) {
 			others = append(others, c)
 		} else if c.Status == ready.Status {
-			if c.Status == metav1.ConditionTrue && (c.ObservedGeneration == 0 || c.ObservedGeneration == ready.ObservedGeneration) {
+			if c.Status == metav1.ConditionTrue && (c.ObservedGeneration == 0 ||
+				c.ObservedGeneration == ready.ObservedGeneration) {
 				return o
 			}
 			ready.LastTransitionTime = c.LastTransitionTime
@@ -153,7 +155,8 @@ func (k *foreignKind) remembered(name string) *ec2v1.EC2NodeClass {
 	for uid, found := range k.found {
 		if found.name == name {
 			version, kind := k.ToAPIVersionAndKind()
-			return &ec2v1.EC2NodeClass{TypeMeta: metav1.TypeMeta{APIVersion: version, Kind: kind}, ObjectMeta: metav1.ObjectMeta{Name: name, UID: uid}}
+			return &ec2v1.EC2NodeClass{TypeMeta: metav1.TypeMeta{APIVersion: version, Kind: kind},
+				ObjectMeta: metav1.ObjectMeta{Name: name, UID: uid}}
 		}
 	}
 	return nil
@@ -185,7 +188,8 @@ func setConditions(object *unstructured.Unstructured, conditions []opstatus.Cond
 	for _, c := range conditions {
 		list = append(list, map[string]any{
 			"type": c.Type, "status": string(c.Status), "reason": c.Reason, "message": c.Message,
-			"lastTransitionTime": c.LastTransitionTime.UTC().Format("2006-01-02T15:04:05Z"), "observedGeneration": c.ObservedGeneration,
+			"lastTransitionTime": c.LastTransitionTime.UTC().Format("2006-01-02T15:04:05Z"),
+			"observedGeneration": c.ObservedGeneration,
 		})
 	}
 	status, _, _ := unstructured.NestedMap(object.Object, "status")

@@ -23,10 +23,10 @@ func (s stamp) on(o *metav1.ObjectMeta) {
 	metav1.SetMetaDataAnnotation(o, s.versionKey, s.version)
 }
 
-// restamp gives claims a hash of the present version, since hashes of different versions cannot be compared. A claim that
-// has drifted stays so: whether it still has cannot be known (Karpenter: designs/drift-hash-versioning.md). A claim that
-// carries this version keeps its hash: whoever writes a pool from a file or an own copy removes the annotations of the pool
-// together with a change that makes its claims drift.
+// restamp gives claims a hash of the present version, since hashes of different versions cannot be compared. A claim
+// that has drifted stays so: whether it still has cannot be known (Karpenter: designs/drift-hash-versioning.md). A
+// claim that carries this version keeps its hash: whoever writes a pool from a file or an own copy removes the
+// annotations of the pool together with a change that makes its claims drift.
 func (s stamp) restamp(ctx context.Context, o *Options, ours func(*karpv1.NodeClaim) bool) error {
 	for _, claim := range o.Cluster.Claims() {
 		if claim.DeletionTimestamp != nil || !ours(claim) || claim.Annotations[s.versionKey] == s.version {

@@ -1,5 +1,5 @@
-// Package status maintains what NodePools and node classes say of themselves: conditions, sums and hashes. It also gives the
-// cluster state what each class offers.
+// Package status maintains what NodePools and node classes say of themselves: conditions, sums and hashes. It also
+// gives the cluster state what each class offers.
 package status
 
 import (
@@ -113,7 +113,8 @@ func (c *Controller) Run(ctx context.Context) error {
 	return nil
 }
 
-// Registered notes whether the instance of a claim became a Node in time. Claims that their pool does not own do not count.
+// Registered notes whether the instance of a claim became a Node in time. Claims that their pool does not own do not
+// count.
 func (c *Controller) Registered(claim *karpv1.NodeClaim, yes bool) {
 	if !c.pools.registered(claim, yes) {
 		return

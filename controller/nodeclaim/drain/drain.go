@@ -1,5 +1,5 @@
-// Package drain decides, purely, how the pods of a machine that is going leave it: who is evicted now, who is deleted
-// because the time is up, who is waited for, and when to look again.
+// Package drain decides how the pods of a Node that is being removed leave it: which are evicted now, which are deleted
+// because the time is up, which are waited for, and when to look again. It is pure.
 //
 // Facts: shared/reference/karpenter.md §3.2.
 package drain
@@ -30,15 +30,15 @@ const (
 	CriticalDaemons
 )
 
-// Pod is one pod on the machine, with all that matters here.
+// Pod is one pod on the Node, with all that matters here.
 type Pod struct {
 	Key      model.PodKey
 	Daemon   bool // owned by a DaemonSet
 	Critical bool // of priority class system-cluster-critical or system-node-critical
 	Static   bool // owned by the Node
 	Terminal bool
-	Tolerant bool // tolerates the disrupted taint: it wants to stay to the end
-	// BlockedUntil is the end of karpenter.sh/do-not-disrupt; zero = not held.
+	Tolerant bool // tolerates the disrupted taint: it stays to the end
+	// BlockedUntil is the end of karpenter.sh/do-not-disrupt; zero = its eviction is not blocked.
 	BlockedUntil time.Time
 	// Grace is the pod's own termination grace period.
 	Grace time.Duration
@@ -50,7 +50,7 @@ type Pod struct {
 	Surging bool
 }
 
-// Group is the group that the pod leaves with.
+// Group returns the group that the pod leaves with.
 func (p *Pod) Group() Group {
 	switch {
 	case p.Critical && p.Daemon:
@@ -105,7 +105,7 @@ type Result struct {
 	Done bool
 }
 
-// Step decides what happens to the pods of a machine now. A zero deadline means that the drain may take for ever.
+// Step decides what happens to the pods of a Node now. A zero deadline means that the drain may take for ever.
 //
 // Groups leave one after the other; a pod that its grace period would keep beyond the deadline is deleted at once,
 // whatever its group, its budget or do-not-disrupt.
@@ -117,7 +117,8 @@ func Step(now, deadline time.Time, pods []Pod) Result {
 		}
 	}
 	slices.SortFunc(left, func(a, b *Pod) int {
-		return cmp.Or(cmp.Compare(a.Key.Namespace, b.Key.Namespace), cmp.Compare(a.Key.Name, b.Key.Name), cmp.Compare(a.Key.UID, b.Key.UID))
+		return cmp.Or(cmp.Compare(a.Key.Namespace, b.Key.Namespace), cmp.Compare(a.Key.Name, b.Key.Name),
+			cmp.Compare(a.Key.UID, b.Key.UID))
 	})
 	r := Result{Done: len(left) == 0}
 	if r.Done {

@@ -1,24 +1,28 @@
-// Package surge decides, purely, whether the only pod of a Deployment is left alone for a while when its machine goes, so that
-// another one is ready first. See docs/adr/0010-one-replica-is-rolled-over-not-scaled.md.
+// Package surge decides whether the only pod of a Deployment is left alone for a while when its Node is removed, so that
+// another one is ready first. It is pure. See docs/adr/0010-one-replica-is-rolled-over-not-scaled.md.
 package surge
 
 import (
+	"errors"
 	"fmt"
+	"net/http"
 	"strings"
 	"time"
 
 	appsv1 "k8s.io/api/apps/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/intstr"
+	"k8s.io/utils/ptr"
 )
 
 const (
 	// Annotation on a Deployment asks for it: "true", or how long at most the next pod is waited for.
 	Annotation = "nodeless.sh/surge-before-eviction"
-	// Mark on a Deployment's pod template says for which pod, by UID, and since when. It is what rolls the Deployment over, and all
-	// that is to be known after a restart.
+	// Mark on a Deployment's pod template says for which pod, by UID, and since when. It is what rolls the Deployment
+	// over, and all that is to be known after a restart.
 	Mark = "nodeless.sh/surged-for"
 )
 
@@ -38,13 +42,13 @@ type Decision struct {
 	Problem string
 }
 
-// Decide says what becomes of a pod of the Deployment, by what is written on that.
+// Decide says what becomes of a pod of the Deployment, by what is written on the Deployment.
 func Decide(d *appsv1.Deployment, pod *metav1.ObjectMeta, now time.Time) Decision {
 	value, asked := d.Annotations[Annotation]
-	if !asked || value == "false" || d.DeletionTimestamp != nil || !owns(d, pod) || replicas(d) != 1 {
+	if !asked || value == "false" || d.DeletionTimestamp != nil || !owns(d, pod) || ptr.Deref(d.Spec.Replicas, 1) != 1 {
 		return Decision{}
 	}
-	wait, err := patience(value)
+	wait, err := maxWait(value)
 	if err != nil {
 		return Decision{Asked: true, Problem: err.Error()}
 	}
@@ -53,7 +57,9 @@ func Decide(d *appsv1.Deployment, pod *metav1.ObjectMeta, now time.Time) Decisio
 		if now.Before(until) {
 			return Decision{Asked: true, Until: until}
 		}
-		return Decision{Asked: true, Problem: fmt.Sprintf("no other pod was ready within %s; see why its new pod is not, or allow more in annotation %s", wait, Annotation)}
+		return Decision{Asked: true,
+			Problem: fmt.Sprintf("no other pod was ready within %s; see why its new pod is not, or allow more in annotation %s",
+				wait, Annotation)}
 	}
 	if why := cannot(d); why != "" {
 		return Decision{Asked: true, Problem: why}
@@ -61,18 +67,19 @@ func Decide(d *appsv1.Deployment, pod *metav1.ObjectMeta, now time.Time) Decisio
 	return Decision{Asked: true, Begin: string(pod.UID) + " " + now.UTC().Format(time.RFC3339), Until: now.Add(wait)}
 }
 
-func patience(value string) (time.Duration, error) {
+func maxWait(value string) (time.Duration, error) {
 	if value == "true" {
 		return usual, nil
 	}
 	wait, err := time.ParseDuration(value)
 	if err != nil || wait < shortest || wait > longest {
-		return 0, fmt.Errorf(`annotation %s: %q is neither "true" nor a duration from %s to %s; correct it`, Annotation, value, shortest, longest)
+		return 0, fmt.Errorf(`annotation %s: %q is neither "true" nor a duration from %s to %s; correct it`,
+			Annotation, value, shortest, longest)
 	}
 	return wait, nil
 }
 
-// markedFor is since when the Deployment is rolled over for the pod, and whether it is.
+// markedFor returns since when the Deployment is rolled over for the pod, and whether it is.
 func markedFor(d *appsv1.Deployment, pod types.UID) (time.Time, bool) {
 	uid, text, _ := strings.Cut(d.Spec.Template.Annotations[Mark], " ")
 	since, err := time.Parse(time.RFC3339, text)
@@ -106,20 +113,14 @@ func scaled(v *intstr.IntOrString, up bool, other int) int {
 	return n
 }
 
-func replicas(d *appsv1.Deployment) int32 {
-	if d.Spec.Replicas == nil {
-		return 1
-	}
-	return *d.Spec.Replicas
-}
-
 func owns(d *appsv1.Deployment, pod *metav1.ObjectMeta) bool {
 	selector, err := metav1.LabelSelectorAsSelector(d.Spec.Selector)
 	return err == nil && selector.Matches(labels.Set(pod.Labels))
 }
 
-// Deployment is the name of the Deployment that a pod with this owner would be of: its ReplicaSets are named after it and the
-// template's hash, which their pods have as a label (k8s.io/kubernetes pkg/controller/deployment/sync.go); "" if it is none's.
+// Deployment is the name of the Deployment that a pod with this owner would be of: its ReplicaSets are named after it
+// and the template's hash, which their pods have as a label (k8s.io/kubernetes pkg/controller/deployment/sync.go); ""
+// if it is none's.
 func Deployment(pod *metav1.ObjectMeta) string {
 	owner := metav1.GetControllerOfNoCopy(pod)
 	hash := pod.Labels[appsv1.DefaultDeploymentUniqueLabelKey]
@@ -131,4 +132,17 @@ func Deployment(pod *metav1.ObjectMeta) string {
 		return ""
 	}
 	return name
+}
+
+// Passes reports whether an error of the API server may be gone at the next try: the request itself is not the cause.
+func Passes(err error) bool {
+	if err == nil {
+		return false
+	}
+	var s apierrors.APIStatus
+	if !errors.As(err, &s) {
+		return true // it did not answer
+	}
+	code := s.Status().Code
+	return code == http.StatusConflict || code == http.StatusTooManyRequests || code >= http.StatusInternalServerError
 }

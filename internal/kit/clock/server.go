@@ -9,9 +9,9 @@ import (
 // sameTime is by how much clocks may differ: the Date of an answer has whole seconds, and an answer takes its time.
 const sameTime = 5 * time.Second
 
-// Server is a clock that is set by the Date of a server's answers: what the server's cluster says of its times is to be compared with the
-// cluster's clock, and a user's machine may be hours off. Where both agree but for some seconds, and before the first answer, it is the
-// machine's. Safe for concurrent use.
+// Server is a clock that is set by the Date of a server's answers: what the server's cluster says of its times is to
+// be compared with the cluster's clock, and a user's machine may be hours off. Where both agree but for some seconds,
+// and before the first answer, it is the machine's. Safe for concurrent use.
 type Server struct {
 	Clock
 	ahead atomic.Int64 // of the machine's clock

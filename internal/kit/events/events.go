@@ -7,8 +7,8 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 )
 
-// Recorder records Kubernetes events. It does not block and is safe for concurrent use; client-go's record.EventRecorder
-// is one.
+// Recorder records Kubernetes events. It does not block and is safe for concurrent use; client-go's
+// record.EventRecorder is one.
 type Recorder interface {
 	Event(object runtime.Object, eventtype, reason, message string)
 }

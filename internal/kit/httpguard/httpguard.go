@@ -1,5 +1,5 @@
-// Package httpguard holds what this program's HTTP listeners share against callers that should not be there: tokens, the refusal
-// of requests that another web site makes a browser send, and a deadline for request bodies.
+// Package httpguard holds what this program's HTTP listeners share against callers that should not be there: tokens,
+// the refusal of requests that another web site makes a browser send, and a deadline for request bodies.
 package httpguard
 
 import (
@@ -27,8 +27,8 @@ func NewToken() string {
 	return base64.RawURLEncoding.EncodeToString(b)
 }
 
-// KeepToken is the token in a file that only its owner may read. It makes the file if there is none, so that a token outlives a
-// restart, and replaces a file that holds something else.
+// KeepToken is the token in a file that only its owner may read. It makes the file if there is none, so that a token
+// outlives a restart, and replaces a file that holds something else.
 func KeepToken(path string) (string, error) {
 	kept, err := os.ReadFile(path)
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
@@ -61,20 +61,22 @@ func Bearer(r *http.Request) string {
 	return strings.TrimSpace(token)
 }
 
-// Same reports whether a caller's token is the right one. How long it takes tells nothing about the right one; nobody has "".
+// Same reports whether a caller's token is the right one. How long it takes tells nothing about the right one; nobody
+// has "".
 func Same(got, want string) bool {
 	g, w := sha256.Sum256([]byte(got)), sha256.Sum256([]byte(want))
 	return want != "" && subtle.ConstantTimeCompare(g[:], w[:]) == 1
 }
 
-// ForeignSite reports whether a browser says that a page of another site, or of another port of this machine, makes it send the
-// request (Fetch Metadata, Sec-Fetch-Site). Programs and old browsers say nothing.
+// ForeignSite reports whether a browser says that a page of another site, or of another port of this machine, makes
+// it send the request (Fetch Metadata, Sec-Fetch-Site). Programs and old browsers say nothing.
 func ForeignSite(r *http.Request) bool {
 	site := r.Header.Get("Sec-Fetch-Site")
 	return site == "cross-site" || site == "same-site"
 }
 
-// ReadWithin bounds how long a request's body may take to arrive. A handler that works on after it has read the body calls BodyRead.
+// ReadWithin bounds how long a request's body may take to arrive. A handler that works on after it has read the body
+// calls BodyRead.
 func ReadWithin(limit time.Duration, next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if r.ContentLength != 0 {

@@ -10,8 +10,9 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
-// Watch calls seen with each change of the objects of a kind, of which object is an empty one: before and now, the first of them nil
-// if the object came, the second nil if it went. It does not wait for the cache to be filled. Calls of one Watch never overlap.
+// Watch calls seen with each change of the objects of a kind, of which object is an empty one: before and now, the
+// first of them nil if the object came, the second nil if it went. It does not wait for the cache to be filled. Calls
+// of one Watch never overlap.
 func Watch(ctx context.Context, c cache.Cache, object client.Object, seen func(old, now client.Object)) error {
 	informer, err := c.GetInformer(ctx, object, cache.BlockUntilSynced(false))
 	if err == nil {

@@ -1,5 +1,5 @@
-// Package kubeversion stamps the Kubernetes version into the embedded components. Kubernetes' own builds do so with linker
-// flags; built as a Go module, its API server and kubectl would call themselves "v0.0.0-master+$Format:%H$".
+// Package kubeversion stamps the Kubernetes version into the embedded components. Kubernetes' own builds do so with
+// linker flags; built as a Go module, its API server and kubectl would call themselves "v0.0.0-master+$Format:%H$".
 package kubeversion
 
 import (

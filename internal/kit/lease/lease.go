@@ -1,5 +1,5 @@
-// Package lease renews the leases of many Nodes, as a kubelet renews its own. Without them kube-controller-manager calls a
-// Node unknown.
+// Package lease renews the leases of many Nodes, as a kubelet renews its own. Without them kube-controller-manager
+// calls a Node unknown.
 package lease
 
 import (
@@ -25,8 +25,8 @@ import (
 
 const (
 	// renewInterval is how long a lease may go without renewal. kube-controller-manager calls a Node unknown after 50 s
-	// (--node-monitor-grace-period, Kubernetes 1.36). A kubelet renews every 10 s; for 1,000 Nodes on a laptop that is most
-	// of what an idle cluster does.
+	// (--node-monitor-grace-period, Kubernetes 1.36). A kubelet renews every 10 s; for 1,000 Nodes on a laptop that is
+	// most of what an idle cluster does.
 	renewInterval = 30 * time.Second
 	// writers is how many leases are written at the same time.
 	writers = 8
@@ -53,8 +53,8 @@ type renewal struct {
 	due   time.Time
 }
 
-// Run renews the leases that are due every second, several at a time, until ctx is done. All are due after a restart, and
-// so is that of a new Node; afterwards each Node has a period of its own, which spreads the writes out.
+// Run renews the leases that are due every second, several at a time, until ctx is done. All are due after a restart,
+// and so is that of a new Node; afterwards each Node has a period of its own, which spreads the writes out.
 func (r Renewer) Run(ctx context.Context) {
 	leases := map[string]*renewal{}
 	for ctx.Err() == nil {

@@ -42,12 +42,14 @@ func (i Item) Name() (Named, error) {
 		return n, fmt.Errorf("line %d: %w", i.Line, err)
 	}
 	if n.APIVersion == "" || n.Kind == "" {
-		return n, fmt.Errorf("line %d: an object without apiVersion or kind; both have to stand there, as kubectl get -o yaml writes them", i.Line)
+		return n, fmt.Errorf("line %d: an object without apiVersion or kind; both have to stand there, as kubectl get "+
+			"-o yaml writes them", i.Line)
 	}
 	return n, nil
 }
 
-// Object is the object as its Go type; fields nobody knows are passed over. The error is ErrUnknownKind, or says what is wrong where.
+// Object is the object as its Go type; fields nobody knows are passed over. The error is ErrUnknownKind, or says what
+// is wrong where.
 func (i Item) Object() (client.Object, error) {
 	n, err := i.Name()
 	if err != nil {

@@ -73,7 +73,8 @@ func jsonTrouble(d *json.Decoder, count *lines, err error) error {
 	case errors.Is(err, errLarge):
 		return fmt.Errorf("line %d: %w", count.at(d.InputOffset()), err)
 	case errors.Is(err, io.ErrUnexpectedEOF), errors.Is(err, io.EOF):
-		return fmt.Errorf("line %d: the file ends in the middle of an object; write it again, to the end", count.at(count.read))
+		return fmt.Errorf("line %d: the file ends in the middle of an object; write it again, to the end",
+			count.at(count.read))
 	}
 	return fmt.Errorf("line %d: not JSON: %w", count.at(d.InputOffset()), err)
 }

@@ -1,3 +1,6 @@
+// Package manifest reads Kubernetes objects from text, as people and kubectl write them: YAML documents, JSON, and Lists of
+// any length. It reads Lists object by object, so that a dump of a large cluster takes no more memory than its largest
+// object.
 package manifest
 
 import (
@@ -13,7 +16,8 @@ import (
 	"sigs.k8s.io/yaml"
 )
 
-// mostObject is the largest single object that is read: etcd takes none above 1.5 MB, and YAML needs more room than JSON.
+// mostObject is the largest single object that is read: etcd takes none above 1.5 MB, and YAML needs more room than
+// JSON.
 const mostObject = 16 << 20
 
 // Item is one object as it was written.
@@ -40,8 +44,8 @@ func Each(r io.Reader, f func(Item) error) error {
 	return y.read(in)
 }
 
-// yamlStream parts YAML into documents, and a List's items from each other, by lines alone: kubectl writes them so that an item
-// begins with a dash in the column of its list.
+// yamlStream parts YAML into documents, and a List's items from each other, by lines alone: kubectl writes them so
+// that an item begins with a dash in the column of its list.
 type yamlStream struct {
 	f    func(Item) error
 	line int
@@ -132,16 +136,19 @@ func (y *yamlStream) take(line []byte) error {
 		y.begin = y.line
 	}
 	if y.text.Len()+len(line) > mostObject {
-		return fmt.Errorf("line %d: the object that begins there is larger than %d MiB, which no Kubernetes object is", y.begin, mostObject>>20)
+		return fmt.Errorf("line %d: the object that begins there is larger than %d MiB, which no Kubernetes object is",
+			y.begin, mostObject>>20)
 	}
 	y.text.Write(line)
 	return nil
 }
 
-// endDocument gives out what there is. A list that ends among its items was not written to its end: kubectl says kind: List below.
+// endDocument gives out what there is. A list that ends among its items was not written to its end: kubectl says
+// kind: List below.
 func (y *yamlStream) endDocument() error {
 	if y.items {
-		return fmt.Errorf("line %d: the file ends in the middle of the list that begins in line %d: \"kind: List\" should stand below its items; write it again, to the end", y.line, y.since)
+		return fmt.Errorf("line %d: the file ends in the middle of the list that begins in line %d: \"kind: List\" "+
+			"should stand below its items; write it again, to the end", y.line, y.since)
 	}
 	err := y.flush(y.some)
 	y.some = false
@@ -180,7 +187,8 @@ func itemOf(begin int, text []byte) (Item, error) {
 		said := strings.TrimPrefix(err.Error(), "yaml: ")
 		if m := yamlLine.FindStringSubmatch(said); m != nil {
 			n, _ := strconv.Atoi(m[1])
-			return Item{}, fmt.Errorf("line %d: not YAML: %s", begin+n-1, strings.TrimPrefix(strings.Replace(said, m[0], "", 1), ": "))
+			return Item{}, fmt.Errorf("line %d: not YAML: %s", begin+n-1, strings.TrimPrefix(strings.Replace(said, m[0], "", 1),
+				": "))
 		}
 		return Item{}, fmt.Errorf("line %d: not YAML: %s", begin, said)
 	}

@@ -11,7 +11,8 @@ import (
 // step is one part of a field's path: a key, or an index in brackets.
 var step = regexp.MustCompile(`\[([^\]]*)\]|[^.\[\]]+`)
 
-// LineOf is the line of a field such as "spec.template.spec.requirements[0].operator", or of as much of its path as is there.
+// LineOf is the line of a field such as "spec.template.spec.requirements[0].operator", or of as much of its path as
+// is there.
 func (i Item) LineOf(field string) int {
 	var doc yaml.Node
 	if i.Text == nil || yaml.Unmarshal(i.Text, &doc) != nil || len(doc.Content) == 0 {

@@ -1,6 +1,6 @@
-// Package mutationcache bridges the moment between a write and its arrival in a watch cache: whoever writes an object reads
-// it as written, so that no step is done twice for having looked too early. It is client-go's MutationCache for typed
-// objects.
+// Package mutationcache bridges the moment between a write and its arrival in a watch cache: whoever writes an object
+// reads it as written, so that no step is done twice for having looked too early. It is client-go's MutationCache for
+// typed objects.
 package mutationcache
 
 import (
@@ -46,8 +46,8 @@ func (c *Cache[T]) Newest(cached T) T {
 	return w
 }
 
-// PatchStatus writes the status of an object that was read as before, if it changed, and reports whether it did. The patch
-// fails with a conflict if the object is no longer as it was read.
+// PatchStatus writes the status of an object that was read as before, if it changed, and reports whether it did. The
+// patch fails with a conflict if the object is no longer as it was read.
 func (c *Cache[T]) PatchStatus(ctx context.Context, api client.Client, before, now T) (bool, error) {
 	if equality.Semantic.DeepEqual(before, now) {
 		return false, nil
@@ -67,8 +67,8 @@ func (c *Cache[T]) Forget(uid types.UID) {
 	delete(c.written, uid)
 }
 
-// version returns the resource version as a number. Kubernetes 1.35 and later promise that the versions of one kind can be
-// compared.
+// version returns the resource version as a number. Kubernetes 1.35 and later promise that the versions of one kind
+// can be compared.
 func version(o client.Object) uint64 {
 	v, err := strconv.ParseUint(o.GetResourceVersion(), 10, 64)
 	if err != nil {

@@ -1,5 +1,5 @@
-// Package workqueue is a work queue on internal/kit/clock: each key is worked on by one worker at a time, as soon as possible,
-// at a time asked for, or after a back-off when it failed.
+// Package workqueue is a work queue on internal/kit/clock: each key is worked on by one worker at a time, as soon as
+// possible, at a time asked for, or after a back-off when it failed.
 package workqueue
 
 import (
