@@ -43,7 +43,7 @@ pod web-1 as=web from=n1`, ""},
 		"but not one that there is not": {model.Drifted, `
 node n1 pool=general type=c2 zone=a deleting command=x drifted=NodePoolDrifted
 pod web-1 cpu=64 from=n1`, model.RuleNoPlace},
-		"it is not drifted any more": {model.Drifted, `
+		"it is no longer drifted": {model.Drifted, `
 node n1 pool=general type=c2 zone=a deleting command=x`, model.RuleNotDrifted},
 		"it is gone": {model.Drifted, `
 node n2 pool=general type=c2 zone=a`, model.RuleGone},

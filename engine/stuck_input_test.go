@@ -59,7 +59,7 @@ node n1 pool=general type=m8 zone=a capacity-type=on-demand price=0.4 ready=5h r
 		t.Errorf("the pool is gone: %+v", got)
 	}
 	if again := engine.Disrupt(&without, policy); len(again.Commands)+len(again.Removals) > 0 || len(again.Kept) != 1 || again.Kept[0].Reason.Rule != model.RuleNoPool ||
-		reason.Kept(again.Kept[0]) != "n1 stays: its pool general is gone" {
+		reason.Kept(again.Kept[0]) != "n1 is kept: NodePool general no longer exists" {
 		t.Errorf("nothing of a pool that is gone is disrupted: %+v", again)
 	}
 }
@@ -86,17 +86,17 @@ node n1 pool=general type=m8 zone=a capacity-type=on-demand price=0.4 ready=5h
 		"a pod that no offering can hold": {`pool general disrupt(underused=9)
 shape big cpu=64
 node n1 pool=general type=m8 zone=a capacity-type=on-demand price=0.4 ready=5h runs(big-1 as big age=5h, web-1 as web age=5h)`, model.RuleNoPlace,
-			"pod default/big-1 would find no other place: "},
+			"pod default/big-1 fits nowhere else: "},
 		"a pod that must not be disrupted": {`pool general disrupt(underused=9)
 node n1 pool=general type=m8 zone=a capacity-type=on-demand price=0.4 ready=5h runs(web-1 as web age=5h do-not-disrupt)`, model.RuleDoNotDisrupt,
 			"pod default/web-1 must not be disrupted (karpenter.sh/do-not-disrupt)"},
 		"nothing that the pool allows has a price": {`type x2 cpu=2 memory=8Gi pods=60
 pool general types(x2) disrupt(underused=9)
 node n1 pool=general type=m8 zone=a capacity-type=on-demand price=0.4 ready=5h runs(web-1 as web age=5h)`, model.RuleNoPlace,
-			"pod default/web-1 would find no other place: "},
+			"pod default/web-1 fits nowhere else: "},
 		"a machine whose price is missing": {`pool general disrupt(underused=9)
 node n1 pool=general type=m8 zone=a capacity-type=on-demand ready=5h runs(web-1 as web age=5h)`, model.RuleNoPrice,
-			"what it costs is not known"},
+			"its price is not known"},
 	} {
 		s, policy := clusterOf(t, types+c.cluster)
 		plan := engine.Disrupt(s, policy)

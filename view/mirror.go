@@ -92,20 +92,20 @@ func (f *mirror) notes() {
 	for _, k := range []struct {
 		is   bool
 		name string
-	}{{f.allow.Nodes, "nodes (of those that your pods are on only the names are known)"}, {f.allow.Claims, "nodeclaims.karpenter.sh"}, {f.allow.Pools, "nodepools.karpenter.sh"}, {f.allow.Events, "events"}} {
+	}{{f.allow.Nodes, "nodes (only the names of those with your pods are known)"}, {f.allow.Claims, "nodeclaims.karpenter.sh"}, {f.allow.Pools, "nodepools.karpenter.sh"}, {f.allow.Events, "events"}} {
 		if !k.is {
 			kinds = append(kinds, k.name)
 		}
 	}
 	if len(kinds) > 0 {
-		f.to.Note("allowed", "you may not list, so not shown are: "+strings.Join(kinds, ", "))
+		f.to.Note("allowed", "not shown, because you may not list them: "+strings.Join(kinds, ", "))
 	}
 	switch n := len(f.allow.Namespaces); {
 	case f.allow.Pods:
 	case n == 0:
-		f.to.Note("allowed pods", "you may not list pods in any namespace that has some: none are shown, and sums count none")
+		f.to.Note("allowed pods", "no pods are shown or counted: you may not list those of any namespace")
 	default:
-		f.to.Note("allowed pods", fmt.Sprintf("shown are pods of %s alone, and sums count only them: you may not list those of other namespaces", few(f.allow.Namespaces)))
+		f.to.Note("allowed pods", fmt.Sprintf("only pods of %s are shown and counted: you may not list those of other namespaces", few(f.allow.Namespaces)))
 	}
 }
 

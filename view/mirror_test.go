@@ -75,7 +75,7 @@ func TestAMirrorOfANamespaceHasItsPodsAlone(t *testing.T) {
 	if sums.Bound != 2 || sums.Waiting != 1 || sums.Requests[0] != 2000 || sums.PoolCount != 0 || sums.Price != 0 {
 		t.Errorf("sums tell of others: %+v", sums)
 	}
-	if text := strings.Join(sums.Notes, "\n"); !strings.Contains(text, "pods of mine alone") || !strings.Contains(text, "nodepools.karpenter.sh") {
+	if text := strings.Join(sums.Notes, "\n"); !strings.Contains(text, "only pods of mine") || !strings.Contains(text, "nodepools.karpenter.sh") {
 		t.Errorf("what is left out is not said: %q", text)
 	}
 	m.DeletePod(second.UID)

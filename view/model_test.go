@@ -267,7 +267,7 @@ func TestWhyAPodWaits(t *testing.T) {
 		}
 		return strings.Join(out, "\n")
 	}
-	if got, want := waiting(), "gated: its scheduling gates hold it back\ntold: 0/3 nodes are available\nfresh: nobody has looked at it yet"; got != want {
+	if got, want := waiting(), "gated: its scheduling gates have to be removed\ntold: 0/3 nodes are available\nfresh: not evaluated yet"; got != want {
 		t.Errorf("got\n%s\nwant\n%s", got, want)
 	}
 	pod := view.Object{Kind: "Pod", Namespace: "shop", Name: "told"}

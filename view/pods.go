@@ -60,11 +60,11 @@ func (m *Model) verdict(p *Pod) string {
 		return ""
 	}
 	if p.Gated {
-		return cmp.Or(p.Verdict, "its scheduling gates hold it back")
+		return cmp.Or(p.Verdict, "its scheduling gates have to be removed")
 	}
 	said := m.said[Object{"Pod", p.Namespace, p.Name}]
 	if !said.concerns(p.UID) {
 		said = Said{}
 	}
-	return cmp.Or(strings.TrimPrefix(said.Message, "Failed to schedule pod, "), p.Verdict, "nobody has looked at it yet")
+	return cmp.Or(strings.TrimPrefix(said.Message, "Failed to schedule pod, "), p.Verdict, "not evaluated yet")
 }

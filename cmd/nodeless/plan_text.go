@@ -59,24 +59,24 @@ func writePlan(w io.Writer, o *whatif.Outcome, wide bool) error {
 	if wide {
 		section(&b, "Evicted", evicted)
 	}
-	section(&b, "Drifted, and stays", few(kept, wide))
-	section(&b, "No place for", few(unplaced, wide))
+	section(&b, "Drifted, and kept", few(kept, wide))
+	section(&b, "Unschedulable", few(unplaced, wide))
 	section(&b, "DaemonSet pods that would stay Pending", few(daemonsPending(o.DaemonsPending), wide))
 	if !o.Differs() {
 		b.WriteString("Nothing would be different.\n")
 	}
-	fmt.Fprintf(&b, "Nodes  %d now, %d then: %d go, %d come, in about %s\n", o.Before.Nodes, o.After.Nodes, len(o.Removed), len(o.Added), about(o.Seconds))
-	fmt.Fprintf(&b, "Pods   %d evicted, %d without a place", len(o.Evictions), len(o.Unplaced))
+	fmt.Fprintf(&b, "Nodes  %d now, %d then: %d removed, %d launched, in about %s\n", o.Before.Nodes, o.After.Nodes, len(o.Removed), len(o.Added), about(o.Seconds))
+	fmt.Fprintf(&b, "Pods   %d evicted, %d unschedulable", len(o.Evictions), len(o.Unplaced))
 	if n := len(o.DaemonsPending); n > 0 {
 		fmt.Fprintf(&b, ", %d of DaemonSets Pending", n)
 	}
 	b.WriteString("\n")
 	fmt.Fprintf(&b, "Costs  $%.2f a month now, $%.2f then%s\n", o.Before.DollarsPerMonth, o.After.DollarsPerMonth, change(o.After.DollarsPerMonth-o.Before.DollarsPerMonth))
 	if o.Unchanged != o.Before {
-		fmt.Fprintf(&b, "       without the change it would come to %d nodes and $%.2f a month\n", o.Unchanged.Nodes, o.Unchanged.DollarsPerMonth)
+		fmt.Fprintf(&b, "       without the change: %d nodes and $%.2f a month\n", o.Unchanged.Nodes, o.Unchanged.DollarsPerMonth)
 	}
 	if !o.Settled {
-		b.WriteString("       more is to come later; look further with --horizon\n")
+		b.WriteString("       more happens later: look further with --horizon\n")
 	}
 	for _, text := range o.Assumed {
 		b.WriteString("  (" + text + ")\n")
@@ -100,9 +100,9 @@ func stepText(s *whatif.Step, wide bool) string {
 	case whatif.Replace:
 		text += fmt.Sprintf("replace %s (%s, %s)", strings.Join(goes, ", "), s.Method, pods(s.Pods))
 		if len(comes) > 0 {
-			text += " by " + strings.Join(comes, ", ")
+			text += " with " + strings.Join(comes, ", ")
 		} else {
-			text += "; its pods have room elsewhere"
+			text += "; other nodes have room for its pods"
 		}
 	case whatif.Remove:
 		text += fmt.Sprintf("remove %s (%s)", strings.Join(goes, ", "), s.Method)
@@ -137,7 +137,7 @@ func machineText(m whatif.Machine) string {
 
 func anyway(is bool) string {
 	if is {
-		return " (without the change, too)"
+		return " (also without the change)"
 	}
 	return ""
 }
@@ -146,7 +146,7 @@ func few(lines []string, all bool) []string {
 	if all || len(lines) <= fewSteps {
 		return lines
 	}
-	return append(lines[:fewSteps:fewSteps], fmt.Sprintf("… and %d more; -o wide says all", len(lines)-fewSteps))
+	return append(lines[:fewSteps:fewSteps], fmt.Sprintf("… and %d more; -o wide lists all", len(lines)-fewSteps))
 }
 
 // about is a duration as people say it.

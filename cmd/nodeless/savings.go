@@ -76,9 +76,9 @@ func (o *savingsOptions) run(ctx context.Context, out, errs io.Writer) error {
 func printLedger(out io.Writer, l *record.Ledger, wide bool) error {
 	w := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
 	fmt.Fprintf(w, "saved\t%s\tsince %s, %s ago\n", dollars(l.Dollars), l.Since.Format(time.RFC3339), ageOf(l.Until.Sub(l.Since)))
-	fmt.Fprintf(w, "now\t%s/h\tby which it grows while nothing changes\n", dollars(l.DollarsPerHour))
+	fmt.Fprintf(w, "now\t%s/h\twhile nothing changes\n", dollars(l.DollarsPerHour))
 	for _, m := range []struct{ method, text string }{
-		{"Empty", "machines that nobody needed"}, {"Underutilized", "machines whose pods cost less elsewhere"},
+		{"Empty", "empty nodes"}, {"Underutilized", "nodes whose pods cost less elsewhere"},
 	} {
 		sum, n := 0.0, 0
 		for _, s := range l.Savings {
@@ -89,14 +89,14 @@ func printLedger(out io.Writer, l *record.Ledger, wide bool) error {
 		fmt.Fprintf(w, "%s\t%s\t%d × %s\n", m.method, dollars(sum), n, m.text)
 	}
 	if l.Unpriced > 0 {
-		fmt.Fprintf(w, "left out\t-\t%d × machines whose price was not known\n", l.Unpriced)
+		fmt.Fprintf(w, "left out\t-\t%d × nodes of unknown price\n", l.Unpriced)
 	}
 	if err := w.Flush(); err != nil {
 		return err
 	}
 	if wide && len(l.Savings) > 0 {
 		w = tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
-		fmt.Fprintln(w, "\nTIME\tDECISION\tREASON\tSTATE\tSAVED\tNOW\tWENT\tREPLACEMENTS\tLAUNCHED SINCE\tWHAT")
+		fmt.Fprintln(w, "\nTIME\tDECISION\tREASON\tSTATE\tSAVED\tNOW\tREMOVED\tREPLACEMENTS\tLAUNCHED SINCE\tWHAT")
 		for _, s := range l.Savings {
 			fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%s\t%s/h\t%s\t%s\t%s\t%s\n", s.Time.Format(time.RFC3339), answers.Printable(s.Decision), answers.Printable(s.Method), s.State,
 				dollars(s.Dollars), dollars(s.DollarsPerHour), dollars(s.Gone), dollars(-s.Replacements), dollars(-s.Launched), answers.Printable(s.What))

@@ -105,19 +105,19 @@ func (r *simulated) writeSentences(w io.Writer, s *model.Snapshot) error {
 		}
 		refused = append(refused, text)
 	}
-	section(&b, "No place for", refused)
+	section(&b, "Unschedulable", refused)
 	section(&b, "Remove", goes)
 	section(&b, "Replace", moves)
 	section(&b, "Keep", stays)
 	if r.Provision.Partial {
-		b.WriteString("The search was cut after so many steps; more may be possible (policy max-steps).\n")
+		b.WriteString("The search reached its step limit; more may be possible (policy max-steps).\n")
 	}
 	if r.Disrupt != nil && r.Disrupt.Partial {
 		setting, at := "after", r.Disrupt.After.Underutilized
 		if at == "" {
 			setting, at = "after-drifted", r.Disrupt.After.Drifted
 		}
-		fmt.Fprintf(&b, "Not all machines were looked at whose pods would have to move; policy %s=%s goes on.\n", setting, at)
+		fmt.Fprintf(&b, "Not every node whose pods would have to move was evaluated; policy %s=%s continues.\n", setting, at)
 	}
 	if len(r.Provision.Launches) > 0 {
 		fmt.Fprintf(&b, "Costs %s for %s%s.\n", reason.Dollars(r.cost), machines(r.Launched), r.above())

@@ -17,7 +17,7 @@ import (
 )
 
 // errChanged means that a machine is no longer as the command believed.
-var errChanged = errors.New("it was changed meanwhile")
+var errChanged = errors.New("it has changed in the meantime")
 
 // begin starts the commands that are still right, several at a time: their replacements first, then their victims are
 // marked. From the first replacement on the command is data in the cluster, and Advance brings it to an end.

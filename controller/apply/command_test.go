@@ -187,7 +187,7 @@ func TestACommandWhoseReplacementIsNeverReadyIsUndone(t *testing.T) {
 	if len(r.claims()) != 2 || !r.world.Resting(r.pool) {
 		t.Error("its replacement stays, and the pool is left alone for a while")
 	}
-	if r.events.count("DisruptionBlocked "+a+" Disruption was undone: a machine that was to take its place was not ready in 10m0s") != 1 {
+	if r.events.count("DisruptionBlocked "+a+" Disruption was abandoned: its replacement was not ready within 10m0s") != 1 {
 		t.Errorf("events: %v", r.events.seen)
 	}
 	if done := r.turn(); len(done.Created)+len(done.Undone) != 0 {

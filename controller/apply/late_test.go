@@ -89,7 +89,7 @@ func TestAClaimThatIsChangedBeforeItsDeletionStays(t *testing.T) {
 	r.until("the pods are gone and the claim is known", func() bool { return len(r.snapshot().Pending) == 0 && r.world.Claim(name) != nil })
 	node := machineOf(r.snapshot(), name)
 	done := r.actor.Apply(t.Context(), r.snapshot(), model.Plan{Removals: []model.Removal{{Node: node, Claim: name, Pool: r.pool, Method: model.Empty}}})
-	if len(done.Removed) != 0 || len(done.Refused) != 1 || done.Refused[0].Why != "it was changed meanwhile" {
+	if len(done.Removed) != 0 || len(done.Refused) != 1 || done.Refused[0].Why != "it has changed in the meantime" {
 		t.Errorf("removed %v, refused %v, errors %v", done.Removed, done.Refused, done.Errors)
 	}
 	if claim := r.claim(name); claim.DeletionTimestamp != nil {
@@ -117,10 +117,10 @@ func TestLateDoNotDisruptKeepsANode(t *testing.T) {
 		want      string
 	}{
 		"nothing was said":             {method: model.Empty, daemon: true},
-		"the node of an empty one":     {method: model.Empty, node: forbidden, daemon: true, want: "it may not be disrupted any more"},
+		"the node of an empty one":     {method: model.Empty, node: forbidden, daemon: true, want: "it may no longer be disrupted"},
 		"a DaemonSet's pod":            {method: model.Empty, pod: forbidden, daemon: true, want: "pod default/web may not be disrupted"},
 		"a pod of one that drifted":    {method: model.Drifted, pod: forbidden, want: "pod default/web may not be disrupted"},
-		"the node of one that drifted": {method: model.Drifted, node: forbidden, want: "it may not be disrupted any more"},
+		"the node of one that drifted": {method: model.Drifted, node: forbidden, want: "it may no longer be disrupted"},
 		"nothing, and it drifted":      {method: model.Drifted},
 	} {
 		w := cluster.New(cluster.Options{})

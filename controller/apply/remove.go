@@ -40,7 +40,7 @@ func (a *Actor) remove(ctx context.Context, s *model.Snapshot, removals []model.
 			case apierrors.IsNotFound(err):
 				a.o.World.ForgetClaim(claim)
 			case apierrors.IsConflict(err):
-				r.Refused = append(r.Refused, Refusal{Object: "NodeClaim " + m.Claim, Why: "it was changed meanwhile"})
+				r.Refused = append(r.Refused, Refusal{Object: "NodeClaim " + m.Claim, Why: "it has changed in the meantime"})
 			default:
 				r.Errors = append(r.Errors, err)
 			}
@@ -56,17 +56,17 @@ func (a *Actor) stillTrue(s *model.Snapshot, m *model.Removal) (*karpv1.NodeClai
 	now, ok := a.o.World.Machine(m.Claim)
 	switch {
 	case claim == nil || !ok:
-		return nil, "it is gone"
+		return nil, "it no longer exists"
 	case now.Deleting:
-		return nil, "it is going already"
+		return nil, "it is already being removed"
 	case now.Name != m.Node:
-		return nil, "its node is another one now"
+		return nil, "its node has been replaced"
 	case m.Method == model.Overprovisioned:
 		return claim, "" // whatever runs there, its static pool has one too many
 	case now.DoNotDisrupt:
-		return nil, "it may not be disrupted any more"
+		return nil, "it may no longer be disrupted"
 	case m.Method == model.Drifted && now.Drifted == "":
-		return nil, "it is not drifted any more"
+		return nil, "it is no longer drifted"
 	}
 	before := map[model.PodKey]bool{}
 	for i := range s.Nodes {
@@ -84,7 +84,7 @@ func (a *Actor) stillTrue(s *model.Snapshot, m *model.Removal) (*karpv1.NodeClai
 			return nil, fmt.Sprintf("pod %s/%s may not be disrupted", p.Namespace, p.Name)
 		case p.Daemon:
 		case m.Method == model.Empty || !before[p.PodKey]:
-			return nil, fmt.Sprintf("pod %s/%s has come", p.Namespace, p.Name)
+			return nil, fmt.Sprintf("pod %s/%s was bound to it", p.Namespace, p.Name)
 		}
 	}
 	return claim, ""

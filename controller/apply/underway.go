@@ -106,11 +106,11 @@ func (a *Actor) left(u *underway) []*karpv1.NodeClaim {
 func (u *underway) broken(now time.Time, patience time.Duration) (why, message string) {
 	switch {
 	case len(u.replacements) < u.Launches:
-		return "replacement_failed", "a machine that was to take its place could not be had"
+		return "replacement_failed", "its replacement could not be launched"
 	case u.waiting() != nil && now.Sub(u.Since) >= patience:
-		return "timeout", "a machine that was to take its place was not ready in " + patience.String()
+		return "timeout", "its replacement was not ready within " + patience.String()
 	case now.Sub(u.Since) >= patience+leastPatience:
-		return "timeout", "the command was not done in " + (patience + leastPatience).String()
+		return "timeout", "the disruption was not finished within " + (patience + leastPatience).String()
 	}
 	return "", ""
 }

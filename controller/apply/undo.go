@@ -44,7 +44,7 @@ func (a *Actor) undo(ctx context.Context, u *underway, why, message string) Resu
 			r.Errors = append(r.Errors, err)
 			continue
 		}
-		a.machines.tell(claim, corev1.EventTypeNormal, "DisruptionBlocked", "Disruption was undone: "+message)
+		a.machines.tell(claim, corev1.EventTypeNormal, "DisruptionBlocked", "Disruption was abandoned: "+message)
 	}
 	if len(r.Errors) > 0 {
 		return r

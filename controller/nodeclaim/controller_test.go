@@ -245,7 +245,7 @@ func TestTheUnregisteredTaintIsKnownByItsKey(t *testing.T) {
 	s.must(s.api.Get(context.Background(), client.ObjectKey{Name: "microvm"}, node))
 	for _, taint := range node.Spec.Taints {
 		if taint.Key == karpv1.UnregisteredTaintKey {
-			t.Errorf("taint %s is still there", taint.ToString())
+			t.Errorf("taint %s has not been removed", taint.ToString())
 		}
 	}
 }

@@ -120,7 +120,7 @@ func TestAClaimWhoseMachineVanishedGoes(t *testing.T) {
 	s.region.set(func() { delete(s.region.machines, "i-vanished") })
 	s.unready("vanished")
 	s.passing(time.Second, "the claim is gone", gone(s, claim))
-	s.passing(time.Second, "its Node is gone", gone(s, &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "vanished"}}))
+	s.passing(time.Second, "its Node no longer exists", gone(s, &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "vanished"}}))
 	s.must(s.api.Get(context.Background(), client.ObjectKeyFromObject(other), other))
 	if other.DeletionTimestamp != nil {
 		t.Error("a claim whose machine is there was deleted")

@@ -15,7 +15,7 @@ import (
 // goes. pool is the claim's, nil if there is none.
 func Departure(claim *karpv1.NodeClaim, pool *karpv1.NodePool, now time.Time) string {
 	if kind, at, ok := Interrupted(claim); ok {
-		return fmt.Sprintf("the cloud takes it away (%s, heard at %s)", strings.ReplaceAll(kind, "_", " "), at.UTC().Format(time.RFC3339))
+		return fmt.Sprintf("the cloud reclaims it (%s, heard at %s)", strings.ReplaceAll(kind, "_", " "), at.UTC().Format(time.RFC3339))
 	}
 	method := model.Method(claim.Annotations[AnnotationDisruption])
 	if c, ok, err := CommandOf(claim); ok && err == nil {
@@ -35,11 +35,11 @@ func Departure(claim *karpv1.NodeClaim, pool *karpv1.NodePool, now time.Time) st
 	name := claim.Labels[karpv1.NodePoolLabelKey]
 	switch {
 	case name != "" && pool == nil:
-		return "its NodePool " + name + " is gone"
+		return "its NodePool " + name + " no longer exists"
 	case pool != nil && pool.DeletionTimestamp != nil:
 		return "its NodePool " + name + " is being deleted"
 	case claim.DeletionTimestamp != nil:
-		return "its NodeClaim was deleted, by hand or by another program; no reason was left on it"
+		return "its NodeClaim was deleted, by a person or another program; no reason was recorded on it"
 	}
 	return ""
 }
@@ -48,17 +48,17 @@ func Departure(claim *karpv1.NodeClaim, pool *karpv1.NodePool, now time.Time) st
 func methodText(m model.Method) string {
 	switch m {
 	case model.Empty:
-		return "no pod needed it"
+		return "it was empty"
 	case model.Drifted:
-		return "it is no longer as its pool and node class say"
+		return "it no longer matches its NodePool and node class"
 	case model.Underutilized:
 		return "its pods cost less elsewhere"
 	case model.Expired:
 		return "it is older than its pool's " + AnnotationSoftExpireAfter
 	case model.CrowdedOut:
-		return "a DaemonSet's pod has no room on it"
+		return "a DaemonSet pod does not fit on it"
 	case model.Overprovisioned:
-		return "its static pool has more machines than replicas"
+		return "its static pool has more nodes than replicas"
 	}
 	return string(m)
 }

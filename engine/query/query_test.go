@@ -53,7 +53,7 @@ pods 1 new cpu=1500m require(zone=a)
 		said[r.Such] = reason.Refusal(r.Reason)
 	}
 	for node, want := range map[string]string{
-		"full": "too little cpu left", "small": "too small: cpu", "gpu": "taint gpu=true:NoSchedule",
+		"full": "not enough cpu left", "small": "too small: cpu", "gpu": "taint gpu=true:NoSchedule",
 		"elsewhere": "not topology.kubernetes.io/zone In [a]", "closed": "cordoned",
 	} {
 		if said[node] != want {
@@ -161,7 +161,7 @@ pods 1 giant cpu=60
 // Who knows that the cloud has none of the machines that a pod could have is told what would help all the same.
 func TestAPodWhoseMachinesAreSoldOut(t *testing.T) {
 	for want, text := range map[string]string{
-		"would fit in pool small if it asked for cpu 2 instead of 3":  "pool small types(s2, s8)\npods 1 new cpu=3",
+		"would fit in pool small if it requested cpu 2 instead of 3":  "pool small types(s2, s8)\npods 1 new cpu=3",
 		"would fit in pool large if it tolerated gpu=true:NoSchedule": "pool small types(s4)\npool large types(s8) taint(gpu=true:NoSchedule)\npods 1 new cpu=3",
 		"would fit in pool small once s4 has capacity again":          "pool small types(s4)\npods 1 new cpu=3",
 	} {
@@ -245,7 +245,7 @@ func TestATimeThatIsSaidIsTrue(t *testing.T) {
 	}
 }
 
-// A pod that nothing can take is offered up to three changes, each of which helps by itself, with the node that it would get and its price.
+// A pod that no node can take is offered up to three changes, each of which helps by itself, with the node that it would get and its price.
 func TestSeveralChangesAreOfferedWithWhatTheyCost(t *testing.T) {
 	s, policy := cluster(t, `
 pool small types(s2)
@@ -261,7 +261,7 @@ pods 1 new cpu=3
 		got = append(got, reason.Change(o.Change)+": "+reason.Candidate(o.Node))
 	}
 	want := "would fit in pool large if it tolerated gpu=true:NoSchedule: s8 on-demand in a at $0.40/h; " +
-		"would fit in pool small if it asked for cpu 2 instead of 3: s2 on-demand in a at $0.10/h"
+		"would fit in pool small if it requested cpu 2 instead of 3: s2 on-demand in a at $0.10/h"
 	if text := strings.Join(got, "; "); text != want || p.Options[0].Change != p.Reason.Change {
 		t.Errorf("got  %s\nwant %s", text, want)
 	}

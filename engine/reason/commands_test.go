@@ -17,13 +17,13 @@ func TestACommandSaysWhatTakesTheMachinesPlace(t *testing.T) {
 		return out
 	}
 	for want, c := range map[string]model.Command{
-		"n1 (c7g.4xlarge on-demand) goes: its pods cost less elsewhere; first comes c7g.large spot in a at $0.04/h, saves $0.36/h": {
+		"replace n1 (c7g.4xlarge on-demand) with c7g.large spot in a at $0.04/h: its pods cost less elsewhere; saves $0.36/h": {
 			Method: model.Underutilized, Removals: removals("n1"), Launches: []model.Launch{launch}, Saves: 360_000},
-		"n1 (c7g.4xlarge on-demand), n2 go: their pods cost less elsewhere; there is room for 2 pods, saves $0.80/h": {
+		"remove n1 (c7g.4xlarge on-demand), n2: their pods cost less elsewhere; other nodes have room for 2 pods; saves $0.80/h": {
 			Method: model.Underutilized, Removals: removals("n1", "n2"), Placements: make([]model.Placement, 2), Saves: 800_000},
-		"n2 goes: it is no longer as its pool and node class say; first comes c7g.large spot in a at $0.04/h, costs $0.01/h more": {
+		"replace n2 with c7g.large spot in a at $0.04/h: it no longer matches its NodePool and node class; costs $0.01/h more": {
 			Method: model.Drifted, Removals: removals("n2"), Launches: []model.Launch{launch}, Saves: -10_000},
-		"n2, n3, n4, n5, n6 and 2 more go: they are no longer as their pools and node classes say; first come 2 machines, such as c7g.large spot in a at $0.04/h": {
+		"replace n2, n3, n4, n5, n6 and 2 more with 2 nodes, such as c7g.large spot in a at $0.04/h: they no longer match their NodePools and node classes": {
 			Method: model.Drifted, Removals: removals("n2", "n3", "n4", "n5", "n6", "n7", "n8"), Launches: []model.Launch{launch, launch}},
 	} {
 		if got := Command(s, c); got != want {
@@ -43,7 +43,7 @@ func TestEveryRuleThatKeepsAMachineHasASentence(t *testing.T) {
 		if got := Kept(model.Kept{Node: "n", Reason: r}); strings.Contains(got, string(rule)+" it") {
 			t.Errorf("%s has no sentence: %s", rule, got)
 		}
-		if got := Undone(r); got == "" || strings.Contains(got, "stays") {
+		if got := Undone(r); got == "" || strings.Contains(got, "is kept") {
 			t.Errorf("%s does not say why a command is undone: %q", rule, got)
 		}
 	}

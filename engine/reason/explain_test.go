@@ -9,23 +9,23 @@ import (
 
 func TestVerdictsAreSentences(t *testing.T) {
 	for want, v := range map[string]model.PoolVerdict{
-		"no instance type of pool general-purpose has resource vpc.amazonaws.com/pod-eni":                                                {Pool: "general-purpose", Rule: model.RuleResource, Object: "vpc.amazonaws.com/pod-eni", Detail: "1"},
-		"pool general: needs memory 900Gi, the largest type m7i.48xlarge offers 740Gi":                                                   {Pool: "general", Rule: model.RuleResource, Object: "memory", Detail: "900Gi", Best: "740Gi", BestOf: "m7i.48xlarge"},
-		"limit cpu 10 of pool small is reached (10 used)":                                                                                {Pool: "small", Rule: model.RuleLimit, Object: "cpu", Detail: "10", Best: "10"},
-		"pool gpu: does not tolerate taint gpu=true:NoSchedule":                                                                          {Pool: "gpu", Rule: model.RuleTaint, Object: "gpu=true:NoSchedule"},
-		"no instance type or offering of pool arm has kubernetes.io/arch In [s390x]":                                                     {Pool: "arm", Rule: model.RuleRequirement, Object: model.LabelArch, Detail: "kubernetes.io/arch In [s390x]"},
-		"pool general is not ready: no subnets found":                                                                                    {Pool: "general", Rule: model.RulePoolNotReady, Detail: "no subnets found"},
-		"pool p: host port TCP 8080 is taken on every machine by DaemonSet kube-system/proxy":                                            {Pool: "p", Rule: model.RuleHostPort, Object: "TCP 8080", Detail: "DaemonSet kube-system/proxy"},
-		"pool p: its requirements on arch contradict each other":                                                                         {Pool: "p", Rule: model.RuleRequirement, Object: "arch", Detail: "arch In []"},
-		"pool p: wants a node by its name (metadata.name In [n9]), a new machine has another":                                            {Pool: "p", Rule: model.RuleRequirement, Object: model.NodeNameField, Detail: "field:metadata.name In [n9]"},
-		"pool p: needs cpu 4, the policy's largest machine has 2":                                                                        {Pool: "p", Rule: model.RuleResource, Object: "cpu", Detail: "4", Best: "2"},
-		"pool p: no machine can be where all of its volumes x, y are (zone In [a]; zone In [b])":                                         {Pool: "p", Rule: model.RuleVolume, Object: "x, y", Detail: "zone In [a]; zone In [b]"},
-		"pool p: host port TCP 8080 is taken on every machine it could have":                                                             {Pool: "p", Rule: model.RuleHostPort, Object: "TCP 8080"},
-		"pool p: its required pod affinity cannot be kept: no machine can have the same kubernetes.io/hostname as pods with app In [db]": {Pool: "p", Rule: model.RuleAffinity, Object: model.LabelHostname, Detail: "app In [db]"},
-		"pool p: no machine keeps its topology spread over topology.kubernetes.io/zone (maxSkew 1)":                                      {Pool: "p", Rule: model.RuleSpread, Object: model.LabelZone, Detail: "maxSkew 1"},
-		"pool p: no machine can be where its volume default/data is (topology.kubernetes.io/zone In [c])":                                {Pool: "p", Rule: model.RuleVolume, Object: "default/data", Detail: "topology.kubernetes.io/zone In [c]"},
-		"pool p: needs 30 volumes of driver ebs.csi.aws.com on one machine, no machine takes more than 26":                               {Pool: "p", Rule: model.RuleVolumeLimit, Object: "ebs.csi.aws.com", Detail: "30", Best: "26"},
-		"pool p: all offerings that fit are out of capacity for now (such as p5.48xlarge)":                                               {Pool: "p", Rule: model.RuleCapacity, Object: "p5.48xlarge"},
+		"no instance type of pool general-purpose has resource vpc.amazonaws.com/pod-eni":                                      {Pool: "general-purpose", Rule: model.RuleResource, Object: "vpc.amazonaws.com/pod-eni", Detail: "1"},
+		"pool general: requests memory 900Gi; the largest type, m7i.48xlarge, offers 740Gi":                                    {Pool: "general", Rule: model.RuleResource, Object: "memory", Detail: "900Gi", Best: "740Gi", BestOf: "m7i.48xlarge"},
+		"limit cpu 10 of pool small is reached (10 used)":                                                                      {Pool: "small", Rule: model.RuleLimit, Object: "cpu", Detail: "10", Best: "10"},
+		"pool gpu: does not tolerate taint gpu=true:NoSchedule":                                                                {Pool: "gpu", Rule: model.RuleTaint, Object: "gpu=true:NoSchedule"},
+		"no instance type or offering of pool arm has kubernetes.io/arch In [s390x]":                                           {Pool: "arm", Rule: model.RuleRequirement, Object: model.LabelArch, Detail: "kubernetes.io/arch In [s390x]"},
+		"pool general is not ready: no subnets found":                                                                          {Pool: "general", Rule: model.RulePoolNotReady, Detail: "no subnets found"},
+		"pool p: host port TCP 8080 is taken on every node by DaemonSet kube-system/proxy":                                     {Pool: "p", Rule: model.RuleHostPort, Object: "TCP 8080", Detail: "DaemonSet kube-system/proxy"},
+		"pool p: its requirements on arch contradict each other":                                                               {Pool: "p", Rule: model.RuleRequirement, Object: "arch", Detail: "arch In []"},
+		"pool p: requires a node by its name (metadata.name In [n9]), and a new node has another":                              {Pool: "p", Rule: model.RuleRequirement, Object: model.NodeNameField, Detail: "field:metadata.name In [n9]"},
+		"pool p: requests cpu 4; the largest node that the policy allows has 2":                                                {Pool: "p", Rule: model.RuleResource, Object: "cpu", Detail: "4", Best: "2"},
+		"pool p: no node can reach all of its volumes x, y (zone In [a]; zone In [b])":                                         {Pool: "p", Rule: model.RuleVolume, Object: "x, y", Detail: "zone In [a]; zone In [b]"},
+		"pool p: host port TCP 8080 is taken on every node that it fits":                                                       {Pool: "p", Rule: model.RuleHostPort, Object: "TCP 8080"},
+		"pool p: its required pod affinity cannot be met: no node can share kubernetes.io/hostname with pods with app In [db]": {Pool: "p", Rule: model.RuleAffinity, Object: model.LabelHostname, Detail: "app In [db]"},
+		"pool p: no node satisfies its topology spread over topology.kubernetes.io/zone (maxSkew 1)":                           {Pool: "p", Rule: model.RuleSpread, Object: model.LabelZone, Detail: "maxSkew 1"},
+		"pool p: no node can reach its volume default/data (topology.kubernetes.io/zone In [c])":                               {Pool: "p", Rule: model.RuleVolume, Object: "default/data", Detail: "topology.kubernetes.io/zone In [c]"},
+		"pool p: needs 30 volumes of driver ebs.csi.aws.com on one node; no node takes more than 26":                           {Pool: "p", Rule: model.RuleVolumeLimit, Object: "ebs.csi.aws.com", Detail: "30", Best: "26"},
+		"pool p: all offerings that fit are out of capacity (such as p5.48xlarge)":                                             {Pool: "p", Rule: model.RuleCapacity, Object: "p5.48xlarge"},
 	} {
 		if got := Verdict(v); got != want {
 			t.Errorf("got  %s\nwant %s", got, want)
@@ -41,7 +41,7 @@ func TestALaunchSaysWhatTheNextBestWouldHaveCost(t *testing.T) {
 		Chosen:   model.Candidate{OfferingKey: model.OfferingKey{Type: "c7g.2xlarge", Zone: "us-east-1a", CapacityType: model.Spot}, Price: 118_400},
 		RunnerUp: model.Candidate{OfferingKey: model.OfferingKey{Type: "c7i.2xlarge"}, Price: 140_000},
 	}
-	want := "c7g.2xlarge spot in us-east-1a at $0.1184/h for 7 pods (cpu 7150m, memory 3Gi, pods 9), pool general; next best c7i.2xlarge, $0.0216/h more; 1 other type may stand in"
+	want := "c7g.2xlarge spot in us-east-1a at $0.1184/h for 7 pods (cpu 7150m, memory 3Gi, pods 9), pool general; next best c7i.2xlarge, $0.0216/h more; 1 other type allowed"
 	if got := Launch(s, l); got != want {
 		t.Errorf("got  %s\nwant %s", got, want)
 	}
@@ -71,7 +71,7 @@ func TestEveryRuleThatLeavesAPodWithoutAPlaceHasASentence(t *testing.T) {
 func TestAReasonEndsWithTheChangeThatWouldHelp(t *testing.T) {
 	r := model.Reason{Rule: model.RuleBlocked, Detail: "persistentVolumeClaim data does not exist",
 		Change: model.Change{Rule: model.RuleBlocked, Object: "persistentVolumeClaim data", Pool: "general", To: "created"}}
-	want := "waits: persistentVolumeClaim data does not exist; would fit in pool general if persistentVolumeClaim data were created"
+	want := "persistentVolumeClaim data does not exist; would fit in pool general if persistentVolumeClaim data were created"
 	if got := Pod(r); got != want {
 		t.Errorf("got  %s\nwant %s", got, want)
 	}

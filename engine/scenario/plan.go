@@ -18,13 +18,14 @@ func FormatPlan(s *model.Snapshot, p model.Plan) string {
 	b.WriteString(launches(p))
 	b.WriteString(unplaced(p))
 	for _, r := range p.Removals {
-		fmt.Fprintf(&b, "remove %s as %s: %s\n", r.Node, r.Method, reason.Removal(s, r))
+		_, why, _ := strings.Cut(reason.Removal(s, r), ": ")
+		fmt.Fprintf(&b, "remove %s as %s: %s\n", r.Node, r.Method, why)
 	}
 	for i := range p.Commands {
 		b.WriteString(command(s, &p.Commands[i]))
 	}
 	for _, k := range p.Kept {
-		fmt.Fprintf(&b, "keep %s\n", reason.Kept(k))
+		fmt.Fprintf(&b, "keep %s: %s\n", k.Node, reason.Undone(k.Reason))
 	}
 	if p.Partial {
 		b.WriteString("the search was cut")
@@ -45,7 +46,8 @@ func command(s *model.Snapshot, c *model.Command) string {
 	for i, r := range c.Removals {
 		names[i] = r.Node
 	}
-	text := fmt.Sprintf("replace %s as %s: %s\n", strings.Join(names, ", "), c.Method, reason.Command(s, *c))
+	_, why, _ := strings.Cut(reason.Command(s, *c), ": ")
+	text := fmt.Sprintf("replace %s as %s: %s\n", strings.Join(names, ", "), c.Method, why)
 	for line := range strings.Lines(launches(model.Plan{Launches: c.Launches})) {
 		if !strings.HasPrefix(line, "costs ") {
 			text += "  " + line

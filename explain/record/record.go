@@ -70,7 +70,7 @@ type Bought struct {
 	Claim  string `json:"nodeClaim,omitempty"`
 	Pool   string `json:"nodePool"`
 	Chosen Offer  `json:"chosen"`
-	// RunnerUp is the best that was not chosen, nil if nothing else would do; Others are the best of further types, cheapest first.
+	// RunnerUp is the best that was not chosen, nil if no other type fits; Others are the best of further types, cheapest first.
 	RunnerUp *Offer  `json:"runnerUp,omitempty"`
 	Others   []Offer `json:"others,omitempty"`
 	Types    int     `json:"types"`              // how many types would do

@@ -86,7 +86,7 @@ func TestALifeIsToldOnceWhateverComesFirst(t *testing.T) {
 		},
 		"gone": func(k *record.Tracker) []record.Entry { return k.Went("c1", "", at(64*time.Minute)) },
 	}
-	const want = "Launch: ready in 44s as node-c1\nReplace Underutilized: ready in 1m0s as node-c2; gone after 4m0s"
+	const want = "Launch: ready in 44s as node-c1\nReplace Underutilized: ready in 1m0s as node-c2; terminated after 4m0s"
 	for _, order := range []string{
 		"launch ready replace ready2 finished going due gone",
 		"ready launch replace ready2 finished going due gone",
@@ -108,7 +108,7 @@ func TestALifeIsToldOnceWhateverComesFirst(t *testing.T) {
 			k, told := record.NewTracker(), slices.Clone(all[:n])
 			k.Replay(told)
 			for i, step := range strings.Fields(order) {
-				if i > done || strings.HasPrefix(step, "ready") || step == "going" && !strings.Contains(story(told), "gone") {
+				if i > done || strings.HasPrefix(step, "ready") || step == "going" && !strings.Contains(story(told), "terminated") {
 					told = append(told, steps[step](k)...)
 				}
 			}
@@ -137,8 +137,8 @@ func TestAMachineThatOthersTakeIsTold(t *testing.T) {
 		deleting [2]string
 		want     string
 	}{
-		"by the cloud":         {want: "Depart Interrupted: gone after 30s"},
-		"by our own caretaker": {deleting: [2]string{"Unhealthy", "its Node was not healthy"}, want: "Depart Unhealthy: gone after 30s"},
+		"by the cloud":         {want: "Depart Interrupted: terminated after 30s"},
+		"by our own caretaker": {deleting: [2]string{"Unhealthy", "its Node was not healthy"}, want: "Depart Unhealthy: terminated after 30s"},
 	} {
 		k := record.NewTracker()
 		if c.deleting[0] != "" {

@@ -11,10 +11,10 @@ import (
 const DefaultHorizon = 24 * time.Hour
 
 // Counterfactual says against what savings are counted. Savings counts by it, word for word.
-const Counterfactual = "Compared with the same cluster in which no machine is taken away for being empty or underutilized: each would have run on at the price it had, " +
-	"until its expireAfter, for at most %s. What its replacements cost is taken off from the moment they were decided. Every machine launched later in the same pool " +
-	"for pods that waited is taken off too, as if the machines taken away had had room for its pods. Machines whose price was not known are left out. " +
-	"Choosing cheap types for pods that wait is not counted, nor drift, expiry and interruptions."
+const Counterfactual = "Compared with the same cluster in which no node is removed for being empty or underutilized: each would have run on at its price " +
+	"until its expireAfter, for at most %s. The cost of its replacements is deducted from the moment of the decision. " +
+	"Every node launched later in the same pool for pending pods is deducted too, as if the removed nodes had had room for them. " +
+	"Nodes of unknown price are left out. Choosing cheap types for pending pods is not counted, nor are drift, expiry and interruptions."
 
 // Ledger is what was saved.
 type Ledger struct {

@@ -30,20 +30,20 @@ func (r *Record) Became() string {
 		}
 	}
 	if o := r.Outcome(Undone, ""); o != nil {
-		parts = append(parts, fmt.Sprintf("undone after %s: %s", seconds(o.Seconds), o.Text))
+		parts = append(parts, fmt.Sprintf("abandoned after %s: %s", seconds(o.Seconds), o.Text))
 	}
 	if n := r.countOf(Gone); n > 0 {
 		last := r.lastOf(Gone)
-		text := "gone after " + seconds(last.Seconds)
+		text := "terminated after " + seconds(last.Seconds)
 		if len(r.Goes) > 1 {
-			text = fmt.Sprintf("%d of %d gone, the last after %s", n, len(r.Goes), seconds(last.Seconds))
+			text = fmt.Sprintf("%d of %d terminated, the last after %s", n, len(r.Goes), seconds(last.Seconds))
 		}
 		if last.Text != "" {
 			text += ": " + last.Text
 		}
 		parts = append(parts, text)
 	} else if o := r.Outcome(Asked, ""); o != nil {
-		parts = append(parts, fmt.Sprintf("asked to go after %s", seconds(o.Seconds)))
+		parts = append(parts, fmt.Sprintf("removal started after %s", seconds(o.Seconds)))
 	}
 	return strings.Join(parts, "; ")
 }
@@ -57,7 +57,7 @@ func (r *Record) otherwise(o *Outcome) string {
 	if o.Offer.Type == chosen.Type && o.Offer.Zone == chosen.Zone && o.Offer.CapacityType == chosen.CapacityType {
 		return ""
 	}
-	return fmt.Sprintf("; the cloud gave %s", o.Offer)
+	return fmt.Sprintf("; the cloud launched %s", o.Offer)
 }
 
 // String is the offer in words.

@@ -140,7 +140,7 @@ func (t *Tracker) Turn(turn Turn, now time.Time) []Entry {
 	decisions = append(decisions, t.refused(w)...)
 	if bad := slices.Concat(turn.Bad, []string{""})[0]; bad != t.broken {
 		if t.broken = bad; bad != "" {
-			decisions = append(decisions, w.decision(Broken, "a plan broke a promise and was not carried out: "+bad, bad))
+			decisions = append(decisions, w.decision(Broken, "a plan failed its check and was not applied: "+bad, bad))
 		}
 	}
 	var out []Entry

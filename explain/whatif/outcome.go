@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"maps"
 	"slices"
-	"strings"
 
 	"github.com/nodeless/nodeless/engine/model"
 	"github.com/nodeless/nodeless/engine/reason"
@@ -59,7 +58,7 @@ func (r *run) outcome() *Outcome {
 	}
 	for _, k := range r.kept {
 		if drifted[k.Node] {
-			_, why, _ := strings.Cut(reason.Kept(k), "stays: ")
+			why := reason.Undone(k.Reason)
 			out.Kept = append(out.Kept, Without{Name: k.Node, Why: why})
 		}
 	}

@@ -58,7 +58,7 @@ func (r *run) aboutCrowded(s *model.Snapshot, n *model.Node, daemonSet string) s
 	case s.Pools[at].Disruption.ReplaceCrowded:
 		then = fmt.Sprintf("NodePool %s has such nodes replaced", n.Pool)
 		if k := slices.IndexFunc(r.kept, func(k model.Kept) bool { return k.Node == n.Name }); k >= 0 {
-			_, why, _ := strings.Cut(reason.Kept(r.kept[k]), "stays: ")
+			why := reason.Undone(r.kept[k].Reason)
 			then += ", but this one stays: " + why
 		}
 		then += "."

@@ -29,7 +29,7 @@ func (q *podQuestion) address(ctx context.Context) {
 		pod.DeletionTimestamp != nil || !q.lacksAddress(ctx) {
 		return
 	}
-	q.conclude(q.a.State, NoAddress, "it is on %s and cannot start: no IP address is left for it there", machine(n))
+	q.conclude(q.a.State, NoAddress, "it is bound to %s and cannot start: the node has no IP address left for it", nodeText(n))
 	own, host := 0, 0
 	for _, p := range q.c.World.PodsOnNode(n.Name) {
 		switch {
@@ -46,9 +46,9 @@ func (q *podQuestion) address(ctx context.Context) {
 	}
 	room := t.MaxENIs * (t.IPv4PerENI - 1)
 	takes := int(node.Status.Allocatable.Pods().Value())
-	q.sayf("addresses", "%s has %s with %d addresses for pods each, %d in all; %d in use",
+	q.sayf("addresses", "%s has %s with %d pod addresses each, %d in all; %d in use",
 		n.Type, counted(t.MaxENIs, "network interface"), t.IPv4PerENI-1, room, own)
-	q.sayf("its kubelet takes", "%s, %d of them on the host network, which need no address", counted(takes, "pod"), host)
+	q.sayf("kubelet allows", "%s; %d use the host network and need no address", counted(takes, "pod"), host)
 	q.say("what helps", moreAddresses(own, room, takes, q.classOf(n)))
 }
 
@@ -56,12 +56,12 @@ func (q *podQuestion) address(ctx context.Context) {
 func moreAddresses(used, room, takes int, class string) string {
 	switch {
 	case used < room:
-		return "the subnet of the node has no free address: free some, or add subnets to subnetSelectorTerms of " + class
+		return "the node's subnet has no free address: free some, or add subnets to subnetSelectorTerms of " + class
 	case takes > room+hostPods:
-		return fmt.Sprintf("set spec.kubelet.maxPods of %s to at most %d (%d addresses and %d pods on the host network), or leave it out; "+
-			"nodes that are there drift and are replaced", class, room+hostPods, room, hostPods)
+		return fmt.Sprintf("set spec.kubelet.maxPods of %s to at most %d (%d addresses and %d pods on the host network), or remove it; "+
+			"existing nodes drift and are replaced", class, room+hostPods, room, hostPods)
 	}
-	return "delete the pod, so that its owner creates it anew elsewhere; EKS's max pods counts on aws-node and kube-proxy, which need no address, " +
+	return "delete the pod, so that its owner creates another elsewhere; EKS's max pods assumes aws-node and kube-proxy, which need no address, " +
 		"and this node does not run both"
 }
 

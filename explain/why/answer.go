@@ -1,5 +1,5 @@
-// Package why answers why a pod waits or is where it is, why a machine is kept or goes, and what a NodePool may do: as data, and
-// as text made of it. It reads a live cluster and asks the engine; it changes nothing.
+// Package why explains why a pod is pending or runs where it does, why a node is kept or removed, and what a NodePool may
+// launch: as data, and as text made from it. It reads a cluster and queries the engine; it changes nothing.
 package why
 
 import (
@@ -16,20 +16,19 @@ import (
 
 // Verdicts, one word for what an Answer comes to.
 const (
-	NoMachine = "NoMachine" // nothing can take the pod, and nothing is launched for it
-	Launches  = "Launches"  // a machine is, or would be, launched for the pod
-	HasRoom   = "HasRoom"   // there is room for the pod: kube-scheduler has to bind it
-	Placed    = "Placed"
-	NoAddress = "NoAddress" // the pod is on a node that has no IP address for it
-	Ended     = "Ended"
-	NotOurs   = "NotOurs" // somebody else decides
-	Stays     = "Stays"
-	Goes      = "Goes"     // is being removed
-	Due       = "Due"      // nothing keeps it: the controller begins to remove it when it looks at nodes next
-	OnItsWay  = "OnItsWay" // a machine that is not ready yet
-	Ready     = "Ready"
-	NotReady  = "NotReady"
-	Gone      = "Gone"
+	Unschedulable = "Unschedulable" // no node can take the pod, and none is launched for it
+	Launching     = "Launching"     // a node is, or has to be, launched for the pod; or the node itself is not ready yet
+	HasRoom       = "HasRoom"       // a node has room for the pod: kube-scheduler has to bind it
+	Placed        = "Placed"
+	NoAddress     = "NoAddress" // the pod is on a node that has no IP address for it
+	Ended         = "Ended"
+	NotManaged    = "NotManaged" // Nodeless does not decide about it
+	Kept          = "Kept"
+	Removing      = "Removing" // is being removed
+	Due           = "Due"      // nothing keeps it: the controller removes it in its next cycle
+	Ready         = "Ready"
+	NotReady      = "NotReady"
+	Gone          = "Gone"
 )
 
 // Answer is what there is to say of one object. Facts say all of it in words, in order; the fields beside them are the same as data.
@@ -101,7 +100,7 @@ func Ask(ctx context.Context, c *capture.Cluster, policy model.Policy, of Subjec
 		q.say("assumed", text)
 	}
 	for _, gap := range c.Gaps() {
-		q.say("not known", gap.Error())
+		q.say("unknown", gap.Error())
 	}
 	if q.a.Verdict != Gone {
 		q.say("prices", c.Prices())
@@ -124,7 +123,7 @@ func (q *question) about(ctx context.Context, of Subject) (bool, error) {
 	if of.Workload() {
 		return (&workloadQuestion{q, of}).answer(ctx)
 	}
-	return false, fmt.Errorf("unknown kind %q: ask for a pod, a workload, a node, a nodeclaim or a nodepool", of.Kind)
+	return false, fmt.Errorf("unknown kind %q: give a pod, a workload, a node, a nodeclaim or a nodepool", of.Kind)
 }
 
 // say adds a fact, if there is something to say.
@@ -170,8 +169,8 @@ func age(d time.Duration) string {
 	return fmt.Sprintf("%dd", int(d.Hours()/24))
 }
 
-// listed joins what is there, at most so much of it.
-func listed(all []string, most int) string {
+// some joins the first of a list, and says how many more there are.
+func some(all []string, most int) string {
 	if len(all) <= most {
 		return strings.Join(all, ", ")
 	}

@@ -19,7 +19,7 @@ func (q *nodeQuestion) blocker(r *model.Reason) Blocker {
 	q.clearsAt(&b, r.Until)
 	switch r.Rule {
 	case model.RuleDoNotDisrupt:
-		b.Clears = fmt.Sprintf("when annotation %s is removed, or the pod ends", karpv1.DoNotDisruptAnnotationKey)
+		b.Clears = fmt.Sprintf("when annotation %s is removed or the pod ends", karpv1.DoNotDisruptAnnotationKey)
 		if q.n.DoNotDisrupt {
 			b.Clears = fmt.Sprintf("when annotation %s is removed from the node", karpv1.DoNotDisruptAnnotationKey)
 		} else if until := q.heldUntil(r.Object); until.Before(translate.Forever) {
@@ -28,9 +28,9 @@ func (q *nodeQuestion) blocker(r *model.Reason) Blocker {
 	case model.RuleBudget:
 		q.budget(r, &b)
 	case model.RuleTooYoung:
-		b.Clears += ", if no pod comes or goes before"
+		b.Clears += " unless pods are added or removed before"
 		if left, err := time.ParseDuration(r.Detail); err == nil {
-			b.Text = fmt.Sprintf("consolidateAfter of pool %s is over in %s", r.Object, age(left))
+			b.Text = fmt.Sprintf("consolidateAfter of pool %s passes in %s", r.Object, age(left))
 		}
 	default:
 		b.Clears = or(q.clears(r), b.Clears)
@@ -50,13 +50,13 @@ func (q *nodeQuestion) clearsAt(b *Blocker, t time.Time) {
 func (q *nodeQuestion) clears(r *model.Reason) string {
 	switch r.Rule {
 	case model.RuleNever, model.RuleWhenEmpty, model.RuleBalanced, model.RuleSmallSaving, model.RuleUnclear:
-		return "when NodePool " + q.n.Pool + " says otherwise"
+		return "when NodePool " + q.n.Pool + " is changed"
 	case model.RuleSpotToSpot:
 		if r.Detail != "" {
 			return "when more types cost less"
 		}
 	case model.RuleStatic:
-		return "when spec.replicas of NodePool " + r.Object + " is less"
+		return "when spec.replicas of NodePool " + r.Object + " is lowered"
 	case model.RuleLimit:
 		return "when limit nodes of NodePool " + r.Object + " is raised"
 	case model.RuleNeeded:
@@ -64,24 +64,24 @@ func (q *nodeQuestion) clears(r *model.Reason) string {
 			return ""
 		}
 	case model.RuleNotCheaper, model.RuleMoreNodes, model.RuleNoPlace, model.RuleFragile:
-		return fmt.Sprintf("when pods, nodes or prices change; the controller looks at each change, and at least every %s", age(cycle.LookAgain))
+		return fmt.Sprintf("when pods, nodes or prices change; re-evaluated on every change and at least every %s", age(cycle.LookAgain))
 	}
 	return clears[r.Rule]
 }
 
 // clears is what has to happen for blockers of a rule to clear.
 var clears = map[model.Rule]string{
-	model.RuleEvictionBlocked: "when more of its pods are ready, or the PodDisruptionBudget changes",
-	model.RuleSpotToSpot:      "when the feature gate SpotToSpotConsolidation is on",
+	model.RuleEvictionBlocked: "when more of its pods are ready or the PodDisruptionBudget changes",
+	model.RuleSpotToSpot:      "when feature gate SpotToSpotConsolidation is on",
 	model.RuleJob:             "when that pod has ended",
-	model.RuleNoHelp:          "when the pool may launch larger types, or the DaemonSet requests less",
+	model.RuleNoHelp:          "when the pool allows larger types or the DaemonSet requests less",
 	model.RulePoolNotReady:    "when the pool is ready",
 	model.RuleCapacity:        "when the cloud has capacity again",
 	model.RuleNoPrice:         "when the price of its type is known",
 	model.RuleNeeded:          "when these pods are bound",
 }
 
-// budget says which budget keeps a machine, how much of it is used up and by whom.
+// budget says which budget keeps a node, and how much of it is used.
 func (q *nodeQuestion) budget(r *model.Reason, b *Blocker) {
 	n := q.n
 	b.Clears = "when the budget allows more"
@@ -89,26 +89,26 @@ func (q *nodeQuestion) budget(r *model.Reason, b *Blocker) {
 	if np == nil {
 		return
 	}
-	machines, going := q.c.World.Budgeted(n.Pool)
-	if name, most := translate.Strictest(np, disruptionReason(n), q.s.Now, machines); name != "" {
-		named := fmt.Sprintf("%s of NodePool %s lets %d of its %s be removed at a time", name, n.Pool, most, counted(machines, "node"))
-		if going > 0 {
-			named += fmt.Sprintf(", and %d are being removed", going)
+	nodes, removing := q.c.World.Budgeted(n.Pool)
+	if name, most := translate.Strictest(np, disruptionReason(n), q.s.Now, nodes); name != "" {
+		named := fmt.Sprintf("%s of NodePool %s allows %d of its %s to be removed at a time", name, n.Pool, most, counted(nodes, "node"))
+		if removing > 0 {
+			named += fmt.Sprintf(", and %d are being removed", removing)
 			b.Clears = "when fewer are being removed, or the budget allows more"
 		}
 		if len(r.Group) == 0 {
 			b.Text = named
 		} else {
 			b.Text = reason.Group(r.Group) + ", but " + named
-			b.Clears = "when other nodes have been replaced: they come first; or the budget allows more"
+			b.Clears = "when the other nodes, which come first, have been replaced, or the budget allows more"
 		}
 	}
 	if next := translate.NextWindow(np, q.s.Now); !next.IsZero() {
-		b.Clears += "; a schedule of the pool begins or ends at " + stamp(next)
+		b.Clears += "; a budget schedule starts or ends at " + stamp(next)
 	}
 }
 
-// disruptionReason is for which reason a machine would be removed.
+// disruptionReason is the reason for which a node would be removed.
 func disruptionReason(n *model.Node) karpv1.DisruptionReason {
 	switch {
 	case n.Drifted != "":
@@ -119,7 +119,7 @@ func disruptionReason(n *model.Node) karpv1.DisruptionReason {
 	return karpv1.DisruptionReasonEmpty
 }
 
-// heldUntil is until when a pod that is named as Reasons do must not be disrupted.
+// heldUntil is until when a pod, named as in Reasons, must not be disrupted.
 func (q *nodeQuestion) heldUntil(named string) time.Time {
 	for _, pod := range q.c.World.PodsOnNode(q.n.Name) {
 		if "pod "+pod.Namespace+"/"+pod.Name == named {

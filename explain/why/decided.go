@@ -115,7 +115,7 @@ func (q *question) history(ctx context.Context, of Subject) (history, error) {
 	h, err := q.past.decisions(ctx, of)
 	if first {
 		for _, damage := range h.damaged {
-			q.sayf("not known", "part of what was decided: %v", damage)
+			q.sayf("unknown", "part of the decisions: %v", damage)
 		}
 	}
 	return h, err

@@ -64,8 +64,8 @@ spec: {schedulerName: another, containers: [{name: c, image: i}]}
 // budget keeps it.
 func TestARemovalThatHasNotBegunIsNotSaidToBeUnderWay(t *testing.T) {
 	for budget, want := range map[string][]string{
-		`"1"`: {"nothing keeps it, and its removal has not begun yet", "would be  n1", "no pod needs it", "at once if something changes, else within 5m"},
-		`"0"`: {"spec.disruption.budgets[0] (nodes: 0) of NodePool general lets 0 of its 1 node be removed at a time; clears when the budget allows more"},
+		`"1"`: {"nothing keeps it; its removal has not started yet", "next     remove n1", "it is empty", "at once if something changes, else within 5m"},
+		`"0"`: {"spec.disruption.budgets[0] (nodes: 0) of NodePool general allows 0 of its 1 node to be removed at a time; clears when the budget allows more"},
 	} {
 		c, err := capture.Load(t.Context(), strings.NewReader(strings.Replace(idle, "BUDGET", budget, 1)), "idle.yaml", capture.Options{Region: "us-west-2"})
 		if err != nil {

@@ -128,7 +128,7 @@ func (q *question) said(ctx context.Context, of Subject, alone bool) (bool, erro
 		return false, err
 	}
 	if last := &all[len(all)-1]; alone {
-		q.conclude("Gone", Gone, "it is not there any more; the last that was said of it, %s ago: %s: %s",
+		q.conclude("Gone", Gone, "it no longer exists; its last event, %s ago: %s: %s",
 			q.ago(capture.EventTime(last)), last.Reason, strings.TrimSpace(last.Message))
 	}
 	news := q.news(all)

@@ -12,53 +12,53 @@ import (
 	"github.com/nodeless/nodeless/engine/model"
 )
 
-// goes answers about a machine that is going.
-func (q *nodeQuestion) goes() {
+// removing answers about a node that is being removed.
+func (q *nodeQuestion) removing() {
 	claim := q.claim
 	why := translate.Departure(claim, q.c.World.NodePool(claim.Labels[karpv1.NodePoolLabelKey]), q.s.Now)
 	if why == "" && q.node != nil && q.node.DeletionTimestamp != nil {
-		why = "its Node was deleted by hand or by another program"
+		why = "its Node was deleted by a person or another program"
 	}
-	q.conclude(q.state(), Goes, "it goes: %s", or(why, "it is tainted "+karpv1.DisruptedTaintKey))
+	q.conclude(q.state(), Removing, "it is being removed: %s", or(why, "it has taint "+karpv1.DisruptedTaintKey))
 	if c, ok, err := translate.CommandOf(claim); ok && err == nil {
 		q.command(&c)
 	}
 	if claim.DeletionTimestamp != nil {
-		q.sayf("since", "%s ago", q.ago(claim.DeletionTimestamp.Time))
+		q.sayf("deleted", "%s ago", q.ago(claim.DeletionTimestamp.Time))
 		if until := claim.Annotations[karpv1.NodeClaimTerminationTimestampAnnotationKey]; until != "" {
-			q.say("at the latest", until)
+			q.say("deadline", until)
 		}
 	}
 	q.leaving()
 	q.progress()
 }
 
-// command says how far the command is by which machines go.
+// command says how far the command is that removes nodes.
 func (q *nodeQuestion) command(c *translate.Command) {
-	q.sayf("command", "%s, begun %s ago: %s", c.ID[:min(12, len(c.ID))], q.ago(c.Since), strings.Join(victims(*c), ", "))
+	q.sayf("disruption", "%s, started %s ago: %s", c.ID[:min(12, len(c.ID))], q.ago(c.Since), strings.Join(victims(*c), ", "))
 	if c.Launches == 0 {
-		q.say("in its place", "nothing: there is room on other machines")
+		q.say("replacement", "none: other nodes have room for its pods")
 		return
 	}
 	waits := false
 	for _, name := range c.Replacements {
 		claim := q.c.World.Claim(name)
 		if claim == nil {
-			q.sayf("in its place", "nodeclaim %s, which is gone", name)
+			q.sayf("replacement", "nodeclaim %s, which no longer exists", name)
 			continue
 		}
 		how := "is ready"
 		if lacks := firstLacking(claim); lacks != "" {
-			how, waits = "is awaited: "+lacks, true
+			how, waits = "is not ready: "+lacks, true
 		}
-		q.sayf("in its place", "nodeclaim %s (%s) %s", name, or(claim.Labels[model.LabelInstanceType], "not launched yet"), how)
+		q.sayf("replacement", "nodeclaim %s (%s) %s", name, or(claim.Labels[model.LabelInstanceType], "not launched yet"), how)
 	}
 	if waits {
-		q.sayf("at the latest", "%s: what is not ready by then is given up, and these nodes stay", stamp(c.Since.Add(apply.Patience(q.commands()))))
+		q.sayf("deadline", "%s: without a ready replacement these nodes are kept", stamp(c.Since.Add(apply.Patience(q.commands()))))
 	}
 }
 
-// commands is how many are under way.
+// commands is how many are in progress.
 func (q *nodeQuestion) commands() int {
 	ids := map[string]bool{}
 	for _, claim := range q.c.World.Claims() {
@@ -69,7 +69,7 @@ func (q *nodeQuestion) commands() int {
 	return len(ids)
 }
 
-// leaving says which pods are still on a machine that goes, and what keeps them.
+// leaving says which pods are left on a node that is being removed, and what blocks their eviction.
 func (q *nodeQuestion) leaving() {
 	n := q.n
 	var pods, kept []string
@@ -89,22 +89,22 @@ func (q *nodeQuestion) leaving() {
 		}
 	}
 	if len(pods) == 0 {
-		q.say("still there", "no pod that has to move")
+		q.say("pods left", "none that have to be evicted")
 	} else {
-		q.sayf("still there", "%s: %s", counted(len(pods), "pod"), listed(pods, 5))
+		q.sayf("pods left", "%s: %s", counted(len(pods), "pod"), some(pods, 5))
 	}
 	if len(kept) > 0 {
-		q.say("held up", listed(kept, 5))
+		q.say("blocked", some(kept, 5))
 	}
 }
 
-// steps of a machine's life, in order.
+// steps are the conditions of a NodeClaim, in order.
 var steps = []string{
 	karpv1.ConditionTypeLaunched, karpv1.ConditionTypeRegistered, karpv1.ConditionTypeInitialized,
 	karpv1.ConditionTypeDrifted, karpv1.ConditionTypeDrained, karpv1.ConditionTypeVolumesDetached, karpv1.ConditionTypeInstanceTerminating,
 }
 
-// progress says how far a machine is, step by step.
+// progress says which steps a NodeClaim has reached.
 func (q *nodeQuestion) progress() {
 	claim := q.claim
 	for _, step := range steps {
@@ -140,7 +140,7 @@ func unlike(step, reason string) string {
 	return reason
 }
 
-// firstLacking is what a machine's life has not come to yet, "" if it is initialized.
+// firstLacking is the first step that a NodeClaim has not reached; "" if it is initialized.
 func firstLacking(claim *karpv1.NodeClaim) string {
 	said := map[string]string{}
 	for _, c := range claim.Status.Conditions {
@@ -152,8 +152,8 @@ func firstLacking(claim *karpv1.NodeClaim) string {
 	}
 	for _, step := range []struct{ condition, text string }{
 		{karpv1.ConditionTypeLaunched, "the cloud has not launched it yet"},
-		{karpv1.ConditionTypeRegistered, "it is launched, and its Node has not registered yet"},
-		{karpv1.ConditionTypeInitialized, "its Node has registered, and is not ready for pods yet"},
+		{karpv1.ConditionTypeRegistered, "it is launched, but its Node has not registered yet"},
+		{karpv1.ConditionTypeInitialized, "its Node has registered, but is not ready for pods yet"},
 	} {
 		if message := said[step.condition]; message != "yes" {
 			if message != "" && !strings.HasPrefix(message, "object is awaiting reconciliation") {

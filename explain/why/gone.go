@@ -46,24 +46,24 @@ func (q *question) aboutGone(ctx context.Context, of Subject) (bool, error) {
 func (q *goneQuestion) pod() {
 	h := q.h
 	last := &h.about[len(h.about)-1]
-	what := "it was among the pods for which a machine was launched"
+	what := "a node was launched for it"
 	switch last.Kind {
 	case record.Refuse:
-		what = "nothing could take it: " + last.Why
+		what = "no node could take it: " + last.Why
 	case record.Launch:
 	default:
-		what = "it had to leave its machine: " + last.Why
+		what = "it was evicted: " + last.Why
 	}
-	q.conclude("Gone", Gone, "it is not there any more; the last that was decided about it, %s ago: %s", q.ago(last.Time), what)
+	q.conclude("Gone", Gone, "it no longer exists; the last decision about it, %s ago: %s", q.ago(last.Time), what)
 	for i := range h.about {
 		r := &h.about[i]
 		switch r.Kind {
 		case record.Launch:
 			q.launchedAs(r, "")
 		case record.Refuse:
-			q.sayf("waited", "from %s ago on: %s", q.ago(r.Time), r.Why)
+			q.sayf("unschedulable", "since %s ago: %s", q.ago(r.Time), r.Why)
 		default:
-			q.sayf("moved", "%s ago: %s", q.ago(r.Time), r.Why)
+			q.sayf("evicted", "%s ago: %s", q.ago(r.Time), r.Why)
 		}
 	}
 }
@@ -80,11 +80,11 @@ func (q *goneQuestion) node() {
 	switch {
 	case of.Kind == PoolKind:
 		r := &h.about[len(h.about)-1]
-		q.conclude("Gone", Gone, "it is not there any more; the last that was decided about its machines, %s ago: %s", q.ago(r.Time), r.Why)
+		q.conclude("Gone", Gone, "it no longer exists; the last decision about its nodes, %s ago: %s", q.ago(r.Time), r.Why)
 	case last == nil:
-		q.conclude("Gone", Gone, "it is not there any more; why it went was not kept")
+		q.conclude("Gone", Gone, "it no longer exists; why it was removed was not recorded")
 	default:
-		q.conclude("Gone", Gone, "it went, as was decided %s ago: %s", q.ago(last.Time), or(last.Why, last.Method))
+		q.conclude("Gone", Gone, "it was removed by a decision %s ago: %s", q.ago(last.Time), or(last.Why, last.Method))
 	}
 	for i := range h.about[max(0, len(h.about)-2*mostDecisions):] {
 		r := &h.about[max(0, len(h.about)-2*mostDecisions)+i]
@@ -118,13 +118,13 @@ func (q *goneQuestion) launchedAs(r *record.Record, name string) {
 	if r.Kind == record.Launch {
 		q.sayf("for", "%s", pods(r.Pods, r.PodsMore))
 	} else {
-		q.say("came because", r.Why)
+		q.say("by decision", r.Why)
 	}
 	q.say("why this type", dearer(&b))
 	if o := r.Outcome(record.Ready, b.Claim); o != nil {
-		q.sayf("was ready", "after %s, as node %s", took(o.Seconds), o.Node)
+		q.sayf("ready", "after %s, as node %s", took(o.Seconds), o.Node)
 	} else {
-		q.say("was ready", "never, as far as was kept")
+		q.say("ready", "never, as far as was recorded")
 	}
 }
 
@@ -133,22 +133,22 @@ func (q *goneQuestion) end(r *record.Record) {
 	of := q.of
 	i := slices.IndexFunc(r.Goes, func(m record.Machine) bool { return m.Claim == of.Name || m.Node == of.Name })
 	m := r.Goes[i]
-	q.sayf("went because", "%s (%s)", r.Why, r.Method)
+	q.sayf("removed because", "%s (%s)", r.Why, r.Method)
 	if len(m.Pods)+m.PodsMore > 0 {
-		q.sayf("had to leave", "%s", pods(m.Pods, m.PodsMore))
+		q.sayf("evicted", "%s", pods(m.Pods, m.PodsMore))
 	}
 	for _, b := range r.Comes[:min(len(r.Comes), 5)] {
-		q.sayf("in its place", "nodeclaim %s: %s", b.Claim, b.Chosen)
+		q.sayf("replacement", "nodeclaim %s: %s", b.Claim, b.Chosen)
 	}
 	if o := r.Outcome(record.Undone, ""); o != nil {
-		q.sayf("undone", "after %s: %s", took(o.Seconds), o.Text)
+		q.sayf("abandoned", "after %s: %s", took(o.Seconds), o.Text)
 	}
 	if o := r.Outcome(record.Gone, m.Claim); o != nil {
-		q.sayf("was gone", "%s after that, %s ago%s", took(o.Seconds), q.ago(o.Time), because("", o.Text))
+		q.sayf("terminated", "%s after that, %s ago%s", took(o.Seconds), q.ago(o.Time), because("", o.Text))
 	}
 	for _, s := range record.Savings(q.h.all, q.s.Now, record.DefaultHorizon).Savings {
 		if s.Decision == r.ID {
-			q.sayf("saved", "$%.4f so far (%s), against what \"nodeless savings\" says", s.Dollars, s.State)
+			q.sayf("saved", "$%.4f so far (%s); \"nodeless savings\" says compared with what", s.Dollars, s.State)
 		}
 	}
 }
@@ -156,12 +156,12 @@ func (q *goneQuestion) end(r *record.Record) {
 // dearer sets what was chosen beside what was not.
 func dearer(b *record.Bought) string {
 	if b.RunnerUp == nil {
-		return "nothing else would do"
+		return "no other type fitted"
 	}
-	text := fmt.Sprintf("of %s it cost least; the runner-up was %s", counted(b.Types, "type"), b.RunnerUp)
+	text := fmt.Sprintf("the cheapest of %s; the runner-up was %s", counted(b.Types, "type"), b.RunnerUp)
 	for i, o := range b.Others {
 		if i == 0 {
-			text += "; then "
+			text += "; next "
 		} else {
 			text += ", "
 		}
@@ -173,7 +173,7 @@ func dearer(b *record.Bought) string {
 // pods names some of them.
 func pods(names []string, more int) string {
 	if len(names)+more == 0 {
-		return "no pod: the replicas of its pool"
+		return "the replicas of its pool"
 	}
 	text := counted(len(names)+more, "pod") + ": " + strings.Join(names[:min(len(names), mostDecisions)], ", ")
 	if left := len(names) + more - mostDecisions; left > 0 {

@@ -15,7 +15,7 @@ const mostAlternatives = 5
 func (q *podQuestion) launch(l *model.Launch) {
 	data := q.launchOf(l)
 	q.a.Launch = &data
-	q.sayf("buys", "%s of pool %s, for %s together: %s", reason.Candidate(l.Chosen), l.Pool,
+	q.sayf("launches", "%s from pool %s, for %s that request %s", reason.Candidate(l.Chosen), l.Pool,
 		counted(len(l.Pods), "pod"), q.amounts(l.Requests))
 	for _, x := range l.Relaxed {
 		q.say("although", reason.Relaxed(x))
@@ -39,13 +39,13 @@ func (q *question) launchOf(l *model.Launch) Launch {
 // comparison sets the chosen type beside the next best.
 func (q *podQuestion) comparison(l *model.Launch) string {
 	if l.RunnerUp.Type == "" {
-		return "nothing else would do"
+		return "no other type fits"
 	}
-	text := fmt.Sprintf("of %s that fit it costs least; the runner-up, %s, costs ", counted(len(l.Types), "type"), reason.Candidate(l.RunnerUp))
+	text := fmt.Sprintf("the cheapest of %s that fit; the runner-up, %s, costs ", counted(len(l.Types), "type"), reason.Candidate(l.RunnerUp))
 	if more := l.RunnerUp.Price - l.Chosen.Price; more > 0 {
 		text += reason.Dollars(more) + " more"
 	} else {
-		text += "no more, but counts for more under the policy or comes later by name"
+		text += "no more, but ranks lower under the policy or by name"
 	}
 	var next []string
 	for _, c := range query.Alternatives(q.s, q.policy, l, mostAlternatives) {
@@ -54,7 +54,7 @@ func (q *podQuestion) comparison(l *model.Launch) string {
 		}
 	}
 	if len(next) > 0 {
-		text += "; then " + listed(next, 3)
+		text += "; next " + some(next, 3)
 	}
 	return text
 }

@@ -23,14 +23,14 @@ func (q *nodeQuestion) microVM() {
 			whose = "pod " + pod.Namespace + "/" + pod.Name
 		}
 	}
-	q.conclude(q.state(), Stays, "it belongs to %s alone, and is removed when that pod ends or is deleted", whose)
+	q.conclude(q.state(), Kept, "it belongs to %s alone and is removed when that pod ends or is deleted", whose)
 }
 
 // waitsForMicroVM answers about a pod that a FargateProfile selected and that has no node yet: it is refused, or its node starts.
 func (q *podQuestion) waitsForMicroVM() {
 	pod, waited := q.pod, q.waited()
 	if claim := q.c.World.Claim(fargate.ClaimName(pod.UID)); claim != nil && claim.DeletionTimestamp == nil {
-		q.conclude(waited, Launches, "its microVM starts: %s", or(firstLacking(claim), "kubelet has to start the pod"))
+		q.conclude(waited, Launching, "its microVM is starting: %s", or(firstLacking(claim), "its kubelet has to start the pod"))
 		q.say("nodeclaim", claim.Name)
 		return
 	}
@@ -39,11 +39,11 @@ func (q *podQuestion) waitsForMicroVM() {
 	})
 	profile := or(pod.Labels[fargate.ProfileLabel], "?")
 	if i < 0 {
-		q.conclude(waited, NotOurs, "FargateProfile %s selects it: %s has yet to give it a microVM", profile, fargate.SchedulerName)
+		q.conclude(waited, NotManaged, "FargateProfile %s selects it, and %s has not given it a microVM yet", profile, fargate.SchedulerName)
 		return
 	}
 	c := &pod.Status.Conditions[i]
-	q.conclude(waited, NoMachine, "it gets no microVM: %s", or(c.Message, c.Reason))
+	q.conclude(waited, Unschedulable, "it gets no microVM: %s", or(c.Message, c.Reason))
 	q.sayf("decided by", "%s, %s ago: %s", fargate.SchedulerName, q.ago(c.LastTransitionTime.Time), c.Reason)
 	q.say("profile", profile)
 	q.say("what helps", refusedRemedy(c.Reason))
@@ -53,7 +53,7 @@ func (q *podQuestion) waitsForMicroVM() {
 func refusedRemedy(reason string) string {
 	switch reason {
 	case fargate.ReasonUnsupported:
-		return "take out of the pod what the message names, or annotate its template " + fargate.ComputeType + ": " + fargate.ComputeTypeEC2 +
+		return "remove from the pod what the message names, or annotate its template " + fargate.ComputeType + ": " + fargate.ComputeTypeEC2 +
 			" so that it runs on a NodePool's nodes"
 	case fargate.ReasonTooLarge:
 		return "request less, or annotate its template " + fargate.ComputeType + ": " + fargate.ComputeTypeEC2 + " so that it runs on a NodePool's nodes"

@@ -99,14 +99,14 @@ func TestWhatRunsOnANodeOfItsOwn(t *testing.T) {
 	refused.Status.Conditions[0].Message = "Pod not supported on Fargate: fields not supported: HostNetwork" // a dump leaves it out
 	c.World.Update(refused)
 	for question, want := range map[string][]string{
-		"pod/runs":                 {"a node of its own", "fargate-scheduler gave it a node of its own", "may it move", "no: its node runs no other pod"},
+		"pod/runs":                 {"a node of its own", "fargate-scheduler gave it a node of its own", "evictable", "no: its node runs no other pod"},
 		"pod/refused":              {"it gets no microVM: Pod not supported on Fargate", "POD_UNSUPPORTED_ON_FARGATE", "compute-type: ec2", "profile     apps"},
-		"pod/starts":               {"its microVM starts: the cloud has not launched it yet", "fargate-u3"},
-		"pod/new":                  {"FargateProfile apps selects it: fargate-scheduler has yet to give it a microVM"},
+		"pod/starts":               {"its microVM is starting: the cloud has not launched it yet", "fargate-u3"},
+		"pod/new":                  {"FargateProfile apps selects it, and fargate-scheduler has not given it a microVM yet"},
 		"pod/nowhere":              {"bound to node never-there, which does not exist"},
 		"pod/agent-microvm":        {"keep the DaemonSet off such nodes", "eks.amazonaws.com/compute-type"},
-		"pod/agent-stranger":       {"it belongs to no NodePool, so nobody here replaces it"},
-		"node/fargate-ip-10-0-0-1": {"it belongs to pod shop/runs alone, and is removed when that pod ends or is deleted"},
+		"pod/agent-stranger":       {"it belongs to no NodePool, so Nodeless does not replace it"},
+		"node/fargate-ip-10-0-0-1": {"it belongs to pod shop/runs alone and is removed when that pod ends or is deleted"},
 		"nodeclaim/fargate-u1":     {"it belongs to pod shop/runs alone"},
 	} {
 		of, err := why.Parse("shop", question)

@@ -52,14 +52,14 @@ func (q *nodeQuestion) answer() {
 		q.microVM()
 		return
 	case q.claim == nil:
-		q.conclude(state, NotOurs, "it belongs to no NodeClaim: nobody here takes it away")
-		q.say("who can", "whoever made it: a node group, another provisioner, a person")
+		q.conclude(state, NotManaged, "it belongs to no NodeClaim, so Nodeless does not remove it")
+		q.say("who can", "whoever created it: a node group, another provisioner, a person")
 		return
 	case n.Deleting:
-		q.goes()
+		q.removing()
 		return
 	case n.State != model.Initialized:
-		q.conclude(state, OnItsWay, "it is on its way: %s", firstLacking(q.claim))
+		q.conclude(state, Launching, "it is not ready yet: %s", firstLacking(q.claim))
 		q.progress()
 		q.came()
 		return
@@ -73,7 +73,7 @@ func (q *nodeQuestion) state() string {
 	since := q.ago(n.Created)
 	switch {
 	case n.Deleting:
-		return "Going"
+		return "Removing"
 	case q.node == nil:
 		return "Launching for " + since
 	case n.State != model.Initialized:
@@ -104,7 +104,7 @@ func (q *nodeQuestion) describe() {
 	if q.node != nil && q.claim != nil {
 		what += ", nodeclaim " + q.claim.Name
 	}
-	q.sayf("machine", "%s, %s old", or(what, "of unknown type"), q.ago(n.Created))
+	q.sayf("node", "%s, %s old", or(what, "of unknown type"), q.ago(n.Created))
 	if q.node == nil {
 		return
 	}
@@ -126,7 +126,7 @@ func (q *nodeQuestion) describe() {
 	}
 	text := counted(pods, "pod") + ", " + counted(daemons, "daemon")
 	if len(used) > 0 {
-		text += "; asked for: " + strings.Join(used, ", ")
+		text += "; requested: " + strings.Join(used, ", ")
 	}
 	q.say("runs", text)
 	q.overhead()
@@ -136,15 +136,15 @@ func (q *nodeQuestion) describe() {
 func (q *nodeQuestion) came() {
 	claim := q.claim
 	if c, replaces, err := translate.ReplacingOf(claim); replaces && err == nil {
-		q.sayf("came because", "it takes the place of %s (%s)", listed(victims(c), 3), strings.ToLower(string(c.Method)))
+		q.sayf("launched for", "the replacement of %s (%s)", some(victims(c), 3), strings.ToLower(string(c.Method)))
 		return
 	}
 	if np := q.c.World.NodePool(claim.Labels[karpv1.NodePoolLabelKey]); np != nil && np.Spec.Replicas != nil {
-		q.sayf("came because", "pool %s is static and keeps %s, whatever pods there are", np.Name, counted(int(*np.Spec.Replicas), "replica"))
+		q.sayf("launched for", "static pool %s, which keeps %s whatever pods there are", np.Name, counted(int(*np.Spec.Replicas), "replica"))
 		return
 	}
 	if claim.Annotations[translate.AnnotationLaunch] != "" {
-		q.sayf("came because", "pods waited that ask for %s together", amounts(claim.Spec.Resources.Requests))
+		q.sayf("launched for", "pending pods that requested %s", amounts(claim.Spec.Resources.Requests))
 	}
 }
 
@@ -156,7 +156,7 @@ func amounts(list corev1.ResourceList) string {
 			parts = append(parts, string(name)+" "+quantity.String())
 		}
 	}
-	return or(strings.Join(parts, ", "), "nothing in particular")
+	return or(strings.Join(parts, ", "), "nothing")
 }
 
 // kept says what keeps the machine, one thing after another, and what would become of it without them.
@@ -174,17 +174,17 @@ func (q *nodeQuestion) kept() {
 		then = reason.Command(m.Snapshot, *m.Command)
 	}
 	if len(m.Blockers) == 0 && then == "" {
-		q.conclude(state, Stays, "nothing was decided about it")
+		q.conclude(state, Kept, "no decision about it is known")
 		return
 	}
 	if len(m.Blockers) == 0 {
-		q.conclude(state, Due, "nothing keeps it, and its removal has not begun yet")
-		q.say("would be", then)
-		q.sayf("begins", "when the controller looks at nodes next: at once if something changes, else within %s of its last look; within %s where pods only "+
-			"had to get older", age(cycle.LookAgain), age(cycle.RipenAtLeast))
+		q.conclude(state, Due, "nothing keeps it; its removal has not started yet")
+		q.say("next", then)
+		q.sayf("starts", "in the controller's next cycle: at once if something changes, else within %s of the last cycle, or within %s if pods only "+
+			"had to grow older", age(cycle.LookAgain), age(cycle.RipenAtLeast))
 		return
 	}
-	q.conclude(state, Stays, "it stays: %s", q.blocker(&m.Blockers[0]).Text)
+	q.conclude(state, Kept, "it is kept: %s", q.blocker(&m.Blockers[0]).Text)
 	for i := range m.Blockers {
 		b := q.blocker(&m.Blockers[i])
 		q.a.Blockers = append(q.a.Blockers, b)
@@ -200,9 +200,9 @@ func (q *nodeQuestion) kept() {
 	}
 	switch {
 	case m.More:
-		q.say("and then", "there are more such reasons")
+		q.say("and then", "further reasons of this kind")
 	case then != "":
 		q.a.Then = then
-		q.say("without that", then)
+		q.say("otherwise", then)
 	}
 }

@@ -11,7 +11,7 @@ import (
 	"github.com/nodeless/nodeless/engine/model"
 )
 
-// overhead says how much of a node the pods of DaemonSets ask for.
+// overhead says how much of a node the pods of DaemonSets request.
 func (q *nodeQuestion) overhead() {
 	n := q.n
 	var names []string
@@ -37,7 +37,7 @@ func (q *nodeQuestion) overhead() {
 			shares = append(shares, fmt.Sprintf("%s %d%%", q.s.ResourceNames[r], min(100*sum[r]/n.Allocatable[r], 999)))
 		}
 	}
-	text := "DaemonSets " + listed(names, mostDaemons) + " ask for " + q.amounts(sum)
+	text := "DaemonSets " + some(names, mostDaemons) + " request " + q.amounts(sum)
 	if len(shares) > 0 {
 		text += "; of the node: " + strings.Join(shares, ", ")
 	}

@@ -18,7 +18,7 @@ func (q *podQuestion) pending(ctx context.Context) {
 	waited := q.waited()
 	p, ok := query.OfPod(q.s, q.policy, q.info.Key)
 	if !ok {
-		q.conclude(waited, NotOurs, "nothing is decided about it now")
+		q.conclude(waited, NotManaged, "no decision about it is due now")
 		return
 	}
 	var none *record.Record
@@ -29,22 +29,22 @@ func (q *podQuestion) pending(ctx context.Context) {
 	}
 	switch {
 	case p.Node != nil:
-		q.conclude(waited, HasRoom, "there is room for it on %s; kube-scheduler has to bind it", machine(p.Node))
+		q.conclude(waited, HasRoom, "%s has room for it; kube-scheduler has to bind it", nodeText(p.Node))
 		q.a.Node = p.Node.Name
 		if p.Node.State != model.Initialized {
-			q.conclude(waited, Launches, "its machine is on its way: %s", machine(p.Node))
+			q.conclude(waited, Launching, "its node is not ready yet: %s", nodeText(p.Node))
 		}
 	case p.Launch != nil:
-		q.conclude(waited, Launches, "a machine has to be launched for it, and can be")
+		q.conclude(waited, Launching, "a node has to be launched for it, and can be")
 	case none != nil:
-		q.conclude(waited, NoMachine, "nothing can take it, and the cloud has none of the machines that could be launched for it")
+		q.conclude(waited, Unschedulable, "no node can take it, and the cloud has no capacity for any that could be launched")
 	default:
-		q.conclude(waited, NoMachine, "nothing can take it, and no machine can be launched for it")
+		q.conclude(waited, Unschedulable, "no node can take it, and none can be launched for it")
 	}
 	q.asks(p.Shape)
 	if p.Node != nil && p.Node.State != model.Initialized {
 		if claim := q.c.World.Claim(p.Node.Claim); claim != nil {
-			q.say("still lacks", firstLacking(claim))
+			q.say("waiting for", firstLacking(claim))
 		}
 	}
 	q.refusals(&p)
@@ -55,7 +55,7 @@ func (q *podQuestion) pending(ctx context.Context) {
 		q.reason(ctx, &p)
 	}
 	if none != nil && none.Again != "" {
-		q.sayf("asked again", "first %s, said the controller %s ago; later each time that there is none", none.Again, q.ago(none.Time))
+		q.sayf("next retry", "%s, the controller recorded %s ago; the interval grows with every failure", none.Again, q.ago(none.Time))
 	}
 	q.scheduler()
 }

@@ -36,14 +36,14 @@ func (q *podQuestion) placed(ctx context.Context) {
 	}
 	switch {
 	case info.Daemon():
-		q.conclude(state, Placed, "it is on %s, and goes with it", machine(n))
+		q.conclude(state, Placed, "it runs on %s and is removed with it", nodeText(n))
 	case info.Apart:
-		q.conclude(state, Placed, "it is on %s, a node of its own", machine(n))
+		q.conclude(state, Placed, "it is bound to %s, a node of its own", nodeText(n))
 	default:
-		q.conclude(state, Placed, "it is on %s", machine(n))
+		q.conclude(state, Placed, "it is bound to %s", nodeText(n))
 	}
 	claim := q.c.World.Claim(n.Claim)
-	q.say("came there", q.arrival(claim, n))
+	q.say("scheduling", q.arrival(claim, n))
 	if s := q.shapeOf(n, info.Key); s != nil {
 		q.asks(s)
 	}
@@ -96,24 +96,24 @@ func (q *podQuestion) arrival(claim *karpv1.NodeClaim, n *model.Node) string {
 	}
 	switch {
 	case info.Daemon():
-		return "a pod of it runs on every node that fits" + waited
+		return "its DaemonSet runs a pod on every node that fits" + waited
 	case info.Apart:
-		return fargate.SchedulerName + " gave it a node of its own, and bound it there" + waited
+		return fargate.SchedulerName + " gave it a node of its own and bound it there" + waited
 	case claim == nil:
-		return "kube-scheduler found room there" + waited + "; the machine is not one of ours"
+		return "kube-scheduler bound it" + waited + "; Nodeless does not manage the node"
 	}
 	launched := claim.CreationTimestamp.Time
 	if c, replaces, err := translate.ReplacingOf(claim); replaces && err == nil && !launched.Before(info.Created) {
-		return fmt.Sprintf("kube-scheduler bound it%s; the machine was launched to take the place of %s (%s)", waited, listed(victims(c), 3), c.Method)
+		return fmt.Sprintf("kube-scheduler bound it%s; the node was launched as the replacement of %s (%s)", waited, some(victims(c), 3), c.Method)
 	}
 	if launched.Before(info.Created.Add(-time.Second)) {
-		return fmt.Sprintf("kube-scheduler found room on a machine that was there already, for %s%s", age(info.Created.Sub(launched)), waited)
+		return fmt.Sprintf("kube-scheduler bound it to a node that was %s old%s", age(info.Created.Sub(launched)), waited)
 	}
 	ready := ""
 	if !n.Initialized.Before(launched) {
-		ready = fmt.Sprintf("; it was ready %s after it was asked for", age(n.Initialized.Sub(launched)))
+		ready = fmt.Sprintf("; it was ready %s after that", age(n.Initialized.Sub(launched)))
 	}
-	return fmt.Sprintf("the machine was launched for pods that waited then, this one among them or beside them%s; kube-scheduler bound it%s", ready, waited)
+	return fmt.Sprintf("the node was launched for pods that were pending then%s; kube-scheduler bound this one%s", ready, waited)
 }
 
 func victims(c translate.Command) []string {
@@ -141,7 +141,7 @@ func (q *podQuestion) paid(n *model.Node, claim *karpv1.NodeClaim) {
 		if n.Pool != "" {
 			text += ", pool " + n.Pool
 		}
-		q.say("machine costs", text)
+		q.say("node costs", text)
 	}
 	if claim == nil {
 		return
@@ -161,7 +161,7 @@ func (q *podQuestion) paid(n *model.Node, claim *karpv1.NodeClaim) {
 		parts = append(parts, c.Type+" "+reason.Dollars(c.Price))
 	}
 	if len(parts) > 0 {
-		q.sayf("why this type", "its NodeClaim allowed %s; cheapest of them at today's prices: %s", counted(len(l.Types), "type"), strings.Join(parts, ", "))
+		q.sayf("why this type", "its NodeClaim allowed %s; the cheapest at today's prices: %s", counted(len(l.Types), "type"), strings.Join(parts, ", "))
 	}
 }
 
@@ -172,22 +172,22 @@ func (q *podQuestion) moves(n *model.Node) {
 	case info.Daemon():
 		return
 	case info.Apart:
-		q.say("may it move", "no: its node runs no other pod, and is removed when the pod ends or is deleted")
+		q.say("evictable", "no: its node runs no other pod and is removed when the pod ends or is deleted")
 		return
 	case info.HeldUntil.Equal(translate.Forever):
-		q.sayf("may it move", "no: annotation %s says so", karpv1.DoNotDisruptAnnotationKey)
+		q.sayf("evictable", "no: annotation %s forbids it", karpv1.DoNotDisruptAnnotationKey)
 		return
 	case info.HeldUntil.After(q.s.Now):
-		q.sayf("may it move", "not before %s: annotation %s says so", stamp(info.HeldUntil), karpv1.DoNotDisruptAnnotationKey)
+		q.sayf("evictable", "not before %s: annotation %s forbids it", stamp(info.HeldUntil), karpv1.DoNotDisruptAnnotationKey)
 		return
 	}
 	for i := range n.Pods {
 		if p := &n.Pods[i]; p.PodKey == info.Key && p.EvictionBlocked != "" {
-			q.sayf("may it move", "not now: %s", p.EvictionBlocked)
+			q.sayf("evictable", "not now: %s", p.EvictionBlocked)
 			return
 		}
 	}
-	q.sayf("may it move", "yes, if that pays; ask for node/%s", n.Name)
+	q.sayf("evictable", "yes, if that saves money; see node/%s", n.Name)
 }
 
 // stamp is a time as people read it in any zone.

@@ -47,20 +47,20 @@ func (q *podQuestion) answer(ctx context.Context) {
 		q.placed(ctx)
 		q.address(ctx)
 	case info.Deleting:
-		q.conclude("Terminating", Ended, "it is being deleted since %s ago%s", q.ago(pod.DeletionTimestamp.Time), held(pod))
+		q.conclude("Terminating", Ended, "it has been terminating for %s%s", q.ago(pod.DeletionTimestamp.Time), held(pod))
 	case len(pod.Spec.SchedulingGates) > 0:
 		var gates []string
 		for _, g := range pod.Spec.SchedulingGates {
 			gates = append(gates, g.Name)
 		}
-		q.conclude(waited, NotOurs, "it waits for its scheduling gates to be taken away: %s", strings.Join(gates, ", "))
-		q.say("who can", "whoever put them there; no scheduler and no provisioner looks at it before")
+		q.conclude(waited, NotManaged, "its scheduling gates have to be removed: %s", strings.Join(gates, ", "))
+		q.say("who can", "whoever added them; schedulers and provisioners ignore the pod until then")
 	case info.Apart:
 		q.waitsForMicroVM()
 	case info.Daemon():
 		q.daemon()
 	case !info.Waiting:
-		q.conclude(waited, NotOurs, "it is for scheduler %q; machines are launched for pods of %s", pod.Spec.SchedulerName, corev1.DefaultSchedulerName)
+		q.conclude(waited, NotManaged, "it uses scheduler %q; nodes are launched only for pods of %s", pod.Spec.SchedulerName, corev1.DefaultSchedulerName)
 	default:
 		q.pending(ctx)
 	}
@@ -85,26 +85,26 @@ func held(pod *corev1.Pod) string {
 	if len(pod.Finalizers) == 0 {
 		return ""
 	}
-	return " and kept by its finalizers " + strings.Join(pod.Finalizers, ", ")
+	return "; its finalizers keep it: " + strings.Join(pod.Finalizers, ", ")
 }
 
 // daemon answers about a DaemonSet's pod without a place.
 func (q *podQuestion) daemon() {
 	info := &q.info
-	q.conclude(q.waited(), NoMachine, "it is the pod of DaemonSet %s for node %s alone, and waits for room there", info.DaemonSet, or(info.Only, "?"))
+	q.conclude(q.waited(), Unschedulable, "it is the pod of DaemonSet %s for node %s, which has no room for it", info.DaemonSet, or(info.Only, "?"))
 	n := q.nodeNamed(info.Only)
 	if n == nil {
 		return
 	}
-	q.sayf("room there", "%s left of %s", or(n.Free().NonNegative().Amounts(q.s.ResourceNames), "nothing"), or(n.Type, "a node of unknown type"))
+	q.sayf("free there", "%s of %s", or(n.Free().NonNegative().Amounts(q.s.ResourceNames), "nothing"), or(n.Type, "a node of unknown type"))
 	switch {
 	case onFargate(q.c.World.Node(n.Name), q.c.World.Claim(n.Claim)):
-		q.sayf("what helps", "a microVM takes no pod but its own: keep the DaemonSet off such nodes with a required nodeAffinity: {key: %s, operator: NotIn, values: [%s]}",
+		q.sayf("what helps", "a microVM runs no pod but its own: keep the DaemonSet off such nodes with a required nodeAffinity: {key: %s, operator: NotIn, values: [%s]}",
 			fargate.ComputeType, fargate.ComputeTypeFargate)
 	case n.Pool != "":
-		q.sayf("what helps", "annotation %s on NodePool %s has such nodes replaced by larger ones", translate.AnnotationMakeRoom, n.Pool)
+		q.sayf("what helps", "annotation %s on NodePool %s replaces such nodes with larger ones", translate.AnnotationMakeRoom, n.Pool)
 	default:
-		q.say("what helps", "pods that leave the node, or a larger node; it belongs to no NodePool, so nobody here replaces it")
+		q.say("what helps", "fewer pods on the node, or a larger node; it belongs to no NodePool, so Nodeless does not replace it")
 	}
 }
 
@@ -121,7 +121,7 @@ func (q *podQuestion) asks(shape *model.Shape) {
 		}
 		text += joint + term.String()
 	}
-	q.say("asks for", text)
+	q.say("requests", text)
 	if owner := owner(q.pod); owner != "" {
 		q.say("owner", owner)
 	}
@@ -130,7 +130,7 @@ func (q *podQuestion) asks(shape *model.Shape) {
 // amounts are resources in words, but for the place that every pod takes.
 func (q *question) amounts(r model.Resources) string {
 	r[model.Pods] = 0
-	return or(r.Amounts(q.s.ResourceNames), "nothing in particular")
+	return or(r.Amounts(q.s.ResourceNames), "nothing")
 }
 
 // owner is the workload that a change has to be made to, such as "Deployment web".
@@ -150,16 +150,16 @@ func owner(pod *corev1.Pod) string {
 func (q *podQuestion) refusals(p *query.Pod) {
 	all := len(q.s.Nodes)
 	if all == 0 {
-		q.say("existing nodes", "there are none")
+		q.say("existing nodes", "none")
 		return
 	}
 	var parts []string
 	for _, r := range p.Refusals {
 		parts = append(parts, fmt.Sprintf("%d %s", r.Count, reason.Refusal(r.Reason)))
 	}
-	text := fmt.Sprintf("%d of %d could take it now", p.Open, all)
+	text := fmt.Sprintf("%d of %d can take it now", p.Open, all)
 	if len(parts) > 0 {
-		text += ": " + listed(parts, 6)
+		text += ": " + some(parts, 6)
 	}
 	q.say("existing nodes", text)
 }
@@ -169,20 +169,20 @@ func (q *podQuestion) reason(ctx context.Context, p *query.Pod) {
 	r := p.Reason
 	q.a.Reason = reasonOf(r)
 	if r.Rule == model.RuleNoPool && q.mayNotRead("nodepools.karpenter.sh") {
-		q.conclude(q.a.State, NoMachine, "no machine that is there can take it; which NodePools there are may not be read")
+		q.conclude(q.a.State, Unschedulable, "no existing node can take it; the NodePools may not be read")
 		return
 	}
 	because := *r
 	because.Change = model.Change{}
 	if len(r.Pools) == 0 || r.Rule.BetweenPods() {
-		q.say("stands in the way", reason.Pod(because))
+		q.say("blocked by", reason.Pod(because))
 	}
 	q.verdicts(r)
 	for i := range p.Options {
 		q.option(ctx, &p.Options[i], i == 0)
 	}
 	if len(p.Options) == 0 {
-		q.say("smallest change", "no single change that would help was found")
+		q.say("smallest change", "none found: no single change would help")
 	}
 }
 
@@ -196,7 +196,7 @@ func (q *podQuestion) option(ctx context.Context, o *suggest.Option, smallest bo
 	}
 	q.a.Change = c
 	q.say("smallest change", c.sentence(o.Node))
-	q.say("do it", remedy(q.pod, &o.Change))
+	q.say("how", remedy(q.pod, &o.Change))
 	q.say(commandLabel, c.Command)
 }
 
@@ -221,7 +221,7 @@ func (q *podQuestion) verdicts(r *model.Reason) {
 		if len(pools[key]) == 1 {
 			text = whole[key]
 		}
-		q.say("pool", listed(pools[key], 5)+": "+text)
+		q.say("pool", some(pools[key], 5)+": "+text)
 	}
 }
 
@@ -234,7 +234,7 @@ func (q *podQuestion) besideDaemons(v model.PoolVerdict) string {
 	}
 	for _, t := range q.s.Pools[pool].Types {
 		if all := model.Quantity(v.Object, t.Allocatable[resource]); t.Name == v.BestOf && all != v.Best {
-			return fmt.Sprintf(" beside the pods of DaemonSets (%s in all)", all)
+			return fmt.Sprintf(" next to DaemonSet pods (%s in all)", all)
 		}
 	}
 	return ""
@@ -249,8 +249,8 @@ func (q *podQuestion) scheduler() {
 	}
 }
 
-// machine names a machine and says what it is.
-func machine(n *model.Node) string {
+// nodeText names a node with its type.
+func nodeText(n *model.Node) string {
 	text := n.Name
 	if kind := strings.TrimSpace(n.Type + " " + n.CapacityType); kind != "" {
 		text += " (" + kind

@@ -37,11 +37,11 @@ func (q *poolQuestion) answer() {
 	case p.Pool.NotReady != "":
 		q.conclude("NotReady", NotReady, "it launches nothing: %s", p.Pool.NotReady)
 	case p.Pool.Static:
-		q.conclude("Ready", Ready, "it is static: it keeps %s, whatever pods there are", counted(int(p.Pool.Replicas), "machine"))
+		q.conclude("Ready", Ready, "it is static: it keeps %s whatever pods there are", counted(int(p.Pool.Replicas), "node"))
 	case len(p.Launches) > 0:
-		q.conclude("Ready", Ready, "it is ready, and launches %s for pods that wait", counted(len(p.Launches), "machine"))
+		q.conclude("Ready", Ready, "it is ready and launches %s for pending pods", counted(len(p.Launches), "node"))
 	default:
-		q.conclude("Ready", Ready, "it is ready; no pod waits for a machine of it")
+		q.conclude("Ready", Ready, "it is ready; no pending pod needs a node from it")
 	}
 	for _, c := range np.Status.Conditions {
 		if c.Status == metav1.ConditionFalse && c.Type != "Ready" && c.Type != translate.ConditionRequirementsKnown {
@@ -71,7 +71,7 @@ func (q *poolQuestion) mayLaunch() {
 		}
 		q.say("taints", strings.Join(taints, ", "))
 	}
-	q.sayf("may launch", "%d of %d types that its node class offers; %d of them can be had now", p.Allowed, p.Offered, p.Available)
+	q.sayf("may launch", "%d of %d types that its node class offers; %d of them are available now", p.Allowed, p.Offered, p.Available)
 	var cheapest []string
 	for _, c := range p.Cheapest {
 		cheapest = append(cheapest, c.Type+" "+c.CapacityType+" "+reason.Dollars(c.Price))
@@ -105,7 +105,7 @@ func (q *poolQuestion) limits() {
 
 // machines says what the pool has and costs.
 func (q *poolQuestion) machines() {
-	total, ready, going, n := model.Price(0), 0, 0, 0
+	total, ready, removing, n := model.Price(0), 0, 0, 0
 	for i := range q.s.Nodes {
 		m := &q.s.Nodes[i]
 		if m.Pool != q.np.Name {
@@ -115,12 +115,12 @@ func (q *poolQuestion) machines() {
 		total += m.Price
 		switch {
 		case m.Deleting:
-			going++
+			removing++
 		case m.State == model.Initialized:
 			ready++
 		}
 	}
-	q.sayf("machines", "%d: %d ready, %d on their way, %d going; %s", n, ready, n-ready-going, going, reason.Dollars(total))
+	q.sayf("nodes", "%d: %d ready, %d not ready, %d being removed; %s", n, ready, n-ready-removing, removing, reason.Dollars(total))
 }
 
 // disruption says when machines of the pool may go.
@@ -129,18 +129,18 @@ func (q *poolQuestion) disruption() {
 	text := string(q.np.Spec.Disruption.ConsolidationPolicy)
 	switch {
 	case d.Never:
-		text += ", never for their price (consolidateAfter: Never)"
+		text += ", never to save money (consolidateAfter: Never)"
 	default:
-		text += ", after " + age(d.ConsolidateAfter) + " without a pod that comes or goes"
+		text += ", " + age(d.ConsolidateAfter) + " after the last pod was added or removed"
 	}
-	q.say("machines go", text)
-	budgets := fmt.Sprintf("now %d empty, %d drifted, %d underused", d.AllowedEmpty, d.AllowedDrifted, d.AllowedUnderused)
+	q.say("consolidation", text)
+	budgets := fmt.Sprintf("%d empty, %d drifted, %d underutilized nodes may be removed now", d.AllowedEmpty, d.AllowedDrifted, d.AllowedUnderused)
 	if next := translate.NextWindow(q.np, q.s.Now); !next.IsZero() {
-		budgets += "; a schedule turns at " + stamp(next)
+		budgets += "; a schedule starts or ends at " + stamp(next)
 	}
-	q.say("budgets let go", budgets)
+	q.say("budgets", budgets)
 	if d.Unclear != "" {
-		q.say("unclear", d.Unclear)
+		q.say("invalid", d.Unclear)
 	}
 }
 
@@ -151,14 +151,14 @@ func (q *poolQuestion) waiting() {
 		l := &p.Launches[i]
 		q.a.Launches = append(q.a.Launches, q.launchOf(l))
 		if i < mostAlternatives {
-			q.say("buys", reason.Launch(q.s, *l))
+			q.say("launches", reason.Launch(q.s, *l))
 		}
 	}
 	if more := len(p.Launches) - mostAlternatives; more > 0 {
-		q.sayf("buys", "and %d more", more)
+		q.sayf("launches", "and %d more", more)
 	}
 	if p.Could > 0 {
-		q.sayf("could take", "%s more that wait, if others did not", counted(p.Could, "pod"))
+		q.sayf("could take", "%s more, if other pods did not take the room", counted(p.Could, "pod"))
 	}
 	for i, r := range p.Refusals {
 		if i < mostAlternatives {

@@ -35,24 +35,24 @@ func remedy(pod *corev1.Pod, c *model.Change) string {
 		return fmt.Sprintf("in %s: move the term on %s from requiredDuringSchedulingIgnoredDuringExecution to preferredDuringSchedulingIgnoredDuringExecution", where, c.Object)
 	case model.RuleRequirement:
 		if key, ofPool := strings.CutPrefix(c.Object, "requirement "); ofPool {
-			return fmt.Sprintf("in NodePool %s: let %s in spec.template.spec.requirements have %s too", c.Pool, key, c.To)
+			return fmt.Sprintf("in NodePool %s: let %s in spec.template.spec.requirements allow %s too", c.Pool, key, c.To)
 		}
 		if c.To == "" {
-			return fmt.Sprintf("in %s: take %s out of nodeSelector or nodeAffinity", where, c.Object)
+			return fmt.Sprintf("in %s: remove %s from nodeSelector or nodeAffinity", where, c.Object)
 		}
-		return fmt.Sprintf("in %s: let nodeSelector or nodeAffinity have %s: %s", where, c.Object, c.To)
+		return fmt.Sprintf("in %s: let nodeSelector or nodeAffinity allow %s: %s", where, c.Object, c.To)
 	case model.RuleMinValues:
 		return fmt.Sprintf("in NodePool %s: minValues: %s for %s in spec.template.spec.requirements", c.Pool, c.To, c.Object)
 	case model.RuleLimit:
 		return fmt.Sprintf("in NodePool %s: spec.limits: {%s: %q}", c.Pool, strings.TrimPrefix(c.Object, "limit "), c.To)
 	case model.RuleHostPort:
-		return fmt.Sprintf("in %s: take hostPort out of ports for %s", where, c.From)
+		return fmt.Sprintf("in %s: remove hostPort from ports for %s", where, c.From)
 	case model.RulePriority:
 		return fmt.Sprintf("in %s: priorityClassName: one of value %s or more (kubectl get priorityclasses)", where, c.To)
 	case model.RuleVolumeLimit:
-		return fmt.Sprintf("in %s: no more than %s volumes of driver %s; the rest of the data belongs to other pods", where, c.To, c.Object)
+		return fmt.Sprintf("in %s: use at most %s volumes of driver %s; move the rest to other pods", where, c.To, c.Object)
 	case model.RuleNoPool:
-		return "write a NodePool and an EC2NodeClass and kubectl apply them; docs/how-do-i-run-it-on-my-cluster.md has an example"
+		return "kubectl apply a NodePool and an EC2NodeClass; docs/how-do-i-run-it-on-my-cluster.md has an example"
 	}
 	return ""
 }

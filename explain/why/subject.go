@@ -74,25 +74,25 @@ func (s Subject) Workload() bool { return workloads[s.Kind].kind != "" }
 
 // Parse reads "pod/web", or "pod" and "web". Of a pod the namespace is the given one.
 func Parse(namespace string, words ...string) (Subject, error) {
-	const how = "ask for pod/NAME, deployment/NAME (or another workload), node/NAME, nodeclaim/NAME or nodepool/NAME"
+	const how = "give pod/NAME, deployment/NAME (or another workload), node/NAME, nodeclaim/NAME or nodepool/NAME"
 	var kind, name string
 	switch len(words) {
 	case 1:
 		var ok bool
 		if kind, name, ok = strings.Cut(words[0], "/"); !ok {
-			return Subject{}, fmt.Errorf("%q says no kind: %s", words[0], how)
+			return Subject{}, fmt.Errorf("%q has no kind: %s", words[0], how)
 		}
 	case 2:
 		kind, name = words[0], words[1]
 	default:
-		return Subject{}, fmt.Errorf("%d words where one object is wanted: %s", len(words), how)
+		return Subject{}, fmt.Errorf("%d words instead of one object: %s", len(words), how)
 	}
 	known, ok := kindOf(kind)
 	switch {
 	case !ok:
 		return Subject{}, fmt.Errorf("unknown kind %q: %s", kind, how)
 	case name == "" || strings.ContainsAny(name, "/ "):
-		return Subject{}, fmt.Errorf("%q is no name of a %s: %s", name, known, how)
+		return Subject{}, fmt.Errorf("%q is not the name of a %s: %s", name, known, how)
 	}
 	s := Subject{Kind: known, Name: name}
 	if known == PodKind || s.Workload() {
@@ -149,14 +149,14 @@ func (q *question) podKeys() []types.NamespacedName {
 
 // unknown says that there is no such object, and what comes near it.
 func (q *question) unknown(of Subject, unread error) error {
-	text := fmt.Sprintf("there is no %s", of)
+	text := fmt.Sprintf("%s not found", of)
 	if near := nearest(of.Name, q.names(of)); len(near) > 0 {
-		text += "; near it: " + strings.Join(near, ", ")
+		text += "; did you mean " + strings.Join(near, ", ")
 	}
 	if of.Kind == PodKind {
 		for _, key := range q.podKeys() {
 			if key.Name == of.Name && key.Namespace != of.Namespace {
-				text += fmt.Sprintf("; there is one in namespace %s: -n %s", key.Namespace, key.Namespace)
+				text += fmt.Sprintf("; namespace %s has one: -n %s", key.Namespace, key.Namespace)
 			}
 		}
 	}
@@ -166,9 +166,9 @@ func (q *question) unknown(of Subject, unread error) error {
 		}
 	}
 	if unread != nil {
-		return fmt.Errorf("%s; whether there was one is not known: %w", text, unread)
+		return fmt.Errorf("%s; whether it existed is unknown: %w", text, unread)
 	}
-	return fmt.Errorf("%s, and nothing in the cluster remembers one", text)
+	return fmt.Errorf("%s, and no event or decision mentions it", text)
 }
 
 // mostNear is how many names are offered.

@@ -44,7 +44,7 @@ func (a *Answer) Text(w io.Writer, colour bool, width int) error {
 }
 
 // commandLabel is the label of lines that are to be copied into a shell.
-const commandLabel = "as a command"
+const commandLabel = "command"
 
 // leastWidth is the narrowest that text is broken to: below it nothing can be read.
 const leastWidth = 20

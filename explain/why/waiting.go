@@ -19,7 +19,7 @@ type Matrix struct {
 
 // ShapeRow is pods that ask for the same.
 type ShapeRow struct {
-	Asks      string     `json:"asks"`
+	Requests  string     `json:"requests"`
 	Such      Subject    `json:"suchAs"`
 	Pods      int        `json:"pods"`
 	Room      int        `json:"room"`      // of the pods: they have room on a machine that is there or on its way
@@ -58,11 +58,11 @@ func AllWaiting(c *capture.Cluster, policy model.Policy) *Matrix {
 
 func (q *question) shapeRow(w *query.Waiting) ShapeRow {
 	row := ShapeRow{
-		Asks: q.amounts(w.Shape.Requests), Such: Subject{Kind: PodKind, Namespace: w.Such.Namespace, Name: w.Such.Name},
+		Requests: q.amounts(w.Shape.Requests), Such: Subject{Kind: PodKind, Namespace: w.Such.Namespace, Name: w.Such.Name},
 		Pods: w.Pods, Room: w.Room, Launching: w.Launching, Nothing: w.Nothing, Pools: []PoolCell{},
 	}
 	if len(w.Shape.Required) > 0 {
-		row.Asks += "; " + w.Shape.Required.String()
+		row.Requests += "; " + w.Shape.Required.String()
 	}
 	if w.Reason != nil {
 		because := *w.Reason

@@ -22,7 +22,7 @@ func TestASubjectIsReadAsKubectlReadsIt(t *testing.T) {
 		}
 	}
 	for text, want := range map[string]string{
-		"web": "says no kind", "service/web": "unknown kind", "job.apps/web": "unknown kind", "pod.v1/web": "unknown kind", "pod/": "no name", "pod/a/b": "no name", "pod": "says no kind", "a b c": "3 words",
+		"web": "has no kind", "service/web": "unknown kind", "job.apps/web": "unknown kind", "pod.v1/web": "unknown kind", "pod/": "not the name", "pod/a/b": "not the name", "pod": "has no kind", "a b c": "3 words",
 	} {
 		if got, err := Parse("shop", strings.Fields(text)...); err == nil || !strings.Contains(err.Error(), want) || !strings.Contains(err.Error(), "nodepool/NAME") {
 			t.Errorf("%s is %s, %v; want an error that says %q and what to do", text, got, err, want)

@@ -31,7 +31,7 @@ type PodAnswer struct {
 const mostAsked, mostOnNodes = 8, 5
 
 // verdicts of pods, those first that somebody has to look at.
-var byConcern = []string{NoMachine, NotOurs, Launches, HasRoom, Placed, Ended}
+var byConcern = []string{Unschedulable, NotManaged, Launching, HasRoom, Placed, Ended}
 
 // workloadQuestion is a question about all pods of a workload.
 type workloadQuestion struct {
@@ -75,9 +75,9 @@ func (q *workloadQuestion) answer(ctx context.Context) (bool, error) {
 // verdictText says how many of a workload's pods there are of a sort.
 func verdictText(verdict string) string {
 	return map[string]string{
-		NoMachine: "that nothing can take", NotOurs: "that wait for somebody else",
-		Launches: "for which a node is, or has to be, launched", HasRoom: "for which there is room", Placed: "on nodes", Ended: "that have ended",
-		"": "more without a node, which were not asked about one by one",
+		Unschedulable: "that no node can take", NotManaged: "that Nodeless does not decide about",
+		Launching: "for which a node is, or has to be, launched", HasRoom: "for which a node has room", Placed: "on nodes", Ended: "that have ended",
+		"": "more without a node, not examined one by one",
 	}[verdict]
 }
 
@@ -112,7 +112,7 @@ func (q *workloadQuestion) onNodes() {
 		nodes[i] = fmt.Sprintf("%s (%d)", name, on[name])
 	}
 	if len(nodes) > 0 {
-		q.sayf("placed", "on %s: %s", counted(len(nodes), "node"), listed(nodes, mostOnNodes))
+		q.sayf("placed", "on %s: %s", counted(len(nodes), "node"), some(nodes, mostOnNodes))
 	}
 }
 
@@ -178,8 +178,8 @@ func (q *workloadQuestion) withoutPods(ctx context.Context) (bool, error) {
 	case apierrors.IsNotFound(err):
 		return false, nil
 	case err != nil:
-		return false, fmt.Errorf("%s has no pods; whether it exists is not known: %w", of, err)
+		return false, fmt.Errorf("%s has no pods; whether it exists is unknown: %w", of, err)
 	}
-	q.conclude("0 pods", NotOurs, "it has no pods: it asks for none, or they could not be created, which its events say")
+	q.conclude("0 pods", NotManaged, "it has no pods: it wants none, or its events say why they could not be created")
 	return true, nil
 }

@@ -140,7 +140,7 @@ func (c *cable) reach(kubeconfig string) []string {
 	return []string{"--kubeconfig", file, "--server", server}
 }
 
-// between is a pod on one machine that asks for one on another, by a Service of its own.
+// between is a pod on one node that asks for one on another, by a Service of its own.
 type between struct {
 	c        *cluster
 	one, two *machine

@@ -79,7 +79,7 @@ func TestThePageShowsTheCluster(t *testing.T) {
 		t.Errorf("%v: the stream begins with %q", err, first)
 	}
 	code, _, text, err := c.fetch(page + "api/why?of=pod/huge&namespace=default")
-	if err != nil || code != http.StatusOK || !strings.Contains(text, `"verdict":"NoMachine"`) {
+	if err != nil || code != http.StatusOK || !strings.Contains(text, `"verdict":"Unschedulable"`) {
 		t.Errorf("%v %d: why is answered with %s", err, code, text)
 	}
 	code, text, err = c.whatIf(page, `{"scales": ["deployment/web=2000000000"]}`)

@@ -9,7 +9,7 @@ import (
 	"time"
 )
 
-// waiting is a pod that nothing can take.
+// waiting is a pod that no node can take.
 type waiting struct {
 	name  string
 	pool  string // that it wants; "" = any
@@ -91,7 +91,7 @@ func TestWhyPodsWait(t *testing.T) {
 	t.Run("a pod of a Deployment", func(t *testing.T) { commands["shop"] = c.as(t).deploymentStory() })
 	t.Run("the same as data", func(t *testing.T) {
 		a := c.as(t).whyJSON("pod/arch", "-n", "waiting")
-		if a.Verdict != "NoMachine" || a.Change.Object != "kubernetes.io/arch" || a.Change.To != "amd64" || len(a.Reason.Pools) != 9 ||
+		if a.Verdict != "Unschedulable" || a.Change.Object != "kubernetes.io/arch" || a.Change.To != "amd64" || len(a.Reason.Pools) != 9 ||
 			a.Change.Command != commands["arch"] || !a.Change.Patch.Anew || len(a.Change.Patch.Patch) != 1 {
 			t.Errorf("%+v", a)
 		}
@@ -126,7 +126,7 @@ func (c *cluster) waitingStory(w *waiting) string {
 	switch {
 	case w.rule == "" && change != "":
 		c.t.Errorf("somebody else decides, and the smallest change is %q", change)
-	case w.rule != "" && w.change == "" && change != "no single change that would help was found":
+	case w.rule != "" && w.change == "" && change != "none found: no single change would help":
 		c.t.Errorf("the smallest change is %q, want none", change)
 	case !strings.Contains(change, w.change):
 		c.t.Errorf("the smallest change is %q, want %q", change, w.change)

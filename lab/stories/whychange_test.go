@@ -30,7 +30,7 @@ func (c *cluster) deploymentStory() string {
 	wantGolden(c.t.(*testing.T), "pod-of-deployment", strings.ReplaceAll(out, pod, "shop-POD"))
 	for _, name := range strings.Fields(c.kubectl("-n", "waiting", "get", "deployments,replicasets", "-l", "app=shop", "-o", "name") + " deployment.apps/shop") {
 		whole := c.why(name, "-n", "waiting")
-		if !strings.Contains(whole, "1 that nothing can take") || fact(whole, "smallest change") != fact(out, "smallest change") {
+		if !strings.Contains(whole, "1 that no node can take") || fact(whole, "smallest change") != fact(out, "smallest change") {
 			c.t.Errorf("of %s it is said\n%s", name, whole)
 		}
 	}
@@ -76,7 +76,7 @@ func (c *cluster) changesStory(commands map[string]string) {
 		w.fix(c)
 		c.wantPods(2*time.Minute, "waiting", w.name, 1)
 	}
-	if placed := c.why("pod/taint", "-n", "waiting"); !strings.Contains(placed, "it is on") || !strings.Contains(placed, "machine costs") {
+	if placed := c.why("pod/taint", "-n", "waiting"); !strings.Contains(placed, "it is on") || !strings.Contains(placed, "node costs") {
 		c.t.Errorf("of a pod that has its place:\n%s", placed)
 	}
 	// arch was deleted and made again under its name: what was said and decided of the first is not said of the second.

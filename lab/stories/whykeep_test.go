@@ -44,12 +44,12 @@ spec: {minAvailable: 1, selector: {matchLabels: {app: web}}}
 	{name: "budget", disruption: "{consolidateAfter: 0s, budgets: [{nodes: '0'}]}", rule: "Budget", clears: "the budget allows more"},
 	{name: "schedule", disruption: "{consolidateAfter: 0s, budgets: [{nodes: '0', schedule: '@daily', duration: 24h}]}", rule: "Budget", clears: "a schedule of the pool begins or ends at "},
 	{name: "young", disruption: "{consolidateAfter: 1h}", rule: "TooYoung", clears: "at "},
-	{name: "never", disruption: "{consolidateAfter: Never}", rule: "Never", clears: "when NodePool never says otherwise"},
-	{name: "when-empty", disruption: "{consolidationPolicy: WhenEmpty, consolidateAfter: 0s}", rule: "WhenEmpty", clears: "when NodePool when-empty says otherwise"},
+	{name: "never", disruption: "{consolidateAfter: Never}", rule: "Never", clears: "when NodePool never is changed"},
+	{name: "when-empty", disruption: "{consolidationPolicy: WhenEmpty, consolidateAfter: 0s}", rule: "WhenEmpty", clears: "when NodePool when-empty is changed"},
 	{name: "price", disruption: "{consolidateAfter: 0s}", rule: "NotCheaper", clears: "when pods, nodes or prices change"},
 	{name: "window", disruption: "{consolidateAfter: 0s}", annotations: `nodeless.sh/disruption-windows: "0 3 1 1 * 10m"`, rule: "Window", clears: "at "},
-	{name: "saving", disruption: "{consolidateAfter: 0s}", annotations: `nodeless.sh/minimum-saving: "1"`, rule: "SmallSaving", clears: "when NodePool saving says otherwise"},
-	{name: "unclear", disruption: "{consolidateAfter: 0s}", annotations: "nodeless.sh/minimum-saving: lots", rule: "Unclear", clears: "when NodePool unclear says otherwise"},
+	{name: "saving", disruption: "{consolidateAfter: 0s}", annotations: `nodeless.sh/minimum-saving: "1"`, rule: "SmallSaving", clears: "when NodePool saving is changed"},
+	{name: "unclear", disruption: "{consolidateAfter: 0s}", annotations: "nodeless.sh/minimum-saving: lots", rule: "Unclear", clears: "when NodePool unclear is changed"},
 	{
 		name: "annotated", disruption: "{consolidateAfter: 0s}", rule: "DoNotDisrupt", clears: "is removed from the node",
 		before: func(c *cluster, node, _ string) {
@@ -60,7 +60,7 @@ spec: {minAvailable: 1, selector: {matchLabels: {app: web}}}
 	{name: "payback", disruption: "{consolidateAfter: 0s}", types: dearMachine, ballast: dearBallast, cpu: dearCPU, rule: "Payback", clears: "at "},
 	{
 		name: "balanced", disruption: "{consolidationPolicy: Balanced, consolidateAfter: 0s}", types: dearMachine, ballast: dearBallast, cpu: dearCPU,
-		rule: "Balanced", clears: "when NodePool balanced says otherwise",
+		rule: "Balanced", clears: "when NodePool balanced is changed",
 	},
 	{
 		name: "job", disruption: "{consolidateAfter: 0s}", annotations: `nodeless.sh/wait-for-jobs: "true"`, types: dearMachine, ballast: dearBallast, cpu: dearCPU,
@@ -68,7 +68,7 @@ spec: {minAvailable: 1, selector: {matchLabels: {app: web}}}
 	},
 	{
 		name: "spot-to-spot", disruption: "{consolidateAfter: 0s}", spot: true, types: "m5.large, m5.2xlarge", ballast: "5000m",
-		rule: "SpotToSpot", clears: "when the feature gate SpotToSpotConsolidation is on",
+		rule: "SpotToSpot", clears: "when feature gate SpotToSpotConsolidation is on",
 	},
 	{
 		name: "no-place", disruption: "{consolidateAfter: 0s}", rule: "NoPlace", clears: "when pods, nodes or prices change",

@@ -50,7 +50,7 @@ func (c *cluster) keptStory(k *kept) {
 	}
 	c.eventually(2*time.Minute, func() error { // the pod's readiness decides what a PodDisruptionBudget allows
 		a := c.whyJSON("node/" + node)
-		if a.Verdict != "Stays" || len(a.Blockers) == 0 || a.Blockers[0].Rule != k.rule {
+		if a.Verdict != "Kept" || len(a.Blockers) == 0 || a.Blockers[0].Rule != k.rule {
 			return fmt.Errorf("%s: %s, %+v; want it to stay by %s", a.Verdict, a.Summary, a.Blockers, k.rule)
 		}
 		if !strings.Contains(a.Blockers[0].Clears, k.clears) {
@@ -69,7 +69,7 @@ func (c *cluster) strangerStory() {
 	if err := c.Create(context.Background(), node); err != nil {
 		c.t.Fatal(err)
 	}
-	if a := c.whyJSON("node", "stranger"); a.Verdict != "NotOurs" {
+	if a := c.whyJSON("node", "stranger"); a.Verdict != "NotManaged" {
 		c.t.Errorf("%+v", a)
 	}
 	c.whyGolden("node-stranger", "node/stranger")
@@ -104,7 +104,7 @@ func (c *cluster) goingStory(name string) {
 	for _, subject := range []string{"node/" + node, "nodeclaim/" + claim} {
 		c.eventually(time.Minute, func() error {
 			out := c.why(subject)
-			for _, want := range []string{"it goes: its NodeClaim was deleted, by hand or by another program", "held up", pod + " by karpenter.sh/do-not-disrupt"} {
+			for _, want := range []string{"it goes: its NodeClaim was deleted, by a person or another program", "held up", pod + " by karpenter.sh/do-not-disrupt"} {
 				if !strings.Contains(out, want) {
 					return fmt.Errorf("%q is not said of %s:\n%s", want, subject, out)
 				}

@@ -12,7 +12,7 @@ import (
 	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
 )
 
-// whyLooking are a pod that nothing can take, one that could have a machine, and somebody else's Node.
+// whyLooking are a pod that no node can take, one that could have a machine, and somebody else's Node.
 const whyLooking = `
 apiVersion: v1
 kind: Pod

@@ -147,7 +147,7 @@ spec:
 	},
 	{
 		name: "beside-daemon", spec: "nodeSelector: {karpenter.sh/nodepool: burdened, team: burdened}\ntolerations: [{key: burdened, operator: Exists}]", rule: "Resource",
-		change: "would fit in pool burdened if it asked for cpu 30m instead of 500m", also: `
+		change: "would fit in pool burdened if it requested cpu 30m instead of 500m", also: `
 apiVersion: apps/v1
 kind: DaemonSet
 metadata: {name: scanner, namespace: waiting}

@@ -85,11 +85,11 @@ func (a *App) ledgerLine(p *painter, s *scene) {
 }
 
 func ledgerText(l record.Ledger, now time.Time) string {
-	parts := []string{"saved " + dollars(l.Dollars) + " in " + view.Age(now, l.Since), "grows by " + dollars(l.DollarsPerHour) + "/h"}
+	parts := []string{"saved " + dollars(l.Dollars) + " in " + view.Age(now, l.Since), "now " + dollars(l.DollarsPerHour) + "/h"}
 	if l.Unpriced > 0 {
-		parts = append(parts, fmt.Sprintf("%d left out, unpriced", l.Unpriced))
+		parts = append(parts, fmt.Sprintf("%d unpriced left out", l.Unpriced))
 	}
-	return strings.Join(append(parts, "w: against what"), " · ")
+	return strings.Join(append(parts, "w: compared with what"), " · ")
 }
 
 // aboutOf is the object of the chosen row, false where there is none.
@@ -131,7 +131,7 @@ func aboutDecision(r *record.Record) []string {
 		"time     " + r.Time.UTC().Format(time.RFC3339), "why      " + r.Why,
 	}
 	for _, b := range r.Comes {
-		out = append(out, fmt.Sprintf("comes    %s for pool %s, as %s; %d types would do", b.Chosen, b.Pool, cmp.Or(b.Claim, "-"), b.Types))
+		out = append(out, fmt.Sprintf("launched %s for pool %s, as %s; %d types fit", b.Chosen, b.Pool, cmp.Or(b.Claim, "-"), b.Types))
 		if b.RunnerUp != nil {
 			out = append(out, "         next best "+b.RunnerUp.String())
 		}
@@ -140,7 +140,7 @@ func aboutDecision(r *record.Record) []string {
 		}
 	}
 	for _, m := range r.Goes {
-		out = append(out, "goes     "+cmp.Or(m.Node, m.Claim)+", "+m.Offer.String()+leaving(len(m.Pods)+m.PodsMore))
+		out = append(out, "removed  "+cmp.Or(m.Node, m.Claim)+", "+m.Offer.String()+leaving(len(m.Pods)+m.PodsMore))
 	}
 	if n := len(r.Pods) + r.PodsMore; n > 0 {
 		text := fmt.Sprintf("pods     %d: %s", n, strings.Join(r.Pods, " "))
@@ -176,8 +176,8 @@ func (a *App) aboutSaving(s *scene, id string) []string {
 		if row.Decision == id {
 			out = []string{
 				"saved    " + dollars(row.Dollars) + ", " + row.State + ", until " + row.Until.UTC().Format(time.RFC3339),
-				"         " + dollars(row.Gone) + " that what went would have cost",
-				"         less " + dollars(row.Replacements) + " for what came in its place and " + dollars(row.Launched) + " for what was launched since",
+				"         " + dollars(row.Gone) + " is what the removed nodes would have cost",
+				"         less " + dollars(row.Replacements) + " for their replacements and " + dollars(row.Launched) + " for nodes launched since",
 			}
 		}
 	}

@@ -71,14 +71,14 @@ func (a *App) summary(p *painter, s *scene, t *view.Totals) {
 		p.cell(name, 8, false, plain)
 		p.bar(view.Share(used, offered), offered > 0, max(8, min(40, a.width-34)))
 		p.blank(1)
-		p.cell(view.Amount(name, used)+" of "+view.Amount(name, offered)+" asked for", max(0, a.width-9-max(8, min(40, a.width-34))), false, dim)
+		p.cell(view.Amount(name, used)+" of "+view.Amount(name, offered)+" requested", max(0, a.width-9-max(8, min(40, a.width-34))), false, dim)
 		p.WriteByte('\n')
 	}
 	var nodes []string
 	for _, c := range []struct {
 		n    int
 		what string
-	}{{t.OnTheirWay, "coming"}, {t.NotReady - t.OnTheirWay, "not ready"}, {t.Going, "going"}} {
+	}{{t.OnTheirWay, "launching"}, {t.NotReady - t.OnTheirWay, "not ready"}, {t.Going, "being removed"}} {
 		if c.n > 0 {
 			nodes = append(nodes, fmt.Sprintf("%d %s", c.n, c.what))
 		}
@@ -153,16 +153,16 @@ func (a *App) table(p *painter, s *scene, t *view.Totals) {
 	case Pending:
 		page := a.o.Model.Waiting(a.query(a.rows()))
 		a.tabs(p, t, page.Of, page.Shown)
-		body(a, p, s, place(podColumns(s, true), a.width, a.scrolled), page, itself, "no pod waits for a place")
+		body(a, p, s, place(podColumns(s, true), a.width, a.scrolled), page, itself, "no pending pods")
 	case Decisions:
 		page := a.o.Model.Decisions(a.about, a.query(a.rows()))
 		a.tabs(p, t, page.Of, page.Shown)
-		body(a, p, s, place(decisionColumns(), a.width, a.scrolled), page, itself, a.undecided("nothing was decided yet"))
+		body(a, p, s, place(decisionColumns(), a.width, a.scrolled), page, itself, a.undecided("no decisions yet"))
 	case Savings:
 		page := a.o.Model.Savings(s.now, a.query(a.rows()-1))
 		a.tabs(p, t, page.Of, page.Shown)
 		a.ledgerLine(p, s)
-		body(a, p, s, place(savingColumns(), a.width, a.scrolled), page, itself, a.undecided("nothing was saved yet"))
+		body(a, p, s, place(savingColumns(), a.width, a.scrolled), page, itself, a.undecided("no savings yet"))
 	case pods:
 		page := a.o.Model.PodsOf(a.node, a.query(a.rows()-1))
 		a.tabs(p, t, page.Of, page.Shown)
@@ -175,7 +175,7 @@ func itself[R any](r *R) *R { return r }
 
 // nodeLine says of the node whose pods are shown what matters.
 func (a *App) nodeLine(p *painter, s *scene) {
-	text := "it is gone"
+	text := "it no longer exists"
 	if r, ok := a.o.Model.Node(a.node); ok {
 		parts := []string{statusText(s, &r), cmp.Or(r.Type, "-"), cmp.Or(r.CapacityType, "-"), cmp.Or(r.Zone, "-")}
 		if !s.unpriced {
@@ -195,7 +195,7 @@ func body[P, R any](a *App, p *painter, s *scene, columns []placed[R], page view
 	p.WriteByte('\n')
 	if len(page.Rows) == 0 {
 		if st.filter != "" {
-			none += " like /" + st.filter
+			none += " match /" + st.filter
 		}
 		p.cell(" "+none, a.width, false, dim)
 		p.WriteByte('\n')

@@ -86,7 +86,7 @@ func TestADecisionIsReachedFromWhatItIsAbout(t *testing.T) {
 	press(a, "esc")
 	sees(t, a, "[3 pending 2]")
 	press(a, "4", "/reason=Empty", "enter")
-	sees(t, a, "/reason=Empty: 1 of 4", "gone after 30s")
+	sees(t, a, "/reason=Empty: 1 of 4", "terminated after 30s")
 	press(a, "5", "s", "home", "enter")
 	sees(t, a, "saved    $0.3386, Counting", "decision b2  Remove Empty", "Compared with the same cluster")
 }
@@ -97,9 +97,9 @@ func TestADetailIsLongerThanTheTerminal(t *testing.T) {
 	press(a, "5", "enter")
 	sees(t, a, "more lines")
 	press(a, "end")
-	sees(t, a, "nor drift, expiry and interruptions.")
+	sees(t, a, "are drift, expiry and interruptions.")
 	press(a, "home", "down", "down")
-	sees(t, a, "that what went would have cost")
+	sees(t, a, "what the removed nodes would have cost")
 	if press(a, "esc"); a.detail {
 		t.Error("esc does not leave it")
 	}
@@ -108,7 +108,7 @@ func TestADetailIsLongerThanTheTerminal(t *testing.T) {
 func TestAFilterIsTyped(t *testing.T) {
 	a := app(t, shop(t), 120, 30, false)
 	press(a, "/metalx")
-	sees(t, a, "/metalx█", "no nodes like /metalx")
+	sees(t, a, "/metalx█", "no nodes match /metalx")
 	press(a, "backspace")
 	sees(t, a, "metal-1")
 	press(a, "esc")

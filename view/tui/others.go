@@ -21,7 +21,7 @@ func poolColumns(s *scene) []column[view.PoolRow] {
 	return append(out,
 		column[view.PoolRow]{title: s.priceTitle(), min: 9, rank: 2, right: true, text: func(s *scene, r *view.PoolRow) string { return s.price(r.Price) }},
 		column[view.PoolRow]{title: "LIMITS", min: 14, fair: 30, max: 60, rank: 5, text: func(_ *scene, r *view.PoolRow) string { return limits(r) }, tone: limitTone},
-		column[view.PoolRow]{title: "MAY GO E/D/U", min: 12, rank: 6, text: func(_ *scene, r *view.PoolRow) string { return allowed(r) }},
+		column[view.PoolRow]{title: "BUDGET E/D/U", min: 12, rank: 6, text: func(_ *scene, r *view.PoolRow) string { return allowed(r) }},
 		column[view.PoolRow]{title: "BUDGETS", min: 10, fair: 24, max: 60, rank: 8, text: func(_ *scene, r *view.PoolRow) string { return cmp.Or(strings.Join(r.Budgets, ", "), "-") }},
 		column[view.PoolRow]{title: "WEIGHT", min: 6, rank: 9, right: true, wide: true, text: func(_ *scene, r *view.PoolRow) string { return weight(r) }},
 		column[view.PoolRow]{title: "STATUS", min: 8, fair: 20, max: 100, rank: 3, text: func(_ *scene, r *view.PoolRow) string { return poolStatus(r) }},

@@ -53,7 +53,7 @@ func Print(w io.Writer, o Options, output string, headers bool) error {
 	text := total(o, s)
 	if o.Screen == Savings {
 		l := o.Model.Ledger(now)
-		text = strings.TrimSuffix(ledgerText(l, now), " · w: against what") + "\n" + l.Counterfactual
+		text = strings.TrimSuffix(ledgerText(l, now), " · w: compared with what") + "\n" + l.Counterfactual
 	}
 	_, err := fmt.Fprintf(w, "\n%s\n", text)
 	return err
@@ -64,7 +64,7 @@ func total(o Options, s *scene) string {
 	t := o.Model.Totals()
 	parts := []string{fmt.Sprintf("%d nodes", t.Nodes)}
 	if t.OnTheirWay > 0 {
-		parts = append(parts, fmt.Sprintf("%d on their way", t.OnTheirWay))
+		parts = append(parts, fmt.Sprintf("%d launching", t.OnTheirWay))
 	}
 	for i, name := range s.resources {
 		parts = append(parts, fmt.Sprintf("%s %s/%s %s", name, view.Amount(name, t.Requests[i]), view.Amount(name, t.Allocatable[i]), view.Percent(view.Share(t.Requests[i], t.Allocatable[i]))))

@@ -18,13 +18,13 @@ func (a *App) foot(p *painter, t *view.Totals) {
 	}
 	switch {
 	case a.typing:
-		about, tone = "/"+a.state().filter+"█   words, !word, key=value, key!=value; enter keeps it, esc does not", plain
+		about, tone = "/"+a.state().filter+"█   words, !word, key=value, key!=value; enter applies it, esc cancels", plain
 	case len(t.Notes) > 0:
 		about, tone = "! "+strings.Join(t.Notes, " · "), bad
 	}
 	p.cell(about, a.width, false, tone)
 	p.WriteByte('\n')
-	p.cell("enter into · d decided · / filter · s sort · g group · w why · ? help · q quit", a.width, false, dim)
+	p.cell("enter open · d decisions · / filter · s sort · g group · w why · ? help · q quit", a.width, false, dim)
 }
 
 // helpText is the keys and what is shown.
@@ -42,26 +42,26 @@ func help(prices string) []string {
 		prices = "not shown"
 	}
 	return []string{
-		"nodeless top: what your cluster's nodes hold and cost, and why",
+		"nodeless top: what your cluster's nodes run and cost, and why",
 		"",
 		"1 … 5 tab   nodes, pools, pending pods, decisions, savings",
-		"↑ ↓ j k     choose a row; ← → PgUp PgDn a page; Home End",
-		"enter       pods of a node, nodes of a pool or group, all that is said of a pod",
-		"esc         back, at the top leave; q, ctrl+c leave",
-		"d           what was decided about the chosen node, pool or pod",
-		"w           all there is to say of the chosen row; ↑ ↓ move in it",
+		"↑ ↓ j k     select a row; ← → PgUp PgDn a page; Home End",
+		"enter       pods of a node, nodes of a pool or group, details of a pod",
+		"esc         back, or quit at the top; q, ctrl+c quit",
+		"d           decisions about the selected node, pool or pod",
+		"w           details of the selected row; ↑ ↓ scroll them",
 		"/           filter: words, !word, key=value, key!=value; keys: node, pool, zone,",
 		"            type, capacity, status and labels",
-		"s S         order by another column; the other way round",
+		"s S         sort by another column; reverse the order",
 		"g           group by pool, zone, type, capacity, status, --extra-labels",
-		"< >         columns for which there is no room",
-		"$           price of an hour, or of a month of 730 hours",
-		"Bars are what pods ask for, of what nodes offer them.",
+		"< >         scroll columns that do not fit",
+		"$           price per hour, or per month of 730 hours",
+		"Bars: what pods request of what nodes offer.",
 		"CAP: od on-demand, rsv reserved, fg Fargate, vm microVM.",
-		"READY-IN: from the NodeClaim to its initialization.",
-		"MAY GO: nodes that the pool's budgets let go now as Empty/Drifted/Underutilized.",
+		"READY-IN: from the NodeClaim's creation to its initialization.",
+		"BUDGET: nodes that the pool's budgets allow to remove: Empty/Drifted/Underutilized.",
 		"Prices: " + prices + ".",
-		"Any key goes back.",
+		"Any key closes this.",
 	}
 }
 
@@ -73,7 +73,7 @@ func (a *App) detailText(p *painter, s *scene) {
 	case Nodes:
 		r, ok := a.o.Model.Node(key)
 		if !ok {
-			lines = append(lines, key+" is gone")
+			lines = append(lines, key+" no longer exists")
 			break
 		}
 		lines = append(lines, a.aboutNode(s, &r)...)
@@ -81,7 +81,7 @@ func (a *App) detailText(p *painter, s *scene) {
 		q := a.query(0)
 		for _, r := range a.o.Model.Pools(s.now, q).Rows {
 			if r.Name == key {
-				lines = append(lines, "pool "+r.Name, "status  "+poolStatus(&r), "limits  "+limits(&r), "budgets "+strings.Join(r.Budgets, ", "), "may go  Empty/Drifted/Underutilized "+allowed(&r))
+				lines = append(lines, "pool "+r.Name, "status  "+poolStatus(&r), "limits  "+limits(&r), "budgets "+strings.Join(r.Budgets, ", "), "budget  Empty/Drifted/Underutilized "+allowed(&r))
 			}
 		}
 	case Decisions:
@@ -95,7 +95,7 @@ func (a *App) detailText(p *painter, s *scene) {
 		if a.screen == pods {
 			page = func(q view.Query) view.Page[view.PodRow] { return a.o.Model.PodsOf(a.node, q) }
 		}
-		gone := key + " waits no more"
+		gone := key + " is no longer pending"
 		for _, r := range page(a.query(1)).Rows {
 			if r.Key() == key {
 				gone = ""
@@ -130,7 +130,7 @@ func (a *App) page(p *painter, lines []string) {
 func (a *App) aboutNode(s *scene, r *view.NodeRow) []string {
 	out := []string{
 		"node    " + r.Name, "claim   " + r.Claim, "status  " + statusText(s, r),
-		fmt.Sprintf("machine %s, %s, %s, %s/h", r.Type, r.CapacityType, r.Zone, s.price(r.Price)),
+		fmt.Sprintf("type    %s, %s, %s, %s/h", r.Type, r.CapacityType, r.Zone, s.price(r.Price)),
 		"created " + r.Created.UTC().Format(time.RFC3339) + ", ready in " + readyIn(r),
 	}
 	for _, why := range r.Why {

@@ -42,8 +42,8 @@ func NewReader(cfg *rest.Config) (*Reader, error) {
 
 // Errors of Read that say that a cluster keeps no decisions, or does not tell them.
 var (
-	ErrNotKept  = errors.New("decisions are not kept in this cluster: it has no CRD decisionlogs.nodeless.sh; install it: nodeless crds | kubectl apply --server-side -f -")
-	ErrNotAllow = errors.New("you may not list decisionlogs.nodeless.sh; whoever administers the cluster can allow it: nodeless rbac --view")
+	ErrNotKept  = errors.New("this cluster records no decisions: it has no CRD decisionlogs.nodeless.sh; install it: nodeless crds | kubectl apply --server-side -f -")
+	ErrNotAllow = errors.New("you may not list decisionlogs.nodeless.sh; a cluster administrator can allow it: nodeless rbac --view")
 )
 
 // Read reads the whole log.

@@ -76,7 +76,7 @@ func (r *Recorder) missed(ctx context.Context) {
 		if apierrors.IsNotFound(err) {
 			now := r.o.Clock.Now()
 			r.mu.Lock()
-			r.add(r.tracker.Went(claim, "noticed when the controller came back", now))
+			r.add(r.tracker.Went(claim, "noticed when the controller restarted", now))
 			r.mu.Unlock()
 		}
 	}

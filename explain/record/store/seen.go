@@ -79,16 +79,16 @@ func (r *Recorder) machine(claim *karpv1.NodeClaim) record.Machine {
 // reasons are what controller/nodeclaim deletes claims for, and what is said of it.
 var reasons = map[string][2]string{
 	"expired":               {"Expired", "it is older than its expireAfter"},
-	"insufficient_capacity": {"NoCapacity", "the cloud had no machine for it"},
+	"insufficient_capacity": {"NoCapacity", "the cloud had no capacity for it"},
 	"nodeclass_not_ready":   {"NodeClassNotReady", "its node class was not ready"},
-	"launch_failed":         {"LaunchFailed", "the cloud refused to launch its machine"},
-	"launch_timeout":        {"LaunchTimeout", "the cloud did not launch its machine in time"},
-	"registration_timeout":  {"RegistrationTimeout", "its machine did not become a Node in time"},
-	"garbage_collected":     {"Lost", "the cloud does not know its machine any more"},
-	"node_missing":          {"Lost", "its Node is gone"},
-	"node_deleted":          {"Deleted", "its Node was deleted by hand or by another program"},
-	"nodepool_deleted":      {"Deleted", "its NodePool is gone"},
-	"unhealthy":             {"Unhealthy", "its Node was not healthy for too long (node repair)"},
+	"launch_failed":         {"LaunchFailed", "the cloud refused to launch its instance"},
+	"launch_timeout":        {"LaunchTimeout", "the cloud did not launch its instance in time"},
+	"registration_timeout":  {"RegistrationTimeout", "its Node did not register in time"},
+	"garbage_collected":     {"Lost", "the cloud no longer knows its instance"},
+	"node_missing":          {"Lost", "its Node no longer exists"},
+	"node_deleted":          {"Deleted", "its Node was deleted by a person or another program"},
+	"nodepool_deleted":      {"Deleted", "its NodePool no longer exists"},
+	"unhealthy":             {"Unhealthy", "its Node was unhealthy for too long (node repair)"},
 }
 
 // because says for which reason a claim goes, by the word of whoever deleted it, "" if that is not known.
@@ -100,7 +100,7 @@ func because(claim *karpv1.NodeClaim, word string) (method, why string) {
 		return "Interrupted", translate.Departure(claim, nil, time.Time{}) // as the claim's watch tells it: nobody knows which is written down
 	}
 	if word != "" {
-		return "Interrupted", "the cloud takes it away (" + strings.ReplaceAll(word, "_", " ") + ")"
+		return "Interrupted", "the cloud reclaims it (" + strings.ReplaceAll(word, "_", " ") + ")"
 	}
 	if c, ok, err := translate.CommandOf(claim); ok && err == nil {
 		return string(c.Method), ""

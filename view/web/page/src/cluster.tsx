@@ -125,7 +125,7 @@ export function Cluster({ world, version, choice, found, choose, past }: Props) 
           <div ref={sheet} aria-hidden="true" />
         </div>
       </div>
-      {wide > 0 && l.boxes.length === 0 && <p class="empty">{l.of === 0 ? "There are no nodes." : "No node is like that. Clear the filter to see all."}</p>}
+      {wide > 0 && l.boxes.length === 0 && <p class="empty">{l.of === 0 ? "There are no nodes." : "No node matches. Clear the filter to see all."}</p>}
       <div class="unseen" role="status">{said}</div>
       {under && <Tip m={under} world={world} cell={pointer.cell} x={pointer.x} y={pointer.y} past={past} />}
     </div>

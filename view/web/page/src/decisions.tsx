@@ -1,4 +1,4 @@
-// What was decided, why, what became of it, and what else could have been had; the newest first.
+// Decisions, their reasons, outcomes and alternatives; the newest first.
 
 import { useEffect, useState } from "preact/hooks";
 import type { Choice } from "./fragment";
@@ -57,7 +57,7 @@ export function Decisions({ version, now, choice, choose }: Props) {
   const list = useNews<List>(`/api/decisions?limit=${limit}&q=${encodeURIComponent(words)}`, version);
   return (
     <main class="screen">
-      <h2>What was decided</h2>
+      <h2>Decisions</h2>
       <form role="search" onSubmit={(e) => e.preventDefault()}>
         <label>
           <span>Find</span>{" "}
@@ -65,21 +65,21 @@ export function Decisions({ version, now, choice, choose }: Props) {
         </label>
       </form>
       {typeof list === "string" && <p class="bad" role="alert">{list}</p>}
-      {list === null && <p role="status">The decisions are read…</p>}
+      {list === null && <p role="status">Reading the decisions…</p>}
       {list && typeof list !== "string" && (
         <>
           <p role="status">
-            {list.kept === 0 ? "Nothing was decided yet." : list.of === 0 ? `None of the ${plural(list.kept, "decision")} that are kept is like that.`
-              : `The newest ${list.items.length} of ${list.of}, of ${plural(list.kept, "decision")} that are kept.`}
+            {list.kept === 0 ? "No decisions yet." : list.of === 0 ? `None of the ${plural(list.kept, "recorded decision")} matches.`
+              : `The newest ${list.items.length} of ${list.of}, of ${plural(list.kept, "recorded decision")}.`}
           </p>
           {list.damaged?.map((text) => <p class="bad" key={text}>{text}</p>)}
           {list.items.length > 0 && (
             <div class="scroll"><table class="list decisions">
-              <thead><tr><th scope="col">Age</th><th scope="col">Decision</th><th scope="col">Reason</th><th scope="col">What, and what became of it</th><th scope="col">An hour</th></tr></thead>
+              <thead><tr><th scope="col">Age</th><th scope="col">Decision</th><th scope="col">Reason</th><th scope="col">Decision and outcome</th><th scope="col">An hour</th></tr></thead>
               <tbody>{list.items.map((d) => <Row key={d.id} d={d} now={now} choose={choose} />)}</tbody>
             </table></div>
           )}
-          {list.of > list.items.length && limit < most && <p><button type="button" onClick={() => setLimit(Math.min(most, limit + 3 * more))}>Older ones</button></p>}
+          {list.of > list.items.length && limit < most && <p><button type="button" onClick={() => setLimit(Math.min(most, limit + 3 * more))}>Older</button></p>}
         </>
       )}
     </main>
@@ -126,11 +126,11 @@ const offer = (o: Offer): string => [o.type, o.capacityType, o.zone && `in ${o.z
 
 function facts(d: Decision): [string, string][] {
   const out: [string, string][] = [["time", d.time], ["pods", String(d.count)]];
-  for (const m of d.goes ?? []) out.push(["goes", `${m.node || m.nodeClaim || ""}: ${offer(m)}${m.nodePool ? `, pool ${m.nodePool}` : ""}`]);
+  for (const m of d.goes ?? []) out.push(["removed", `${m.node || m.nodeClaim || ""}: ${offer(m)}${m.nodePool ? `, pool ${m.nodePool}` : ""}`]);
   for (const b of d.comes ?? []) {
-    out.push(["comes", `${b.nodeClaim || "a machine"}: ${offer(b.chosen)}, pool ${b.nodePool}${b.requests ? `, for ${b.requests}` : ""}`]);
-    out.push(["instead of", b.runnerUp ? [b.runnerUp, ...(b.others ?? [])].map(offer).join("; ") : "nothing: no other would do"]);
-    out.push(["would do", plural(b.types, "type")]);
+    out.push(["launched", `${b.nodeClaim || "a node"}: ${offer(b.chosen)}, pool ${b.nodePool}${b.requests ? `, for ${b.requests}` : ""}`]);
+    out.push(["instead of", b.runnerUp ? [b.runnerUp, ...(b.others ?? [])].map(offer).join("; ") : "nothing: no other type fits"]);
+    out.push(["types that fit", plural(b.types, "type")]);
   }
   if (d.snapshot) out.push(["snapshot", d.snapshot]);
   return out;

@@ -40,13 +40,13 @@ export function Detail({ world, choice, choose, past }: Props) {
           <Why of={`pod/${name}`} namespace={namespace} past={past} />
         </>
       ) : !m ? (
-        <p>It is not there{past ? " at this moment" : " any more"}. <Gone name={choice.node} past={past} /></p>
+        <p>It {past ? "does not exist at this moment" : "no longer exists"}. <Gone name={choice.node} past={past} /></p>
       ) : (
         <>
           <Facts lines={lines(m, world)} />
           <Why of={m.hasNode ? `node/${m.name}` : `nodeclaim/${m.name}`} past={past} />
           <h3>Pods</h3>
-          {past && <p>The names of pods are shown live only.</p>}
+          {past && <p>Names of pods are shown live only.</p>}
           <ul class="pods">
             {pods?.slice(0, mostListed).map((p) => (
               <li key={p.namespace + "/" + p.name}>
@@ -82,11 +82,11 @@ function Why({ of, namespace, past }: { of: string; namespace?: string; past: bo
     ask<Answer>(path, stop.signal).then(set, (e: Error) => !stop.signal.aborted && set(e.message));
     return () => stop.abort();
   }, [asked, path]);
-  if (past) return <p>Why is answered of now, not of the past.</p>;
+  if (past) return <p>Why is answered for the present only.</p>;
   if (asked !== path) return <p><button type="button" onClick={() => want(path)}>Why?</button></p>;
   return (
     <section class="why" aria-live="polite" aria-busy={answer === null}>
-      {answer === null ? <p>The engine is asked…</p> : typeof answer === "string" ? <p class="bad">{answer}</p> : (
+      {answer === null ? <p>Asking the engine…</p> : typeof answer === "string" ? <p class="bad">{answer}</p> : (
         <>
           <p><strong>{answer.summary}</strong></p>
           <Facts lines={answer.facts.map((f) => [f.label, f.text])} />

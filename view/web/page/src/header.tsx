@@ -45,8 +45,8 @@ export function Header({ world, choice, choose }: Props) {
       {user && <form method="post" action="/logout" class="who"><small>{user}</small> <button>Log out</button></form>}
       <p class="sums" data-testid="sums">
         <strong>{perHour(t.price)}/h · {perMonth(t.price)}/month</strong>{" · "}
-        {plural(t.machines, "node")}{t.onTheirWay > 0 && `, ${t.onTheirWay} on their way`}{t.going > 0 && `, ${t.going} going`}{t.notReady > t.onTheirWay && `, ${t.notReady - t.onTheirWay} not ready`}
-        {" · "}{plural(t.running, "pod")} running, {t.waiting} waiting
+        {plural(t.machines, "node")}{t.onTheirWay > 0 && `, ${t.onTheirWay} launching`}{t.going > 0 && `, ${t.going} being removed`}{t.notReady > t.onTheirWay && `, ${t.notReady - t.onTheirWay} not ready`}
+        {" · "}{plural(t.running, "pod")} running, {t.waiting} pending
         {t.unpriced > 0 && ` · ${t.unpriced} without a price`}
       </p>
       {choice.view === "cluster" && (

@@ -62,11 +62,11 @@ function Page() {
   return (
     <>
       {!choice.dashboard && <Header source={source} world={world} choice={choice} choose={choose} />}
-      {source.lost > 0 && <p class="note bad" role="alert">The connection is broken since {clock(source.lost)}; what is shown is of then. It is tried again.</p>}
-      {past && <p class="note" role="status">This is how it was at {clock(world.at)}.</p>}
+      {source.lost > 0 && <p class="note bad" role="alert">Disconnected since {clock(source.lost)}: this is the state of that moment. Reconnecting…</p>}
+      {past && <p class="note" role="status">The state at {clock(world.at)}.</p>}
       {world.totals.notes?.map((n) => <p class="note" key={n}>{n}</p>)}
       <div class="middle">
-        {world.at === 0 ? <main><p class="empty" role="status">The cluster is read…</p></main>
+        {world.at === 0 ? <main><p class="empty" role="status">Reading the cluster…</p></main>
           : choice.view === "pending" ? <Pending world={world} choose={choose} />
           : choice.view === "decisions" ? <Decisions version={source.decided} now={source.live.at} choice={choice} choose={choose} />
           : choice.view === "savings" ? <Savings version={source.decided} />

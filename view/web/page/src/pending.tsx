@@ -18,7 +18,7 @@ interface Cell {
 interface Matrix {
   pools: string[];
   shapes: {
-    asks: string;
+    requests: string;
     suchAs: { namespace: string; name: string };
     pods: number;
     room: number;
@@ -45,19 +45,19 @@ export function Pending({ world, choose }: { world: World; choose: (change: Part
   const to = (namespace: string, name: string) => choose({ view: "pending", node: "", pod: `${namespace}/${name}` });
   return (
     <main class="pending">
-      <h2>What waits, and what each pool says to it</h2>
+      <h2>Pending pods and each pool's answer</h2>
       {typeof matrix === "string" && <p class="bad">{matrix}</p>}
-      {matrix === null && <p>The engine is asked…</p>}
+      {matrix === null && <p>Asking the engine…</p>}
       {matrix && typeof matrix !== "string" && (
-        matrix.shapes.length === 0 ? <p>No pod waits.</p> : <Grid m={matrix} to={to} />
+        matrix.shapes.length === 0 ? <p>No pod is pending.</p> : <Grid m={matrix} to={to} />
       )}
-      <h2>Pods without a place</h2>
+      <h2>Pending pods</h2>
       {typeof waiting === "string" && <p class="bad">{waiting}</p>}
       {waiting && typeof waiting !== "string" && (
         <>
-          <p>{waiting.of > waiting.pods.length ? `The ${waiting.pods.length} of ${plural(waiting.of, "pod")} that wait longest.` : plural(waiting.of, "pod")}</p>
+          <p>{waiting.of > waiting.pods.length ? `The ${waiting.pods.length} of ${plural(waiting.of, "pod")} that have waited longest.` : plural(waiting.of, "pod")}</p>
           <table class="list">
-            <thead><tr><th scope="col">Pod</th><th scope="col">Waits</th><th scope="col">What was said of it</th></tr></thead>
+            <thead><tr><th scope="col">Pod</th><th scope="col">Age</th><th scope="col">Why</th></tr></thead>
             <tbody>
               {waiting.pods.map((p) => (
                 <tr key={p.namespace + "/" + p.name}>
@@ -80,7 +80,7 @@ function Grid({ m, to }: { m: Matrix; to: (namespace: string, name: string) => v
       <table class="matrix">
         <thead>
           <tr>
-            <th scope="col">Pods</th><th scope="col">ask for</th><th scope="col">get</th>
+            <th scope="col">Pods</th><th scope="col">request</th><th scope="col">get</th>
             {m.pools.map((p) => <th scope="col" key={p}>pool {p}</th>)}
             <th scope="col">what would help</th>
           </tr>
@@ -92,20 +92,20 @@ function Grid({ m, to }: { m: Matrix; to: (namespace: string, name: string) => v
                 {plural(s.pods, "pod")}, such as{" "}
                 <button type="button" class="link" onClick={() => to(s.suchAs.namespace, s.suchAs.name)}>{s.suchAs.namespace}/{s.suchAs.name}</button>
               </th>
-              <td>{s.asks}</td>
+              <td>{s.requests}</td>
               <td>
-                {s.room > 0 && <div>{s.room} room on a machine</div>}
-                {s.launching > 0 && <div class="good">{s.launching} a new machine</div>}
+                {s.room > 0 && <div>{s.room} room on a node</div>}
+                {s.launching > 0 && <div class="good">{s.launching} a new node</div>}
                 {s.nothing > 0 && <div class="bad">{s.nothing} nothing</div>}
               </td>
               {s.pools.map((c, i) => <Answer key={m.pools[i]} c={c} />)}
-              <td>{s.change ?? (s.nothing > 0 ? "nothing that is a single change" : "")}</td>
+              <td>{s.change ?? (s.nothing > 0 ? "no single change" : "")}</td>
             </tr>
           ))}
         </tbody>
       </table>
       <p><small>Prices: {m.prices}</small></p>
-      {m.notKnown?.map((text) => <p key={text}><small>Not known: {text}</small></p>)}
+      {m.notKnown?.map((text) => <p key={text}><small>Unknown: {text}</small></p>)}
     </div>
   );
 }

@@ -30,9 +30,9 @@ export function Savings({ version }: { version: number }) {
   const a = useNews<Answer>("/api/savings", version, again);
   return (
     <main class="screen">
-      <h2>What was saved</h2>
+      <h2>Savings</h2>
       {typeof a === "string" && <p class="bad" role="alert">{a}</p>}
-      {a === null && <p role="status">It is added up…</p>}
+      {a === null && <p role="status">Adding up…</p>}
       {a && typeof a !== "string" && <Ledger a={a} />}
     </main>
   );
@@ -45,7 +45,7 @@ function Ledger({ a }: { a: Answer }) {
       <p class="sum" data-testid="saved"><strong>{money(l.dollars)}</strong> since {clock(Date.parse(l.since))}; now {money(l.dollarsPerHour)} an hour</p>
       <ul>
         {Object.entries(a.methods).map(([m, sum]) => <li key={m}>{m}, {methods[m] ?? ""}: {money(sum)}</li>)}
-        {(l.unpriced ?? 0) > 0 && <li>left out: {plural(l.unpriced ?? 0, "decision")} about machines whose price was not known</li>}
+        {(l.unpriced ?? 0) > 0 && <li>left out: {plural(l.unpriced ?? 0, "decision")} about nodes of unknown price</li>}
       </ul>
       <p class="against">{l.counterfactual}</p>
       {l.savings.length > 0 && (
@@ -56,7 +56,7 @@ function Ledger({ a }: { a: Answer }) {
               <thead>
                 <tr>
                   <th scope="col">Time</th><th scope="col">Reason</th><th scope="col">State</th><th scope="col">Saved</th><th scope="col">Now, an hour</th>
-                  <th scope="col">Machines that went</th><th scope="col">Replacements</th><th scope="col">Launched since</th><th scope="col">What</th>
+                  <th scope="col">Removed nodes</th><th scope="col">Replacements</th><th scope="col">Launched since</th><th scope="col">What</th>
                 </tr>
               </thead>
               <tbody>

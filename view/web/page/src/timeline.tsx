@@ -54,7 +54,7 @@ export function Timeline({ source, version, choose }: Props) {
       series: [
         { value: (_u, v) => (v ? clock(v * 1000) : "") },
         { label: "pods", scale: "n", stroke: color("--running"), width: 1.5, points: { show: few } },
-        { label: "waiting", scale: "n", stroke: color("--goes"), width: 1.5, dash: [5, 3], points: { show: few } },
+        { label: "pending", scale: "n", stroke: color("--goes"), width: 1.5, dash: [5, 3], points: { show: few } },
         { label: "nodes", scale: "n", stroke: color("--text"), width: 1.5, dash: [2, 2], points: { show: few } },
         { label: "$/h", points: { show: few }, scale: "$", stroke: color("--shade"), width: 2, value: (_u, v) => (v == null ? "" : perHour(v * 1e6)) },
       ],
@@ -83,7 +83,7 @@ export function Timeline({ source, version, choose }: Props) {
 
   const moment = source.past ? clock(source.past.at) : "now";
   return (
-    <footer class="timeline" aria-label="Line of time">
+    <footer class="timeline" aria-label="Timeline">
       <div ref={holder} aria-hidden="true" />
       <div class="row">
         <button type="button" disabled={!source.past} onClick={() => (source.playing ? (source.pause(), choose({ at: source.past?.at ?? 0 })) : void source.play(speed, () => choose({ at: 0 })))}>

@@ -12,7 +12,7 @@ interface Props {
   past: boolean;
 }
 
-const states: Record<string, string> = { r: "running", p: "has its place, does not run yet", t: "is being deleted" };
+const states: Record<string, string> = { r: "running", p: "bound, not running yet", t: "is being deleted" };
 
 /** Tip says what is under the pointer. */
 export function Tip({ m, world, cell, x, y, past }: Props) {
@@ -28,7 +28,7 @@ export function Tip({ m, world, cell, x, y, past }: Props) {
         <>
           <strong>{pod ? `${pod.namespace}/${pod.name}` : past ? "a pod (names are shown live only)" : "a pod"}</strong>
           <div>{states[letter]}{pod && `, ${age(world.at / 1000, pod.created)} old`}</div>
-          {pod && <div>asks for {world.resources.map((r, i) => `${r} ${amount(r, pod.requests[i] ?? 0)}`).join(", ")}</div>}
+          {pod && <div>requests {world.resources.map((r, i) => `${r} ${amount(r, pod.requests[i] ?? 0)}`).join(", ")}</div>}
           <hr />
         </>
       )}

@@ -83,14 +83,14 @@ export function WhatIf() {
   return (
     <main class="screen whatif">
       <h2>What would change if …</h2>
-      <p>The server forecasts it with the engine, on virtual time. Nothing is changed in the cluster.</p>
+      <p>The server simulates it with the engine, in virtual time. Nothing in the cluster changes.</p>
       <form onSubmit={(e) => void send(e)} aria-label="What if">
         <label class="wide">
           <span>these manifests were applied (NodePool, EC2NodeClass, NodeOverlay, DaemonSet, Deployment)</span>
           <textarea rows={9} spellcheck={false} value={manifests} placeholder={"apiVersion: karpenter.sh/v1\nkind: NodePool\n…"} onInput={(e) => setManifests(e.currentTarget.value)} />
         </label>
         <label><span>from files</span> <input type="file" multiple accept=".yaml,.yml,.json" onChange={(e) => void read(e.currentTarget.files)} /></label>
-        <label><span>these went</span> <input value={deletes} placeholder="nodepool/old daemonset/kube-system/agent" onInput={(e) => setDeletes(e.currentTarget.value)} /></label>
+        <label><span>these were deleted</span> <input value={deletes} placeholder="nodepool/old daemonset/kube-system/agent" onInput={(e) => setDeletes(e.currentTarget.value)} /></label>
         <label><span>these had so many pods</span> <input value={scales} placeholder="deployment/shop/web=50" onInput={(e) => setScales(e.currentTarget.value)} /></label>
         <div class="row">
           <button type="submit" disabled={asking || !(manifests.trim() || deletes.trim() || scales.trim())}>Forecast</button>
@@ -98,7 +98,7 @@ export function WhatIf() {
         </div>
       </form>
       <section aria-live="polite" aria-busy={asking} aria-label="Forecast">
-        {asking && <p>The cluster is read, and time runs on…</p>}
+        {asking && <p>Reading the cluster and simulating…</p>}
         {typeof answer === "string" && <p class="bad" role="alert">{answer}</p>}
         {answer && typeof answer !== "string" && <Told o={answer} />}
       </section>
@@ -121,16 +121,16 @@ function Told({ o }: { o: Outcome }) {
           <tr><th scope="row">$ a month</th><td>{money(o.before.dollarsPerMonth)}</td><td>{money(o.after.dollarsPerMonth)}{Math.abs(cost) >= 0.005 && ` (${cost > 0 ? "+" : "−"}${money(Math.abs(cost))})`}</td><td>{money(o.unchanged.dollarsPerMonth)}</td></tr>
         </tbody>
       </table></div>
-      <p>{plural((o.removed ?? []).length, "machine")} would go, {(o.added ?? []).length} would come, within about {span(o.seconds)}; {plural(evictions.length, "pod")} would be evicted, {unplaced.length} would have no place.{!o.settled && " More is to come after a day."}</p>
+      <p>{plural((o.removed ?? []).length, "node")} would be removed and {(o.added ?? []).length} launched within about {span(o.seconds)}; {plural(evictions.length, "pod")} would be evicted, {unplaced.length} would be unschedulable.{!o.settled && " More would happen after a day."}</p>
       {steps.length > 0 && (
         <>
           <h3>Then</h3>
           <div class="scroll"><table class="list">
-            <thead><tr><th scope="col">After</th><th scope="col">What</th><th scope="col">Goes</th><th scope="col">Comes</th><th scope="col">Pods</th><th scope="col">Why, and the budget</th></tr></thead>
+            <thead><tr><th scope="col">After</th><th scope="col">What</th><th scope="col">Removed</th><th scope="col">Launched</th><th scope="col">Pods</th><th scope="col">Why, and the budget</th></tr></thead>
             <tbody>
               {steps.slice(0, mostListed).map((s, i) => (
                 <tr key={i}>
-                  <td>{span(s.afterSeconds)}</td><th scope="row">{s.what}{s.method && `, ${s.method}`}{s.anyway && " (without the change, too)"}</th>
+                  <td>{span(s.afterSeconds)}</td><th scope="row">{s.what}{s.method && `, ${s.method}`}{s.anyway && " (also without the change)"}</th>
                   <td>{(s.goes ?? []).map((m) => m.name).join(", ")}</td><td>{(s.comes ?? []).map(machine).join(", ")}</td><td>{s.pods}</td>
                   <td>{[s.why, s.budget].filter(Boolean).join("; ")}</td>
                 </tr>
@@ -139,11 +139,11 @@ function Told({ o }: { o: Outcome }) {
           </table></div>
         </>
       )}
-      <Named title="No place for" list={unplaced.map((u) => `${u.name}: ${u.why}${anyway(u.before)}`)} />
+      <Named title="Unschedulable" list={unplaced.map((u) => `${u.name}: ${u.why}${anyway(u.before)}`)} />
       <Named title="DaemonSet pods that would stay Pending" list={(o.daemonsPending ?? []).map((d) => `${d.daemonSet} on ${d.node}: ${d.why}. ${d.then}${anyway(d.before)}`)} />
-      <Named title="Drifted, and stays" list={kept.map((k) => `${k.name}: ${k.why}${anyway(k.before)}`)} />
+      <Named title="Drifted, and kept" list={kept.map((k) => `${k.name}: ${k.why}${anyway(k.before)}`)} />
       <Named title="Evicted" list={evictions.map((e) => `${e.pod} from ${e.node} after ${span(e.afterSeconds)}${anyway(e.anyway)}`)} />
-      {steps.length > mostListed && <p>and {steps.length - mostListed} more steps; nodeless plan -o wide names all.</p>}
+      {steps.length > mostListed && <p>and {steps.length - mostListed} more steps; nodeless plan -o wide lists all.</p>}
       {(o.assumed ?? []).map((text) => <p key={text}><small>{text}</small></p>)}
     </>
   );
@@ -155,12 +155,12 @@ function Named({ title, list }: { title: string; list: string[] }) {
     <details open={list.length <= 10}>
       <summary>{title} ({list.length})</summary>
       <ul>{list.slice(0, mostListed).map((text, i) => <li key={i}>{text}</li>)}</ul>
-      {list.length > mostListed && <p>and {list.length - mostListed} more; nodeless plan -o wide names all.</p>}
+      {list.length > mostListed && <p>and {list.length - mostListed} more; nodeless plan -o wide lists all.</p>}
     </details>
   );
 }
 
-const anyway = (is?: boolean): string => (is ? " (without the change, too)" : "");
+const anyway = (is?: boolean): string => (is ? " (also without the change)" : "");
 const money = (n: number): string => "$" + n.toFixed(2);
 const machine = (m: Machine): string => [m.type, m.capacityType, m.zone && `in ${m.zone}`, `at $${m.dollarsPerHour.toFixed(4)}/h`].filter(Boolean).join(" ");
 

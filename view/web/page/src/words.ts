@@ -11,7 +11,7 @@ export function lines(m: Machine, w: World): [string, string][] {
   out.push(["price", m.price ? `${perHour(m.price)} an hour` : "not known"]);
   out.push(["pool", m.kind.pool || "(none)"]);
   w.resources.forEach((r, i) => {
-    out.push([r, `${amount(r, m.requests[i] ?? 0)} of ${amount(r, m.allocatable[i] ?? 0)} asked for, ${(100 * share(m, i)).toFixed(0)}%`]);
+    out.push([r, `${amount(r, m.requests[i] ?? 0)} of ${amount(r, m.allocatable[i] ?? 0)} requested, ${(100 * share(m, i)).toFixed(0)}%`]);
   });
   out.push(["pods", String(m.pods.length)]);
   out.push(["age", age(now, m.created) + (m.readyIn ? `, ready in ${m.readyIn}s` : "")]);

@@ -25,7 +25,7 @@ try {
   await row.getByRole("button", { name: "default/huge" }).click();
   const details = tab.getByRole("complementary", { name: "Details" });
   await details.getByRole("button", { name: "Why?" }).click();
-  await details.getByText("nothing can take it, and no machine can be launched for it").first().waitFor();
+  await details.getByText("no node can take it, and none can be launched for it").first().waitFor();
   await details.getByText("general-purpose").first().waitFor();
   await picture("real-why");
   assert.match(tab.url(), /#view=pending;pod=default\/huge$/);

@@ -1,0 +1,203 @@
+// Package reason turns Reasons, launches and removals into sentences. Events, the command line and the web page all take
+// them from here, and so use the same words.
+//
+// Sentences about a pod or a node leave out their subject, which the reader knows: "requests cpu 96; the largest type …".
+package reason
+
+import (
+	"fmt"
+	"strings"
+
+	"github.com/nodeless/nodeless/engine/model"
+)
+
+// Pod says why a pod gets no node, in one sentence: each pool's answer, and the smallest change that would help.
+func Pod(r model.Reason) string {
+	if change := Change(r.Change); change != "" && r.Rule != model.RuleNoPool {
+		return because(r) + "; " + change
+	}
+	return because(r)
+}
+
+func because(r model.Reason) string {
+	switch r.Rule {
+	case model.RuleNoPool:
+		return "there is no NodePool; create one to get nodes"
+	case model.RuleUnmodelled:
+		return "has " + or(r.Detail, r.Object) + ", which is not supported yet"
+	case model.RuleSteps:
+		return "the search for nodes reached its step limit and continues in the next cycle"
+	case model.RuleUnexplained:
+		return "no node can be launched for it now; the reason is worked out in a later cycle"
+	}
+	if len(r.Pools) == 0 || r.Rule.BetweenPods() {
+		return verdict(model.PoolVerdict{Rule: r.Rule, Object: r.Object, Detail: r.Detail, Best: r.Best, BestOf: r.BestOf})
+	}
+	parts := make([]string, len(r.Pools))
+	for i, v := range r.Pools {
+		parts[i] = Verdict(v)
+	}
+	if r.More > 0 {
+		parts = append(parts, count(r.More, "other pool")+" cannot either")
+	}
+	return strings.Join(parts, "; ")
+}
+
+// Verdict says why a pool has no node for a pod, and names the pool.
+func Verdict(v model.PoolVerdict) string {
+	text := verdict(v)
+	if strings.Contains(text, "pool "+v.Pool) {
+		return text
+	}
+	return "pool " + v.Pool + ": " + text
+}
+
+func verdict(v model.PoolVerdict) string {
+	pool := strings.TrimSpace("pool " + v.Pool)
+	switch v.Rule {
+	case model.RulePoolNotReady:
+		return pool + " is not ready: " + v.Detail
+	case model.RuleCatalog:
+		return pool + " has no instance types; check the conditions of its EC2NodeClass"
+	case model.RuleTaint:
+		return "does not tolerate taint " + v.Object
+	case model.RuleRequirement:
+		return requirement(v, pool)
+	case model.RuleResource:
+		return resource(v, pool)
+	case model.RuleLimit:
+		return limit(v, pool)
+	case model.RuleCapacity:
+		if v.Detail != "" {
+			return "all offerings that fit are out of capacity; the next retry is " + v.Detail
+		}
+		return fmt.Sprintf("all offerings that fit are out of capacity (such as %s)", v.Object)
+	case model.RuleMinValues:
+		return fmt.Sprintf("minValues %s of %s cannot be met (left: %s)", v.Detail, v.Object, or(v.Best, "fewer"))
+	case model.RuleSteps:
+		return pool + " was not searched to the end: the search reached its step limit"
+	}
+	if text := otherRule(v); text != "" {
+		return text
+	}
+	return strings.TrimSpace(fmt.Sprintf("%s %s %s", v.Rule, v.Object, v.Detail))
+}
+
+func requirement(v model.PoolVerdict, pool string) string {
+	switch {
+	case strings.HasSuffix(v.Detail, " In []"):
+		return fmt.Sprintf("its requirements on %s contradict each other", v.Object)
+	case v.Object == model.NodeNameField:
+		return fmt.Sprintf("requires a node by its name (%s), and a new node has another",
+			strings.TrimPrefix(v.Detail, "field:"))
+	}
+	return fmt.Sprintf("no instance type or offering of %s has %s", pool, or(v.Detail, v.Object))
+}
+
+func resource(v model.PoolVerdict, pool string) string {
+	switch {
+	case v.Best != "" && v.BestOf == "":
+		return fmt.Sprintf("requests %s %s; the largest node that the policy allows has %s", v.Object, v.Detail, v.Best)
+	case v.Object == "":
+		return fmt.Sprintf("no single instance type of %s has %s together", pool, v.Detail)
+	case v.Best == "":
+		return fmt.Sprintf("no instance type of %s has resource %s", pool, v.Object)
+	}
+	return fmt.Sprintf("requests %s %s; the largest type, %s, offers %s", v.Object, v.Detail, v.BestOf, v.Best)
+}
+
+func limit(v model.PoolVerdict, pool string) string {
+	text := fmt.Sprintf("limit %s %s of %s is reached (%s used", v.Object, v.Detail, pool, or(v.Best, "0"))
+	if v.BestOf != "" {
+		text += "; the smallest type that fits is " + v.BestOf
+	}
+	return text + ")"
+}
+
+// otherRule is the sentence of the rules about other pods, volumes, ports and priority; "" for every other rule.
+//
+//	PodAffinity, PodAntiAffinity, TopologySpread  Object is the topology key; Detail the other pods, such as "app In [db]"
+//	HostPort     Object is the port, such as "TCP 8080"; Detail what uses it, if not a pod
+//	Volume       Object is the volume; Detail where it can be
+//	VolumeLimit  Object is the driver; Detail how many volumes are needed; Best how many a node takes
+//	VolumeInUse  Object is the volume
+//	Blocked      Detail is Shape.Blocked
+//	Priority     Detail is the lowest priority for which nodes are launched
+func otherRule(v model.PoolVerdict) string {
+	switch v.Rule {
+	case model.RuleBlocked:
+		return or(v.Detail, v.Object)
+	case model.RulePriority:
+		if v.Detail == "" {
+			return "no node is launched for pods of its priority"
+		}
+		return fmt.Sprintf("no node is launched for pods of a priority below %s", v.Detail)
+	case model.RuleAffinity:
+		return fmt.Sprintf("its required pod affinity cannot be met: no node can share %s with %s",
+			or(v.Object, "its place"), podsOf(v.Detail))
+	case model.RuleAntiAffinity:
+		return fmt.Sprintf("required pod anti-affinity, its own or another pod's, leaves no node with a %s apart from %s",
+			or(v.Object, "place"), podsOf(v.Detail))
+	case model.RuleSpread:
+		return fmt.Sprintf("no node satisfies its topology spread over %s%s", or(v.Object, "its topology"), bracket(v.Detail))
+	case model.RuleHostPort:
+		if v.Detail != "" {
+			return fmt.Sprintf("host port %s is taken on every node by %s", v.Object, v.Detail)
+		}
+		return fmt.Sprintf("host port %s is taken on every node that it fits", v.Object)
+	case model.RuleVolume:
+		if strings.Contains(v.Object, ", ") {
+			return fmt.Sprintf("no node can reach all of its volumes %s%s", v.Object, bracket(v.Detail))
+		}
+		return fmt.Sprintf("no node can reach its volume %s%s", v.Object, bracket(v.Detail))
+	case model.RuleVolumeLimit:
+		text := fmt.Sprintf("needs %s volumes of driver %s on one node", or(v.Detail, "more"), v.Object)
+		if v.Best != "" {
+			text += "; no node takes more than " + v.Best
+		}
+		return text
+	case model.RuleVolumeInUse:
+		return fmt.Sprintf("its ReadWriteOncePod volume %s is in use by another pod", v.Object)
+	}
+	return ""
+}
+
+func podsOf(detail string) string {
+	if detail == "" {
+		return "the pods that it names"
+	}
+	return "pods with " + detail
+}
+
+// Refusal says in a few words why an existing node does not take a pod. Beside the model's rules it knows those of
+// engine/query: Going, Cordoned and Full.
+func Refusal(r model.Reason) string {
+	switch r.Rule {
+	case "Full":
+		return "not enough " + r.Object + " left"
+	case model.RuleResource:
+		if r.Object == "" {
+			return "not enough room"
+		}
+		return "too small: " + r.Object
+	case model.RuleTaint:
+		return "taint " + r.Object
+	case model.RuleRequirement:
+		return "not " + or(r.Detail, "as its selector requires")
+	}
+	if text, ok := refusals[r.Rule]; ok {
+		return text
+	}
+	return strings.ToLower(string(r.Rule))
+}
+
+var refusals = map[model.Rule]string{
+	"Going":                "being removed",
+	model.RuleAffinity:     "pod affinity not met",
+	model.RuleAntiAffinity: "pod anti-affinity violated",
+	model.RuleSpread:       "topology spread violated",
+	model.RuleHostPort:     "host port taken",
+	model.RuleVolume:       "cannot reach its volume",
+	model.RuleVolumeLimit:  "volume limit reached",
+	model.RuleVolumeInUse:  "volume in use",
+}
