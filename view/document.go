@@ -87,37 +87,40 @@ type PodItem struct {
 	Why       string            `json:"why"`
 }
 
+// resourceNames are the names of what Amounts count.
+type resourceNames []string
+
 // Document is all there is, in the order of a query.
 func (m *Model) Document(now time.Time, q Query) Document {
 	q.Window, q.Group = Window{}, ""
-	t := m.Totals()
+	t, names := m.Totals(), resourceNames(m.resources)
 	d := Document{
 		APIVersion: "nodeless.sh/v1alpha1", Kind: "ClusterView", At: now.UTC(), Notes: t.Notes,
 		Nodes: []NodeItem{}, Pools: []PoolItem{}, Pending: []PodItem{},
 		Totals: TotalsItem{
 			Nodes: t.Nodes, OnTheirWay: t.OnTheirWay, NotReady: t.NotReady, Going: t.Going,
 			PodsPending: t.Pending, PodsRunning: t.Running, PodsBound: t.Bound,
-			PricePerHour: float64(t.Price) / 1e6, PricePerMonth: float64(t.Price*HoursPerMonth) / 1e6, Unpriced: t.Unpriced, Use: m.use(t.Requests, t.Allocatable),
+			PricePerHour: float64(t.Price) / 1e6, PricePerMonth: float64(t.Price*HoursPerMonth) / 1e6, Unpriced: t.Unpriced, Use: names.use(t.Requests, t.Allocatable),
 		},
 	}
 	for _, l := range m.Nodes(q).Rows {
-		d.Nodes = append(d.Nodes, m.nodeItem(&l.Row))
+		d.Nodes = append(d.Nodes, names.nodeItem(&l.Row))
 	}
 	for _, p := range m.Pools(now, Query{}).Rows {
 		if p.Name != "" {
-			d.Pools = append(d.Pools, m.poolItem(&p))
+			d.Pools = append(d.Pools, names.poolItem(&p))
 		}
 	}
 	for _, p := range m.Waiting(Query{}).Rows {
-		d.Pending = append(d.Pending, PodItem{p.Namespace, p.Name, p.Created.UTC(), m.quantities(p.Requests), p.Gated, p.Why})
+		d.Pending = append(d.Pending, PodItem{p.Namespace, p.Name, p.Created.UTC(), names.quantities(p.Requests), p.Gated, p.Why})
 	}
 	return d
 }
 
-func (m *Model) nodeItem(r *NodeRow) NodeItem {
+func (n resourceNames) nodeItem(r *NodeRow) NodeItem {
 	out := NodeItem{
 		NodeClaim: r.Claim, NodePool: r.Pool, InstanceType: r.Type, CapacityType: r.CapacityType, Zone: r.Zone, Status: r.Status, Why: r.Why,
-		Created: r.Created.UTC(), ReadyInSeconds: r.ReadyIn.Seconds(), Pods: r.Pods, MicroVMOf: r.MicroVM, Labels: r.Labels, Use: m.use(r.Requests, r.Allocatable),
+		Created: r.Created.UTC(), ReadyInSeconds: r.ReadyIn.Seconds(), Pods: r.Pods, MicroVMOf: r.MicroVM, Labels: r.Labels, Use: n.use(r.Requests, r.Allocatable),
 	}
 	if r.HasNode {
 		out.Name = r.Name
@@ -129,10 +132,10 @@ func (m *Model) nodeItem(r *NodeRow) NodeItem {
 	return out
 }
 
-func (m *Model) poolItem(p *PoolRow) PoolItem {
+func (n resourceNames) poolItem(p *PoolRow) PoolItem {
 	out := PoolItem{
 		Name: p.Name, Ready: p.Ready, Problem: p.Problem, Weight: p.Weight, Nodes: p.Machines, PricePerHour: float64(p.Price) / 1e6,
-		Budgets: p.Budgets, AllowedDisruptions: map[string]int{}, Use: m.use(p.Requests, p.Sums.Allocatable),
+		Budgets: p.Budgets, AllowedDisruptions: map[string]int{}, Use: n.use(p.Requests, p.Sums.Allocatable),
 	}
 	for _, l := range p.Limits {
 		out.Limits = append(out.Limits, LimitItem{l.Resource, l.Used, l.Most})
@@ -143,13 +146,13 @@ func (m *Model) poolItem(p *PoolRow) PoolItem {
 	return out
 }
 
-func (m *Model) use(requests, allocatable Amounts) Use {
-	return Use{m.quantities(requests), m.quantities(allocatable)}
+func (n resourceNames) use(requests, allocatable Amounts) Use {
+	return Use{n.quantities(requests), n.quantities(allocatable)}
 }
 
-func (m *Model) quantities(a Amounts) map[string]string {
-	out := make(map[string]string, len(m.resources))
-	for i, name := range m.resources {
+func (n resourceNames) quantities(a Amounts) map[string]string {
+	out := make(map[string]string, len(n))
+	for i, name := range n {
 		out[name] = Quantity(name, a[i])
 	}
 	return out

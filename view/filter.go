@@ -46,7 +46,7 @@ func (f Filter) matches(hay string, field func(key string) string) bool {
 }
 
 // haystack is what words are looked for in. It is kept until the machine changes.
-func (x *machine) haystack() string {
+func (x *nodeEntry) haystack() string {
 	if x.hay == "" {
 		x.hay = strings.ToLower(strings.Join([]string{
 			x.name(), x.label(labelPool), x.label(labelType), x.capacityType(), x.label(labelZone), string(x.status()), x.claimName(), x.pod(),
@@ -66,7 +66,7 @@ const (
 )
 
 // field is the value of a field or label.
-func (x *machine) field(key string) string {
+func (x *nodeEntry) field(key string) string {
 	switch key {
 	case FieldNode:
 		return x.name()

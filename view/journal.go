@@ -8,7 +8,7 @@ import (
 // Journal gathers which machines changed since it was last read, so that whoever keeps a copy of a Model need not compare all of it.
 type Journal struct {
 	m     *Model
-	dirty map[*machine]struct{}
+	dirty map[*nodeEntry]struct{}
 	gone  []uint64
 }
 
@@ -37,8 +37,8 @@ type Cell struct {
 func (m *Model) Journal() *Journal {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	m.journal = &Journal{m: m, dirty: make(map[*machine]struct{}, len(m.machines))}
-	for _, x := range m.machines {
+	m.journal = &Journal{m: m, dirty: make(map[*nodeEntry]struct{}, len(m.entries))}
+	for _, x := range m.entries {
 		m.journal.dirty[x] = struct{}{}
 	}
 	return m.journal
@@ -53,40 +53,40 @@ func (j *Journal) Take() Changes {
 	for x := range j.dirty {
 		out.Set = append(out.Set, Box{ID: x.id, NodeRow: m.row(x), Pods: m.cells(x)})
 	}
-	j.dirty, j.gone = map[*machine]struct{}{}, nil
+	j.dirty, j.gone = map[*nodeEntry]struct{}{}, nil
 	return out
 }
 
 // touch notes that a machine changed; nil is none.
-func (m *Model) touch(x *machine) {
-	if m.journal != nil && x != nil {
-		m.journal.dirty[x] = struct{}{}
+func (t *nodeTable) touch(x *nodeEntry) {
+	if t.journal != nil && x != nil {
+		t.journal.dirty[x] = struct{}{}
 	}
 }
 
 // touchAbout notes that what is said of an object changed.
-func (m *Model) touchAbout(o Object) {
+func (t *nodeTable) touchAbout(o Object) {
 	switch o.Kind {
 	case "Node":
-		m.touch(m.byNode[o.Name])
+		t.touch(t.byNode[o.Name])
 	case "NodeClaim":
-		m.touch(m.byClaim[o.Name])
+		t.touch(t.byClaim[o.Name])
 	}
 }
 
 // untouch notes that a machine went.
-func (m *Model) untouch(x *machine) {
-	if m.journal != nil {
-		delete(m.journal.dirty, x)
-		m.journal.gone = append(m.journal.gone, x.id)
+func (t *nodeTable) untouch(x *nodeEntry) {
+	if t.journal != nil {
+		delete(t.journal.dirty, x)
+		t.journal.gone = append(t.journal.gone, x.id)
 	}
 }
 
-func (m *Model) cells(x *machine) []Cell {
+func (t *podTable) cells(x *nodeEntry) []Cell {
 	if x.use == nil || x.use.pods == 0 {
 		return nil
 	}
-	pods := m.podsAt(x.node.Name)
+	pods := t.podsAt(x.node.Name)
 	slices.SortFunc(pods, func(a, b *Pod) int {
 		if a.Namespace == b.Namespace {
 			return Natural(a.Name, b.Name)

@@ -35,7 +35,7 @@ func (m *Model) Mirror(a Allow) (out *Model, stop func()) {
 	f.notes()
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	for _, x := range m.machines {
+	for _, x := range m.entries {
 		if x.claim != nil {
 			f.claim(x.claim)
 		}

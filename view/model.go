@@ -16,33 +16,45 @@ import (
 type Model struct {
 	resources []string
 
-	mu         sync.Mutex
-	version    uint64 // counts changes
-	changed    chan struct{}
-	machines   []*machine
-	byNode     map[string]*machine
-	byClaim    map[string]*machine
-	byProvider map[string]*machine
-	expected   map[string]*machine // by the name of the Node that a claim says it has
-	pods       toolscache.Indexer  // of *Pod
-	uses       map[string]*use     // by node name
-	total      Sums
-	perPool    map[string]*Sums
-	pools      map[string]*Pool
-	phases     [Ended + 1]int
-	bound      int
-	waiting    int // pods without a place
-	said       map[Object]Said
-	notes      map[string]string
-
-	journal *Journal // nil while nobody keeps one
+	mu      sync.Mutex
+	version uint64 // counts changes
+	changed chan struct{}
+	pools   map[string]*Pool
+	notes   map[string]string
 	mirrors map[*mirror]struct{}
-	lastID  uint64 // of machines
+	nodeTable
+	podTable
+	eventTable
 
-	nodes   orderOf[*machine]
+	nodes   orderOf[*nodeEntry]
 	pending orderOf[*Pod]
 	log     log
 }
+
+// nodeTable matches Nodes with their NodeClaims, and sums them up.
+type nodeTable struct {
+	entries    []*nodeEntry
+	byNode     map[string]*nodeEntry
+	byClaim    map[string]*nodeEntry
+	byProvider map[string]*nodeEntry
+	expected   map[string]*nodeEntry // by the name of the Node in a claim's status
+	uses       map[string]*use       // by node name
+	total      Sums
+	perPool    map[string]*Sums
+	lastID     uint64
+	journal    *Journal // nil while nobody keeps one
+}
+
+// podTable holds pods by UID and by node.
+type podTable struct {
+	pods    toolscache.Indexer // of *Pod
+	phases  [Ended + 1]int
+	bound   int
+	waiting int // pods without a node
+}
+
+// eventTable holds the newest event about each object.
+type eventTable struct{ said map[Object]Said }
 
 // New is an empty Model that counts these resources, at most MaxResources.
 func New(resources []string) (*Model, error) {
@@ -56,9 +68,12 @@ func New(resources []string) (*Model, error) {
 	}
 	return &Model{
 		resources: slices.Clone(resources), changed: make(chan struct{}, 1),
-		byNode: map[string]*machine{}, byClaim: map[string]*machine{}, byProvider: map[string]*machine{}, expected: map[string]*machine{},
-		pods: newPods(), uses: map[string]*use{}, perPool: map[string]*Sums{}, pools: map[string]*Pool{},
-		said: map[Object]Said{}, notes: map[string]string{},
+		pools: map[string]*Pool{}, notes: map[string]string{},
+		nodeTable: nodeTable{
+			byNode: map[string]*nodeEntry{}, byClaim: map[string]*nodeEntry{}, byProvider: map[string]*nodeEntry{},
+			expected: map[string]*nodeEntry{}, uses: map[string]*use{}, perPool: map[string]*Sums{},
+		},
+		podTable: podTable{pods: newPods()}, eventTable: eventTable{map[Object]Said{}},
 	}, nil
 }
 

@@ -96,7 +96,7 @@ func (m *Model) Nodes(q Query) Page[Line] {
 		m.orderNodes(q)
 	}
 	p := Page[Line]{Lines: len(o.lines), Of: o.of, Shown: o.shown}
-	var seen []lineOf[*machine]
+	var seen []lineOf[*nodeEntry]
 	p.Window, seen = window(o.lines, q.Window)
 	p.Rows = make([]Line, len(seen))
 	for i, l := range seen {
@@ -115,25 +115,25 @@ const headKey = "="
 func (m *Model) orderNodes(q Query) {
 	o := &m.nodes
 	filter := ParseFilter(q.Filter)
-	ranks := make([]rank[*machine], 0, len(m.machines))
-	for _, x := range m.machines {
+	ranks := make([]rank[*nodeEntry], 0, len(m.entries))
+	for _, x := range m.entries {
 		if len(filter.words) == 0 || filter.matches(x.haystack(), x.field) {
-			ranks = append(ranks, m.ranked(x, &q))
+			ranks = append(ranks, ranked(x, &q, m.resources))
 		}
 	}
 	sorted(ranks, q.Sort)
-	o.of, o.shown = len(m.machines), len(ranks)
+	o.of, o.shown = len(m.entries), len(ranks)
 	var head *Sums
 	for i := range ranks {
 		r := &ranks[i]
 		if q.Group != "" && (i == 0 || ranks[i-1].group != r.group) {
 			head = &Sums{}
-			o.lines = append(o.lines, lineOf[*machine]{key: headKey + r.group, head: head})
+			o.lines = append(o.lines, lineOf[*nodeEntry]{key: headKey + r.group, head: head})
 		}
 		if head != nil {
 			head.add(&r.of.counted, +1)
 		}
-		o.lines = append(o.lines, lineOf[*machine]{key: r.name, of: r.of})
+		o.lines = append(o.lines, lineOf[*nodeEntry]{key: r.name, of: r.of})
 	}
 }
 

@@ -6,13 +6,13 @@ import (
 	"strings"
 )
 
-func (m *Model) podPage(o *orderOf[*Pod], q Query) Page[PodRow] {
+func (t *eventTable) podPage(o *orderOf[*Pod], q Query) Page[PodRow] {
 	p := Page[PodRow]{Lines: len(o.lines), Of: o.of, Shown: len(o.lines)}
 	var seen []lineOf[*Pod]
 	p.Window, seen = window(o.lines, q.Window)
 	p.Rows = make([]PodRow, len(seen))
 	for i, l := range seen {
-		p.Rows[i] = m.podRow(l.of)
+		p.Rows[i] = t.podRow(l.of)
 	}
 	return p
 }
@@ -47,22 +47,22 @@ func (m *Model) orderPods(o *orderOf[*Pod], pods []*Pod, q Query) {
 	}
 }
 
-func (m *Model) podRow(p *Pod) PodRow {
+func (t *eventTable) podRow(p *Pod) PodRow {
 	return PodRow{
 		Namespace: p.Namespace, Name: p.Name, Node: p.Node, Created: p.Created, Phase: p.Phase, Deleting: p.Deleting, Gated: p.Gated,
-		Requests: p.Requests, Why: m.verdict(p),
+		Requests: p.Requests, Why: t.verdict(p),
 	}
 }
 
 // verdict is why a pod waits or where it is to go.
-func (m *Model) verdict(p *Pod) string {
+func (t *eventTable) verdict(p *Pod) string {
 	if p.Node != "" {
 		return ""
 	}
 	if p.Gated {
 		return cmp.Or(p.Verdict, "its scheduling gates have to be removed")
 	}
-	said := m.said[Object{"Pod", p.Namespace, p.Name}]
+	said := t.said[Object{"Pod", p.Namespace, p.Name}]
 	if !said.concerns(p.UID) {
 		said = Said{}
 	}

@@ -44,15 +44,15 @@ func (m *Model) DeletePod(uid string) {
 }
 
 // podOf is the pod of a UID; nil if there is none.
-func (m *Model) podOf(uid string) *Pod {
-	o, _, _ := m.pods.GetByKey(uid) // an Indexer's never fails
+func (t *podTable) podOf(uid string) *Pod {
+	o, _, _ := t.pods.GetByKey(uid) // an Indexer's never fails
 	p, _ := o.(*Pod)
 	return p
 }
 
 // podsAt are the pods that are bound to a Node, in no order; those without a place for "".
-func (m *Model) podsAt(node string) []*Pod {
-	list, err := m.pods.ByIndex(byPlace, node)
+func (t *podTable) podsAt(node string) []*Pod {
+	list, err := t.pods.ByIndex(byPlace, node)
 	if err != nil {
 		panic("view: " + err.Error()) // the index is there
 	}
@@ -82,8 +82,8 @@ func (m *Model) count(p *Pod, sign int) {
 	u.pods += sign
 	u.requests.add(&p.Requests, int64(sign))
 	switch {
-	case u.machine != nil:
-		m.recount(u.machine)
+	case u.entry != nil:
+		m.recount(u.entry)
 	case u.pods == 0:
 		delete(m.uses, p.Node)
 	}
@@ -93,5 +93,5 @@ func (m *Model) count(p *Pod, sign int) {
 type use struct {
 	requests Amounts
 	pods     int
-	machine  *machine // nil while no Node of that name is known
+	entry    *nodeEntry // nil while no Node of that name is known
 }

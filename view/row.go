@@ -45,17 +45,12 @@ func (s Status) Waits() bool {
 	return s == StatusLaunching || s == StatusLaunched || s == StatusRegistered || s == StatusNotReady
 }
 
-func (x *machine) status() Status {
+func (x *nodeEntry) status() Status {
 	n, c := x.node, x.claim
+	if s := x.removal(); s != "" {
+		return s
+	}
 	switch {
-	case n != nil && n.Deleting || c != nil && c.Deleting:
-		return StatusDeleting
-	case n != nil && n.Unknown:
-		return StatusUnknown
-	case c != nil && c.Interruption != "":
-		return StatusInterrupted
-	case n != nil && n.Disrupted || c != nil && c.Disruption != "":
-		return StatusDisrupted
 	case n == nil && c.Launched.IsZero():
 		return StatusLaunching
 	case n == nil:
@@ -70,6 +65,22 @@ func (x *machine) status() Status {
 		return StatusDrifted
 	}
 	return StatusReady
+}
+
+// removal is the status of a node that is being removed, or is known by name alone; "" otherwise.
+func (x *nodeEntry) removal() Status {
+	n, c := cmp.Or(x.node, &Node{}), cmp.Or(x.claim, &Claim{})
+	switch {
+	case n.Deleting || c.Deleting:
+		return StatusDeleting
+	case n.Unknown:
+		return StatusUnknown
+	case c.Interruption != "":
+		return StatusInterrupted
+	case n.Disrupted || c.Disruption != "":
+		return StatusDisrupted
+	}
+	return ""
 }
 
 // NodeRow is a machine as it is shown.
@@ -95,7 +106,7 @@ type NodeRow struct {
 }
 
 // row is the machine as it is shown; lastly the newest event about it joins what there is to say.
-func (m *Model) row(x *machine) NodeRow {
+func (m *Model) row(x *nodeEntry) NodeRow {
 	r := NodeRow{
 		Name: x.name(), HasNode: x.node != nil, Pool: x.label(labelPool), Type: x.label(labelType), CapacityType: x.capacityType(),
 		Zone: x.label(labelZone), Region: x.label(labelRegion), Status: x.status(), Created: x.created(), Price: x.price(),
@@ -117,7 +128,7 @@ func (m *Model) row(x *machine) NodeRow {
 }
 
 // why is what there is to say of a machine's status beside it.
-func (m *Model) why(x *machine) []string {
+func (t *eventTable) why(x *nodeEntry) []string {
 	var out []string
 	say := func(text string) {
 		if text != "" {
@@ -140,7 +151,7 @@ func (m *Model) why(x *machine) []string {
 		say("microVM of " + x.pod())
 	}
 	for _, about := range []Object{{Kind: "Node", Name: x.name()}, {Kind: "NodeClaim", Name: x.claimName()}} {
-		s, ok := m.said[about]
+		s, ok := t.said[about]
 		if !ok {
 			continue
 		}
@@ -162,28 +173,28 @@ func (m *Model) why(x *machine) []string {
 	return out
 }
 
-func (x *machine) name() string {
+func (x *nodeEntry) name() string {
 	if x.node != nil {
 		return x.node.Name
 	}
 	return x.claim.Name
 }
 
-func (x *machine) claimName() string {
+func (x *nodeEntry) claimName() string {
 	if x.claim != nil {
 		return x.claim.Name
 	}
 	return ""
 }
 
-func (x *machine) created() time.Time {
+func (x *nodeEntry) created() time.Time {
 	if x.claim != nil {
 		return x.claim.Created
 	}
 	return x.node.Created
 }
 
-func (x *machine) price() int64 {
+func (x *nodeEntry) price() int64 {
 	if x.node != nil && x.node.Price > 0 {
 		return x.node.Price
 	}
@@ -193,14 +204,14 @@ func (x *machine) price() int64 {
 	return 0
 }
 
-func (x *machine) allocatable() Amounts {
+func (x *nodeEntry) allocatable() Amounts {
 	if x.node != nil && x.node.Allocatable != (Amounts{}) || x.claim == nil {
 		return x.node.Allocatable
 	}
 	return x.claim.Allocatable
 }
 
-func (x *machine) pod() string {
+func (x *nodeEntry) pod() string {
 	if x.node != nil && x.node.Pod != "" {
 		return x.node.Pod
 	}
@@ -210,10 +221,10 @@ func (x *machine) pod() string {
 	return ""
 }
 
-func (x *machine) microVM() bool { return x.pod() != "" }
+func (x *nodeEntry) microVM() bool { return x.pod() != "" }
 
 // label is the Node's, or its claim's while the Node has none of that key.
-func (x *machine) label(key string) string {
+func (x *nodeEntry) label(key string) string {
 	if x.node != nil {
 		if v, ok := x.node.Labels[key]; ok {
 			return v
@@ -225,7 +236,7 @@ func (x *machine) label(key string) string {
 	return ""
 }
 
-func (x *machine) labels() map[string]string {
+func (x *nodeEntry) labels() map[string]string {
 	switch {
 	case x.node == nil:
 		return x.claim.Labels
@@ -236,7 +247,7 @@ func (x *machine) labels() map[string]string {
 }
 
 // capacityType is Karpenter's label, else that of an EKS node group, whose values are written otherwise.
-func (x *machine) capacityType() string {
+func (x *nodeEntry) capacityType() string {
 	if x.label(labelCompute) == "fargate" {
 		return "fargate"
 	}

@@ -81,8 +81,8 @@ func sorted[T any](ranks []rank[T], s Sort) {
 }
 
 // ranked is a machine with what it is ordered by.
-func (m *Model) ranked(x *machine, q *Query) rank[*machine] {
-	r := rank[*machine]{of: x, name: x.name()}
+func ranked(x *nodeEntry, q *Query, resources []string) rank[*nodeEntry] {
+	r := rank[*nodeEntry]{of: x, name: x.name()}
 	if q.Group != "" {
 		r.group = x.field(q.Group)
 	}
@@ -98,7 +98,7 @@ func (m *Model) ranked(x *machine, q *Query) rank[*machine] {
 			r.number = c.Initialized.Sub(c.Created).Seconds()
 		}
 	default:
-		if i := slices.Index(m.resources, q.Sort.Key); i >= 0 {
+		if i := slices.Index(resources, q.Sort.Key); i >= 0 {
 			r.number = Share(x.counted.Requests[i], x.counted.Allocatable[i])
 		} else {
 			r.text = x.field(q.Sort.Key)

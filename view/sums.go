@@ -26,7 +26,7 @@ func (s *Sums) add(o *Sums, sign int) {
 }
 
 // sums are those of one machine.
-func (x *machine) sums() Sums {
+func (x *nodeEntry) sums() Sums {
 	s := Sums{Machines: 1, Price: x.price(), Allocatable: x.allocatable()}
 	if x.node != nil {
 		s.Nodes, s.Pods, s.Requests = 1, x.use.pods, x.use.requests

@@ -115,7 +115,7 @@ func (c *cluster) waitingStory(w *waiting) string {
 	out := c.why(question...)
 	if w.rule == "Capacity" { // the cloud has to be asked before it is known
 		c.eventually(time.Minute, func() error {
-			if out = c.why(question...); fact(out, "asked again") == "" {
+			if out = c.why(question...); fact(out, "next retry") == "" {
 				return errors.New(out)
 			}
 			return nil
@@ -135,7 +135,7 @@ func (c *cluster) waitingStory(w *waiting) string {
 		!strings.Contains(out, "0 by "+w.rule) {
 		c.t.Errorf("the rule %s is not said to leave no type:\n%s", w.rule, out)
 	}
-	command := fact(out, "as a command")
+	command := fact(out, "command")
 	if w.change != "" && (command == "") != (w.fix != nil) {
 		c.t.Errorf("the command is %q", command)
 	}

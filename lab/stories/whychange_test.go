@@ -34,10 +34,10 @@ func (c *cluster) deploymentStory() string {
 			c.t.Errorf("of %s it is said\n%s", name, whole)
 		}
 	}
-	if command := c.why("deployment/shop", "-n", "waiting", "-o", "jsonpath={.change.command}"); strings.TrimSpace(command) != fact(out, "as a command") {
-		c.t.Errorf("as a path of the data the command is %q, want %q", command, fact(out, "as a command"))
+	if command := c.why("deployment/shop", "-n", "waiting", "-o", "jsonpath={.change.command}"); strings.TrimSpace(command) != fact(out, "command") {
+		c.t.Errorf("as a path of the data the command is %q, want %q", command, fact(out, "command"))
 	}
-	return fact(out, "as a command")
+	return fact(out, "command")
 }
 
 // do runs a command as it was told, in a shell where kubectl is ours.

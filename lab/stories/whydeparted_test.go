@@ -105,7 +105,7 @@ func (c *cluster) departures() []string {
 	}
 	for i, d := range whyDeparted {
 		c.eventually(120*time.Second, func() error {
-			if out := c.why("node/" + nodes[i]); !strings.Contains(out, "  Gone  ") || !strings.Contains(out, d.why) || fact(out, "was gone") == "" {
+			if out := c.why("node/" + nodes[i]); !strings.Contains(out, "  Gone  ") || !strings.Contains(out, d.why) || fact(out, "terminated") == "" {
 				return fmt.Errorf("of a machine that is to go as %s is said:\n%s", d.name, out)
 			}
 			return nil

@@ -72,7 +72,7 @@ func TestWhyWhatIsGone(t *testing.T) {
 		return nil
 	})
 	c.wantPods(2*time.Minute, "gone", "small", 1)
-	if out := c.why("node/" + second); !strings.Contains(out, "decided") || !strings.Contains(out, "first comes m5.large on-demand") {
+	if out := c.why("node/" + second); !strings.Contains(out, "decided") || !strings.Contains(out, "with m5.large on-demand") {
 		t.Errorf("of a machine that is there it is not said what was decided:\n%s", out)
 	}
 	c.kubectl("-n", "gone", "delete", "deployment", "small")

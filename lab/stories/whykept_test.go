@@ -104,7 +104,7 @@ func (c *cluster) goingStory(name string) {
 	for _, subject := range []string{"node/" + node, "nodeclaim/" + claim} {
 		c.eventually(time.Minute, func() error {
 			out := c.why(subject)
-			for _, want := range []string{"it goes: its NodeClaim was deleted, by a person or another program", "held up", pod + " by karpenter.sh/do-not-disrupt"} {
+			for _, want := range []string{"it is being removed: its NodeClaim was deleted, by a person or another program", "blocked", pod + " by karpenter.sh/do-not-disrupt"} {
 				if !strings.Contains(out, want) {
 					return fmt.Errorf("%q is not said of %s:\n%s", want, subject, out)
 				}

@@ -21,18 +21,21 @@ func (a *App) press(k tea.KeyPressMsg) tea.Cmd {
 	case a.detail && a.read(key):
 		return nil
 	case a.help || a.detail:
-		if a.help, a.detail, a.above = false, false, 0; key == "q" {
-			return tea.Quit
-		}
-		return nil
-	case a.move(key):
-		return nil
-	}
-	switch key {
-	case "q":
-		return tea.Quit
-	case "esc":
+		a.help, a.detail, a.above = false, false, 0
+	case key == "esc":
 		return a.back()
+	case !a.move(key):
+		a.command(key)
+	}
+	if key == "q" {
+		return tea.Quit
+	}
+	return nil
+}
+
+// command answers the keys that change what is shown.
+func (a *App) command(key string) {
+	switch key {
 	case "1", "2", "3", "4", "5":
 		a.show(Screen(key[0] - '1'))
 	case "tab":
@@ -53,7 +56,6 @@ func (a *App) press(k tea.KeyPressMsg) tea.Cmd {
 	default:
 		a.arrange(key)
 	}
-	return nil
 }
 
 // move answers the keys that choose a row; false for another key.

@@ -76,7 +76,7 @@ func (a *App) detailText(p *painter, s *scene) {
 			lines = append(lines, key+" no longer exists")
 			break
 		}
-		lines = append(lines, a.aboutNode(s, &r)...)
+		lines = append(lines, aboutNode(s, &r)...)
 	case Pools:
 		q := a.query(0)
 		for _, r := range a.o.Model.Pools(s.now, q).Rows {
@@ -99,7 +99,7 @@ func (a *App) detailText(p *painter, s *scene) {
 		for _, r := range page(a.query(1)).Rows {
 			if r.Key() == key {
 				gone = ""
-				lines = append(lines, a.aboutPod(s, &r)...)
+				lines = append(lines, aboutPod(s, &r)...)
 			}
 		}
 		lines = append(lines, gone)
@@ -127,7 +127,7 @@ func (a *App) page(p *painter, lines []string) {
 	}
 }
 
-func (a *App) aboutNode(s *scene, r *view.NodeRow) []string {
+func aboutNode(s *scene, r *view.NodeRow) []string {
 	out := []string{
 		"node    " + r.Name, "claim   " + r.Claim, "status  " + statusText(s, r),
 		fmt.Sprintf("type    %s, %s, %s, %s/h", r.Type, r.CapacityType, r.Zone, s.price(r.Price)),
@@ -143,7 +143,7 @@ func (a *App) aboutNode(s *scene, r *view.NodeRow) []string {
 	return append(out, "labels  "+strings.Join(sortedNaturally(labels), " "))
 }
 
-func (a *App) aboutPod(s *scene, r *view.PodRow) []string {
+func aboutPod(s *scene, r *view.PodRow) []string {
 	out := []string{"pod     " + r.Key(), "age     " + view.Age(s.now, r.Created)}
 	for i, name := range s.resources {
 		out = append(out, fmt.Sprintf("%-7s %s", name, view.Quantity(name, r.Requests[i])))

@@ -39,17 +39,7 @@ func (s *Server) stream(w http.ResponseWriter, r *http.Request) {
 	s.decided.begin(s.lifetime())
 	told := 0
 	for {
-		frames, ids, known, wait, err := s.history.since(last, framesAtOnce)
-		if err == nil && !known {
-			var text []byte
-			if last, text, err = s.history.state(time.Time{}, s.o.Model.Resources()); err == nil {
-				err = out.event("state", last, text)
-			}
-		}
-		for i := 0; i < len(frames) && err == nil; i++ {
-			last = ids[i]
-			err = out.event("frame", last, frames[i])
-		}
+		wait, more, err := s.send(out, &last)
 		version, decided := s.decided.news()
 		if err == nil && version != told {
 			told = version
@@ -59,9 +49,9 @@ func (s *Server) stream(w http.ResponseWriter, r *http.Request) {
 			err = out.flush()
 		}
 		if err != nil {
-			return // the reader went
+			return // the reader has gone
 		}
-		if !known || len(frames) == framesAtOnce {
+		if more {
 			continue
 		}
 		select {
@@ -75,6 +65,23 @@ func (s *Server) stream(w http.ResponseWriter, r *http.Request) {
 			}
 		}
 	}
+}
+
+// send writes the frames after the last ID, or the whole state if that is not known, and updates the ID. If there is no more
+// to send, wait is closed at the next frame.
+func (s *Server) send(out *sender, last *string) (wait <-chan struct{}, more bool, err error) {
+	frames, ids, known, wait, err := s.history.since(*last, framesAtOnce)
+	if err == nil && !known {
+		var text []byte
+		if *last, text, err = s.history.state(time.Time{}, s.o.Model.Resources()); err == nil {
+			err = out.event("state", *last, text)
+		}
+	}
+	for i := 0; i < len(frames) && err == nil; i++ {
+		*last = ids[i]
+		err = out.event("frame", *last, frames[i])
+	}
+	return wait, !known || len(frames) == framesAtOnce, err
 }
 
 // sender writes events, compressed if the reader can read that.

@@ -3,7 +3,7 @@ package view
 import "slices"
 
 // machine is a row of nodes: a Node, the NodeClaim it comes from, or both.
-type machine struct {
+type nodeEntry struct {
 	node  *Node
 	claim *Claim
 	use   *use // of its Node; nil without one
@@ -22,14 +22,14 @@ func (m *Model) SetNode(n *Node) {
 	x := m.byNode[n.Name]
 	if x == nil {
 		if x = m.unmatched(n.ProviderID, n.Name); x == nil {
-			x = m.newMachine()
+			x = m.newEntry()
 		}
 		m.byNode[n.Name] = x
 		if x.use = m.uses[n.Name]; x.use == nil {
 			x.use = &use{}
 			m.uses[n.Name] = x.use
 		}
-		x.use.machine = x
+		x.use.entry = x
 	}
 	if x.node != nil {
 		m.forgetProvider(x.node.ProviderID, x)
@@ -40,11 +40,11 @@ func (m *Model) SetNode(n *Node) {
 }
 
 // unmatched is the machine of a claim without a Node yet, to which a Node belongs.
-func (m *Model) unmatched(providerID, name string) *machine {
-	if x := m.byProvider[providerID]; providerID != "" && x != nil && x.node == nil {
+func (t *nodeTable) unmatched(providerID, name string) *nodeEntry {
+	if x := t.byProvider[providerID]; providerID != "" && x != nil && x.node == nil {
 		return x
 	}
-	if x := m.expected[name]; x != nil && x.node == nil {
+	if x := t.expected[name]; x != nil && x.node == nil {
 		return x
 	}
 	return nil
@@ -59,7 +59,7 @@ func (m *Model) DeleteNode(name string) {
 		return
 	}
 	delete(m.byNode, name)
-	if x.use.machine = nil; x.use.pods == 0 {
+	if x.use.entry = nil; x.use.pods == 0 {
 		delete(m.uses, name)
 	}
 	m.forgetProvider(x.node.ProviderID, x)
@@ -79,7 +79,7 @@ func (m *Model) SetClaim(c *Claim) {
 		x = home
 	}
 	if x == nil {
-		x = m.newMachine()
+		x = m.newEntry()
 	}
 	if x.claim != nil {
 		m.forgetProvider(x.claim.ProviderID, x)
@@ -94,10 +94,10 @@ func (m *Model) SetClaim(c *Claim) {
 }
 
 // home is the machine whose Node is a claim's, if it has no other claim.
-func (m *Model) home(c *Claim) *machine {
-	x := m.byProvider[c.ProviderID]
+func (t *nodeTable) home(c *Claim) *nodeEntry {
+	x := t.byProvider[c.ProviderID]
 	if c.ProviderID == "" || x == nil {
-		x = m.byNode[c.Node]
+		x = t.byNode[c.Node]
 	}
 	if x == nil || x.claim != nil && x.claim.Name != c.Name {
 		return nil
@@ -117,69 +117,69 @@ func (m *Model) DeleteClaim(name string) {
 	m.loseClaim(x)
 }
 
-func (m *Model) loseClaim(x *machine) {
-	m.forgetProvider(x.claim.ProviderID, x)
-	delete(m.expected, x.claim.Node)
+func (t *nodeTable) loseClaim(x *nodeEntry) {
+	t.forgetProvider(x.claim.ProviderID, x)
+	delete(t.expected, x.claim.Node)
 	x.claim = nil
-	m.settle(x)
+	t.settle(x)
 }
 
-func (m *Model) newMachine() *machine {
-	m.lastID++
-	x := &machine{id: m.lastID, at: len(m.machines)}
-	m.machines = append(m.machines, x)
+func (t *nodeTable) newEntry() *nodeEntry {
+	t.lastID++
+	x := &nodeEntry{id: t.lastID, at: len(t.entries)}
+	t.entries = append(t.entries, x)
 	return x
 }
 
 // settle counts what is left of a machine that lost its Node or its claim, or takes it off the list.
-func (m *Model) settle(x *machine) {
+func (t *nodeTable) settle(x *nodeEntry) {
 	if x.node != nil || x.claim != nil {
 		if x.node != nil {
-			m.rememberProvider(x.node.ProviderID, x)
+			t.rememberProvider(x.node.ProviderID, x)
 		} else {
-			m.rememberProvider(x.claim.ProviderID, x)
+			t.rememberProvider(x.claim.ProviderID, x)
 		}
-		m.recount(x)
+		t.recount(x)
 		return
 	}
-	m.uncount(x)
-	m.untouch(x)
-	last := len(m.machines) - 1
-	m.machines[x.at] = m.machines[last]
-	m.machines[x.at].at = x.at
-	m.machines = slices.Delete(m.machines, last, last+1)
+	t.uncount(x)
+	t.untouch(x)
+	last := len(t.entries) - 1
+	t.entries[x.at] = t.entries[last]
+	t.entries[x.at].at = x.at
+	t.entries = slices.Delete(t.entries, last, last+1)
 }
 
-func (m *Model) rememberProvider(id string, x *machine) {
-	if id != "" && m.byProvider[id] == nil {
-		m.byProvider[id] = x
+func (t *nodeTable) rememberProvider(id string, x *nodeEntry) {
+	if id != "" && t.byProvider[id] == nil {
+		t.byProvider[id] = x
 	}
 }
 
-func (m *Model) forgetProvider(id string, x *machine) {
-	if m.byProvider[id] == x {
-		delete(m.byProvider, id)
+func (t *nodeTable) forgetProvider(id string, x *nodeEntry) {
+	if t.byProvider[id] == x {
+		delete(t.byProvider, id)
 	}
 }
 
 // recount brings the totals up to date with one machine, in constant time.
-func (m *Model) recount(x *machine) {
-	m.uncount(x)
-	m.touch(x)
+func (t *nodeTable) recount(x *nodeEntry) {
+	t.uncount(x)
+	t.touch(x)
 	x.hay = ""
 	x.counted, x.pool = x.sums(), x.label(labelPool)
-	m.total.add(&x.counted, +1)
-	if m.perPool[x.pool] == nil {
-		m.perPool[x.pool] = &Sums{}
+	t.total.add(&x.counted, +1)
+	if t.perPool[x.pool] == nil {
+		t.perPool[x.pool] = &Sums{}
 	}
-	m.perPool[x.pool].add(&x.counted, +1)
+	t.perPool[x.pool].add(&x.counted, +1)
 }
 
-func (m *Model) uncount(x *machine) {
-	m.total.add(&x.counted, -1)
-	if s := m.perPool[x.pool]; s != nil {
+func (t *nodeTable) uncount(x *nodeEntry) {
+	t.total.add(&x.counted, -1)
+	if s := t.perPool[x.pool]; s != nil {
 		if s.add(&x.counted, -1); s.Machines == 0 {
-			delete(m.perPool, x.pool)
+			delete(t.perPool, x.pool)
 		}
 	}
 	x.counted = Sums{}
