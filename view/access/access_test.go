@@ -246,7 +246,7 @@ func TestWhoMaySeeOneNamespaceSeesItsPodsAlone(t *testing.T) {
 	if !strings.Contains(pods, "pod-of-"+s.mine) || !strings.Contains(lite, viewtest.NodeName(0)) || strings.Contains(lite, viewtest.NodeName(1)) {
 		t.Errorf("their own is not shown: %s\n%s", pods, lite)
 	}
-	if !strings.Contains(lite, "shown are pods of "+s.mine+" alone") || !strings.Contains(lite, "not shown, because you may not list them: nodes") {
+	if !strings.Contains(lite, "only pods of "+s.mine+" are shown") || !strings.Contains(lite, "not shown, because you may not list them: nodes") {
 		t.Errorf("what is left out is not said: %s", lite)
 	}
 	for path, lacks := range map[string]string{"/api/why?of=pod/x&namespace=" + s.hers: "pods of the whole cluster", "/api/pending": "pods of", "/api/decisions": "decisionlogs.nodeless.sh", "/lite/savings": "decisionlogs.nodeless.sh"} {

@@ -38,7 +38,7 @@ func TestThereAreSoManySeats(t *testing.T) {
 	s := gatekept(t)
 	h := s.Handler()
 	for i := range 3 * mostSeats {
-		if status, text := s.as(h, fmt.Sprint("namespace-", i), "/lite"); status != http.StatusOK || !strings.Contains(text, "shown are pods of namespace-"+fmt.Sprint(i)+" alone") {
+		if status, text := s.as(h, fmt.Sprint("namespace-", i), "/lite"); status != http.StatusOK || !strings.Contains(text, "only pods of namespace-"+fmt.Sprint(i)+" are shown") {
 			t.Fatalf("%d %s", status, text)
 		}
 	}

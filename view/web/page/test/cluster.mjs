@@ -11,7 +11,7 @@ const picture = (name) => tab.screenshot({ path: join(folder, name + ".png") });
 try {
   tab.setDefaultTimeout(60000);
   await enter(tab, link);
-  await tab.getByTestId("sums").getByText("1 waiting").waitFor();
+  await tab.getByTestId("sums").getByText("1 pending").waitFor();
   await picture("real-cluster");
 
   await tab.getByRole("link", { name: "Pending 1" }).click();
@@ -40,12 +40,12 @@ try {
   await tab.getByTestId("saved").waitFor();
 
   await tab.getByRole("link", { name: "What if" }).click();
-  await tab.getByLabel("these went").fill("nodepool/general-purpose");
+  await tab.getByLabel("these were deleted").fill("nodepool/general-purpose");
   await tab.getByRole("button", { name: "Forecast" }).click();
   const told = tab.getByRole("region", { name: "Forecast" });
   await told.getByText("NodePool general-purpose goes").waitFor();
-  await told.getByText(/No place for \(\d+\)/).waitFor();
-  await tab.getByLabel("these went").fill("");
+  await told.getByText(/Unschedulable \(\d+\)/).waitFor();
+  await tab.getByLabel("these were deleted").fill("");
   await tab.getByLabel("these had so many pods").fill("deployment/web=400");
   await tab.getByRole("button", { name: "Forecast" }).click();
   await told.getByText(/Deployment default\/web/).waitFor();

@@ -26,7 +26,7 @@ try {
   await story("boxes are there, with sums and prices", async () => {
     await tab.goto(page + "/");
     await mapSays("60 of 60 nodes");
-    assert.match(await sums.textContent(), /^\$\d+\.\d{4}\/h · \$[\d,]+\/month · 60 nodes · 720 pods running, 0 waiting$/);
+    assert.match(await sums.textContent(), /^\$\d+\.\d{4}\/h · \$[\d,]+\/month · 60 nodes · 720 pods running, 0 pending$/);
     assert.ok(await painted(), "the canvas shows something");
     await picture("cluster");
   });
@@ -37,7 +37,7 @@ try {
     await tab.mouse.move(box.x + 6 + 22, box.y + 26 + 36);
     const tip = tab.getByRole("tooltip");
     await tip.getByText(/^shop\/web-\d+-0$/).waitFor();
-    assert.match(await tip.textContent(), /running.*asks for cpu [\d.]+, memory .*Ready.*an hour/s);
+    assert.match(await tip.textContent(), /running.*requests cpu [\d.]+, memory .*Ready.*an hour/s);
     await picture("tooltip");
     await tab.mouse.move(2, 2);
     await tip.waitFor({ state: "detached" });
@@ -55,7 +55,7 @@ try {
     await mapSays("1 of 60 nodes");
     await picture("filter");
     await filter.fill("nothing is like this");
-    await shown("No node is like that");
+    await shown("No node matches");
     await filter.fill("");
     await mapSays("60 of 60 nodes");
   });
@@ -103,28 +103,28 @@ try {
   await story("what was decided is listed, found, and comes by itself", async () => {
     await tab.getByRole("link", { name: "Decisions" }).click();
     const rows = tab.locator(".decisions tbody tr");
-    await tab.getByText("The newest 3 of 3, of 3 decisions").waitFor();
+    await tab.getByText("The newest 3 of 3, of 3 recorded decisions").waitFor();
     assert.match(await rows.nth(0).textContent(), /Launch.*costs least \(2\)/);
     await act("decide");
-    await tab.getByText("The newest 4 of 4, of 4 decisions").waitFor();
+    await tab.getByText("The newest 4 of 4, of 4 recorded decisions").waitFor();
     assert.match(await rows.nth(0).textContent(), /costs least \(60\)/);
     await rows.nth(0).getByText("More").click();
     await rows.nth(0).getByText("m6g.large at $0.0310/h").waitFor();
     await picture("decisions");
     await tab.getByRole("searchbox").fill("empty old");
-    await tab.getByText("The newest 1 of 1, of 4 decisions").waitFor();
-    assert.match(await rows.nth(0).textContent(), /Remove.*Empty.*nobody needs it.*gone after 2m0s.*saves \$0\.5000/);
+    await tab.getByText("The newest 1 of 1, of 4 recorded decisions").waitFor();
+    assert.match(await rows.nth(0).textContent(), /Remove.*Empty.*nobody needs it.*terminated after 2m0s.*saves \$0\.5000/);
     assert.match(tab.url(), /#view=decisions;about=empty%20old$/);
     await tab.reload();
-    await tab.getByText("The newest 1 of 1, of 4 decisions").waitFor();
+    await tab.getByText("The newest 1 of 1, of 4 recorded decisions").waitFor();
     await tab.getByRole("searchbox").fill("nobody decided this");
-    await tab.getByText("None of the 4 decisions").waitFor();
+    await tab.getByText("None of the 4 recorded decisions").waitFor();
   });
 
   await story("what was saved stands against what it is counted by", async () => {
     await tab.getByRole("link", { name: "Savings" }).click();
     await tab.getByTestId("saved").getByText(/^\$\d+\.\d{4}/).waitFor();
-    await shown("Compared with the same cluster in which no machine is taken away");
+    await shown("Compared with the same cluster in which no node is removed");
     const cells = await tab.locator(".list tbody tr").first().locator("td").allTextContents();
     assert.deepEqual([cells[0], cells[2] === "$0.0000", cells[7]], ["Empty", false, "c6a.xlarge"]);
     await picture("savings");
@@ -144,7 +144,7 @@ try {
     await tab.keyboard.type("nodepool/old");
     await tab.keyboard.press("Enter");
     const told = tab.getByRole("region", { name: "Forecast" });
-    await told.getByText("1 machine would go, 0 would come, within about 2m10s; 1 pod would be evicted, 1 would have no place.").waitFor();
+    await told.getByText("1 node would be removed and 0 launched within about 2m10s; 1 pod would be evicted, 1 would be unschedulable.").waitFor();
     await told.getByText("$60.00 (−$40.00)").waitFor();
     await told.getByText("shop/big: no pool").waitFor();
     await told.getByText("<img src=x onerror=alert(1)>\\x1b[31m\\u202e").waitFor();
@@ -178,7 +178,7 @@ try {
     await tab.waitForFunction(() => Number(document.querySelector(".moment").max) >= 3);
     await moment.focus();
     await tab.keyboard.press("Home");
-    await tab.getByText("This is how it was").waitFor();
+    await tab.getByText("The state at").waitFor();
     await mapSays("60 of 60 nodes");
     await sums.getByText("720 pods running").waitFor();
     const link = tab.url();
@@ -186,7 +186,7 @@ try {
     await picture("past");
     await tab.getByRole("button", { name: "Play" }).click();
     await mapSays("59 of 59 nodes");
-    await tab.getByText("This is how it was").waitFor({ state: "detached" });
+    await tab.getByText("The state at").waitFor({ state: "detached" });
     assert.doesNotMatch(tab.url(), /at=/);
     await tab.goto("about:blank");
     await tab.goto(link);
@@ -217,7 +217,7 @@ try {
     await tab.goBack();
     await mapSays("59 of 59 nodes");
     await tab.getByRole("link", { name: "Decisions" }).click();
-    await tab.getByText("The newest 5 of 5, of 5 decisions").waitFor();
+    await tab.getByText("The newest 5 of 5, of 5 recorded decisions").waitFor();
     await shown("<img src=x onerror=alert(1)>\\x1b[31m\\u202e");
     assert.equal(await tab.locator("main img").count(), 0);
     for (const [path, text] of [["/lite", "shop/odd"], ["/lite/decisions", "nobody needs it"], ["/lite/savings", "Compared with"]]) {
