@@ -131,7 +131,7 @@ func (r statusReport) print(cmd *cobra.Command) {
 		}
 	}
 	if c := r.Cluster; c != nil {
-		fmt.Fprintf(w, "Pods       %d running, %d pending\nNodeClaims %d ready, %d on their way\nNodes      %d, %d ready\nInstances  %d for %s\n",
+		fmt.Fprintf(w, "Pods       %d running, %d pending\nNodeClaims %d ready, %d launching\nNodes      %d, %d ready\nInstances  %d for %s\n",
 			c.PodsRunning, c.PodsPending, c.ClaimsReady, c.ClaimsOpen, c.Nodes, c.NodesReady, c.Instances, reason.PerHour(c.DollarsPerHour))
 	}
 	if r.Problem != "" {

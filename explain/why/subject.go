@@ -147,28 +147,28 @@ func (q *question) podKeys() []types.NamespacedName {
 	return out
 }
 
-// unknown says that there is no such object, and what comes near it.
+// unknown says that there is no such object, and what may have been meant.
 func (q *question) unknown(of Subject, unread error) error {
-	text := fmt.Sprintf("%s not found", of)
+	hint := ""
 	if near := nearest(of.Name, q.names(of)); len(near) > 0 {
-		text += "; did you mean " + strings.Join(near, ", ")
+		hint += "; did you mean " + strings.Join(near, ", ")
 	}
 	if of.Kind == PodKind {
 		for _, key := range q.podKeys() {
 			if key.Name == of.Name && key.Namespace != of.Namespace {
-				text += fmt.Sprintf("; namespace %s has one: -n %s", key.Namespace, key.Namespace)
+				hint += fmt.Sprintf("; namespace %s has one: -n %s", key.Namespace, key.Namespace)
 			}
 		}
 	}
 	for _, kind := range []string{NodeKind, ClaimKind, PoolKind} {
 		if kind != of.Kind && slices.Contains(q.names(Subject{Kind: kind}), of.Name) {
-			text += fmt.Sprintf("; there is a %s of that name: %s/%s", kind, kind, of.Name)
+			hint += fmt.Sprintf("; there is a %s of that name: %s/%s", kind, kind, of.Name)
 		}
 	}
 	if unread != nil {
-		return fmt.Errorf("%s; whether it existed is unknown: %w", text, unread)
+		return fmt.Errorf("%s not found%s; whether it existed is unknown: %w", of, hint, unread)
 	}
-	return fmt.Errorf("%s, and no event or decision mentions it", text)
+	return fmt.Errorf("%s not found, and no event or decision mentions it%s", of, hint)
 }
 
 // mostNear is how many names are offered.

@@ -114,7 +114,7 @@ func (c *cluster) topTables(seen clusterView) {
 		{[]string{"top", "-resources", "cpu,memory", "-disable-pricing"}, []string{"CPU", "MEMORY"}},
 		{[]string{"top", "-o", "wide"}, []string{"READY-IN", "WHY"}},
 		{[]string{"top", "-o", "name"}, []string{"node/" + seen.Nodes[0].Name + "\n"}},
-		{[]string{"top", "pools"}, []string{"MAY GO E/D/U", "general-purpose", "Ready"}},
+		{[]string{"top", "pools"}, []string{"BUDGET E/D/U", "general-purpose", "Ready"}},
 		{[]string{"top", "pending"}, []string{"default/huge", seen.PendingPods[0].Why}},
 		{[]string{"top", "decisions"}, []string{"DECISION", "Launch", "Refuse", "ready in"}},
 		{[]string{"top", "savings"}, []string{"saved $0.0000", "Compared with the same cluster"}},

@@ -95,7 +95,7 @@ func TestWhyPodsWait(t *testing.T) {
 			a.Change.Command != commands["arch"] || !a.Change.Patch.Anew || len(a.Change.Patch.Patch) != 1 {
 			t.Errorf("%+v", a)
 		}
-		if yaml := c.as(t).why("pod/arch", "-n", "waiting", "-o", "yaml"); !strings.Contains(yaml, "\nverdict: NoMachine\n") {
+		if yaml := c.as(t).why("pod/arch", "-n", "waiting", "-o", "yaml"); !strings.Contains(yaml, "\nverdict: Unschedulable\n") {
 			t.Errorf("as YAML:\n%s", yaml)
 		}
 	})

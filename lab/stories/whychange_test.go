@@ -76,7 +76,7 @@ func (c *cluster) changesStory(commands map[string]string) {
 		w.fix(c)
 		c.wantPods(2*time.Minute, "waiting", w.name, 1)
 	}
-	if placed := c.why("pod/taint", "-n", "waiting"); !strings.Contains(placed, "it is on") || !strings.Contains(placed, "node costs") {
+	if placed := c.why("pod/taint", "-n", "waiting"); !strings.Contains(placed, "it is bound to") || !strings.Contains(placed, "node costs") {
 		c.t.Errorf("of a pod that has its place:\n%s", placed)
 	}
 	// arch was deleted and made again under its name: what was said and decided of the first is not said of the second.

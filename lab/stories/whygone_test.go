@@ -114,12 +114,12 @@ func (c *cluster) savingsStory() {
 	if err := json.Unmarshal([]byte(out), &l); err != nil {
 		c.t.Fatalf("savings: %v\n%s", err, out)
 	}
-	if math.Abs(l.DollarsPerHour-0.384) > 1e-9 || !strings.Contains(l.Counterfactual, "no machine is taken away") || len(l.Savings) != 2 ||
+	if math.Abs(l.DollarsPerHour-0.384) > 1e-9 || !strings.Contains(l.Counterfactual, "no node is removed") || len(l.Savings) != 2 ||
 		l.Savings[0].What != "m5.2xlarge → m5.large" || l.Savings[1].Method != "Empty" {
 		c.t.Errorf("savings are %+v", l)
 	}
 	for _, args := range [][]string{{"savings"}, {"savings", "-o", "wide"}, {"savings", "-o", "yaml", "--horizon", "1h"}} {
-		if out, err := c.run(args...); err != nil || !strings.Contains(out, "no machine is taken away") {
+		if out, err := c.run(args...); err != nil || !strings.Contains(out, "no node is removed") {
 			c.t.Errorf("%v: %v\n%s", args, err, out)
 		}
 	}

@@ -72,7 +72,7 @@ func (c *cluster) budgetStory() {
 	node, _ := c.whereIs("few")
 	out := c.why("node/" + node)
 	for _, want := range []string{
-		"no cheaper node has room for its pods", "something cheaper would replace 3 nodes together",
+		"no cheaper node fits its pods", "something cheaper would replace 3 nodes together",
 		"spec.disruption.budgets[0] (nodes: 1) of NodePool few allows 1 of its 3 nodes to be removed at a time",
 	} {
 		if !strings.Contains(out, want) {

@@ -42,7 +42,7 @@ spec: {minAvailable: 1, selector: {matchLabels: {app: web}}}
 `,
 	},
 	{name: "budget", disruption: "{consolidateAfter: 0s, budgets: [{nodes: '0'}]}", rule: "Budget", clears: "the budget allows more"},
-	{name: "schedule", disruption: "{consolidateAfter: 0s, budgets: [{nodes: '0', schedule: '@daily', duration: 24h}]}", rule: "Budget", clears: "a schedule of the pool begins or ends at "},
+	{name: "schedule", disruption: "{consolidateAfter: 0s, budgets: [{nodes: '0', schedule: '@daily', duration: 24h}]}", rule: "Budget", clears: "a budget schedule starts or ends at "},
 	{name: "young", disruption: "{consolidateAfter: 1h}", rule: "TooYoung", clears: "at "},
 	{name: "never", disruption: "{consolidateAfter: Never}", rule: "Never", clears: "when NodePool never is changed"},
 	{name: "when-empty", disruption: "{consolidationPolicy: WhenEmpty, consolidateAfter: 0s}", rule: "WhenEmpty", clears: "when NodePool when-empty is changed"},
@@ -56,7 +56,7 @@ spec: {minAvailable: 1, selector: {matchLabels: {app: web}}}
 			c.kubectl("annotate", "node", node, "karpenter.sh/do-not-disrupt=true")
 		},
 	},
-	{name: "static", disruption: "{consolidateAfter: 0s}", replicas: true, rule: "Static", clears: "when spec.replicas of NodePool static is less"},
+	{name: "static", disruption: "{consolidateAfter: 0s}", replicas: true, rule: "Static", clears: "when spec.replicas of NodePool static is lowered"},
 	{name: "payback", disruption: "{consolidateAfter: 0s}", types: dearMachine, ballast: dearBallast, cpu: dearCPU, rule: "Payback", clears: "at "},
 	{
 		name: "balanced", disruption: "{consolidationPolicy: Balanced, consolidateAfter: 0s}", types: dearMachine, ballast: dearBallast, cpu: dearCPU,

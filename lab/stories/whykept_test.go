@@ -125,10 +125,10 @@ func (c *cluster) goingStory(name string) {
 // misspelledStory asks for what is not there.
 func (c *cluster) misspelledStory() {
 	for question, want := range map[string][]string{
-		"nodepool/yuong":               {"there is no nodepool yuong", "near it: young"},
-		"pod/web -n nowhere":           {"there is no pod nowhere/web"},
+		"nodepool/yuong":               {"nodepool yuong not found", "did you mean young"},
+		"pod/web -n nowhere":           {"pod nowhere/web not found"},
 		"service/web":                  {"unknown kind", "nodepool/NAME"},
-		"deployment/web":               {"there is no deployment default/web"},
+		"deployment/web":               {"deployment default/web not found"},
 		"node/n1 -o xml":               {"xml", "json", "jsonpath"},
 		"node/n1 --prices cheap":       {"--prices", "built-in"},
 		"node/n1 --context nowhere":    {"nowhere", "--context"},

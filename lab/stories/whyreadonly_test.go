@@ -103,7 +103,7 @@ func TestWhyWhereNoControllerRuns(t *testing.T) {
 		c.as(t).kubectl("create", "clusterrolebinding", "look-nodes", "--clusterrole=look-nodes", "--serviceaccount=look:nobody")
 		c.as(t).eventually(time.Minute, func() error {
 			out, err := l.asks("why pod/huge -n look --partial")
-			if err != nil || !strings.Contains(out, "which NodePools there are may not be read") {
+			if err != nil || !strings.Contains(out, "the NodePools may not be read") {
 				return fmt.Errorf("%v: %s", err, out)
 			}
 			return nil
@@ -144,12 +144,12 @@ func (l *looker) mayLook() {
 	if !strings.Contains(answer, `\x1b[31mred\x1b[0m \u202edesrever <script>`) {
 		l.t.Errorf("the event is not shown as it is:\n%s", answer)
 	}
-	l.wantAnswer("why nodepool/look", "it is ready, and launches 1 machine", `\x1b]0;title\a`)
+	l.wantAnswer("why nodepool/look", "it is ready and launches 1 node", `\x1b]0;title\a`)
 	l.wantAnswer("why node/stranger", "it belongs to no NodeClaim")
 	l.wantAnswer("plan --scale deployment/web=5 -n look", "$", "look")
 	l.wantAnswer("plan --delete nodepool/look -n look", "look")
-	l.wantRefusal("why pod/nobody -n look", "there is no pod look/nobody")
-	l.wantRefusal("why node/nobody", "there is no node nobody")
+	l.wantRefusal("why pod/nobody -n look", "pod look/nobody not found")
+	l.wantRefusal("why node/nobody", "node nobody not found")
 }
 
 // mayLookAtLess: what is lacking is said, and with --partial the rest is answered.
@@ -160,7 +160,7 @@ func (l *looker) mayLookAtLess() {
 	for i := range lacks {
 		lacks[i] = "not allowed to list " + lacks[i]
 	}
-	l.wantAnswer("why pod/huge -n look --partial", append(lacks, "smallest change", "if it asked for memory")...)
+	l.wantAnswer("why pod/huge -n look --partial", append(lacks, "smallest change", "if it requested memory")...)
 	l.wantAnswer("plan --scale deployment/web=3 -n look --partial", "not allowed to list ")
 }
 

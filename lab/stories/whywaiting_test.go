@@ -49,7 +49,7 @@ var whyWaiting = []waiting{
 		name: "holder", pool: "zonal", spec: "volumes: [{name: data, persistentVolumeClaim: {claimName: alone}}]",
 		also: volumeLike("alone", "", "ReadWriteOncePod", "hostPath: {path: /data}"),
 	},
-	{name: "memory", pool: "general-purpose", ask: "memory: 90Ti", rule: "Resource", change: "if it asked for memory"},
+	{name: "memory", pool: "general-purpose", ask: "memory: 90Ti", rule: "Resource", change: "if it requested memory"},
 	{name: "resource", pool: "general-purpose", ask: `example.com/unicorn: "1"`, rule: "Resource"},
 	{
 		name: "taint", pool: "gpu", rule: "Taint", change: "would fit in pool gpu if it tolerated gpu=true:NoSchedule",
@@ -123,7 +123,7 @@ spec:
 	},
 	{
 		name: "priority", low: true, pool: "general-purpose", spec: "priorityClassName: expendable", flags: []string{"--priority-cutoff", "-100"}, rule: "Priority",
-		change: "would fit in pool general-purpose if its priority were -100 or more",
+		change: "would fit in pool general-purpose if its priority were -100 or higher",
 		fix: func(c *cluster) {
 			c.kubectl("-n", "waiting", "delete", "pod", "priority", "--ignore-not-found") // it may have had room, and been pushed aside
 			c.apply((&waiting{name: "priority", low: true, pool: "general-purpose", spec: "priorityClassName: worthwhile"}).manifest())
@@ -131,7 +131,7 @@ spec:
 	},
 	{
 		name: "volume-in-use", pool: "zonal", spec: "volumes: [{name: data, persistentVolumeClaim: {claimName: alone}}]", rule: "VolumeInUse",
-		change: "once pod waiting/holder, which has volume", fix: func(c *cluster) { c.kubectl("-n", "waiting", "delete", "pod", "holder") },
+		change: "once pod waiting/holder, the only pod that may use volume", fix: func(c *cluster) { c.kubectl("-n", "waiting", "delete", "pod", "holder") },
 	},
 	{
 		name: "volume-limit", spec: volumesOf(30), also: manyVolumes(30), rule: "VolumeLimit",
