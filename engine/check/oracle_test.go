@@ -59,7 +59,7 @@ func TestTheJudgeFindsAnOrderIfThereIsOne(t *testing.T) {
 	t.Logf("%d plans can be bound, %d cannot", good, bad)
 }
 
-// The same for clusters in which nothing but other pods blocked by, so that it is the order that decides.
+// The same for clusters in which nothing but other pods stands in the way, so that it is the order that decides.
 func TestTheJudgeFindsNarrowOrders(t *testing.T) {
 	good, bad := 0, 0
 	for seed := range uint64(3000) {

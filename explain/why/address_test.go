@@ -5,7 +5,7 @@ import (
 	"testing"
 )
 
-// An m5.large holds 27 addresses for pods, and its node takes 29 pods unless somebody is changed.
+// An m5.large holds 27 addresses for pods, and its node takes 29 pods unless somebody says otherwise.
 func TestWhatHelpsAPodWithoutAnAddress(t *testing.T) {
 	for _, c := range []struct {
 		what        string
