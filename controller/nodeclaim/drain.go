@@ -96,10 +96,10 @@ func (d *drainer) noteDraining(ctx context.Context, claim *karpv1.NodeClaim, ste
 	if c := claim.StatusConditions().Get(karpv1.ConditionTypeDrained); c != nil && c.Status == metav1.ConditionUnknown {
 		return nil
 	}
-	message := fmt.Sprintf("%d pods are waiting to leave", len(step.Evict)+len(step.Delete)+len(step.Waiting))
+	message := fmt.Sprintf("%d pods are left", len(step.Evict)+len(step.Delete)+len(step.Waiting))
 	if len(step.Waiting) > 0 {
 		w := step.Waiting[0]
-		message = fmt.Sprintf("pod %s/%s has not left: %s", w.Key.Namespace, w.Key.Name, w.Why)
+		message = fmt.Sprintf("pod %s/%s is not evicted yet: %s", w.Key.Namespace, w.Key.Name, w.Why)
 	}
 	return d.noteWaiting(ctx, claim, karpv1.ConditionTypeDrained, "Draining", message)
 }
@@ -165,7 +165,7 @@ func (d *drainer) evict(ctx context.Context, node *corev1.Node, pod *corev1.Pod)
 	done := err == nil || apierrors.IsNotFound(err) || apierrors.IsConflict(err) // conflict: another pod has the name now
 	if err == nil {
 		d.metrics.PodDrained(d.cluster.Claim(claimOwner(node)))
-		d.recorder.Event(pod, corev1.EventTypeNormal, "Evicted", "Evicted pod: node "+node.Name+" is going")
+		d.recorder.Event(pod, corev1.EventTypeNormal, "Evicted", "Evicted pod: node "+node.Name+" is being removed")
 	}
 	now := d.now()
 	d.state.pods.update(uid, func(e *eviction) {

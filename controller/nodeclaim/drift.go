@@ -112,7 +112,7 @@ func (d *driftDetector) drifted(ctx context.Context, r *reconciliation) (reason,
 	}
 	if !there {
 		labels := r.claim.Labels
-		return instanceTypeNotFound, fmt.Sprintf("%s machines of type %s can no longer be had in %s",
+		return instanceTypeNotFound, fmt.Sprintf("%s nodes of type %s are no longer available in %s",
 			labels[model.LabelCapacityType], labels[model.LabelInstanceType], labels[model.LabelZone]), nil
 	}
 	if d.drifter == nil {

@@ -127,15 +127,15 @@ func obstacles(node *corev1.Node, claim *karpv1.NodeClaim) []obstacle {
 	for _, t := range node.Spec.Taints {
 		switch {
 		case slices.ContainsFunc(claim.Spec.StartupTaints, func(s corev1.Taint) bool { return s.MatchTaint(&t) }):
-			out = append(out, obstacle{"StartupTaintsExist", fmt.Sprintf("startup taint %s is still there", t.ToString())})
+			out = append(out, obstacle{"StartupTaintsExist", fmt.Sprintf("startup taint %s has not been removed", t.ToString())})
 		case translate.IsEphemeral(t.Key):
-			out = append(out, obstacle{"KnownEphemeralTaintsExist", fmt.Sprintf("taint %s is still there", t.ToString())})
+			out = append(out, obstacle{"KnownEphemeralTaintsExist", fmt.Sprintf("taint %s has not been removed", t.ToString())})
 		}
 	}
 	for _, name := range slices.Sorted(maps.Keys(claim.Spec.Resources.Requests)) {
 		wanted, has := claim.Spec.Resources.Requests[name], node.Status.Allocatable[name]
 		if !wanted.IsZero() && has.IsZero() {
-			out = append(out, obstacle{"ResourceNotRegistered", fmt.Sprintf("resource %s is not there yet", name)})
+			out = append(out, obstacle{"ResourceNotRegistered", fmt.Sprintf("resource %s is not registered yet", name)})
 		}
 	}
 	return out

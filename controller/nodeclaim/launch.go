@@ -239,7 +239,7 @@ func (l *launcher) retryNote(keys []model.OfferingKey) string {
 	if len(keys) == 0 {
 		return ""
 	}
-	return fmt.Sprintf("; tried again in %s, later each time that there is none",
+	return fmt.Sprintf("; next retry in %s, with increasing delay",
 		l.cluster.BackIn(keys).Round(time.Second))
 }
 

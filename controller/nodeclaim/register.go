@@ -61,7 +61,7 @@ func (g *registrar) register(ctx context.Context, r *reconciliation) (bool, erro
 	case 1:
 	default:
 		found.SetFalse(karpv1.ConditionTypeRegistered, "MultipleNodesFound", fmt.Sprintf(
-			"%d Nodes have provider ID %s; delete those that are not this machine", len(nodes), r.claim.Status.ProviderID))
+			"%d Nodes have provider ID %s; delete those that are not this instance", len(nodes), r.claim.Status.ProviderID))
 		return false, g.awaitNode(ctx, r)
 	}
 	node := nodes[0]

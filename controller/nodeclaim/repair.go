@@ -69,7 +69,7 @@ func (p *repairer) step(ctx context.Context, r *reconciliation) (bool, error) {
 	p.metrics.ClaimUnhealthy(r.claim, bad)
 	since := conditions.OfNode(r.node, corev1.NodeConditionType(bad)).LastTransitionTime
 	p.event(r.claim, r.node, corev1.EventTypeWarning, "Unhealthy", fmt.Sprintf(
-		"Node condition %s is bad since %s: the machine is replaced", bad, since.UTC().Format(time.RFC3339)))
+		"Node condition %s has been bad since %s: the node is replaced", bad, since.UTC().Format(time.RFC3339)))
 	return false, nil
 }
 
@@ -106,7 +106,7 @@ func (p *repairer) blocked(ctx context.Context, pool string) (string, error) {
 		}
 	}
 	if limit := (len(nodes.Items)*maxUnhealthyPercent + 99) / 100; bad > limit {
-		return fmt.Sprintf("more than %d%% nodes are unhealthy %s: %d of %d, at most %d may be",
+		return fmt.Sprintf("more than %d%% nodes are unhealthy %s: %d of %d; at most %d may be",
 			maxUnhealthyPercent, where, bad, len(nodes.Items), limit), nil
 	}
 	return "", nil

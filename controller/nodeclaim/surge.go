@@ -51,7 +51,7 @@ func (d *drainer) surge(ctx context.Context, node *corev1.Node, claim *karpv1.No
 			decision.Until, decision.Problem = time.Time{}, err.Error()
 		default:
 			d.recorder.Event(found, corev1.EventTypeNormal, "Surging",
-				fmt.Sprintf("Another pod comes before %s leaves Node %s, which is going", pod.Name, node.Name))
+				fmt.Sprintf("Another pod starts before %s is evicted from Node %s, which is being removed", pod.Name, node.Name))
 		}
 	}
 	if decision.Problem != "" {

@@ -81,10 +81,10 @@ type Why string
 
 // Reasons to wait.
 const (
-	Ending          Why = "it is ending"
+	Ending          Why = "it is terminating"
 	EvictionBlocked Why = "karpenter.sh/do-not-disrupt"
 	Refused         Why = "its eviction was refused"
-	AwaitingSurge   Why = "another pod of its Deployment comes first"
+	AwaitingSurge   Why = "another pod of its Deployment starts first"
 	EarlierGroup    Why = "other pods leave first"
 )
 

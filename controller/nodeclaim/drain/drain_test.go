@@ -69,7 +69,7 @@ func TestStep(t *testing.T) {
 		{name: "then critical pods", pods: []Pod{pod("dns", critical), pod("proxy", daemon, critical)}, want: "evict dns; wait for proxy: other pods leave first"},
 		{name: "then critical daemons", pods: []Pod{pod("proxy", daemon, critical)}, want: "evict proxy"},
 		{name: "a group that is ending holds up the next", pods: []Pod{pod("web", endsIn(10*time.Second)), pod("agent", daemon)},
-			want: "wait for agent: other pods leave first; wait for web: it is ending; again in 1m10s"},
+			want: "wait for agent: other pods leave first; wait for web: it is terminating; again in 1m10s"},
 		{name: "a pod stuck for a minute is given up", pods: []Pod{pod("web", endsIn(-time.Minute)), pod("agent", daemon)}, want: "evict agent"},
 		{name: "a held pod stalls the drain", pods: []Pod{pod("job", held), pod("agent", daemon)},
 			want: "wait for agent: other pods leave first; wait for job: karpenter.sh/do-not-disrupt; again in 1h0m0s"},
@@ -82,7 +82,7 @@ func TestStep(t *testing.T) {
 		{name: "past the deadline one second is left", deadline: -time.Hour, pods: []Pod{pod("web")}, want: "delete web in 1s"},
 		{name: "a deletion with too much grace is shortened", deadline: 10 * time.Second, pods: []Pod{pod("web", endsIn(time.Hour))}, want: "delete web in 10s"},
 		{name: "a deletion in time is left alone", deadline: 10 * time.Second, pods: []Pod{pod("web", endsIn(10*time.Second))},
-			want: "wait for web: it is ending; again in 1m10s"},
+			want: "wait for web: it is terminating; again in 1m10s"},
 		{name: "pods that stay outlive the deadline too", deadline: -time.Second, pods: []Pod{pod("a", static), pod("b", tolerant)}, want: "done"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
