@@ -37,7 +37,7 @@ func (p *poolReconciler) judgeAnnotations(pool *karpv1.NodePool) {
 	}
 	if _, err := translate.ReadWishes(pool); err != nil {
 		p.setFalse(pool, ConditionAnnotationsValid, "AnnotationInvalid",
-			"nothing of this NodePool is disrupted until this is corrected: "+err.Error())
+			"no node of this NodePool is disrupted until this is corrected: "+err.Error())
 		return
 	}
 	pool.StatusConditions(opstatus.WithObservedOnly()).SetTrue(ConditionAnnotationsValid)

@@ -58,7 +58,7 @@ func Decide(d *appsv1.Deployment, pod *metav1.ObjectMeta, now time.Time) Decisio
 			return Decision{Asked: true, Until: until}
 		}
 		return Decision{Asked: true,
-			Problem: fmt.Sprintf("no other pod was ready within %s; see why its new pod is not, or allow more in annotation %s",
+			Problem: fmt.Sprintf("no other pod was ready within %s; check its new pod, or allow more time in annotation %s",
 				wait, Annotation)}
 	}
 	if why := cannot(d); why != "" {
@@ -90,13 +90,13 @@ func markedFor(d *appsv1.Deployment, pod types.UID) (time.Time, bool) {
 func cannot(d *appsv1.Deployment) string {
 	switch rolling := d.Spec.Strategy.RollingUpdate; {
 	case d.Spec.Paused:
-		return "it is paused, and rolls nothing over; resume it"
+		return "it is paused and rolls out nothing; resume it"
 	case d.Spec.Strategy.Type == appsv1.RecreateDeploymentStrategyType:
-		return "its strategy Recreate ends a pod before the next begins; use RollingUpdate"
+		return "its strategy Recreate deletes a pod before the next starts; use RollingUpdate"
 	case rolling != nil && scaled(rolling.MaxSurge, true, 1) < 1:
-		return "its maxSurge lets no second pod begin; set spec.strategy.rollingUpdate.maxSurge to 1 or more"
+		return "its maxSurge allows no second pod; set spec.strategy.rollingUpdate.maxSurge to 1 or more"
 	case rolling != nil && scaled(rolling.MaxUnavailable, false, 0) > 0:
-		return "its maxUnavailable lets its only pod end first; set spec.strategy.rollingUpdate.maxUnavailable to 0"
+		return "its maxUnavailable allows its only pod to end first; set spec.strategy.rollingUpdate.maxUnavailable to 0"
 	}
 	return ""
 }
