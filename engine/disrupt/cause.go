@@ -61,7 +61,7 @@ func (r *drift) noHelp(n *model.Node, plan *model.Plan) model.Reason {
 // outdated reports whether the node is to be replaced.
 func (w *projection) outdated(n *model.Node) bool {
 	var d model.DisruptionPolicy // of a node without a pool only drift is known
-	if p := poolOf(w.s, n); p != nil {
+	if p := w.s.Pool(n.Pool); p != nil {
 		d = p.Disruption
 	}
 	how, _ := cause(w.s, &d, n)

@@ -52,7 +52,7 @@ func (v *overlay) without(victims []*model.Node, f func(places *solve.Cluster, m
 	v.look()
 	var at []int
 	for _, n := range victims {
-		if i, ok := find(v.s.Nodes, n.Name); ok {
+		if i := v.s.NodeIndex(n.Name); i >= 0 {
 			at = append(at, i)
 		}
 	}

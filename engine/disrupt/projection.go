@@ -3,7 +3,6 @@ package disrupt
 import (
 	"cmp"
 	"slices"
-	"sort"
 
 	"github.com/nodeless/nodeless/engine/model"
 	"github.com/nodeless/nodeless/engine/rules"
@@ -96,7 +95,7 @@ func (w *projection) moveAway(places []model.Placement, victims []*model.Node) {
 	var moving []model.Pod
 	var changed []int
 	for _, v := range victims {
-		if at, ok := find(w.now.Nodes, v.Name); ok {
+		if at := w.now.NodeIndex(v.Name); at >= 0 {
 			moving = w.now.Nodes[at].Drain(w.s.Shapes, moving)
 			changed = append(changed, at)
 		}
@@ -106,7 +105,7 @@ func (w *projection) moveAway(places []model.Placement, victims []*model.Node) {
 		pods[moving[i].PodKey] = &moving[i]
 	}
 	for _, p := range places {
-		if at, ok := find(w.now.Nodes, p.Node); ok {
+		if at := w.now.NodeIndex(p.Node); at >= 0 {
 			n := &w.now.Nodes[at]
 			n.Pods = slices.Clip(n.Pods)
 			settle(w.now, n, pods[p.Pod])
@@ -156,22 +155,12 @@ func (w *projection) shut(to destinations, n *model.Node) bool {
 // unsettled reports whether the node is inside its pool's consolidateAfter, so that moved pods might move again, or
 // is empty and waits only for its budget.
 func (w *projection) unsettled(n *model.Node) bool {
-	p := poolOf(w.s, n)
+	p := w.s.Pool(n.Pool)
 	if p == nil || n.Claim == "" || p.Static || p.Disruption.Never {
 		return false
 	}
 	after := p.Disruption.ConsolidateAfter
 	return after > 0 && w.s.Now.Before(quietSince(n).Add(after)) || !occupied(n)
-}
-
-// poolOf returns the node's pool, nil if there is none. Pools are large: none is copied for the comparison.
-func poolOf(s *model.Snapshot, n *model.Node) *model.Pool {
-	for i := range s.Pools {
-		if s.Pools[i].Name == n.Pool {
-			return &s.Pools[i]
-		}
-	}
-	return nil
 }
 
 // done returns the cluster after a plan: pods are where they are placed, launches are nodes in flight with their
@@ -186,7 +175,7 @@ func done(s *model.Snapshot, plan *model.Plan) *model.Snapshot {
 	}
 	ours := map[int]bool{} // the nodes whose pods may be appended to
 	for _, p := range plan.Placements {
-		if at, ok := find(out.Nodes, p.Node); ok {
+		if at := out.NodeIndex(p.Node); at >= 0 {
 			n := &out.Nodes[at]
 			if !ours[at] {
 				ours[at], n.Pods = true, slices.Clip(n.Pods)
@@ -222,8 +211,7 @@ func settle(s *model.Snapshot, n *model.Node, p *model.Pod) {
 // launched returns a launch as a node in flight without pods, and counts it in its pool's usage.
 func launched(s *model.Snapshot, l *model.Launch) model.Node {
 	n := model.Node{Name: launchName(l), Claim: launchName(l), Pool: l.Pool, Price: l.Chosen.Price, Labels: l.Requirements}
-	i := slices.IndexFunc(s.Pools, func(p model.Pool) bool { return p.Name == l.Pool })
-	p := &s.Pools[i]
+	p := s.Pool(l.Pool)
 	n.Taints = p.Taints
 	for t := range p.Types {
 		if slices.Contains(l.Types, p.Types[t].Name) {
@@ -240,9 +228,3 @@ func launched(s *model.Snapshot, l *model.Launch) model.Node {
 
 // launchName names the node of a launch.
 func launchName(l *model.Launch) string { return "launch " + l.ID }
-
-// find returns the index of the node with the name. Nodes are large: none is copied for the comparison.
-func find(nodes []model.Node, name string) (int, bool) {
-	i := sort.Search(len(nodes), func(i int) bool { return nodes[i].Name >= name })
-	return i, i < len(nodes) && nodes[i].Name == name
-}

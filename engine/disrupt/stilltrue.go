@@ -11,12 +11,12 @@ import (
 func StillTrue(s *model.Snapshot, policy model.Policy, c model.Command) model.Reason {
 	victims := map[string]bool{}
 	for _, r := range c.Removals {
-		i, found := find(s.Nodes, r.Node)
-		if !found || s.Nodes[i].Claim != r.Claim {
+		i := s.NodeIndex(r.Node)
+		if i < 0 || s.Nodes[i].Claim != r.Claim {
 			return model.Reason{Rule: model.RuleGone, Object: r.Node}
 		}
 		n := &s.Nodes[i]
-		if !slices.ContainsFunc(s.Pools, func(p model.Pool) bool { return p.Name == n.Pool }) {
+		if s.Pool(n.Pool) == nil {
 			// its nodes go with it, and so would what was launched
 			return model.Reason{Rule: model.RuleNoPool, Object: n.Pool}
 		}

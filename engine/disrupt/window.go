@@ -55,12 +55,10 @@ func whyShut(p *model.Pool) model.Reason {
 // overtaken reports that the pool no longer allows removing the node by the method, or that the cause is gone.
 func overtaken(s *model.Snapshot, n *model.Node, how model.Method) model.Reason {
 	var d model.DisruptionPolicy
-	for i := range s.Pools {
-		if p := &s.Pools[i]; p.Name == n.Pool {
-			d = p.Disruption
-			if d.Unclear != "" || d.Window.Binds(how) && !d.Window.Open {
-				return whyShut(p)
-			}
+	if p := s.Pool(n.Pool); p != nil {
+		d = p.Disruption
+		if d.Unclear != "" || d.Window.Binds(how) && !d.Window.Open {
+			return whyShut(p)
 		}
 	}
 	switch {

@@ -4,7 +4,10 @@
 // Nothing here knows Kubernetes' Go types, a cloud or a clock; controller/translate translates.
 package model
 
-import "time"
+import (
+	"sort"
+	"time"
+)
 
 // Label keys that have a meaning to the engine. Names: Kubernetes well-known labels and karpenter.sh/v1.
 const (
@@ -38,6 +41,25 @@ type Snapshot struct {
 	Pools      []Pool      // by Weight descending, then Name
 	Daemons    []Daemon    // DaemonSets, by Namespace, Name
 	Namespaces []Namespace // by Name
+}
+
+// Pool returns the pool with the name, nil if there is none.
+func (s *Snapshot) Pool(name string) *Pool {
+	for i := range s.Pools { // pools are large: none is copied to be compared
+		if s.Pools[i].Name == name {
+			return &s.Pools[i]
+		}
+	}
+	return nil
+}
+
+// NodeIndex returns the index in Nodes of the node with the name, -1 if there is none.
+func (s *Snapshot) NodeIndex(name string) int {
+	i := sort.Search(len(s.Nodes), func(i int) bool { return s.Nodes[i].Name >= name })
+	if i < len(s.Nodes) && s.Nodes[i].Name == name {
+		return i
+	}
+	return -1
 }
 
 // PodKey identifies one pod throughout its life.

@@ -48,11 +48,16 @@ func (r Resources) Amounts(names []string) string {
 		if n == 0 {
 			continue
 		}
-		name := fmt.Sprintf("resource-%d", i)
-		if i < len(names) {
-			name = names[i]
-		}
+		name := ResourceName(names, i)
 		parts = append(parts, name+" "+Quantity(name, n))
 	}
 	return strings.Join(parts, ", ")
+}
+
+// ResourceName returns the name of a resource index; those beyond the snapshot's names are numbered.
+func ResourceName(names []string, i int) string {
+	if i < len(names) {
+		return names[i]
+	}
+	return fmt.Sprintf("resource-%d", i)
 }

@@ -10,8 +10,8 @@ import (
 // Alternatives returns the best offering of each type of a launch, by effective price under the policy, then name; at
 // most limit of them.
 func Alternatives(s *model.Snapshot, policy model.Policy, l *model.Launch, limit int) []model.Candidate {
-	i := slices.IndexFunc(s.Pools, func(p model.Pool) bool { return p.Name == l.Pool })
-	if i < 0 {
+	pool := s.Pool(l.Pool)
+	if pool == nil {
 		return nil
 	}
 	zones, _ := l.Requirements.Get(model.LabelZone)
@@ -19,8 +19,8 @@ func Alternatives(s *model.Snapshot, policy model.Policy, l *model.Launch, limit
 	allows := func(r model.Requirement, value string) bool { return r.Key == "" || r.Has(value) }
 	var out []model.Candidate
 	counts := map[model.OfferingKey]model.Price{}
-	for t := range s.Pools[i].Types {
-		it := &s.Pools[i].Types[t]
+	for t := range pool.Types {
+		it := &pool.Types[t]
 		if !slices.Contains(l.Types, it.Name) {
 			continue
 		}

@@ -1,6 +1,7 @@
 package query
 
 import (
+	"cmp"
 	"math"
 	"slices"
 	"time"
@@ -13,11 +14,8 @@ import (
 func lift(s *model.Snapshot, policy model.Policy, node string, r *model.Reason) (*model.Snapshot, model.Policy, bool) {
 	out := *s
 	out.Nodes, out.Pools = slices.Clone(s.Nodes), slices.Clone(s.Pools)
-	n := &out.Nodes[slices.IndexFunc(out.Nodes, func(n model.Node) bool { return n.Name == node })]
-	p := &model.Pool{}
-	if i := slices.IndexFunc(out.Pools, func(p model.Pool) bool { return p.Name == n.Pool }); i >= 0 {
-		p = &out.Pools[i]
-	}
+	n := &out.Nodes[out.NodeIndex(node)]
+	p := cmp.Or(out.Pool(n.Pool), &model.Pool{})
 	d := &p.Disruption
 	switch r.Rule {
 	case model.RuleDoNotDisrupt:

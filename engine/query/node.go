@@ -27,7 +27,7 @@ type Node struct {
 // OfNode asks what happens to a node, and whether there is one with that name. Nothing is decided about nodes that
 // are not managed or are being deleted.
 func OfNode(s *model.Snapshot, policy model.Policy, node string) (Node, bool) {
-	i := slices.IndexFunc(s.Nodes, func(n model.Node) bool { return n.Name == node })
+	i := s.NodeIndex(node)
 	if i < 0 {
 		return Node{}, false
 	}
@@ -69,17 +69,17 @@ func OfNode(s *model.Snapshot, policy model.Policy, node string) (Node, bool) {
 // nothing cheaper takes its place. It adds that budget to the blockers, and returns the cluster without it and the
 // plan for that.
 func (m *Node) unbudgeted(policy model.Policy, alone *model.Reason) (*model.Snapshot, model.Plan, bool) {
-	i := slices.IndexFunc(m.Snapshot.Pools, func(p model.Pool) bool { return p.Name == m.Node.Pool })
 	switch alone.Rule {
 	case model.RuleNotCheaper, model.RuleMoreNodes, model.RuleNoPlace, model.RuleFragile:
 	default:
 		return nil, model.Plan{}, false
 	}
-	if i < 0 || m.Snapshot.Pools[i].Disruption.AllowedUnderused >= len(m.Snapshot.Nodes) {
+	pool := m.Snapshot.Pool(m.Node.Pool)
+	if pool == nil || pool.Disruption.AllowedUnderused >= len(m.Snapshot.Nodes) {
 		return nil, model.Plan{}, false
 	}
 	budget := model.Reason{Rule: model.RuleBudget, Object: m.Node.Pool,
-		Detail: strconv.Itoa(max(m.Snapshot.Pools[i].Disruption.AllowedUnderused, 0))}
+		Detail: strconv.Itoa(max(pool.Disruption.AllowedUnderused, 0))}
 	next, _, ok := lift(m.Snapshot, policy, m.Node.Name, &budget)
 	if !ok {
 		return nil, model.Plan{}, false

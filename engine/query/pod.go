@@ -55,7 +55,7 @@ func OfPod(s *model.Snapshot, policy model.Policy, key model.PodKey) (Pod, bool)
 	plan := &draft.Plan
 	out := Pod{Pod: &s.Pending[i], Shape: &s.Shapes[s.Pending[i].Shape]}
 	for _, at := range plan.Placements {
-		if n := slices.IndexFunc(s.Nodes, func(n model.Node) bool { return n.Name == at.Node }); at.Pod == key && n >= 0 {
+		if n := s.NodeIndex(at.Node); at.Pod == key && n >= 0 {
 			out.Node = &s.Nodes[n]
 		}
 	}
@@ -149,16 +149,9 @@ func refusal(s *model.Snapshot, shape *model.Shape, n *model.Node, types []model
 		if shape.Requests[r] > n.Allocatable[r] {
 			rule = model.RuleResource
 		}
-		return model.Reason{Rule: rule, Object: name(s, r)}
+		return model.Reason{Rule: rule, Object: model.ResourceName(s.ResourceNames, r)}
 	}
 	return model.Reason{}
-}
-
-func name(s *model.Snapshot, resource int) string {
-	if resource < len(s.ResourceNames) {
-		return s.ResourceNames[resource]
-	}
-	return "resource " + model.Quantity("", int64(resource))
 }
 
 // count counts one more refusal for the reason.

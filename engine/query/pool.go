@@ -28,11 +28,11 @@ const maxCheapest = 5
 
 // OfPool asks about a pool, and whether there is one with that name.
 func OfPool(s *model.Snapshot, policy model.Policy, pool string) (Pool, bool) {
-	i := slices.IndexFunc(s.Pools, func(p model.Pool) bool { return p.Name == pool })
-	if i < 0 {
+	p := s.Pool(pool)
+	if p == nil {
 		return Pool{}, false
 	}
-	out := Pool{Pool: &s.Pools[i], Offered: len(s.Pools[i].Types)}
+	out := Pool{Pool: p, Offered: len(p.Types)}
 	v := rules.NewView(out.Pool, s.Daemons)
 	v.ApplyPolicy(&policy)
 	out.offers(v)

@@ -179,7 +179,7 @@ func (v *View) blameResource(s *model.Shape, types []int, names []string, out *m
 		if v.Net[most][i] >= asked {
 			continue
 		}
-		name := resourceName(names, i)
+		name := model.ResourceName(names, i)
 		out.Object, out.Detail = name, model.Quantity(name, asked)
 		if v.Net[most][i] > 0 {
 			out.Best, out.BestOf = model.Quantity(name, v.Net[most][i]), v.Pool.Types[most].Name
@@ -207,17 +207,10 @@ func (v *View) blameLimit(types []int, room Headroom, names []string, out *model
 	if over < 0 {
 		return
 	}
-	name := resourceName(names, over)
+	name := model.ResourceName(names, over)
 	out.Object, out.Detail = name, model.Quantity(name, l.Max[over])
 	out.Best = model.Quantity(name, model.Resources{0: l.Max[over]}.Minus(model.Resources{0: room.Left[over]})[0])
 	out.BestOf = v.Pool.Types[smallest].Name
-}
-
-func resourceName(names []string, i int) string {
-	if i < len(names) {
-		return names[i]
-	}
-	return "resource " + model.Quantity("", int64(i))
 }
 
 func indices(b Bits) []int {

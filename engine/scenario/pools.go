@@ -126,7 +126,7 @@ func (w *writer) poolLine(p *model.Pool) *declaration {
 	var limit []string
 	for i, set := range p.Limits.Set {
 		if set {
-			name := resourceName(w.s.ResourceNames, i)
+			name := model.ResourceName(w.s.ResourceNames, i)
 			limit = append(limit, name+"="+exactly(name, p.Limits.Max[i]))
 		}
 	}

@@ -144,19 +144,10 @@ func (p *parser) addNamespace(l *line) (err error) {
 	return err
 }
 
-// resourceName returns the name of the index; indices beyond the snapshot's names are numbered, as in
-// Resources.Amounts.
-func resourceName(names []string, i int) string {
-	if i < len(names) {
-		return names[i]
-	}
-	return fmt.Sprintf("resource-%d", i)
-}
-
 // amounts reads resources written on the line itself, over base.
 func (p *parser) amounts(l *line, base model.Resources) (model.Resources, error) {
 	for i := range base {
-		name := resourceName(p.s.ResourceNames, i)
+		name := model.ResourceName(p.s.ResourceNames, i)
 		text, ok := l.value(name)
 		if !ok {
 			continue
@@ -190,7 +181,7 @@ func (p *parser) override(base model.Resources, items []string) (model.Resources
 // resource returns the index of the name, -1 if there is none.
 func (p *parser) resource(name string) int {
 	for i := range model.MaxResources {
-		if resourceName(p.s.ResourceNames, i) == name {
+		if model.ResourceName(p.s.ResourceNames, i) == name {
 			return i
 		}
 	}

@@ -124,7 +124,7 @@ func (w *writer) differing(r, base model.Resources) []string {
 	var out []string
 	for i, n := range r {
 		if n != base[i] {
-			name := resourceName(w.s.ResourceNames, i)
+			name := model.ResourceName(w.s.ResourceNames, i)
 			out = append(out, name+"="+exactly(name, n))
 		}
 	}

@@ -40,7 +40,7 @@ func (c *search) requestLess() model.Change {
 			for _, m := range c.candidates(&shape, v, c.rooms[i]) {
 				most = max(most, v.Net[m.t][r])
 			}
-			most = roundDown(c.name(r), most)
+			most = roundDown(model.ResourceName(c.s.ResourceNames, r), most)
 			if share := float64(most) / float64(asked); most <= 0 || most >= asked || share <= kept {
 				continue
 			}
@@ -48,8 +48,8 @@ func (c *search) requestLess() model.Change {
 			if c.fits(&shape, v, c.rooms[i], false) {
 				kept = float64(most) / float64(asked)
 				best = model.Change{
-					Rule: model.RuleResource, Object: c.name(r), Pool: v.Pool.Name,
-					From: model.Quantity(c.name(r), asked), To: model.Quantity(c.name(r), most),
+					Rule: model.RuleResource, Object: model.ResourceName(c.s.ResourceNames, r), Pool: v.Pool.Name,
+					From: model.Quantity(model.ResourceName(c.s.ResourceNames, r), asked), To: model.Quantity(model.ResourceName(c.s.ResourceNames, r), most),
 				}
 			}
 		}
@@ -129,11 +129,4 @@ func (c *search) unblock() model.Change {
 		return model.Change{Rule: model.RuleBlocked, Object: object, Pool: pool, To: "created"}
 	}
 	return model.Change{}
-}
-
-func (c *search) name(resource int) string {
-	if resource < len(c.s.ResourceNames) {
-		return c.s.ResourceNames[resource]
-	}
-	return "resource " + model.Quantity("", int64(resource))
 }

@@ -29,8 +29,8 @@ func (c *search) raiseLimit() model.Change {
 			}
 			if to := c.limitNeeded(v, room, r); to > 0 {
 				return model.Change{
-					Rule: model.RuleLimit, Object: "limit " + c.name(r), Pool: v.Pool.Name,
-					From: model.Quantity(c.name(r), l.Max[r]), To: model.Quantity(c.name(r), to),
+					Rule: model.RuleLimit, Object: "limit " + model.ResourceName(c.s.ResourceNames, r), Pool: v.Pool.Name,
+					From: model.Quantity(model.ResourceName(c.s.ResourceNames, r), l.Max[r]), To: model.Quantity(model.ResourceName(c.s.ResourceNames, r), to),
 				}
 			}
 		}
@@ -55,7 +55,7 @@ func (c *search) limitNeeded(v *rules.View, room rules.Headroom, r int) int64 {
 	for _, amount := range []int64{slices.Min(amounts), slices.Max(amounts)} {
 		var node model.Resources
 		node[r] = amount
-		to := roundUp(c.name(r), used.Plus(node)[r])
+		to := roundUp(model.ResourceName(c.s.ResourceNames, r), used.Plus(node)[r])
 		if to <= most[r] {
 			continue
 		}
