@@ -1,10 +1,12 @@
 package model
 
 import (
+	"math"
+	"slices"
 	"time"
 )
 
-// DisruptionPolicy is a pool's spec.disruption.
+// DisruptionPolicy is a pool's spec.disruption, evaluated for now, and its disruption annotations.
 type DisruptionPolicy struct {
 	ConsolidateAfter time.Duration
 	Never            bool // consolidateAfter: Never
@@ -82,4 +84,45 @@ func (j *JobRun) Remaining(now time.Time) (time.Duration, bool) {
 		left, known = deadline, true
 	}
 	return left, known
+}
+
+// Unknown is the Remaining of pods of unknown age: long enough for everything.
+const Unknown = time.Duration(math.MaxInt64)
+
+// Remaining returns how long half of the pods can be expected to keep running: as long as they have run so far. On
+// traces of batch and service clusters a pod's age is the best single predictor of its remaining life (reference
+// peers.md §4). For lifetimes with a heavy tail, whose hazard falls with age as a/age, the age is the median of what
+// remains at a = 1. Pods of unknown age count as old.
+func Remaining(now time.Time, pods []Pod) time.Duration {
+	ages := make([]time.Duration, 0, len(pods))
+	for i := range pods {
+		age := Unknown
+		if created := pods[i].Created; !created.IsZero() {
+			age = max(now.Sub(created), 0)
+		}
+		ages = append(ages, age)
+	}
+	if len(ages) == 0 {
+		return Unknown
+	}
+	slices.Sort(ages)
+	return ages[len(ages)/2]
+}
+
+// Handover is the time for which a node and its replacement are both paid: about what an EC2 instance takes from
+// launch to Ready and its predecessor takes to be drained.
+const Handover = time.Minute
+
+// Payback returns the time after which a command has saved what it costs: nodes paid twice during the handover, and
+// moves, which cost so many thousandths of MovePrice. It is Unknown if nothing is saved.
+func (p *Policy) Payback(saves, launched Price, moves int64) time.Duration {
+	if saves <= 0 {
+		return Unknown
+	}
+	hours := Handover.Hours()*float64(max(launched, 0)) + float64(max(p.MovePrice, 0))*float64(max(moves, 0))/1000
+	hours /= float64(saves)
+	if hours >= Unknown.Hours() {
+		return Unknown
+	}
+	return time.Duration(hours * float64(time.Hour)).Round(time.Second)
 }
