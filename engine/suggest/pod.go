@@ -33,6 +33,7 @@ func (c *search) requestLess() model.Change {
 		if asked <= 0 || r == model.Pods {
 			continue
 		}
+		name := model.ResourceName(c.s.ResourceNames, r)
 		for i, v := range c.views {
 			shape := *c.shape
 			shape.Requests[r] = 0
@@ -40,7 +41,7 @@ func (c *search) requestLess() model.Change {
 			for _, m := range c.candidates(&shape, v, c.rooms[i]) {
 				most = max(most, v.Net[m.t][r])
 			}
-			most = roundDown(model.ResourceName(c.s.ResourceNames, r), most)
+			most = roundDown(name, most)
 			if share := float64(most) / float64(asked); most <= 0 || most >= asked || share <= kept {
 				continue
 			}
@@ -48,8 +49,8 @@ func (c *search) requestLess() model.Change {
 			if c.fits(&shape, v, c.rooms[i], false) {
 				kept = float64(most) / float64(asked)
 				best = model.Change{
-					Rule: model.RuleResource, Object: model.ResourceName(c.s.ResourceNames, r), Pool: v.Pool.Name,
-					From: model.Quantity(model.ResourceName(c.s.ResourceNames, r), asked), To: model.Quantity(model.ResourceName(c.s.ResourceNames, r), most),
+					Rule: model.RuleResource, Object: name, Pool: v.Pool.Name,
+					From: model.Quantity(name, asked), To: model.Quantity(name, most),
 				}
 			}
 		}

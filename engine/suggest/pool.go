@@ -27,10 +27,11 @@ func (c *search) raiseLimit() model.Change {
 			if !set {
 				continue
 			}
+			name := model.ResourceName(c.s.ResourceNames, r)
 			if to := c.limitNeeded(v, room, r); to > 0 {
 				return model.Change{
-					Rule: model.RuleLimit, Object: "limit " + model.ResourceName(c.s.ResourceNames, r), Pool: v.Pool.Name,
-					From: model.Quantity(model.ResourceName(c.s.ResourceNames, r), l.Max[r]), To: model.Quantity(model.ResourceName(c.s.ResourceNames, r), to),
+					Rule: model.RuleLimit, Object: "limit " + name, Pool: v.Pool.Name,
+					From: model.Quantity(name, l.Max[r]), To: model.Quantity(name, to),
 				}
 			}
 		}

@@ -44,7 +44,8 @@ func TestAChangeThatIsMadePlacesThePod(t *testing.T) {
 			}
 			made++
 			if after := engine.Provision(edited, model.Policy{}); len(after.Unplaced) > 0 {
-				t.Errorf("seed %d: %s, but %s\nbefore: %s", seed, reason.Change(found), reason.Pod(after.Unplaced[0].Reason), reason.Pod(why))
+				t.Errorf("seed %d: %s, but %s\nbefore: %s", seed, reason.Change(found), reason.Pod(after.Unplaced[0].Reason),
+					reason.Pod(why))
 			}
 		}
 	}
@@ -69,7 +70,8 @@ func edit(s *model.Snapshot, shape int, c model.Change) (*model.Snapshot, bool) 
 	case model.RuleTaint:
 		text, effect, _ := strings.Cut(c.Object, ":")
 		key, value, _ := strings.Cut(text, "=")
-		pod.Tolerations = append(slices.Clone(pod.Tolerations), model.Toleration{Key: key, Value: value, Effect: model.Effect(effect)})
+		pod.Tolerations = append(slices.Clone(pod.Tolerations), model.Toleration{Key: key, Value: value,
+			Effect: model.Effect(effect)})
 	case model.RuleResource:
 		pod.Requests[slices.Index(s.ResourceNames, c.Object)] = parse(c.Object, c.To)
 	case model.RuleLimit:

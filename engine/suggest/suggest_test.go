@@ -12,9 +12,12 @@ import (
 )
 
 const types = `
-type c2 cpu=2 memory=4Gi pods=29 allocatable(cpu=1930m, memory=3Gi) labels(arch=amd64, family=c) offers(a on-demand 0.1, b on-demand 0.1)
-type g8 cpu=8 memory=32Gi pods=58 allocatable(cpu=7910m, memory=29Gi) labels(arch=arm64, family=g) offers(a on-demand 0.32, a spot 0.15, b on-demand 0.32)
-type m48 cpu=192 memory=768Gi pods=737 allocatable(cpu=191450m, memory=740Gi) labels(arch=amd64, family=m) offers(b on-demand 9.7)
+type c2 cpu=2 memory=4Gi pods=29 allocatable(cpu=1930m, memory=3Gi) labels(arch=amd64,
+	family=c) offers(a on-demand 0.1, b on-demand 0.1)
+type g8 cpu=8 memory=32Gi pods=58 allocatable(cpu=7910m, memory=29Gi) labels(arch=arm64,
+	family=g) offers(a on-demand 0.32, a spot 0.15, b on-demand 0.32)
+type m48 cpu=192 memory=768Gi pods=737 allocatable(cpu=191450m, memory=740Gi) labels(arch=amd64,
+	family=m) offers(b on-demand 9.7)
 `
 
 // of is the change for the first pod that gets nothing.
@@ -106,21 +109,27 @@ shape db labels(app=db) cpu=1
 			"would fit in pool p if it requested memory 29Gi instead of 800Gi; its image must be built for arm64"},
 		{"pool p\npods 3 web cpu=1 memory=800Gi labels(app=web) affinity(hostname: app=db)" + nodes, memory,
 			""},
-		{"pool p\npods 3 web cpu=1 labels(app=web) anti(zone: app=web)" + nodes, model.Reason{Rule: model.RuleAntiAffinity, Object: model.LabelZone},
+		{"pool p\npods 3 web cpu=1 labels(app=web) anti(zone: app=web)" + nodes, model.Reason{Rule: model.RuleAntiAffinity,
+			Object: model.LabelZone},
 			"would fit in pool p if its pod anti-affinity on topology.kubernetes.io/zone were preferred, not required"},
-		{"pool p\npods 3 web cpu=1 labels(app=web) affinity(hostname: app=cache)" + nodes, model.Reason{Rule: model.RuleAffinity, Object: model.LabelHostname},
+		{"pool p\npods 3 web cpu=1 labels(app=web) affinity(hostname: app=cache)" + nodes,
+			model.Reason{Rule: model.RuleAffinity, Object: model.LabelHostname},
 			"would fit in pool p if its pod affinity on kubernetes.io/hostname were preferred, not required"},
-		{"pool p require(zone=a)\npods 3 web cpu=1 labels(app=web) spread(zone skew=1: app=web)" + nodes, model.Reason{Rule: model.RuleSpread, Object: model.LabelZone},
+		{"pool p require(zone=a)\npods 3 web cpu=1 labels(app=web) spread(zone skew=1: app=web)" + nodes,
+			model.Reason{Rule: model.RuleSpread, Object: model.LabelZone},
 			"would fit in pool p if its topology spread over topology.kubernetes.io/zone were ScheduleAnyway, not DoNotSchedule"},
-		{"pool p\npods 3 web cpu=1 labels(app=web) anti(zone: app=web) affinity(hostname: app=cache)" + nodes, model.Reason{Rule: model.RuleAntiAffinity, Object: model.LabelZone},
+		{"pool p\npods 3 web cpu=1 labels(app=web) anti(zone: app=web) affinity(hostname: app=cache)" + nodes,
+			model.Reason{Rule: model.RuleAntiAffinity, Object: model.LabelZone},
 			""},
 		{"pool p\npods 3 web cpu=1 labels(app=web)\nshape loner labels(app=loner) cpu=1 anti(zone: app=web)\nnode n3 pool=p type=c2 zone=a capacity-type=on-demand state=initialized runs(loner-1 as loner)\nnode n4 pool=p type=c2 zone=b capacity-type=on-demand state=initialized runs(loner-2 as loner)" + nodes,
 			model.Reason{Rule: model.RuleAntiAffinity, Object: model.LabelZone}, ""},
 		{"pool p require(zone=a)\npods 1 web cpu=1 volume(data: zone=b)" + nodes, model.Reason{Rule: model.RuleVolume},
 			"would fit if requirement topology.kubernetes.io/zone of pool p also allowed b (now a)"},
-		{"pool p\npods 1 web cpu=1 blocked(\"persistentVolumeClaim data does not exist\")" + nodes, model.Reason{Rule: model.RuleBlocked},
+		{"pool p\npods 1 web cpu=1 blocked(\"persistentVolumeClaim data does not exist\")" + nodes,
+			model.Reason{Rule: model.RuleBlocked},
 			"would fit in pool p if persistentVolumeClaim data were created"},
-		{"pool p\npods 1 web cpu=1 memory=1Ti blocked(\"persistentVolumeClaim data does not exist\")" + nodes, model.Reason{Rule: model.RuleBlocked},
+		{"pool p\npods 1 web cpu=1 memory=1Ti blocked(\"persistentVolumeClaim data does not exist\")" + nodes,
+			model.Reason{Rule: model.RuleBlocked},
 			""},
 	} {
 		s, _, err := scenario.Parse(types + c.cluster)
