@@ -173,7 +173,7 @@ func (c *proposals) below(p *proposal, l *model.Launch) (solve.Ceiling, bool) {
 			least.Real, least.Effective = min(least.Real, n.Price), min(least.Effective, effective)
 		}
 	}
-	if saving := c.leastSaving(p.victims); saving > 0 {
+	if saving := c.requiredSaving(p.victims); saving > 0 {
 		going.Real -= saving - 1
 	}
 	for i := range p.plan.Launches {

@@ -15,9 +15,9 @@ type savings struct {
 	totals map[string]total // of pools that balance
 }
 
-// leastSaving returns what removing these nodes must save per hour: for each node what its pool asks for, in money or
+// requiredSaving returns what removing these nodes must save per hour: for each node what its pool asks for, in money or
 // in percent of the node's price, whichever is more.
-func (c *savings) leastSaving(victims []*model.Node) (sum model.Price) {
+func (c *savings) requiredSaving(victims []*model.Node) (sum model.Price) {
 	const most = 1 << 40
 	for _, n := range victims {
 		d := &c.pools[n.Pool].Disruption
@@ -49,7 +49,7 @@ func (c *savings) hopeless(n *model.Node) model.Reason {
 
 // smallSaving reports that less is saved than the nodes' pools ask for; the zero Reason if it is enough.
 func (c *savings) smallSaving(victims []*model.Node, saves model.Price) model.Reason {
-	least := c.leastSaving(victims)
+	least := c.requiredSaving(victims)
 	if saves >= least {
 		return model.Reason{}
 	}

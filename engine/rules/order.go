@@ -61,7 +61,7 @@ type Order struct {
 // block is the number of nodes that are skipped at once.
 const block = 64
 
-// Order prepares nodes. It stays valid as long as it is told of nodes that got more room than they had.
+// Order prepares nodes. The order stays valid as long as Changed reports every node that gets more room.
 func (st *State) Order(nodes []int) *Order {
 	o := &Order{st: st, nodes: nodes, at: make([]int32, st.Nodes()), most: &[model.MaxResources][]int64{}}
 	for k, node := range nodes {

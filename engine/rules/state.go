@@ -39,7 +39,7 @@ type ask struct {
 // shapeState is a shape as the filters see it.
 type shapeState struct {
 	ready    bool
-	refused  model.Rule // what stands in the way on every node
+	refused  model.Rule // excludes every node
 	asks     []ask
 	class    int // of nodeRules
 	ports    []int

@@ -136,7 +136,7 @@ func unplaced(p model.Plan) string {
 	return b.String()
 }
 
-// whom names the pods of a launch.
+// whom returns the names of the pods of a launch.
 func whom(pods []model.PodKey) string {
 	if len(pods) == 0 {
 		return "no pod"
