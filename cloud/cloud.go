@@ -169,17 +169,17 @@ const (
 	Malformed               InterruptionKind = "malformed"       // cannot be read
 )
 
-// Observer is told what a provider does, for metrics. Its methods are safe for concurrent use and quick.
+// Observer receives what a provider does, for metrics. Its methods are quick and safe for concurrent use.
 type Observer interface {
-	// Call is told of each call of a Provider's method, by the method's name.
+	// Call reports a call of a Provider's method, by the method's name.
 	Call(provider, method string, took time.Duration, err error)
-	// Batch is told of each call to the cloud that was made for several callers: how long the first of them waited.
+	// Batch reports a call to the cloud on behalf of several callers, and how long the first of them waited.
 	Batch(call string, waited time.Duration, size int)
-	// UserData is told how large a class's user data are.
+	// UserData reports the size of a class's user data.
 	UserData(class string, bytes int)
 }
 
-// Observed is a provider that tells an Observer. Observe is called before all else.
+// Observed is a provider that reports to an Observer. Observe must be called before any other method.
 type Observed interface{ Observe(Observer) }
 
 // Drifter is a provider that knows when an instance is no longer what its node class asks for.

@@ -32,8 +32,8 @@ func (p *Plane) serveAPI(ctx context.Context, o apioptions.CompletedOptions) err
 		}
 	}
 	if p.o.DialKubelet != nil {
-		config.KubeAPIs.Extra.KubeletClientConfig.Lookup = func(egressselector.NetworkContext) (net.DialFunc,
-			error) {
+		kubelets := &config.KubeAPIs.Extra.KubeletClientConfig
+		kubelets.Lookup = func(egressselector.NetworkContext) (net.DialFunc, error) {
 			return p.o.DialKubelet, nil
 		}
 	}

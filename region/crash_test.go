@@ -23,7 +23,7 @@ func (p place) crash(c region.Config) place {
 
 func TestACrashInTheMiddleOfEverythingLosesNothing(t *testing.T) {
 	c := region.Config{Dir: t.TempDir()}
-	p := furnished(t, c)
+	p := seeded(t, c)
 	spot, ending := p.one(region.Spot), p.one(region.OnDemand)
 	full := region.Pool{Type: "c5.large", Zone: p.zone(1), CapacityType: region.Spot}
 	for _, err := range []error{
@@ -70,7 +70,7 @@ func TestACrashInTheMiddleOfEverythingLosesNothing(t *testing.T) {
 
 func TestWhatFellDueWhileNobodyRanHappensAtItsTime(t *testing.T) {
 	dir := t.TempDir()
-	p := furnished(t, region.Config{Dir: dir})
+	p := seeded(t, region.Config{Dir: dir})
 	id := p.one(region.Spot)
 	if err := p.Interrupt(id); err != nil {
 		t.Fatal(err)
@@ -83,7 +83,7 @@ func TestWhatFellDueWhileNobodyRanHappensAtItsTime(t *testing.T) {
 
 func TestANameRestsBeforeItIsGivenAgain(t *testing.T) {
 	c := region.Config{Dir: t.TempDir()}
-	p := furnished(t, c)
+	p := seeded(t, c)
 	before, _ := p.Instance(p.one(region.OnDemand))
 	if _, err := p.TerminateInstances([]string{before.ID}); err != nil {
 		t.Fatal(err)
@@ -97,7 +97,7 @@ func TestANameRestsBeforeItIsGivenAgain(t *testing.T) {
 
 func TestAMachineKeepsItsUserDataWhenItsTemplateIsGone(t *testing.T) {
 	c := region.Config{Dir: t.TempDir()}
-	p := furnished(t, c)
+	p := seeded(t, c)
 	id := p.one(region.OnDemand)
 	if _, err := p.DeleteLaunchTemplate("", "node"); err != nil {
 		t.Fatal(err)
@@ -113,7 +113,7 @@ func TestAMachineKeepsItsUserDataWhenItsTemplateIsGone(t *testing.T) {
 }
 
 func TestAClientTokenExpires(t *testing.T) {
-	p := furnished(t, region.Config{})
+	p := seeded(t, region.Config{})
 	q := fleet(region.OnDemand, 1, p.override("m5.large", 0))
 	q.ClientToken = "claim-1"
 	p.launch(q)
@@ -129,7 +129,7 @@ func TestAClientTokenExpires(t *testing.T) {
 func TestARegionIsAFunctionOfSeedAndCalls(t *testing.T) {
 	play := func(seed uint64, crashes bool) []region.Instance {
 		c := region.Config{Seed: seed, SpotInterruptionsPerHour: 2, Dir: t.TempDir()}
-		p := furnished(t, c)
+		p := seeded(t, c)
 		types := []string{"m5.large", "c5.xlarge", "r5.2xlarge", "p4d.24xlarge"}
 		for n := range 60 {
 			kind := []string{region.Spot, region.OnDemand}[n%2]
@@ -172,7 +172,7 @@ func difference(a, b []region.Instance) string {
 
 func TestNoDamageToTheStateFileCrashesUs(t *testing.T) {
 	dir := t.TempDir()
-	p := furnished(t, region.Config{Dir: dir})
+	p := seeded(t, region.Config{Dir: dir})
 	p.launch(fleet(region.OnDemand, 40, p.override("m5.large", 0)))
 	if err := p.Close(); err != nil {
 		t.Fatal(err)

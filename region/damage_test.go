@@ -24,7 +24,7 @@ func copyOf(t *testing.T, dir string) string {
 
 func TestADamagedStateFileIsNamed(t *testing.T) {
 	dir := t.TempDir()
-	if err := furnished(t, region.Config{Dir: dir}).Close(); err != nil {
+	if err := seeded(t, region.Config{Dir: dir}).Close(); err != nil {
 		t.Fatal(err)
 	}
 	file := filepath.Join(dir, "us-west-2.db")
@@ -64,7 +64,7 @@ func TestAConfigurationThatCannotBeIsRefused(t *testing.T) {
 
 func TestASpoiledRecordIsNamedWithItsFile(t *testing.T) {
 	dir := t.TempDir()
-	if err := furnished(t, region.Config{Dir: dir}).Close(); err != nil {
+	if err := seeded(t, region.Config{Dir: dir}).Close(); err != nil {
 		t.Fatal(err)
 	}
 	file := filepath.Join(dir, "us-west-2.db")

@@ -10,7 +10,7 @@ import (
 )
 
 func TestAPoolThatRunsDryLeavesTheRestToTheNextOverride(t *testing.T) {
-	p := furnished(t, region.Config{})
+	p := seeded(t, region.Config{})
 	for zone, n := range []int{2, 1} {
 		if err := p.SetCapacity(region.Pool{Type: "m5.large", Zone: p.zone(zone), CapacityType: region.OnDemand}, n); err != nil {
 			t.Fatal(err)
@@ -35,7 +35,7 @@ func TestAPoolThatRunsDryLeavesTheRestToTheNextOverride(t *testing.T) {
 }
 
 func TestASubnetThatIsFullSaysSo(t *testing.T) {
-	p := furnished(t, region.Config{SubnetBits: 28}) // 16 addresses, 5 of them AWS's
+	p := seeded(t, region.Config{SubnetBits: 28}) // 16 addresses, 5 of them AWS's
 	ids, result := p.launch(fleet(region.OnDemand, 20, p.override("m5.large", 0)))
 	if len(ids) != 11 || len(result.Errors) != 1 || result.Errors[0].Code != "InsufficientFreeAddressesInSubnet" {
 		t.Fatalf("%d machines, errors %+v", len(ids), result.Errors)
@@ -57,7 +57,7 @@ func TestASubnetThatIsFullSaysSo(t *testing.T) {
 }
 
 func TestTheSameTokenGivesTheSameFleet(t *testing.T) {
-	p := furnished(t, region.Config{})
+	p := seeded(t, region.Config{})
 	q := fleet(region.OnDemand, 2, p.override("m5.large", 0))
 	q.ClientToken = "claim-1"
 	first, result := p.launch(q)
@@ -76,7 +76,7 @@ func TestTheSameTokenGivesTheSameFleet(t *testing.T) {
 
 func TestTheSameCallsAtTheSameTimeGiveTheSameIDs(t *testing.T) {
 	story := func() []region.Instance {
-		p := furnished(t, region.Config{Seed: 7})
+		p := seeded(t, region.Config{Seed: 7})
 		p.launch(fleet(region.Spot, 3, p.override("m5.large", 0), p.override("c5.large", 1)))
 		p.clock.Advance(time.Minute)
 		p.one(region.OnDemand)
@@ -94,7 +94,7 @@ func TestTheSameCallsAtTheSameTimeGiveTheSameIDs(t *testing.T) {
 }
 
 func TestAMachineRunsBootsAndEnds(t *testing.T) {
-	p := furnished(t, region.Config{})
+	p := seeded(t, region.Config{})
 	id := p.one(region.OnDemand)
 	if p.state(id) != region.Pending {
 		t.Errorf("just launched it is %s", p.state(id))
@@ -124,7 +124,7 @@ func TestAMachineRunsBootsAndEnds(t *testing.T) {
 }
 
 func TestATypeThatIsNotThereIsRefused(t *testing.T) {
-	p := furnished(t, region.Config{})
+	p := seeded(t, region.Config{})
 	_, err := p.CreateFleet(fleet(region.OnDemand, 1, p.override("m5.tiny", 0)))
 	wantCode(t, err, "InvalidInstanceType")
 	_, err = p.CreateFleet(fleet(region.OnDemand, 0, p.override("m5.large", 0)))
@@ -137,7 +137,7 @@ func TestATypeThatIsNotThereIsRefused(t *testing.T) {
 
 func TestWhatWasDoneToAFolderIsThereAfterAKill(t *testing.T) {
 	dir, v := t.TempDir(), clock.NewVirtual(monday)
-	p := furnished(t, region.Config{Dir: dir, Clock: v})
+	p := seeded(t, region.Config{Dir: dir, Clock: v})
 	q := fleet(region.Spot, 2, p.override("m5.large", 0))
 	q.ClientToken = "claim-1"
 	ids, result := p.launch(q)

@@ -12,7 +12,7 @@ import (
 )
 
 func TestASpotMachineIsWarnedAndTakenTwoMinutesLater(t *testing.T) {
-	p := furnished(t, region.Config{})
+	p := seeded(t, region.Config{})
 	id, other := p.one(region.Spot), p.one(region.OnDemand)
 	p.clock.Advance(5 * time.Minute)
 	wantCode(t, p.Interrupt(other), "InvalidParameterValue")
@@ -141,7 +141,7 @@ func TestSpotPricesAreTheSameInEveryRunAndBounded(t *testing.T) {
 }
 
 func TestPodsGetAddressesWithinWhatTheirMachineHolds(t *testing.T) {
-	p := furnished(t, region.Config{})
+	p := seeded(t, region.Config{})
 	id := p.one(region.OnDemand) // m5.large: 3 interfaces of 10 addresses, one of each its own
 	seen := map[string]bool{}
 	for n := range 27 {
@@ -171,7 +171,7 @@ func TestPodsGetAddressesWithinWhatTheirMachineHolds(t *testing.T) {
 }
 
 func TestAWatchTellsEverythingInOrder(t *testing.T) {
-	p := furnished(t, region.Config{})
+	p := seeded(t, region.Config{})
 	old := p.one(region.OnDemand)
 	p.clock.Advance(5 * time.Minute)
 	ctx, cancel := context.WithCancel(t.Context())
@@ -198,7 +198,7 @@ func TestAWatchTellsEverythingInOrder(t *testing.T) {
 }
 
 func TestAnOldMessageHiddenByOneReaderComesToTheNext(t *testing.T) {
-	p := furnished(t, region.Config{})
+	p := seeded(t, region.Config{})
 	if _, err := p.SendMessage("prod", "hello"); err != nil {
 		t.Fatal(err)
 	}

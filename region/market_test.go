@@ -9,7 +9,7 @@ import (
 )
 
 func TestSpotTakesTheCheapestOfTheDeepPools(t *testing.T) {
-	p := furnished(t, region.Config{})
+	p := seeded(t, region.Config{})
 	price := func(zone int) int64 {
 		micros, ok := p.SpotPrice("m5.large", p.zone(zone), monday)
 		if !ok {
@@ -46,7 +46,7 @@ func TestSpotTakesTheCheapestOfTheDeepPools(t *testing.T) {
 }
 
 func TestPrioritiesComeBeforePrices(t *testing.T) {
-	p := furnished(t, region.Config{})
+	p := seeded(t, region.Config{})
 	first, second := p.override("m5.4xlarge", 0), p.override("m5.large", 0)
 	first.Priority, second.Priority = 1, 2
 	q := fleet(region.OnDemand, 1, second, first)
@@ -57,7 +57,7 @@ func TestPrioritiesComeBeforePrices(t *testing.T) {
 }
 
 func TestQuotasStopAnAccount(t *testing.T) {
-	p := furnished(t, region.Config{Quotas: region.Quotas{SpotInstances: 1, OnDemandVCPUs: 4}})
+	p := seeded(t, region.Config{Quotas: region.Quotas{SpotInstances: 1, OnDemandVCPUs: 4}})
 	for kind, want := range map[string]struct {
 		ids  int
 		code string
@@ -70,7 +70,7 @@ func TestQuotasStopAnAccount(t *testing.T) {
 }
 
 func TestSpotMachinesAreTakenBackAtTheSetRate(t *testing.T) {
-	p := furnished(t, region.Config{SpotInterruptionsPerHour: 1})
+	p := seeded(t, region.Config{SpotInterruptionsPerHour: 1})
 	p.launch(fleet(region.Spot, 400, p.override("m5.large", 0), p.override("m5.large", 1)))
 	p.clock.Advance(time.Hour)
 	if left := p.Summary().Instances; left < 400/4 || left > 400/2 { // 400/e is 147
@@ -79,7 +79,7 @@ func TestSpotMachinesAreTakenBackAtTheSetRate(t *testing.T) {
 }
 
 func TestNewInstancesAreSeenLateWithLag(t *testing.T) {
-	p := furnished(t, region.Config{DescribeLag: 3 * time.Second})
+	p := seeded(t, region.Config{DescribeLag: 3 * time.Second})
 	p.one(region.OnDemand)
 	if n := len(p.Instances()); n != 0 {
 		t.Errorf("%d machines seen at once", n)

@@ -9,7 +9,7 @@ import (
 )
 
 func TestAnOldReceiptDeletesToo(t *testing.T) {
-	p := furnished(t, region.Config{})
+	p := seeded(t, region.Config{})
 	if _, err := p.SendMessage("prod", "hello"); err != nil {
 		t.Fatal(err)
 	}
@@ -33,7 +33,7 @@ func TestAnOldReceiptDeletesToo(t *testing.T) {
 }
 
 func TestAMessageNobodyReadsGoes(t *testing.T) {
-	p := furnished(t, region.Config{})
+	p := seeded(t, region.Config{})
 	if _, err := p.SendMessage("prod", "hello"); err != nil {
 		t.Fatal(err)
 	}
@@ -48,7 +48,7 @@ func TestAMessageNobodyReadsGoes(t *testing.T) {
 }
 
 func TestALongPollEndsWithAMessageWithTimeOrWithItsCaller(t *testing.T) {
-	p := furnished(t, region.Config{})
+	p := seeded(t, region.Config{})
 	type answer struct {
 		messages []region.Message
 		err      error

@@ -100,8 +100,9 @@ func (s *securityGroups) list() []SecurityGroup {
 }
 
 // AuthorizeSecurityGroupIngress adds rules to a group, all or none, and returns them with their IDs.
-func (s *securityGroups) AuthorizeSecurityGroupIngress(group string, rules []SecurityGroupRule) ([]SecurityGroupRule,
-	error) {
+func (s *securityGroups) AuthorizeSecurityGroupIngress(
+	group string, rules []SecurityGroupRule,
+) ([]SecurityGroupRule, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	have, err := s.ingress(group)

@@ -42,7 +42,7 @@ func open(t *testing.T, c region.Config) place {
 }
 
 // furnished is open with a cluster, its queue, and launch template "node".
-func furnished(t *testing.T, c region.Config) place {
+func seeded(t *testing.T, c region.Config) place {
 	t.Helper()
 	p := open(t, c)
 	if err := p.SetCluster(region.ClusterInfo{Name: "prod"}); err != nil {

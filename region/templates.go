@@ -62,8 +62,9 @@ type templates struct {
 func newTemplates(c *core) *templates { return &templates{core: c, byID: map[string]*LaunchTemplate{}} }
 
 // CreateLaunchTemplate creates a template with a first version.
-func (s *templates) CreateLaunchTemplate(name string, data TemplateData, tags map[string]string) (LaunchTemplate,
-	error) {
+func (s *templates) CreateLaunchTemplate(
+	name string, data TemplateData, tags map[string]string,
+) (LaunchTemplate, error) {
 	if len(name) < 3 || len(name) > 128 {
 		return LaunchTemplate{}, apiError("InvalidLaunchTemplateName.MalformedException",
 			"A launch template name has 3 to 128 characters, '%s' has %d", name, len(name))

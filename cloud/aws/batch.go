@@ -27,7 +27,7 @@ type batcher[T any] struct {
 	ctx  context.Context // ends calls under way
 	clk  clock.Clock
 	call func(ctx context.Context, ids []string) map[string]outcome[T] // an outcome for every id
-	sent func(waited time.Duration, size int)                          // told of each call; may be nil
+	sent func(waited time.Duration, size int)                          // is called with each call; may be nil
 
 	mu   sync.Mutex
 	open *batch[T]

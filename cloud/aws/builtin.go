@@ -30,7 +30,7 @@ func BuiltIn(class *ec2v1.EC2NodeClass, region string, offers *catalog.Region) (
 		class = resolvedAnyhow(class, offers)
 	}
 	a := &account{o: Options{AWS: awssdk.Config{Region: region}, VMMemoryOverheadPercent: awssdk.Float64(defaultMemory)}}
-	return a.assemble(class, builtInGoods(offers)).types, assumed, nil
+	return a.assemble(class, builtInOffers(offers)).types, assumed, nil
 }
 
 // resolvedAnyhow is the class with a subnet in each zone and an image of each architecture.
@@ -48,8 +48,8 @@ func resolvedAnyhow(class *ec2v1.EC2NodeClass, offers *catalog.Region) *ec2v1.EC
 	return out
 }
 
-func builtInGoods(r *catalog.Region) *goods {
-	g := &goods{generation: 1, zones: map[string]map[string]bool{}, onDemand: map[string]model.Price{},
+func builtInOffers(r *catalog.Region) *offers {
+	g := &offers{generation: 1, zones: map[string]map[string]bool{}, onDemand: map[string]model.Price{},
 		spot: map[spotKey]model.Price{}}
 	for _, o := range r.Offers() {
 		name := o.Type.Name
@@ -66,10 +66,10 @@ func builtInGoods(r *catalog.Region) *goods {
 	return g
 }
 
-// spelled are EC2's spellings of manufacturers by whom devices are told apart.
+// spelled are EC2's spellings of manufacturers that distinguish devices.
 var spelled = map[string]string{"nvidia": "NVIDIA", "amd": "AMD", "habana": "Habana"}
 
-// builtInType is a type as DescribeInstanceTypes would tell it, as far as anything here looks at that.
+// builtInType returns a type as DescribeInstanceTypes would, as far as this package reads it.
 func builtInType(o *catalog.Offer) ec2types.InstanceTypeInfo {
 	t := o.Type
 	most, shared := catalog.EBSVolumes(t)

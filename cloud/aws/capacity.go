@@ -87,7 +87,7 @@ func (s sizing) room(t *ec2types.InstanceTypeInfo) (capacity, allocatable model.
 	return capacity, allocatable
 }
 
-// typeOf is what EC2 tells of a type, as far as a node's room depends on it: EC2 knows types the catalogue does not.
+// typeOf returns what EC2 says about a type's size: EC2 knows types that the catalogue does not.
 func typeOf(t *ec2types.InstanceTypeInfo) catalog.Type {
 	x := catalog.Type{
 		Name: string(t.InstanceType), VCPU: int(cpus(t)), MemoryMiB: memoryMiB(t), Arch: arch(t),

@@ -138,7 +138,7 @@ func benchTypes() ([]ec2types.InstanceTypeInfo, *ec2.DescribeInstanceTypeOfferin
 	return types, offered
 }
 
-func benchProvider(b *testing.B) (*Provider, *ec2v1.EC2NodeClass, *goods) {
+func benchProvider(b *testing.B) (*Provider, *ec2v1.EC2NodeClass, *offers) {
 	b.Helper()
 	types, offered := benchTypes()
 	class := newClass("default")
@@ -153,7 +153,7 @@ func benchProvider(b *testing.B) (*Provider, *ec2v1.EC2NodeClass, *goods) {
 	if err != nil {
 		b.Fatal(err)
 	}
-	g := &goods{generation: 1, types: types, zones: map[string]map[string]bool{}, onDemand: map[string]model.Price{}, at: map[section]time.Time{}}
+	g := &offers{generation: 1, types: types, zones: map[string]map[string]bool{}, onDemand: map[string]model.Price{}, at: map[section]time.Time{}}
 	for s := range sectionAges {
 		g.at[s] = time.Now()
 	}

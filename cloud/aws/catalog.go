@@ -21,7 +21,7 @@ import (
 type classCatalog struct {
 	version     string // of the object it was last found valid for; "" = look closer each time
 	fingerprint string // of what in the class it depends on
-	generation  int    // of the goods
+	generation  int    // of the offers
 	types       []model.InstanceType
 	index       map[string]int // type name → index into types
 	labels      map[string]map[string]string
@@ -68,7 +68,7 @@ func (s *catalogs) of(ctx context.Context, class *ec2v1.EC2NodeClass) (*classCat
 	if err := ctx.Err(); err != nil {
 		return nil, err
 	}
-	goods, err := s.market.goods(ctx)
+	offers, err := s.market.offers(ctx)
 	if err != nil {
 		return nil, fmt.Errorf("catalog of %s: %w", title(class), err)
 	}
@@ -80,20 +80,20 @@ func (s *catalogs) of(ctx context.Context, class *ec2v1.EC2NodeClass) (*classCat
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	have := s.byName[name]
-	if have != nil && have.generation == goods.generation && version != "" && have.version == version {
+	if have != nil && have.generation == offers.generation && version != "" && have.version == version {
 		return have, nil
 	}
 	if problems := validate(class); len(problems) > 0 {
 		return nil, fmt.Errorf("%s: %s: %w", title(class), strings.Join(problems, "; "), cloud.ErrClassNotReady)
 	}
 	print := fingerprint(class)
-	if have == nil || have.generation != goods.generation || have.fingerprint != print {
-		fresh := s.assemble(class, goods)
+	if have == nil || have.generation != offers.generation || have.fingerprint != print {
+		fresh := s.assemble(class, offers)
 		if have != nil && reflect.DeepEqual(fresh.types, have.types) {
 			// What changed is no matter of this class: callers go on with the slice they know.
 			fresh.types = have.types
 		}
-		fresh.fingerprint, fresh.generation = print, goods.generation
+		fresh.fingerprint, fresh.generation = print, offers.generation
 		have = fresh
 		s.byName[name] = have
 	}
@@ -113,7 +113,7 @@ func fingerprint(class *ec2v1.EC2NodeClass) string {
 	return string(text)
 }
 
-func (a *account) assemble(class *ec2v1.EC2NodeClass, g *goods) *classCatalog {
+func (a *account) assemble(class *ec2v1.EC2NodeClass, g *offers) *classCatalog {
 	c := &classCatalog{
 		types: make([]model.InstanceType, 0, len(g.types)), index: make(map[string]int, len(g.types)),
 		labels: make(map[string]map[string]string, len(g.types)), images: make(map[string]int, len(g.types)),
@@ -158,7 +158,7 @@ func (a *account) assemble(class *ec2v1.EC2NodeClass, g *goods) *classCatalog {
 
 // offerings are the zones and capacity types a type can be had in, by zone, then capacity type. Spot counts at the
 // on-demand price where no spot price is known.
-func (g *goods) offerings(region string, t *ec2types.InstanceTypeInfo, zones []string) []model.Offering {
+func (g *offers) offerings(region string, t *ec2types.InstanceTypeInfo, zones []string) []model.Offering {
 	name := string(t.InstanceType)
 	price, priced := g.onDemand[name]
 	if !priced {

@@ -29,7 +29,7 @@ var (
 )
 
 // Drifted compares an instance with its class: what it was made of by the hash on its claim, its image with the one
-// that would be taken now, and its place in the network as EC2 tells it.
+// that would be taken now, and its place in the network as EC2 reports it.
 func (p *Provider) Drifted(ctx context.Context, m cloud.Launched) (_ string, err error) {
 	defer p.called("Drifted", p.now(), &err)
 	if class := p.o.Classes(m.Class); class != nil && hashDiffers(class, m.Annotations) {

@@ -32,7 +32,7 @@ func (l *launch) call(ctx context.Context, choices []choice) (cloud.Instance, er
 	}
 	for _, i := range out.Instances {
 		if len(i.InstanceIds) > 0 {
-			_, _ = l.note(out.Errors, choices, subnets) // told beside the instance
+			_, _ = l.note(out.Errors, choices, subnets) // reported with the instance
 			return l.started(i, kind, byTemplate), nil
 		}
 	}

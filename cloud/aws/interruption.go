@@ -23,9 +23,9 @@ const (
 	pollWait   = 20 * time.Second
 	visibility = 20 * time.Second
 	pollMax    = 10
-	// burst is how many calls go out at once when many messages wait, and mostNotices after how many they are handed over.
-	burst       = 8
-	mostNotices = 1000
+	// burst is how many calls go out at once when many messages wait, and maxNotices after how many they are handed over.
+	burst      = 8
+	maxNotices = 1000
 )
 
 // notices reads the interruption queue.
@@ -90,7 +90,7 @@ func (s *notices) receiveRest(ctx context.Context, url string) []sqstypes.Messag
 				got, err := s.receive(ctx, url, 0)
 				mu.Lock()
 				out = append(out, got...)
-				enough := err != nil || len(got) == 0 || len(out) >= mostNotices
+				enough := err != nil || len(got) == 0 || len(out) >= maxNotices
 				mu.Unlock()
 				if enough {
 					return

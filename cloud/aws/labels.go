@@ -170,7 +170,7 @@ func memoryMiB(t *ec2types.InstanceTypeInfo) int64 {
 func kebab(s string) string { return strings.ToLower(strings.ReplaceAll(s, " ", "-")) }
 
 // branchInterfaces is how many interfaces of security groups for pods a type carries; 0 if it cannot, or is too new for
-// the catalogue. EC2 itself does not tell.
+// the catalogue. EC2 itself does not say.
 func branchInterfaces(instanceType string) int {
 	t, ok := catalog.Lookup(instanceType)
 	if !ok {

@@ -16,8 +16,8 @@ import (
 	"github.com/nodeless/nodeless/engine/model"
 )
 
-// goods is what a region offers: never changed after it was made.
-type goods struct {
+// offers is what a region offers: never changed after it was made.
+type offers struct {
 	generation int // differs when anything below does
 	types      []ec2types.InstanceTypeInfo
 	zones      map[string]map[string]bool // type → zones that have it
@@ -28,7 +28,7 @@ type goods struct {
 
 type spotKey struct{ instanceType, zone string }
 
-// section is a part of goods that is read on its own.
+// section is a part of offers that is read on its own.
 type section int
 
 const (
@@ -39,12 +39,12 @@ const (
 
 var sectionAges = map[section]time.Duration{sectionTypes: typesAge, sectionOnDemand: onDemandAge, sectionSpot: spotAge}
 
-// market reads goods when they are first asked for, and again in the background when they have become old.
+// market reads offers when they are first asked for, and again in the background when they have become old.
 type market struct {
 	*account
 
 	mu      sync.Mutex
-	newest  *goods
+	newest  *offers
 	reading map[section]bool
 	first   chan struct{} // closed when the first reading is over; nil when none is under way
 	failed  error         // of the first reading
@@ -52,8 +52,8 @@ type market struct {
 
 func newMarket(a *account) *market { return &market{account: a, reading: map[section]bool{}} }
 
-// goods is the newest there is. Only the very first call waits.
-func (m *market) goods(ctx context.Context) (*goods, error) {
+// offers is the newest there is. Only the very first call waits.
+func (m *market) offers(ctx context.Context) (*offers, error) {
 	m.mu.Lock()
 	if m.newest != nil {
 		defer m.mu.Unlock()
@@ -82,7 +82,7 @@ func (m *market) goods(ctx context.Context) (*goods, error) {
 // open is the first reading: types must come, prices may be late.
 func (m *market) open(done chan struct{}) {
 	defer close(done)
-	prices := make(chan func(*goods), 2)
+	prices := make(chan func(*offers), 2)
 	for _, which := range []section{sectionOnDemand, sectionSpot} {
 		go func() { prices <- m.read(which) }()
 	}
@@ -90,7 +90,7 @@ func (m *market) open(done chan struct{}) {
 	timer := m.o.Clock.AfterFunc(priceWait, func() { close(late) })
 	defer timer.Stop()
 	types, err := m.readTypes(m.ctx)
-	next := &goods{generation: 1, zones: map[string]map[string]bool{}, at: map[section]time.Time{sectionTypes: m.now()}}
+	next := &offers{generation: 1, zones: map[string]map[string]bool{}, at: map[section]time.Time{sectionTypes: m.now()}}
 	if err == nil {
 		types(next)
 	}
@@ -139,7 +139,7 @@ func (m *market) refresh() {
 }
 
 // apply makes a change on a copy; the generation moves on only if something is different.
-func (m *market) apply(change func(*goods)) {
+func (m *market) apply(change func(*offers)) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	next := *m.newest
@@ -151,7 +151,7 @@ func (m *market) apply(change func(*goods)) {
 	m.newest = &next
 }
 
-func (g *goods) same(o *goods) bool {
+func (g *offers) same(o *offers) bool {
 	return maps.Equal(g.onDemand, o.onDemand) && maps.Equal(g.spot, o.spot) &&
 		maps.EqualFunc(g.zones, o.zones, func(a, b map[string]bool) bool { return maps.Equal(a, b) }) &&
 		sameTypes(g.types, o.types)
@@ -163,8 +163,8 @@ func sameTypes(a, b []ec2types.InstanceTypeInfo) bool {
 }
 
 // read reads one part and returns the change it makes. After a failure nothing changes but the time of the next try.
-func (m *market) read(which section) func(*goods) {
-	var change func(*goods)
+func (m *market) read(which section) func(*offers) {
+	var change func(*offers)
 	var err error
 	switch which {
 	case sectionTypes:
@@ -182,7 +182,7 @@ func (m *market) read(which section) func(*goods) {
 		// Tried again after a minute, not at every look.
 		at = at.Add(time.Minute - sectionAges[which])
 	}
-	return func(g *goods) {
+	return func(g *offers) {
 		if err == nil {
 			change(g)
 		}
@@ -190,7 +190,7 @@ func (m *market) read(which section) func(*goods) {
 	}
 }
 
-func (m *market) readTypes(ctx context.Context) (func(*goods), error) {
+func (m *market) readTypes(ctx context.Context) (func(*offers), error) {
 	var types []ec2types.InstanceTypeInfo
 	pages := ec2.NewDescribeInstanceTypesPaginator(m.ec2, &ec2.DescribeInstanceTypesInput{
 		Filters: []ec2types.Filter{
@@ -230,7 +230,7 @@ func (m *market) readTypes(ctx context.Context) (func(*goods), error) {
 	if len(types) == 0 || len(zones) == 0 {
 		return nil, fmt.Errorf("region %s offers no instance types", m.o.AWS.Region)
 	}
-	return func(g *goods) { g.types, g.zones = types, zones }, nil
+	return func(g *offers) { g.types, g.zones = types, zones }, nil
 }
 
 func compareStrings[S ~string](a, b S) int {

@@ -26,18 +26,18 @@ type envelope struct {
 	} `json:"detail"`
 }
 
-// mostShown is how much of a message that cannot be read is told.
-const mostShown = 200
+// maxShown limits how much of an unreadable message is shown.
+const maxShown = 200
 
 // parseNotice reads a message. One that is not about the life of instances is NoOp; one that cannot be read, or that
 // names no instance although it should, is Malformed.
 func parseNotice(body string) cloud.Interruption {
 	var e envelope
 	if err := json.Unmarshal([]byte(body), &e); err != nil {
-		return cloud.Interruption{Kind: cloud.Malformed, Note: fmt.Sprintf("%v: %.*q", err, mostShown, body)}
+		return cloud.Interruption{Kind: cloud.Malformed, Note: fmt.Sprintf("%v: %.*q", err, maxShown, body)}
 	}
 	if e.Source == "" || e.DetailType == "" {
-		return cloud.Interruption{Kind: cloud.Malformed, Note: fmt.Sprintf("no event of EventBridge: %.*q", mostShown, body)}
+		return cloud.Interruption{Kind: cloud.Malformed, Note: fmt.Sprintf("no event of EventBridge: %.*q", maxShown, body)}
 	}
 	out := cloud.Interruption{Kind: e.kind(), At: e.Time}
 	if out.Kind == cloud.NoOp {
@@ -60,7 +60,7 @@ func parseNotice(body string) cloud.Interruption {
 	case out.Kind == cloud.ScheduledChange: // of volumes, hosts, the whole account
 		out.Kind = cloud.NoOp
 	default:
-		out.Kind, out.Note = cloud.Malformed, fmt.Sprintf("no instance is named: %.*q", mostShown, body)
+		out.Kind, out.Note = cloud.Malformed, fmt.Sprintf("no instance is named: %.*q", maxShown, body)
 	}
 	return out
 }

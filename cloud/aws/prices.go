@@ -31,9 +31,9 @@ func pricingRegion(region string) string {
 }
 
 // readOnDemand reads the price list: Linux, shared tenancy, no software, in use.
-func (m *market) readOnDemand(ctx context.Context) (func(*goods), error) {
+func (m *market) readOnDemand(ctx context.Context) (func(*offers), error) {
 	if m.o.IsolatedVPC {
-		return func(*goods) {}, nil
+		return func(*offers) {}, nil
 	}
 	prices := map[string]model.Price{}
 	for _, family := range []string{"Compute Instance", "Compute Instance (bare metal)"} {
@@ -59,7 +59,7 @@ func (m *market) readOnDemand(ctx context.Context) (func(*goods), error) {
 			}
 		}
 	}
-	return func(g *goods) { g.onDemand = prices }, nil
+	return func(g *offers) { g.onDemand = prices }, nil
 }
 
 // parseProduct reads an entry of the price list: the type and its price per hour. Entries without a price in US dollars
@@ -103,7 +103,7 @@ func parsePrice(dollars string) (model.Price, bool) {
 }
 
 // readSpot reads the spot price of each type and zone that holds now.
-func (m *market) readSpot(ctx context.Context) (func(*goods), error) {
+func (m *market) readSpot(ctx context.Context) (func(*offers), error) {
 	prices, newest := map[spotKey]model.Price{}, map[spotKey]time.Time{}
 	pages := ec2.NewDescribeSpotPriceHistoryPaginator(m.ec2, &ec2.DescribeSpotPriceHistoryInput{
 		ProductDescriptions: []string{"Linux/UNIX", "Linux/UNIX (Amazon VPC)"},
@@ -123,5 +123,5 @@ func (m *market) readSpot(ctx context.Context) (func(*goods), error) {
 			}
 		}
 	}
-	return func(g *goods) { g.spot = prices }, nil
+	return func(g *offers) { g.spot = prices }, nil
 }

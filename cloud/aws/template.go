@@ -16,7 +16,7 @@ import (
 	"k8s.io/apimachinery/pkg/api/resource"
 )
 
-// templateKey tells the launch templates of one launch apart: instances of one template boot alike.
+// templateKey identifies a launch template among those of one launch: instances of one template boot alike.
 type templateKey struct {
 	image   int   // index into the class's images
 	maxPods int32 // 0 = the image works it out

@@ -11,7 +11,7 @@ import (
 	"github.com/nodeless/nodeless/engine/model"
 )
 
-// Harness makes clouds to tell stories on.
+// Harness makes the clouds on which the stories run.
 type Harness struct {
 	// Start makes a cloud for one story: no instances, enough of every type in stock, both class references in place. It
 	// tears down through t.Cleanup.
@@ -32,7 +32,7 @@ type Cloud struct {
 	Settle func(t *testing.T)
 }
 
-// Run tells all stories.
+// Run runs all stories.
 func Run(t *testing.T, h Harness) {
 	for _, story := range []struct {
 		name string

@@ -93,7 +93,7 @@ func (t *teller) sameTokenAfterRestart() {
 	t.alive(1)
 }
 
-// fresh is told of providers that know what drift is.
+// fresh applies to providers that detect drift.
 func (t *teller) fresh() {
 	drifter, ok := t.p.(cloud.Drifter)
 	if !ok {

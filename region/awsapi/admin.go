@@ -21,7 +21,7 @@ import (
 // that the two never meet in one request.
 const adminPath = "/_nodeless/"
 
-// adminCall is a call as GET calls tells it.
+// adminCall is a call in the answer of GET calls.
 type adminCall struct {
 	Time    time.Time `json:"time"`
 	API     string    `json:"api"`
@@ -30,7 +30,7 @@ type adminCall struct {
 	Error   string    `json:"error"`
 }
 
-// adminInstance is an instance as GET instances tells it; times that are still to come or unknown are left out.
+// adminInstance is an instance in the answer of GET instances; unknown and future times are left out.
 type adminInstance struct {
 	ID           string            `json:"id"`
 	Type         string            `json:"type"`
@@ -231,5 +231,5 @@ func decodeAdmin(body io.Reader, v any) error {
 func writeAdmin(w http.ResponseWriter, status int, v any) {
 	w.Header().Set("Content-Type", "application/json")
 	w.WriteHeader(status)
-	_ = json.NewEncoder(w).Encode(v) // a caller that has gone away cannot be told so
+	_ = json.NewEncoder(w).Encode(v) // nothing can be done for a caller that has gone away
 }

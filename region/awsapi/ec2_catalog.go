@@ -22,8 +22,8 @@ func manufacturer(name string) string {
 
 func items[T any](list ...T) set[T] { return set[T]{Items: list} }
 
-// typeOf is a type as DescribeInstanceTypes tells it. What the catalogue does not hold (EFA, boot modes, hibernation)
-// is told as absent.
+// typeOf returns a type in the form of DescribeInstanceTypes. What the catalogue lacks (EFA, boot modes, hibernation)
+// is reported as absent.
 func typeOf(o *catalog.Offer) instanceTypeXML {
 	t := o.Type
 	x := instanceTypeXML{

@@ -172,7 +172,7 @@ type authorizeAnswer struct {
 	Rules  set[ruleXML] `xml:"securityGroupRuleSet"`
 }
 
-// authorizeSecurityGroupIngress adds rules, which the region tells again and does not enforce.
+// authorizeSecurityGroupIngress adds rules, which the region keeps and does not enforce.
 func authorizeSecurityGroupIngress(c *call) (any, error) {
 	rules := c.form.rules()
 	if err := c.dryRun(); err != nil {

@@ -90,7 +90,7 @@ func (c *call) surroundings() surroundings {
 	return s
 }
 
-// profile is the reference to an instance profile; one that is gone is told by its name.
+// profile is the reference to an instance profile; one that is gone is known by its name alone.
 func (s surroundings) profile(name string) *profileRefXML {
 	p := s.profiles[name]
 	return &profileRefXML{ARN: "arn:aws:iam::" + region.AccountID + ":instance-profile" + cmp.Or(p.Path, "/") + name,
@@ -124,7 +124,7 @@ func (s surroundings) instance(i region.Instance) instanceXML {
 	if i.Monitoring {
 		x.Monitoring.State = "enabled"
 	}
-	if i.State == region.Terminated { // EC2 no longer tells the network of what is gone
+	if i.State == region.Terminated { // EC2 does not show the network of a terminated instance
 		x.PrivateDNSName = ""
 		return x
 	}

@@ -22,7 +22,7 @@ func interfaceOf(i region.Instance, groups set[groupXML]) interfaceXML {
 	}
 }
 
-// ownInterfaceXML is an interface as it is told beside its instance.
+// ownInterfaceXML is an interface in the answer of DescribeNetworkInterfaces.
 type ownInterfaceXML struct {
 	interfaceXML     `filter:"."`
 	AvailabilityZone string      `xml:"availabilityZone" filter:"availability-zone"`
@@ -32,7 +32,7 @@ type ownInterfaceXML struct {
 	TagSet           set[tagXML] `xml:"tagSet" filter:"tag"`
 }
 
-// describeNetworkInterfaces tells the interfaces of all instances. The addresses of an instance's pods are told as
+// describeNetworkInterfaces answers with the interfaces of all instances. The addresses of an instance's pods are
 // secondary addresses of its first interface; the region does not distribute them over further interfaces.
 func describeNetworkInterfaces(c *call) (any, error) {
 	near, pods := c.surroundings(), map[string][]netip.Addr{}

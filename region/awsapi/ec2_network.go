@@ -45,7 +45,7 @@ type vpcXML struct {
 	TagSet    set[tagXML] `xml:"tagSet" filter:"tag"`
 }
 
-// describeVpcs tells of the one VPC there is.
+// describeVpcs answers with the one VPC.
 func describeVpcs(c *call) (any, error) {
 	all := []vpcXML{{VpcID: region.VPCID, OwnerID: region.AccountID, State: "available", CIDRBlock: region.VPCCIDR,
 		Tenancy: "default"}}
@@ -86,7 +86,7 @@ type regionXML struct {
 	OptInStatus string `xml:"optInStatus" filter:"opt-in-status"`
 }
 
-// describeRegions tells of the one region there is.
+// describeRegions answers with this region.
 func describeRegions(c *call) (any, error) {
 	name := c.region.Name()
 	all := []regionXML{{Name: name, Endpoint: "ec2." + name + ".amazonaws.com", OptInStatus: "opt-in-not-required"}}

@@ -16,7 +16,8 @@ type spotPriceXML struct {
 	AvailabilityZoneID string `xml:"availabilityZoneId" filter:"availability-zone-id"`
 }
 
-// describeSpotPriceHistory tells the prices from StartTime, which is now where it is absent or to come, to EndTime.
+// describeSpotPriceHistory answers with the prices between StartTime (now, if it is absent or in the future) and
+// EndTime.
 func describeSpotPriceHistory(c *call) (any, error) {
 	from, to, now := c.form.timestamp("StartTime"), c.form.timestamp("EndTime"), c.region.Now()
 	if err := c.form.fail(); err != nil {

@@ -11,9 +11,9 @@ import (
 	"github.com/nodeless/nodeless/region"
 )
 
-// mostUserData is EC2's limit before encoding (EC2 user guide, "Run commands when you launch an EC2 instance with user
+// maxUserData is EC2's limit before encoding (EC2 user guide, "Run commands when you launch an EC2 instance with user
 // data input").
-const mostUserData = 16 << 10
+const maxUserData = 16 << 10
 
 // userData decodes UserData, in any of the paddings that clients send.
 func (f form) userData() []byte {
@@ -26,8 +26,8 @@ func (f form) userData() []byte {
 	if err != nil && *f.err == nil {
 		*f.err = failure(400, "InvalidUserData.Malformed", "Invalid BASE64 encoding of user data: "+err.Error())
 	}
-	if len(data) > mostUserData && *f.err == nil {
-		*f.err = failure(400, "InvalidParameterValue", fmt.Sprintf("User data is limited to %d bytes", mostUserData))
+	if len(data) > maxUserData && *f.err == nil {
+		*f.err = failure(400, "InvalidParameterValue", fmt.Sprintf("User data is limited to %d bytes", maxUserData))
 	}
 	return data
 }
@@ -120,7 +120,7 @@ func describeLaunchTemplates(c *call) (any, error) {
 			func(t templateXML) string { return t.Name }})
 }
 
-// describeLaunchTemplateVersions tells the versions of one template, or $Latest or $Default of all.
+// describeLaunchTemplateVersions answers with the versions of one template, or $Latest or $Default of all.
 func describeLaunchTemplateVersions(c *call) (any, error) {
 	id, name, wanted := c.form.str("LaunchTemplateId"), c.form.str("LaunchTemplateName"),
 		c.form.strs("LaunchTemplateVersion")

@@ -1,6 +1,6 @@
 package awsapi
 
-// instanceTypeXML is what DescribeInstanceTypes tells of a type.
+// instanceTypeXML is a type in the answer of DescribeInstanceTypes.
 type instanceTypeXML struct {
 	InstanceType             string           `xml:"instanceType" filter:"instance-type"`
 	CurrentGeneration        bool             `xml:"currentGeneration" filter:"current-generation"`

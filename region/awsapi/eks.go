@@ -44,7 +44,7 @@ func eksAction(req *http.Request) string {
 	return ""
 }
 
-// clusterJSON is a cluster as EKS tells it.
+// clusterJSON is a cluster in EKS's form.
 type clusterJSON struct {
 	Name                    string            `json:"name"`
 	ARN                     string            `json:"arn"`
@@ -94,7 +94,7 @@ func describeCluster(c *call) (any, error) {
 	}}, nil
 }
 
-// listClusters tells them all at once: there is one.
+// listClusters has one page: there is one cluster at most.
 func listClusters(c *call) (any, error) {
 	return map[string][]string{"clusters": append([]string{}, c.region.Clusters()...)}, nil
 }

@@ -8,7 +8,7 @@ import (
 	"github.com/nodeless/nodeless/region"
 )
 
-// apiError is a failure as AWS tells it.
+// apiError is an error in AWS's form.
 type apiError struct {
 	Status  int // HTTP
 	Code    string
@@ -58,7 +58,7 @@ func statusOf(code string) int {
 	return http.StatusBadRequest
 }
 
-// asAPIError is err as the wire tells it; ok is false for an error that is nobody's answer but a fault of this program.
+// asAPIError returns err in the form of the wire; ok is false for a fault of this program.
 func asAPIError(err error) (e *apiError, ok bool) {
 	if errors.As(err, &e) {
 		return e, true

@@ -64,8 +64,8 @@ func like(pattern, s string) bool {
 }
 
 // page is the part of list that a paginated call answers, in the order of key, and the token of what follows. A token
-// holds the last key that was told, so that resources that come and go between pages neither repeat nor hide others.
-// Without a size the page is as large as most allows.
+// holds the last key of the page before, so that resources that come and go between pages neither repeat nor hide
+// others. Without a size the page is as large as most allows.
 func page[T any](list []T, size, most int, token string, key func(T) string) ([]T, string, error) {
 	if size < 0 || size > most {
 		return nil, "", failure(400, "InvalidParameterValue",
@@ -91,7 +91,7 @@ func page[T any](list []T, size, most int, token string, key func(T) string) ([]
 	return list, base64.RawURLEncoding.EncodeToString([]byte(tokenMark + key(list[size-1]))), nil
 }
 
-// tokenMark tells our tokens from anything else.
+// tokenMark begins every token.
 const tokenMark = "after:"
 
 func untoken(token string) (string, error) {

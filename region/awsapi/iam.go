@@ -33,7 +33,7 @@ func roleOf(name string) roleXML {
 	}
 }
 
-// profileOf is a profile as IAM tells it. Lists leave the tags out, as IAM's do.
+// profileOf returns a profile in IAM's form. Lists omit the tags, as IAM's do.
 func profileOf(p region.InstanceProfile, withTags bool) profileXML {
 	x := profileXML{Path: p.Path, Name: p.Name, ID: p.ID, ARN: iamARN("instance-profile", p.Path, p.Name),
 		CreateDate: stamp(p.CreatedAt)}
@@ -108,9 +108,9 @@ func tagInstanceProfile(c *call) (any, error) {
 	return nil, c.region.TagInstanceProfile(c.form.str(profileName), tags)
 }
 
-// mostItems is the largest page of IAM; usualItems that of a request which names none.
+// maxItems is the largest page of IAM; usualItems that of a request which names none.
 const (
-	mostItems  = 1000
+	maxItems   = 1000
 	usualItems = 100
 )
 
@@ -122,10 +122,10 @@ func listInstanceProfiles(c *call) (any, error) {
 	if err := c.form.fail(); err != nil {
 		return nil, err
 	}
-	if size < 1 || size > mostItems {
+	if size < 1 || size > maxItems {
 		return nil, failure(400, "ValidationError", "MaxItems must be between 1 and 1000")
 	}
-	list, next, err := page(c.region.InstanceProfiles(c.form.str("PathPrefix")), size, mostItems, c.form.str("Marker"),
+	list, next, err := page(c.region.InstanceProfiles(c.form.str("PathPrefix")), size, maxItems, c.form.str("Marker"),
 		func(p region.InstanceProfile) string { return p.Name })
 	if err != nil {
 		return nil, err

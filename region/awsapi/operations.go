@@ -1,6 +1,6 @@
 package awsapi
 
-// operations is what each service answers, by action. A service or action that is not here is told so by name.
+// operations holds what each service answers, by action. The refusal of any other service or action names it.
 var operations = map[string]map[string]operation{
 	serviceEC2: {
 		"AuthorizeSecurityGroupIngress":  authorizeSecurityGroupIngress,

@@ -16,7 +16,7 @@ type priced struct {
 	dollarsPerHour                   float64
 }
 
-// attributes is what GetProducts filters on and tells (names as in the price list's AmazonEC2 offers).
+// attributes returns what GetProducts filters on and answers with (names as in the price list's AmazonEC2 offers).
 func (p priced) attributes() map[string]string {
 	a := map[string]string{
 		"instanceType": p.instanceType, "regionCode": p.regionCode, "servicecode": "AmazonEC2",

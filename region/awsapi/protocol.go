@@ -26,7 +26,7 @@ const (
 var restXML = map[string]bool{"s3": true, "s3express": true, "s3-object-lambda": true, "s3-outposts": true,
 	"route53": true, "cloudfront": true}
 
-// protocolOf tells the protocol of a request, also of a service that the region does not have: whoever asks must be
+// protocolOf returns the protocol of a request, also of a service that the region does not have: whoever asks must be
 // able to read the refusal. values are the parameters of the URL and of a form.
 func protocolOf(service string, req *http.Request, values url.Values) protocol {
 	switch {
@@ -86,7 +86,7 @@ func cborText(s string) string {
 	return string([]byte{0x7a, byte(n >> 24), byte(n >> 16), byte(n >> 8), byte(n)}) + s
 }
 
-// writeCBORError tells a failure as Smithy's RPC v2 CBOR has it: a map of two texts.
+// writeCBORError writes a failure in the form of Smithy's RPC v2 CBOR: a map of two texts.
 func writeCBORError(w http.ResponseWriter, requestID string, e *apiError) {
 	w.Header().Set("Smithy-Protocol", "rpc-v2-cbor")
 	header(w, "application/cbor", requestID, e.Status)

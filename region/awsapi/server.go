@@ -60,7 +60,7 @@ func New(r *region.Region, o Options) http.Handler {
 }
 
 // Serve answers on addr (host:port, loopback only; port 0 takes a free one) until ctx ends. ready, which may be nil,
-// is told the address as soon as connections are taken.
+// receives the address as soon as connections are accepted.
 func Serve(ctx context.Context, addr string, r *region.Region, o Options, ready func(net.Addr)) error {
 	if !loopbackHost(addr) {
 		return fmt.Errorf("serve the simulated region on %s: not a loopback address; use 127.0.0.1:PORT", addr)
@@ -162,9 +162,9 @@ func (s *server) read(w http.ResponseWriter, req *http.Request) (*call, url.Valu
 	return c, values, nil
 }
 
-// serviceOf tells service and protocol of a request that may be wrong in every other respect.
+// serviceOf returns the service and the protocol of a request that may be wrong in every other respect.
 func serviceOf(req *http.Request, values url.Values) (string, protocol) {
-	sc, _, _ := credentialScope(req) // what is wrong with it is told by identify
+	sc, _, _ := credentialScope(req) // identify reports what is wrong with it
 	service := sc.service
 	if service == "" {
 		service = guessService(req, values)
@@ -172,7 +172,7 @@ func serviceOf(req *http.Request, values url.Values) (string, protocol) {
 	return service, protocolOf(service, req, values)
 }
 
-// identify names the service, tells its protocol for this request, and puts the action into c.
+// identify determines the service and the protocol of a request, and sets the action of c.
 func (s *server) identify(c *call, req *http.Request, values url.Values, id string) (address, error) {
 	service, p := serviceOf(req, values)
 	a := address{id: id, service: service, protocol: p}
@@ -230,7 +230,7 @@ func (s *server) writeError(w http.ResponseWriter, a address, action string, err
 	writeFailure(w, a, e)
 }
 
-// writeFailure tells a failure in the protocol of the request.
+// writeFailure writes a failure in the protocol of the request.
 func writeFailure(w http.ResponseWriter, a address, e *apiError) {
 	switch a.protocol {
 	case protocolQuery, protocolRESTXML:

@@ -68,7 +68,7 @@ var versions = map[string]string{
 }
 
 // guessService names the service of a request whose credential does not: by target, form version, path or host.
-// It is empty if nothing tells.
+// It returns "" if none of these does.
 func guessService(req *http.Request, values url.Values) string {
 	if prefix, _, ok := strings.Cut(req.Header.Get("X-Amz-Target"), "."); ok {
 		return targets[prefix]

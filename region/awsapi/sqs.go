@@ -15,7 +15,7 @@ import (
 // defaultVisibility is how long SQS hides a received message if neither queue nor caller says otherwise.
 const defaultVisibility = 30 * time.Second
 
-// nothing is the answer of calls that have nothing to tell.
+// nothing is the answer of calls that return nothing.
 type nothing struct{}
 
 // sqsJSON is an SQS call in JSON 1.0.

@@ -60,8 +60,8 @@ type deleteBatchAnswer struct {
 	Failed     []batchFailure `json:"Failed,omitempty" xml:"BatchResultErrorEntry"`
 }
 
-// mostEntries is the largest batch of SQS.
-const mostEntries = 10
+// maxEntries is the largest batch of SQS.
+const maxEntries = 10
 
 func deleteMessageBatch(c *call, q deleteBatchRequest) (any, error) {
 	name, err := queueName(q.QueueURL)
@@ -72,7 +72,7 @@ func deleteMessageBatch(c *call, q deleteBatchRequest) (any, error) {
 	case len(q.Entries) == 0:
 		return nil, sqsFailure("EmptyBatchRequest",
 			"There should be at least one DeleteMessageBatchRequestEntry in the request.")
-	case len(q.Entries) > mostEntries:
+	case len(q.Entries) > maxEntries:
 		return nil, sqsFailure("TooManyEntriesInBatchRequest",
 			"Maximum number of entries per request are 10. You have sent "+strconv.Itoa(len(q.Entries))+".")
 	}

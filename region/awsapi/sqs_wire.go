@@ -8,7 +8,7 @@ import (
 // SQS speaks two protocols. The shapes below carry the names of both: JSON 1.0 by the json tags, the query protocol of
 // older clients by the xml tags.
 
-// checksum is what SQS tells of a body so that clients can compare.
+// checksum returns SQS's checksum of a body, which clients compare.
 func checksum(body string) string {
 	sum := md5.Sum([]byte(body)) //nolint:gosec // as above
 	return hex.EncodeToString(sum[:])

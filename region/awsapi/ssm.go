@@ -7,7 +7,7 @@ import (
 	"strings"
 )
 
-// parameterJSON is a parameter as SSM tells it; all of the region's are public and have one version.
+// parameterJSON is a parameter in SSM's form; all of the region's are public and have one version.
 type parameterJSON struct {
 	ARN, DataType, Name, Type, Value string
 	Version                          int
@@ -27,17 +27,17 @@ func getParameter(c *call) (any, error) {
 	return struct{ Parameter parameterJSON }{c.parameter(q.Name, value)}, err
 }
 
-// mostParameters is the most SSM tells at once, by name or by path.
-const mostParameters = 10
+// maxParameters is SSM's largest page, by name or by path.
+const maxParameters = 10
 
 func getParameters(c *call) (any, error) {
 	var q struct{ Names []string }
 	if err := readJSON(c.body, &q); err != nil {
 		return nil, err
 	}
-	if len(q.Names) < 1 || len(q.Names) > mostParameters {
+	if len(q.Names) < 1 || len(q.Names) > maxParameters {
 		return nil, failure(400, "ValidationException",
-			fmt.Sprintf("Names must have between 1 and %d members, has %d", mostParameters, len(q.Names)))
+			fmt.Sprintf("Names must have between 1 and %d members, has %d", maxParameters, len(q.Names)))
 	}
 	answer := struct {
 		Parameters        []parameterJSON
@@ -63,13 +63,13 @@ func getParametersByPath(c *call) (any, error) {
 	if err := readJSON(c.body, &q); err != nil {
 		return nil, err
 	}
-	size := mostParameters
+	size := maxParameters
 	if q.MaxResults != nil {
 		size = *q.MaxResults
 	}
-	if !strings.HasPrefix(q.Path, "/") || size < 1 || size > mostParameters {
+	if !strings.HasPrefix(q.Path, "/") || size < 1 || size > maxParameters {
 		return nil, failure(400, "ValidationException",
-			fmt.Sprintf("Path must begin with / and MaxResults be between 1 and %d; they are %q and %d", mostParameters, q.Path,
+			fmt.Sprintf("Path must begin with / and MaxResults be between 1 and %d; they are %q and %d", maxParameters, q.Path,
 				size))
 	}
 	below := strings.TrimSuffix(q.Path, "/") + "/"
@@ -77,7 +77,7 @@ func getParametersByPath(c *call) (any, error) {
 	if !q.Recursive {
 		maps.DeleteFunc(values, func(name, _ string) bool { return strings.Contains(name[len(below):], "/") })
 	}
-	names, next, err := page(slices.Collect(maps.Keys(values)), size, mostParameters, q.NextToken,
+	names, next, err := page(slices.Collect(maps.Keys(values)), size, maxParameters, q.NextToken,
 		func(name string) string { return name })
 	if err != nil {
 		return nil, err

@@ -10,7 +10,7 @@ import (
 // summaryLength bounds what the call log keeps of a call.
 const summaryLength = 200
 
-// telling are the parameters that say what a query-protocol call is about.
+// telling lists the parameters that say what a query-protocol call is about.
 var telling = []string{
 	"InstanceId", "ResourceId", "LaunchTemplateName", "LaunchTemplateId", "InstanceProfileName", "RoleName", "ImageId",
 	"InstanceType", "SubnetId", "QueueName",

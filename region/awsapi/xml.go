@@ -38,7 +38,7 @@ type members[T any] struct {
 	Items []T `xml:"member"`
 }
 
-// returned is the answer of EC2 calls that have nothing to tell.
+// returned is the answer of EC2 calls that return nothing else.
 type returned struct {
 	Return bool `xml:"return"`
 }
@@ -73,12 +73,12 @@ func writeXML(w http.ResponseWriter, service, action, requestID string, v any) e
 		}
 	}
 	header(w, "text/xml;charset=UTF-8", requestID, http.StatusOK)
-	// A caller that has gone away cannot be told so.
+	// Nothing can be done for a caller that has gone away.
 	_, _ = fmt.Fprintf(w, "%s<%sResponse xmlns=%q>%s</%sResponse>", xml.Header, action, namespaces[service], inner, action)
 	return nil
 }
 
-// writeXMLError tells a failure in the form of the service.
+// writeXMLError writes a failure in the form of the service.
 func writeXMLError(w http.ResponseWriter, service, requestID string, e *apiError) {
 	header(w, "text/xml;charset=UTF-8", requestID, e.Status)
 	fault := "<Code>" + escape(e.Code) + "</Code><Message>" + escape(e.Message) + "</Message>"
