@@ -1,6 +1,7 @@
 package aws
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"slices"
@@ -88,7 +89,7 @@ func (s *instances) describe(ctx context.Context, in *ec2.DescribeInstancesInput
 			}
 		}
 	}
-	slices.SortFunc(out, func(a, b cloud.Instance) int { return compareStrings(a.ID, b.ID) })
+	slices.SortFunc(out, func(a, b cloud.Instance) int { return cmp.Compare(a.ID, b.ID) })
 	return out, nil
 }
 

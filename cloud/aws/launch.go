@@ -7,6 +7,7 @@ import (
 	"encoding/hex"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"strconv"
 	"sync"
@@ -223,12 +224,7 @@ func (b *launchBook) begin(ctx context.Context, token string) (*launchState, err
 func (s *launchState) end() { <-s.busy }
 
 func sortedKeysOf(m map[model.OfferingKey]bool) []model.OfferingKey {
-	out := make([]model.OfferingKey, 0, len(m))
-	for k := range m {
-		out = append(out, k)
-	}
-	slices.SortFunc(out, func(a, b model.OfferingKey) int {
+	return slices.SortedFunc(maps.Keys(m), func(a, b model.OfferingKey) int {
 		return cmp.Or(cmp.Compare(a.Type, b.Type), cmp.Compare(a.Zone, b.Zone), cmp.Compare(a.CapacityType, b.CapacityType))
 	})
-	return out
 }

@@ -1,6 +1,7 @@
 package aws
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -208,7 +209,7 @@ func (m *market) readTypes(ctx context.Context) (func(*offers), error) {
 	}
 	slices.SortFunc(types, func(a,
 		b ec2types.InstanceTypeInfo) int {
-		return compareStrings(a.InstanceType, b.InstanceType)
+		return cmp.Compare(a.InstanceType, b.InstanceType)
 	})
 	zones := map[string]map[string]bool{}
 	offered := ec2.NewDescribeInstanceTypeOfferingsPaginator(m.ec2, &ec2.DescribeInstanceTypeOfferingsInput{
@@ -231,14 +232,4 @@ func (m *market) readTypes(ctx context.Context) (func(*offers), error) {
 		return nil, fmt.Errorf("region %s offers no instance types", m.o.AWS.Region)
 	}
 	return func(g *offers) { g.types, g.zones = types, zones }, nil
-}
-
-func compareStrings[S ~string](a, b S) int {
-	switch {
-	case a < b:
-		return -1
-	case a > b:
-		return 1
-	}
-	return 0
 }

@@ -3,6 +3,7 @@ package aws
 import (
 	"cmp"
 	"context"
+	"maps"
 	"math"
 	"slices"
 	"sync"
@@ -47,7 +48,7 @@ func (r *networkResolver) resolveSubnets(ctx context.Context, class *ec2v1.EC2No
 		}
 	}
 	// By zone and id, not by free addresses: a status that flaps is a write for nothing.
-	class.Status.Subnets = sortedValues(found, func(a, b ec2v1.Subnet) int {
+	class.Status.Subnets = slices.SortedFunc(maps.Values(found), func(a, b ec2v1.Subnet) int {
 		return cmp.Or(cmp.Compare(a.Zone, b.Zone), cmp.Compare(a.ID, b.ID))
 	})
 	if len(found) == 0 {
@@ -103,22 +104,14 @@ func (r *networkResolver) resolveSecurityGroups(ctx context.Context, class *ec2v
 			}
 		}
 	}
-	class.Status.SecurityGroups = sortedValues(found,
-		func(a, b ec2v1.SecurityGroup) int { return cmp.Compare(a.ID, b.ID) })
+	class.Status.SecurityGroups = slices.SortedFunc(maps.Values(found), func(a, b ec2v1.SecurityGroup) int {
+		return cmp.Compare(a.ID, b.ID)
+	})
 	if len(found) == 0 {
 		return unready(condition, "SecurityGroupsNotFound",
 			"%s: no security group in region %s matches; check the terms, or tag groups accordingly", field, r.o.AWS.Region), nil
 	}
 	return ready(condition), nil
-}
-
-func sortedValues[V any](m map[string]V, by func(a, b V) int) []V {
-	out := make([]V, 0, len(m))
-	for _, v := range m {
-		out = append(out, v)
-	}
-	slices.SortFunc(out, by)
-	return out
 }
 
 // subnetBook knows how many addresses subnets have left: what EC2 last said, less what launches since then took.
