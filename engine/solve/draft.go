@@ -26,7 +26,7 @@ func (d *Draft) ExplainOnly(key model.PodKey) model.Reason {
 	for _, p := range d.from {
 		for _, g := range slices.Concat(p.groups, p.infeasible) {
 			if slices.ContainsFunc(g.pods, func(i int) bool { return p.s.Pending[i].PodKey == key }) {
-				return p.reasonFor(g)
+				return explainer{p}.reasonFor(g)
 			}
 		}
 	}
@@ -107,7 +107,7 @@ func (x *explaining) explain(p *problem, g *group, before *cachedReason) {
 		return
 	}
 	x.verdicts += max(len(p.views), 1)
-	reason := p.reasonFor(g)
+	reason := explainer{p}.reasonFor(g)
 	if x.suggestions < x.maxSuggestions(p) {
 		x.suggestions++
 		reason.Change = suggest.Smallest(p.s, g.shape, p.views, p.rooms, &reason)

@@ -92,7 +92,7 @@ func (p *problem) doubtful() bool {
 		return true
 	}
 	return slices.ContainsFunc(waiting, func(g *group) bool {
-		switch p.nearestRule(g) {
+		switch (explainer{p}).nearestRule(g) {
 		case model.RulePoolNotReady, model.RuleTaint, model.RuleRequirement, model.RuleResource, model.RuleCapacity,
 			model.RuleCatalog:
 			return false

@@ -79,6 +79,6 @@ func (p *problem) unfair() bool {
 		}
 	}
 	return slices.ContainsFunc(p.waiting(), func(g *group) bool {
-		return p.priority(g) > least && p.nearestRule(g) == model.RuleLimit
+		return p.priority(g) > least && explainer{p}.nearestRule(g) == model.RuleLimit
 	})
 }

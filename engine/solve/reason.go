@@ -9,9 +9,12 @@ import (
 	"github.com/nodeless/nodeless/engine/rules"
 )
 
+// explainer finds out why groups of an attempt got nothing.
+type explainer struct{ *problem }
+
 // headroomOf returns what the limits of a pool leave for a group: one that was set aside could launch nothing before
 // anything was planned.
-func (p *problem) headroomOf(g *group, view int) rules.Headroom {
+func (p explainer) headroomOf(g *group, view int) rules.Headroom {
 	if g.setAside {
 		return p.views[view].Headroom()
 	}
@@ -19,7 +22,7 @@ func (p *problem) headroomOf(g *group, view int) rules.Headroom {
 }
 
 // nearestRule returns the rule of the pool that came nearest to a node for the group.
-func (p *problem) nearestRule(g *group) model.Rule {
+func (p explainer) nearestRule(g *group) model.Rule {
 	if g.refused.BetweenPods() {
 		return g.refused
 	}
@@ -37,7 +40,7 @@ func (p *problem) nearestRule(g *group) model.Rule {
 
 // reasonFor returns why the group gets nothing. The pool that came nearest to a node answers for all, unless other pods
 // stand in the way.
-func (p *problem) reasonFor(g *group) model.Reason {
+func (p explainer) reasonFor(g *group) model.Reason {
 	if len(p.views) == 0 {
 		return model.Reason{Rule: model.RuleNoPool}
 	}
@@ -71,7 +74,7 @@ func (p *problem) reasonFor(g *group) model.Reason {
 
 // verdict returns what keeps the group from a pool: the pool's own rules, or else minValues for what shares the node,
 // ports of daemons, or the policy's largest node.
-func (p *problem) verdict(g *group, shape *model.Shape, view int, room rules.Headroom) model.PoolVerdict {
+func (p explainer) verdict(g *group, shape *model.Shape, view int, room rules.Headroom) model.PoolVerdict {
 	v, c := p.views[view], p.classes.list[g.class]
 	out := v.Verdict(shape, room, p.s.ResourceNames)
 	if out.Rule != model.RuleSteps {
@@ -94,7 +97,7 @@ func (p *problem) verdict(g *group, shape *model.Shape, view int, room rules.Hea
 }
 
 // blameDaemonPort reports whether a daemon has a port of the group.
-func (p *problem) blameDaemonPort(g *group, v *rules.View, out *model.PoolVerdict) bool {
+func (p explainer) blameDaemonPort(g *group, v *rules.View, out *model.PoolVerdict) bool {
 	for _, port := range g.shape.HostPorts {
 		for i := range p.s.Daemons {
 			d := &p.s.Daemons[i]
@@ -110,7 +113,7 @@ func (p *problem) blameDaemonPort(g *group, v *rules.View, out *model.PoolVerdic
 
 // blameLargest names the resource of the policy's largest node that the group exceeds, if no type that the policy
 // admits fits.
-func (p *problem) blameLargest(g *group, v *rules.View, options []rules.Option, out *model.PoolVerdict) {
+func (p explainer) blameLargest(g *group, v *rules.View, options []rules.Option, out *model.PoolVerdict) {
 	if p.policy.Largest == (model.Resources{}) {
 		return
 	}
