@@ -90,11 +90,11 @@ func build(ctx context.Context, o Options, kube kubernetes.Interface) (*rooms, e
 	}
 	r.events.StartRecordingToSink(&typedcorev1.EventSinkImpl{Interface: kube.CoreV1().Events("")})
 	recorder := r.events.NewRecorder(scheme(), corev1.EventSource{Component: "karpenter"})
-	r.world = cluster.New(cluster.Options{Clock: o.Clock, Overlays: o.Gates.NodeOverlay, NoStatic: !o.Gates.StaticCapacity})
+	r.state = cluster.New(cluster.Options{Clock: o.Clock, Overlays: o.Gates.NodeOverlay, NoStatic: !o.Gates.StaticCapacity})
 	r.counters = metrics.New(r.registry)
 	metrics.SetBuild(r.registry, o.Version)
-	r.actor = apply.New(apply.Options{Client: api, World: r.world, Recorder: recorder, Clock: o.Clock, Log: o.Log, Metrics: r.counters, Parallel: 16 * o.Parallel})
-	r.records = store.New(store.Options{Client: api, Cache: r.cache, World: r.world, Clock: o.Clock, Log: o.Log, Metrics: r.counters})
+	r.applier = apply.New(apply.Options{Client: api, State: r.state, Recorder: recorder, Clock: o.Clock, Log: o.Log, Metrics: r.counters, Parallel: 16 * o.Parallel})
+	r.records = store.New(store.Options{Client: api, Cache: r.cache, State: r.state, Clock: o.Clock, Log: o.Log, Metrics: r.counters})
 	kinds, err := servedKinds(kube.Discovery(), o.ClassKinds)
 	if err != nil {
 		return nil, err
@@ -117,28 +117,28 @@ func build(ctx context.Context, o Options, kube kubernetes.Interface) (*rooms, e
 	o.Gates = nominating(o, version)
 	r.nominates = o.Gates.Nominations
 	r.nodeClaims, err = nodeclaim.New(ctx, nodeclaim.Options{
-		Cloud: machines, Cache: r.cache, Client: api, Cluster: r.world, Recorder: recorder, Clock: o.Clock, Log: o.Log,
+		Cloud: machines, Cache: r.cache, Client: api, Cluster: r.state, Recorder: recorder, Clock: o.Clock, Log: o.Log,
 		RefreshClass: func(ctx context.Context, ref cloud.ClassRef) { classes.Refresh(ctx, api, ref) },
 		Annotations:  classAnnotations(classes), Metrics: r.counters, Gates: o.Gates, Launches: 64 * o.Parallel,
 		Registered: func(claim *karpv1.NodeClaim, yes bool) { r.status.Registered(claim, yes) }, Deleting: r.records.Deleting,
-		Nominate: r.actor.Nominate,
+		Nominate: r.applier.Nominate,
 	})
 	if err != nil {
 		return nil, fmt.Errorf("controller: %w", err)
 	}
 	r.status, err = status.New(ctx, status.Options{
-		Provider: provider, Classes: classes, Cache: r.cache, Client: api, Cluster: r.world, Recorder: recorder,
+		Provider: provider, Classes: classes, Cache: r.cache, Client: api, Cluster: r.state, Recorder: recorder,
 		ClassHash: aws.ClassHash, Refresh: o.ClassRefresh, OnClass: r.nodeClaims.ClassChanged, Clock: o.Clock, Log: o.Log,
 	})
 	if err != nil {
 		return nil, fmt.Errorf("controller: status: %w", err)
 	}
 	if o.Gates.NodeOverlay {
-		r.overlays = overlays.New(r.cache, api, r.world, o.Clock, o.Log)
+		r.overlays = overlays.New(r.cache, api, r.state, o.Clock, o.Log)
 	}
 	if o.Gates.CapacityBuffer {
 		r.buffers, err = buffers.New(ctx, buffers.Options{
-			Cache: r.cache, Client: api, Cluster: r.world, Recorder: recorder, Clock: o.Clock, Log: o.Log,
+			Cache: r.cache, Client: api, Cluster: r.state, Recorder: recorder, Clock: o.Clock, Log: o.Log,
 		})
 		if err != nil {
 			return nil, fmt.Errorf("controller: %w", err)

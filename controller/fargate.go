@@ -50,7 +50,7 @@ func (r *rooms) buildFargate(ctx context.Context, o Options, kube kubernetes.Int
 	}
 	var err error
 	f.scheduler, err = scheduler.New(ctx, scheduler.Options{
-		Cache: r.cache, Client: api, Kube: kube, Names: r.world.Names(), Hosts: o.Fargate.Hosts, HostGrace: o.Fargate.HostGrace, Clock: o.Clock, Log: o.Log,
+		Cache: r.cache, Client: api, Kube: kube, Names: r.state.Names(), Hosts: o.Fargate.Hosts, HostGrace: o.Fargate.HostGrace, Clock: o.Clock, Log: o.Log,
 		Recorder: r.events.NewRecorder(scheme(), corev1.EventSource{Component: fargate.SchedulerName}),
 		Logging:  f.webhook.Logging,
 	})

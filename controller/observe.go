@@ -38,7 +38,7 @@ func (r *rooms) observe(ctx context.Context, o Options) (*loopMetrics, error) {
 	if o.Unobserved {
 		return m, nil
 	}
-	r.registry.MustRegister(metrics.NewCluster(metrics.ClusterOptions{Reader: r.cache, World: r.world, Clock: o.Clock}))
+	r.registry.MustRegister(metrics.NewCluster(metrics.ClusterOptions{Reader: r.cache, State: r.state, Clock: o.Clock}))
 	if err := m.pods.Watch(ctx, r.cache); err != nil {
 		return nil, err
 	}

@@ -24,8 +24,8 @@ import (
 // rooms are what Run puts together.
 type rooms struct {
 	cache      cache.Cache
-	world      *cluster.World
-	actor      *apply.Actor
+	state      *cluster.State
+	applier    *apply.Applier
 	nodeClaims *nodeclaim.Controller
 	nominates  bool // pods
 	status     *status.Controller
@@ -46,7 +46,7 @@ func (r *rooms) run(ctx context.Context, end context.CancelCauseFunc, o Options,
 	defer context.AfterFunc(ctx, func() { end(context.Cause(ctx)) })()
 	group.Go(func() error { return r.cache.Start(ctx) })
 	group.Go(func() error {
-		if err := r.world.Attach(ctx, r.cache); err != nil {
+		if err := r.state.Attach(ctx, r.cache); err != nil {
 			return err
 		}
 		if !r.cache.WaitForCacheSync(ctx) {
@@ -100,7 +100,7 @@ func (r *rooms) act(ctx context.Context, o Options) error {
 	group.Go(func() error {
 		return cycle.Run(ctx, cycle.Options{
 			Progress: r.progress,
-			State:    r.world, Applier: r.actor, Recall: r.actor.Recall, RemoveFillTaints: r.actor.RemoveFillTaints,
+			State:    r.state, Applier: r.applier, Recall: r.applier.Resync, RemoveFillTaints: r.applier.RemoveFillTaints,
 			Policy: o.Policy, BatchIdle: o.BatchIdle, BatchMax: o.BatchMax, Promise: r.nominates, Clock: o.Clock, Log: o.Log, BadPlans: badPlans,
 			OnDecision: func(d cycle.Decision) {
 				m.observe(d)

@@ -22,7 +22,7 @@ type StillTrue func(*model.Snapshot, model.Command) model.Reason
 // replacements are ready and it is still true, back to where it began if it cannot come to an end. Between two API calls
 // of it and of Apply a process may stop for ever: the next one finds enough to go on. It returns when it must be called
 // again at the latest, zero if that depends on changes only.
-func (a *Actor) Advance(ctx context.Context, s *model.Snapshot, stillTrue StillTrue) (Result, time.Time) {
+func (a *Applier) Advance(ctx context.Context, s *model.Snapshot, stillTrue StillTrue) (Result, time.Time) {
 	f := a.find()
 	var r Result
 	var mu sync.Mutex
@@ -71,7 +71,7 @@ func nextLimit(open []*underway, limit time.Duration, now time.Time) time.Time {
 }
 
 // open are the commands of which some victim is not going yet.
-func (a *Actor) open(all []*underway) []*underway {
+func (a *Applier) open(all []*underway) []*underway {
 	var out []*underway
 	for _, u := range all {
 		if len(a.left(u)) > 0 {
@@ -82,7 +82,7 @@ func (a *Actor) open(all []*underway) []*underway {
 }
 
 // advance brings one command a step further.
-func (a *Actor) advance(ctx context.Context, s *model.Snapshot, u *underway, limit time.Duration, stillTrue StillTrue) Result {
+func (a *Applier) advance(ctx context.Context, s *model.Snapshot, u *underway, limit time.Duration, stillTrue StillTrue) Result {
 	if why, message := u.broken(a.o.Clock.Now(), limit); why != "" {
 		return a.undo(ctx, u, why, message)
 	}
@@ -109,13 +109,13 @@ func (a *Actor) advance(ctx context.Context, s *model.Snapshot, u *underway, lim
 }
 
 // seen reports whether the snapshot is one in which these machines take no pods any more.
-func (a *Actor) seen(s *model.Snapshot, left []*karpv1.NodeClaim) bool {
+func (a *Applier) seen(s *model.Snapshot, left []*karpv1.NodeClaim) bool {
 	going := map[string]bool{}
 	for i := range s.Nodes {
 		going[s.Nodes[i].Claim] = s.Nodes[i].Command != ""
 	}
 	for _, claim := range left {
-		if node := a.o.World.Node(claim.Status.NodeName); !going[claim.Name] || node == nil || !hasTaint(node) {
+		if node := a.o.State.Node(claim.Status.NodeName); !going[claim.Name] || node == nil || !hasTaint(node) {
 			return false
 		}
 	}
@@ -123,7 +123,7 @@ func (a *Actor) seen(s *model.Snapshot, left []*karpv1.NodeClaim) bool {
 }
 
 // finish asks for the end of what is left of a command's victims.
-func (a *Actor) finish(ctx context.Context, u *underway, command model.Command, left []*karpv1.NodeClaim) Result {
+func (a *Applier) finish(ctx context.Context, u *underway, command model.Command, left []*karpv1.NodeClaim) Result {
 	byName := map[string]*karpv1.NodeClaim{}
 	for _, claim := range left {
 		byName[claim.Name] = claim
@@ -135,9 +135,9 @@ func (a *Actor) finish(ctx context.Context, u *underway, command model.Command, 
 		switch err := a.delete(ctx, claim, m); {
 		case err == nil:
 			r.Removed = append(r.Removed, m.Claim)
-			a.reporter.removed(claim, a.o.World.Node(m.Node), m)
+			a.reporter.removed(claim, a.o.State.Node(m.Node), m)
 		case apierrors.IsNotFound(err):
-			a.o.World.ForgetClaim(claim)
+			a.o.State.ForgetClaim(claim)
 		case apierrors.IsConflict(err): // the next turn looks again
 			a.refresh(ctx, claim)
 			r.Again = true

@@ -21,7 +21,7 @@ var errChanged = errors.New("it has changed in the meantime")
 
 // begin starts the commands that are still right, several at a time: their replacements first, then their victims are
 // marked. From the first replacement on the command is data in the cluster, and Advance brings it to an end.
-func (a *Actor) begin(ctx context.Context, s *model.Snapshot, commands []model.Command, r *Result) {
+func (a *Applier) begin(ctx context.Context, s *model.Snapshot, commands []model.Command, r *Result) {
 	if len(commands) == 0 {
 		return
 	}
@@ -50,7 +50,7 @@ func (a *Actor) begin(ctx context.Context, s *model.Snapshot, commands []model.C
 
 // victimsUnderWay are the commands that machines are part of, marked or not yet, by the UID of the NodeClaim. A victim that could
 // not be marked looks like any other in a snapshot: were another command begun for it each time, each would launch a machine.
-func (a *Actor) victimsUnderWay() map[types.UID]string {
+func (a *Applier) victimsUnderWay() map[types.UID]string {
 	out := map[types.UID]string{}
 	for _, u := range a.find().commands {
 		for _, claim := range a.left(u) {
@@ -62,7 +62,7 @@ func (a *Actor) victimsUnderWay() map[types.UID]string {
 
 // prepare looks at a command once more before anything of it is done: every victim must be as it was and in no other command,
 // and there must be room within the limits for all of its replacements.
-func (a *Actor) prepare(s *model.Snapshot, c *model.Command, taken *tally, going map[types.UID]string) (translate.Command, []order, error) {
+func (a *Applier) prepare(s *model.Snapshot, c *model.Command, taken *tally, going map[types.UID]string) (translate.Command, []order, error) {
 	record := translate.Command{ID: c.ID, Method: c.Method, Launches: len(c.Launches), Since: a.o.Clock.Now().UTC()}
 	for i := range c.Removals {
 		claim, why := a.stillTrue(s, &c.Removals[i])
@@ -87,7 +87,7 @@ func (a *Actor) prepare(s *model.Snapshot, c *model.Command, taken *tally, going
 
 // start creates the replacements of a command and marks its victims. What fails half-way is left to Advance, except that a
 // victim which has changed undoes the command at once.
-func (a *Actor) start(ctx context.Context, s *model.Snapshot, record translate.Command, orders []order, known map[string]bool) Result {
+func (a *Applier) start(ctx context.Context, s *model.Snapshot, record translate.Command, orders []order, known map[string]bool) Result {
 	r := Result{Claims: map[string]string{}}
 	for _, o := range orders {
 		name, created, err := a.create(ctx, o, known)
@@ -106,7 +106,7 @@ func (a *Actor) start(ctx context.Context, s *model.Snapshot, record translate.C
 		}
 		r.Claims[o.launch.ID] = name
 		record.Replacements = append(record.Replacements, name)
-		if claim := a.o.World.Claim(name); claim != nil {
+		if claim := a.o.State.Claim(name); claim != nil {
 			a.machines.once(claim, launchingSaid, corev1.EventTypeNormal, "DisruptionLaunching", "Launching NodeClaim: "+string(record.Method))
 		}
 	}
@@ -131,14 +131,14 @@ func (a *Actor) start(ctx context.Context, s *model.Snapshot, record translate.C
 }
 
 // count counts a command that was begun.
-func (a *Actor) count(c translate.Command) {
+func (a *Applier) count(c translate.Command) {
 	how := metrics.Delete
 	if c.Launches > 0 {
 		how = metrics.Replace
 	}
 	var pools []string
 	for _, v := range c.Victims {
-		if m, ok := a.o.World.Machine(v.Claim); ok {
+		if m, ok := a.o.State.Machine(v.Claim); ok {
 			pools = append(pools, m.Pool)
 		}
 	}

@@ -31,14 +31,14 @@ func TestAVictimThatCannotBeMarkedIsNotReplacedTwice(t *testing.T) {
 	r.restart(refusing{r.client})
 	s := r.snapshot()
 	c := r.replace(s, a)
-	if done := r.actor.Apply(t.Context(), s, model.Plan{Commands: []model.Command{c}}); len(done.Created) != 1 || len(done.Errors) != 1 {
+	if done := r.applier.Apply(t.Context(), s, model.Plan{Commands: []model.Command{c}}); len(done.Created) != 1 || len(done.Errors) != 1 {
 		t.Fatalf("begun: %+v", done)
 	}
 	other := c
 	other.ID = "other"
 	for _, c := range []model.Command{c, other} {
 		s := r.snapshot()
-		done := r.actor.Apply(t.Context(), s, model.Plan{Commands: []model.Command{c}})
+		done := r.applier.Apply(t.Context(), s, model.Plan{Commands: []model.Command{c}})
 		if len(done.Created)+len(done.Existing) != 0 || len(done.Refused) != 1 {
 			t.Errorf("command %s: %+v", c.ID, done)
 		}
@@ -53,11 +53,11 @@ func TestACommandThatCannotBeUndoneMakesNoHotLoop(t *testing.T) {
 	r := enter(t, "100")
 	a := r.occupied("a")
 	s := r.snapshot()
-	r.actor.Apply(t.Context(), s, model.Plan{Commands: []model.Command{r.replace(s, a)}})
+	r.applier.Apply(t.Context(), s, model.Plan{Commands: []model.Command{r.replace(s, a)}})
 	r.restart(refusing{r.client})
 	for _, wait := range []time.Duration{10 * time.Minute, 10 * time.Minute} {
 		r.clock.Advance(wait)
-		done, due := r.actor.Advance(t.Context(), r.snapshot(), still)
+		done, due := r.applier.Advance(t.Context(), r.snapshot(), still)
 		if len(done.Errors) == 0 || len(done.Undone) != 0 {
 			t.Fatalf("got %+v", done)
 		}
@@ -72,11 +72,11 @@ func TestAVictimThatWasLetOffStaysSoWhileAnotherDrains(t *testing.T) {
 	r := enter(t, "100")
 	a, b := r.occupied("a"), r.occupied("b")
 	s := r.snapshot()
-	r.actor.Apply(t.Context(), s, model.Plan{Commands: []model.Command{r.replace(s, a, b)}})
+	r.applier.Apply(t.Context(), s, model.Plan{Commands: []model.Command{r.replace(s, a, b)}})
 	if err := r.client.Delete(t.Context(), r.claim(a)); err != nil {
 		t.Fatal(err)
 	}
-	r.until("the world knows", func() bool { return r.world.Claim(a).DeletionTimestamp != nil })
+	r.until("the world knows", func() bool { return r.state.Claim(a).DeletionTimestamp != nil })
 	r.clock.Advance(10 * time.Minute)
 	if done := r.turn(); len(done.Undone) != 1 {
 		t.Fatalf("undone: %+v", done)
@@ -96,13 +96,13 @@ func TestAVictimThatIsInterruptedStaysTainted(t *testing.T) {
 	r := enter(t, "100")
 	a := r.occupied("a")
 	s := r.snapshot()
-	r.actor.Apply(t.Context(), s, model.Plan{Commands: []model.Command{r.replace(s, a)}})
+	r.applier.Apply(t.Context(), s, model.Plan{Commands: []model.Command{r.replace(s, a)}})
 	claim := r.claim(a)
 	claim.Annotations[translate.AnnotationInterrupted] = translate.Interruption("spot_interrupted", r.clock.Now())
 	if err := r.client.Update(t.Context(), claim); err != nil {
 		t.Fatal(err)
 	}
-	r.until("the world knows", func() bool { return r.world.Claim(a).Annotations[translate.AnnotationInterrupted] != "" })
+	r.until("the world knows", func() bool { return r.state.Claim(a).Annotations[translate.AnnotationInterrupted] != "" })
 	r.clock.Advance(10 * time.Minute)
 	if done := r.turn(); len(done.Undone) != 1 {
 		t.Fatalf("undone: %+v", done)

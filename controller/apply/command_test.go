@@ -31,7 +31,7 @@ func (r *room) occupied(name string) string {
 	if err := r.client.Create(r.t.Context(), claim); err != nil {
 		r.t.Fatal(err)
 	}
-	r.until("the claim is known", func() bool { return r.world.Claim(claim.Name) != nil })
+	r.until("the claim is known", func() bool { return r.state.Claim(claim.Name) != nil })
 	node := r.boot(claim.Name)
 	p := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: name, Namespace: r.namespace}}
 	p.Spec.NodeName = node
@@ -42,7 +42,7 @@ func (r *room) occupied(name string) string {
 		r.t.Fatal(err)
 	}
 	r.until("the pod is on its machine", func() bool {
-		m, _ := r.world.Machine(claim.Name)
+		m, _ := r.state.Machine(claim.Name)
 		return len(m.Pods) == 1
 	})
 	return claim.Name
@@ -75,8 +75,8 @@ func still(s *model.Snapshot, c model.Command) model.Reason {
 func (r *room) turn() Result {
 	r.t.Helper()
 	s := r.snapshot()
-	done := r.actor.Apply(r.t.Context(), s, engine.Provision(s, model.Policy{}))
-	advanced, _ := r.actor.Advance(r.t.Context(), r.snapshot(), still)
+	done := r.applier.Apply(r.t.Context(), s, engine.Provision(s, model.Policy{}))
+	advanced, _ := r.applier.Advance(r.t.Context(), r.snapshot(), still)
 	done.Add(advanced)
 	return done
 }
@@ -140,7 +140,7 @@ func TestMachinesGoWhenTheirReplacementIsReady(t *testing.T) {
 	r := enter(t, "100")
 	a, b := r.occupied("a"), r.occupied("b")
 	s := r.snapshot()
-	done := r.actor.Apply(t.Context(), s, model.Plan{Commands: []model.Command{r.replace(s, a, b)}})
+	done := r.applier.Apply(t.Context(), s, model.Plan{Commands: []model.Command{r.replace(s, a, b)}})
 	if len(done.Created) != 1 || len(done.Begun) != 1 || len(done.Errors)+len(done.Refused) != 0 {
 		t.Fatalf("begun: %+v", done)
 	}
@@ -170,8 +170,8 @@ func TestACommandWhoseReplacementIsNeverReadyIsUndone(t *testing.T) {
 	r := enter(t, "100")
 	a := r.occupied("a")
 	s := r.snapshot()
-	r.actor.Apply(t.Context(), s, model.Plan{Commands: []model.Command{r.replace(s, a)}})
-	_, due := r.actor.Advance(t.Context(), r.snapshot(), still)
+	r.applier.Apply(t.Context(), s, model.Plan{Commands: []model.Command{r.replace(s, a)}})
+	_, due := r.applier.Advance(t.Context(), r.snapshot(), still)
 	if want := r.clock.Now().Add(10 * time.Minute); !due.Equal(want) {
 		t.Errorf("to be looked at again at %s, want %s", due, want)
 	}
@@ -184,7 +184,7 @@ func TestACommandWhoseReplacementIsNeverReadyIsUndone(t *testing.T) {
 		t.Fatalf("undone: %+v", done)
 	}
 	r.expectMarks("", a)
-	if len(r.claims()) != 2 || !r.world.Resting(r.pool) {
+	if len(r.claims()) != 2 || !r.state.Resting(r.pool) {
 		t.Error("its replacement stays, and the pool is left alone for a while")
 	}
 	if r.events.count("DisruptionBlocked "+a+" Disruption was abandoned: its replacement was not ready within 10m0s") != 1 {
@@ -216,7 +216,7 @@ func TestACommandIsUndoneWhen(t *testing.T) {
 				r.t.Fatal(err)
 			}
 			r.until("the world knows", func() bool {
-				m, _ := r.world.Machine(r.pool + "-a")
+				m, _ := r.state.Machine(r.pool + "-a")
 				return len(m.Pods) == 1 && m.Pods[0].DoNotDisrupt
 			})
 		}, "no_longer_true"},
@@ -225,17 +225,17 @@ func TestACommandIsUndoneWhen(t *testing.T) {
 			r := enter(t, "100")
 			a := r.occupied("a")
 			s := r.snapshot()
-			replacement := r.actor.Apply(t.Context(), s, model.Plan{Commands: []model.Command{r.replace(s, a)}}).Created[0]
+			replacement := r.applier.Apply(t.Context(), s, model.Plan{Commands: []model.Command{r.replace(s, a)}}).Created[0]
 			c.happen(r, a, replacement)
 			if c.ready {
 				r.bootIfThere(replacement)
 			}
 			r.until("it is undone", func() bool {
-				advanced, _ := r.actor.Advance(t.Context(), r.snapshot(), still)
+				advanced, _ := r.applier.Advance(t.Context(), r.snapshot(), still)
 				return len(advanced.Undone) == 1 && advanced.Undone[0].Why == c.why
 			})
 			r.expectMarks("", a)
-			if again, _ := r.actor.Advance(t.Context(), r.snapshot(), still); len(again.Undone)+len(again.Errors) != 0 {
+			if again, _ := r.applier.Advance(t.Context(), r.snapshot(), still); len(again.Undone)+len(again.Errors) != 0 {
 				t.Errorf("again: %+v", again)
 			}
 		})
@@ -253,7 +253,7 @@ func TestAVictimThatIsDeletedByHandDoesNotHoldTheOthers(t *testing.T) {
 	r := enter(t, "100")
 	a, b := r.occupied("a"), r.occupied("b")
 	s := r.snapshot()
-	replacement := r.actor.Apply(t.Context(), s, model.Plan{Commands: []model.Command{r.replace(s, a, b)}}).Created[0]
+	replacement := r.applier.Apply(t.Context(), s, model.Plan{Commands: []model.Command{r.replace(s, a, b)}}).Created[0]
 	if err := r.client.Delete(t.Context(), r.claim(a)); err != nil {
 		t.Fatal(err)
 	}
@@ -268,7 +268,7 @@ func TestAPoolThatIsDeletedTakesItsCommandsWithIt(t *testing.T) {
 	r := enter(t, "100")
 	a := r.occupied("a")
 	s := r.snapshot()
-	replacement := r.actor.Apply(t.Context(), s, model.Plan{Commands: []model.Command{r.replace(s, a)}}).Created[0]
+	replacement := r.applier.Apply(t.Context(), s, model.Plan{Commands: []model.Command{r.replace(s, a)}}).Created[0]
 	if err := r.client.Delete(t.Context(), &karpv1.NodePool{ObjectMeta: metav1.ObjectMeta{Name: r.pool}}); err != nil {
 		t.Fatal(err)
 	}
@@ -311,7 +311,7 @@ func TestALimitHoldsBackTheWholeCommand(t *testing.T) {
 	a, b := r.occupied("a"), r.occupied("b")
 	s := r.snapshot()
 	s.Pools[0].Limits = model.Limits{}
-	done := r.actor.Apply(t.Context(), s, model.Plan{Commands: []model.Command{r.replace(s, a, b)}})
+	done := r.applier.Apply(t.Context(), s, model.Plan{Commands: []model.Command{r.replace(s, a, b)}})
 	if len(done.Created)+len(done.Begun) != 0 || len(done.Refused) != 1 {
 		t.Errorf("got %+v", done)
 	}
@@ -381,7 +381,7 @@ func TestAProcessMayStopAfterAnyWriteOfACommand(t *testing.T) {
 			m := &mortal{Client: r.client, left: k}
 			r.restart(m)
 			s := r.snapshot()
-			r.actor.Apply(t.Context(), s, model.Plan{Commands: []model.Command{r.replace(s, a, b)}})
+			r.applier.Apply(t.Context(), s, model.Plan{Commands: []model.Command{r.replace(s, a, b)}})
 			r.bootReplacements(a, b)
 			if !m.dead() {
 				r.until("the process stops, or is done", func() bool { return len(r.turn().Finished) == 1 || m.dead() })
@@ -411,7 +411,7 @@ func TestAProcessMayStopAfterAnyWriteOfUndoing(t *testing.T) {
 			r := enter(t, "100")
 			a, b := r.occupied("a"), r.occupied("b")
 			s := r.snapshot()
-			r.actor.Apply(t.Context(), s, model.Plan{Commands: []model.Command{r.replace(s, a, b)}})
+			r.applier.Apply(t.Context(), s, model.Plan{Commands: []model.Command{r.replace(s, a, b)}})
 			r.clock.Advance(10 * time.Minute)
 			m := &mortal{Client: r.client, left: k}
 			r.restart(m)

@@ -15,11 +15,11 @@ import (
 const fillTaint = "nodeless.sh/filled-later-"
 
 // RemoveFillTaints takes those taints off Nodes, and reports whether none is left.
-func (a *Actor) RemoveFillTaints(ctx context.Context, s *model.Snapshot) bool {
+func (a *Applier) RemoveFillTaints(ctx context.Context, s *model.Snapshot) bool {
 	var group errgroup.Group
 	group.SetLimit(a.o.Parallel)
 	for i := range s.Nodes {
-		node := a.o.World.Node(s.Nodes[i].Name)
+		node := a.o.State.Node(s.Nodes[i].Name)
 		if node == nil || !slices.ContainsFunc(node.Spec.Taints, isFillTaint) {
 			continue
 		}
@@ -28,7 +28,7 @@ func (a *Actor) RemoveFillTaints(ctx context.Context, s *model.Snapshot) bool {
 			changed.Spec.Taints = slices.DeleteFunc(changed.Spec.Taints, isFillTaint)
 			err := a.o.Client.Patch(ctx, changed, locked(node))
 			if err == nil {
-				a.o.World.Update(changed)
+				a.o.State.Update(changed)
 			}
 			return err
 		})

@@ -27,8 +27,8 @@ func TestFillTaintsOfEarlierVersionsAreRemoved(t *testing.T) {
 	if err := r.client.Update(ctx, node); err != nil {
 		t.Fatal(err)
 	}
-	r.until("the taints are known", func() bool { n := r.world.Node(name); return n != nil && len(n.Spec.Taints) == theirs+2 })
-	if !r.actor.RemoveFillTaints(ctx, r.snapshot()) {
+	r.until("the taints are known", func() bool { n := r.state.Node(name); return n != nil && len(n.Spec.Taints) == theirs+2 })
+	if !r.applier.RemoveFillTaints(ctx, r.snapshot()) {
 		t.Error("some are left")
 	}
 	if get(); len(node.Spec.Taints) != theirs {

@@ -44,18 +44,18 @@ func TestLaunchesOfAPlanCountForItsOwnLimits(t *testing.T) {
 			t.Fatal(err)
 		}
 		r.until("the world knows the limit", func() bool {
-			known := r.world.NodePool(r.pool)
+			known := r.state.NodePool(r.pool)
 			return known != nil && known.Generation == pool.Generation
 		})
 	}
 	limit(karpv1.Limits{"cpu": *resource.NewMilliQuantity(2*most-1, resource.DecimalSI)})
-	done := r.actor.Apply(t.Context(), s, p)
+	done := r.applier.Apply(t.Context(), s, p)
 	if len(done.Created) != 1 || len(done.Refused) != 1 || !strings.Contains(done.Refused[0].Why, "limit of cpu") {
 		t.Errorf("created %v, refused %v", done.Created, done.Refused)
 	}
 	limit(karpv1.Limits{"nodes": resource.MustParse("2")}) // one is there
 	p.Launches[0].ID, p.Launches[1].ID = "1123456789abcdef", "2123456789abcdef"
-	done = r.actor.Apply(t.Context(), s, p)
+	done = r.applier.Apply(t.Context(), s, p)
 	if len(done.Created) != 1 || len(done.Refused) != 1 || !strings.Contains(done.Refused[0].Why, "limit of 2 nodes") {
 		t.Errorf("created %v, refused %v", done.Created, done.Refused)
 	}
@@ -81,14 +81,14 @@ func TestAClaimThatIsChangedBeforeItsDeletionStays(t *testing.T) {
 	r := enter(t, "100")
 	r.pods(1, "1")
 	s := r.snapshot()
-	name := r.actor.Apply(t.Context(), s, r.plan(s)).Created[0]
+	name := r.applier.Apply(t.Context(), s, r.plan(s)).Created[0]
 	r.restart(meddler{r.client})
 	if err := r.client.DeleteAllOf(t.Context(), &corev1.Pod{}, client.InNamespace(r.namespace), client.GracePeriodSeconds(0)); err != nil {
 		t.Fatal(err)
 	}
-	r.until("the pods are gone and the claim is known", func() bool { return len(r.snapshot().Pending) == 0 && r.world.Claim(name) != nil })
+	r.until("the pods are gone and the claim is known", func() bool { return len(r.snapshot().Pending) == 0 && r.state.Claim(name) != nil })
 	node := machineOf(r.snapshot(), name)
-	done := r.actor.Apply(t.Context(), r.snapshot(), model.Plan{Removals: []model.Removal{{Node: node, Claim: name, Pool: r.pool, Method: model.Empty}}})
+	done := r.applier.Apply(t.Context(), r.snapshot(), model.Plan{Removals: []model.Removal{{Node: node, Claim: name, Pool: r.pool, Method: model.Empty}}})
 	if len(done.Removed) != 0 || len(done.Refused) != 1 || done.Refused[0].Why != "it has changed in the meantime" {
 		t.Errorf("removed %v, refused %v, errors %v", done.Removed, done.Refused, done.Errors)
 	}
@@ -142,7 +142,7 @@ func TestLateDoNotDisruptKeepsANode(t *testing.T) {
 		annotated.Annotations, annotated.ResourceVersion = c.pod, "2"
 		w.Update(later)
 		w.Update(annotated)
-		_, why := New(Options{World: w}).stillTrue(s, &model.Removal{Node: "n", Claim: "c", Pool: "p", Method: c.method})
+		_, why := New(Options{State: w}).stillTrue(s, &model.Removal{Node: "n", Claim: "c", Pool: "p", Method: c.method})
 		if why != c.want {
 			t.Errorf("%s: it stays for %q, want %q", name, why, c.want)
 		}

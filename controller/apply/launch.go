@@ -39,7 +39,7 @@ type order struct {
 }
 
 // launch creates the NodeClaims that are still right, several at a time, and gives their names by launch ID.
-func (a *Actor) launch(ctx context.Context, s *model.Snapshot, launches []model.Launch, r *Result) map[string]string {
+func (a *Applier) launch(ctx context.Context, s *model.Snapshot, launches []model.Launch, r *Result) map[string]string {
 	claims := map[string]string{}
 	var mu sync.Mutex
 	var group errgroup.Group
@@ -89,13 +89,13 @@ func newTally() *tally { return &tally{used: map[string]model.Resources{}, count
 
 // admit gives the launches whose pool still is as the plan believed, and has room for them within its limits. It looks at
 // the pool and its usage now, not at the snapshot: a plan may be older than other launches.
-func (a *Actor) admit(s *model.Snapshot, launches []model.Launch, taken *tally, r *Result) []order {
+func (a *Applier) admit(s *model.Snapshot, launches []model.Launch, taken *tally, r *Result) []order {
 	var out []order
 	for i := range launches {
 		l := &launches[i]
 		o, err := a.order(s, l)
 		if err == nil {
-			used, nodes := a.o.World.PoolUsage(l.Pool)
+			used, nodes := a.o.State.PoolUsage(l.Pool)
 			err = a.withinLimits(o, used.Plus(taken.used[l.Pool]), nodes+taken.count[l.Pool])
 		}
 		if err != nil {
@@ -110,8 +110,8 @@ func (a *Actor) admit(s *model.Snapshot, launches []model.Launch, taken *tally, 
 }
 
 // order looks up what a launch needs.
-func (a *Actor) order(s *model.Snapshot, l *model.Launch) (order, error) {
-	o := order{launch: l, pool: a.o.World.NodePool(l.Pool)}
+func (a *Applier) order(s *model.Snapshot, l *model.Launch) (order, error) {
+	o := order{launch: l, pool: a.o.State.NodePool(l.Pool)}
 	if o.pool == nil || o.pool.DeletionTimestamp != nil {
 		return o, errors.New("the NodePool is gone")
 	}
@@ -145,15 +145,15 @@ func (a *Actor) order(s *model.Snapshot, l *model.Launch) (order, error) {
 	return o, nil
 }
 
-func (a *Actor) withinLimits(o order, used model.Resources, nodes int64) error {
-	p, err := a.o.World.Names().Pool(o.pool, translate.PoolState{Now: a.o.Clock.Now()})
+func (a *Applier) withinLimits(o order, used model.Resources, nodes int64) error {
+	p, err := a.o.State.Names().Pool(o.pool, translate.PoolState{Now: a.o.Clock.Now()})
 	if err != nil {
 		return err
 	}
 	if p.Limits.NodesSet && nodes+1 > p.Limits.Nodes {
 		return fmt.Errorf("limit of %d nodes is reached", p.Limits.Nodes)
 	}
-	names := a.o.World.Names().List()
+	names := a.o.State.Names().List()
 	for i, set := range p.Limits.Set {
 		if set && o.expect.Capacity[i] > 0 && used[i]+o.expect.Capacity[i] > p.Limits.Max[i] {
 			return fmt.Errorf("limit of %s %s would be exceeded: %s in use, %s more wanted", names[i],
@@ -166,12 +166,12 @@ func (a *Actor) withinLimits(o order, used model.Resources, nodes int64) error {
 // create writes the claim, and reports whether it was not there before. A twin the plan did not know is this very launch,
 // made by a former run. One it knew (another pod took its place there, or it is going) is not enough: the plan wants a
 // further machine. Then the next name is made from both, so that a replay finds the same one again.
-func (a *Actor) create(ctx context.Context, o order, known map[string]bool) (string, bool, error) {
+func (a *Applier) create(ctx context.Context, o order, known map[string]bool) (string, bool, error) {
 	id := o.launch.ID
 	name := claimName(o.launch.Pool, id)
 	for range 4 {
-		claim := a.o.World.Names().NewClaim(name, o.pool, *o.launch, o.chosen, o.expect)
-		maps.Copy(claim.Annotations, a.o.World.OverlayAnnotations(o.launch.Pool, o.launch.Types))
+		claim := a.o.State.Names().NewClaim(name, o.pool, *o.launch, o.chosen, o.expect)
+		maps.Copy(claim.Annotations, a.o.State.OverlayAnnotations(o.launch.Pool, o.launch.Types))
 		reason, command := "provisioned", ""
 		if c := o.replaces; c != nil {
 			reason, command = strings.ToLower(string(c.Method)), c.ID
@@ -180,7 +180,7 @@ func (a *Actor) create(ctx context.Context, o order, known map[string]bool) (str
 		err := a.o.Client.Create(ctx, claim)
 		switch {
 		case err == nil:
-			a.o.World.ObserveClaim(claim)
+			a.o.State.ObserveClaim(claim)
 			a.o.Metrics.ClaimCreated(claim, reason)
 			return name, true, nil
 		case !apierrors.IsAlreadyExists(err):
@@ -193,7 +193,7 @@ func (a *Actor) create(ctx context.Context, o order, known map[string]bool) (str
 			}
 			return name, false, fmt.Errorf("read NodeClaim %s: %w", name, err)
 		}
-		a.o.World.ObserveClaim(twin)
+		a.o.State.ObserveClaim(twin)
 		if twin.DeletionTimestamp == nil && !known[name] && twin.Annotations[translate.AnnotationLaunch] == o.launch.ID && twin.Annotations[translate.AnnotationReplaces] == command {
 			return name, false, nil
 		}

@@ -69,7 +69,7 @@ func (r *machineReporter) once(o client.Object, within time.Duration, kind, reas
 // tell says something on a claim and its Node.
 func (r *machineReporter) tell(claim *karpv1.NodeClaim, kind, reason, message string) {
 	r.o.Recorder.Event(claim, kind, reason, shortened(message))
-	if node := r.o.World.Node(claim.Status.NodeName); node != nil {
+	if node := r.o.State.Node(claim.Status.NodeName); node != nil {
 		r.o.Recorder.Event(node, kind, reason, shortened(message))
 	}
 }
@@ -95,18 +95,18 @@ func (r *machineReporter) kept(s *model.Snapshot, kept []model.Kept) {
 			held[n.Pool] = true
 			continue
 		}
-		if np := r.o.World.NodePool(n.Pool); k.Reason.Rule == model.RuleWindow && np != nil && !timed[n.Pool] {
+		if np := r.o.State.NodePool(n.Pool); k.Reason.Rule == model.RuleWindow && np != nil && !timed[n.Pool] {
 			timed[n.Pool] = true
 			r.once(np, mostSaid, corev1.EventTypeNormal, "DisruptionBlocked", reason.Undone(k.Reason))
 		}
 		event, within := verdictOn(&k.Reason)
-		claim := r.o.World.Claim(n.Claim)
+		claim := r.o.State.Claim(n.Claim)
 		if event == "" || claim == nil {
 			continue
 		}
 		text := reason.Undone(k.Reason)
 		r.once(claim, within, corev1.EventTypeNormal, event, text)
-		if node := r.o.World.Node(n.Name); node != nil {
+		if node := r.o.State.Node(n.Name); node != nil {
 			r.once(node, within, corev1.EventTypeNormal, event, text)
 		}
 	}
@@ -140,8 +140,8 @@ func wasCut(why *model.Reason) bool {
 
 // budget says on a pool for which reasons its budgets let no machine go now.
 func (r *machineReporter) budget(p *model.Pool) {
-	np := r.o.World.NodePool(p.Name)
-	if np == nil || r.o.World.Resting(p.Name) {
+	np := r.o.State.NodePool(p.Name)
+	if np == nil || r.o.State.Resting(p.Name) {
 		return
 	}
 	d := &p.Disruption

@@ -20,7 +20,7 @@ const tries = 4
 
 // mark makes every victim that is not going yet carry the command: the annotation first, by which all the rest is found,
 // then the taint, then the condition. What is there already is left alone.
-func (a *Actor) mark(ctx context.Context, u *underway) error {
+func (a *Applier) mark(ctx context.Context, u *underway) error {
 	if len(u.Command.Replacements) == 0 && u.Launches > 0 {
 		for name := range u.replacements {
 			u.Command.Replacements = append(u.Command.Replacements, name)
@@ -45,7 +45,7 @@ func (a *Actor) mark(ctx context.Context, u *underway) error {
 }
 
 // annotate writes the command on a victim, unless something has happened to it that a command must not ignore.
-func (a *Actor) annotate(ctx context.Context, claim *karpv1.NodeClaim, c translate.Command) (*karpv1.NodeClaim, error) {
+func (a *Applier) annotate(ctx context.Context, claim *karpv1.NodeClaim, c translate.Command) (*karpv1.NodeClaim, error) {
 	text := c.Text()
 	return a.change(ctx, claim, func(claim *karpv1.NodeClaim) error {
 		other, marked, err := translate.CommandOf(claim)
@@ -68,7 +68,7 @@ func (a *Actor) annotate(ctx context.Context, claim *karpv1.NodeClaim, c transla
 }
 
 // change writes metadata of a claim if it has to be, as it is read anew after each conflict.
-func (a *Actor) change(ctx context.Context, claim *karpv1.NodeClaim, edit func(*karpv1.NodeClaim) error) (*karpv1.NodeClaim, error) {
+func (a *Applier) change(ctx context.Context, claim *karpv1.NodeClaim, edit func(*karpv1.NodeClaim) error) (*karpv1.NodeClaim, error) {
 	for range tries {
 		changed := claim.DeepCopy()
 		if err := edit(changed); err != nil {
@@ -79,7 +79,7 @@ func (a *Actor) change(ctx context.Context, claim *karpv1.NodeClaim, edit func(*
 		}
 		err := a.o.Client.Patch(ctx, changed, locked(claim))
 		if err == nil {
-			a.o.World.ObserveClaim(changed)
+			a.o.State.ObserveClaim(changed)
 			return changed, nil
 		}
 		if !apierrors.IsConflict(err) {
@@ -93,7 +93,7 @@ func (a *Actor) change(ctx context.Context, claim *karpv1.NodeClaim, edit func(*
 }
 
 // condition writes a claim's conditions if they have to be.
-func (a *Actor) condition(ctx context.Context, claim *karpv1.NodeClaim, edit func(status.ConditionSet)) error {
+func (a *Applier) condition(ctx context.Context, claim *karpv1.NodeClaim, edit func(status.ConditionSet)) error {
 	for range tries {
 		changed := claim.DeepCopy()
 		set := changed.StatusConditions(status.WithObservedOnly())
@@ -103,7 +103,7 @@ func (a *Actor) condition(ctx context.Context, claim *karpv1.NodeClaim, edit fun
 		}
 		err := a.o.Client.Status().Patch(ctx, changed, locked(claim))
 		if err == nil {
-			a.o.World.ObserveClaim(changed)
+			a.o.State.ObserveClaim(changed)
 			return nil
 		}
 		if !apierrors.IsConflict(err) {
@@ -117,8 +117,8 @@ func (a *Actor) condition(ctx context.Context, claim *karpv1.NodeClaim, edit fun
 }
 
 // taint puts the disrupted taint on the Node of a claim, or takes it off.
-func (a *Actor) taint(ctx context.Context, claim *karpv1.NodeClaim, on bool) error {
-	node := a.o.World.Node(claim.Status.NodeName)
+func (a *Applier) taint(ctx context.Context, claim *karpv1.NodeClaim, on bool) error {
+	node := a.o.State.Node(claim.Status.NodeName)
 	for range tries {
 		if node == nil || node.DeletionTimestamp != nil || hasTaint(node) == on {
 			return nil
@@ -131,7 +131,7 @@ func (a *Actor) taint(ctx context.Context, claim *karpv1.NodeClaim, on bool) err
 		err := a.o.Client.Patch(ctx, changed, locked(node))
 		switch {
 		case err == nil:
-			a.o.World.Update(changed)
+			a.o.State.Update(changed)
 			return nil
 		case apierrors.IsNotFound(err):
 			return nil
@@ -142,24 +142,24 @@ func (a *Actor) taint(ctx context.Context, claim *karpv1.NodeClaim, on bool) err
 		if err := a.o.Client.Get(ctx, client.ObjectKeyFromObject(node), fresh); err != nil {
 			return client.IgnoreNotFound(err)
 		}
-		a.o.World.Update(fresh)
+		a.o.State.Update(fresh)
 		node = fresh
 	}
 	return fmt.Errorf("taint Node %s: others write to it too often", node.Name)
 }
 
 // refresh reads a claim anew; nil if it is gone, or another one has its name.
-func (a *Actor) refresh(ctx context.Context, claim *karpv1.NodeClaim) *karpv1.NodeClaim {
+func (a *Applier) refresh(ctx context.Context, claim *karpv1.NodeClaim) *karpv1.NodeClaim {
 	fresh := &karpv1.NodeClaim{}
 	err := a.o.Client.Get(ctx, client.ObjectKeyFromObject(claim), fresh)
 	switch {
 	case apierrors.IsNotFound(err):
-		a.o.World.ForgetClaim(claim)
+		a.o.State.ForgetClaim(claim)
 		return nil
 	case err != nil:
 		return claim // the write will say what is wrong
 	}
-	a.o.World.ObserveClaim(fresh)
+	a.o.State.ObserveClaim(fresh)
 	if fresh.UID != claim.UID {
 		return nil
 	}

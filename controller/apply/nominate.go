@@ -22,12 +22,12 @@ const nominating = 2 * time.Second
 // Nominate has kube-scheduler keep room on a Node for the pods that were promised the claim's machine (status.nominatedNodeName,
 // KEP 5278): else the first machine that is ready takes whatever pods wait, and the others do not fit what was launched for them. It
 // returns when the pods say so, or after a while. Several may call it.
-func (a *Actor) Nominate(ctx context.Context, claim, node string) {
+func (a *Applier) Nominate(ctx context.Context, claim, node string) {
 	ctx, cancel := context.WithTimeout(ctx, nominating)
 	defer cancel()
 	var group errgroup.Group
 	group.SetLimit(a.o.Parallel)
-	for _, key := range a.o.World.Promised(claim) {
+	for _, key := range a.o.State.Promised(claim) {
 		if !a.nominable(key, node) {
 			continue
 		}
@@ -43,16 +43,16 @@ func (a *Actor) Nominate(ctx context.Context, claim, node string) {
 
 // nominable reports whether the pod waits, and neither has the nomination nor one by which kube-scheduler waits for pods that it evicts from a
 // machine.
-func (a *Actor) nominable(key model.PodKey, node string) bool {
-	pod := a.o.World.Pod(types.NamespacedName{Namespace: key.Namespace, Name: key.Name})
+func (a *Applier) nominable(key model.PodKey, node string) bool {
+	pod := a.o.State.Pod(types.NamespacedName{Namespace: key.Namespace, Name: key.Name})
 	if pod == nil || string(pod.UID) != key.UID || pod.Spec.NodeName != "" || pod.Status.NominatedNodeName == node {
 		return false
 	}
-	other := a.o.World.Node(pod.Status.NominatedNodeName)
+	other := a.o.State.Node(pod.Status.NominatedNodeName)
 	return other == nil || other.Labels[karpv1.NodeRegisteredLabelKey] == "true" && other.Labels[karpv1.NodeInitializedLabelKey] != "true"
 }
 
-func (a *Actor) nominate(ctx context.Context, key model.PodKey, node string) error {
+func (a *Applier) nominate(ctx context.Context, key model.PodKey, node string) error {
 	patch, err := json.Marshal(map[string]any{"metadata": map[string]any{"uid": key.UID}, "status": map[string]any{"nominatedNodeName": node}})
 	if err != nil {
 		return err

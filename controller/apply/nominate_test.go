@@ -46,16 +46,16 @@ func TestPromisedPodsAreNominated(t *testing.T) {
 	promised[model.PodKey{Namespace: r.namespace, Name: "gone", UID: "u"}] = "claim"
 	planetest.Eventually(t, "the world knows them", func(context.Context) error {
 		for _, name := range []string{"web", "other", "preempts"} {
-			pod := r.world.Pod(client.ObjectKey{Namespace: r.namespace, Name: name})
-			if pod == nil || name == "preempts" && pod.Status.NominatedNodeName == "" || r.world.Node(ready.Name) == nil {
+			pod := r.state.Pod(client.ObjectKey{Namespace: r.namespace, Name: name})
+			if pod == nil || name == "preempts" && pod.Status.NominatedNodeName == "" || r.state.Node(ready.Name) == nil {
 				return fmt.Errorf("%s is not known yet", name)
 			}
 		}
 		return nil
 	})
-	r.world.Nominate(nil, promised)
-	r.actor.Nominate(ctx, "claim", "node")
-	r.actor.Nominate(ctx, "claim", "node")
+	r.state.Nominate(nil, promised)
+	r.applier.Nominate(ctx, "claim", "node")
+	r.applier.Nominate(ctx, "claim", "node")
 	for name, want := range map[string]string{"web": "node", "preempts": ready.Name, "other": ""} {
 		pod := &corev1.Pod{}
 		if err := r.client.Get(ctx, client.ObjectKey{Namespace: r.namespace, Name: name}, pod); err != nil {

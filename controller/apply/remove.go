@@ -16,7 +16,7 @@ import (
 )
 
 // remove deletes the claims of machines that should go, those of which it is still true, several at a time.
-func (a *Actor) remove(ctx context.Context, s *model.Snapshot, removals []model.Removal, r *Result) {
+func (a *Applier) remove(ctx context.Context, s *model.Snapshot, removals []model.Removal, r *Result) {
 	var mu sync.Mutex
 	var group errgroup.Group
 	group.SetLimit(a.o.Parallel)
@@ -36,9 +36,9 @@ func (a *Actor) remove(ctx context.Context, s *model.Snapshot, removals []model.
 			case err == nil:
 				r.Removed = append(r.Removed, m.Claim)
 				a.o.Metrics.Commanded(metrics.Delete, string(m.Method), 1, m.Pool)
-				a.reporter.removed(claim, a.o.World.Node(m.Node), m)
+				a.reporter.removed(claim, a.o.State.Node(m.Node), m)
 			case apierrors.IsNotFound(err):
-				a.o.World.ForgetClaim(claim)
+				a.o.State.ForgetClaim(claim)
 			case apierrors.IsConflict(err):
 				r.Refused = append(r.Refused, Refusal{Object: "NodeClaim " + m.Claim, Why: "it has changed in the meantime"})
 			default:
@@ -51,9 +51,9 @@ func (a *Actor) remove(ctx context.Context, s *model.Snapshot, removals []model.
 }
 
 // stillTrue compares the machine now with the plan's snapshot, and says what has changed that matters.
-func (a *Actor) stillTrue(s *model.Snapshot, m *model.Removal) (*karpv1.NodeClaim, string) {
-	claim := a.o.World.Claim(m.Claim)
-	now, ok := a.o.World.Machine(m.Claim)
+func (a *Applier) stillTrue(s *model.Snapshot, m *model.Removal) (*karpv1.NodeClaim, string) {
+	claim := a.o.State.Claim(m.Claim)
+	now, ok := a.o.State.Machine(m.Claim)
 	switch {
 	case claim == nil || !ok:
 		return nil, "it no longer exists"
@@ -92,7 +92,7 @@ func (a *Actor) stillTrue(s *model.Snapshot, m *model.Removal) (*karpv1.NodeClai
 
 // delete notes the reason on the claim, so that it survives a restart, and asks for its deletion; both only if the claim
 // is as it was read.
-func (a *Actor) delete(ctx context.Context, claim *karpv1.NodeClaim, m *model.Removal) error {
+func (a *Applier) delete(ctx context.Context, claim *karpv1.NodeClaim, m *model.Removal) error {
 	noted := claim.DeepCopy()
 	if noted.Annotations[translate.AnnotationDisruption] != string(m.Method) {
 		if noted.Annotations == nil {
@@ -103,14 +103,14 @@ func (a *Actor) delete(ctx context.Context, claim *karpv1.NodeClaim, m *model.Re
 		if err := a.o.Client.Patch(ctx, noted, patch); err != nil {
 			return fmt.Errorf("annotate NodeClaim %s: %w", claim.Name, err)
 		}
-		a.o.World.ObserveClaim(noted)
+		a.o.State.ObserveClaim(noted)
 	}
 	uid, version := noted.UID, noted.ResourceVersion
 	err := a.o.Client.Delete(ctx, noted.DeepCopy(), client.Preconditions{UID: &uid, ResourceVersion: &version})
 	if err != nil {
 		return fmt.Errorf("delete NodeClaim %s: %w", claim.Name, err)
 	}
-	a.o.World.ObserveDeletion(noted)
+	a.o.State.ObserveDeletion(noted)
 	a.o.Metrics.ClaimDisrupted(noted, metrics.Snake(string(m.Method)))
 	return nil
 }

@@ -167,7 +167,7 @@ func (r *reporter) disagree(at model.Placement, now time.Time) {
 	if now.Sub(was.since) < disagreeAfter {
 		return
 	}
-	pod := r.o.World.Pod(types.NamespacedName{Namespace: at.Pod.Namespace, Name: at.Pod.Name})
+	pod := r.o.State.Pod(types.NamespacedName{Namespace: at.Pod.Namespace, Name: at.Pod.Name})
 	if pod == nil || pod.Spec.NodeName != "" || pod.DeletionTimestamp != nil {
 		return // it was bound, or is gone, since the plan was made
 	}

@@ -22,7 +22,7 @@ var (
 func lonePod() (*reporter, *recorder) {
 	e, w := &recorder{}, cluster.New(cluster.Options{})
 	w.Update(&corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "web", UID: "u"}})
-	return newReporter(New(Options{World: w, Recorder: e}).o), e
+	return newReporter(New(Options{State: w, Recorder: e}).o), e
 }
 
 func TestAPodHearsOfAnotherMachineOnlyWhenTheFirstIsGone(t *testing.T) {
@@ -67,7 +67,7 @@ func TestAPodThatIsBoundMeanwhileIsNoDisagreement(t *testing.T) {
 		if at > 0 {
 			bound := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "web", UID: "u", ResourceVersion: "2"}}
 			bound.Spec.NodeName = "n"
-			r.o.World.Update(bound)
+			r.o.State.Update(bound)
 		}
 		s := &model.Snapshot{Now: evening.Add(at), Pending: []model.Pod{{PodKey: webKey}}, Nodes: []model.Node{{Name: "n", State: model.Initialized}}}
 		r.report(s, &model.Plan{Placements: []model.Placement{{Pod: webKey, Node: "n"}}}, nil)

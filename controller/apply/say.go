@@ -39,7 +39,7 @@ func (r *reporter) say(key model.PodKey, kind, reason, message string, now time.
 	if was, ok := r.said[key]; ok && was.what == what && now.Sub(was.at) < sayAgain {
 		return false
 	}
-	pod := r.o.World.Pod(types.NamespacedName{Namespace: key.Namespace, Name: key.Name})
+	pod := r.o.State.Pod(types.NamespacedName{Namespace: key.Namespace, Name: key.Name})
 	if pod == nil || string(pod.UID) != key.UID || !rate.take(now) {
 		return false
 	}

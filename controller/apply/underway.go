@@ -37,7 +37,7 @@ type found struct {
 }
 
 // find reads the commands off the NodeClaims.
-func (a *Actor) find() found {
+func (a *Applier) find() found {
 	var f found
 	byID := map[string]*underway{}
 	of := func(c translate.Command) *underway {
@@ -51,7 +51,7 @@ func (a *Actor) find() found {
 		}
 		return u
 	}
-	for _, claim := range a.o.World.Claims() {
+	for _, claim := range a.o.State.Claims() {
 		c, marked, err := translate.CommandOf(claim)
 		switch {
 		case err != nil && claim.DeletionTimestamp == nil:
@@ -76,10 +76,10 @@ func (a *Actor) find() found {
 }
 
 // replacements are the claims that a command names.
-func (a *Actor) replacements(c translate.Command) map[string]*karpv1.NodeClaim {
+func (a *Applier) replacements(c translate.Command) map[string]*karpv1.NodeClaim {
 	out := map[string]*karpv1.NodeClaim{}
 	for _, name := range c.Replacements {
-		if claim := a.o.World.Claim(name); claim != nil {
+		if claim := a.o.State.Claim(name); claim != nil {
 			out[name] = claim
 		}
 	}
@@ -88,11 +88,11 @@ func (a *Actor) replacements(c translate.Command) map[string]*karpv1.NodeClaim {
 
 // left are the victims that are not going yet. Once one of them goes, another that does not carry the command has been let off:
 // those that go carry it until they are gone.
-func (a *Actor) left(u *underway) []*karpv1.NodeClaim {
+func (a *Applier) left(u *underway) []*karpv1.NodeClaim {
 	var out []*karpv1.NodeClaim
 	for _, v := range u.Victims {
-		claim := a.o.World.Claim(v.Claim)
-		if claim != nil && claim.UID == v.UID && claim.DeletionTimestamp == nil && !a.o.World.Ending(claim) {
+		claim := a.o.State.Claim(v.Claim)
+		if claim != nil && claim.UID == v.UID && claim.DeletionTimestamp == nil && !a.o.State.Ending(claim) {
 			out = append(out, claim)
 		}
 	}
@@ -126,10 +126,10 @@ func (u *underway) waiting() *karpv1.NodeClaim {
 }
 
 // command is what is left of it, for the engine.
-func (a *Actor) command(u *underway, left []*karpv1.NodeClaim) model.Command {
+func (a *Applier) command(u *underway, left []*karpv1.NodeClaim) model.Command {
 	c := model.Command{ID: u.ID, Method: u.Method}
 	for _, claim := range left {
-		m, _ := a.o.World.Machine(claim.Name)
+		m, _ := a.o.State.Machine(claim.Name)
 		c.Removals = append(c.Removals, model.Removal{Node: m.Name, Claim: claim.Name, Pool: m.Pool, Method: u.Method, Saves: m.Price})
 	}
 	slices.SortFunc(c.Removals, func(x, y model.Removal) int { return cmp.Compare(x.Node, y.Node) })

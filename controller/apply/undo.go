@@ -22,7 +22,7 @@ const (
 
 // undo ends a command whose victims stay: first its replacements are ordinary machines, so that nobody begins it again,
 // then its victims are as before. They are not removed: pods may have their place there by now.
-func (a *Actor) undo(ctx context.Context, u *underway, why, message string) Result {
+func (a *Applier) undo(ctx context.Context, u *underway, why, message string) Result {
 	var r Result
 	for _, claim := range u.replacements {
 		if _, err := a.change(ctx, claim, detach); err != nil {
@@ -34,11 +34,11 @@ func (a *Actor) undo(ctx context.Context, u *underway, why, message string) Resu
 	}
 	left := a.left(u)
 	for _, claim := range left {
-		m, _ := a.o.World.Machine(claim.Name)
+		m, _ := a.o.State.Machine(claim.Name)
 		if why == "timeout" {
-			a.o.World.Rest(m.Pool, a.o.Clock.Now().Add(restAfterTimeout))
+			a.o.State.Rest(m.Pool, a.o.Clock.Now().Add(restAfterTimeout))
 		} else if why == "replacement_failed" {
-			a.o.World.Rest(m.Pool, a.o.Clock.Now().Add(restAfterFailure))
+			a.o.State.Rest(m.Pool, a.o.Clock.Now().Add(restAfterFailure))
 		}
 		if err := a.release(ctx, claim); err != nil {
 			r.Errors = append(r.Errors, err)
@@ -68,7 +68,7 @@ func detach(claim *karpv1.NodeClaim) error {
 
 // release makes a victim a machine as any other; one that the cloud takes away meanwhile still refuses pods. The annotation
 // goes last: until then the rest of the work is found by it.
-func (a *Actor) release(ctx context.Context, claim *karpv1.NodeClaim) error {
+func (a *Applier) release(ctx context.Context, claim *karpv1.NodeClaim) error {
 	if _, _, interrupted := translate.Interrupted(claim); !interrupted {
 		if err := a.taint(ctx, claim, false); err != nil {
 			return err
@@ -77,7 +77,7 @@ func (a *Actor) release(ctx context.Context, claim *karpv1.NodeClaim) error {
 	if err := a.condition(ctx, claim, func(c status.ConditionSet) { _ = c.Clear(karpv1.ConditionTypeDisruptionReason) }); err != nil {
 		return err
 	}
-	if now := a.o.World.Claim(claim.Name); now != nil && now.UID == claim.UID {
+	if now := a.o.State.Claim(claim.Name); now != nil && now.UID == claim.UID {
 		claim = now
 	}
 	_, err := a.change(ctx, claim, func(claim *karpv1.NodeClaim) error {
@@ -88,7 +88,7 @@ func (a *Actor) release(ctx context.Context, claim *karpv1.NodeClaim) error {
 }
 
 // heal takes off a claim and its Node what no command accounts for: somebody wrote it, or forgot to take it off.
-func (a *Actor) heal(ctx context.Context, claim *karpv1.NodeClaim, garbled bool) Result {
+func (a *Applier) heal(ctx context.Context, claim *karpv1.NodeClaim, garbled bool) Result {
 	claim = a.refresh(ctx, claim)
 	if claim == nil || claim.DeletionTimestamp != nil {
 		return Result{}
@@ -113,19 +113,19 @@ func (a *Actor) heal(ctx context.Context, claim *karpv1.NodeClaim, garbled bool)
 }
 
 // tainted are the claims whose Node keeps pods away as if it went, though nothing says that it does.
-func (a *Actor) tainted(s *model.Snapshot) []*karpv1.NodeClaim {
+func (a *Applier) tainted(s *model.Snapshot) []*karpv1.NodeClaim {
 	var out []*karpv1.NodeClaim
 	for i := range s.Nodes {
 		n := &s.Nodes[i]
 		if n.Claim == "" || !n.Deleting || n.Command != "" {
 			continue
 		}
-		node, claim := a.o.World.Node(n.Name), a.o.World.Claim(n.Claim)
+		node, claim := a.o.State.Node(n.Name), a.o.State.Claim(n.Claim)
 		if node == nil || claim == nil || !hasTaint(node) || node.DeletionTimestamp != nil || claim.DeletionTimestamp != nil {
 			continue
 		}
 		_, _, interrupted := translate.Interrupted(claim)
-		if !interrupted && !a.o.World.Ending(claim) && !translate.Terminating(claim) && claim.Annotations[translate.AnnotationCommand] == "" {
+		if !interrupted && !a.o.State.Ending(claim) && !translate.Terminating(claim) && claim.Annotations[translate.AnnotationCommand] == "" {
 			out = append(out, claim)
 		}
 	}

@@ -30,7 +30,7 @@ import (
 type Options struct {
 	Cache    cache.Cache     // required
 	Client   client.Client   // required; writes statuses
-	Cluster  *cluster.World  // required
+	Cluster  *cluster.State  // required
 	Recorder events.Recorder // required
 	Clock    clock.Clock     // default the real one
 	Log      *slog.Logger    // default slog.Default

@@ -17,11 +17,11 @@ import (
 
 // Attach feeds the world from a cache's informers and returns when it has seen everything there is. The cache is
 // started by the caller, before or meanwhile.
-func (w *World) Attach(ctx context.Context, c cache.Cache) error {
+func (s *State) Attach(ctx context.Context, c cache.Cache) error {
 	handler := toolscache.ResourceEventHandlerFuncs{
-		AddFunc:    w.handleUpdate,
-		UpdateFunc: func(_, now any) { w.handleUpdate(now) },
-		DeleteFunc: w.handleDelete,
+		AddFunc:    s.handleUpdate,
+		UpdateFunc: func(_, now any) { s.handleUpdate(now) },
+		DeleteFunc: s.handleDelete,
 	}
 	var synced []toolscache.InformerSynced
 	kinds := []client.Object{
@@ -29,7 +29,7 @@ func (w *World) Attach(ctx context.Context, c cache.Cache) error {
 		&corev1.PersistentVolumeClaim{}, &corev1.PersistentVolume{}, &storagev1.StorageClass{}, &storagev1.CSINode{},
 		&policyv1.PodDisruptionBudget{},
 	}
-	if w.overlays {
+	if s.watchOverlays {
 		kinds = append(kinds, &v1alpha1.NodeOverlay{})
 	}
 	for _, kind := range kinds {
@@ -49,17 +49,17 @@ func (w *World) Attach(ctx context.Context, c cache.Cache) error {
 	return nil
 }
 
-func (w *World) handleUpdate(o any) {
+func (s *State) handleUpdate(o any) {
 	if object, ok := o.(client.Object); ok {
-		w.Update(object)
+		s.Update(object)
 	}
 }
 
-func (w *World) handleDelete(o any) {
+func (s *State) handleDelete(o any) {
 	if missed, ok := o.(toolscache.DeletedFinalStateUnknown); ok {
 		o = missed.Obj
 	}
 	if object, ok := o.(client.Object); ok {
-		w.Delete(object)
+		s.Delete(object)
 	}
 }

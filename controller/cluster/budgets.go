@@ -30,12 +30,16 @@ type budget struct {
 
 // budgets are all PodDisruptionBudgets.
 type budgets struct {
-	objects table[*policyv1.PodDisruptionBudget]
-	in      map[string]map[string]*budget // by namespace, name
+	*hub
+	objects *objects
+	nodes   *nodes
+
+	known table[*policyv1.PodDisruptionBudget]
+	in    map[string]map[string]*budget // by namespace, name
 }
 
-func newBudgets() budgets {
-	return budgets{objects: newTable[*policyv1.PodDisruptionBudget](), in: map[string]map[string]*budget{}}
+func newBudgets(h *hub, o *objects, ns *nodes) *budgets {
+	return &budgets{hub: h, objects: o, nodes: ns, known: newTable[*policyv1.PodDisruptionBudget](), in: map[string]map[string]*budget{}}
 }
 
 // readBudget translates a PodDisruptionBudget; one whose selector cannot be read covers nobody, as in the Eviction API.
@@ -60,59 +64,59 @@ func never(spec *policyv1.PodDisruptionBudgetSpec) bool {
 	return least != nil && least.Type == intstr.String && least.StrVal == "100%"
 }
 
-func (w *World) updateBudget(o *policyv1.PodDisruptionBudget, now time.Time) {
-	if !w.budgets.objects.put(o, now) {
+func (bs *budgets) updateBudget(o *policyv1.PodDisruptionBudget, pods map[types.NamespacedName]*pod, now time.Time) {
+	if !bs.known.put(o, now) {
 		return
 	}
-	b, old := readBudget(o), w.budgets.in[o.Namespace][o.Name]
+	b, old := readBudget(o), bs.in[o.Namespace][o.Name]
 	if old != nil && old.selector.String() == b.selector.String() {
 		if old.spent != b.spent || old.never != b.never || old.unready != b.unready {
 			old.spent, old.never, old.unready = b.spent, b.never, b.unready
-			w.touchCovered(old)
+			bs.touchCovered(old)
 		}
 		return
 	}
-	w.dropBudget(old)
-	if w.budgets.in[o.Namespace] == nil {
-		w.budgets.in[o.Namespace] = map[string]*budget{}
+	bs.dropBudget(old)
+	if bs.in[o.Namespace] == nil {
+		bs.in[o.Namespace] = map[string]*budget{}
 	}
-	w.budgets.in[o.Namespace][o.Name] = b
-	for key, p := range w.pods {
+	bs.in[o.Namespace][o.Name] = b
+	for key, p := range pods {
 		if key.Namespace == o.Namespace {
-			b.cover(p, w.podObjects.live[key].Labels)
+			b.cover(p, bs.objects.pods.live[key].Labels)
 		}
 	}
-	w.touchCovered(b)
+	bs.touchCovered(b)
 }
 
-func (w *World) deleteBudget(o *policyv1.PodDisruptionBudget, now time.Time) {
-	if !w.budgets.objects.drop(o, now) {
+func (bs *budgets) deleteBudget(o *policyv1.PodDisruptionBudget, now time.Time) {
+	if !bs.known.drop(o, now) {
 		return
 	}
-	w.dropBudget(w.budgets.in[o.Namespace][o.Name])
-	if delete(w.budgets.in[o.Namespace], o.Name); len(w.budgets.in[o.Namespace]) == 0 {
-		delete(w.budgets.in, o.Namespace)
+	bs.dropBudget(bs.in[o.Namespace][o.Name])
+	if delete(bs.in[o.Namespace], o.Name); len(bs.in[o.Namespace]) == 0 {
+		delete(bs.in, o.Namespace)
 	}
 }
 
 // dropBudget takes a budget off the pods it covers.
-func (w *World) dropBudget(b *budget) {
+func (bs *budgets) dropBudget(b *budget) {
 	if b == nil {
 		return
 	}
-	w.touchCovered(b)
+	bs.touchCovered(b)
 	for p := range b.pods {
 		p.budgets = slices.DeleteFunc(p.budgets, func(other *budget) bool { return other == b })
 	}
 }
 
 // touchCovered makes the machines with pods of a budget count them again.
-func (w *World) touchCovered(b *budget) {
+func (bs *budgets) touchCovered(b *budget) {
 	for p := range b.pods {
-		p.unready = unready(w.podObjects.live[types.NamespacedName{Namespace: p.Key.Namespace, Name: p.Key.Name}])
+		p.unready = unready(bs.objects.pods.live[types.NamespacedName{Namespace: p.Key.Namespace, Name: p.Key.Name}])
 		if p.Node != "" {
-			w.machines.touchPods(p.Node)
-			w.poke()
+			bs.nodes.touchPods(p.Node)
+			bs.poke()
 		}
 	}
 }
@@ -148,12 +152,12 @@ func unready(o *corev1.Pod) bool {
 }
 
 // readiness notes whether a pod of which nothing else has changed is ready, where a budget asks for it.
-func (w *World) readiness(p *pod, o *corev1.Pod) {
+func (bs *budgets) readiness(p *pod, o *corev1.Pod) {
 	if now := unready(o); now != p.unready && slices.ContainsFunc(p.budgets, func(b *budget) bool { return b.unready }) {
 		p.unready = now
 		if p.Node != "" {
-			w.machines.touchPods(p.Node)
-			w.poke()
+			bs.nodes.touchPods(p.Node)
+			bs.poke()
 		}
 	}
 }

@@ -9,10 +9,10 @@ import (
 )
 
 const (
-	// mostRuns is how many of a Job's last runs are remembered.
-	mostRuns = 20
-	// mostJobs is how many Jobs without pods are remembered at most; CronJobs count once.
-	mostJobs = 1000
+	// maxRuns is how many of a Job's last runs are remembered.
+	maxRuns = 20
+	// maxJobs is how many Jobs without pods are remembered at most; CronJobs count once.
+	maxJobs = 1000
 )
 
 // job is how long the pods of a Job or a CronJob ran that succeeded, the last ones.
@@ -25,11 +25,12 @@ type job struct {
 
 // jobs are all that are remembered.
 type jobs struct {
+	nodes *nodes
 	by    map[string]*job
 	sweep int // at how many it is looked next which can be forgotten
 }
 
-func newJobs() jobs { return jobs{by: map[string]*job{}, sweep: mostJobs} }
+func newJobs(ns *nodes) *jobs { return &jobs{nodes: ns, by: map[string]*job{}, sweep: maxJobs} }
 
 // of is the job of the name, a new one if it is not known.
 func (js *jobs) of(name string) *job {
@@ -44,7 +45,7 @@ func (js *jobs) of(name string) *job {
 	return j
 }
 
-// forget drops of those without pods all but the half of mostJobs whose last runs came last. How often it is called follows from how
+// forget drops of those without pods all but the half of maxJobs whose last runs came last. How often it is called follows from how
 // many there are, so that thousands of Jobs that run do not make it dear.
 func (js *jobs) forget() {
 	var idle []string
@@ -54,10 +55,10 @@ func (js *jobs) forget() {
 		}
 	}
 	slices.SortFunc(idle, func(a, b string) int { return cmp.Or(js.by[b].last.Compare(js.by[a].last), cmp.Compare(a, b)) })
-	for _, name := range idle[min(len(idle), mostJobs/2):] {
+	for _, name := range idle[min(len(idle), maxJobs/2):] {
 		delete(js.by, name)
 	}
-	js.sweep = len(js.by) + mostJobs/2
+	js.sweep = len(js.by) + maxJobs/2
 }
 
 // join notes a pod that has its place.
@@ -79,17 +80,17 @@ func (js *jobs) leave(p *pod) {
 }
 
 // noteRun remembers how long a pod ran that has succeeded since it was last seen.
-func (w *World) noteRun(old, now *pod, at time.Time) {
+func (js *jobs) noteRun(old, now *pod, at time.Time) {
 	if now.Ran <= 0 || old != nil && old.Key == now.Key && old.Ran > 0 {
 		return
 	}
-	j := w.jobs.of(now.Job)
-	if j.last, j.runs = at, append(j.runs, now.Ran); len(j.runs) > mostRuns {
-		j.runs = slices.Clone(j.runs[len(j.runs)-mostRuns:])
+	j := js.of(now.Job)
+	if j.last, j.runs = at, append(j.runs, now.Ran); len(j.runs) > maxRuns {
+		j.runs = slices.Clone(j.runs[len(j.runs)-maxRuns:])
 	}
 	j.past = slices.Sorted(slices.Values(j.runs))
 	for p := range j.pods {
-		w.machines.touchPods(p.Node)
+		js.nodes.touchPods(p.Node)
 	}
 }
 

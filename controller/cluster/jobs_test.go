@@ -70,7 +70,7 @@ func TestAJobsPodKnowsHowLongEarlierOnesRan(t *testing.T) {
 func TestNotEveryJobIsRememberedForEver(t *testing.T) {
 	w, clock := fresh()
 	w.Update(nodeOf("n", 1))
-	last := mostJobs + 50
+	last := maxJobs + 50
 	for i := range last + 1 { // of two pods each, the second of which ends when the first is known to have
 		name := fmt.Sprintf("once-%d", i)
 		w.Update(jobPod(name, name, 0, 2))
@@ -81,13 +81,13 @@ func TestNotEveryJobIsRememberedForEver(t *testing.T) {
 		w.Delete(jobPod(name+"-b", name, time.Minute, 4))
 		clock.Advance(time.Second)
 	}
-	if n := len(w.jobs.by); n > mostJobs || n < mostJobs/2 || w.jobs.by["default/once-0"] != nil || w.jobs.by[fmt.Sprintf("default/once-%d", last)] == nil {
+	if n := len(w.jobs.by); n > maxJobs || n < maxJobs/2 || w.jobs.by["default/once-0"] != nil || w.jobs.by[fmt.Sprintf("default/once-%d", last)] == nil {
 		t.Errorf("%d Jobs are remembered", n)
 	}
-	for i := range 3 * mostRuns {
+	for i := range 3 * maxRuns {
 		w.Update(jobPod(fmt.Sprintf("pod-%d", i), "often", time.Duration(i+1)*time.Minute, 4))
 	}
-	if j := w.jobs.by["default/often"]; len(j.past) != mostRuns || j.past[0] != (2*mostRuns+1)*time.Minute {
+	if j := w.jobs.by["default/often"]; len(j.past) != maxRuns || j.past[0] != (2*maxRuns+1)*time.Minute {
 		t.Errorf("of a Job %d runs are remembered, the first of %s", len(j.past), j.past[0])
 	}
 }

@@ -18,7 +18,7 @@ import (
 )
 
 // going is a machine n with claim c that is being deleted.
-func going(w *World, change ...func(*karpv1.NodeClaim)) {
+func going(w *State, change ...func(*karpv1.NodeClaim)) {
 	w.Update(nodeOf("n", 1))
 	c := claimOf("c", "n", 2)
 	c.DeletionTimestamp = &metav1.Time{Time: noon}
@@ -246,7 +246,7 @@ func TestASnapshotOverlooksAPodWhoseSuccessorIsYetToCome(t *testing.T) {
 	w.Update(owned("api", "n", "ReplicaSet", "api", 7))
 	w.Update(owned("on-stays", "stays", "ReplicaSet", "web", 8))
 	key := func(name string) []model.PodKey {
-		for _, p := range w.pods {
+		for _, p := range w.pods.all {
 			if p.Key.Name == name {
 				return []model.PodKey{p.Key}
 			}

@@ -19,22 +19,26 @@ type backoff struct {
 	wait  time.Duration
 }
 
+// offerings are those that the cloud had no capacity for lately.
 type offerings struct {
+	*hub
 	exhausted map[model.OfferingKey]backoff
 	version   int       // counts changes of what is exhausted
 	next      time.Time // the earliest end of a back-off, zero if there is none
 }
 
-func newOfferings() offerings { return offerings{exhausted: map[model.OfferingKey]backoff{}} }
+func newOfferings(h *hub) *offerings {
+	return &offerings{hub: h, exhausted: map[model.OfferingKey]backoff{}}
+}
 
 // MarkExhausted takes offerings out of the next snapshots: for 45 s the first time, twice as long each time that it
 // happens again, at most 10 minutes. Saying it again while they are out changes nothing.
-func (w *World) MarkExhausted(keys []model.OfferingKey) {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	now, news := w.clock.Now(), false
+func (of *offerings) MarkExhausted(keys []model.OfferingKey) {
+	of.mu.Lock()
+	defer of.mu.Unlock()
+	now, news := of.clock.Now(), false
 	for _, k := range keys {
-		b, known := w.offers.exhausted[k]
+		b, known := of.exhausted[k]
 		switch {
 		case known && now.Before(b.until):
 			continue
@@ -44,49 +48,49 @@ func (w *World) MarkExhausted(keys []model.OfferingKey) {
 			b.wait = firstBackoff
 		}
 		b.until = now.Add(b.wait)
-		w.offers.exhausted[k] = b
-		w.clock.AfterFunc(b.wait, w.poke)
+		of.exhausted[k] = b
+		of.clock.AfterFunc(b.wait, of.poke)
 		news = true
 	}
 	if news {
-		w.offers.changed(now)
-		w.poke()
+		of.changed(now)
+		of.poke()
 	}
 }
 
 // MarkAvailable says that an offering could be had: it counts again and its back-off starts anew.
-func (w *World) MarkAvailable(o model.OfferingKey) {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	b, known := w.offers.exhausted[o]
+func (of *offerings) MarkAvailable(o model.OfferingKey) {
+	of.mu.Lock()
+	defer of.mu.Unlock()
+	b, known := of.exhausted[o]
 	if !known {
 		return
 	}
-	delete(w.offers.exhausted, o)
-	if now := w.clock.Now(); now.Before(b.until) {
-		w.offers.changed(now)
-		w.poke()
+	delete(of.exhausted, o)
+	if now := of.clock.Now(); now.Before(b.until) {
+		of.changed(now)
+		of.poke()
 	}
 }
 
 // BackIn is how long it is until the first of these offerings is tried again; 0 if one is not exhausted.
-func (w *World) BackIn(keys []model.OfferingKey) time.Duration {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	now, least := w.clock.Now(), MostBackoff
+func (of *offerings) BackIn(keys []model.OfferingKey) time.Duration {
+	of.mu.Lock()
+	defer of.mu.Unlock()
+	now, least := of.clock.Now(), MostBackoff
 	for _, k := range keys {
-		least = min(least, max(w.offers.exhausted[k].until.Sub(now), 0))
+		least = min(least, max(of.exhausted[k].until.Sub(now), 0))
 	}
 	return least
 }
 
 // Unavailable is the offerings that are exhausted now. The map is the caller's.
-func (w *World) Unavailable() map[model.OfferingKey]bool {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	now := w.clock.Now()
+func (of *offerings) Unavailable() map[model.OfferingKey]bool {
+	of.mu.Lock()
+	defer of.mu.Unlock()
+	now := of.clock.Now()
 	out := map[model.OfferingKey]bool{}
-	for k, b := range w.offers.exhausted {
+	for k, b := range of.exhausted {
 		if now.Before(b.until) {
 			out[k] = true
 		}

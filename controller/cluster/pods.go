@@ -23,6 +23,32 @@ type pod struct {
 	unready    bool // says that it is not ready; kept up to date while a budget asks for it
 }
 
+// pods are the pods that wait or have their place.
+type pods struct {
+	*hub
+	objects    *objects
+	nodes      *nodes
+	shapes     *shapes
+	storage    *storage
+	budgets    *budgets
+	jobs       *jobs
+	missing    *missingDaemons
+	successors *successors
+
+	all     map[types.NamespacedName]*pod
+	waiting []*pod            // by Created, Namespace, Name
+	places  map[string]*place // by node name, also of nodes not known yet
+}
+
+func newPods(h *hub, o *objects, ns *nodes, sh *shapes, st *storage, bs *budgets, js *jobs, md *missingDaemons, ss *successors) *pods {
+	ps := &pods{
+		hub: h, objects: o, nodes: ns, shapes: sh, storage: st, budgets: bs, jobs: js, missing: md, successors: ss,
+		all: map[types.NamespacedName]*pod{}, places: map[string]*place{},
+	}
+	ss.pods = ps.all
+	return ps
+}
+
 // place is what is on a node.
 type place struct {
 	pods map[types.NamespacedName]*pod
@@ -37,108 +63,119 @@ func compareKeys(a, b *pod) int {
 	return cmp.Or(cmp.Compare(a.Key.Namespace, b.Key.Namespace), cmp.Compare(a.Key.Name, b.Key.Name), cmp.Compare(a.Key.UID, b.Key.UID))
 }
 
-func (w *World) updatePod(o *corev1.Pod, now time.Time) {
+// updatePod brings a pod up to date.
+func (ps *pods) updatePod(o *corev1.Pod, now time.Time) {
 	key := keyOf(o)
-	before := w.podObjects.live[key]
-	if !w.podObjects.put(o, now) {
+	before := ps.objects.pods.live[key]
+	if !ps.objects.pods.put(o, now) {
 		return
 	}
-	old, info := w.pods[key], translate.ReadPod(o)
-	w.noteLacking(key, info.WaitsFor(), &info)
-	sameSpec := old != nil && o.Generation != 0 && old.generation == o.Generation && old.Key == info.Key && maps.Equal(before.Labels, o.Labels) &&
-		!old.Resizing && !info.Resizing
+	old, info := ps.all[key], translate.ReadPod(o)
+	ps.missing.noteLacking(key, info.WaitsFor(), &info)
+	sameSpec := old != nil && o.Generation != 0 && old.generation == o.Generation && old.Key == info.Key &&
+		maps.Equal(before.Labels, o.Labels) && !old.Resizing && !info.Resizing
 	if sameSpec && old.Pod == info {
-		w.readiness(old, o)
+		ps.budgets.readiness(old, o)
 		return
 	}
-	var s *shape
-	var needs []need
+	next := &pod{Pod: info, generation: o.Generation, unready: unready(o)}
 	if info.Waiting || info.Node != "" {
 		if sameSpec {
-			s, needs = w.shapes.hold(old.shape), old.needs
+			next.shape, next.needs = ps.shapes.hold(old.shape), old.needs
 		} else {
 			var m model.Shape
-			m, needs = w.shapeOf(o)
-			s = w.shapes.intern(m)
+			m, next.needs = ps.storage.shapeOf(o)
+			next.shape = ps.shapes.intern(m)
 		}
 	}
+	ps.replace(key, old, next, now)
+}
+
+// replace puts a pod in the place of the one of that name, nil if there is none. A pod without a shape neither waits nor has a place.
+func (ps *pods) replace(key types.NamespacedName, old, next *pod, now time.Time) {
+	other := old == nil || old.Key != next.Key
 	if old != nil {
-		if info.Deleting || old.Key != info.Key {
-			w.expectSuccessor(old, now)
+		if next.Deleting || other {
+			ps.successors.expectSuccessor(old, now)
 		}
-		w.unlink(key, old, old.Key != info.Key, now)
+		ps.unlink(key, old, other, now)
 	}
-	if old == nil || old.Key != info.Key {
-		w.succeed(info.Maker, now)
+	if other {
+		ps.successors.succeed(next.Maker, now)
 	}
-	if s != nil {
-		p := &pod{Pod: info, generation: o.Generation, shape: s, needs: needs, unready: unready(o)}
-		w.link(key, p)
-		w.noteRun(old, p, now)
+	if next.shape != nil {
+		ps.link(key, next)
+		ps.jobs.noteRun(old, next, now)
 	}
-	if s != nil || old != nil {
-		w.poke()
+	if next.shape != nil || old != nil {
+		ps.poke()
 	}
 }
 
-func (w *World) deletePod(o *corev1.Pod, now time.Time) {
-	if !w.podObjects.drop(o, now) {
+func (ps *pods) deletePod(o *corev1.Pod, now time.Time) {
+	if !ps.objects.pods.drop(o, now) {
 		return
 	}
 	key := keyOf(o)
-	w.noteLacking(key, "", nil)
-	if old := w.pods[key]; old != nil {
-		w.expectSuccessor(old, now)
-		w.unlink(key, old, true, now)
-		w.poke()
+	ps.missing.noteLacking(key, "", nil)
+	if old := ps.all[key]; old != nil {
+		ps.successors.expectSuccessor(old, now)
+		ps.unlink(key, old, true, now)
+		ps.poke()
 	}
 }
 
 // link puts a pod where it belongs: to those that wait, or on its node.
-func (w *World) link(key types.NamespacedName, p *pod) {
-	w.pods[key] = p
-	w.storage.use(p)
-	w.jobs.join(p)
-	w.budgets.cover(p, w.podObjects.live[key].Labels)
+func (ps *pods) link(key types.NamespacedName, p *pod) {
+	ps.all[key] = p
+	ps.storage.use(p)
+	ps.jobs.join(p)
+	ps.budgets.cover(p, ps.objects.pods.live[key].Labels)
 	if p.Node == "" {
-		i, _ := slices.BinarySearchFunc(w.pending, p, comparePods)
-		w.pending = slices.Insert(w.pending, i, p)
-		w.out.pending = nil
+		i, _ := slices.BinarySearchFunc(ps.waiting, p, comparePods)
+		ps.waiting = slices.Insert(ps.waiting, i, p)
+		ps.stalePending = true
 		return
 	}
-	at := w.places[p.Node]
-	if at.pods == nil {
-		at.pods = map[types.NamespacedName]*pod{}
-		w.places[p.Node] = at
+	at := ps.places[p.Node]
+	if at == nil {
+		at = &place{pods: map[types.NamespacedName]*pod{}}
+		ps.places[p.Node] = at
 	}
 	at.pods[key] = p
-	w.machines.touchPods(p.Node)
+	ps.nodes.touchPods(p.Node)
+}
+
+// dropPlace forgets a node that is gone and has no pods.
+func (ps *pods) dropPlace(node string) {
+	if at := ps.places[node]; at != nil && len(at.pods) == 0 {
+		delete(ps.places, node)
+	}
 }
 
 // unlink takes a pod away; gone means that it left, not that it comes back in another state.
-func (w *World) unlink(key types.NamespacedName, p *pod, gone bool, now time.Time) {
-	delete(w.pods, key)
-	w.storage.unuse(p)
-	w.jobs.leave(p)
+func (ps *pods) unlink(key types.NamespacedName, p *pod, gone bool, now time.Time) {
+	delete(ps.all, key)
+	ps.storage.unuse(p)
+	ps.jobs.leave(p)
 	p.uncover()
-	w.shapes.release(p.shape)
+	ps.shapes.release(p.shape)
 	if p.Node == "" {
-		if i, ok := slices.BinarySearchFunc(w.pending, p, comparePods); ok {
-			w.pending = slices.Delete(w.pending, i, i+1)
+		if i, ok := slices.BinarySearchFunc(ps.waiting, p, comparePods); ok {
+			ps.waiting = slices.Delete(ps.waiting, i, i+1)
 		}
-		w.out.pending = nil
+		ps.stalePending = true
 		return
 	}
-	at := w.places[p.Node]
+	at := ps.places[p.Node]
 	delete(at.pods, key)
 	if gone && !p.Daemon() && !p.Terminal {
 		at.left = now
 	}
-	w.places[p.Node] = at
-	if _, known := w.machines.nodes[p.Node]; !known && len(at.pods) == 0 {
-		delete(w.places, p.Node)
+	if _, known := ps.nodes.byName[p.Node]; !known && len(at.pods) == 0 {
+		delete(ps.places, p.Node)
 	}
-	w.machines.touchPods(p.Node)
+	ps.nodes.touchPods(p.Node)
 }
 
 // model is the engine's form of the pod.
@@ -146,75 +183,18 @@ func (p *pod) model() model.Pod {
 	return model.Pod{PodKey: p.Key, Shape: p.shape.index, Priority: p.Priority, Created: p.Created}
 }
 
-// shape is a pod shape and how many pods have it.
-type shape struct {
-	model.Shape
-	index int // in the rendered list
-	pods  int
-}
-
-// shapes are the distinct shapes of all pods that wait or have a place.
-type shapes struct {
-	byKey   map[string]*shape
-	ordered []*shape // by key, as rendered; those that nobody has any more among them
-	fresh   []*shape // came since
-	changed bool     // a shape came or went since the list was rendered
-	epoch   int      // counts renderings: indices are valid within one
-	list    []model.Shape
-}
-
-func newShapes() shapes { return shapes{byKey: map[string]*shape{}} }
-
-func (s *shapes) intern(m model.Shape) *shape {
-	if have, ok := s.byKey[m.Key]; ok {
-		return s.hold(have)
+// PodsOnNode is the pods bound to a node, by namespace and name, terminal ones included.
+func (ps *pods) PodsOnNode(node string) []*corev1.Pod {
+	ps.mu.Lock()
+	defer ps.mu.Unlock()
+	at := ps.places[node]
+	if at == nil {
+		return []*corev1.Pod{}
 	}
-	h := &shape{Shape: m, pods: 1}
-	s.byKey[m.Key], s.fresh, s.changed = h, append(s.fresh, h), true
-	return h
-}
-
-func (s *shapes) hold(h *shape) *shape {
-	h.pods++
-	return h
-}
-
-func (s *shapes) release(h *shape) {
-	if h.pods--; h.pods == 0 {
-		delete(s.byKey, h.Key)
-		s.changed = true
+	out := make([]*corev1.Pod, 0, len(at.pods))
+	for key := range at.pods {
+		out = append(out, ps.objects.pods.live[key])
 	}
-}
-
-// render numbers the shapes by key: a merge of what there was and what came, since workloads whose pods have labels of
-// their own make thousands of shapes, one at a time.
-func (s *shapes) render() {
-	if !s.changed {
-		return
-	}
-	unused := func(h *shape) bool { return h.pods == 0 }
-	s.ordered, s.fresh = slices.DeleteFunc(s.ordered, unused), slices.DeleteFunc(s.fresh, unused)
-	slices.SortFunc(s.fresh, func(a, b *shape) int { return cmp.Compare(a.Key, b.Key) })
-	s.ordered = merge(s.ordered, s.fresh)
-	s.list = make([]model.Shape, len(s.ordered))
-	for i, h := range s.ordered {
-		h.index = i
-		s.list[i] = h.Shape
-	}
-	s.fresh, s.changed = nil, false
-	s.epoch++
-}
-
-// merge puts fresh among ordered, both by key.
-func merge(ordered, fresh []*shape) []*shape {
-	if len(fresh) == 0 {
-		return ordered
-	}
-	out := make([]*shape, 0, len(ordered)+len(fresh))
-	for _, h := range fresh {
-		i, _ := slices.BinarySearchFunc(ordered, h.Key, func(o *shape, key string) int { return cmp.Compare(o.Key, key) })
-		out = append(append(out, ordered[:i]...), h)
-		ordered = ordered[i:]
-	}
-	return append(out, ordered...)
+	slices.SortFunc(out, compareNames)
+	return out
 }

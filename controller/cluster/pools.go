@@ -5,8 +5,6 @@ import (
 	"slices"
 	"time"
 
-	appsv1 "k8s.io/api/apps/v1"
-	corev1 "k8s.io/api/core/v1"
 	karpv1 "sigs.k8s.io/karpenter/pkg/apis/v1"
 
 	"github.com/nodeless/nodeless/cloud"
@@ -23,6 +21,30 @@ type catalog struct {
 	version int                  // of offerings; 0 = not marked yet
 }
 
+// pools are the NodePools with what they may launch now.
+type pools struct {
+	*hub
+	objects   *objects
+	nodes     *nodes
+	names     *translate.Names
+	catalogs  map[cloud.ClassRef]catalog
+	offerings *offerings
+	failures  *failures
+	pauses    *pauses
+	overlaid  *overlaid
+	noStatic  bool
+}
+
+func newPools(
+	h *hub, o *objects, ns *nodes, names *translate.Names, catalogs map[cloud.ClassRef]catalog, offerings *offerings, failures *failures,
+	pauses *pauses, overlaid *overlaid, noStatic bool,
+) *pools {
+	return &pools{
+		hub: h, objects: o, nodes: ns, names: names, catalogs: catalogs, offerings: offerings, failures: failures, pauses: pauses,
+		overlaid: overlaid, noStatic: noStatic,
+	}
+}
+
 // usage is what a pool's machines add up to.
 type usage struct {
 	resources       model.Resources
@@ -30,72 +52,34 @@ type usage struct {
 	budgeted, going int
 }
 
-func (w *World) updatePool(o *karpv1.NodePool, now time.Time) {
-	old := w.pools.live[keyOf(o)]
-	if w.pools.put(o, now) && (old == nil || poolMatters(old, o)) {
-		delete(w.failing, o.Name) // it is another one now
-		w.overlaid.stale = true
-		w.poke()
+func (pl *pools) updatePool(o *karpv1.NodePool, now time.Time) {
+	old := pl.objects.pools.live[keyOf(o)]
+	if pl.objects.pools.put(o, now) && (old == nil || poolMatters(old, o)) {
+		delete(pl.failures.byPool, o.Name) // it is another one now
+		pl.overlaid.stale = true
+		pl.poke()
 	}
 }
 
-func (w *World) updateDaemonSet(o *appsv1.DaemonSet, now time.Time) {
-	old := w.daemonSets.live[keyOf(o)]
-	if w.daemonSets.put(o, now) && (old == nil || old.UID != o.UID || old.Generation != o.Generation || o.Generation == 0) {
-		w.daemonsChanged()
+func (pl *pools) deletePool(o *karpv1.NodePool, now time.Time) {
+	if pl.objects.pools.drop(o, now) {
+		pl.overlaid.stale = true
+		pl.poke()
 	}
-}
-
-// daemonsChanged makes every machine count the daemons to come again.
-func (w *World) daemonsChanged() {
-	w.out.daemons = w.out.daemons[:0:0]
-	for _, ds := range w.daemonSets.live {
-		if ds.DeletionTimestamp == nil {
-			w.out.daemons = append(w.out.daemons, w.names.Daemon(ds, w.limitRangesOf(ds.Namespace)))
-		}
-	}
-	slices.SortFunc(w.out.daemons, func(a, b model.Daemon) int {
-		return cmp.Or(cmp.Compare(a.Namespace, b.Namespace), cmp.Compare(a.Name, b.Name))
-	})
-	for node := range w.machines.nodes {
-		w.machines.touchPods(node)
-	}
-	for _, m := range w.machines.flying {
-		m.stalePods, w.machines.stale = true, true
-	}
-	w.poke()
-}
-
-func (w *World) updateLimitRange(o *corev1.LimitRange, now time.Time) {
-	if w.limitRanges.put(o, now) {
-		w.daemonsChanged()
-	}
-}
-
-// limitRangesOf are a namespace's, by name: the first that says something is the one that counts.
-func (w *World) limitRangesOf(namespace string) []*corev1.LimitRange {
-	var out []*corev1.LimitRange
-	for _, r := range w.limitRanges.live {
-		if r.Namespace == namespace {
-			out = append(out, r)
-		}
-	}
-	slices.SortFunc(out, func(a, b *corev1.LimitRange) int { return cmp.Compare(a.Name, b.Name) })
-	return out
 }
 
 // price finds what a machine costs by an overlay, else in the catalog of its claim's node class, else of its pool's; 0 if unknown.
-func (w *World) price(n *model.Node, claim *karpv1.NodeClaim) model.Price {
-	if price, other := w.overlaidPrice(n, claim); other {
+func (pl *pools) price(n *model.Node, claim *karpv1.NodeClaim) model.Price {
+	if price, other := pl.overlaid.overlaidPrice(n, claim); other {
 		return price
 	}
 	var class cloud.ClassRef
 	if claim != nil {
 		class = translate.ClassRef(claim.Spec.NodeClassRef)
-	} else if np := w.pools.live[clusterKey(n.Pool)]; np != nil {
+	} else if np := pl.objects.pools.live[clusterKey(n.Pool)]; np != nil {
 		class = translate.ClassRef(np.Spec.Template.Spec.NodeClassRef)
 	}
-	types := w.catalogs[class].types
+	types := pl.catalogs[class].types
 	i, ok := slices.BinarySearchFunc(types, n.Type, func(t model.InstanceType, name string) int { return cmp.Compare(t.Name, name) })
 	if !ok {
 		return 0
@@ -109,36 +93,36 @@ func (w *World) price(n *model.Node, claim *karpv1.NodeClaim) model.Price {
 }
 
 // renderPools translates the pools with what their machines add up to.
-func (w *World) renderPools(now time.Time) []model.Pool {
-	w.offers.tick(now)
-	out := make([]model.Pool, 0, len(w.pools.live))
-	for _, np := range w.pools.live {
+func (pl *pools) renderPools(use map[string]usage, now time.Time) []model.Pool {
+	pl.offerings.tick(now)
+	out := make([]model.Pool, 0, len(pl.objects.pools.live))
+	for _, np := range pl.objects.pools.live {
 		class := translate.ClassRef(np.Spec.Template.Spec.NodeClassRef)
-		c, known := w.catalogs[class]
+		c, known := pl.catalogs[class]
 		notReady := c.notReady
 		if !known {
 			notReady = "its node class " + class.Name + " is not known yet"
 		}
-		if known && (c.marked == nil || c.version != w.offers.version) {
-			c.marked, c.version = w.offers.mark(c.types, now), w.offers.version
-			w.catalogs[class] = c
+		if known && (c.marked == nil || c.version != pl.offerings.version) {
+			c.marked, c.version = pl.offerings.mark(c.types, now), pl.offerings.version
+			pl.catalogs[class] = c
 		}
 		if notReady == "" {
-			notReady = w.backsOff(np, class, now)
+			notReady = pl.failures.backsOff(np, class, now)
 		}
-		types, other := w.overlaidTypes(np.Name, now)
+		types, other := pl.overlaid.overlaidTypes(np.Name, now)
 		if !other {
 			types = c.marked
 		}
-		u := w.out.usage[np.Name]
-		p, _ := w.names.Pool(np, translate.PoolState{
+		u := use[np.Name]
+		p, _ := pl.names.Pool(np, translate.PoolState{
 			Now: now, Types: types, NotReady: notReady, Usage: u.resources, Nodes: u.nodes, Budgeted: u.budgeted, Going: u.going,
 		}) // a pool that cannot be translated says so in NotReady
-		if p.Static && w.noStatic {
+		if p.Static && pl.noStatic {
 			p.NotReady = "spec.replicas is set, but the feature gate StaticCapacity is off"
 			p.Replicas = max(p.Replicas, p.NodeCount)
 		}
-		if w.rests(np.Name, now) {
+		if pl.pauses.rests(np.Name, now) {
 			p.Disruption.AllowedDrifted, p.Disruption.AllowedUnderused = 0, 0
 		}
 		out = append(out, p)
@@ -147,4 +131,19 @@ func (w *World) renderPools(now time.Time) []model.Pool {
 		return cmp.Or(cmp.Compare(b.Weight, a.Weight), cmp.Compare(a.Name, b.Name))
 	})
 	return out
+}
+
+// SetCatalog says what a node class offers. A reason why it is not ready is shown to pods that wait for it, "" if it
+// is. The slice is kept: do not change it.
+func (pl *pools) SetCatalog(class cloud.ClassRef, types []model.InstanceType, notReady string) {
+	pl.mu.Lock()
+	defer pl.mu.Unlock()
+	old, known := pl.catalogs[class]
+	if known && old.notReady == notReady && sameSlice(old.types, types) {
+		return
+	}
+	pl.catalogs[class] = catalog{types: types, notReady: notReady}
+	pl.overlaid.stale = true
+	pl.nodes.touchAll()
+	pl.poke()
 }

@@ -7,77 +7,72 @@ import (
 
 	"github.com/nodeless/nodeless/controller/translate"
 	"github.com/nodeless/nodeless/engine/model"
+	"github.com/nodeless/nodeless/internal/kit/clock"
 )
-
-// unseen is how long a claim that we wrote is believed in without the watch showing it, and a deletion that we asked
-// for.
-const unseen = 30 * time.Second
 
 // rendered is what snapshots share as long as it does not change.
 type rendered struct {
-	daemons    []model.Daemon
-	namespaces []model.Namespace // nil = to be made
-	pending    []model.Pod       // nil = to be made
-	shapes     int               // epoch of the shape indices in pending
-	moving     []*pod            // have to leave their machines; by Created, Namespace, Name
-	nodes      []model.Node      // nil = to be made
-	usage      map[string]usage  // by pool
-	wake       time.Time         // when nodes change by themselves, zero if they do not
+	pending []model.Pod
+	shapes  int              // epoch of the shape indices in pending
+	moving  []*pod           // have to leave their machines; by Created, Namespace, Name
+	nodes   []model.Node     // nil = to be made
+	usage   map[string]usage // by pool
+	wake    time.Time        // when nodes change by themselves, zero if they do not
 }
 
 // Snapshot is the cluster now. It is never changed afterwards; snapshots share what did not change between them.
-func (w *World) Snapshot() *model.Snapshot {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	now := w.clock.Now()
-	w.refresh(now)
-	w.setAlarm(now)
-	if w.out.nodes == nil {
-		w.out.nodes = w.renderNodes()
+func (s *State) Snapshot() *model.Snapshot {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	now := s.clock.Now()
+	s.refresh(now)
+	s.setAlarm(now)
+	if s.out.nodes == nil {
+		s.out.nodes = s.renderNodes()
 	}
-	if w.out.pending == nil || w.out.shapes != w.shapes.epoch {
-		w.out.pending = w.addVirtual(w.renderPending())
-		w.out.shapes = w.shapes.epoch
+	if s.stalePending || s.out.pending == nil || s.out.shapes != s.shapes.epoch {
+		s.out.pending = s.placeholders.addVirtual(s.renderPending())
+		s.out.shapes, s.stalePending = s.shapes.epoch, false
 	}
 	return &model.Snapshot{
-		Now: now, ResourceNames: w.names.List(), Shapes: w.shapes.list, Pending: w.out.pending, Expected: w.renderExpected(), Nodes: w.out.nodes,
-		Pools: w.renderPools(now), Daemons: w.out.daemons, Namespaces: w.renderNamespaces(),
+		Now: now, ResourceNames: s.names.List(), Shapes: s.shapes.list, Pending: s.out.pending, Expected: s.successors.renderExpected(), Nodes: s.out.nodes,
+		Pools: s.pools.renderPools(s.out.usage, now), Daemons: s.daemons.list, Namespaces: s.objects.renderNamespaces(),
 	}
 }
 
 // refresh brings shapes, machines and usage up to date. Every write asks for it; what only a snapshot needs is made there.
-func (w *World) refresh(now time.Time) {
-	w.expire(now)
-	w.expireSuccessors(now)
-	w.overlay()
-	epoch := w.shapes.epoch
-	w.shapes.render()
-	due := !w.out.wake.IsZero() && !now.Before(w.out.wake)
-	if !w.machines.stale && epoch == w.shapes.epoch && !due && w.out.usage != nil {
+func (s *State) refresh(now time.Time) {
+	s.nodes.expire(now)
+	s.successors.expireSuccessors(now)
+	s.overlaid.overlay()
+	epoch := s.shapes.epoch
+	s.shapes.render()
+	due := !s.out.wake.IsZero() && !now.Before(s.out.wake)
+	if !s.nodes.stale && epoch == s.shapes.epoch && !due && s.out.usage != nil {
 		return
 	}
-	w.machines.order()
-	w.out.nodes, w.out.usage, w.out.wake = nil, map[string]usage{}, time.Time{}
-	for _, m := range w.machines.ordered {
-		w.translate(m, now)
-		w.count(m)
-		if !m.wake.IsZero() && (w.out.wake.IsZero() || m.wake.Before(w.out.wake)) {
-			w.out.wake = m.wake
+	s.nodes.order()
+	s.out.nodes, s.out.usage, s.out.wake = nil, map[string]usage{}, time.Time{}
+	for _, m := range s.nodes.ordered {
+		s.translate(m, now)
+		s.count(m)
+		if !m.wake.IsZero() && (s.out.wake.IsZero() || m.wake.Before(s.out.wake)) {
+			s.out.wake = m.wake
 		}
 	}
-	w.machines.stale = false
-	if len(w.promised) > 0 {
-		w.out.pending = nil // a machine may be called otherwise now
+	s.nodes.stale = false
+	if len(s.nominations.promised) > 0 {
+		s.stalePending = true // a machine may be called otherwise now
 	}
-	w.collectMoving()
+	s.collectMoving()
 }
 
 // renderNodes is all machines, by Name and Claim.
-func (w *World) renderNodes() []model.Node {
-	nodes := make([]model.Node, len(w.machines.ordered))
-	for i, m := range w.machines.ordered {
+func (s *State) renderNodes() []model.Node {
+	nodes := make([]model.Node, len(s.nodes.ordered))
+	for i, m := range s.nodes.ordered {
 		nodes[i] = m.full
-		nodes[i].NominatedUntil = w.nominees[m.name()]
+		nodes[i].NominatedUntil = s.nominations.nominees[m.name()]
 	}
 	slices.SortFunc(nodes, func(a, b model.Node) int {
 		return cmp.Or(cmp.Compare(a.Name, b.Name), cmp.Compare(a.Claim, b.Claim))
@@ -85,34 +80,12 @@ func (w *World) renderNodes() []model.Node {
 	return nodes
 }
 
-// order lists the machines by name.
-func (ms *machines) order() {
-	if ms.ordered != nil {
-		return
-	}
-	ms.ordered = make([]*machine, 0, len(ms.nodes)+len(ms.flying))
-	for _, m := range ms.nodes {
-		ms.ordered = append(ms.ordered, m)
-	}
-	for _, m := range ms.flying {
-		ms.ordered = append(ms.ordered, m)
-	}
-	slices.SortFunc(ms.ordered, func(a, b *machine) int { return cmp.Compare(a.name(), b.name()) })
-}
-
-func (m *machine) name() string {
-	if m.node != nil {
-		return m.node.Name
-	}
-	return m.claim.Name
-}
-
 // count adds a machine to its pool's usage. Of budgets, see reference karpenter.md §1.5.
-func (w *World) count(m *machine) {
+func (s *State) count(m *node) {
 	if m.base.Pool == "" {
 		return
 	}
-	u := w.out.usage[m.base.Pool]
+	u := s.out.usage[m.base.Pool]
 	u.resources = u.resources.Plus(m.base.Capacity)
 	u.nodes++
 	if m.claim != nil && m.base.State == model.Initialized && !translate.Terminating(m.claim) {
@@ -121,32 +94,64 @@ func (w *World) count(m *machine) {
 			u.going++
 		}
 	}
-	w.out.usage[m.base.Pool] = u
+	s.out.usage[m.base.Pool] = u
 }
 
-// expire stops believing in what we wrote and the watch never showed.
-func (w *World) expire(now time.Time) {
-	for uid, at := range w.written {
-		if now.Sub(at) < unseen {
-			continue
-		}
-		delete(w.written, uid)
-		for key, c := range w.claims.live {
-			if c.UID == uid {
-				delete(w.claims.live, key)
-				w.removeClaim(key.Name)
-			}
+// alarm says that something has changed at a time at which nothing but the clock does: a hold on a pod ends, or a window of
+// a budget opens or closes.
+type alarm struct {
+	at    time.Time
+	timer clock.Timer
+}
+
+// setAlarm sets the alarm to what comes next.
+func (s *State) setAlarm(now time.Time) {
+	at := s.out.wake
+	if due := s.successors.due; len(due) > 0 && (at.IsZero() || due[0].since.Add(nominated).Before(at)) {
+		at = due[0].since.Add(nominated)
+	}
+	for _, np := range s.objects.pools.live {
+		if next := translate.NextWindow(np, now); !next.IsZero() && (at.IsZero() || next.Before(at)) {
+			at = next
 		}
 	}
-	for uid, at := range w.ending {
-		if now.Sub(at) < unseen {
-			continue
-		}
-		delete(w.ending, uid)
-		for _, c := range w.claims.live {
-			if c.UID == uid {
-				w.machines.touchClaim(c.Name)
-			}
-		}
+	if at.Equal(s.alarm.at) {
+		return
 	}
+	if s.alarm.timer != nil {
+		s.alarm.timer.Stop()
+	}
+	s.alarm = alarm{at: at}
+	if at.After(now) && at.Before(translate.Forever) {
+		s.alarm.timer = s.clock.AfterFunc(at.Sub(now), s.poke)
+	}
+}
+
+// Budgeted is how many of a pool's machines its budgets are about, and how many of those count against them now.
+func (s *State) Budgeted(pool string) (machines, going int) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.refresh(s.clock.Now())
+	u := s.out.usage[pool]
+	return u.budgeted, u.going
+}
+
+// PoolUsage is the capacity of all machines of a pool and their number, those in flight or going included.
+func (s *State) PoolUsage(pool string) (model.Resources, int64) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.refresh(s.clock.Now())
+	u := s.out.usage[pool]
+	return u.resources, u.nodes
+}
+
+// Machine is what a snapshot taken now says of the machine of a claim, and whether there is one.
+func (s *State) Machine(claim string) (model.Node, bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.refresh(s.clock.Now())
+	if m := s.nodes.ofClaim(claim); m != nil {
+		return m.full, true
+	}
+	return model.Node{}, false
 }

@@ -16,18 +16,23 @@ import (
 
 // storage is what is known of volumes: not much of it matters to most pods.
 type storage struct {
-	claims  table[*corev1.PersistentVolumeClaim]
-	volumes table[*corev1.PersistentVolume]
-	classes table[*storagev1.StorageClass]
-	nodes   table[*storagev1.CSINode]
+	*hub
+	nodes *nodes
+	names *translate.Names
+
+	claims   table[*corev1.PersistentVolumeClaim]
+	volumes  table[*corev1.PersistentVolume]
+	classes  table[*storagev1.StorageClass]
+	csiNodes table[*storagev1.CSINode]
 
 	users map[need]map[*pod]bool // pods whose shape was made from an object, or from its absence
 }
 
-func newStorage() storage {
-	return storage{
+func newStorage(h *hub, ns *nodes, names *translate.Names) *storage {
+	return &storage{
+		hub: h, nodes: ns, names: names,
 		claims: newTable[*corev1.PersistentVolumeClaim](), volumes: newTable[*corev1.PersistentVolume](),
-		classes: newTable[*storagev1.StorageClass](), nodes: newTable[*storagev1.CSINode](),
+		classes: newTable[*storagev1.StorageClass](), csiNodes: newTable[*storagev1.CSINode](),
 		users: map[need]map[*pod]bool{},
 	}
 }
@@ -90,9 +95,9 @@ func (l *lookup) DefaultClass() *storagev1.StorageClass {
 }
 
 // shapeOf translates a pod, and says which objects its shape depends on.
-func (w *World) shapeOf(o *corev1.Pod) (model.Shape, []need) {
-	l := lookup{in: &w.storage}
-	return w.names.Shape(o, &l), l.needs
+func (st *storage) shapeOf(o *corev1.Pod) (model.Shape, []need) {
+	l := lookup{in: st}
+	return st.names.Shape(o, &l), l.needs
 }
 
 // use notes which objects a pod's shape depends on; unuse forgets it.
@@ -114,77 +119,77 @@ func (s *storage) unuse(p *pod) {
 }
 
 // updateStorage and deleteStorage keep an object of a table, and translate again the pods whose shapes depend on it.
-func updateStorage[T client.Object](w *World, t *table[T], kind string, o T, now time.Time) {
+func updateStorage[T client.Object](ps *pods, t *table[T], kind string, o T, now time.Time) {
 	if t.put(o, now) {
-		w.reshapeUsers(kind, keyOf(o))
+		ps.reshapeUsers(kind, keyOf(o))
 	}
 }
 
-func deleteStorage[T client.Object](w *World, t *table[T], kind string, o T, now time.Time) {
+func deleteStorage[T client.Object](ps *pods, t *table[T], kind string, o T, now time.Time) {
 	if t.drop(o, now) {
-		w.reshapeUsers(kind, keyOf(o))
+		ps.reshapeUsers(kind, keyOf(o))
 	}
 }
 
-func (w *World) reshapeUsers(kind string, key types.NamespacedName) {
-	w.reshapeAll(need{kind, key})
+func (ps *pods) reshapeUsers(kind string, key types.NamespacedName) {
+	ps.reshapeAll(need{kind, key})
 	if kind == classKind {
-		w.reshapeAll(need{kind, clusterKey("")})
+		ps.reshapeAll(need{kind, clusterKey("")})
 	}
 }
 
-func (w *World) reshapeAll(n need) {
+func (ps *pods) reshapeAll(n need) {
 	var users []*pod
-	for p := range w.storage.users[n] {
+	for p := range ps.storage.users[n] {
 		users = append(users, p) // reshape changes the map
 	}
 	for _, p := range users {
-		w.reshape(p)
+		ps.reshape(p)
 	}
 }
 
 // reshape translates a pod again, and reports it if that made a difference.
-func (w *World) reshape(p *pod) {
-	m, needs := w.shapeOf(w.podObjects.live[types.NamespacedName{Namespace: p.Key.Namespace, Name: p.Key.Name}])
-	w.storage.unuse(p)
+func (ps *pods) reshape(p *pod) {
+	m, needs := ps.storage.shapeOf(ps.objects.pods.live[types.NamespacedName{Namespace: p.Key.Namespace, Name: p.Key.Name}])
+	ps.storage.unuse(p)
 	p.needs = needs
-	w.storage.use(p)
+	ps.storage.use(p)
 	if m.Key == p.shape.Key {
 		return
 	}
 	old := p.shape
-	p.shape = w.shapes.intern(m)
-	w.shapes.release(old)
+	p.shape = ps.shapes.intern(m)
+	ps.shapes.release(old)
 	if p.Node == "" {
-		w.out.pending = nil
+		ps.stalePending = true
 	} else {
-		w.machines.touchPods(p.Node)
+		ps.nodes.touchPods(p.Node)
 	}
-	w.poke()
+	ps.poke()
 }
 
 // limitsOf are the attach limits of a node.
-func (w *World) limitsOf(node string) []model.AttachLimit {
-	return translate.AttachLimits(w.storage.nodes.live[clusterKey(node)])
+func (st *storage) limitsOf(node string) []model.AttachLimit {
+	return translate.AttachLimits(st.csiNodes.live[clusterKey(node)])
 }
 
-func (w *World) updateCSINode(o *storagev1.CSINode, now time.Time) {
-	before := w.limitsOf(o.Name)
-	if w.storage.nodes.put(o, now) {
-		w.limitsChanged(o.Name, before)
+func (st *storage) updateCSINode(o *storagev1.CSINode, now time.Time) {
+	before := st.limitsOf(o.Name)
+	if st.csiNodes.put(o, now) {
+		st.limitsChanged(o.Name, before)
 	}
 }
 
-func (w *World) deleteCSINode(o *storagev1.CSINode, now time.Time) {
-	before := w.limitsOf(o.Name)
-	if w.storage.nodes.drop(o, now) {
-		w.limitsChanged(o.Name, before)
+func (st *storage) deleteCSINode(o *storagev1.CSINode, now time.Time) {
+	before := st.limitsOf(o.Name)
+	if st.csiNodes.drop(o, now) {
+		st.limitsChanged(o.Name, before)
 	}
 }
 
-func (w *World) limitsChanged(node string, before []model.AttachLimit) {
-	if m := w.machines.nodes[node]; m != nil && !slices.Equal(before, w.limitsOf(node)) {
-		w.machines.touch(m)
-		w.poke()
+func (st *storage) limitsChanged(node string, before []model.AttachLimit) {
+	if m := st.nodes.byName[node]; m != nil && !slices.Equal(before, st.limitsOf(node)) {
+		st.nodes.touch(m)
+		st.poke()
 	}
 }

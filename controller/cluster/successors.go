@@ -14,10 +14,19 @@ import (
 // So snapshots have those that are due as Expected, for as long as nominated: no machine is launched for a pod that may never come, but no other
 // goes on account of the room for it.
 type successors struct {
+	*hub
+	nodes  *nodes
+	shapes *shapes
+	pods   map[types.NamespacedName]*pod // all of them; owned by pods, which sets it
+
 	due      []departure // in the order in which they were asked to go
 	came     []departure // whose successors came, or did not in time, in that order
 	expected []model.Pod // what snapshots have of those that are due; nil = to be made
-	shapes   int         // epoch of the shape indices in expected
+	epoch    int         // epoch of the shape indices in expected
+}
+
+func newSuccessors(h *hub, ns *nodes, sh *shapes) *successors {
+	return &successors{hub: h, nodes: ns, shapes: sh}
 }
 
 // departure is for how long a pod was without a successor.
@@ -27,74 +36,69 @@ type departure struct {
 }
 
 // expectSuccessor notes that the pod is asked to go, or is gone.
-func (w *World) expectSuccessor(p *pod, now time.Time) {
-	m := w.machines.nodes[p.Node]
-	if p.Maker == "" || p.Deleting || !p.Movable() || m == nil || !w.going(m) {
+func (ss *successors) expectSuccessor(p *pod, now time.Time) {
+	m := ss.nodes.byName[p.Node]
+	if p.Maker == "" || p.Deleting || !p.Movable() || m == nil || !ss.nodes.going(m) {
 		return
 	}
-	w.shapes.hold(p.shape)
-	s := &w.successors
-	s.due, s.expected = append(s.due, departure{pod: p, since: now}), nil
+	ss.shapes.hold(p.shape)
+	ss.due, ss.expected = append(ss.due, departure{pod: p, since: now}), nil
 }
 
 // succeed notes that a pod of the ReplicaSet came.
-func (w *World) succeed(maker string, now time.Time) {
-	if i := slices.IndexFunc(w.successors.due, func(d departure) bool { return maker != "" && d.Maker == maker }); i >= 0 {
-		w.expectNoMore(i, now)
+func (ss *successors) succeed(maker string, now time.Time) {
+	if i := slices.IndexFunc(ss.due, func(d departure) bool { return maker != "" && d.Maker == maker }); i >= 0 {
+		ss.expectNoMore(i, now)
 	}
 }
 
-func (w *World) expectNoMore(i int, until time.Time) {
-	s := &w.successors
-	d := s.due[i]
+func (ss *successors) expectNoMore(i int, until time.Time) {
+	d := ss.due[i]
 	d.until = until
-	w.shapes.release(d.shape)
-	s.due, s.came, s.expected = slices.Delete(s.due, i, i+1), append(s.came, d), nil
+	ss.shapes.release(d.shape)
+	ss.due, ss.came, ss.expected = slices.Delete(ss.due, i, i+1), append(ss.came, d), nil
 }
 
 // expireSuccessors stops waiting for those that do not come.
-func (w *World) expireSuccessors(now time.Time) {
-	s := &w.successors
+func (ss *successors) expireSuccessors(now time.Time) {
 	over := func(d departure) bool { return now.Sub(d.since) >= nominated }
-	for len(s.due) > 0 && over(s.due[0]) {
-		w.expectNoMore(0, now)
+	for len(ss.due) > 0 && over(ss.due[0]) {
+		ss.expectNoMore(0, now)
 	}
-	s.came = slices.DeleteFunc(s.came, func(d departure) bool { return now.Sub(d.since) >= 2*nominated })
+	ss.came = slices.DeleteFunc(ss.came, func(d departure) bool { return now.Sub(d.since) >= 2*nominated })
 }
 
 // renderExpected is Snapshot.Expected.
-func (w *World) renderExpected() []model.Pod {
-	s := &w.successors
-	if len(s.due) == 0 {
+func (ss *successors) renderExpected() []model.Pod {
+	if len(ss.due) == 0 {
 		return nil
 	}
-	if s.expected == nil || s.shapes != w.shapes.epoch {
-		s.expected, s.shapes = make([]model.Pod, len(s.due)), w.shapes.epoch
-		for i, d := range s.due {
-			s.expected[i] = d.model()
+	if ss.expected == nil || ss.epoch != ss.shapes.epoch {
+		ss.expected, ss.epoch = make([]model.Pod, len(ss.due)), ss.shapes.epoch
+		for i, d := range ss.due {
+			ss.expected[i] = d.model()
 		}
-		model.SortPending(s.expected)
+		model.SortPending(ss.expected)
 	}
-	return s.expected
+	return ss.expected
 }
 
 // Overlooked reports whether the snapshot of that time lacks a pod that may take the place of one of these: another pod of their ReplicaSet had been
 // driven off its machine, and its successor was not there yet. Successors that take longer than 10 s are not counted.
-func (w *World) Overlooked(at time.Time, pods []model.PodKey) bool {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	s := &w.successors
-	if len(s.due)+len(s.came) == 0 {
+func (ss *successors) Overlooked(at time.Time, pods []model.PodKey) bool {
+	ss.mu.Lock()
+	defer ss.mu.Unlock()
+	if len(ss.due)+len(ss.came) == 0 {
 		return false
 	}
 	makers := map[string]bool{}
 	for _, key := range pods {
-		if p := w.pods[types.NamespacedName{Namespace: key.Namespace, Name: key.Name}]; p != nil && p.Key == key && p.Maker != "" {
+		if p := ss.pods[types.NamespacedName{Namespace: key.Namespace, Name: key.Name}]; p != nil && p.Key == key && p.Maker != "" {
 			makers[p.Maker] = true
 		}
 	}
 	lacks := func(d departure) bool {
 		return makers[d.Maker] && !d.since.After(at) && at.Sub(d.since) < nominated && (d.until.IsZero() || !d.until.Before(at))
 	}
-	return slices.ContainsFunc(s.due, lacks) || slices.ContainsFunc(s.came, lacks)
+	return slices.ContainsFunc(ss.due, lacks) || slices.ContainsFunc(ss.came, lacks)
 }

@@ -16,7 +16,7 @@ import (
 // ClusterOptions are what a Cluster needs; all are required.
 type ClusterOptions struct {
 	Reader client.Reader // a cache that is synced
-	World  *cluster.World
+	State  *cluster.State
 	Clock  clock.Clock
 }
 

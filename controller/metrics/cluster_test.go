@@ -30,7 +30,7 @@ func TestALabelOfTheNameOfOneOfOursIsPassedOver(t *testing.T) {
 	karpv1.WellKnownLabels.Insert("example.com/phase", "example.com/rack")
 	t.Cleanup(func() { karpv1.WellKnownLabels.Delete("example.com/phase", "example.com/rack") })
 	r := prometheus.NewPedanticRegistry()
-	r.MustRegister(metrics.NewCluster(metrics.ClusterOptions{Reader: oneNode{}, World: cluster.New(cluster.Options{}), Clock: clock.Real{}}))
+	r.MustRegister(metrics.NewCluster(metrics.ClusterOptions{Reader: oneNode{}, State: cluster.New(cluster.Options{}), Clock: clock.Real{}}))
 	families, err := r.Gather()
 	if err != nil {
 		t.Fatal(err)

@@ -50,7 +50,7 @@ func (v *view) pools(ch chan<- prometheus.Metric) {
 
 // budgets tells how many machines may go at once, and how many do.
 func (v *view) budgets(ch chan<- prometheus.Metric, pool *karpv1.NodePool) {
-	machines, going := v.world.Budgeted(pool.Name)
+	machines, going := v.state.Budgeted(pool.Name)
 	for _, reason := range []karpv1.DisruptionReason{
 		karpv1.DisruptionReasonEmpty, karpv1.DisruptionReasonDrifted, karpv1.DisruptionReasonUnderutilized,
 	} {

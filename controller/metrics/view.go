@@ -15,7 +15,7 @@ import (
 // view is the cluster at one scrape. Nothing of it is changed: it is shared with the cache.
 type view struct {
 	now      time.Time
-	world    *cluster.World
+	state    *cluster.State
 	snapshot *model.Snapshot
 
 	podList  corev1.PodList
@@ -30,7 +30,7 @@ type view struct {
 }
 
 func (c *Cluster) view() (*view, error) {
-	v := &view{now: c.o.Clock.Now(), world: c.o.World, nodes: map[string]*corev1.Node{}, claimed: map[string]bool{}}
+	v := &view{now: c.o.Clock.Now(), state: c.o.State, nodes: map[string]*corev1.Node{}, claimed: map[string]bool{}}
 	for what, err := range map[string]error{
 		"Pods": c.list(&v.podList), "Nodes": c.list(&v.nodeList), "NodeClaims": c.list(&v.claims),
 		"NodePools": c.list(&v.poolList), "EC2NodeClasses": c.list(&v.classes),
@@ -39,7 +39,7 @@ func (c *Cluster) view() (*view, error) {
 			return nil, fmt.Errorf("metrics: list %s: %w", what, err)
 		}
 	}
-	v.snapshot = c.o.World.Snapshot()
+	v.snapshot = c.o.State.Snapshot()
 	for i := range v.nodeList.Items {
 		v.nodes[v.nodeList.Items[i].Name] = &v.nodeList.Items[i]
 	}

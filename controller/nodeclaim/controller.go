@@ -35,7 +35,7 @@ type Options struct {
 	Cloud    cloud.Provider  // required
 	Cache    cache.Cache     // required; New adds indexes to it, so it must not be started before
 	Client   client.Client   // required; must read from the API server itself
-	Cluster  *cluster.World  // required
+	Cluster  *cluster.State  // required
 	Recorder events.Recorder // required
 	Clock    clock.Clock     // default the real one
 	Log      *slog.Logger    // default slog.Default

@@ -181,7 +181,7 @@ func (i *interrupter) handleUnhealthy(ctx context.Context, got []cloud.Interrupt
 	now := map[string]bool{}
 	for _, n := range got {
 		for _, id := range n.InstanceIDs {
-			if i.cluster.ClaimByMachineID(id) == nil {
+			if i.cluster.ClaimByInstanceID(id) == nil {
 				continue
 			}
 			key := id + " " + string(n.Kind)
@@ -205,7 +205,7 @@ func (i *interrupter) handle(ctx context.Context, got cloud.Interruption) error 
 	}
 	var failed []error
 	for _, id := range got.InstanceIDs {
-		if claim := i.cluster.ClaimByMachineID(id); claim != nil {
+		if claim := i.cluster.ClaimByInstanceID(id); claim != nil {
 			if err := i.respond(ctx, claim, got.Kind, n); err != nil {
 				failed = append(failed, fmt.Errorf("interruption of %s: %w", id, err))
 			}

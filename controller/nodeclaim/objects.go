@@ -29,7 +29,7 @@ import (
 type objects struct {
 	cache    cache.Cache
 	client   client.Client // past the cache
-	cluster  *cluster.World
+	cluster  *cluster.State
 	recorder events.Recorder
 	clock    clock.Clock
 	log      *slog.Logger

@@ -46,7 +46,7 @@ type Options struct {
 	Classes  *Classes        // required; the provider reads it too
 	Cache    cache.Cache     // required
 	Client   client.Client   // required; must read from the API server itself
-	Cluster  *cluster.World  // required
+	Cluster  *cluster.State  // required
 	Recorder events.Recorder // required
 	// ClassHash returns the hash annotation of a class, "" for none; default the class's own.
 	ClassHash func(*ec2v1.EC2NodeClass) string

@@ -90,14 +90,14 @@ func Capture(ctx context.Context, cfg *rest.Config, o Options, w io.Writer) (int
 // writeOffers writes what classes offer, since the built-in catalogue says otherwise.
 func (c *Cluster) writeOffers(ctx context.Context, w io.Writer) error {
 	seen := map[cloud.ClassRef]bool{}
-	for _, np := range c.World.NodePools() {
+	for _, np := range c.State.NodePools() {
 		ref := translate.ClassRef(np.Spec.Template.Spec.NodeClassRef)
 		types, _, err := c.offered(ctx, ref)
 		if seen[ref] || err != nil {
 			continue // a class that offers nothing says why itself
 		}
 		seen[ref] = true
-		text, err := json.Marshal(offers{captureVersion, offersKind, ref, c.World.Names().List(), types})
+		text, err := json.Marshal(offers{captureVersion, offersKind, ref, c.State.Names().List(), types})
 		if err != nil {
 			return fmt.Errorf("write what class %s offers: %w", ref.Name, err)
 		}

@@ -63,10 +63,10 @@ func (c *Cluster) Prices() string {
 func (c *Cluster) offerAll(ctx context.Context) {
 	c.offers.Lock() // one at a time: a later one must not be overtaken
 	defer c.offers.Unlock()
-	c.offerIn(ctx, c.World)
+	c.offerIn(ctx, c.State)
 }
 
-func (c *Cluster) offerIn(ctx context.Context, w *cluster.World) {
+func (c *Cluster) offerIn(ctx context.Context, w *cluster.State) {
 	refs := map[cloud.ClassRef]bool{}
 	for _, np := range w.NodePools() {
 		refs[translate.ClassRef(np.Spec.Template.Spec.NodeClassRef)] = true
@@ -82,7 +82,7 @@ func (c *Cluster) offerIn(ctx context.Context, w *cluster.World) {
 		}
 		w.SetCatalog(ref, types, notReady)
 		c.mu.Lock()
-		if w == c.World {
+		if w == c.State {
 			delete(c.assumed, ref.Name)
 		}
 		if assumed != "" {
@@ -194,7 +194,7 @@ func (c *Cluster) regionOf(class *ec2v1.EC2NodeClass) string {
 			return region
 		}
 	}
-	s := c.World.Snapshot()
+	s := c.State.Snapshot()
 	for i := range s.Nodes {
 		if r, ok := s.Nodes[i].Labels.Get(model.LabelRegion); ok && len(r.Values) == 1 && !r.Complement && catalog.Of(r.Values[0]) != nil {
 			return r.Values[0]
@@ -242,7 +242,7 @@ func (c *Cluster) SetClasses(classes map[string]*ec2v1.EC2NodeClass) {
 }
 
 // OfferTo tells another world what the classes of its pools and claims offer.
-func (c *Cluster) OfferTo(ctx context.Context, w *cluster.World) {
+func (c *Cluster) OfferTo(ctx context.Context, w *cluster.State) {
 	c.offers.Lock()
 	defer c.offers.Unlock()
 	c.offerIn(ctx, w)

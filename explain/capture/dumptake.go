@@ -99,7 +99,7 @@ func (c *Cluster) renamed(f offers) []model.InstanceType {
 	move := func(r *model.Resources) {
 		var out model.Resources
 		for i, name := range f.ResourceNames {
-			if to, ok := c.World.Names().Index(name); ok && i < len(r) {
+			if to, ok := c.State.Names().Index(name); ok && i < len(r) {
 				out[to] = r[i]
 			}
 		}

@@ -148,5 +148,5 @@ func (c *Cluster) update(o client.Object) {
 	case *corev1.Pod:
 		o.ManagedFields = nil
 	}
-	c.World.Update(o)
+	c.State.Update(o)
 }

@@ -57,7 +57,7 @@ type Options struct {
 
 // Cluster is a cluster as it was read, or as it is watched. Its methods are safe for concurrent use.
 type Cluster struct {
-	World *cluster.World // for those who want the objects behind a Snapshot
+	State *cluster.State // for those who want the objects behind a Snapshot
 
 	o       Options
 	rest    *rest.Config // nil = it is a dump
@@ -126,7 +126,7 @@ func connect(ctx context.Context, cfg *rest.Config, o Options) (*Cluster, error)
 
 func newCluster(o Options) *Cluster {
 	return &Cluster{
-		World: cluster.New(cluster.Options{Clock: o.Clock, ReadFailures: true}), o: o,
+		State: cluster.New(cluster.Options{Clock: o.Clock, ReadFailures: true}), o: o,
 		built: map[string]built{}, classes: map[string]*ec2v1.EC2NodeClass{}, assumed: map[string]string{}, regions: map[string]bool{},
 	}
 }
@@ -142,10 +142,10 @@ func digits(s string) string {
 }
 
 // Snapshot is the cluster as it is known now.
-func (c *Cluster) Snapshot() *model.Snapshot { return c.World.Snapshot() }
+func (c *Cluster) Snapshot() *model.Snapshot { return c.State.Snapshot() }
 
 // Changed has a value after something changed that matters to decisions; never after Read.
-func (c *Cluster) Changed() <-chan struct{} { return c.World.Changed() }
+func (c *Cluster) Changed() <-chan struct{} { return c.State.Changed() }
 
 // Server is the address of the API server.
 func (c *Cluster) Server() string { return c.server }

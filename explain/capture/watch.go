@@ -127,7 +127,7 @@ func (c *Cluster) lost(ctx context.Context, o any) {
 		c.offerAll(ctx)
 		return
 	}
-	c.World.Delete(object)
+	c.State.Delete(object)
 }
 
 // keepOffers looks again from time to time, until ctx is done.

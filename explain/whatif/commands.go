@@ -60,7 +60,7 @@ func (a *applier) Advance(_ context.Context, _ *model.Snapshot, stillTrue apply.
 				return false
 			}
 		}
-		s := a.world.Snapshot()
+		s := a.cluster.Snapshot()
 		changed := stillTrue(s, model.Command{ID: c.ID, Method: c.Method, Removals: c.Removals})
 		for _, v := range c.Removals {
 			if a.claims[v.Claim] == nil {
@@ -164,7 +164,7 @@ func (r *run) drain() bool {
 		}
 		left := 0
 		if node := r.nodeOf(r.claims[name]); node != nil {
-			for _, pod := range r.world.PodsOnNode(node.Name) {
+			for _, pod := range r.cluster.PodsOnNode(node.Name) {
 				p := translate.ReadPod(pod)
 				if p.Daemon() || p.Terminal {
 					continue

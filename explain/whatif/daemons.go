@@ -16,7 +16,7 @@ import (
 
 // daemonPods gives each node its DaemonSets' pods, and takes away those of DaemonSets that are gone, changed, or not for it any more.
 func (r *run) daemonPods() bool {
-	s, busy := r.world.Snapshot(), false
+	s, busy := r.cluster.Snapshot(), false
 	wanted := map[string]*model.Daemon{}
 	for i := range s.Daemons {
 		wanted[s.Daemons[i].Namespace+"/"+s.Daemons[i].Name] = &s.Daemons[i]

@@ -13,7 +13,7 @@ import (
 
 // next is when something may change by the clock alone; zero if nothing will.
 func (r *run) next() time.Time {
-	s := r.world.Snapshot()
+	s := r.cluster.Snapshot()
 	var next time.Time
 	add := func(at time.Time) {
 		if at.After(r.now()) {

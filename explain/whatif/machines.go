@@ -45,8 +45,8 @@ func (a *applier) launch(s *model.Snapshot, l *model.Launch, replaces *command) 
 		}
 	}
 	a.seq++
-	claim := a.world.Names().NewClaim(fmt.Sprintf("%s-new-%d", l.Pool, a.seq), np, *l, chosen, e)
-	maps.Copy(claim.Annotations, a.world.OverlayAnnotations(l.Pool, l.Types))
+	claim := a.cluster.Names().NewClaim(fmt.Sprintf("%s-new-%d", l.Pool, a.seq), np, *l, chosen, e)
+	maps.Copy(claim.Annotations, a.cluster.OverlayAnnotations(l.Pool, l.Types))
 	claim.UID, claim.CreationTimestamp = uidOf(claim.Name), metav1.NewTime(a.now())
 	if replaces != nil {
 		claim.Annotations[translate.AnnotationReplaces] = replaces.ID
@@ -69,7 +69,7 @@ func (r *run) machines() bool {
 	for _, name := range slices.Sorted(maps.Keys(r.flying)) {
 		if f := r.flying[name]; !f.at.After(r.now()) {
 			if offered == nil {
-				offered = r.world.Snapshot()
+				offered = r.cluster.Snapshot()
 			}
 			delete(r.flying, name)
 			r.ready(r.claims[name], f, offered)
@@ -104,7 +104,7 @@ func (r *run) ready(claim *karpv1.NodeClaim, f *flying, offered *model.Snapshot)
 			}
 		}
 		claim.Labels[model.LabelInstanceType], claim.Labels[model.LabelZone], claim.Labels[model.LabelCapacityType] = f.candidate.Type, f.candidate.Zone, f.candidate.CapacityType
-		node.Status.Capacity, node.Status.Allocatable = r.world.Names().ResourceList(it.Capacity), r.world.Names().ResourceList(it.Allocatable)
+		node.Status.Capacity, node.Status.Allocatable = r.cluster.Names().ResourceList(it.Capacity), r.cluster.Names().ResourceList(it.Allocatable)
 	} else {
 		node = node.DeepCopy()
 		node.ResourceVersion = ""
@@ -156,7 +156,7 @@ func typeOf(s *model.Snapshot, claim *karpv1.NodeClaim, name string) model.Insta
 
 // expectedOf is what a machine on its way was bought as, as far as its labels say.
 func (r *run) expectedOf(claim *karpv1.NodeClaim) model.OfferingKey {
-	s := r.world.Snapshot()
+	s := r.cluster.Snapshot()
 	for i := range s.Nodes {
 		if n := &s.Nodes[i]; n.Claim == claim.Name {
 			return model.OfferingKey{Type: n.Type, Zone: n.Zone, CapacityType: n.CapacityType}
@@ -169,7 +169,7 @@ func (r *run) nodeOf(claim *karpv1.NodeClaim) *corev1.Node {
 	if claim == nil || claim.Status.ProviderID == "" {
 		return nil
 	}
-	if nodes := r.world.NodesByProviderID(claim.Status.ProviderID); len(nodes) > 0 {
+	if nodes := r.cluster.NodesByProviderID(claim.Status.ProviderID); len(nodes) > 0 {
 		return nodes[0]
 	}
 	return nil
@@ -185,17 +185,17 @@ func (r *run) gone(name string) {
 		return
 	}
 	if node := r.nodeOf(claim); node != nil {
-		for _, pod := range r.world.PodsOnNode(node.Name) {
+		for _, pod := range r.cluster.PodsOnNode(node.Name) {
 			r.removePod(pod)
 		}
 		for _, pod := range r.waitingFor(node.Name) {
 			r.removePod(pod)
 		}
 		delete(r.nodes, node.Name)
-		r.world.Delete(node)
+		r.cluster.Delete(node)
 	}
 	delete(r.claims, name)
-	r.world.Delete(claim)
+	r.cluster.Delete(claim)
 	r.last = r.now()
 }
 

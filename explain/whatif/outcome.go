@@ -12,7 +12,7 @@ import (
 // state is what the cluster holds now: machines with a NodeClaim or a price.
 func (r *run) state() State {
 	var out State
-	s := r.world.Snapshot()
+	s := r.cluster.Snapshot()
 	sum := model.Price(0)
 	for i := range s.Nodes {
 		out.Nodes++
@@ -25,7 +25,7 @@ func (r *run) state() State {
 
 // outcome is what came of it.
 func (r *run) outcome() *Outcome {
-	s := r.world.Snapshot()
+	s := r.cluster.Snapshot()
 	out := &Outcome{
 		APIVersion: "nodeless.sh/v1alpha1", Kind: "Plan", After: r.state(), Seconds: r.last.Sub(r.start).Seconds(), Settled: r.settled,
 		Steps: r.steps, Evictions: r.evictions, BootTime: r.boot.Seconds(), Removed: []Machine{}, Added: []Machine{}, Unplaced: []Without{}, Kept: []Without{}, Assumed: []string{},

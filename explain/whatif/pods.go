@@ -19,7 +19,7 @@ import (
 
 // bind does what kube-scheduler would with the pods that wait, and reports whether it bound any.
 func (r *run) bind(ctx context.Context) bool {
-	s := r.world.Snapshot()
+	s := r.cluster.Snapshot()
 	var waiting []*model.Pod
 	for i := range s.Pending {
 		if p := &s.Pending[i]; p.From == "" && !p.Virtual {
@@ -61,7 +61,7 @@ func (r *run) place(key types.NamespacedName, node string) {
 
 func (r *run) removePod(pod *corev1.Pod) {
 	delete(r.pods, client.ObjectKeyFromObject(pod))
-	r.world.Delete(pod)
+	r.cluster.Delete(pod)
 	r.recount(pod.Namespace)
 }
 
@@ -135,7 +135,7 @@ func (r *run) recount(namespace string) {
 			b = b.DeepCopy()
 			b.ResourceVersion, b.Status.DisruptionsAllowed = "", allowed
 			r.pdbs[i] = b
-			r.world.Update(b)
+			r.cluster.Update(b)
 		}
 	}
 }

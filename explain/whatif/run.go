@@ -39,9 +39,9 @@ const (
 // run is one forecast under way.
 type run struct {
 	Input
-	clock *clock.Virtual
-	world *cluster.World
-	start time.Time
+	clock   *clock.Virtual
+	cluster *cluster.State
+	start   time.Time
 
 	claims  map[string]*karpv1.NodeClaim
 	nodes   map[string]*corev1.Node // by name
@@ -79,9 +79,9 @@ func newRun(ctx context.Context, in Input, objects, before []client.Object) (*ru
 		daemons: map[string]*appsv1.DaemonSet{}, pools: map[string]*karpv1.NodePool{}, was: formerOf(before),
 		flying: map[string]*flying{}, leaving: map[string]time.Time{}, draining: map[string]bool{}, initial: map[string]Machine{},
 	}
-	r.world = cluster.New(cluster.Options{Clock: r.clock, NoStatic: !in.Gates.StaticCapacity})
+	r.cluster = cluster.New(cluster.Options{Clock: r.clock, NoStatic: !in.Gates.StaticCapacity})
 	r.driver = cycle.NewDriver(cycle.Options{
-		State: r.world, Applier: &applier{run: r}, Clock: r.clock, Policy: in.Policy, Promise: in.Gates.Nominations,
+		State: r.cluster, Applier: &applier{run: r}, Clock: r.clock, Policy: in.Policy, Promise: in.Gates.Nominations,
 		Provision: provision, Check: judge, Log: slog.New(slog.DiscardHandler),
 	})
 	classes := map[string]*ec2v1.EC2NodeClass{}
@@ -97,10 +97,10 @@ func newRun(ctx context.Context, in Input, objects, before []client.Object) (*ru
 		}
 		r.put(o)
 	}
-	in.Cluster.OfferTo(ctx, r.world)
+	in.Cluster.OfferTo(ctx, r.cluster)
 	r.boot = cmp.Or(in.Boot, measuredBoot(r.claims), usualBoot)
 	r.first = r.state()
-	s := r.world.Snapshot()
+	s := r.cluster.Snapshot()
 	for i := range s.Nodes {
 		if n := &s.Nodes[i]; n.Claim != "" {
 			r.initial[n.Claim] = machineOf(n)
@@ -138,7 +138,7 @@ func (r *run) put(o client.Object) {
 			return
 		}
 	}
-	r.world.Update(o)
+	r.cluster.Update(o)
 }
 
 func (r *run) now() time.Time { return r.clock.Now() }
@@ -193,7 +193,7 @@ func (r *run) play(ctx context.Context) error {
 
 func (r *run) changed() bool {
 	select {
-	case <-r.world.Changed():
+	case <-r.cluster.Changed():
 		return true
 	default:
 		return false

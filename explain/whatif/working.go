@@ -31,8 +31,8 @@ func (r *run) cannotWork(ctx context.Context, a *applied, before *run) error {
 			e.Why = append(e.Why, err.Error()+r.usedBy(name))
 		}
 	}
-	s, was := r.world.Snapshot(), map[string]string{}
-	for p := range slices.Values(before.world.Snapshot().Pools) {
+	s, was := r.cluster.Snapshot(), map[string]string{}
+	for p := range slices.Values(before.cluster.Snapshot().Pools) {
 		was[p.Name] = cannotLaunch(&p, &r.Policy)
 	}
 	for i := range s.Pools {

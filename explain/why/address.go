@@ -24,14 +24,14 @@ const hostPods = 2
 func (q *podQuestion) address(ctx context.Context) {
 	pod := q.pod
 	n := q.nodeNamed(pod.Spec.NodeName)
-	node := q.c.World.Node(pod.Spec.NodeName)
+	node := q.c.State.Node(pod.Spec.NodeName)
 	if n == nil || node == nil || pod.Status.Phase != corev1.PodPending || pod.Status.PodIP != "" ||
 		pod.DeletionTimestamp != nil || !q.lacksAddress(ctx) {
 		return
 	}
 	q.conclude(q.a.State, NoAddress, "it is bound to %s and cannot start: the node has no IP address left for it", nodeText(n))
 	own, host := 0, 0
-	for _, p := range q.c.World.PodsOnNode(n.Name) {
+	for _, p := range q.c.State.PodsOnNode(n.Name) {
 		switch {
 		case p.Status.Phase == corev1.PodSucceeded || p.Status.Phase == corev1.PodFailed:
 		case p.Spec.HostNetwork:
@@ -81,7 +81,7 @@ func (q *podQuestion) lacksAddress(ctx context.Context) bool {
 
 // classOf names the EC2NodeClass of a node.
 func (q *podQuestion) classOf(n *model.Node) string {
-	if np := q.c.World.NodePool(n.Pool); np != nil {
+	if np := q.c.State.NodePool(n.Pool); np != nil {
 		return "EC2NodeClass " + np.Spec.Template.Spec.NodeClassRef.Name
 	}
 	return "its EC2NodeClass"

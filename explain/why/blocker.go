@@ -85,11 +85,11 @@ var clears = map[model.Rule]string{
 func (q *nodeQuestion) budget(r *model.Reason, b *Blocker) {
 	n := q.n
 	b.Clears = "when the budget allows more"
-	np := q.c.World.NodePool(n.Pool)
+	np := q.c.State.NodePool(n.Pool)
 	if np == nil {
 		return
 	}
-	nodes, removing := q.c.World.Budgeted(n.Pool)
+	nodes, removing := q.c.State.Budgeted(n.Pool)
 	if name, most := translate.Strictest(np, disruptionReason(n), q.s.Now, nodes); name != "" {
 		named := fmt.Sprintf("%s of NodePool %s allows %d of its %s to be removed at a time", name, n.Pool, most, counted(nodes, "node"))
 		if removing > 0 {
@@ -121,7 +121,7 @@ func disruptionReason(n *model.Node) karpv1.DisruptionReason {
 
 // heldUntil is until when a pod, named as in Reasons, must not be disrupted.
 func (q *nodeQuestion) heldUntil(named string) time.Time {
-	for _, pod := range q.c.World.PodsOnNode(q.n.Name) {
+	for _, pod := range q.c.State.PodsOnNode(q.n.Name) {
 		if "pod "+pod.Namespace+"/"+pod.Name == named {
 			return translate.ReadPod(pod).HeldUntil
 		}

@@ -75,7 +75,7 @@ func (a *archive) read(ctx context.Context, of Subject) (history, error) {
 // ofThisPod are those of the records that are about the pod that is there now or, if there is none, about the last one of its name.
 func (a *archive) ofThisPod(of Subject, records []record.Record) []record.Record {
 	name := of.Namespace + "/" + of.Name
-	if pod := a.c.World.Pod(types.NamespacedName{Namespace: of.Namespace, Name: of.Name}); pod != nil {
+	if pod := a.c.State.Pod(types.NamespacedName{Namespace: of.Namespace, Name: of.Name}); pod != nil {
 		return slices.DeleteFunc(records, func(r record.Record) bool {
 			return !r.AboutPod(name, string(pod.UID), pod.CreationTimestamp.Time)
 		})

@@ -46,19 +46,19 @@ func about(e *corev1.Event, uid types.UID) bool {
 func (a *archive) uid(of Subject) types.UID {
 	switch of.Kind {
 	case PodKind:
-		if o := a.c.World.Pod(types.NamespacedName{Namespace: of.Namespace, Name: of.Name}); o != nil {
+		if o := a.c.State.Pod(types.NamespacedName{Namespace: of.Namespace, Name: of.Name}); o != nil {
 			return o.UID
 		}
 	case NodeKind:
-		if o := a.c.World.Node(of.Name); o != nil {
+		if o := a.c.State.Node(of.Name); o != nil {
 			return o.UID
 		}
 	case ClaimKind:
-		if o := a.c.World.Claim(of.Name); o != nil {
+		if o := a.c.State.Claim(of.Name); o != nil {
 			return o.UID
 		}
 	case PoolKind:
-		if o := a.c.World.NodePool(of.Name); o != nil {
+		if o := a.c.State.NodePool(of.Name); o != nil {
 			return o.UID
 		}
 	}

@@ -15,7 +15,7 @@ import (
 // removing answers about a node that is being removed.
 func (q *nodeQuestion) removing() {
 	claim := q.claim
-	why := translate.Departure(claim, q.c.World.NodePool(claim.Labels[karpv1.NodePoolLabelKey]), q.s.Now)
+	why := translate.Departure(claim, q.c.State.NodePool(claim.Labels[karpv1.NodePoolLabelKey]), q.s.Now)
 	if why == "" && q.node != nil && q.node.DeletionTimestamp != nil {
 		why = "its Node was deleted by a person or another program"
 	}
@@ -42,7 +42,7 @@ func (q *nodeQuestion) command(c *translate.Command) {
 	}
 	waits := false
 	for _, name := range c.Replacements {
-		claim := q.c.World.Claim(name)
+		claim := q.c.State.Claim(name)
 		if claim == nil {
 			q.sayf("replacement", "nodeclaim %s, which no longer exists", name)
 			continue
@@ -61,7 +61,7 @@ func (q *nodeQuestion) command(c *translate.Command) {
 // commands is how many are in progress.
 func (q *nodeQuestion) commands() int {
 	ids := map[string]bool{}
-	for _, claim := range q.c.World.Claims() {
+	for _, claim := range q.c.State.Claims() {
 		if c, ok, err := translate.CommandOf(claim); ok && err == nil {
 			ids[c.ID] = true
 		}
@@ -73,7 +73,7 @@ func (q *nodeQuestion) commands() int {
 func (q *nodeQuestion) leaving() {
 	n := q.n
 	var pods, kept []string
-	for _, pod := range q.c.World.PodsOnNode(n.Name) {
+	for _, pod := range q.c.State.PodsOnNode(n.Name) {
 		info := translate.ReadPod(pod)
 		if info.Terminal || info.Daemon() {
 			continue

@@ -18,7 +18,7 @@ func onFargate(node *corev1.Node, claim *karpv1.NodeClaim) bool {
 // microVM answers about the node of one pod alone.
 func (q *nodeQuestion) microVM() {
 	whose := "one pod"
-	for _, pod := range q.c.World.PodsOnNode(q.n.Name) {
+	for _, pod := range q.c.State.PodsOnNode(q.n.Name) {
 		if pod.Spec.SchedulerName == fargate.SchedulerName {
 			whose = "pod " + pod.Namespace + "/" + pod.Name
 		}
@@ -29,7 +29,7 @@ func (q *nodeQuestion) microVM() {
 // waitsForMicroVM answers about a pod that a FargateProfile selected and that has no node yet: it is refused, or its node starts.
 func (q *podQuestion) waitsForMicroVM() {
 	pod, waited := q.pod, q.waited()
-	if claim := q.c.World.Claim(fargate.ClaimName(pod.UID)); claim != nil && claim.DeletionTimestamp == nil {
+	if claim := q.c.State.Claim(fargate.ClaimName(pod.UID)); claim != nil && claim.DeletionTimestamp == nil {
 		q.conclude(waited, Launching, "its microVM is starting: %s", or(firstLacking(claim), "its kubelet has to start the pod"))
 		q.say("nodeclaim", claim.Name)
 		return

@@ -95,9 +95,9 @@ func TestWhatRunsOnANodeOfItsOwn(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	refused := c.World.Pod(types.NamespacedName{Namespace: "shop", Name: "refused"}).DeepCopy()
+	refused := c.State.Pod(types.NamespacedName{Namespace: "shop", Name: "refused"}).DeepCopy()
 	refused.Status.Conditions[0].Message = "Pod not supported on Fargate: fields not supported: HostNetwork" // a dump leaves it out
-	c.World.Update(refused)
+	c.State.Update(refused)
 	for question, want := range map[string][]string{
 		"pod/runs":                 {"a node of its own", "fargate-scheduler gave it a node of its own", "evictable", "no: its node runs no other pod"},
 		"pod/refused":              {"it gets no microVM: Pod not supported on Fargate", "POD_UNSUPPORTED_ON_FARGATE", "compute-type: ec2", "profile     apps"},

@@ -24,23 +24,23 @@ type nodeQuestion struct {
 
 // aboutNode answers about a Node, and reports whether it exists.
 func (q *question) aboutNode(name string) bool {
-	object := q.c.World.Node(name)
+	object := q.c.State.Node(name)
 	n := q.nodeNamed(name)
 	if object == nil || n == nil {
 		return false
 	}
-	(&nodeQuestion{q, n, object, q.c.World.Claim(n.Claim)}).answer()
+	(&nodeQuestion{q, n, object, q.c.State.Claim(n.Claim)}).answer()
 	return true
 }
 
 // aboutClaim answers about a NodeClaim, and reports whether it exists.
 func (q *question) aboutClaim(name string) bool {
-	claim := q.c.World.Claim(name)
+	claim := q.c.State.Claim(name)
 	n := q.nodeOfClaim(name)
 	if claim == nil || n == nil {
 		return false
 	}
-	(&nodeQuestion{q, n, q.c.World.Node(n.Name), claim}).answer()
+	(&nodeQuestion{q, n, q.c.State.Node(n.Name), claim}).answer()
 	return true
 }
 
@@ -139,7 +139,7 @@ func (q *nodeQuestion) came() {
 		q.sayf("launched for", "the replacement of %s (%s)", some(victims(c), 3), strings.ToLower(string(c.Method)))
 		return
 	}
-	if np := q.c.World.NodePool(claim.Labels[karpv1.NodePoolLabelKey]); np != nil && np.Spec.Replicas != nil {
+	if np := q.c.State.NodePool(claim.Labels[karpv1.NodePoolLabelKey]); np != nil && np.Spec.Replicas != nil {
 		q.sayf("launched for", "static pool %s, which keeps %s whatever pods there are", np.Name, counted(int(*np.Spec.Replicas), "replica"))
 		return
 	}

@@ -22,7 +22,7 @@ func (q *nodeQuestion) overhead() {
 			continue
 		}
 		sum = sum.Plus(q.s.Shapes[p.Shape].Requests)
-		if pod := q.c.World.Pod(types.NamespacedName{Namespace: p.Namespace, Name: p.Name}); pod != nil {
+		if pod := q.c.State.Pod(types.NamespacedName{Namespace: p.Namespace, Name: p.Name}); pod != nil {
 			_, name, _ := strings.Cut(translate.ReadPod(pod).DaemonSet, "/")
 			names = append(names, or(name, pod.Name))
 		}

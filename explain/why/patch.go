@@ -58,7 +58,7 @@ func quoted(text string) string { return "'" + strings.ReplaceAll(text, "'", `'\
 // read.
 func (q *podQuestion) patchOf(ctx context.Context, c *model.Change) *Patch {
 	pod := q.pod
-	if ops, ofPool := poolOps(q.c.World.NodePool(c.Pool), c); ofPool {
+	if ops, ofPool := poolOps(q.c.State.NodePool(c.Pool), c); ofPool {
 		if len(ops) == 0 {
 			return nil
 		}

@@ -43,7 +43,7 @@ func (q *podQuestion) pending(ctx context.Context) {
 	}
 	q.asks(p.Shape)
 	if p.Node != nil && p.Node.State != model.Initialized {
-		if claim := q.c.World.Claim(p.Node.Claim); claim != nil {
+		if claim := q.c.State.Claim(p.Node.Claim); claim != nil {
 			q.say("waiting for", firstLacking(claim))
 		}
 	}

@@ -42,7 +42,7 @@ func (q *podQuestion) placed(ctx context.Context) {
 	default:
 		q.conclude(state, Placed, "it is bound to %s", nodeText(n))
 	}
-	claim := q.c.World.Claim(n.Claim)
+	claim := q.c.State.Claim(n.Claim)
 	q.say("scheduling", q.arrival(claim, n))
 	if s := q.shapeOf(n, info.Key); s != nil {
 		q.asks(s)

@@ -28,7 +28,7 @@ type podQuestion struct {
 
 // aboutPod answers about a pod, and reports whether it exists.
 func (q *question) aboutPod(ctx context.Context, of Subject) bool {
-	pod := q.c.World.Pod(types.NamespacedName{Namespace: of.Namespace, Name: of.Name})
+	pod := q.c.State.Pod(types.NamespacedName{Namespace: of.Namespace, Name: of.Name})
 	if pod == nil {
 		return false
 	}
@@ -98,7 +98,7 @@ func (q *podQuestion) daemon() {
 	}
 	q.sayf("free there", "%s of %s", or(n.Free().NonNegative().Amounts(q.s.ResourceNames), "nothing"), or(n.Type, "a node of unknown type"))
 	switch {
-	case onFargate(q.c.World.Node(n.Name), q.c.World.Claim(n.Claim)):
+	case onFargate(q.c.State.Node(n.Name), q.c.State.Claim(n.Claim)):
 		q.sayf("what helps", "a microVM runs no pod but its own: keep the DaemonSet off such nodes with a required nodeAffinity: {key: %s, operator: NotIn, values: [%s]}",
 			fargate.ComputeType, fargate.ComputeTypeFargate)
 	case n.Pool != "":

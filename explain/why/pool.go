@@ -22,7 +22,7 @@ type poolQuestion struct {
 
 // aboutPool answers about a NodePool, and reports whether it exists.
 func (q *question) aboutPool(name string) bool {
-	np := q.c.World.NodePool(name)
+	np := q.c.State.NodePool(name)
 	p, ok := query.OfPool(q.s, q.policy, name)
 	if np == nil || !ok {
 		return false

@@ -113,16 +113,16 @@ func (q *question) names(of Subject) []string {
 		}
 	case NodeKind:
 		for i := range q.s.Nodes {
-			if q.c.World.Node(q.s.Nodes[i].Name) != nil {
+			if q.c.State.Node(q.s.Nodes[i].Name) != nil {
 				out = append(out, q.s.Nodes[i].Name)
 			}
 		}
 	case ClaimKind:
-		for _, c := range q.c.World.Claims() {
+		for _, c := range q.c.State.Claims() {
 			out = append(out, c.Name)
 		}
 	case PoolKind:
-		for _, p := range q.c.World.NodePools() {
+		for _, p := range q.c.State.NodePools() {
 			out = append(out, p.Name)
 		}
 	}

@@ -43,7 +43,7 @@ type workloadQuestion struct {
 // worrying sort is said in full.
 func (q *workloadQuestion) answer(ctx context.Context) (bool, error) {
 	of := q.of
-	pods := slices.DeleteFunc(q.c.World.Pods(of.Namespace), func(p *corev1.Pod) bool { return !belongs(p, of) })
+	pods := slices.DeleteFunc(q.c.State.Pods(of.Namespace), func(p *corev1.Pod) bool { return !belongs(p, of) })
 	if len(pods) == 0 {
 		return q.withoutPods(ctx)
 	}

@@ -39,15 +39,15 @@ func TestMain(m *testing.M) {
 }
 
 // world is a cluster with machines, a namespace whose pods get microVMs, and hosts for them.
-type world struct {
+type state struct {
 	*stacktest.Stack
 	namespace string
 	profile   *v1alpha1.FargateProfile
 }
 
-func start(t *testing.T) *world {
+func start(t *testing.T) *state {
 	t.Helper()
-	w := &world{Stack: stacktest.Start(t)}
+	w := &state{Stack: stacktest.Start(t)}
 	w.namespace = planetest.Namespace(t, w.Plane)
 	for _, o := range rbac.Objects(w.namespace, controller.DefaultLease) { // everything here happens under the roles that "nodeless rbac" prints
 		w.create(t, o)
@@ -63,7 +63,7 @@ func start(t *testing.T) *world {
 	return w
 }
 
-func (w *world) create(t *testing.T, o client.Object) {
+func (w *state) create(t *testing.T, o client.Object) {
 	t.Helper()
 	if err := w.Client.Create(context.Background(), o); err != nil {
 		t.Fatal(err)
@@ -72,7 +72,7 @@ func (w *world) create(t *testing.T, o client.Object) {
 }
 
 // controller runs one with hosts; pods of the profile are changed from when this returns.
-func (w *world) controller(t *testing.T, hosts ...microvm.Host) *stacktest.Replica {
+func (w *state) controller(t *testing.T, hosts ...microvm.Host) *stacktest.Replica {
 	t.Helper()
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
@@ -104,7 +104,7 @@ func (w *world) controller(t *testing.T, hosts ...microvm.Host) *stacktest.Repli
 	return r
 }
 
-func (w *world) pod(name, cpu string) *corev1.Pod {
+func (w *state) pod(name, cpu string) *corev1.Pod {
 	p := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: w.namespace, Name: name}}
 	p.Spec.Containers = []corev1.Container{{Name: "c", Image: "i", Resources: corev1.ResourceRequirements{
 		Requests: corev1.ResourceList{"cpu": resource.MustParse(cpu)},
@@ -112,7 +112,7 @@ func (w *world) pod(name, cpu string) *corev1.Pod {
 	return p
 }
 
-func (w *world) deployment(name string, replicas int32) *appsv1.Deployment {
+func (w *state) deployment(name string, replicas int32) *appsv1.Deployment {
 	labels := map[string]string{"app": name}
 	d := &appsv1.Deployment{ObjectMeta: metav1.ObjectMeta{Namespace: w.namespace, Name: name}}
 	d.Spec.Replicas, d.Spec.Selector = &replicas, &metav1.LabelSelector{MatchLabels: labels}
@@ -121,7 +121,7 @@ func (w *world) deployment(name string, replicas int32) *appsv1.Deployment {
 }
 
 // pods are those of the namespace that are not being deleted, once there are so many and each is right.
-func (w *world) pods(t *testing.T, what string, n int, right func(*corev1.Pod) error) []corev1.Pod {
+func (w *state) pods(t *testing.T, what string, n int, right func(*corev1.Pod) error) []corev1.Pod {
 	t.Helper()
 	var out []corev1.Pod
 	planetest.Eventually(t, what, func(ctx context.Context) error {
@@ -168,7 +168,7 @@ func waits(reason, text string) func(*corev1.Pod) error {
 }
 
 // empty waits until nothing of microVMs is left.
-func (w *world) empty(t *testing.T, hosts ...*memoryHost) {
+func (w *state) empty(t *testing.T, hosts ...*memoryHost) {
 	t.Helper()
 	planetest.Eventually(t, "nothing is left", func(ctx context.Context) error {
 		var claims karpv1.NodeClaimList
@@ -261,7 +261,7 @@ func TestEachPodIsItsOwnNode(t *testing.T) {
 }
 
 // hears waits for an event of fargate-scheduler.
-func (w *world) hears(t *testing.T, text string) {
+func (w *state) hears(t *testing.T, text string) {
 	t.Helper()
 	planetest.Eventually(t, "event "+text, func(ctx context.Context) error {
 		var events corev1.EventList
@@ -381,7 +381,7 @@ func TestWhatIsRefusedIsLookedAtAgain(t *testing.T) {
 
 // edit changes the profile.
 // read waits until the controller has read the profile as it is: a pod that comes before has its place by what was.
-func (w *world) read(t *testing.T) {
+func (w *state) read(t *testing.T) {
 	t.Helper()
 	planetest.Eventually(t, "the profile is read", func(ctx context.Context) error {
 		if err := w.Client.Get(ctx, client.ObjectKeyFromObject(w.profile), w.profile); err != nil {
@@ -394,7 +394,7 @@ func (w *world) read(t *testing.T) {
 	})
 }
 
-func (w *world) edit(t *testing.T, change func(*v1alpha1.FargateProfileSpec)) {
+func (w *state) edit(t *testing.T, change func(*v1alpha1.FargateProfileSpec)) {
 	t.Helper()
 	planetest.Eventually(t, "the profile is changed", func(ctx context.Context) error {
 		if err := w.Client.Get(ctx, client.ObjectKeyFromObject(w.profile), w.profile); err != nil {

@@ -27,7 +27,7 @@ import (
 )
 
 // takesHosts is a cluster whose controller has the rights of "nodeless rbac --hosts".
-func takesHosts(t *testing.T) *world {
+func takesHosts(t *testing.T) *state {
 	t.Helper()
 	w := start(t)
 	meta := metav1.ObjectMeta{Name: w.namespace + "-hosts"}
@@ -43,7 +43,7 @@ func takesHosts(t *testing.T) *world {
 type remote struct {
 	*memoryHost
 	t     *testing.T
-	w     *world
+	w     *state
 	id    *agent.Identity
 	token string
 	pods  string
@@ -51,7 +51,7 @@ type remote struct {
 }
 
 // joins makes a machine of this name a host with addresses for pods.
-func (w *world) joins(t *testing.T, name, first, pods string) *remote {
+func (w *state) joins(t *testing.T, name, first, pods string) *remote {
 	t.Helper()
 	r := &remote{memoryHost: newHost(name, first), t: t, w: w, pods: pods}
 	var err error
@@ -113,7 +113,7 @@ func (r *remote) run() {
 }
 
 // forget removes a host from the cluster, as an administrator does.
-func (w *world) forget(t *testing.T, name string) {
+func (w *state) forget(t *testing.T, name string) {
 	t.Helper()
 	namespace := rbac.HostNamespace(name)
 	if err := w.Client.Delete(context.Background(), namespace); client.IgnoreNotFound(err) != nil {

@@ -34,7 +34,7 @@ const (
 type Options struct {
 	Client client.Client  // not from a cache; required
 	Cache  cache.Cache    // where NodeClaims are watched; required
-	World  *cluster.World // required
+	State  *cluster.State // required
 	Clock  clock.Clock    // default the real one
 	Log    *slog.Logger   // default slog.Default
 	// Metrics counts what is written and what is lost; nil counts nothing.

@@ -59,7 +59,7 @@ func (r *Recorder) seen(claim *karpv1.NodeClaim) record.Seen {
 	s.Leaves = claim.DeletionTimestamp != nil || interrupted
 	if s.Leaves {
 		s.Method, _ = because(claim, "")
-		s.Why = translate.Departure(claim, r.o.World.NodePool(claim.Labels[karpv1.NodePoolLabelKey]), r.o.Clock.Now())
+		s.Why = translate.Departure(claim, r.o.State.NodePool(claim.Labels[karpv1.NodePoolLabelKey]), r.o.Clock.Now())
 	}
 	s.Look = func() record.Machine { return r.machine(claim) }
 	return s
@@ -67,7 +67,7 @@ func (r *Recorder) seen(claim *karpv1.NodeClaim) record.Seen {
 
 // machine is what is known of the machine of a claim.
 func (r *Recorder) machine(claim *karpv1.NodeClaim) record.Machine {
-	if n, ok := r.o.World.Machine(claim.Name); ok && n.Type != "" {
+	if n, ok := r.o.State.Machine(claim.Name); ok && n.Type != "" {
 		return record.MachineOf(&n, mostPods)
 	}
 	return record.Machine{

@@ -10,44 +10,44 @@ import (
 )
 
 // translate brings a machine up to date.
-func (w *World) translate(m *machine, now time.Time) {
+func (s *State) translate(m *node, now time.Time) {
 	if m.staleBase {
-		m.base = w.names.Node(m.node, m.claim)
+		m.base = s.names.Node(m.object, m.claim)
 		if m.base.Price == 0 {
-			m.base.Price = w.price(&m.base, m.claim)
+			m.base.Price = s.pools.price(&m.base, m.claim)
 		}
 		if m.claim != nil {
-			_, ending := w.ending[m.claim.UID]
+			_, ending := s.nodes.ending[m.claim.UID]
 			m.base.Deleting = m.base.Deleting || ending
 		}
 		m.notReady = false
-		if m.node != nil {
-			m.base.AttachLimits = w.limitsOf(m.node.Name)
-			_, ready := translate.ReadySince(m.node)
+		if m.object != nil {
+			m.base.AttachLimits = s.storage.limitsOf(m.object.Name)
+			_, ready := translate.ReadySince(m.object)
 			m.notReady = !ready
 		}
 	}
 	if m.staleBase || m.stalePods || (!m.wake.IsZero() && !now.Before(m.wake)) {
-		w.addPods(m, now)
+		s.addPods(m, now)
 	}
-	if m.shapes != w.shapes.epoch {
+	if m.shapes != s.shapes.epoch {
 		reindex(m)
-		m.shapes = w.shapes.epoch
+		m.shapes = s.shapes.epoch
 	}
 	m.staleBase, m.stalePods = false, false
 }
 
 // addPods completes the machine with its pods, and with the daemons that will come.
-func (w *World) addPods(m *machine, now time.Time) {
+func (s *State) addPods(m *node, now time.Time) {
 	m.full, m.wake = m.base, time.Time{}
-	var at place
-	if m.node != nil {
-		at = w.places[m.node.Name]
+	at := &place{}
+	if m.object != nil && s.pods.places[m.object.Name] != nil {
+		at = s.pods.places[m.object.Name]
 	}
 	m.pods = slices.SortedFunc(maps.Values(at.pods), compareKeys)
-	w.splitMoving(m, now)
-	if m.node != nil {
-		m.full.MissingDaemons = w.lacks(m.node.Name)
+	s.splitMoving(m, now)
+	if m.object != nil {
+		m.full.MissingDaemons = s.missing.lacks(m.object.Name)
 	}
 	m.full.Pods = make([]model.BoundPod, len(m.pods))
 	m.full.LastPodEvent = later(m.full.LastPodEvent, at.left)
@@ -59,7 +59,7 @@ func (w *World) addPods(m *machine, now time.Time) {
 		}
 		m.full.Pods[i] = model.BoundPod{
 			Pod: p.model(), Daemon: p.Daemon(), DoNotDisrupt: held, Terminal: p.Terminal, Terminating: p.Deleting,
-			EvictionBlocked: p.heldBy(), EvictionCost: p.EvictionCost, Job: w.jobs.runOf(p),
+			EvictionBlocked: p.heldBy(), EvictionCost: p.EvictionCost, Job: s.jobs.runOf(p),
 		}
 		m.full.LastPodEvent = later(m.full.LastPodEvent, p.Event)
 		if !p.Terminal {
@@ -69,17 +69,17 @@ func (w *World) addPods(m *machine, now time.Time) {
 			daemons[p.DaemonSet] = true
 		}
 	}
-	for i := range w.out.daemons {
-		d := &w.out.daemons[i]
+	for i := range s.daemons.list {
+		d := &s.daemons.list[i]
 		if !daemons[d.Namespace+"/"+d.Name] && translate.RunsOn(d, &m.base) {
 			m.full.Used = m.full.Used.Plus(d.Shape.Requests)
 		}
 	}
-	m.shapes = w.shapes.epoch
+	m.shapes = s.shapes.epoch
 }
 
 // reindex gives the pods of a machine the shape indices of the newest rendering.
-func reindex(m *machine) {
+func reindex(m *node) {
 	m.full.Pods = slices.Clone(m.full.Pods)
 	for i, p := range m.pods {
 		m.full.Pods[i].Shape = p.shape.index

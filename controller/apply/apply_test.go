@@ -38,8 +38,8 @@ type room struct {
 	namespace string
 	pool      string
 	clock     *clock.Virtual
-	world     *cluster.World
-	actor     *Actor
+	state     *cluster.State
+	applier   *Applier
 	events    *recorder
 	leave     func() // ends the watch
 }
@@ -123,15 +123,15 @@ func (r *room) restart(through client.Client) {
 		r.t.Fatal(err)
 	}
 	go func() { _ = c.Start(ctx) }()
-	r.world = cluster.New(cluster.Options{Clock: r.clock})
-	if err := r.world.Attach(ctx, c); err != nil {
+	r.state = cluster.New(cluster.Options{Clock: r.clock})
+	if err := r.state.Attach(ctx, c); err != nil {
 		r.t.Fatal(err)
 	}
-	r.world.SetCatalog(class, catalog(), "")
+	r.state.SetCatalog(class, catalog(), "")
 	if through == nil {
 		through = r.client
 	}
-	r.actor = New(Options{Client: through, World: r.world, Recorder: r.events, Clock: r.clock})
+	r.applier = New(Options{Client: through, State: r.state, Recorder: r.events, Clock: r.clock})
 }
 
 // sweep removes what the test made, finalizers and all.
@@ -185,7 +185,7 @@ func (r *room) until(what string, ok func() bool) {
 
 // snapshot is the world with the pods and the pool of this room only.
 func (r *room) snapshot() *model.Snapshot {
-	s := *r.world.Snapshot()
+	s := *r.state.Snapshot()
 	s.Pending = slices.DeleteFunc(slices.Clone(s.Pending), func(p model.Pod) bool { return p.Namespace != r.namespace })
 	s.Pools = slices.DeleteFunc(slices.Clone(s.Pools), func(p model.Pool) bool { return p.Name != r.pool })
 	return &s
@@ -204,8 +204,8 @@ func (r *room) plan(s *model.Snapshot) model.Plan {
 // carryOut does all that becomes of a plan for pods.
 func (r *room) carryOut(s *model.Snapshot, p model.Plan) Result {
 	r.t.Helper()
-	done := r.actor.Apply(r.t.Context(), s, p)
-	r.actor.Report(s, p, done.Claims)
+	done := r.applier.Apply(r.t.Context(), s, p)
+	r.applier.Report(s, p, done.Claims)
 	return done
 }
 
@@ -250,12 +250,12 @@ func TestANameThatATerminatingClaimHoldsIsNotWaitedFor(t *testing.T) {
 	r.pods(1, "1")
 	s := r.snapshot()
 	p := r.plan(s)
-	first := r.actor.Apply(t.Context(), s, p).Created
+	first := r.applier.Apply(t.Context(), s, p).Created
 	if err := r.client.Delete(t.Context(), r.claim(first[0])); err != nil {
 		t.Fatal(err)
 	}
-	second := r.actor.Apply(t.Context(), s, p)
-	third := r.actor.Apply(t.Context(), s, p)
+	second := r.applier.Apply(t.Context(), s, p)
+	third := r.applier.Apply(t.Context(), s, p)
 	if len(second.Created) != 1 || second.Created[0] == first[0] || !slices.Equal(third.Existing, second.Created) {
 		t.Errorf("second %+v, third %+v", second, third)
 	}
@@ -266,18 +266,18 @@ func TestLimitsHoldAlsoForAnOldPlan(t *testing.T) {
 	r.pods(2, "1500m")
 	s := r.snapshot()
 	old := r.plan(s)
-	if done := r.actor.Apply(t.Context(), s, old); len(done.Created) == 0 {
+	if done := r.applier.Apply(t.Context(), s, old); len(done.Created) == 0 {
 		t.Fatalf("got %+v", done)
 	}
 	r.pods(3, "1500m")
 	blind := r.snapshot()
 	blind.Nodes = nil
 	blind.Pools[0].Usage, blind.Pools[0].NodeCount = model.Resources{}, 0
-	done := r.actor.Apply(t.Context(), blind, engine.Provision(blind, model.Policy{}))
+	done := r.applier.Apply(t.Context(), blind, engine.Provision(blind, model.Policy{}))
 	if len(done.Created) != 0 || len(done.Refused) == 0 {
 		t.Errorf("got %+v", done)
 	}
-	if used, _ := r.world.PoolUsage(r.pool); used[model.CPU] > 4000 {
+	if used, _ := r.state.PoolUsage(r.pool); used[model.CPU] > 4000 {
 		t.Errorf("the limit of 4 CPUs was exceeded: %d", used[model.CPU])
 	}
 }
@@ -287,22 +287,22 @@ func TestLimitsHoldForALeaderWhoseWatchIsBehind(t *testing.T) {
 	r := enter(t, "4")
 	r.pods(2, "1500m")
 	s := r.snapshot()
-	first := r.actor.Apply(t.Context(), s, r.plan(s))
+	first := r.applier.Apply(t.Context(), s, r.plan(s))
 	if len(first.Created) == 0 {
 		t.Fatalf("got %+v", first)
 	}
-	r.world = cluster.New(cluster.Options{Clock: r.clock}) // watches nothing
+	r.state = cluster.New(cluster.Options{Clock: r.clock}) // watches nothing
 	np := &karpv1.NodePool{}
 	if err := r.client.Get(t.Context(), types.NamespacedName{Name: r.pool}, np); err != nil {
 		t.Fatal(err)
 	}
-	r.world.Update(np)
-	r.world.SetCatalog(class, catalog(), "")
-	r.actor = New(Options{Client: r.client, World: r.world, Recorder: r.events, Clock: r.clock})
-	if err := r.actor.Recall(t.Context()); err != nil {
+	r.state.Update(np)
+	r.state.SetCatalog(class, catalog(), "")
+	r.applier = New(Options{Client: r.client, State: r.state, Recorder: r.events, Clock: r.clock})
+	if err := r.applier.Resync(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	if used, nodes := r.world.PoolUsage(r.pool); used[model.CPU] != 4000 || nodes != int64(len(first.Created)) {
+	if used, nodes := r.state.PoolUsage(r.pool); used[model.CPU] != 4000 || nodes != int64(len(first.Created)) {
 		t.Errorf("%d CPUs on %d machines are known", used[model.CPU], nodes)
 	}
 }
@@ -353,7 +353,7 @@ func (r *room) boot(name string) string {
 		r.t.Fatal(err)
 	}
 	r.until("the machine is ready", func() bool {
-		m, ok := r.world.Machine(name)
+		m, ok := r.state.Machine(name)
 		return ok && m.State == model.Initialized
 	})
 	return node.Name
@@ -363,36 +363,36 @@ func TestAnEmptyMachineGoesUnlessAPodHasCome(t *testing.T) {
 	r := enter(t, "100")
 	r.pods(1, "1")
 	s := r.snapshot()
-	name := r.actor.Apply(t.Context(), s, r.plan(s)).Created[0]
+	name := r.applier.Apply(t.Context(), s, r.plan(s)).Created[0]
 	node := r.boot(name)
 	removal := model.Plan{Removals: []model.Removal{{Node: node, Claim: name, Pool: r.pool, Method: model.Empty}}}
-	before := r.world.Snapshot()
+	before := r.state.Snapshot()
 	r.until("kube-scheduler or the test binds the pod", func() bool {
 		r.bind(node)
-		m, _ := r.world.Machine(name)
+		m, _ := r.state.Machine(name)
 		return len(m.Pods) == 1
 	})
-	if done := r.actor.Apply(t.Context(), before, removal); len(done.Removed) != 0 || len(done.Refused) != 1 {
+	if done := r.applier.Apply(t.Context(), before, removal); len(done.Removed) != 0 || len(done.Refused) != 1 {
 		t.Fatalf("a pod has come: %+v", done)
 	}
 	if err := r.client.DeleteAllOf(t.Context(), &corev1.Pod{}, client.InNamespace(r.namespace), client.GracePeriodSeconds(0)); err != nil {
 		t.Fatal(err)
 	}
 	r.until("the machine is empty", func() bool {
-		m, _ := r.world.Machine(name)
+		m, _ := r.state.Machine(name)
 		return len(m.Pods) == 0
 	})
-	done := r.actor.Apply(t.Context(), r.world.Snapshot(), removal)
+	done := r.applier.Apply(t.Context(), r.state.Snapshot(), removal)
 	if !slices.Equal(done.Removed, []string{name}) {
 		t.Fatalf("empty: %+v", done)
 	}
 	if c := r.claim(name); c.DeletionTimestamp == nil || c.Annotations[translate.AnnotationDisruption] != "Empty" {
 		t.Errorf("claim: %+v", c.ObjectMeta)
 	}
-	if m, ok := r.world.Machine(name); !ok || !m.Deleting {
+	if m, ok := r.state.Machine(name); !ok || !m.Deleting {
 		t.Error("the next snapshot does not know that the machine goes")
 	}
-	if again := r.actor.Apply(t.Context(), r.world.Snapshot(), removal); len(again.Removed) != 0 {
+	if again := r.applier.Apply(t.Context(), r.state.Snapshot(), removal); len(again.Removed) != 0 {
 		t.Errorf("again: %+v", again)
 	}
 	if r.events.count("DisruptionTerminating") != 2 {
@@ -408,7 +408,7 @@ func TestAMachineDeletedByHandIsReplacedBeforeItIsDrained(t *testing.T) {
 	node := r.boot(old)
 	r.until("the pod runs there", func() bool {
 		r.bind(node)
-		m, _ := r.world.Machine(old)
+		m, _ := r.state.Machine(old)
 		return len(m.Pods) == 1
 	})
 	if err := r.client.Delete(t.Context(), r.claim(old)); err != nil {
@@ -452,7 +452,7 @@ func TestAPodThatTheSchedulerLeavesOutIsSeen(t *testing.T) {
 	pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "web", UID: "u"}}
 	pod.Status.Conditions = []corev1.PodCondition{{Type: corev1.PodScheduled, Status: corev1.ConditionFalse, Message: "0/1 nodes are available: port taken"}}
 	w.Update(pod)
-	r := newReporter(New(Options{World: w, Recorder: e}).o)
+	r := newReporter(New(Options{State: w, Recorder: e}).o)
 	key := model.PodKey{Namespace: "default", Name: "web", UID: "u"}
 	start := time.Date(2026, 6, 3, 12, 0, 0, 0, time.UTC)
 	for _, at := range []time.Duration{0, 5 * time.Second, 14 * time.Second, 16 * time.Second, 20 * time.Second} {

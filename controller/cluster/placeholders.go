@@ -17,44 +17,52 @@ type virtual struct {
 	pods  []model.Pod // but for the index of the shape
 }
 
+// placeholders are the virtual pods of all owners.
+type placeholders struct {
+	*hub
+	pods    *pods
+	byOwner map[types.NamespacedName]*virtual
+}
+
+func newPlaceholders(h *hub, ps *pods) *placeholders {
+	return &placeholders{hub: h, pods: ps, byOwner: map[types.NamespacedName]*virtual{}}
+}
+
 // SetVirtual puts so many placeholders like the template into the next snapshots, in place of those that the owner had; 0
 // takes them away. Their names and UIDs are the template's with a number behind, their time of creation is the template's.
-func (w *World) SetVirtual(owner types.NamespacedName, template *corev1.Pod, count int) {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	old := w.virtual[owner]
+func (ph *placeholders) SetVirtual(owner types.NamespacedName, template *corev1.Pod, count int) {
+	ph.mu.Lock()
+	defer ph.mu.Unlock()
+	old := ph.byOwner[owner]
 	if count <= 0 {
 		if old != nil {
-			w.dropVirtual(owner, old)
+			ph.dropVirtual(owner, old)
 		}
 		return
 	}
-	m, _ := w.shapeOf(template)
-	s := w.shapes.intern(m)
-	v := &virtual{shape: s, pods: placeholders(template, count)}
+	m, _ := ph.pods.storage.shapeOf(template)
+	s := ph.pods.shapes.intern(m)
+	v := &virtual{shape: s, pods: virtualPods(template, count)}
 	if old != nil {
 		if old.shape == s && slices.Equal(old.pods, v.pods) {
-			w.shapes.release(s)
+			ph.pods.shapes.release(s)
 			return
 		}
-		w.dropVirtual(owner, old)
+		ph.dropVirtual(owner, old)
 	}
-	if w.virtual == nil {
-		w.virtual = map[types.NamespacedName]*virtual{}
-	}
-	w.virtual[owner] = v
-	w.out.pending = nil
-	w.poke()
+	ph.byOwner[owner] = v
+	ph.stalePending = true
+	ph.poke()
 }
 
-func (w *World) dropVirtual(owner types.NamespacedName, v *virtual) {
-	w.shapes.release(v.shape)
-	delete(w.virtual, owner)
-	w.out.pending = nil
-	w.poke()
+func (ph *placeholders) dropVirtual(owner types.NamespacedName, v *virtual) {
+	ph.pods.shapes.release(v.shape)
+	delete(ph.byOwner, owner)
+	ph.stalePending = true
+	ph.poke()
 }
 
-func placeholders(template *corev1.Pod, count int) []model.Pod {
+func virtualPods(template *corev1.Pod, count int) []model.Pod {
 	out := make([]model.Pod, count)
 	for i := range out {
 		out[i] = model.Pod{
@@ -71,11 +79,11 @@ func placeholders(template *corev1.Pod, count int) []model.Pod {
 }
 
 // addVirtual puts the placeholders among the pods that wait, in the order of Snapshot.Pending.
-func (w *World) addVirtual(pending []model.Pod) []model.Pod {
-	if len(w.virtual) == 0 {
+func (ph *placeholders) addVirtual(pending []model.Pod) []model.Pod {
+	if len(ph.byOwner) == 0 {
 		return pending
 	}
-	for _, v := range w.virtual {
+	for _, v := range ph.byOwner {
 		for _, p := range v.pods {
 			p.Shape = v.shape.index
 			pending = append(pending, p)

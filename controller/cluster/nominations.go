@@ -17,64 +17,72 @@ const nominated = 10 * time.Second
 
 // nominees are the machines that plans put pods on, by the names that snapshots have for them: zero while the newest plan
 // does, else the end of the time for which they still count.
-type nominees map[string]time.Time
+type nominations struct {
+	*hub
+	objects    *objects
+	nodes      *nodes
+	nominees   map[string]time.Time
+	promised   map[model.PodKey]string   // NodeClaims of nodes that are not ready yet
+	promisedOn map[string][]model.PodKey // by NodeClaim, nil = to be made
+}
+
+func newNominations(h *hub, o *objects, ns *nodes) *nominations {
+	return &nominations{hub: h, objects: o, nodes: ns, nominees: map[string]time.Time{}}
+}
 
 // Nominate says on which machines the newest plan places pods, by their names in the snapshot, and which pods that wait have their
 // place on a machine that is yet to be ready, by the machine's claim.
-func (w *World) Nominate(names map[string]bool, promised map[model.PodKey]string) {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	if !maps.Equal(w.promised, promised) {
-		w.promised, w.promisedOn, w.out.pending = promised, nil, nil
+func (nm *nominations) Nominate(names map[string]bool, promised map[model.PodKey]string) {
+	nm.mu.Lock()
+	defer nm.mu.Unlock()
+	if !maps.Equal(nm.promised, promised) {
+		nm.promised, nm.promisedOn, nm.stalePending = promised, nil, true
 	}
-	now := w.clock.Now()
-	if w.nominees == nil {
-		w.nominees = nominees{}
-	}
-	for name, until := range w.nominees {
+	now := nm.clock.Now()
+	for name, until := range nm.nominees {
 		switch {
 		case names[name]:
 		case until.IsZero():
-			w.nominees[name] = now.Add(nominated)
-			w.machines.stale = true
+			nm.nominees[name] = now.Add(nominated)
+			nm.nodes.stale = true
 		case !now.Before(until):
-			delete(w.nominees, name)
+			delete(nm.nominees, name)
 		}
 	}
 	for name := range names {
-		w.nominees[name] = time.Time{}
+		nm.nominees[name] = time.Time{}
 	}
 }
 
 // Promised are the pods that have their place on the claim's machine by the newest plan, by namespace and name.
-func (w *World) Promised(claim string) []model.PodKey {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	if w.promisedOn == nil {
-		w.promisedOn = map[string][]model.PodKey{}
-		for pod, on := range w.promised {
-			w.promisedOn[on] = append(w.promisedOn[on], pod)
+func (nm *nominations) Promised(claim string) []model.PodKey {
+	nm.mu.Lock()
+	defer nm.mu.Unlock()
+	if nm.promisedOn == nil {
+		nm.promisedOn = map[string][]model.PodKey{}
+		for pod, on := range nm.promised {
+			nm.promisedOn[on] = append(nm.promisedOn[on], pod)
 		}
-		for _, pods := range w.promisedOn {
+		for _, pods := range nm.promisedOn {
 			slices.SortFunc(pods, func(a, b model.PodKey) int {
 				return cmp.Or(cmp.Compare(a.Namespace, b.Namespace), cmp.Compare(a.Name, b.Name))
 			})
 		}
 	}
-	return w.promisedOn[claim]
+	return nm.promisedOn[claim]
 }
 
 // nominated is the machine on which a pod that waits has its place, by the name that snapshots have for it; "" for none. What no plan
 // of this process says is said by the pod, as long as the Node is not ready: a former one nominated it.
-func (w *World) nominated(p *pod) string {
-	if claim, ok := w.promised[p.Key]; ok {
-		if m := w.machines.ofClaim(claim); m != nil {
+func (nm *nominations) nominated(p *pod) string {
+	if claim, ok := nm.promised[p.Key]; ok {
+		if m := nm.nodes.ofClaim(claim); m != nil {
 			return m.name()
 		}
 		return ""
 	}
-	if o := w.podObjects.live[types.NamespacedName{Namespace: p.Key.Namespace, Name: p.Key.Name}]; o != nil {
-		if m := w.machines.nodes[o.Status.NominatedNodeName]; m != nil && m.base.State == model.Registered {
+	if o := nm.objects.pods.live[types.NamespacedName{Namespace: p.Key.Namespace, Name: p.Key.Name}]; o != nil {
+		if m := nm.nodes.byName[o.Status.NominatedNodeName]; m != nil && m.base.State == model.Registered {
 			return m.name()
 		}
 	}

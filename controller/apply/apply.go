@@ -25,7 +25,7 @@ import (
 type Options struct {
 	// Client writes, and reads claims, one when a name is taken, all in Recall: what it reads must not come from a cache. Required.
 	Client   client.Client
-	World    *cluster.World            // required
+	State    *cluster.State            // required
 	Recorder events.Recorder           // default: events are dropped
 	Clock    clock.Clock               // default the real one
 	Explain  func(model.Reason) string // default engine/reason
@@ -35,7 +35,7 @@ type Options struct {
 }
 
 // Actor carries out plans. Apply is for one goroutine at a time.
-type Actor struct {
+type Applier struct {
 	o        Options
 	reporter *reporter
 	machines *machineReporter
@@ -84,7 +84,7 @@ func (r *Result) Add(other Result) {
 }
 
 // New is an Actor.
-func New(o Options) *Actor {
+func New(o Options) *Applier {
 	if o.Clock == nil {
 		o.Clock = clock.Real{}
 	}
@@ -100,24 +100,24 @@ func New(o Options) *Actor {
 	if o.Parallel <= 0 {
 		o.Parallel = 16
 	}
-	return &Actor{o: o, reporter: newReporter(o), machines: newMachineReporter(o)}
+	return &Applier{o: o, reporter: newReporter(o), machines: newMachineReporter(o)}
 }
 
 // Recall reads all NodeClaims into the world. A watch may begin with a list from a cache of the API server that is older than what a
 // former leader wrote: its newest claims are missing then. This list is as new as the call.
-func (a *Actor) Recall(ctx context.Context) error {
+func (a *Applier) Resync(ctx context.Context) error {
 	var claims karpv1.NodeClaimList
 	if err := a.o.Client.List(ctx, &claims); err != nil {
 		return fmt.Errorf("list NodeClaims: %w", err)
 	}
 	for i := range claims.Items {
-		a.o.World.ObserveClaim(&claims.Items[i])
+		a.o.State.ObserveClaim(&claims.Items[i])
 	}
 	return nil
 }
 
 // Apply carries out the plan that was made of the snapshot. It returns when all API calls were answered.
-func (a *Actor) Apply(ctx context.Context, s *model.Snapshot, p model.Plan) Result {
+func (a *Applier) Apply(ctx context.Context, s *model.Snapshot, p model.Plan) Result {
 	var r Result
 	r.Claims = a.launch(ctx, s, p.Launches, &r)
 	a.remove(ctx, s, p.Removals, &r)
@@ -128,12 +128,12 @@ func (a *Actor) Apply(ctx context.Context, s *model.Snapshot, p model.Plan) Resu
 }
 
 // Report says on pods what a plan for them decided; claims are the NodeClaims by the ID of the launch they are for. Nobody waits for it.
-func (a *Actor) Report(s *model.Snapshot, p model.Plan, claims map[string]string) {
+func (a *Applier) Report(s *model.Snapshot, p model.Plan, claims map[string]string) {
 	a.reporter.report(s, &p, claims)
 }
 
 // log says what was not done.
-func (a *Actor) log(r *Result) {
+func (a *Applier) log(r *Result) {
 	for _, refusal := range r.Refused {
 		a.o.Log.Info("part of a plan was no longer right", "object", refusal.Object, "why", refusal.Why)
 	}

@@ -17,7 +17,7 @@ func TestAClaimIsFoundByItsMachinesID(t *testing.T) {
 	want := func(id, name string) {
 		t.Helper()
 		got := ""
-		if c := w.ClaimByMachineID(id); c != nil {
+		if c := w.ClaimByInstanceID(id); c != nil {
 			got = c.Name
 		}
 		if got != name {

@@ -79,12 +79,12 @@ func types1() []model.InstanceType {
 	}}}
 }
 
-func fresh() (*World, *clock.Virtual) {
+func fresh() (*State, *clock.Virtual) {
 	c := clock.NewVirtual(noon.Add(time.Minute))
 	return New(Options{Clock: c}), c
 }
 
-func changed(w *World) bool {
+func changed(w *State) bool {
 	select {
 	case <-w.Changed():
 		return true
@@ -184,7 +184,7 @@ func TestWhatWeWroteIsKnownAtOnce(t *testing.T) {
 	}
 	other := claimOf("d", "", 9)
 	w.ObserveClaim(other)
-	c.Advance(unseen)
+	c.Advance(unconfirmed)
 	if len(w.Snapshot().Nodes) != 0 {
 		t.Error("a claim that the watch never shows is believed in for ever")
 	}
@@ -395,7 +395,7 @@ func withoutEventTimes(s *model.Snapshot) *model.Snapshot {
 	return &out
 }
 
-func feed(w *World, e event) {
+func feed(w *State, e event) {
 	if e.gone {
 		w.Delete(e.object)
 	} else {
@@ -434,7 +434,7 @@ func TestAnyOrderOfEventsEndsInTheSameSnapshot(t *testing.T) {
 }
 
 // large is a world of 1,000 machines with 10 pods each, and 1,000 pods that wait.
-func large() *World {
+func large() *State {
 	w := New(Options{Clock: clock.NewVirtual(noon), Names: translate.NewNames()})
 	w.SetCatalog(class, types1(), "")
 	w.Update(poolOf("p", 1))
@@ -488,7 +488,7 @@ func BenchmarkPodEvent(b *testing.B) {
 	for i := 0; b.Loop(); i++ {
 		w.Update(podOf("one", "", "1", i+1))
 		w.Delete(podOf("one", "", "1", i+1))
-		w.podObjects.gone = map[types.UID]time.Time{}
+		w.objects.pods.gone = map[types.UID]time.Time{}
 	}
 }
 

@@ -1,0 +1,204 @@
+package cluster
+
+import (
+	"cmp"
+	"maps"
+	"slices"
+	"strconv"
+	"time"
+
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	karpv1 "sigs.k8s.io/karpenter/pkg/apis/v1"
+
+	"github.com/nodeless/nodeless/controller/translate"
+	"github.com/nodeless/nodeless/engine/model"
+)
+
+// forgetAfter is how long a deleted object's UID is remembered: longer than any event can be late.
+const forgetAfter = 10 * time.Minute
+
+// table is the newest known state of each object of one kind, whatever order its events come in.
+type table[T client.Object] struct {
+	live map[types.NamespacedName]T
+	gone map[types.UID]time.Time // deleted; an event about them is late
+}
+
+func newTable[T client.Object]() table[T] {
+	return table[T]{live: map[types.NamespacedName]T{}, gone: map[types.UID]time.Time{}}
+}
+
+func keyOf(o client.Object) types.NamespacedName {
+	return types.NamespacedName{Namespace: o.GetNamespace(), Name: o.GetName()}
+}
+
+// put keeps the object unless it is old news, and reports whether it was kept. A different object of the same name
+// replaces the one before it.
+func (t *table[T]) put(o T, now time.Time) bool {
+	if _, gone := t.gone[o.GetUID()]; gone && o.GetUID() != "" {
+		return false
+	}
+	key := keyOf(o)
+	if old, ok := t.live[key]; ok {
+		before, after := version(old), version(o)
+		same := old.GetUID() == o.GetUID()
+		if before > 0 && after > 0 && (after < before || same && after == before) {
+			return false
+		}
+		if !same {
+			t.bury(old.GetUID(), now)
+		}
+	}
+	t.live[key] = o
+	return true
+}
+
+// drop notes that the object is deleted for good, and reports whether it was known.
+func (t *table[T]) drop(o T, now time.Time) bool {
+	t.bury(o.GetUID(), now)
+	key := keyOf(o)
+	if old, ok := t.live[key]; !ok || old.GetUID() != o.GetUID() {
+		return false
+	}
+	delete(t.live, key)
+	return true
+}
+
+func (t *table[T]) bury(uid types.UID, now time.Time) {
+	if uid == "" {
+		return
+	}
+	if len(t.gone) > 0 && len(t.gone)%4096 == 0 {
+		for u, at := range t.gone {
+			if now.Sub(at) > forgetAfter {
+				delete(t.gone, u)
+			}
+		}
+	}
+	t.gone[uid] = now
+}
+
+// version is an object's resource version as a number, 0 if it has none. Kubernetes promises since 1.35 that they can
+// be compared within a kind.
+func version(o client.Object) uint64 {
+	v, err := strconv.ParseUint(o.GetResourceVersion(), 10, 64)
+	if err != nil {
+		return 0
+	}
+	return v
+}
+
+// objects is the newest known state of every object.
+type objects struct {
+	*hub
+	pods        table[*corev1.Pod]
+	nodes       table[*corev1.Node]
+	claims      table[*karpv1.NodeClaim]
+	pools       table[*karpv1.NodePool]
+	daemonSets  table[*appsv1.DaemonSet]
+	limitRanges table[*corev1.LimitRange]
+	namespaces  table[*corev1.Namespace]
+
+	list []model.Namespace // of snapshots, by name; nil = to be made
+}
+
+func newObjects(h *hub) *objects {
+	return &objects{
+		hub: h, pods: newTable[*corev1.Pod](), nodes: newTable[*corev1.Node](), claims: newTable[*karpv1.NodeClaim](),
+		pools: newTable[*karpv1.NodePool](), daemonSets: newTable[*appsv1.DaemonSet](), limitRanges: newTable[*corev1.LimitRange](),
+		namespaces: newTable[*corev1.Namespace](),
+	}
+}
+
+// Claim is a NodeClaim by name, nil if there is none.
+func (os *objects) Claim(name string) *karpv1.NodeClaim {
+	os.mu.Lock()
+	defer os.mu.Unlock()
+	return os.claims.live[clusterKey(name)]
+}
+
+// Claims is all NodeClaims, by name.
+func (os *objects) Claims() []*karpv1.NodeClaim {
+	os.mu.Lock()
+	defer os.mu.Unlock()
+	return byName(os.claims.live)
+}
+
+// NodePool is a NodePool by name, nil if there is none.
+func (os *objects) NodePool(name string) *karpv1.NodePool {
+	os.mu.Lock()
+	defer os.mu.Unlock()
+	return os.pools.live[clusterKey(name)]
+}
+
+// NodePools is all NodePools, by name.
+func (os *objects) NodePools() []*karpv1.NodePool {
+	os.mu.Lock()
+	defer os.mu.Unlock()
+	return byName(os.pools.live)
+}
+
+// Node is a Node by name, nil if there is none.
+func (os *objects) Node(name string) *corev1.Node {
+	os.mu.Lock()
+	defer os.mu.Unlock()
+	return os.nodes.live[clusterKey(name)]
+}
+
+// Pods is all pods of a namespace, by name.
+func (os *objects) Pods(namespace string) []*corev1.Pod {
+	os.mu.Lock()
+	defer os.mu.Unlock()
+	var out []*corev1.Pod
+	for key, pod := range os.pods.live {
+		if key.Namespace == namespace {
+			out = append(out, pod)
+		}
+	}
+	slices.SortFunc(out, compareNames)
+	return out
+}
+
+// Pod is a pod by namespace and name, nil if there is none.
+func (os *objects) Pod(key types.NamespacedName) *corev1.Pod {
+	os.mu.Lock()
+	defer os.mu.Unlock()
+	return os.pods.live[key]
+}
+
+func byName[T client.Object](live map[types.NamespacedName]T) []T {
+	return slices.SortedFunc(maps.Values(live), compareNames)
+}
+
+func compareNames[T client.Object](a, b T) int {
+	return cmp.Or(cmp.Compare(a.GetNamespace(), b.GetNamespace()), cmp.Compare(a.GetName(), b.GetName()))
+}
+
+func (os *objects) updateNamespace(o *corev1.Namespace, now time.Time) {
+	old := os.namespaces.live[keyOf(o)]
+	if os.namespaces.put(o, now) && (old == nil || !maps.Equal(old.Labels, o.Labels)) {
+		os.list = nil
+		os.poke()
+	}
+}
+
+func (os *objects) deleteNamespace(o *corev1.Namespace, now time.Time) {
+	if os.namespaces.drop(o, now) {
+		os.list = nil
+		os.poke()
+	}
+}
+
+// renderNamespaces lists the namespaces by name.
+func (os *objects) renderNamespaces() []model.Namespace {
+	if os.list == nil {
+		os.list = make([]model.Namespace, 0, len(os.namespaces.live))
+		for _, ns := range os.namespaces.live {
+			os.list = append(os.list, translate.Namespace(ns))
+		}
+		slices.SortFunc(os.list, func(a, b model.Namespace) int { return cmp.Compare(a.Name, b.Name) })
+	}
+	return os.list
+}

@@ -1,0 +1,138 @@
+package cluster
+
+import (
+	"reflect"
+	"time"
+
+	karpv1 "sigs.k8s.io/karpenter/pkg/apis/v1"
+	"sigs.k8s.io/karpenter/pkg/apis/v1alpha1"
+
+	"github.com/nodeless/nodeless/cloud"
+	"github.com/nodeless/nodeless/controller/overlays"
+	"github.com/nodeless/nodeless/controller/translate"
+	"github.com/nodeless/nodeless/engine/model"
+)
+
+// overlaid is what NodeOverlays make of pools. It is found out anew when an overlay, a pool or a catalogue changes.
+type overlaid struct {
+	*hub
+	objects   *objects
+	nodes     *nodes
+	names     *translate.Names
+	catalogs  map[cloud.ClassRef]catalog
+	offerings *offerings
+
+	known    table[*v1alpha1.NodeOverlay]
+	stale    bool
+	effects  map[string]*overlays.Effect // by pool
+	marked   map[string]catalog          // by pool
+	verdicts map[string]overlays.Verdict // by overlay
+}
+
+func newOverlaid(h *hub, o *objects, ns *nodes, names *translate.Names, catalogs map[cloud.ClassRef]catalog, offerings *offerings) *overlaid {
+	return &overlaid{
+		hub: h, objects: o, nodes: ns, names: names, catalogs: catalogs, offerings: offerings, known: newTable[*v1alpha1.NodeOverlay](),
+	}
+}
+
+func (ov *overlaid) updateOverlay(o *v1alpha1.NodeOverlay, now time.Time) {
+	old := ov.known.live[keyOf(o)]
+	if ov.known.put(o, now) && (old == nil || old.UID != o.UID || old.Generation != o.Generation || o.Generation == 0) {
+		ov.stale = true
+		ov.poke()
+	}
+}
+
+func (ov *overlaid) deleteOverlay(o *v1alpha1.NodeOverlay, now time.Time) {
+	if ov.known.drop(o, now) {
+		ov.stale = true
+		ov.poke()
+	}
+}
+
+// overlay brings the effects of overlays up to date.
+func (ov *overlaid) overlay() {
+	if !ov.stale {
+		return
+	}
+	ov.stale = false
+	before := ov.effects
+	ov.effects, ov.verdicts, ov.marked = nil, nil, map[string]catalog{}
+	if len(ov.known.live) > 0 {
+		var pools []overlays.Pool
+		for _, np := range byName(ov.objects.pools.live) {
+			if c, ok := ov.catalogs[translate.ClassRef(np.Spec.Template.Spec.NodeClassRef)]; ok {
+				pools = append(pools, overlays.Pool{Name: np.Name, Labels: np.Spec.Template.Labels, Types: c.types})
+			}
+		}
+		ov.effects, ov.verdicts = overlays.Evaluate(ov.names, pools, byName(ov.known.live))
+	}
+	if len(before)+len(ov.effects) > 0 && !reflect.DeepEqual(before, ov.effects) {
+		ov.nodes.touchAll() // their prices
+	}
+}
+
+// overlaidTypes are what a pool is offered, with overlays applied and exhausted offerings marked; false if no overlay is about
+// the pool.
+func (ov *overlaid) overlaidTypes(pool string, now time.Time) ([]model.InstanceType, bool) {
+	f := ov.effects[pool]
+	if f == nil {
+		return nil, false
+	}
+	c, ok := ov.marked[pool]
+	if !ok || c.version != ov.offerings.version {
+		c = catalog{types: f.Types, marked: ov.offerings.mark(f.Types, now), version: ov.offerings.version}
+		ov.marked[pool] = c
+	}
+	return c.marked, true
+}
+
+// OverlayVerdicts says of each NodeOverlay what is wrong with it, as of the newest snapshot. The map is shared: do not change it.
+func (ov *overlaid) OverlayVerdicts() map[string]overlays.Verdict {
+	ov.mu.Lock()
+	defer ov.mu.Unlock()
+	return ov.verdicts
+}
+
+// Overlaid is what overlays say of a pool's types beside the cloud, nil if nothing. It is shared: do not change it.
+func (ov *overlaid) Overlaid(pool string) *overlays.Effect {
+	ov.mu.Lock()
+	defer ov.mu.Unlock()
+	ov.overlay()
+	return ov.effects[pool]
+}
+
+// OverlayAnnotations are those of a claim for one of these types of a pool, as Karpenter writes them.
+func (ov *overlaid) OverlayAnnotations(pool string, types []string) map[string]string {
+	f := ov.Overlaid(pool)
+	if f == nil {
+		return nil
+	}
+	out, candidate := map[string]string{}, map[string]bool{}
+	for _, t := range types {
+		candidate[t] = true
+		if _, more := f.Capacity[t]; more {
+			out[v1alpha1.CapacityOverlayAppliedAnnotationKey] = "true"
+		}
+	}
+	for key := range f.Prices {
+		if candidate[key.Type] {
+			out[v1alpha1.PriceOverlayAppliedAnnotationKey] = "true"
+		}
+	}
+	return out
+}
+
+// overlaidPrice is what an overlay says that a machine costs, and whether one does.
+func (ov *overlaid) overlaidPrice(n *model.Node, claim *karpv1.NodeClaim) (model.Price, bool) {
+	pool := n.Pool
+	if claim != nil {
+		pool = claim.Labels[karpv1.NodePoolLabelKey]
+	}
+	f := ov.effects[pool]
+	if f == nil {
+		return 0, false
+	}
+	price, ok := f.Prices[model.OfferingKey{Type: n.Type, Zone: n.Zone, CapacityType: n.CapacityType}]
+	return price, ok
+}

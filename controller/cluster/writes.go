@@ -1,0 +1,75 @@
+package cluster
+
+import (
+	"time"
+
+	karpv1 "sigs.k8s.io/karpenter/pkg/apis/v1"
+)
+
+// unconfirmed is how long a claim that we wrote, or a deletion that we requested, counts without the watch showing it.
+const unconfirmed = 30 * time.Second
+
+// ObserveClaim makes the next snapshot include a claim that was just written or read, before the watch shows it. The claim is
+// kept: do not change it.
+func (ns *nodes) ObserveClaim(claim *karpv1.NodeClaim) {
+	ns.mu.Lock()
+	defer ns.mu.Unlock()
+	now := ns.clock.Now()
+	_, known := ns.objects.claims.live[keyOf(claim)]
+	if ns.updateClaim(claim, now) && !known {
+		ns.written[claim.UID] = now
+	}
+}
+
+// ObserveDeletion makes the next snapshot know that the deletion of a claim was requested, before the watch shows it.
+func (ns *nodes) ObserveDeletion(claim *karpv1.NodeClaim) {
+	ns.mu.Lock()
+	defer ns.mu.Unlock()
+	if now, ok := ns.objects.claims.live[keyOf(claim)]; ok && now.UID == claim.UID {
+		ns.ending[claim.UID] = ns.clock.Now()
+		ns.touchClaim(claim.Name)
+		ns.poke()
+	}
+}
+
+// ForgetClaim drops a claim that does not exist according to the API server.
+func (ns *nodes) ForgetClaim(claim *karpv1.NodeClaim) {
+	ns.mu.Lock()
+	defer ns.mu.Unlock()
+	ns.deleteClaim(claim, ns.clock.Now())
+}
+
+// Ending reports whether the deletion of a claim was requested and the watch has not shown it yet.
+func (ns *nodes) Ending(claim *karpv1.NodeClaim) bool {
+	ns.mu.Lock()
+	defer ns.mu.Unlock()
+	_, ending := ns.ending[claim.UID]
+	return ending
+}
+
+// expire drops the writes that the watch has not shown in time.
+func (ns *nodes) expire(now time.Time) {
+	for uid, at := range ns.written {
+		if now.Sub(at) < unconfirmed {
+			continue
+		}
+		delete(ns.written, uid)
+		for key, c := range ns.objects.claims.live {
+			if c.UID == uid {
+				delete(ns.objects.claims.live, key)
+				ns.removeClaim(key.Name)
+			}
+		}
+	}
+	for uid, at := range ns.ending {
+		if now.Sub(at) < unconfirmed {
+			continue
+		}
+		delete(ns.ending, uid)
+		for _, c := range ns.objects.claims.live {
+			if c.UID == uid {
+				ns.touchClaim(c.Name)
+			}
+		}
+	}
+}
