@@ -1,4 +1,4 @@
-// Package controller puts the rooms together: one cache, one world, one loop, and the caretakers of machines, pools and
+// Package controller puts the rooms together: one cache, one cluster state, one decision cycle, and the controllers of nodes, pools and
 // classes, all of one process.
 package controller
 
@@ -100,12 +100,9 @@ func build(ctx context.Context, o Options, kube kubernetes.Interface) (*rooms, e
 		return nil, err
 	}
 	classes := status.NewClasses(ctx, r.cache, kinds...)
-	provider, err := o.Provider(ctx, classes.Get, version)
+	provider, err := r.newProvider(ctx, o, classes, version)
 	if err != nil {
-		return nil, fmt.Errorf("controller: cloud provider: %w", err)
-	}
-	if observed, ok := provider.(cloud.Observed); ok {
-		observed.Observe(r.counters)
+		return nil, err
 	}
 	machines := provider
 	if o.Fargate != nil {
@@ -133,6 +130,23 @@ func build(ctx context.Context, o Options, kube kubernetes.Interface) (*rooms, e
 	if err != nil {
 		return nil, fmt.Errorf("controller: status: %w", err)
 	}
+	return r, r.buildGated(ctx, o, api, recorder)
+}
+
+// newProvider connects to the cloud and has its calls counted.
+func (r *rooms) newProvider(ctx context.Context, o Options, classes *status.Classes, version string) (cloud.Provider, error) {
+	provider, err := o.Provider(ctx, classes.Get, version)
+	if err != nil {
+		return nil, fmt.Errorf("controller: cloud provider: %w", err)
+	}
+	if observed, ok := provider.(cloud.Observed); ok {
+		observed.Observe(r.counters)
+	}
+	return provider, nil
+}
+
+// buildGated builds what feature gates switch on.
+func (r *rooms) buildGated(ctx context.Context, o Options, api client.Client, recorder record.EventRecorder) (err error) {
 	if o.Gates.NodeOverlay {
 		r.overlays = overlays.New(r.cache, api, r.state, o.Clock, o.Log)
 	}
@@ -141,10 +155,10 @@ func build(ctx context.Context, o Options, kube kubernetes.Interface) (*rooms, e
 			Cache: r.cache, Client: api, Cluster: r.state, Recorder: recorder, Clock: o.Clock, Log: o.Log,
 		})
 		if err != nil {
-			return nil, fmt.Errorf("controller: %w", err)
+			return fmt.Errorf("controller: %w", err)
 		}
 	}
-	return r, nil
+	return nil
 }
 
 // classAnnotations note on a claim the hash of its class, by which drift is found later.

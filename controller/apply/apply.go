@@ -1,5 +1,5 @@
 // Package apply carries a plan out: it writes to the Kubernetes API, and nowhere else. It is idempotent: the names of
-// what it creates follow from the plan's content, so that a crash and a replay create nothing twice. Where the world
+// what it creates follow from the plan's content, so that a crash and a replay create nothing twice. Where the cluster
 // has moved on it does nothing and says so: a conflict means a new plan, never a forced one.
 package apply
 
@@ -52,7 +52,7 @@ type Result struct {
 	Finished []string  // commands, by ID, whose victims were asked to go
 	Undone   []Undone  // commands whose victims stay
 	Again    bool      // something was changed meanwhile: worth another look at once
-	Refused  []Refusal // what was not done because the world has moved on: a new plan is needed
+	Refused  []Refusal // what was not done because the cluster has moved on: a new plan is needed
 	Errors   []error   // API errors: the next plan tries again
 }
 
@@ -103,7 +103,7 @@ func New(o Options) *Applier {
 	return &Applier{o: o, reporter: newReporter(o), machines: newMachineReporter(o)}
 }
 
-// Recall reads all NodeClaims into the world. A watch may begin with a list from a cache of the API server that is older than what a
+// Resync reads all NodeClaims into the cluster state. A watch may begin with a list from a cache of the API server that is older than what a
 // former leader wrote: its newest claims are missing then. This list is as new as the call.
 func (a *Applier) Resync(ctx context.Context) error {
 	var claims karpv1.NodeClaimList

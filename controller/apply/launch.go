@@ -79,7 +79,7 @@ func knownClaims(s *model.Snapshot) map[string]bool {
 	return known
 }
 
-// tally is what was admitted of one plan and is not in the world yet, by pool.
+// tally is what was admitted of one plan and is not in the cluster state yet, by pool.
 type tally struct {
 	used  map[string]model.Resources
 	count map[string]int64

@@ -15,7 +15,7 @@ import (
 	"sigs.k8s.io/karpenter/pkg/apis/v1alpha1"
 )
 
-// Attach feeds the world from a cache's informers and returns when it has seen everything there is. The cache is
+// Attach feeds the State from a cache's informers and returns once it has seen every object. The cache is
 // started by the caller, before or meanwhile.
 func (s *State) Attach(ctx context.Context, c cache.Cache) error {
 	handler := toolscache.ResourceEventHandlerFuncs{

@@ -105,7 +105,7 @@ type pauses struct {
 
 func newPauses(h *hub) *pauses { return &pauses{hub: h, until: map[string]time.Time{}} }
 
-// Rest keeps machines of a pool from being replaced until then: a replacement could not be had a moment ago.
+// Rest keeps the nodes of a pool from being replaced until then, because a replacement has just failed.
 func (ps *pauses) Rest(pool string, until time.Time) {
 	ps.mu.Lock()
 	defer ps.mu.Unlock()
@@ -118,7 +118,7 @@ func (ps *pauses) Rest(pool string, until time.Time) {
 	}
 }
 
-// Resting reports whether machines of a pool are not to be replaced now.
+// Resting reports whether the nodes of a pool are exempt from replacement now.
 func (ps *pauses) Resting(pool string) bool {
 	ps.mu.Lock()
 	defer ps.mu.Unlock()

@@ -110,7 +110,7 @@ func (bs *budgets) dropBudget(b *budget) {
 	}
 }
 
-// touchCovered makes the machines with pods of a budget count them again.
+// touchCovered marks the nodes of the pods that a budget covers as stale.
 func (bs *budgets) touchCovered(b *budget) {
 	for p := range b.pods {
 		p.unready = unready(bs.objects.pods.live[types.NamespacedName{Namespace: p.Key.Namespace, Name: p.Key.Name}])
@@ -182,7 +182,7 @@ func (p *pod) blocked() bool {
 }
 
 // asksBudgets reports whether a budget has a say: not of a pod that is over or ending, that nobody will evict since it
-// goes with its machine, or that is not ready where that is enough.
+// goes with its node, or that is not ready where that is enough.
 func (p *pod) asksBudgets() bool {
 	if len(p.budgets) == 0 || p.Terminal || p.Deleting || p.Static {
 		return false
@@ -194,5 +194,5 @@ func (p *pod) asksBudgets() bool {
 	return refused
 }
 
-// disrupted is the taint of machines that go: pods that tolerate it stay to the end.
+// disrupted is the taint of nodes being removed: pods that tolerate it stay to the end.
 var disrupted = translate.Taints([]corev1.Taint{karpv1.DisruptedNoScheduleTaint})

@@ -79,7 +79,7 @@ func (dm *daemons) updateDaemonSet(o *appsv1.DaemonSet, now time.Time) {
 	}
 }
 
-// daemonsChanged makes every machine count the daemons to come again.
+// daemonsChanged translates the DaemonSets again and marks every node as stale.
 func (dm *daemons) daemonsChanged() {
 	dm.list = dm.list[:0:0]
 	for _, ds := range dm.objects.daemonSets.live {

@@ -27,7 +27,7 @@ func nodeMatters(a, b *corev1.Node) bool {
 		!sameResources(a.Status.Allocatable, b.Status.Allocatable) || !sameResources(a.Status.Capacity, b.Status.Capacity)
 }
 
-// claimMatters reports whether an update of a NodeClaim changes the machine.
+// claimMatters reports whether an update of a NodeClaim changes its node's record.
 func claimMatters(a, b *karpv1.NodeClaim) bool {
 	return a.UID != b.UID || a.Status.ProviderID != b.Status.ProviderID ||
 		!a.DeletionTimestamp.Equal(b.DeletionTimestamp) || !a.Status.LastPodEventTime.Equal(&b.Status.LastPodEventTime) ||

@@ -8,8 +8,8 @@ import (
 	"github.com/nodeless/nodeless/engine/model"
 )
 
-// splitMoving takes the pods that have to leave off a machine that goes, so that they are among those that wait. A machine
-// that is only tainted is not going: somebody's taint is no reason to launch another one.
+// splitMoving takes the pods that must leave a node being removed off its record, so that they count as pending. A node that is
+// only tainted is not being removed: a taint alone is no reason to launch another node.
 func (s *State) splitMoving(m *node, now time.Time) {
 	m.moving = nil
 	if !s.nodes.going(m) {

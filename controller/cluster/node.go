@@ -9,7 +9,7 @@ import (
 	"github.com/nodeless/nodeless/engine/model"
 )
 
-// translate brings a machine up to date.
+// translate brings the record of a node up to date.
 func (s *State) translate(m *node, now time.Time) {
 	if m.staleBase {
 		m.base = s.names.Node(m.object, m.claim)
@@ -37,7 +37,7 @@ func (s *State) translate(m *node, now time.Time) {
 	m.staleBase, m.stalePods = false, false
 }
 
-// addPods completes the machine with its pods, and with the daemons that will come.
+// addPods adds the pods of a node and the daemons that have yet to start there.
 func (s *State) addPods(m *node, now time.Time) {
 	m.full, m.wake = m.base, time.Time{}
 	at := &place{}
@@ -78,7 +78,7 @@ func (s *State) addPods(m *node, now time.Time) {
 	m.shapes = s.shapes.epoch
 }
 
-// reindex gives the pods of a machine the shape indices of the newest rendering.
+// reindex gives the pods of a node the shape indices of the newest rendering.
 func reindex(m *node) {
 	m.full.Pods = slices.Clone(m.full.Pods)
 	for i, p := range m.pods {

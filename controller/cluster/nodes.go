@@ -146,7 +146,7 @@ func (ns *nodes) deleteClaim(o *karpv1.NodeClaim, now time.Time) {
 	}
 }
 
-// removeClaim takes a claim that is no longer in the table off the machines.
+// removeClaim removes the record of a claim that is no longer in the table.
 func (ns *nodes) removeClaim(name string) {
 	if _, unpaired := ns.unpaired[name]; unpaired {
 		delete(ns.unpaired, name)

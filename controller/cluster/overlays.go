@@ -123,7 +123,7 @@ func (ov *overlaid) OverlayAnnotations(pool string, types []string) map[string]s
 	return out
 }
 
-// overlaidPrice is what an overlay says that a machine costs, and whether one does.
+// overlaidPrice is what an overlay says that a node costs, and whether one does.
 func (ov *overlaid) overlaidPrice(n *model.Node, claim *karpv1.NodeClaim) (model.Price, bool) {
 	pool := n.Pool
 	if claim != nil {

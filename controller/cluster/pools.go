@@ -45,7 +45,7 @@ func newPools(
 	}
 }
 
-// usage is what a pool's machines add up to.
+// usage is what a pool's nodes add up to.
 type usage struct {
 	resources       model.Resources
 	nodes           int64
@@ -68,7 +68,7 @@ func (pl *pools) deletePool(o *karpv1.NodePool, now time.Time) {
 	}
 }
 
-// price finds what a machine costs by an overlay, else in the catalog of its claim's node class, else of its pool's; 0 if unknown.
+// price finds what a node costs by an overlay, else in the catalog of its claim's node class, else of its pool's; 0 if unknown.
 func (pl *pools) price(n *model.Node, claim *karpv1.NodeClaim) model.Price {
 	if price, other := pl.overlaid.overlaidPrice(n, claim); other {
 		return price
@@ -92,7 +92,7 @@ func (pl *pools) price(n *model.Node, claim *karpv1.NodeClaim) model.Price {
 	return 0
 }
 
-// renderPools translates the pools with what their machines add up to.
+// renderPools translates the pools with the usage of their nodes.
 func (pl *pools) renderPools(use map[string]usage, now time.Time) []model.Pool {
 	pl.offerings.tick(now)
 	out := make([]model.Pool, 0, len(pl.objects.pools.live))

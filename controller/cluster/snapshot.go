@@ -14,7 +14,7 @@ import (
 type rendered struct {
 	pending []model.Pod
 	shapes  int              // epoch of the shape indices in pending
-	moving  []*pod           // have to leave their machines; by Created, Namespace, Name
+	moving  []*pod           // have to leave their nodes; by Created, Namespace, Name
 	nodes   []model.Node     // nil = to be made
 	usage   map[string]usage // by pool
 	wake    time.Time        // when nodes change by themselves, zero if they do not
@@ -40,7 +40,7 @@ func (s *State) Snapshot() *model.Snapshot {
 	}
 }
 
-// refresh brings shapes, machines and usage up to date. Every write asks for it; what only a snapshot needs is made there.
+// refresh brings shapes, nodes and usage up to date. Every write asks for it; what only a snapshot needs is made there.
 func (s *State) refresh(now time.Time) {
 	s.nodes.expire(now)
 	s.successors.expireSuccessors(now)
@@ -62,12 +62,12 @@ func (s *State) refresh(now time.Time) {
 	}
 	s.nodes.stale = false
 	if len(s.nominations.promised) > 0 {
-		s.stalePending = true // a machine may be called otherwise now
+		s.stalePending = true // the name of a node may have changed
 	}
 	s.collectMoving()
 }
 
-// renderNodes is all machines, by Name and Claim.
+// renderNodes lists all nodes by Name and Claim.
 func (s *State) renderNodes() []model.Node {
 	nodes := make([]model.Node, len(s.nodes.ordered))
 	for i, m := range s.nodes.ordered {
@@ -80,7 +80,7 @@ func (s *State) renderNodes() []model.Node {
 	return nodes
 }
 
-// count adds a machine to its pool's usage. Of budgets, see reference karpenter.md §1.5.
+// count adds a node to its pool's usage. Of budgets, see reference karpenter.md §1.5.
 func (s *State) count(m *node) {
 	if m.base.Pool == "" {
 		return
@@ -127,7 +127,7 @@ func (s *State) setAlarm(now time.Time) {
 	}
 }
 
-// Budgeted is how many of a pool's machines its budgets are about, and how many of those count against them now.
+// Budgeted is how many of a pool's nodes its budgets apply to, and how many of those count against them now.
 func (s *State) Budgeted(pool string) (machines, going int) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -136,7 +136,7 @@ func (s *State) Budgeted(pool string) (machines, going int) {
 	return u.budgeted, u.going
 }
 
-// PoolUsage is the capacity of all machines of a pool and their number, those in flight or going included.
+// PoolUsage is the capacity of all nodes of a pool and their number, including those in flight or being removed.
 func (s *State) PoolUsage(pool string) (model.Resources, int64) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -145,7 +145,7 @@ func (s *State) PoolUsage(pool string) (model.Resources, int64) {
 	return u.resources, u.nodes
 }
 
-// Machine is what a snapshot taken now says of the machine of a claim, and whether there is one.
+// Machine returns the node of a claim as a snapshot taken now shows it, and whether there is one.
 func (s *State) Machine(claim string) (model.Node, bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

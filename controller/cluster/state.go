@@ -27,9 +27,9 @@ type Options struct {
 	Names *translate.Names // default an own table
 	// Overlays has Attach watch NodeOverlays too.
 	Overlays bool
-	// NoStatic leaves pools with spec.replicas alone: they get no machines and lose none.
+	// NoStatic leaves pools with spec.replicas alone: they neither gain nor lose nodes.
 	NoStatic bool
-	// ReadFailures: whose launches fail is what NodePools say, for a world that launches nothing itself.
+	// ReadFailures reads failing launches from the status of NodePools, for a State that launches nothing itself.
 	ReadFailures bool
 }
 
@@ -106,8 +106,8 @@ func (h *hub) poke() {
 // Names is the table of resource names that snapshots use.
 func (s *State) Names() *translate.Names { return s.names }
 
-// Update tells the world an object's state: a Pod, Node, NodeClaim, NodePool, DaemonSet, LimitRange, Namespace, PodDisruptionBudget,
-// or one of those that volumes are made of. The object is kept: do not change it.
+// Update takes over an object: a Pod, Node, NodeClaim, NodePool, DaemonSet, LimitRange, Namespace, NodeOverlay, PodDisruptionBudget,
+// PersistentVolumeClaim, PersistentVolume, StorageClass or CSINode. The object is kept: do not change it.
 func (s *State) Update(o client.Object) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -143,7 +143,7 @@ func (s *State) Update(o client.Object) {
 	}
 }
 
-// Delete tells the world that an object is gone for good.
+// Delete drops an object that is gone for good.
 func (s *State) Delete(o client.Object) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

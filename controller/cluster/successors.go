@@ -9,9 +9,9 @@ import (
 	"github.com/nodeless/nodeless/engine/model"
 )
 
-// successors are pods that were driven off machines that go, and whose ReplicaSets have not made the next ones yet, or had not a moment
+// successors are pods that were evicted from nodes being removed, and whose ReplicaSets have not made the next ones yet, or had not a moment
 // ago. Between the two nobody waits, on a busy cluster for a second and more, and a plan takes the room that was found for the pod for free.
-// So snapshots have those that are due as Expected, for as long as nominated: no machine is launched for a pod that may never come, but no other
+// So snapshots have those that are due as Expected, for as long as nominated: no node is launched for a pod that may never come, but no other
 // goes on account of the room for it.
 type successors struct {
 	*hub
@@ -84,7 +84,7 @@ func (ss *successors) renderExpected() []model.Pod {
 }
 
 // Overlooked reports whether the snapshot of that time lacks a pod that may take the place of one of these: another pod of their ReplicaSet had been
-// driven off its machine, and its successor was not there yet. Successors that take longer than 10 s are not counted.
+// evicted from its node, and its successor was not there yet. Successors that take longer than 10 s are not counted.
 func (ss *successors) Overlooked(at time.Time, pods []model.PodKey) bool {
 	ss.mu.Lock()
 	defer ss.mu.Unlock()
