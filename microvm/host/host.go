@@ -151,17 +151,24 @@ type state struct {
 // UserPrefix holds the addresses of microVMs in user mode; each is visible to its own microVM only.
 var UserPrefix = netip.MustParsePrefix("10.201.0.0/16")
 
-// New takes over a state directory. Virtual machines in it keep running; Run takes them over.
-func New(o Options) (_ *Host, err error) {
+func (o Options) withDefaults() (_ Options, err error) {
 	o.Log = cmp.Or(o.Log, slog.Default())
 	o.Pauses = o.Pauses.orDefault()
 	if o.Links == nil {
 		if o.Links, err = sandbox.NewUserMode(UserPrefix); err != nil {
-			return nil, fmt.Errorf("microVM host: %w", err)
+			return o, err
 		}
 	}
 	if o.Driver == nil {
 		o.Driver = func() (vmm.Driver, error) { return driver(o) }
+	}
+	return o, nil
+}
+
+// New takes over a state directory. Virtual machines in it keep running; Run takes them over.
+func New(o Options) (_ *Host, err error) {
+	if o, err = o.withDefaults(); err != nil {
+		return nil, fmt.Errorf("microVM host: %w", err)
 	}
 	objects, err := newObjects(o.Kube, o.AsNode)
 	if err != nil {
