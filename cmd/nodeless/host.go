@@ -93,6 +93,27 @@ are taken up when it is started again, or ended by "nodeless host end".`,
 	return c
 }
 
+// settleCapacity reads what pods may use together.
+func (o *hostOptions) settleCapacity() error {
+	for _, q := range []struct {
+		flag, text string
+		to         *int64
+		milli      bool
+	}{{"--cpus", o.cpus, &o.room.MilliCPU, true}, {"--memory", o.memory, &o.room.MemoryBytes, false}} {
+		if q.text == "" {
+			continue
+		}
+		amount, err := resource.ParseQuantity(q.text)
+		if err != nil || amount.Sign() <= 0 {
+			return fmt.Errorf("%s %q: give an amount as Kubernetes writes it, more than none", q.flag, q.text)
+		}
+		if *q.to = amount.Value(); q.milli {
+			*q.to = amount.MilliValue()
+		}
+	}
+	return nil
+}
+
 // settle reads the flags.
 func (o *hostOptions) settle() (err error) {
 	if o.dataDir, err = (&place{dataDir: o.dataDir}).resolve(); err != nil {
@@ -127,21 +148,8 @@ func (o *hostOptions) settle() (err error) {
 		}
 		o.reached = append(o.reached, p)
 	}
-	for _, q := range []struct {
-		flag, text string
-		to         *int64
-		milli      bool
-	}{{"--cpus", o.cpus, &o.room.MilliCPU, true}, {"--memory", o.memory, &o.room.MemoryBytes, false}} {
-		if q.text == "" {
-			continue
-		}
-		amount, err := resource.ParseQuantity(q.text)
-		if err != nil || amount.Sign() <= 0 {
-			return fmt.Errorf("%s %q: give an amount as Kubernetes writes it, more than none", q.flag, q.text)
-		}
-		if *q.to = amount.Value(); q.milli {
-			*q.to = amount.MilliValue()
-		}
+	if err := o.settleCapacity(); err != nil {
+		return err
 	}
 	if _, err := host.Engine(o.engine); err != nil {
 		return fmt.Errorf("--engine: %w", err)

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 
 	"github.com/nodeless/nodeless/catalog"
 	"github.com/nodeless/nodeless/cmd/internal/progress"
@@ -92,7 +93,12 @@ is. State lives in --data-dir and survives restarts. Ctrl-C or "nodeless down" e
 			return up(cmd.Context(), o, progress.New(os.Stdout))
 		},
 	}
-	f := c.Flags()
+	o.addFlags(c.Flags())
+	_ = c.RegisterFlagCompletionFunc("region", cobra.FixedCompletions(catalog.Regions(), cobra.ShellCompDirectiveNoFileComp))
+	return c
+}
+
+func (o *upOptions) addFlags(f *pflag.FlagSet) {
 	o.add(f)
 	f.StringVar(&o.region, "region", "us-west-2", "AWS region to simulate: its types, zones and prices")
 	f.StringVar(&o.typesFile, "types", "", "file of machine types that the region offers instead of AWS's: names, sizes, prices (examples/types.json)")
@@ -113,8 +119,6 @@ is. State lives in --data-dir and survives restarts. Ctrl-C or "nodeless down" e
 	f.StringVar(&o.page, "page", "127.0.0.1:8088", "loopback address and port of the page that shows the cluster; another free port if this one is taken and you did not ask for it; \"\" = no page")
 	f.DurationVar(&o.readyTimeout, "ready-timeout", 2*time.Minute, "give up if the cluster is not ready after this time")
 	o.choices.add(f)
-	_ = c.RegisterFlagCompletionFunc("region", cobra.FixedCompletions(catalog.Regions(), cobra.ShellCompDirectiveNoFileComp))
-	return c
 }
 
 // tokenFile keeps the token of a listener, so that links stay good over restarts.

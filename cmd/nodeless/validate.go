@@ -34,6 +34,25 @@ func (s *settings) validate() error {
 	case s.logFormat != "text" && s.logFormat != "json":
 		return fmt.Errorf("--log-format %q: use text or json", s.logFormat)
 	}
+	if err := s.validateDurations(); err != nil {
+		return err
+	}
+	if err := s.validatePorts(); err != nil {
+		return err
+	}
+	if _, err := s.caBundle(); err != nil {
+		return err
+	}
+	if _, err := s.memory(); err != nil {
+		return err
+	}
+	if _, err := s.level(); err != nil {
+		return err
+	}
+	return s.choices.validate()
+}
+
+func (s *settings) validateDurations() error {
 	for _, d := range []struct {
 		flag        string
 		value, from time.Duration
@@ -45,6 +64,10 @@ func (s *settings) validate() error {
 			return fmt.Errorf("--%s %s: give at least %s", d.flag, d.value, d.from)
 		}
 	}
+	return nil
+}
+
+func (s *settings) validatePorts() error {
 	if s.fargateWebhook != "" {
 		if _, err := admission.ParsePlace(s.fargateWebhook); err != nil {
 			return fmt.Errorf("--fargate-webhook: %w", err)
@@ -58,16 +81,7 @@ func (s *settings) validate() error {
 			return fmt.Errorf("--%s %d: give a port from 1 to 65535, or 0 for none", flag, port)
 		}
 	}
-	if _, err := s.caBundle(); err != nil {
-		return err
-	}
-	if _, err := s.memory(); err != nil {
-		return err
-	}
-	if _, err := s.level(); err != nil {
-		return err
-	}
-	return s.choices.validate()
+	return nil
 }
 
 func (c *choices) validate() error {

@@ -66,23 +66,9 @@ func (vm *VM) begin(ctx context.Context, w Workload) (err error) {
 		return err
 	}
 	spec := vmm.Spec{ID: w.ID, Dir: vm.dir, Shape: w.Shape}
-	var disks []string
-	for serial := range w.Roots {
-		disks = append(disks, serial)
-	}
-	slices.Sort(disks)
-	for _, serial := range disks {
-		if _, err := os.Stat(w.Roots[serial]); err != nil {
-			return fmt.Errorf("root disk %s: %w", serial, err)
-		}
-		spec.Disks = append(spec.Disks, vmm.Disk{Path: w.Roots[serial], Serial: serial, ReadOnly: true})
-	}
-	if w.ScratchBytes > 0 {
-		path := filepath.Join(vm.dir, "scratch.ext4")
-		if err := makeScratch(ctx, path, w.ScratchBytes); err != nil {
-			return err
-		}
-		spec.Disks = append(spec.Disks, vmm.Disk{Path: path, Serial: scratchSerial})
+	disks, err := podDisks(ctx, vm.dir, w, &spec)
+	if err != nil {
+		return err
 	}
 	at, err := vm.place(w)
 	if err != nil {
@@ -122,6 +108,29 @@ func (vm *VM) begin(ctx context.Context, w Workload) (err error) {
 		return err
 	}
 	return nil
+}
+
+// podDisks adds the pod's disks to spec: the root disks, and, in dir, the scratch disk if it wants one. The answer is the root
+// disks' serials, in the order of spec.
+func podDisks(ctx context.Context, dir string, w Workload, spec *vmm.Spec) (roots []string, err error) {
+	for serial := range w.Roots {
+		roots = append(roots, serial)
+	}
+	slices.Sort(roots)
+	for _, serial := range roots {
+		if _, err := os.Stat(w.Roots[serial]); err != nil {
+			return nil, fmt.Errorf("root disk %s: %w", serial, err)
+		}
+		spec.Disks = append(spec.Disks, vmm.Disk{Path: w.Roots[serial], Serial: serial, ReadOnly: true})
+	}
+	if w.ScratchBytes > 0 {
+		path := filepath.Join(dir, "scratch.ext4")
+		if err := makeScratch(ctx, path, w.ScratchBytes); err != nil {
+			return nil, err
+		}
+		spec.Disks = append(spec.Disks, vmm.Disk{Path: path, Serial: scratchSerial})
+	}
+	return roots, nil
 }
 
 // makeDir makes the state directory. One that is there is left its logs, which go on in it.

@@ -46,46 +46,19 @@ func (n *Namespaces) launch(spec Spec) (_ *Machine, err error) {
 	if err := keep(control, err); err != nil {
 		return nil, err
 	}
-	g := wire.Ground{Root: filepath.Join(dir, "root"), Enter: n.program.enter}
-	if err := os.Mkdir(g.Root, 0o700); err != nil && !errors.Is(err, os.ErrExist) {
+	inherit := []*os.File{toldR, control}
+	g, disks, err := n.ground(dir, spec.Disks, 3+len(inherit))
+	open = append(open, disks...)
+	if err != nil {
 		return nil, err
 	}
-	inherit := []*os.File{toldR, control}
-	for _, d := range spec.Disks {
-		mode := os.O_RDWR
-		if d.ReadOnly {
-			mode = os.O_RDONLY
-		}
-		f, err := os.OpenFile(d.Path, mode, 0)
-		if err := keep(f, err); err != nil {
-			return nil, err
-		}
-		g.Disks = append(g.Disks, wire.GroundDisk{Serial: d.Serial, FD: 3 + len(inherit), ReadOnly: d.ReadOnly})
-		inherit = append(inherit, f)
-	}
-	group, controllers, err := makeGroup(spec.ID, podBounds(spec.Shape))
-	if err == nil && !group.has("cgroup.kill") {
-		err = errors.New("this kernel cannot kill a container with all its processes (cgroup.kill): Linux 5.14 or newer is needed")
-	}
-	if err != nil { // there is no virtual machine that would bound it
-		group.remove()
+	inherit = append(inherit, disks...)
+	group, controllers, err := groupOf(spec)
+	if err != nil {
 		return nil, err
 	}
 	g.Controllers = controllers
-	cmd := &syscall.ProcAttr{
-		Dir: dir, Env: []string{}, Files: []uintptr{0, log.Fd(), log.Fd()},
-		Sys: &syscall.SysProcAttr{Setsid: true, Cloneflags: unix.CLONE_NEWPID | unix.CLONE_NEWNS | unix.CLONE_NEWUTS | unix.CLONE_NEWIPC | unix.CLONE_NEWNET},
-	}
-	null, err := os.Open(os.DevNull)
-	if err := keep(null, err); err != nil {
-		group.remove()
-		return nil, err
-	}
-	cmd.Files[0] = null.Fd()
-	for _, f := range inherit {
-		cmd.Files = append(cmd.Files, f.Fd())
-	}
-	process, err := startProcess(n.program.init, []string{processMark, dir, wire.GroundArgument}, cmd)
+	process, err := n.startAgent(dir, log, inherit)
 	if err != nil {
 		group.remove()
 		return nil, fmt.Errorf("start an agent in namespaces: %w", err)
@@ -101,6 +74,58 @@ func (n *Namespaces) launch(spec Spec) (_ *Machine, err error) {
 		}
 		return nil
 	})
+}
+
+// startAgent starts the agent in new namespaces, with files from number 3 on.
+func (n *Namespaces) startAgent(dir string, log *os.File, files []*os.File) (*os.Process, error) {
+	null, err := os.Open(os.DevNull)
+	if err != nil {
+		return nil, err
+	}
+	defer null.Close()
+	cmd := &syscall.ProcAttr{
+		Dir: dir, Env: []string{}, Files: []uintptr{null.Fd(), log.Fd(), log.Fd()},
+		Sys: &syscall.SysProcAttr{Setsid: true, Cloneflags: unix.CLONE_NEWPID | unix.CLONE_NEWNS | unix.CLONE_NEWUTS |
+			unix.CLONE_NEWIPC | unix.CLONE_NEWNET},
+	}
+	for _, f := range files {
+		cmd.Files = append(cmd.Files, f.Fd())
+	}
+	return startProcess(n.program.init, []string{processMark, dir, wire.GroundArgument}, cmd)
+}
+
+// ground is what the agent will stand on. The disks are open, and the first will be the agent's file number fd; they are
+// to be closed, also when there is an error.
+func (n *Namespaces) ground(dir string, disks []Disk, fd int) (g wire.Ground, open []*os.File, err error) {
+	g = wire.Ground{Root: filepath.Join(dir, "root"), Enter: n.program.enter}
+	if err := os.Mkdir(g.Root, 0o700); err != nil && !errors.Is(err, os.ErrExist) {
+		return g, nil, err
+	}
+	for i, d := range disks {
+		mode := os.O_RDWR
+		if d.ReadOnly {
+			mode = os.O_RDONLY
+		}
+		f, err := os.OpenFile(d.Path, mode, 0)
+		if err != nil {
+			return g, open, err
+		}
+		open = append(open, f)
+		g.Disks = append(g.Disks, wire.GroundDisk{Serial: d.Serial, FD: fd + i, ReadOnly: d.ReadOnly})
+	}
+	return g, open, nil
+}
+
+// groupOf makes the pod's cgroup, which bounds it since there is no virtual machine that would.
+func groupOf(spec Spec) (group, []string, error) {
+	group, controllers, err := makeGroup(spec.ID, podBounds(spec.Shape))
+	if err == nil && !group.has("cgroup.kill") {
+		err = errors.New("this kernel cannot kill a container with all its processes (cgroup.kill): Linux 5.14 or newer is needed")
+	}
+	if err != nil {
+		group.remove()
+	}
+	return group, controllers, err
 }
 
 // podBounds are a machine's shape and what its agent needs beside it.

@@ -1,0 +1,131 @@
+package arch
+
+import (
+	"go/ast"
+	"go/parser"
+	"go/token"
+	"maps"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+)
+
+// The limits of a readable house. Whoever reaches one splits by role: the limit is not the point, the reader is.
+const (
+	maxMethods    = 40 // of one type
+	maxLines      = 60 // of one function
+	maxComplexity = 20 // of one function: its branches and one
+	maxDepth      = 8  // packages in the longest chain of imports
+)
+
+// source is a parsed Go file of ours that is neither a test nor generated.
+type source struct {
+	path string // from the repository's root
+	text string
+	fset *token.FileSet
+	file *ast.File
+}
+
+func sources(t *testing.T) []source {
+	t.Helper()
+	root := filepath.Join("..", "..")
+	var out []source
+	err := filepath.WalkDir(root, func(path string, d os.DirEntry, err error) error {
+		if err != nil {
+			return err
+		}
+		if d.IsDir() && (d.Name() == "node_modules" || d.Name() == ".git" || d.Name() == "testdata" || path == filepath.Join(root, "bin")) {
+			return filepath.SkipDir
+		}
+		if !strings.HasSuffix(path, ".go") || strings.HasSuffix(path, "_test.go") {
+			return nil
+		}
+		text, err := os.ReadFile(path)
+		if err != nil {
+			return err
+		}
+		fset := token.NewFileSet()
+		file, err := parser.ParseFile(fset, path, text, parser.ParseComments)
+		if err != nil {
+			return err
+		}
+		if !ast.IsGenerated(file) {
+			rel, _ := filepath.Rel(root, path)
+			out = append(out, source{rel, string(text), fset, file})
+		}
+		return nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return out
+}
+
+func TestTypesAndFunctionsStaySmall(t *testing.T) {
+	methods := map[string]int{}
+	for _, s := range sources(t) {
+		for _, d := range s.file.Decls {
+			f, ok := d.(*ast.FuncDecl)
+			if !ok || f.Body == nil {
+				continue
+			}
+			if f.Recv != nil {
+				methods[filepath.Dir(s.path)+"."+receiver(f.Recv.List[0].Type)]++
+			}
+			from, to := s.fset.Position(f.Pos()).Line, s.fset.Position(f.End()).Line
+			if n := to - from + 1; n > maxLines {
+				t.Errorf("%s:%d: %s has %d lines, more than %d", s.path, from, f.Name.Name, n, maxLines)
+			}
+			if n := complexity(f); n > maxComplexity {
+				t.Errorf("%s:%d: %s has the cyclomatic complexity %d, more than %d", s.path, from, f.Name.Name, n, maxComplexity)
+			}
+		}
+	}
+	for _, name := range slices.Sorted(maps.Keys(methods)) {
+		if n := methods[name]; n > maxMethods {
+			t.Errorf("type %s has %d methods, more than %d", name, n, maxMethods)
+		}
+	}
+}
+
+// receiver is the name of a method's type, without its star and its type parameters.
+func receiver(e ast.Expr) string {
+	switch e := e.(type) {
+	case *ast.StarExpr:
+		return receiver(e.X)
+	case *ast.IndexExpr:
+		return receiver(e.X)
+	case *ast.IndexListExpr:
+		return receiver(e.X)
+	case *ast.Ident:
+		return e.Name
+	}
+	return ""
+}
+
+// complexity is McCabe's number as gocyclo counts it: one, and one for each if, loop, case, && and ||.
+func complexity(f *ast.FuncDecl) int {
+	n := 1
+	ast.Inspect(f, func(node ast.Node) bool {
+		switch node := node.(type) {
+		case *ast.IfStmt, *ast.ForStmt, *ast.RangeStmt:
+			n++
+		case *ast.CaseClause:
+			if node.List != nil {
+				n++
+			}
+		case *ast.CommClause:
+			if node.Comm != nil {
+				n++
+			}
+		case *ast.BinaryExpr:
+			if node.Op == token.LAND || node.Op == token.LOR {
+				n++
+			}
+		}
+		return true
+	})
+	return n
+}
