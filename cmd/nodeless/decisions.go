@@ -17,6 +17,7 @@ import (
 	"github.com/nodeless/nodeless/explain/record"
 	"github.com/nodeless/nodeless/explain/record/store"
 	answers "github.com/nodeless/nodeless/explain/why"
+	"github.com/nodeless/nodeless/internal/kit/printable"
 )
 
 type decisionsOptions struct {
@@ -88,7 +89,7 @@ func (o *decisionsOptions) run(ctx context.Context, out, errs io.Writer, args []
 		return err
 	}
 	for _, damage := range reading.Damaged {
-		fmt.Fprintln(errs, "nodeless: decisions:", answers.Printable(damage.Error()))
+		fmt.Fprintln(errs, "nodeless: decisions:", printable.Text(damage.Error()))
 	}
 	now := t.clock.Now()
 	records := o.chosen(reading.Records, of, now)
@@ -153,7 +154,7 @@ func (o *decisionsOptions) print(out io.Writer, records []record.Record, now tim
 	}
 	if o.output == "name" {
 		for i := range records {
-			fmt.Fprintln(out, "decision/"+answers.Printable(records[i].ID))
+			fmt.Fprintln(out, "decision/"+printable.Text(records[i].ID))
 		}
 		return nil
 	}
@@ -177,7 +178,7 @@ func (o *decisionsOptions) print(out io.Writer, records []record.Record, now tim
 			cells = []string{r.Time.UTC().Format(time.RFC3339), r.ID, string(r.Kind), by, fmt.Sprint(podsOf(r)), saves, cmp.Or(r.Snapshot, "-"), r.Line()}
 		}
 		for j := range cells {
-			cells[j] = answers.Printable(cells[j])
+			cells[j] = printable.Text(cells[j])
 		}
 		fmt.Fprintln(w, strings.Join(cells, "\t"))
 	}

@@ -14,7 +14,7 @@ import (
 	"runtime/debug"
 
 	"github.com/nodeless/nodeless/explain/capture"
-	answers "github.com/nodeless/nodeless/explain/why"
+	"github.com/nodeless/nodeless/internal/kit/printable"
 )
 
 // isDump tells objects of Kubernetes from the text of a scenario and from a saved decision, by the beginning of a file.
@@ -41,7 +41,7 @@ func loadDump(ctx context.Context, stdin io.Reader, notes io.Writer, file string
 		return nil, err
 	}
 	if text := c.Skipped(); text != "" {
-		fmt.Fprintf(notes, "%s: %s\n", file, answers.Printable(text))
+		fmt.Fprintf(notes, "%s: %s\n", file, printable.Text(text))
 	}
 	return c, nil
 }

@@ -16,7 +16,7 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
-	answers "github.com/nodeless/nodeless/explain/why"
+	"github.com/nodeless/nodeless/internal/kit/printable"
 )
 
 // version is set by the linker (see Makefile).
@@ -65,7 +65,7 @@ func run(name string, args []string) int {
 // complaint is an error as people read it: what it quotes of a cluster or a file may be anything.
 func complaint(name string, root *cobra.Command, err error) string {
 	text := strings.ReplaceAll(err.Error(), "\t", "  ") // cobra indents its suggestions by tabs
-	return answers.PrintableLines(inWords(name, root)(strings.TrimSpace(text)))
+	return printable.Lines(inWords(name, root)(strings.TrimSpace(text)))
 }
 
 func newRoot() *cobra.Command {

@@ -12,7 +12,7 @@ import (
 
 	"github.com/nodeless/nodeless/engine/reason"
 	"github.com/nodeless/nodeless/explain/whatif"
-	answers "github.com/nodeless/nodeless/explain/why"
+	"github.com/nodeless/nodeless/internal/kit/printable"
 )
 
 // fewSteps is how many steps and pods are named without -o wide.
@@ -81,7 +81,7 @@ func writePlan(w io.Writer, o *whatif.Outcome, wide bool) error {
 	for _, text := range o.Assumed {
 		b.WriteString("  (" + text + ")\n")
 	}
-	_, err := io.WriteString(w, answers.PrintableLines(b.String())) // a dump may name things as it likes
+	_, err := io.WriteString(w, printable.Lines(b.String())) // a dump may name things as it likes
 	return err
 }
 

@@ -12,7 +12,7 @@ import (
 	"github.com/nodeless/nodeless/cmd/internal/output"
 	"github.com/nodeless/nodeless/explain/record"
 	"github.com/nodeless/nodeless/explain/record/store"
-	answers "github.com/nodeless/nodeless/explain/why"
+	"github.com/nodeless/nodeless/internal/kit/printable"
 )
 
 type savingsOptions struct {
@@ -63,7 +63,7 @@ func (o *savingsOptions) run(ctx context.Context, out, errs io.Writer) error {
 		return err
 	}
 	for _, damage := range reading.Damaged {
-		fmt.Fprintln(errs, "nodeless: savings: not counted:", answers.Printable(damage.Error()))
+		fmt.Fprintln(errs, "nodeless: savings: not counted:", printable.Text(damage.Error()))
 	}
 	l := record.Savings(reading.Records, t.clock.Now(), o.horizon)
 	if output.IsData(o.output) {
@@ -98,8 +98,8 @@ func printLedger(out io.Writer, l *record.Ledger, wide bool) error {
 		w = tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
 		fmt.Fprintln(w, "\nTIME\tDECISION\tREASON\tSTATE\tSAVED\tNOW\tREMOVED\tREPLACEMENTS\tLAUNCHED SINCE\tWHAT")
 		for _, s := range l.Savings {
-			fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%s\t%s/h\t%s\t%s\t%s\t%s\n", s.Time.Format(time.RFC3339), answers.Printable(s.Decision), answers.Printable(s.Method), s.State,
-				dollars(s.Dollars), dollars(s.DollarsPerHour), dollars(s.Gone), dollars(-s.Replacements), dollars(-s.Launched), answers.Printable(s.What))
+			fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%s\t%s/h\t%s\t%s\t%s\t%s\n", s.Time.Format(time.RFC3339), printable.Text(s.Decision), printable.Text(s.Method), s.State,
+				dollars(s.Dollars), dollars(s.DollarsPerHour), dollars(s.Gone), dollars(-s.Replacements), dollars(-s.Launched), printable.Text(s.What))
 		}
 		if err := w.Flush(); err != nil {
 			return err

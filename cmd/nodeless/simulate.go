@@ -10,7 +10,7 @@ import (
 	"github.com/nodeless/nodeless/engine"
 	"github.com/nodeless/nodeless/engine/check"
 	"github.com/nodeless/nodeless/engine/model"
-	answers "github.com/nodeless/nodeless/explain/why"
+	"github.com/nodeless/nodeless/internal/kit/printable"
 )
 
 type simulateOptions struct {
@@ -137,14 +137,14 @@ func (o *simulateOptions) print(w io.Writer, s *model.Snapshot, results []simula
 			fmt.Fprintln(w, "The plan is as expected.")
 			return nil
 		}
-		fmt.Fprint(w, "The plan is another than expected (- expected, + decided):\n", answers.PrintableLines(differences(*want, got)))
+		fmt.Fprint(w, "The plan is another than expected (- expected, + decided):\n", printable.Lines(differences(*want, got)))
 		return exitError(exitDifferent)
 	case o.output == "json", o.output == "yaml":
 		return writeSimulated(w, o.output, results)
 	case o.compare:
 		return writeComparison(w, results)
 	case o.output == "wide":
-		_, err := fmt.Fprint(w, answers.PrintableLines(results[0].text(s)))
+		_, err := fmt.Fprint(w, printable.Lines(results[0].text(s)))
 		return err
 	}
 	return results[0].writeSentences(w, s)

@@ -13,7 +13,7 @@ import (
 	"github.com/nodeless/nodeless/engine/model"
 	"github.com/nodeless/nodeless/engine/scenario"
 	"github.com/nodeless/nodeless/explain/capture"
-	answers "github.com/nodeless/nodeless/explain/why"
+	"github.com/nodeless/nodeless/internal/kit/printable"
 )
 
 // mostInput is the largest file that simulate reads.
@@ -54,7 +54,7 @@ func (o *simulateOptions) readDump(cmd *cobra.Command, in io.Reader, file string
 	}
 	for _, note := range append(c.Assumed(), c.Skipped(), "prices: "+c.Prices()) {
 		if note != "" {
-			fmt.Fprintln(cmd.ErrOrStderr(), answers.Printable(note))
+			fmt.Fprintln(cmd.ErrOrStderr(), printable.Text(note))
 		}
 	}
 	return c.Snapshot(), nil

@@ -13,7 +13,7 @@ import (
 	"github.com/nodeless/nodeless/engine/model"
 	"github.com/nodeless/nodeless/engine/reason"
 	"github.com/nodeless/nodeless/engine/scenario"
-	answers "github.com/nodeless/nodeless/explain/why"
+	"github.com/nodeless/nodeless/internal/kit/printable"
 )
 
 // simulated is a decision of `nodeless simulate`, as -o json prints it. Amounts in the plans are in the order of
@@ -125,7 +125,7 @@ func (r *simulated) writeSentences(w io.Writer, s *model.Snapshot) error {
 	if b.Len() == 0 {
 		b.WriteString("Nothing to do.\n")
 	}
-	_, err := io.WriteString(w, answers.PrintableLines(b.String()))
+	_, err := io.WriteString(w, printable.Lines(b.String()))
 	return err
 }
 
@@ -211,8 +211,8 @@ func writeAs(w io.Writer, format string, v any) error {
 		return fmt.Errorf("write %s: %w", format, err)
 	}
 	if format == "json" {
-		out = answers.Escaped(out)
+		out = printable.JSON(out)
 	}
-	_, err = fmt.Fprintln(w, answers.PrintableLines(strings.TrimRight(string(out), "\n")))
+	_, err = fmt.Fprintln(w, printable.Lines(strings.TrimRight(string(out), "\n")))
 	return err
 }

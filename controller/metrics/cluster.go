@@ -9,15 +9,23 @@ import (
 	"k8s.io/apimachinery/pkg/api/resource"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	"github.com/nodeless/nodeless/controller/cluster"
+	"github.com/nodeless/nodeless/engine/model"
 	"github.com/nodeless/nodeless/internal/kit/clock"
 )
 
 // ClusterOptions are what a Cluster needs; all are required.
 type ClusterOptions struct {
 	Reader client.Reader // a cache that is synced
-	State  *cluster.State
+	State  State
 	Clock  clock.Clock
+}
+
+// State is what the controller knows of its cluster.
+type State interface {
+	// Snapshot is the cluster at this moment.
+	Snapshot() *model.Snapshot
+	// Budgeted is how many of a pool's nodes count towards its budgets, and how many of them are being removed.
+	Budgeted(pool string) (nodes, removing int)
 }
 
 // Cluster tells what is, when it is asked: pods, nodes, pools, offerings and conditions. It remembers nothing, so that

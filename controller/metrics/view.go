@@ -8,14 +8,13 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	karpv1 "sigs.k8s.io/karpenter/pkg/apis/v1"
 
-	"github.com/nodeless/nodeless/controller/cluster"
 	"github.com/nodeless/nodeless/engine/model"
 )
 
 // view is the cluster at one scrape. Nothing of it is changed: it is shared with the cache.
 type view struct {
 	now      time.Time
-	state    *cluster.State
+	state    State
 	snapshot *model.Snapshot
 
 	podList  corev1.PodList

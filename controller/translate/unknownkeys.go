@@ -8,7 +8,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	karpv1 "sigs.k8s.io/karpenter/pkg/apis/v1"
 
-	"github.com/nodeless/nodeless/engine/suggest"
+	"github.com/nodeless/nodeless/engine/spelling"
 )
 
 // keyDomains are those under which labels have a meaning that somebody else defined. ownDomains, below them, are for labels of
@@ -70,7 +70,7 @@ func meantKey(key string) string {
 	name := bareName(key)
 	best, least := "", 3
 	for _, known := range slices.Sorted(slices.Values(karpv1.WellKnownLabels.UnsortedList())) {
-		if d := suggest.EditDistance(name, bareName(known)); d < least {
+		if d := spelling.EditDistance(name, bareName(known)); d < least {
 			best, least = known, d
 		}
 	}

@@ -6,6 +6,7 @@ import (
 
 	"github.com/nodeless/nodeless/engine/model"
 	"github.com/nodeless/nodeless/engine/rules"
+	"github.com/nodeless/nodeless/engine/spelling"
 )
 
 // maxTypos is the number of wrong letters up to which a name counts as misspelled.
@@ -22,32 +23,10 @@ func misspelled(v *rules.View, r model.Requirement, name string) uint64 {
 		if slices.ContainsFunc(v.Pool.Types, func(t model.InstanceType) bool { return t.Name == asked }) {
 			return 0
 		}
-		nearest = min(nearest, EditDistance(asked, name))
+		nearest = min(nearest, spelling.EditDistance(asked, name))
 	}
 	if nearest > maxTypos {
 		return math.MaxUint64
 	}
 	return uint64(nearest)
-}
-
-// EditDistance returns the number of letters to insert, delete or change to turn a into b (Levenshtein distance).
-func EditDistance(a, b string) int {
-	x, y := []rune(a), []rune(b)
-	row := make([]int, len(y)+1)
-	for j := range row {
-		row[j] = j
-	}
-	for i := range x {
-		before := row[0]
-		row[0] = i + 1
-		for j := range y {
-			cost := before
-			if x[i] != y[j] {
-				cost++
-			}
-			before = row[j+1]
-			row[j+1] = min(cost, row[j]+1, row[j+1]+1)
-		}
-	}
-	return row[len(y)]
 }

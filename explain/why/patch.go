@@ -15,6 +15,7 @@ import (
 	karpv1 "sigs.k8s.io/karpenter/pkg/apis/v1"
 
 	"github.com/nodeless/nodeless/engine/model"
+	"github.com/nodeless/nodeless/internal/kit/printable"
 )
 
 // Patch is a change as a JSON patch (RFC 6902) of one object.
@@ -40,7 +41,7 @@ func (p *Patch) Command() string {
 	if err != nil {
 		return "" // strings, numbers and lists of them always have a JSON form
 	}
-	patch := "--type json -p " + quoted(string(Escaped(text)))
+	patch := "--type json -p " + quoted(string(printable.JSON(text)))
 	kubectl := "kubectl"
 	if p.Namespace != "" {
 		kubectl += " -n " + p.Namespace

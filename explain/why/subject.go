@@ -9,7 +9,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
 
-	"github.com/nodeless/nodeless/engine/suggest"
+	"github.com/nodeless/nodeless/engine/spelling"
 )
 
 // Kinds one can ask about.
@@ -182,7 +182,7 @@ func nearest(asked string, names []string) []string {
 	}
 	var near []candidate
 	for _, name := range names {
-		far := suggest.EditDistance(asked, name)
+		far := spelling.EditDistance(asked, name)
 		if strings.HasPrefix(name, asked) || strings.HasPrefix(asked, name) {
 			far = min(far, 1)
 		}

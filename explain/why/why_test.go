@@ -6,6 +6,8 @@ import (
 	"testing"
 
 	corev1 "k8s.io/api/core/v1"
+
+	"github.com/nodeless/nodeless/internal/kit/printable"
 )
 
 func TestASubjectIsReadAsKubectlReadsIt(t *testing.T) {
@@ -62,7 +64,7 @@ func TestHostileTextIsShownNotObeyed(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	safe := Escaped(text)
+	safe := printable.JSON(text)
 	if strings.ContainsAny(string(safe), "\x1b\u202e\u0085\u200b") {
 		t.Errorf("%q", safe)
 	}

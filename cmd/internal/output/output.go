@@ -14,7 +14,7 @@ import (
 	"k8s.io/client-go/util/jsonpath"
 	"sigs.k8s.io/yaml"
 
-	answers "github.com/nodeless/nodeless/explain/why"
+	"github.com/nodeless/nodeless/internal/kit/printable"
 )
 
 // Forms are in the help of -o, behind json and yaml.
@@ -38,12 +38,12 @@ func Data(w io.Writer, format string, data any) error {
 	if err != nil {
 		return fmt.Errorf("write as %s: %w", format, err)
 	}
-	text = answers.Escaped(text)
+	text = printable.JSON(text)
 	if format == "yaml" {
 		if text, err = yaml.JSONToYAML(text); err != nil {
 			return fmt.Errorf("write as %s: %w", format, err)
 		}
-		text = []byte(answers.PrintableLines(string(text)))
+		text = []byte(printable.Lines(string(text)))
 	}
 	_, err = fmt.Fprintln(w, strings.TrimRight(string(text), "\n"))
 	return err
@@ -88,7 +88,7 @@ func Rows(w io.Writer, output string, data any, rows string, headers bool) error
 	if err := print(&out, plain, rows, headers); err != nil {
 		return fmt.Errorf("-o %s: %w", form, err)
 	}
-	_, err = io.WriteString(w, answers.PrintableLines(out.String()))
+	_, err = io.WriteString(w, printable.Lines(out.String()))
 	return err
 }
 
@@ -171,7 +171,7 @@ func columnsPrinter(columns string) (printer, error) {
 				if err := path.Execute(&cell, row); err != nil {
 					return fmt.Errorf("column %s: %w", titles[i], err)
 				}
-				if cells[i] = answers.Printable(cell.String()); cells[i] == "" {
+				if cells[i] = printable.Text(cell.String()); cells[i] == "" {
 					cells[i] = "<none>"
 				}
 			}
