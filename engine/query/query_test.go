@@ -69,7 +69,7 @@ func TestTheWaysToLaunchAreComparedByPrice(t *testing.T) {
 		t.Fatalf("%+v", got)
 	}
 	var names []string
-	for _, c := range query.Alternatives(s, policy, got.Launch, 5) {
+	for _, c := range model.Alternatives(s, policy, got.Launch, 5) {
 		names = append(names, c.Type)
 	}
 	if text := strings.Join(names, " "); text != "s2 s4 s8" || got.Launch.Chosen.Type != "s2" {

@@ -7,7 +7,6 @@ import (
 	"time"
 
 	"github.com/nodeless/nodeless/engine/model"
-	"github.com/nodeless/nodeless/engine/query"
 	"github.com/nodeless/nodeless/engine/reason"
 )
 
@@ -80,7 +79,7 @@ func (w *writer) bought(l *model.Launch, claim string) Bought {
 	if w.compared++; w.compared > mostCompared {
 		return b
 	}
-	for _, c := range query.Alternatives(w.Snapshot, w.Policy, l, mostOthers+2) {
+	for _, c := range model.Alternatives(w.Snapshot, w.Policy, l, mostOthers+2) {
 		if c.Type != l.Chosen.Type && c.Type != l.RunnerUp.Type && len(b.Others) < mostOthers {
 			b.Others = append(b.Others, offer(c))
 		}

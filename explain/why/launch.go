@@ -4,7 +4,6 @@ import (
 	"fmt"
 
 	"github.com/nodeless/nodeless/engine/model"
-	"github.com/nodeless/nodeless/engine/query"
 	"github.com/nodeless/nodeless/engine/reason"
 )
 
@@ -28,7 +27,7 @@ func (q *question) launchOf(l *model.Launch) Launch {
 	for _, k := range l.Pods {
 		out.Pods = append(out.Pods, k.Namespace+"/"+k.Name)
 	}
-	for _, c := range query.Alternatives(q.s, q.policy, l, mostAlternatives) {
+	for _, c := range model.Alternatives(q.s, q.policy, l, mostAlternatives) {
 		if c.Type != l.Chosen.Type {
 			out.Alternatives = append(out.Alternatives, offerOf(c))
 		}
@@ -48,7 +47,7 @@ func (q *podQuestion) comparison(l *model.Launch) string {
 		text += "no more, but ranks lower under the policy or by name"
 	}
 	var next []string
-	for _, c := range query.Alternatives(q.s, q.policy, l, mostAlternatives) {
+	for _, c := range model.Alternatives(q.s, q.policy, l, mostAlternatives) {
 		if c.Type != l.RunnerUp.Type && c.Type != l.Chosen.Type {
 			next = append(next, c.Type+" "+reason.Dollars(c.Price))
 		}

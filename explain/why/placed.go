@@ -12,7 +12,6 @@ import (
 
 	"github.com/nodeless/nodeless/controller/translate"
 	"github.com/nodeless/nodeless/engine/model"
-	"github.com/nodeless/nodeless/engine/query"
 	"github.com/nodeless/nodeless/engine/reason"
 	"github.com/nodeless/nodeless/microvm/fargate"
 )
@@ -157,7 +156,7 @@ func (q *podQuestion) paid(n *model.Node, claim *karpv1.NodeClaim) {
 	}
 	l.Types = types.Values
 	var parts []string
-	for _, c := range query.Alternatives(q.s, q.policy, l, mostAlternatives) {
+	for _, c := range model.Alternatives(q.s, q.policy, l, mostAlternatives) {
 		parts = append(parts, c.Type+" "+reason.Dollars(c.Price))
 	}
 	if len(parts) > 0 {

@@ -1,30 +1,28 @@
-package query
+package model
 
 import (
 	"cmp"
 	"slices"
-
-	"github.com/nodeless/nodeless/engine/model"
 )
 
 // Alternatives returns the best offering of each type of a launch, by effective price under the policy, then name; at
 // most limit of them.
-func Alternatives(s *model.Snapshot, policy model.Policy, l *model.Launch, limit int) []model.Candidate {
+func Alternatives(s *Snapshot, policy Policy, l *Launch, limit int) []Candidate {
 	pool := s.Pool(l.Pool)
 	if pool == nil {
 		return nil
 	}
-	zones, _ := l.Requirements.Get(model.LabelZone)
-	capacities, _ := l.Requirements.Get(model.LabelCapacityType)
-	allows := func(r model.Requirement, value string) bool { return r.Key == "" || r.Has(value) }
-	var out []model.Candidate
-	counts := map[model.OfferingKey]model.Price{}
+	zones, _ := l.Requirements.Get(LabelZone)
+	capacities, _ := l.Requirements.Get(LabelCapacityType)
+	allows := func(r Requirement, value string) bool { return r.Key == "" || r.Has(value) }
+	var out []Candidate
+	counts := map[OfferingKey]Price{}
 	for t := range pool.Types {
 		it := &pool.Types[t]
 		if !slices.Contains(l.Types, it.Name) {
 			continue
 		}
-		var best *model.Offering
+		var best *Offering
 		for o := range it.Offerings {
 			f := &it.Offerings[o]
 			if f.Available && allows(zones, f.Zone) && allows(capacities, f.CapacityType) &&
@@ -33,12 +31,12 @@ func Alternatives(s *model.Snapshot, policy model.Policy, l *model.Launch, limit
 			}
 		}
 		if best != nil {
-			key := model.OfferingKey{Type: it.Name, Zone: best.Zone, CapacityType: best.CapacityType}
+			key := OfferingKey{Type: it.Name, Zone: best.Zone, CapacityType: best.CapacityType}
 			counts[key] = policy.Effective(it.Name, best)
-			out = append(out, model.Candidate{OfferingKey: key, Price: best.Price})
+			out = append(out, Candidate{OfferingKey: key, Price: best.Price})
 		}
 	}
-	slices.SortFunc(out, func(a, b model.Candidate) int {
+	slices.SortFunc(out, func(a, b Candidate) int {
 		return cmp.Or(cmp.Compare(counts[a.OfferingKey], counts[b.OfferingKey]), cmp.Compare(a.Type, b.Type))
 	})
 	return out[:min(limit, len(out))]
