@@ -118,7 +118,7 @@ func (c *cluster) everyNodeHasDaemons() error {
 
 // whyTellsOverhead reports a node of which why does not say what DaemonSets take.
 func (c *cluster) whyTellsOverhead() error {
-	const want = "DaemonSets aws-node, ebs-csi-node, fluent-bit, kube-proxy, node-exporter ask for cpu 792m, memory 420Mi; of the node: cpu "
+	const want = "DaemonSets aws-node, ebs-csi-node, fluent-bit, kube-proxy, node-exporter request cpu 792m, memory 420Mi; of the node: cpu "
 	for _, n := range c.nodes() {
 		out, err := c.run("why", "node/"+n.Name)
 		if err != nil || !strings.HasPrefix(fact(out, "overhead"), want) {

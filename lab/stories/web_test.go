@@ -107,7 +107,7 @@ func TestThePageShowsTheCluster(t *testing.T) {
 	ctx, cancel := context.WithTimeout(context.Background(), 3*time.Minute)
 	defer cancel()
 	script := exec.CommandContext(ctx, "node", "test/cluster.mjs", link, pictures)
-	script.Dir = filepath.Join(root, "web")
+	script.Dir = filepath.Join(root, "view", "web", "page")
 	if said, err := script.CombinedOutput(); err != nil {
 		t.Errorf("%v\n%s", err, said)
 	}
