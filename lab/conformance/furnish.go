@@ -49,7 +49,7 @@ func (c *cluster) furnish(ctx context.Context) error {
 
 // define makes the definitions those of the module under whose name the suites run.
 func (c *cluster) define(ctx context.Context, objects dynamic.Interface) error {
-	list := exec.CommandContext(ctx, "go", "list", "-C", filepath.Join(c.o.Root, "conformance"), "-m", "-f", "{{.Dir}}", "sigs.k8s.io/karpenter")
+	list := exec.CommandContext(ctx, "go", "list", "-C", filepath.Join(c.o.Root, "lab", "conformance"), "-m", "-f", "{{.Dir}}", "sigs.k8s.io/karpenter")
 	out, err := list.Output()
 	if err != nil {
 		return fmt.Errorf("find Karpenter's definitions: %w", err)

@@ -161,8 +161,8 @@ func (c *cluster) test(text, report string) *exec.Cmd {
 	}
 	if c.o.EC2 {
 		args = append(args,
-			"-default-nodeclass="+filepath.Join(c.o.Root, "conformance", "ec2", "nodeclass.yaml"),
-			"-default-nodepool="+filepath.Join(c.o.Root, "conformance", "ec2", ec2Pool(text)))
+			"-default-nodeclass="+filepath.Join(c.o.Root, "lab", "conformance", "ec2", "nodeclass.yaml"),
+			"-default-nodepool="+filepath.Join(c.o.Root, "lab", "conformance", "ec2", ec2Pool(text)))
 	}
 	cmd := exec.Command(filepath.Join(c.o.Root, "bin", c.suite.name+".test"), args...) //nolint:noctx // ended by wait
 	cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}

@@ -40,7 +40,7 @@ func (c *cluster) kwokFlags() []string {
 	if c.o.EC2 {
 		return nil
 	}
-	return []string{"--types", c.typesFile(), "--class-kind", filepath.Join(c.o.Root, "conformance", "kwok", "nodeclass.yaml")}
+	return []string{"--types", c.typesFile(), "--class-kind", filepath.Join(c.o.Root, "lab", "conformance", "kwok", "nodeclass.yaml")}
 }
 
 // writeTypes writes the types into a file.

@@ -58,7 +58,7 @@ func (o options) binary() string { return filepath.Join(o.root, "bin", o.suite.n
 
 // build compiles the suite's test program from the module that go.mod names.
 func (o options) build(ctx context.Context) error {
-	c := exec.CommandContext(ctx, "go", "test", "-C", filepath.Join(o.root, "conformance"), "-c", "-o", o.binary(),
+	c := exec.CommandContext(ctx, "go", "test", "-C", filepath.Join(o.root, "lab", "conformance"), "-c", "-o", o.binary(),
 		"sigs.k8s.io/karpenter/test/suites/"+o.suite.name)
 	if out, err := c.CombinedOutput(); err != nil {
 		return fmt.Errorf("build the %s suite: %w\n%s", o.suite.name, err, out)

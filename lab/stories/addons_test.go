@@ -213,7 +213,7 @@ func (c *cluster) tooManyPods() {
 	for label, want := range map[string]string{
 		"addresses":      "m5.large has 3 network interfaces with 9 pod addresses each, 27 in all; 27 in use",
 		"kubelet allows": "110 pods; 4 use the host network and need no address",
-		"what helps":     "set spec.kubelet.maxPods of EC2NodeClass crowded to at most 29 (27 addresses and 2 pods on the host network), or leave it out; existing nodes drift and are replaced",
+		"what helps":     "set spec.kubelet.maxPods of EC2NodeClass crowded to at most 29 (27 addresses and 2 pods on the host network), or remove it; existing nodes drift and are replaced",
 	} {
 		if got := fact(out, label); got != want {
 			c.t.Errorf("%s: %q, want %q", label, got, want)

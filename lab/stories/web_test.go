@@ -20,7 +20,7 @@ func needBrowser(t *testing.T) {
 	t.Helper()
 	_, err := exec.LookPath("chromium")
 	if err == nil {
-		_, err = os.Stat(filepath.Join(root, "web", "node_modules", "playwright-core"))
+		_, err = os.Stat(filepath.Join(root, "view", "web", "page", "node_modules", "playwright-core"))
 	}
 	switch {
 	case err == nil:
