@@ -7,9 +7,7 @@ import (
 	"errors"
 
 	"github.com/spf13/cobra"
-	"github.com/spf13/pflag"
 
-	"github.com/nodeless/nodeless/controller/status"
 	"github.com/nodeless/nodeless/view/web"
 )
 
@@ -43,15 +41,6 @@ func (*page) forecast() func(context.Context, web.WhatIf) (any, error) { return 
 
 // endMicroVMs has nothing to end: this build starts no microVMs.
 func endMicroVMs(context.Context, string) (int, error) { return 0, nil }
-
-// testCloud is not in this build: instance types and node classes are AWS's.
-type testCloud struct{}
-
-func (testCloud) add(*pflag.FlagSet) {}
-
-func (testCloud) typeLabels() (func(string) map[string]string, error) { return nil, nil }
-
-func (testCloud) classKinds() ([]status.Kind, error) { return nil, nil }
 
 func absent(use, short string) *cobra.Command {
 	return &cobra.Command{

@@ -1,5 +1,3 @@
-//go:build !noplane
-
 package main
 
 import (

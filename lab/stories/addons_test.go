@@ -219,7 +219,7 @@ func (c *cluster) tooManyPods() {
 			c.t.Errorf("%s: %q, want %q", label, got, want)
 		}
 	}
-	if !strings.Contains(out, "cannot start: no IP address is left for it there") {
+	if !strings.Contains(out, "cannot start: the node has no IP address left for it") {
 		c.t.Errorf("why does not say what the pod lacks:\n%s", out)
 	}
 	c.kubectl("patch", "ec2nodeclass", "crowded", "--type=merge", "-p", `{"spec":{"kubelet":{"maxPods":29}}}`)

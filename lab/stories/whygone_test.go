@@ -12,7 +12,7 @@ import (
 )
 
 // hadToLeave is the line with the pods of a machine that went: where somebody else took it, they may have left before that was seen.
-var hadToLeave = regexp.MustCompile(`(?m)^ had to leave .*\n`)
+var hadToLeave = regexp.MustCompile(`(?m)^ evicted .*\n`)
 
 // decisions are what `nodeless decisions -o json` says, as far as the tests look at it.
 type decisions struct {
