@@ -120,7 +120,7 @@ faults: ## the controller dies at every call in turn while calls fail, lag and l
 	@$(GO) test -v ./lab/faults -count=1 -timeout 12h -run TestWhateverFails -args -seed $(or $(SEED),1) -seeds $(or $(SEEDS),500)
 
 # lab/mutants says how to add one. make test plants a tenth of them, another one each day.
-mutants: ## plant faults one at a time and say which of them no test notices: make mutants [TENTH=3] [ONLY='world: ']
+mutants: ## plant faults one at a time and say which of them no test notices: make mutants [TENTH=3] [ONLY='cluster: ']
 	@$(GO) run ./lab/mutants $(if $(TENTH),-tenth $(TENTH)) $(if $(ONLY),-only '$(ONLY)')
 
 # lab/conformance is a module of its own: it compiles Karpenter's suites. Options by ARGS; bin/conform regression -h lists them.

@@ -15,8 +15,8 @@ import (
 	"github.com/nodeless/nodeless/controller/status"
 )
 
-// testCloud is what the conformance suite has `nodeless run` know beside AWS: instance types and kinds of node classes of its own. The
-// controller alone (build tag noplane) has none of it.
+// testCloud is what the conformance suite tells `nodeless run` beside AWS's own: instance types and kinds of node classes. Its flags are
+// hidden; the small build (tag noplane) has them because it is the controller under test.
 type testCloud struct {
 	types string
 	kinds []string

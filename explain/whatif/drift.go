@@ -14,6 +14,7 @@ import (
 
 	"github.com/nodeless/nodeless/cloud/aws"
 	"github.com/nodeless/nodeless/controller/translate"
+	"github.com/nodeless/nodeless/internal/kit/conditions"
 )
 
 // madeFor is on pods that a forecast makes for a DaemonSet: for which template.
@@ -71,7 +72,7 @@ func (r *run) drift() {
 	}
 	for _, claim := range r.claims {
 		pool := r.pools[claim.Labels[karpv1.NodePoolLabelKey]]
-		if pool == nil || claim.DeletionTimestamp != nil || claim.Status.ProviderID == "" || made(claim) || isTrue(claim, karpv1.ConditionTypeDrifted) {
+		if pool == nil || claim.DeletionTimestamp != nil || claim.Status.ProviderID == "" || made(claim) || conditions.IsTrue(claim, karpv1.ConditionTypeDrifted) {
 			continue
 		}
 		if reason := r.driftOf(claim, pool); reason != "" {

@@ -15,6 +15,7 @@ import (
 
 	"github.com/nodeless/nodeless/controller/translate"
 	"github.com/nodeless/nodeless/engine/model"
+	"github.com/nodeless/nodeless/internal/kit/conditions"
 )
 
 // statusCondition is a condition of a NodeClaim.
@@ -130,13 +131,9 @@ func (r *run) ready(claim *karpv1.NodeClaim, f *flying, offered *model.Snapshot)
 // setTrue sets a condition, and leaves one alone that is true already for the same reason.
 func setTrue(claim *karpv1.NodeClaim, kind, reason string, now metav1.Time) {
 	claim.Status.Conditions = slices.DeleteFunc(slices.Clone(claim.Status.Conditions), func(c statusCondition) bool { return c.Type == kind && c.Status != metav1.ConditionTrue })
-	if !isTrue(claim, kind) {
+	if !conditions.IsTrue(claim, kind) {
 		claim.Status.Conditions = append(claim.Status.Conditions, statusCondition{Type: kind, Status: metav1.ConditionTrue, Reason: reason, LastTransitionTime: now})
 	}
-}
-
-func isTrue(claim *karpv1.NodeClaim, kind string) bool {
-	return slices.ContainsFunc(claim.Status.Conditions, func(c statusCondition) bool { return c.Type == kind && c.Status == metav1.ConditionTrue })
 }
 
 // typeOf is an instance type as the claim's pool is offered it.

@@ -23,6 +23,7 @@ import (
 	"github.com/nodeless/nodeless/engine/check"
 	"github.com/nodeless/nodeless/engine/model"
 	"github.com/nodeless/nodeless/internal/kit/clock"
+	"github.com/nodeless/nodeless/internal/kit/conditions"
 )
 
 const (
@@ -110,7 +111,7 @@ func newRun(ctx context.Context, in Input, objects, before []client.Object) (*ru
 		switch {
 		case claim.DeletionTimestamp != nil:
 			r.draining[name] = true
-		case !isTrue(claim, karpv1.ConditionTypeInitialized):
+		case !conditions.IsTrue(claim, karpv1.ConditionTypeInitialized):
 			r.flying[name] = &flying{at: now.Add(r.boot), candidate: r.expectedOf(claim)}
 		}
 	}
